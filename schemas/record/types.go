@@ -1,0 +1,345 @@
+package record
+
+import "github.com/go-json-experiment/json/jsontext"
+
+// Fields that muster does not know are kept in Unknown at every level and
+// served back (records.md, "Unknown fields"). A null, an empty string, an
+// empty list or object in a known optional field counts as absent: it is not
+// "present" in the sense of rulings.md, Websets, and is left out of answers.
+
+// NetworkPerson is one profile of the professional network
+// (records.md, kind network-person; interface.md, "Professional-network person
+// webset record").
+type NetworkPerson struct {
+	ProfileID   string `json:"profile_id"`
+	LastUpdated string `json:"last_updated"`
+	Deleted     bool   `json:"deleted,omitzero"`
+
+	Username   string `json:"username,omitempty"`
+	FirstName  string `json:"first_name,omitempty"`
+	MiddleName string `json:"middle_name,omitempty"`
+	LastName   string `json:"last_name,omitempty"`
+	FullName   string `json:"full_name,omitempty"`
+	URL        string `json:"url,omitempty"`
+	Photo      string `json:"photo,omitempty"`
+	Headline   string `json:"headline,omitempty"`
+	Summary    string `json:"summary,omitempty"`
+
+	Location    *Location `json:"location,omitempty"`
+	Connections *int64    `json:"connections,omitempty"`
+	Followers   *int64    `json:"followers,omitempty"`
+	Following   *int64    `json:"following,omitempty"`
+
+	CurrentPosition *Position       `json:"current_position,omitempty"`
+	Experience      []Position      `json:"experience,omitempty"`
+	Education       []Education     `json:"education,omitempty"`
+	Certifications  []Certification `json:"certifications,omitempty"`
+	Languages       []Language      `json:"languages,omitempty"`
+	Skills          []Skill         `json:"skills,omitempty"`
+
+	CodehostUsername  string   `json:"codehost_username,omitempty"`
+	MicroblogUsername string   `json:"microblog_username,omitempty"`
+	SocialAccounts    []string `json:"social_accounts,omitempty"`
+	Emails            []string `json:"emails,omitempty"`
+	PersonalEmail     string   `json:"personal_email,omitempty"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// Location is a place as the professional network states it.
+type Location struct {
+	City        string         `json:"city,omitempty"`
+	State       string         `json:"state,omitempty"`
+	Country     string         `json:"country,omitempty"`
+	CountryCode string         `json:"country_code,omitempty"`
+	Continent   string         `json:"continent,omitempty"`
+	RawAddress  string         `json:"raw_address,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// Position is one job: an experience entry, or the current position.
+type Position struct {
+	Summary     string         `json:"summary,omitempty"`
+	Title       string         `json:"title,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Start       PartialDate    `json:"start,omitempty"`
+	End         PartialDate    `json:"end,omitempty"`
+	Current     *bool          `json:"current,omitempty"`
+	Location    *Location      `json:"location,omitempty"`
+	Company     *CompanyRef    `json:"company,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// CompanyRef names the company of a position.
+type CompanyRef struct {
+	Name       string         `json:"name,omitempty"`
+	NetworkURL string         `json:"network_url,omitempty"`
+	CompanyID  string         `json:"company_id,omitempty"`
+	Unknown    jsontext.Value `json:",unknown"`
+}
+
+// Education is one stay at a school.
+type Education struct {
+	Summary      string         `json:"summary,omitempty"`
+	Start        PartialDate    `json:"start,omitempty"`
+	End          PartialDate    `json:"end,omitempty"`
+	Current      *bool          `json:"current,omitempty"`
+	Location     *Location      `json:"location,omitempty"`
+	Degrees      []string       `json:"degrees,omitempty"`
+	Majors       []string       `json:"majors,omitempty"`
+	Minors       []string       `json:"minors,omitempty"`
+	FieldOfStudy string         `json:"field_of_study,omitempty"`
+	School       *SchoolRef     `json:"school,omitempty"`
+	Unknown      jsontext.Value `json:",unknown"`
+}
+
+// SchoolRef names the school of an education entry.
+type SchoolRef struct {
+	Name       string         `json:"name,omitempty"`
+	NetworkURL string         `json:"network_url,omitempty"`
+	SchoolID   string         `json:"school_id,omitempty"`
+	Unknown    jsontext.Value `json:",unknown"`
+}
+
+// Certification is one certificate.
+type Certification struct {
+	CredentialID  string         `json:"credential_id,omitempty"`
+	CredentialURL string         `json:"credential_url,omitempty"`
+	Issuer        string         `json:"issuer,omitempty"`
+	Name          string         `json:"name,omitempty"`
+	IssueDate     PartialDate    `json:"issue_date,omitempty"`
+	Unknown       jsontext.Value `json:",unknown"`
+}
+
+// Language is one language and how well it is spoken.
+type Language struct {
+	Language    string         `json:"language,omitempty"`
+	Proficiency string         `json:"proficiency,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// Skill is one skill.
+type Skill struct {
+	Skill   string         `json:"skill,omitempty"`
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// NetworkCompany is one company of the professional network
+// (records.md, kind network-company; interface.md, "Company").
+type NetworkCompany struct {
+	CompanyID   string `json:"company_id"`
+	LastUpdated string `json:"last_updated"`
+	Deleted     bool   `json:"deleted,omitzero"`
+
+	NetworkSlug  string          `json:"network_slug,omitempty"`
+	NetworkID    string          `json:"network_id,omitempty"`
+	Profile      *CompanyProfile `json:"profile,omitempty"`
+	Headquarters *Headquarters   `json:"headquarters,omitempty"`
+	Images       *CompanyImages  `json:"images,omitempty"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// CompanyProfile is what a company says of itself.
+type CompanyProfile struct {
+	Name        string         `json:"name,omitempty"`
+	Tagline     string         `json:"tagline,omitempty"`
+	Description string         `json:"description,omitempty"`
+	Industry    string         `json:"industry,omitempty"`
+	CompanySize string         `json:"company_size,omitempty"`
+	Employees   *int64         `json:"employees,omitempty"`
+	Founded     *int64         `json:"founded,omitempty"`
+	Website     string         `json:"website,omitempty"`
+	Phone       string         `json:"phone,omitempty"`
+	Specialties []string       `json:"specialties,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// Headquarters is a company's main address.
+type Headquarters struct {
+	City       string         `json:"city,omitempty"`
+	Region     string         `json:"region,omitempty"`
+	Country    string         `json:"country,omitempty"`
+	PostalCode string         `json:"postal_code,omitempty"`
+	Line1      string         `json:"line1,omitempty"`
+	Line2      string         `json:"line2,omitempty"`
+	Unknown    jsontext.Value `json:",unknown"`
+}
+
+// CompanyImages are the URLs of a company's pictures.
+type CompanyImages struct {
+	Logo    string         `json:"logo,omitempty"`
+	Cover   string         `json:"cover,omitempty"`
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// CodehostPerson is one account of the code host (records.md, kind
+// codehost-person; interface.md, "Code-hosting person webset record").
+// Embedded Repos and Commits are split off by Split and never published with
+// the person.
+type CodehostPerson struct {
+	UserID      *int64 `json:"user_id"`
+	LastUpdated string `json:"last_updated"`
+	Deleted     bool   `json:"deleted,omitzero"`
+
+	CodehostUsername string             `json:"codehost_username,omitempty"`
+	Type             string             `json:"type,omitempty"`
+	FirstName        string             `json:"first_name,omitempty"`
+	LastName         string             `json:"last_name,omitempty"`
+	FullName         string             `json:"full_name,omitempty"`
+	AvatarURL        string             `json:"avatar_url,omitempty"`
+	URL              string             `json:"url,omitempty"`
+	Bio              string             `json:"bio,omitempty"`
+	Blog             string             `json:"blog,omitempty"`
+	Location         string             `json:"location,omitempty"`
+	LocationCanon    *CanonicalLocation `json:"location_canonical,omitempty"`
+	Company          string             `json:"company,omitempty"`
+	Hireable         *bool              `json:"hireable,omitempty"`
+	Followers        *int64             `json:"followers,omitempty"`
+	Following        *int64             `json:"following,omitempty"`
+	PublicRepos      *int64             `json:"public_repos,omitempty"`
+	PublicGists      *int64             `json:"public_gists,omitempty"`
+	CreatedAt        PartialDate        `json:"created_at,omitempty"`
+	UpdatedAt        PartialDate        `json:"updated_at,omitempty"`
+	RepoLanguages    []string           `json:"repo_languages,omitempty"`
+	CommitCount      *int64             `json:"commit_count,omitempty"`
+
+	PersonalEmail     string   `json:"personal_email,omitempty"`
+	SchoolEmail       string   `json:"school_email,omitempty"`
+	AdditionalEmails  []string `json:"additional_emails,omitempty"`
+	Emails            []string `json:"emails,omitempty"`
+	PersonalWebsite   string   `json:"personal_website,omitempty"`
+	SocialAccounts    []string `json:"social_accounts,omitempty"`
+	NetworkUsername   string   `json:"network_username,omitempty"`
+	MicroblogUsername string   `json:"microblog_username,omitempty"`
+
+	// Lists of other things that the interface names without their shapes:
+	// any JSON value an element.
+	StarredRepos     []jsontext.Value `json:"starred_repos,omitempty"`
+	Issues           []jsontext.Value `json:"issues,omitempty"`
+	FollowerAccounts []jsontext.Value `json:"follower_accounts,omitempty"`
+	FollowedAccounts []jsontext.Value `json:"followed_accounts,omitempty"`
+
+	// Split off at ingest (records.md, table and rule 3).
+	Repos           []jsontext.Value `json:"repos,omitempty"`
+	ReposComplete   bool             `json:"repos_complete,omitzero"`
+	Commits         []jsontext.Value `json:"commits,omitempty"`
+	CommitsComplete bool             `json:"commits_complete,omitzero"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// CodehostList states all of an owner's repositories, or all of an author's
+// commits, at one moment: entries that it lacks and that are not newer are
+// withdrawn (records.md, rule 3). Ingest makes one of each embedded list that
+// calls itself complete, under an identity of its own, so that compaction and
+// replay keep it.
+type CodehostList struct {
+	UserID      *int64         `json:"user_id"`
+	List        string         `json:"list"`
+	LastUpdated string         `json:"last_updated"`
+	Deleted     bool           `json:"deleted,omitzero"`
+	Items       []string       `json:"items,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// CanonicalLocation is a geocoded place.
+type CanonicalLocation struct {
+	City        string         `json:"city,omitempty"`
+	State       string         `json:"state,omitempty"`
+	Country     string         `json:"country,omitempty"`
+	CountryCode string         `json:"country_code,omitempty"`
+	Latitude    *float64       `json:"latitude,omitempty"`
+	Longitude   *float64       `json:"longitude,omitempty"`
+	PostalCode  string         `json:"postal_code,omitempty"`
+	Continent   string         `json:"continent,omitempty"`
+	Label       string         `json:"label,omitempty"`
+	Timezone    string         `json:"timezone,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// CodehostRepo is one repository of its owner (records.md, kind
+// codehost-repo).
+type CodehostRepo struct {
+	UserID    *int64      `json:"user_id"`
+	ID        *int64      `json:"id"`
+	UpdatedAt string      `json:"updated_at"`
+	Deleted   bool        `json:"deleted,omitzero"`
+	Name      string      `json:"name,omitempty"`
+	FullName  string      `json:"full_name,omitempty"`
+	CreatedAt PartialDate `json:"created_at,omitempty"`
+
+	Description     string         `json:"description,omitempty"`
+	Language        string         `json:"language,omitempty"`
+	StargazersCount *int64         `json:"stargazers_count,omitempty"`
+	ForksCount      *int64         `json:"forks_count,omitempty"`
+	Topics          []string       `json:"topics,omitempty"`
+	Unknown         jsontext.Value `json:",unknown"`
+}
+
+// CodehostCommit is one commit of its author (records.md, kind
+// codehost-commit).
+type CodehostCommit struct {
+	UserID     *int64 `json:"user_id"`
+	SHA        string `json:"sha"`
+	AuthorDate string `json:"author_date"`
+	Deleted    bool   `json:"deleted,omitzero"`
+
+	Message     string         `json:"message,omitempty"`
+	AuthorName  string         `json:"author_name,omitempty"`
+	AuthorEmail string         `json:"author_email,omitempty"`
+	AuthorLogin string         `json:"author_login,omitempty"`
+	Repo        *CommitRepo    `json:"repo,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// CommitRepo names the repository of a commit.
+type CommitRepo struct {
+	FullName string         `json:"full_name,omitempty"`
+	Language string         `json:"language,omitempty"`
+	Unknown  jsontext.Value `json:",unknown"`
+}
+
+// MicroblogPerson is one account of the microblog (records.md, kind
+// microblog-person).
+type MicroblogPerson struct {
+	UserID      string `json:"user_id"`
+	LastUpdated string `json:"last_updated"`
+	Deleted     bool   `json:"deleted,omitzero"`
+
+	Username    string         `json:"username,omitempty"`
+	Name        string         `json:"name,omitempty"`
+	Bio         string         `json:"bio,omitempty"`
+	Location    string         `json:"location,omitempty"`
+	Website     string         `json:"website,omitempty"`
+	AvatarURL   string         `json:"avatar_url,omitempty"`
+	Followers   *int64         `json:"followers,omitempty"`
+	Following   *int64         `json:"following,omitempty"`
+	CreatedAt   PartialDate    `json:"created_at,omitempty"`
+	AccountType string         `json:"account_type,omitempty"`
+	Unknown     jsontext.Value `json:",unknown"`
+}
+
+// AccountLink states that two accounts belong to one person (records.md, kind
+// account-link).
+type AccountLink struct {
+	A          Account  `json:"a"`
+	B          Account  `json:"b"`
+	Source     string   `json:"source"`
+	ObservedAt string   `json:"observed_at"`
+	Deleted    bool     `json:"deleted,omitzero"`
+	Confidence *float64 `json:"confidence,omitempty"`
+
+	Unknown jsontext.Value `json:",unknown"`
+}
+
+// Account is an account by platform and username.
+type Account struct {
+	Platform string         `json:"platform"`
+	Username string         `json:"username"`
+	Unknown  jsontext.Value `json:",unknown"`
+}
+
+// PartialDate is a date, a month ("2019-05"), a year ("2019") or a timestamp
+// as the crawler gave it (records.md, rule 4). It is checked at decoding.
+type PartialDate string
