@@ -1,0 +1,58 @@
+# muster: `make help` lists what can be done here.
+
+SHELL       := bash
+.SHELLFLAGS := -euo pipefail -c
+
+GO        ?= go
+MODULES   := schemas platform ingest projector query-api discovery-worker webhook-sender deploy
+BIN       := bin/muster
+DATA_DIR  ?= .muster
+SAMPLE    ?= 2000
+# RACE=-race turns the race detector on, as CI does.
+RACE      ?=
+# TESTS narrows `make test` to some packages: make test TESTS=./schemas/...
+TESTS     ?= work
+TESTFLAGS ?=
+
+GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
+GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+
+.DEFAULT_GOAL := help
+.PHONY: help run build engine test test-kafka bench lint fmt tidy generate clean
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/muster
+	$(GO) build -o $(BIN) ./deploy/cmd/muster
+
+run: build ## start the whole platform with sample data and print curl lines
+	$(BIN) up --data-dir $(DATA_DIR) --sample $(SAMPLE)
+
+engine: ## fetch and unpack the embedded ClickHouse engine into the user's cache
+	$(GO) run ./deploy/cmd/muster engine fetch
+
+test: engine ## all tests that need no further server (RACE=-race for the race detector)
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -timeout 20m $(TESTFLAGS) $(TESTS)
+
+test-kafka: engine ## the pipeline suites on a real Apache Kafka (needs Java 17 and Maven)
+	MUSTER_TEST_KAFKA=apache $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -count=1 -timeout 20m $(TESTFLAGS) ./platform/bus/... ./ingest/... ./projector/...
+
+bench: build ## measure against named alternatives (PARTS="enrich ..." selects, PEOPLE=N sizes the world)
+	$(GO) run ./deploy/bench $(BENCHFLAGS)
+
+lint: ## static analysis and the import rules
+	for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GOLANGCI) run --config ../.golangci.yml ./...); done
+
+fmt: ## format every Go file
+	gofmt -w $(MODULES)
+
+tidy: ## tidy every module, in dependency order
+	for m in $(MODULES); do (cd $$m && $(GO) mod tidy); done
+	$(GO) work sync
+
+generate: ## regenerate what is generated
+	for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
+
+clean: ## remove build output (not the data folder, not the engine's cache)
+	rm -rf bin

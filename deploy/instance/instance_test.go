@@ -1,0 +1,55 @@
+package instance_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/instance"
+)
+
+func none(string) string { return "" }
+
+func TestFind(t *testing.T) {
+	t.Run("nothing there", func(t *testing.T) {
+		_, err := instance.Find(t.TempDir(), none)
+		require.ErrorIs(t, err, instance.ErrNotRunning)
+		require.ErrorContains(t, err, "muster up --data-dir")
+	})
+	t.Run("a living process", func(t *testing.T) {
+		dir := t.TempDir()
+		want := instance.Instance{Kafka: "127.0.0.1:1", ClickHouseURL: "http://127.0.0.1:2", PID: os.Getpid()}
+		require.NoError(t, instance.Write(dir, want))
+		got, err := instance.Find(dir, none)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		info, err := os.Stat(filepath.Join(dir, instance.FileName))
+		require.NoError(t, err)
+		require.Equal(t, os.FileMode(0o600), info.Mode().Perm(), "it holds secrets")
+	})
+	t.Run("a dead process", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", PID: 1 << 30}))
+		_, err := instance.Find(dir, none)
+		require.ErrorIs(t, err, instance.ErrNotRunning)
+	})
+	t.Run("the environment suffices, and wins", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "a", ClickHouseURL: "b", AdminURL: "c", PID: os.Getpid()}))
+		got, err := instance.Find(dir, func(name string) string {
+			return map[string]string{"KAFKA_BROKERS": "k", "CLICKHOUSE_DSN": "d"}[name]
+		})
+		require.NoError(t, err)
+		require.Equal(t, "k", got.Kafka)
+		require.Equal(t, "d", got.ClickHouseURL)
+		require.Equal(t, "c", got.AdminURL)
+	})
+	t.Run("a damaged file", func(t *testing.T) {
+		dir := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(dir, instance.FileName), []byte("{"), 0o600))
+		_, err := instance.Find(dir, none)
+		require.ErrorContains(t, err, instance.FileName)
+	})
+}
