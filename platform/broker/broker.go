@@ -1,0 +1,223 @@
+package broker
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"golang.org/x/sys/unix"
+)
+
+// MaxMessageBytes is the largest record batch the broker accepts, in bytes,
+// for topics that set no max.message.bytes of their own.
+const MaxMessageBytes = 2 << 20
+
+// ErrDataDirInUse says that another process has the data folder open.
+var ErrDataDirInUse = errors.New("data folder is in use by another broker")
+
+// User is a SASL user with all rights.
+type User struct {
+	Mechanism string // PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512
+	Name      string
+	Password  string
+}
+
+// Config says where the broker keeps its log and where it listens.
+type Config struct {
+	// DataDir is the folder of the log; it is created if missing. Required.
+	DataDir string
+	// Addr is host:port to listen on, port 0 for a free one. The host is also what
+	// the broker tells its clients to connect to. Default 127.0.0.1:0.
+	Addr string
+	// SyncWrites makes every acknowledged batch survive a crash of the machine too.
+	SyncWrites bool
+	// TLS, when set, is the server's side of TLS on every connection.
+	TLS *tls.Config
+	// Users, when set, makes SASL mandatory.
+	Users []User
+	// MinSessionTimeout is the shortest consumer group session a client may ask for.
+	// Default 1 s.
+	MinSessionTimeout time.Duration
+	// Logger receives the broker's warnings and errors. Default slog.Default().
+	Logger *slog.Logger
+}
+
+// Broker is a running broker.
+type Broker struct {
+	cluster *kfake.Cluster
+	lock    *os.File
+	gate    *gate
+	logger  *slog.Logger
+
+	closeOnce sync.Once
+	closeErr  error
+}
+
+// Start opens the data folder, replays it, compacts it and then listens.
+// ctx bounds the start only; the broker runs until Close.
+func Start(ctx context.Context, cfg Config) (*Broker, error) {
+	if cfg.DataDir == "" {
+		return nil, errors.New("broker: start: DataDir is empty")
+	}
+	if cfg.Addr == "" {
+		cfg.Addr = "127.0.0.1:0"
+	}
+	if cfg.MinSessionTimeout == 0 {
+		cfg.MinSessionTimeout = time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	host, portText, err := net.SplitHostPort(cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("broker: start: address %q: %w", cfg.Addr, err)
+	}
+	port, err := strconv.ParseUint(portText, 10, 16)
+	if err != nil {
+		return nil, fmt.Errorf("broker: start: address %q: %w", cfg.Addr, err)
+	}
+	lock, err := lockDir(cfg.DataDir)
+	if err != nil {
+		return nil, fmt.Errorf("broker: start: %w", err)
+	}
+	b := &Broker{lock: lock, gate: newGate(), logger: cfg.Logger}
+	opts := []kfake.Opt{
+		kfake.NumBrokers(1),
+		kfake.Ports(int(port)),
+		kfake.ListenFn(func(network, addr string) (net.Listener, error) {
+			// kfake always asks for 127.0.0.1; only its port is of interest.
+			_, p, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			ln, err := net.Listen(network, net.JoinHostPort(host, p))
+			if err != nil {
+				return nil, err
+			}
+			return &gatedListener{Listener: ln, gate: b.gate}, nil
+		}),
+		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
+		kfake.ClusterID("muster"),
+		kfake.DefaultNumPartitions(1),
+		kfake.GroupMinSessionTimeout(cfg.MinSessionTimeout),
+		kfake.WithLogger(&logAdapter{cfg.Logger}),
+		kfake.BrokerConfigs(map[string]string{
+			// A century: the cleaner's ticker must never fire (see the package comment).
+			"log.cleaner.backoff.ms": strconv.FormatInt((100 * 365 * 24 * time.Hour).Milliseconds(), 10),
+			// A stopped installation must find its committed offsets, however long it rested.
+			"offsets.retention.minutes":    strconv.FormatInt(int64((10*365*24*time.Hour)/time.Minute), 10),
+			"message.max.bytes":            strconv.Itoa(MaxMessageBytes),
+			"default.replication.factor":   "1",
+			"group.min.session.timeout.ms": strconv.FormatInt(cfg.MinSessionTimeout.Milliseconds(), 10),
+		}),
+	}
+	if cfg.SyncWrites {
+		opts = append(opts, kfake.SyncWrites())
+	}
+	if cfg.TLS != nil {
+		opts = append(opts, kfake.TLS(cfg.TLS))
+	}
+	if len(cfg.Users) > 0 {
+		opts = append(opts, kfake.EnableSASL())
+		for _, u := range cfg.Users {
+			opts = append(opts, kfake.Superuser(u.Mechanism, u.Name, u.Password))
+		}
+	}
+	cluster, err := kfake.NewCluster(opts...)
+	if err != nil {
+		b.gate.shut()
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
+	}
+	b.cluster = cluster
+	if err := b.Compact(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.Close())
+	}
+	b.gate.open()
+	return b, nil
+}
+
+// Addrs returns the addresses to bootstrap from, host:port.
+func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
+
+// Cluster is the broker's own control surface: fault injection for tests.
+func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
+
+// Compact compacts the topics whose cleanup.policy says so and applies
+// retention to all of them. The broker answers no request meanwhile: seconds for
+// every few hundred megabytes. When ctx ends first, Compact returns its error
+// and the compaction finishes on its own.
+func (b *Broker) Compact(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		b.cluster.Compact()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("broker: compact: %w", context.Cause(ctx))
+	}
+}
+
+// Close stops listening, answers the offset commits that have arrived, flushes
+// and syncs the log, and releases the data folder. It is idempotent.
+func (b *Broker) Close() error {
+	b.closeOnce.Do(func() {
+		b.gate.shut()
+		b.cluster.Close()
+		b.gate.closeConns()
+		if err := unlockDir(b.lock); err != nil {
+			b.closeErr = fmt.Errorf("broker: close: %w", err)
+		}
+	})
+	return b.closeErr
+}
+
+// lockDir takes the folder for this process; the kernel releases it if the
+// process dies.
+func lockDir(dir string) (*os.File, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("create data folder: %w", err)
+	}
+	f, err := os.OpenFile(filepath.Join(dir, "LOCK"), os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("open lock file: %w", err)
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			err = ErrDataDirInUse
+		}
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+func unlockDir(f *os.File) error {
+	if err := f.Close(); err != nil && !errors.Is(err, fs.ErrClosed) {
+		return fmt.Errorf("release data folder: %w", err)
+	}
+	return nil
+}
+
+// logAdapter carries kfake's warnings and errors to slog.
+type logAdapter struct{ logger *slog.Logger }
+
+func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
+	switch level {
+	case kfake.LogLevelError:
+		l.logger.Error("kafka broker: " + fmt.Sprintf(msg, args...))
+	case kfake.LogLevelWarn:
+		l.logger.Warn("kafka broker: " + fmt.Sprintf(msg, args...))
+	}
+}

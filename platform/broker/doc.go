@@ -1,0 +1,29 @@
+// Package broker runs an embedded Kafka broker inside the process.
+//
+// It is kfake of the franz-go project, one node, speaking the Kafka protocol on
+// a TCP address, with its log persisted under a data folder. Clients cannot tell
+// it from a small Kafka: nothing in the services knows which one they talk to.
+//
+// # Durability
+//
+// A produce request and an offset commit are answered after the record batch has
+// been handed to the operating system with write(2). Hence:
+//
+//   - the process dies (kill -9, panic, out of memory): nothing that was
+//     acknowledged is lost;
+//   - the machine dies (power, kernel): what the operating system had not yet
+//     flushed is lost, as with Apache Kafka's default settings on a single node.
+//     Config.SyncWrites calls fsync for every batch and closes that gap, at about
+//     two thirds of the throughput;
+//   - Close flushes and fsyncs everything.
+//
+// # Compaction and retention
+//
+// Compaction stops the whole broker while it runs, so there is no timer for it:
+// it happens once in Start, before the broker accepts a connection, and whenever
+// Compact is called (after an erasure). Retention is applied at the same moments,
+// and only to topics that set retention.ms or retention.bytes explicitly.
+//
+// Topics are never created by being named: a producer or consumer that names a
+// topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.
+package broker

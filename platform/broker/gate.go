@@ -1,0 +1,90 @@
+package broker
+
+import (
+	"net"
+	"sync"
+)
+
+// gate holds accepted connections back until the broker has replayed and
+// compacted its log, and knows the open connections so that Close can end them:
+// kfake itself leaves them to their clients.
+type gate struct {
+	opened chan struct{}
+	once   sync.Once
+
+	mu    sync.Mutex
+	ended bool
+	conns map[net.Conn]struct{}
+}
+
+func newGate() *gate {
+	return &gate{opened: make(chan struct{}), conns: make(map[net.Conn]struct{})}
+}
+
+func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
+
+// shut releases a waiting Accept and refuses every later connection.
+func (g *gate) shut() {
+	g.mu.Lock()
+	g.ended = true
+	g.mu.Unlock()
+	g.open()
+}
+
+func (g *gate) add(c net.Conn) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended {
+		return false
+	}
+	g.conns[c] = struct{}{}
+	return true
+}
+
+func (g *gate) remove(c net.Conn) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.conns, c)
+}
+
+func (g *gate) closeConns() {
+	g.mu.Lock()
+	open := make([]net.Conn, 0, len(g.conns))
+	for c := range g.conns {
+		open = append(open, c)
+	}
+	g.mu.Unlock()
+	for _, c := range open {
+		// The error says that the client was faster.
+		_ = c.Close()
+	}
+}
+
+type gatedListener struct {
+	net.Listener
+	gate *gate
+}
+
+func (l *gatedListener) Accept() (net.Conn, error) {
+	<-l.gate.opened
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	gc := &gatedConn{Conn: c, gate: l.gate}
+	if !l.gate.add(gc) {
+		_ = c.Close()
+		return nil, net.ErrClosed
+	}
+	return gc, nil
+}
+
+type gatedConn struct {
+	net.Conn
+	gate *gate
+}
+
+func (c *gatedConn) Close() error {
+	c.gate.remove(c)
+	return c.Conn.Close()
+}

@@ -1,0 +1,162 @@
+package bus
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// MaxMessageBytes is what topics and writers carry, in bytes: the default
+// max.message.bytes of [EnsureTopics] ("Topics and writers carry 2 MiB").
+const MaxMessageBytes = 2 << 20
+
+// metadataTTL bounds how long a client keeps writing to a partition's former
+// leader: kafka-go has no forced refresh.
+const metadataTTL = time.Second
+
+const (
+	dialTimeout    = 5 * time.Second
+	requestTimeout = 10 * time.Second
+)
+
+// Config says how to reach a Kafka cluster.
+type Config struct {
+	// Brokers are host:port addresses to bootstrap from.
+	Brokers []string
+	// TLS is the client's side of TLS; nil means plaintext.
+	TLS *tls.Config
+	// SASL authenticates every connection; nil means no authentication.
+	SASL sasl.Mechanism
+	// ClientID is sent with every request and appears in the broker's logs and quotas.
+	ClientID string
+}
+
+// ConfigFromEnv reads a Config from variables, as [os.Getenv] gives them:
+//
+//	KAFKA_BROKERS         host:port[,host:port...]; empty: no brokers
+//	KAFKA_TLS             true or false; KAFKA_TLS_CA_FILE implies true
+//	KAFKA_TLS_CA_FILE     PEM file of the authorities to trust instead of the system's
+//	KAFKA_SASL_MECHANISM  PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: none
+//	KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD
+//
+// Errors name the variable and never hold a password.
+func ConfigFromEnv(getenv func(string) string) (Config, error) {
+	var cfg Config
+	for _, b := range strings.Split(getenv("KAFKA_BROKERS"), ",") {
+		b = strings.TrimSpace(b)
+		if b == "" {
+			continue
+		}
+		host, port, err := net.SplitHostPort(b)
+		if err != nil {
+			return Config{}, fmt.Errorf("KAFKA_BROKERS: %w", err)
+		}
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 || host == "" {
+			return Config{}, fmt.Errorf("KAFKA_BROKERS: %q is not host:port", b)
+		}
+		cfg.Brokers = append(cfg.Brokers, b)
+	}
+	var err error
+	if cfg.TLS, err = tlsFromEnv(getenv); err != nil {
+		return Config{}, err
+	}
+	if cfg.SASL, err = saslFromEnv(getenv); err != nil {
+		return Config{}, err
+	}
+	return cfg, nil
+}
+
+func tlsFromEnv(getenv func(string) string) (*tls.Config, error) {
+	caFile := getenv("KAFKA_TLS_CA_FILE")
+	on := caFile != ""
+	if v := getenv("KAFKA_TLS"); v != "" {
+		b, err := strconv.ParseBool(v)
+		if err != nil {
+			return nil, fmt.Errorf("KAFKA_TLS: %q is neither true nor false", v)
+		}
+		if !b && caFile != "" {
+			return nil, errors.New("KAFKA_TLS is false although KAFKA_TLS_CA_FILE is set")
+		}
+		on = b
+	}
+	if !on {
+		return nil, nil
+	}
+	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
+	if caFile != "" {
+		pem, err := os.ReadFile(caFile)
+		if err != nil {
+			return nil, fmt.Errorf("KAFKA_TLS_CA_FILE: %w", err)
+		}
+		cfg.RootCAs = x509.NewCertPool()
+		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("KAFKA_TLS_CA_FILE: no certificate in %s", caFile)
+		}
+	}
+	return cfg, nil
+}
+
+func saslFromEnv(getenv func(string) string) (sasl.Mechanism, error) {
+	name, user, pass := getenv("KAFKA_SASL_MECHANISM"), getenv("KAFKA_SASL_USERNAME"), getenv("KAFKA_SASL_PASSWORD")
+	if name == "" {
+		if user != "" || pass != "" {
+			return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD is set, KAFKA_SASL_MECHANISM is not")
+		}
+		return nil, nil
+	}
+	if user == "" || pass == "" {
+		return nil, errors.New("KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
+	}
+	algo := scram.SHA512
+	switch strings.ToUpper(name) {
+	case "PLAIN":
+		return plain.Mechanism{Username: user, Password: pass}, nil
+	case "SCRAM-SHA-256":
+		algo = scram.SHA256
+	case "SCRAM-SHA-512":
+	default:
+		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM: %q is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", name)
+	}
+	m, err := scram.Mechanism(algo, user, pass)
+	if err != nil {
+		// The error may quote the password it could not prepare.
+		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD: not valid for SCRAM")
+	}
+	return m, nil
+}
+
+func (c Config) validate() error {
+	if len(c.Brokers) == 0 {
+		return errors.New("no Kafka brokers configured")
+	}
+	return nil
+}
+
+// transport returns connections of their own: its user closes them with
+// CloseIdleConnections.
+func (c Config) transport(topics ...string) *kafka.Transport {
+	return &kafka.Transport{
+		Dial:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		DialTimeout:    dialTimeout,
+		MetadataTTL:    metadataTTL,
+		MetadataTopics: topics,
+		ClientID:       c.ClientID,
+		TLS:            c.TLS,
+		SASL:           c.SASL,
+	}
+}
+
+func (c Config) client(t *kafka.Transport) *kafka.Client {
+	return &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: requestTimeout, Transport: t}
+}

@@ -1,0 +1,26 @@
+// Package bus is everything muster does with Kafka, over kafka-go.
+//
+// Two ways to consume, for two kinds of work:
+//
+//   - [BatchConsumer]: bulk projection. One batch spans all partitions of this
+//     process; the handler's nil return means its effect is durable, and only then
+//     are offsets committed.
+//   - [Subscriber]: tasks and events, one message at a time, for Watermill's router.
+//     Acked messages are committed up to the first one that is not finished.
+//
+// [Follow] reads whole (compacted) topics into memory, without a group.
+// [Publisher] is Watermill's, [NewWriter] and [WriteAll] are for bulk ingest.
+//
+// # Delivery
+//
+// At least once everywhere. A write is acknowledged by all in-sync replicas; a
+// write that is retried may be stored twice. A consumer that dies, or loses a
+// partition, between the effect and the commit sees the messages again. Messages of
+// one key are delivered in the order in which they were acknowledged, except
+// with Subscriber.MaxInFlight above one.
+//
+// # What this package does not do
+//
+// kafka-go has no idempotent producer and no transactions. Records of a
+// transaction that another producer aborted are delivered like any other.
+package bus

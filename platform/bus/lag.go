@@ -1,0 +1,148 @@
+package bus
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// PartitionLag is how far a group is behind in one partition.
+type PartitionLag struct {
+	Topic     string
+	Partition int
+	Committed int64 // next offset to read; -1: the group never committed
+	First     int64 // oldest offset still stored
+	End       int64 // the offset the next message will get
+	// Lag is the number of offsets between what was committed (or, without a
+	// commit, what is oldest) and the end. Offsets removed by compaction count.
+	Lag int64
+}
+
+// PartitionOffsets are the bounds of one partition's log.
+type PartitionOffsets struct {
+	Topic     string
+	Partition int
+	First     int64 // oldest offset still stored
+	End       int64 // the offset the next message will get
+}
+
+// Lag returns the lag of group in every partition of topics, ordered by topic and
+// partition. Topics that do not exist are left out.
+func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]PartitionLag, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("lag of group %s: %w", group, err)
+	}
+	tr := cfg.transport(topics...)
+	defer tr.CloseIdleConnections()
+	client := cfg.client(tr)
+	offsets, err := partitionOffsets(ctx, cfg, client, topics)
+	if err != nil {
+		return nil, fmt.Errorf("lag of group %s: %w", group, err)
+	}
+	req := &kafka.OffsetFetchRequest{GroupID: group, Topics: make(map[string][]int)}
+	for _, o := range offsets {
+		req.Topics[o.Topic] = append(req.Topics[o.Topic], o.Partition)
+	}
+	if len(offsets) == 0 {
+		return nil, nil
+	}
+	res, err := client.OffsetFetch(ctx, req)
+	if err == nil {
+		err = res.Error
+	}
+	if err != nil {
+		return nil, fmt.Errorf("lag of group %s: committed offsets: %w", group, err)
+	}
+	committed := make(map[topicPartition]int64)
+	for topic, parts := range res.Topics {
+		for _, p := range parts {
+			if p.Error != nil {
+				return nil, fmt.Errorf("lag of group %s: committed offset of %s/%d: %w", group, topic, p.Partition, p.Error)
+			}
+			committed[topicPartition{topic, p.Partition}] = p.CommittedOffset
+		}
+	}
+	out := make([]PartitionLag, len(offsets))
+	for i, o := range offsets {
+		c, ok := committed[topicPartition{o.Topic, o.Partition}]
+		if !ok {
+			c = -1
+		}
+		out[i] = PartitionLag{Topic: o.Topic, Partition: o.Partition, Committed: c, First: o.First, End: o.End}
+		out[i].Lag = max(0, o.End-max(c, o.First))
+	}
+	return out, nil
+}
+
+// EndOffsets returns the bounds of every partition of topics, ordered by topic and
+// partition. Topics that do not exist are left out.
+func EndOffsets(ctx context.Context, cfg Config, topics []string) ([]PartitionOffsets, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("end offsets: %w", err)
+	}
+	tr := cfg.transport(topics...)
+	defer tr.CloseIdleConnections()
+	out, err := partitionOffsets(ctx, cfg, cfg.client(tr), topics)
+	if err != nil {
+		return nil, fmt.Errorf("end offsets: %w", err)
+	}
+	return out, nil
+}
+
+func partitionOffsets(ctx context.Context, cfg Config, client *kafka.Client, topics []string) ([]PartitionOffsets, error) {
+	meta, err := fetchTopics(ctx, cfg, topics)
+	if err != nil {
+		return nil, err
+	}
+	var tps []topicPartition
+	for name, t := range meta {
+		for _, p := range t.Partitions {
+			tps = append(tps, topicPartition{name, p.ID})
+		}
+	}
+	return listOffsets(ctx, client, tps)
+}
+
+// offsetsPerRequest bounds how many partitions are asked for at a time: kafka-go
+// sends two requests a partition, each on a connection of its own.
+const offsetsPerRequest = 8
+
+// listOffsets reads the bounds of the partitions, ordered by topic and partition.
+func listOffsets(ctx context.Context, client *kafka.Client, tps []topicPartition) ([]PartitionOffsets, error) {
+	out := make([]PartitionOffsets, 0, len(tps))
+	for chunk := range slices.Chunk(tps, offsetsPerRequest) {
+		req := &kafka.ListOffsetsRequest{Topics: make(map[string][]kafka.OffsetRequest)}
+		for _, tp := range chunk {
+			req.Topics[tp.topic] = append(req.Topics[tp.topic], kafka.FirstOffsetOf(tp.partition), kafka.LastOffsetOf(tp.partition))
+		}
+		res, err := client.ListOffsets(ctx, req)
+		if err != nil {
+			return nil, fmt.Errorf("list offsets: %w", err)
+		}
+		for topic, parts := range res.Topics {
+			for _, p := range parts {
+				if p.Error != nil {
+					return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, p.Partition, p.Error)
+				}
+				out = append(out, PartitionOffsets{Topic: topic, Partition: p.Partition, First: p.FirstOffset, End: p.LastOffset})
+			}
+		}
+	}
+	if len(out) != len(tps) {
+		return nil, errors.New("list offsets: the brokers left partitions out")
+	}
+	slices.SortFunc(out, func(a, b PartitionOffsets) int {
+		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
+	})
+	return out, nil
+}
+
+type topicPartition struct {
+	topic     string
+	partition int
+}

@@ -1,0 +1,266 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/segmentio/kafka-go"
+)
+
+// unknownTopicPatience is how long WriteAll believes that an unknown topic has
+// just been created and is not yet known everywhere.
+const unknownTopicPatience = 15 * time.Second
+
+// WriterOption changes a writer made by [NewWriter].
+type WriterOption func(*kafka.Writer)
+
+// WithBatch sets how many messages and for how long a partition's batch gathers.
+// The defaults, 1,000 messages and 5 ms, suit bulk writing as well as single
+// events; larger counts are slower, because every batch preallocates them.
+func WithBatch(messages int, wait time.Duration) WriterOption {
+	return func(w *kafka.Writer) { w.BatchSize, w.BatchTimeout = messages, wait }
+}
+
+// WithCompression sets the codec, [kafka.Lz4] by default.
+func WithCompression(c kafka.Compression) WriterOption {
+	return func(w *kafka.Writer) { w.Compression = c }
+}
+
+// WithWriterLogger reports failed attempts, which the writer retries itself.
+func WithWriterLogger(l *slog.Logger) WriterOption {
+	return func(w *kafka.Writer) {
+		w.ErrorLogger = kafka.LoggerFunc(func(msg string, args ...any) {
+			l.Warn("kafka writer: " + fmt.Sprintf(msg, args...))
+		})
+	}
+}
+
+// NewWriter returns a synchronous writer that loses nothing it has confirmed:
+// all in-sync replicas acknowledge, keys are spread as Java clients spread them
+// (murmur2), topics are never created by being named. Messages name their topic.
+// Share one writer among goroutines: batches gather across calls.
+//
+// It gives up after four attempts, so that Close returns soon while the brokers
+// are away; [WriteAll] goes on for as long as its context lasts.
+func NewWriter(cfg Config, opts ...WriterOption) *kafka.Writer {
+	w := &kafka.Writer{
+		Addr:                   kafka.TCP(cfg.Brokers...),
+		Balancer:               kafka.Murmur2Balancer{},
+		RequiredAcks:           kafka.RequireAll,
+		Async:                  false,
+		AllowAutoTopicCreation: false,
+		BatchSize:              1000,
+		BatchBytes:             MaxMessageBytes - 16<<10, // the record batch has a header of its own
+		BatchTimeout:           5 * time.Millisecond,
+		MaxAttempts:            4,
+		WriteBackoffMin:        50 * time.Millisecond,
+		WriteBackoffMax:        500 * time.Millisecond,
+		WriteTimeout:           requestTimeout,
+		ReadTimeout:            requestTimeout,
+		Compression:            kafka.Lz4,
+		Transport:              cfg.transport(),
+	}
+	for _, o := range opts {
+		o(w)
+	}
+	return w
+}
+
+// RefusedMessage is a message that no retry can write.
+type RefusedMessage struct {
+	Index int // in the slice given to WriteAll
+	Topic string
+	Err   error // matches the kafka-go error with errors.Is
+}
+
+// RefusedError lists the messages that the brokers, or the writer, will never
+// accept: too large, no permission, an invalid topic. All others were written.
+type RefusedError struct{ Messages []RefusedMessage }
+
+func (e *RefusedError) Error() string {
+	m := e.Messages[0]
+	return fmt.Sprintf("kafka refused %d messages, the first (index %d, topic %s): %v", len(e.Messages), m.Index, m.Topic, m.Err)
+}
+
+// Unwrap gives the reasons to errors.Is and errors.As.
+func (e *RefusedError) Unwrap() []error {
+	errs := make([]error, len(e.Messages))
+	for i, m := range e.Messages {
+		errs[i] = m.Err
+	}
+	return errs
+}
+
+// IsPermanentWriteError says that writing the same message again cannot succeed.
+func IsPermanentWriteError(err error) bool {
+	var tooLarge kafka.MessageTooLargeError
+	if errors.As(err, &tooLarge) || errors.Is(err, io.ErrClosedPipe) {
+		return true
+	}
+	for _, p := range []kafka.Error{
+		kafka.MessageSizeTooLarge, kafka.InvalidMessageSize, kafka.RecordListTooLarge, kafka.InvalidTopic,
+		kafka.InvalidRecord, kafka.InvalidTimestamp, kafka.InvalidRequiredAcks, kafka.UnsupportedForMessageFormat,
+		kafka.UnsupportedCompressionType, kafka.PolicyViolation, kafka.TopicAuthorizationFailed,
+		kafka.ClusterAuthorizationFailed, kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism,
+	} {
+		if errors.Is(err, p) {
+			return true
+		}
+	}
+	return false
+}
+
+// WriteAll writes msgs and returns nil once every one of them is acknowledged.
+// Failures that may pass (no leader, no connection, timeouts) are retried with
+// backoff until ctx ends. Messages that cannot ever be written are left out
+// and reported together in a [*RefusedError] after the others are through. When
+// ctx ends first its error is returned and any of the messages may be stored.
+//
+// A retry repeats, beside each failed message, the later ones of the same key,
+// so that the last stored message of a key is the last one given: compaction
+// keeps that one.
+func WriteAll(ctx context.Context, w *kafka.Writer, msgs []kafka.Message) error {
+	pending := make([]int, 0, len(msgs))
+	var refused []RefusedMessage
+	refuse := func(i int, err error) {
+		refused = append(refused, RefusedMessage{Index: i, Topic: msgs[i].Topic, Err: err})
+	}
+	for i := range msgs {
+		if n := messageSize(&msgs[i]); w.BatchBytes > 0 && n > w.BatchBytes {
+			refuse(i, fmt.Errorf("message of %d bytes, limit %d: %w", n, w.BatchBytes, kafka.MessageSizeTooLarge))
+			continue
+		}
+		pending = append(pending, i)
+	}
+	wait := newBackoff(50*time.Millisecond, 2*time.Second)
+	var unknownSince time.Time
+	single := false // after the broker found a whole batch too large
+	for len(pending) > 0 {
+		errs, err := writeOnce(ctx, w, msgs, pending, single)
+		if err == nil {
+			break
+		}
+		if ctx.Err() != nil {
+			return fmt.Errorf("write %d messages: %w", len(pending), context.Cause(ctx))
+		}
+		if errs == nil { // nothing was attempted: the whole call failed
+			if IsPermanentWriteError(err) {
+				return fmt.Errorf("write %d messages: %w", len(pending), err)
+			}
+			errs = make([]error, len(pending))
+			for i := range errs {
+				errs[i] = err
+			}
+		}
+		unknownOnly := true
+		for _, e := range errs {
+			if e != nil && !errors.Is(e, kafka.UnknownTopicOrPartition) {
+				unknownOnly = false
+			}
+		}
+		if !unknownOnly {
+			unknownSince = time.Time{}
+		} else if unknownSince.IsZero() {
+			unknownSince = time.Now()
+		}
+		giveUpUnknown := unknownOnly && time.Since(unknownSince) > unknownTopicPatience
+
+		var retry []int
+		again := make(map[string]bool)
+		split := false
+		for n, i := range pending {
+			e := errs[n]
+			key := msgs[i].Topic + "\x00" + string(msgs[i].Key)
+			switch {
+			case e == nil && (msgs[i].Key == nil || !again[key]):
+			case e == nil:
+				retry = append(retry, i)
+			case !single && (errors.Is(e, kafka.MessageSizeTooLarge) || errors.Is(e, kafka.RecordListTooLarge)):
+				// The batch was too large for the topic; its messages may not be.
+				split = true
+				again[key] = true
+				retry = append(retry, i)
+			case IsPermanentWriteError(e), giveUpUnknown:
+				refuse(i, e)
+			default:
+				again[key] = true
+				retry = append(retry, i)
+			}
+		}
+		pending = retry
+		if split {
+			single = true
+			continue
+		}
+		if len(pending) > 0 && !sleep(ctx, wait.NextBackOff()) {
+			return fmt.Errorf("write %d messages: %w", len(pending), context.Cause(ctx))
+		}
+	}
+	if len(refused) > 0 {
+		return &RefusedError{Messages: refused}
+	}
+	return nil
+}
+
+// writeOnce returns one error a pending message, or none and the error of the
+// whole call when nothing was attempted.
+func writeOnce(ctx context.Context, w *kafka.Writer, msgs []kafka.Message, pending []int, single bool) ([]error, error) {
+	if single {
+		errs := make([]error, len(pending))
+		var last error
+		for n, i := range pending {
+			if errs[n] = w.WriteMessages(ctx, msgs[i]); errs[n] != nil {
+				var werrs kafka.WriteErrors
+				if errors.As(errs[n], &werrs) && len(werrs) == 1 {
+					errs[n] = werrs[0]
+				}
+				last = errs[n]
+			}
+		}
+		return errs, last
+	}
+	out := make([]kafka.Message, len(pending))
+	for n, i := range pending {
+		out[n] = msgs[i]
+	}
+	err := w.WriteMessages(ctx, out...)
+	var werrs kafka.WriteErrors
+	if errors.As(err, &werrs) && len(werrs) == len(out) {
+		return werrs, err
+	}
+	return nil, err
+}
+
+// messageSize is an upper bound of what kafka-go counts against BatchBytes.
+func messageSize(m *kafka.Message) int64 {
+	n := 64 + len(m.Key) + len(m.Value)
+	for _, h := range m.Headers {
+		n += 10 + len(h.Key) + len(h.Value)
+	}
+	return int64(n)
+}
+
+// newBackoff doubles from first to limit, with jitter, without end.
+func newBackoff(first, limit time.Duration) *backoff.ExponentialBackOff {
+	b := backoff.NewExponentialBackOff()
+	b.InitialInterval, b.MaxInterval, b.Multiplier, b.RandomizationFactor = first, limit, 2, 0.3
+	b.Reset()
+	return b
+}
+
+// sleep waits for d and says whether ctx is still alive.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
