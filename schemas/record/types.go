@@ -43,7 +43,7 @@ type NetworkPerson struct {
 	Emails            []string `json:"emails,omitempty"`
 	PersonalEmail     string   `json:"personal_email,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Location is a place as the professional network states it.
@@ -54,7 +54,7 @@ type Location struct {
 	CountryCode string         `json:"country_code,omitempty"`
 	Continent   string         `json:"continent,omitempty"`
 	RawAddress  string         `json:"raw_address,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // Position is one job: an experience entry, or the current position.
@@ -67,7 +67,7 @@ type Position struct {
 	Current     *bool          `json:"current,omitempty"`
 	Location    *Location      `json:"location,omitempty"`
 	Company     *CompanyRef    `json:"company,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // CompanyRef names the company of a position.
@@ -75,7 +75,7 @@ type CompanyRef struct {
 	Name       string         `json:"name,omitempty"`
 	NetworkURL string         `json:"network_url,omitempty"`
 	CompanyID  string         `json:"company_id,omitempty"`
-	Unknown    jsontext.Value `json:",unknown"`
+	Unknown    jsontext.Value `json:",embed"`
 }
 
 // Education is one stay at a school.
@@ -90,7 +90,7 @@ type Education struct {
 	Minors       []string       `json:"minors,omitempty"`
 	FieldOfStudy string         `json:"field_of_study,omitempty"`
 	School       *SchoolRef     `json:"school,omitempty"`
-	Unknown      jsontext.Value `json:",unknown"`
+	Unknown      jsontext.Value `json:",embed"`
 }
 
 // SchoolRef names the school of an education entry.
@@ -98,7 +98,7 @@ type SchoolRef struct {
 	Name       string         `json:"name,omitempty"`
 	NetworkURL string         `json:"network_url,omitempty"`
 	SchoolID   string         `json:"school_id,omitempty"`
-	Unknown    jsontext.Value `json:",unknown"`
+	Unknown    jsontext.Value `json:",embed"`
 }
 
 // Certification is one certificate.
@@ -108,20 +108,20 @@ type Certification struct {
 	Issuer        string         `json:"issuer,omitempty"`
 	Name          string         `json:"name,omitempty"`
 	IssueDate     PartialDate    `json:"issue_date,omitempty"`
-	Unknown       jsontext.Value `json:",unknown"`
+	Unknown       jsontext.Value `json:",embed"`
 }
 
 // Language is one language and how well it is spoken.
 type Language struct {
 	Language    string         `json:"language,omitempty"`
 	Proficiency string         `json:"proficiency,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // Skill is one skill.
 type Skill struct {
 	Skill   string         `json:"skill,omitempty"`
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // NetworkCompany is one company of the professional network
@@ -137,7 +137,7 @@ type NetworkCompany struct {
 	Headquarters *Headquarters   `json:"headquarters,omitempty"`
 	Images       *CompanyImages  `json:"images,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // CompanyProfile is what a company says of itself.
@@ -152,7 +152,7 @@ type CompanyProfile struct {
 	Website     string         `json:"website,omitempty"`
 	Phone       string         `json:"phone,omitempty"`
 	Specialties []string       `json:"specialties,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // Headquarters is a company's main address.
@@ -163,14 +163,14 @@ type Headquarters struct {
 	PostalCode string         `json:"postal_code,omitempty"`
 	Line1      string         `json:"line1,omitempty"`
 	Line2      string         `json:"line2,omitempty"`
-	Unknown    jsontext.Value `json:",unknown"`
+	Unknown    jsontext.Value `json:",embed"`
 }
 
 // CompanyImages are the URLs of a company's pictures.
 type CompanyImages struct {
 	Logo    string         `json:"logo,omitempty"`
 	Cover   string         `json:"cover,omitempty"`
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // CodehostPerson is one account of the code host (records.md, kind
@@ -226,7 +226,7 @@ type CodehostPerson struct {
 	Commits         []jsontext.Value `json:"commits,omitempty"`
 	CommitsComplete bool             `json:"commits_complete,omitzero"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // CodehostList states all of an owner's repositories, or all of an author's
@@ -240,7 +240,7 @@ type CodehostList struct {
 	LastUpdated string         `json:"last_updated"`
 	Deleted     bool           `json:"deleted,omitzero"`
 	Items       []string       `json:"items,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // CanonicalLocation is a geocoded place.
@@ -255,7 +255,7 @@ type CanonicalLocation struct {
 	Continent   string         `json:"continent,omitempty"`
 	Label       string         `json:"label,omitempty"`
 	Timezone    string         `json:"timezone,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // CodehostRepo is one repository of its owner (records.md, kind
@@ -274,7 +274,7 @@ type CodehostRepo struct {
 	StargazersCount *int64         `json:"stargazers_count,omitempty"`
 	ForksCount      *int64         `json:"forks_count,omitempty"`
 	Topics          []string       `json:"topics,omitempty"`
-	Unknown         jsontext.Value `json:",unknown"`
+	Unknown         jsontext.Value `json:",embed"`
 }
 
 // CodehostCommit is one commit of its author (records.md, kind
@@ -290,14 +290,14 @@ type CodehostCommit struct {
 	AuthorEmail string         `json:"author_email,omitempty"`
 	AuthorLogin string         `json:"author_login,omitempty"`
 	Repo        *CommitRepo    `json:"repo,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // CommitRepo names the repository of a commit.
 type CommitRepo struct {
 	FullName string         `json:"full_name,omitempty"`
 	Language string         `json:"language,omitempty"`
-	Unknown  jsontext.Value `json:",unknown"`
+	Unknown  jsontext.Value `json:",embed"`
 }
 
 // MicroblogPerson is one account of the microblog (records.md, kind
@@ -317,7 +317,7 @@ type MicroblogPerson struct {
 	Following   *int64         `json:"following,omitempty"`
 	CreatedAt   PartialDate    `json:"created_at,omitempty"`
 	AccountType string         `json:"account_type,omitempty"`
-	Unknown     jsontext.Value `json:",unknown"`
+	Unknown     jsontext.Value `json:",embed"`
 }
 
 // AccountLink states that two accounts belong to one person (records.md, kind
@@ -330,14 +330,14 @@ type AccountLink struct {
 	Deleted    bool     `json:"deleted,omitzero"`
 	Confidence *float64 `json:"confidence,omitempty"`
 
-	Unknown jsontext.Value `json:",unknown"`
+	Unknown jsontext.Value `json:",embed"`
 }
 
 // Account is an account by platform and username.
 type Account struct {
 	Platform string         `json:"platform"`
 	Username string         `json:"username"`
-	Unknown  jsontext.Value `json:",unknown"`
+	Unknown  jsontext.Value `json:",embed"`
 }
 
 // PartialDate is a date, a month ("2019-05"), a year ("2019") or a timestamp

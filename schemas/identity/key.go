@@ -1,0 +1,216 @@
+package identity
+
+import (
+	"errors"
+	"net/mail"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// Bounds of names, in bytes of UTF-8.
+const (
+	// MaxUsername is the longest username or slug that can be found. The
+	// longest known real limit is 100 characters, which a percent-decoded
+	// slug of a non-Latin script can spend four bytes each on.
+	MaxUsername = 400
+	// MaxEmail and maxEmailLocal are the limits of RFC 5321, 4.5.3.1.
+	MaxEmail      = 254
+	maxEmailLocal = 64
+)
+
+// UsernameKey returns the form in which usernames and slugs are compared:
+// surrounding white space and a leading "@" removed, percent-escapes decoded,
+// letters in lower case, composed (Unicode NFC). It is idempotent.
+//
+// It returns "" for what cannot be a username: nothing at all, more than
+// [MaxUsername] bytes, bad UTF-8, white space, control characters, or a
+// character that separates parts of a URL or of a key.
+func UsernameKey(s string) string {
+	if isPlainKey(s) {
+		return s
+	}
+	name, ok := cleanUsername(s)
+	if !ok {
+		return ""
+	}
+	// Lower case can undo composition and composition can meet another
+	// lower-case rule, so both are applied until nothing changes.
+	for range 4 {
+		next := norm.NFC.String(strings.ToLower(name))
+		if next == name {
+			break
+		}
+		name = next
+	}
+	if len(name) > MaxUsername || !validUsername(name) {
+		return ""
+	}
+	return name
+}
+
+// isPlainKey reports whether s is already its own key, for the usual username
+// of lower-case ASCII letters, digits and hyphens.
+func isPlainKey(s string) bool {
+	if s == "" || len(s) > MaxUsername {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanUsername undoes the ways of writing a username that never change which
+// one is meant, letter case aside.
+func cleanUsername(s string) (string, bool) {
+	if len(s) > 3*MaxUsername+16 {
+		return "", false
+	}
+	name := strings.TrimSpace(s)
+	// An escape may itself have been escaped; each round is shorter, so this ends.
+	for {
+		decoded := percentDecode(name)
+		if decoded == name {
+			break
+		}
+		name = decoded
+	}
+	name = strings.TrimPrefix(strings.TrimSpace(name), "@")
+	if len(name) > MaxUsername || !validUsername(name) {
+		return "", false
+	}
+	return name, true
+}
+
+// percentDecode decodes every valid percent-escape and leaves the rest.
+func percentDecode(s string) string {
+	i := strings.IndexByte(s, '%')
+	if i < 0 {
+		return s
+	}
+	var b strings.Builder
+	b.Grow(len(s))
+	for i >= 0 {
+		b.WriteString(s[:i])
+		s = s[i:]
+		if len(s) >= 3 && isHex(s[1]) && isHex(s[2]) {
+			b.WriteByte(unhex(s[1])<<4 | unhex(s[2]))
+			s = s[3:]
+		} else {
+			b.WriteByte('%')
+			s = s[1:]
+		}
+		i = strings.IndexByte(s, '%')
+	}
+	b.WriteString(s)
+	return b.String()
+}
+
+func isHex(c byte) bool {
+	return '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'
+}
+
+func unhex(c byte) byte {
+	switch {
+	case c >= 'a':
+		return c - 'a' + 10
+	case c >= 'A':
+		return c - 'A' + 10
+	}
+	return c - '0'
+}
+
+// validUsername allows every letter, mark, digit and symbol of Unicode, since
+// slugs of the professional network hold any script and emoji, and refuses what
+// has a meaning in URLs, keys or addresses.
+func validUsername(s string) bool {
+	if s == "" || s == "." || s == ".." || !utf8.ValidString(s) {
+		return false
+	}
+	for _, r := range s {
+		switch {
+		case strings.ContainsRune("/\\?#%&=:;,@|\"<>{}[]^`", r):
+			return false
+		case r == '\u200c' || r == '\u200d': // joiners, in Indic and Persian names and in emoji
+		case r == utf8.RuneError || unicode.IsSpace(r) || !unicode.IsGraphic(r):
+			return false
+		}
+	}
+	return true
+}
+
+// Errors of [EmailKey].
+var (
+	errEmailEmpty = errors.New("is empty")
+	errEmailLong  = errors.New("is longer than 254 characters, or 64 before the @")
+	errEmailForm  = errors.New("is not an e-mail address of the form name@domain")
+)
+
+// EmailKey returns the form in which e-mail addresses are compared: surrounding
+// white space removed, lower case, composed (Unicode NFC). It is idempotent. An
+// address that is not one of RFC 5322's addr-spec within RFC 5321's lengths is
+// an error whose text says why without repeating the address.
+func EmailKey(s string) (string, error) {
+	s = strings.TrimSpace(s)
+	if s == "" {
+		return "", errEmailEmpty
+	}
+	at := strings.LastIndexByte(s, '@')
+	if len(s) > MaxEmail || at > maxEmailLocal {
+		return "", errEmailLong
+	}
+	if isPlainEmail(s, at) {
+		return s, nil
+	}
+	key := s
+	for range 4 {
+		next := norm.NFC.String(strings.ToLower(key))
+		if next == key {
+			break
+		}
+		key = next
+	}
+	if len(key) > MaxEmail || strings.LastIndexByte(key, '@') > maxEmailLocal {
+		return "", errEmailLong
+	}
+	if strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
+		return "", errEmailForm
+	}
+	addr, err := mail.ParseAddress(key)
+	if err != nil || addr.Name != "" || addr.Address != key {
+		return "", errEmailForm
+	}
+	return key, nil
+}
+
+// isPlainEmail recognises, without the cost of the full grammar, the usual
+// address in lower-case ASCII: dot-separated atoms, an @, dot-separated labels.
+func isPlainEmail(s string, at int) bool {
+	if at <= 0 || at == len(s)-1 {
+		return false
+	}
+	dot := true // at the start, or after a dot or @: another dot is not allowed
+	for i := range len(s) {
+		c := s[i]
+		switch {
+		case 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '_':
+			dot = false
+		case c == '+' && i < at:
+			dot = false
+		case c == '.' || i == at:
+			if dot {
+				return false
+			}
+			dot = true
+		default:
+			return false
+		}
+	}
+	return !dot
+}

@@ -1,0 +1,226 @@
+package identity
+
+import (
+	"fmt"
+	"net/url"
+	"strings"
+)
+
+// Malformed is an identifier that cannot be one, whatever is stored
+// (rulings.md, Names: "a malformed identifier, a URL of a foreign host, a
+// company URL where a person is meant: an error naming it").
+type Malformed struct {
+	// Field names the identifier. The functions of this package set it to the
+	// platform's name, or "url" or "company"; callers replace it by the name of
+	// their own parameter.
+	Field string
+	// Reason is a clause that follows the field's name. It never repeats the
+	// value, which may be somebody's personal data.
+	Reason string
+}
+
+// Error returns the field and the reason.
+func (m *Malformed) Error() string { return m.Field + " " + m.Reason }
+
+// Account is an account on a platform.
+type Account struct {
+	Platform string
+	Username string
+}
+
+// MaxURL is the longest URL that is read, in bytes.
+const MaxURL = 2048
+
+// ParsePerson reads a username of the platform, or the URL of a profile there,
+// and returns the username with escapes decoded and its letter case kept. The
+// error is a [*Malformed].
+func (p *Platforms) ParsePerson(platformName, input string) (string, error) {
+	if !KnownPlatform(platformName) {
+		return "", &Malformed{Field: platformName, Reason: "is not a platform; use one of " + strings.Join(PlatformNames(), ", ")}
+	}
+	input = strings.TrimSpace(input)
+	if input == "" {
+		return "", &Malformed{Field: platformName, Reason: "is empty"}
+	}
+	if !p.looksLikeURL(input) {
+		name, ok := cleanUsername(input)
+		if !ok {
+			return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is not a username (at most %d bytes, no spaces, control characters or separators) nor a profile URL", MaxUsername)}
+		}
+		return name, nil
+	}
+	found, name, err := p.person(platformName, input)
+	if err != nil {
+		return "", err
+	}
+	if found.Name != platformName {
+		return "", &Malformed{Field: platformName, Reason: fmt.Sprintf("is a URL of the platform %s, a profile of %s is needed", found.Name, platformName)}
+	}
+	return name, nil
+}
+
+// ParseAny reads the profile URL of any platform, with or without a scheme.
+// The error is a [*Malformed].
+func (p *Platforms) ParseAny(input string) (platformName, username string, err error) {
+	input = strings.TrimSpace(input)
+	if input == "" {
+		return "", "", &Malformed{Field: "url", Reason: "is empty"}
+	}
+	found, name, err := p.person("url", input)
+	if err != nil {
+		return "", "", err
+	}
+	return found.Name, name, nil
+}
+
+// ParseCompany reads the URL of a company of the professional network, with or
+// without a scheme, and returns its slug (interface.md, company enrichment,
+// network_url). The error is a [*Malformed].
+func (p *Platforms) ParseCompany(input string) (string, error) {
+	const field = "company"
+	host, path, err := splitURL(field, strings.TrimSpace(input))
+	if err != nil {
+		return "", err
+	}
+	found := p.find(host)
+	if found == nil || found.Name != Network {
+		return "", &Malformed{Field: field, Reason: "is not a URL of the professional network"}
+	}
+	slug, ok := match(found.company, path)
+	if !ok {
+		if _, person := match(found.person, path); person {
+			return "", &Malformed{Field: field, Reason: "is a person's URL where a company's is needed"}
+		}
+		return "", &Malformed{Field: field, Reason: "is not the URL of a company's page"}
+	}
+	clean, ok := cleanUsername(slug)
+	if !ok {
+		return "", &Malformed{Field: field, Reason: "holds a malformed company slug"}
+	}
+	return clean, nil
+}
+
+// FindAccounts returns the accounts that the URLs lead to, each once, in their
+// order. Whatever is not the URL of a person's profile is passed over.
+func (p *Platforms) FindAccounts(urls []string) []Account {
+	var found []Account
+	seen := map[Account]bool{}
+	for _, u := range urls {
+		name, username, err := p.ParseAny(u)
+		if err != nil {
+			continue
+		}
+		id := Account{Platform: name, Username: UsernameKey(username)}
+		if id.Username == "" || seen[id] {
+			continue
+		}
+		seen[id] = true
+		found = append(found, Account{Platform: name, Username: username})
+	}
+	return found
+}
+
+// looksLikeURL reports whether input is meant as a URL rather than a username:
+// it has a scheme or a slash, also an escaped one, or is the bare host of a
+// platform.
+func (p *Platforms) looksLikeURL(input string) bool {
+	decoded := input
+	for range 3 {
+		decoded = percentDecode(decoded)
+	}
+	return strings.ContainsAny(decoded, "/\\") || strings.Contains(decoded, "://") ||
+		p.find(strings.ToLower(strings.TrimSuffix(decoded, "."))) != nil
+}
+
+// person reads a profile URL of any platform.
+func (p *Platforms) person(field, input string) (*platform, string, error) {
+	host, path, err := splitURL(field, input)
+	if err != nil {
+		return nil, "", err
+	}
+	found := p.find(host)
+	if found == nil {
+		return nil, "", &Malformed{Field: field, Reason: "is a URL of a foreign host"}
+	}
+	name, ok := match(found.person, path)
+	if !ok {
+		if _, company := match(found.company, path); company {
+			return nil, "", &Malformed{Field: field, Reason: "is a company's URL where a person's is needed"}
+		}
+		return nil, "", &Malformed{Field: field, Reason: "is not the URL of a person's profile"}
+	}
+	clean, ok := cleanUsername(name)
+	if !ok {
+		return nil, "", &Malformed{Field: field, Reason: "is a URL that holds a malformed username"}
+	}
+	for _, reserved := range found.Reserved {
+		if strings.EqualFold(reserved, clean) {
+			return nil, "", &Malformed{Field: field, Reason: "is not the URL of a person's profile"}
+		}
+	}
+	return found, clean, nil
+}
+
+// splitURL returns the lower-case host and the decoded path segments of a web
+// address, whose scheme may be missing. It is lenient where net/url is not,
+// since "schemes, www., trailing slashes, queries, fragments, letter case and
+// percent-escapes never change what is found" (rulings.md, Names), and strict
+// where a link could pretend to be another one: user information and odd ports
+// are refused.
+func splitURL(field, input string) (host string, path []string, err error) {
+	malformed := func(reason string) (string, []string, error) {
+		return "", nil, &Malformed{Field: field, Reason: reason}
+	}
+	if input == "" {
+		return malformed("is empty")
+	}
+	if len(input) > MaxURL {
+		return malformed(fmt.Sprintf("is longer than %d bytes", MaxURL))
+	}
+	// A whole URL may arrive escaped, its slashes too.
+	for range 3 {
+		if strings.ContainsRune(input, '/') {
+			break
+		}
+		input = percentDecode(input)
+	}
+	rest := input
+	if scheme, after, ok := strings.Cut(rest, ":"); ok && !strings.ContainsAny(scheme, "/.?#") {
+		if !strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "http") {
+			return malformed("is not an http or https URL")
+		}
+		if !strings.HasPrefix(after, "//") {
+			return malformed("is not a URL")
+		}
+		rest = after
+	}
+	rest = strings.TrimPrefix(rest, "//")
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	host, rawPath, _ := strings.Cut(rest, "/")
+	host = strings.ToLower(percentDecode(host))
+	host = strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
+	host = strings.TrimSuffix(host, ".")
+	if host == "" {
+		return malformed("is not a URL")
+	}
+	for _, c := range []byte(host) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return malformed("is a URL with a malformed host")
+		}
+	}
+	for segment := range strings.SplitSeq(rawPath, "/") {
+		segment = percentDecode(segment)
+		switch segment {
+		case "", ".":
+		case "..":
+			path = path[:max(0, len(path)-1)]
+		default:
+			path = append(path, segment)
+		}
+	}
+	return host, path, nil
+}
+
+func escapeSegment(s string) string { return url.PathEscape(s) }

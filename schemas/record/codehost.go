@@ -1,0 +1,63 @@
+package record
+
+import "strconv"
+
+func (p *CodehostPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
+
+func (p *CodehostPerson) key() (string, *Invalid) {
+	if bad := identityNumber("user_id", p.UserID); bad != nil {
+		return "", bad
+	}
+	return strconv.FormatInt(*p.UserID, 10), nil
+}
+
+func (p *CodehostPerson) check() *Invalid {
+	return first(
+		required("codehost_username", p.CodehostUsername),
+		oneOf("type", p.Type, "User", "Organization", "Bot"),
+		date(p.CreatedAt, "created_at"),
+		date(p.UpdatedAt, "updated_at"),
+	)
+}
+
+func (r *CodehostRepo) head() (string, bool) { return r.UpdatedAt, r.Deleted }
+
+func (r *CodehostRepo) key() (string, *Invalid) {
+	if bad := first(identityNumber("user_id", r.UserID), identityNumber("id", r.ID)); bad != nil {
+		return "", bad
+	}
+	return strconv.FormatInt(*r.UserID, 10) + "/" + strconv.FormatInt(*r.ID, 10), nil
+}
+
+func (r *CodehostRepo) check() *Invalid { return date(r.CreatedAt, "created_at") }
+
+func (c *CodehostCommit) head() (string, bool) { return c.AuthorDate, c.Deleted }
+
+func (c *CodehostCommit) key() (string, *Invalid) {
+	if bad := first(identityNumber("user_id", c.UserID), identityString("sha", c.SHA)); bad != nil {
+		return "", bad
+	}
+	return strconv.FormatInt(*c.UserID, 10) + "/" + c.SHA, nil
+}
+
+func (c *CodehostCommit) check() *Invalid { return nil }
+
+// Names of the lists of a codehost-list record.
+const (
+	ListRepos   = "repos"
+	ListCommits = "commits"
+)
+
+func (l *CodehostList) head() (string, bool) { return l.LastUpdated, l.Deleted }
+
+func (l *CodehostList) key() (string, *Invalid) {
+	if bad := first(identityNumber("user_id", l.UserID), identityString("list", l.List)); bad != nil {
+		return "", bad
+	}
+	if l.List != ListRepos && l.List != ListCommits {
+		return "", &Invalid{Path: "list", Code: CodeBadIdentity, Reason: "must be one of repos, commits"}
+	}
+	return strconv.FormatInt(*l.UserID, 10) + "/" + l.List, nil
+}
+
+func (l *CodehostList) check() *Invalid { return nil }

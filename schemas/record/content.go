@@ -1,0 +1,314 @@
+package record
+
+import (
+	"bytes"
+	"math/bits"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// content is what one pass over a record's bytes finds.
+type content struct {
+	hash    uint64
+	compact []byte // the record without insignificant white space
+}
+
+// Tags and constants of the content hash. They are part of the contract of
+// Record.Hash and never change: hashes are stored.
+const (
+	tagString = 0x9e3779b97f4a7c15
+	tagNumber = 0xc2b2ae3d27d4eb4f
+	tagArray  = 0x165667b19e3779f9
+	tagObject = 0x27d4eb2f165667c5
+	hashNull  = 0x85ebca77c2b2ae63
+	hashTrue  = 0xd6e8feb86659fd93
+	hashFalse = 0xa0761d6478bd642f
+)
+
+// mix combines two words: the halves of their product, after both were set
+// apart from zero.
+func mix(a, b uint64) uint64 {
+	hi, lo := bits.Mul64(a^tagString, b^tagNumber)
+	return hi ^ lo
+}
+
+// scan hashes a record, checks its depth and NULs and removes white space. raw
+// must be one valid JSON object: the scanner relies on it.
+//
+// The hash of a list depends on its order. The hash of an object is made of the
+// sum of its members' hashes and so does not. The member version at the top
+// level is left out.
+func scan(raw []byte, version string) (content, *Invalid) {
+	s := scanner{b: raw, skip: version}
+	s.space()
+	begin := s.i
+	hash := s.value(1)
+	end := s.i
+	switch {
+	case s.deep:
+		return content{}, s.locate(CodeTooDeep, "is nested deeper than 64 levels")
+	case s.nul:
+		return content{}, s.locate(CodeNULByte, "holds an escaped NUL")
+	}
+	compact := raw[begin:end:end]
+	if s.spaces {
+		value := jsontext.Value(bytes.Clone(compact))
+		if err := value.Compact(); err != nil {
+			return content{}, &Invalid{Code: CodeSyntax, Reason: "is not JSON"}
+		}
+		compact = value
+	}
+	return content{hash: hash, compact: compact}, nil
+}
+
+// scanner walks valid JSON.
+type scanner struct {
+	b      []byte
+	i      int
+	skip   string // a member at the top level that is not hashed
+	spaces bool   // white space was found inside
+	nul    bool   // an escaped NUL was found
+	deep   bool   // MaxDepth was passed; the rest was not walked
+	buf    []byte // room for unescaping
+}
+
+// space skips white space and reports whether there was any.
+func (s *scanner) space() bool {
+	begin := s.i
+	for s.i < len(s.b) && s.b[s.i] <= ' ' {
+		s.i++
+	}
+	return s.i > begin
+}
+
+// inner skips white space inside the record.
+func (s *scanner) inner() {
+	if s.b[s.i] <= ' ' && s.space() {
+		s.spaces = true
+	}
+}
+
+// value hashes the value that begins here and stops behind it. depth is that of
+// the value if it is a list or an object.
+func (s *scanner) value(depth int) uint64 {
+	switch s.b[s.i] {
+	case '{':
+		return s.object(depth)
+	case '[':
+		return s.array(depth)
+	case '"':
+		return xxhash.Sum64(s.str()) ^ tagString
+	case 't':
+		s.i += len("true")
+		return hashTrue
+	case 'f':
+		s.i += len("false")
+		return hashFalse
+	case 'n':
+		s.i += len("null")
+		return hashNull
+	}
+	begin := s.i
+	for s.i < len(s.b) && isNumberByte(s.b[s.i]) {
+		s.i++
+	}
+	return xxhash.Sum64(s.b[begin:s.i]) ^ tagNumber
+}
+
+func isNumberByte(c byte) bool {
+	return '0' <= c && c <= '9' || c == '-' || c == '+' || c == '.' || c == 'e' || c == 'E'
+}
+
+func (s *scanner) object(depth int) uint64 {
+	if depth > MaxDepth {
+		s.deep = true
+		s.i = len(s.b)
+		return 0
+	}
+	s.i++ // {
+	var sum, count uint64
+	s.inner()
+	for s.b[s.i] != '}' {
+		name := s.str()
+		skip := depth == 1 && string(name) == s.skip
+		nameHash := xxhash.Sum64(name)
+		s.inner()
+		s.i++ // :
+		s.inner()
+		h := s.value(depth + 1)
+		if s.deep {
+			return 0
+		}
+		if !skip {
+			sum += mix(nameHash, h)
+			count++
+		}
+		s.inner()
+		if s.b[s.i] == ',' {
+			s.i++
+			s.inner()
+		}
+	}
+	s.i++ // }
+	return mix(sum, count^tagObject)
+}
+
+func (s *scanner) array(depth int) uint64 {
+	if depth > MaxDepth {
+		s.deep = true
+		s.i = len(s.b)
+		return 0
+	}
+	s.i++ // [
+	h := uint64(tagArray)
+	s.inner()
+	for s.b[s.i] != ']' {
+		h = mix(bits.RotateLeft64(h, 23), s.value(depth+1))
+		if s.deep {
+			return 0
+		}
+		s.inner()
+		if s.b[s.i] == ',' {
+			s.i++
+			s.inner()
+		}
+	}
+	s.i++ // ]
+	return h
+}
+
+// str returns the unescaped string that begins here and stops behind it. The
+// bytes are valid until the next call.
+func (s *scanner) str() []byte {
+	begin := s.i + 1
+	end := begin + bytes.IndexByte(s.b[begin:], '"')
+	if bytes.IndexByte(s.b[begin:end], '\\') < 0 {
+		s.i = end + 1
+		return s.b[begin:end]
+	}
+	i := begin
+	for s.b[i] != '"' {
+		if s.b[i] == '\\' {
+			i++
+		}
+		i++
+	}
+	s.i = i + 1
+	text, err := jsontext.AppendUnquote(s.buf[:0], s.b[begin-1:s.i])
+	s.buf = text
+	if err != nil || bytes.IndexByte(text, 0) >= 0 {
+		s.nul = true
+	}
+	return text
+}
+
+// locate names the place of a defect that the scanner saw. It is slow and only
+// called for records that are rejected.
+func (s *scanner) locate(code, reason string) *Invalid {
+	bad := &Invalid{Code: code, Reason: reason}
+	decoder := jsontext.NewDecoder(bytes.NewReader(s.b))
+	for {
+		token, err := decoder.ReadToken()
+		if err != nil {
+			return bad
+		}
+		found := decoder.StackDepth() > MaxDepth
+		if code == CodeNULByte {
+			found = token.Kind() == '"' && bytes.IndexByte([]byte(token.String()), 0) >= 0
+		}
+		if found {
+			bad.Path = pathOf(decoder.StackPointer())
+			return bad
+		}
+	}
+}
+
+// member is one member of an object, in the bytes of the object.
+type member struct {
+	name  []byte // unescaped, valid until the next step
+	whole []byte // name and value, without a comma
+	value []byte
+}
+
+// eachMember walks the members of a compact, valid JSON object.
+func eachMember(object []byte, visit func(member)) {
+	s := scanner{b: object, i: 1}
+	for s.b[s.i] != '}' {
+		begin := s.i
+		name := s.str()
+		s.i++ // :
+		value := s.i
+		s.pass()
+		visit(member{name: name, whole: object[begin:s.i], value: object[value:s.i:s.i]})
+		if s.b[s.i] == ',' {
+			s.i++
+		}
+	}
+}
+
+// eachElement walks the elements of a compact, valid JSON list.
+func eachElement(list []byte, visit func(value []byte)) {
+	s := scanner{b: list, i: 1}
+	for s.b[s.i] != ']' {
+		begin := s.i
+		s.pass()
+		visit(list[begin:s.i:s.i])
+		if s.b[s.i] == ',' {
+			s.i++
+		}
+	}
+}
+
+// pass steps over a value without hashing it.
+func (s *scanner) pass() {
+	depth := 0
+	for {
+		switch s.b[s.i] {
+		case '{', '[':
+			depth++
+			s.i++
+		case '}', ']':
+			depth--
+			s.i++
+		case '"':
+			s.passString()
+		default:
+			s.i++
+			for depth == 0 && s.i < len(s.b) && s.b[s.i] != ',' && s.b[s.i] != '}' && s.b[s.i] != ']' {
+				s.i++
+			}
+		}
+		if depth == 0 {
+			return
+		}
+	}
+}
+
+func (s *scanner) passString() {
+	s.i++
+	for s.b[s.i] != '"' {
+		if s.b[s.i] == '\\' {
+			s.i++
+		}
+		s.i++
+	}
+	s.i++
+}
+
+// filterMembers returns the object with only the members whose names keep
+// wants. object must be compact and valid.
+func filterMembers(object []byte, keep func(name string) bool) []byte {
+	out := make([]byte, 0, len(object))
+	out = append(out, '{')
+	eachMember(object, func(m member) {
+		if !keep(string(m.name)) {
+			return
+		}
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(out, m.whole...)
+	})
+	return append(out, '}')
+}

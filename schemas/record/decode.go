@@ -1,0 +1,150 @@
+package record
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Limits of a record (records.md, rule 4).
+const (
+	// MaxSize is the largest record in bytes.
+	MaxSize = 1 << 20
+	// MaxDepth is how deep lists and objects may be nested, the record itself
+	// included.
+	MaxDepth = 64
+	// maxIdentity is the longest identity in bytes.
+	maxIdentity = 512
+)
+
+// Record is one decoded record.
+type Record struct {
+	Kind Kind
+	// Key is the identity as Kafka key: "p_12" of a network-person, "42" of a
+	// codehost-person, "42/7" of a repository, "42/<sha>" of a commit,
+	// "42/repos" of a list, and of a link the two accounts in order and the
+	// source, "codehost:a|network:b|source".
+	Key     string
+	Version Version
+	// Deleted marks a withdrawal: there is only identity and version.
+	Deleted bool
+	// Hash is of the content without the version field. It does not depend on
+	// white space, on the order of members or on how strings are escaped; the
+	// spelling of numbers counts. Equal content has equal hashes, in every
+	// process and release.
+	Hash uint64
+	// JSON is the record without insignificant white space, as it is
+	// published. Decoding it gives the same record. A withdrawal has nothing in
+	// it but identity, version and "deleted".
+	JSON []byte
+	// Body is a *NetworkPerson, *NetworkCompany, *CodehostPerson,
+	// *CodehostRepo, *CodehostCommit, *MicroblogPerson, *AccountLink or
+	// *CodehostList.
+	Body any
+}
+
+// Decode reads one JSON object as a record of the kind. The error is an
+// [*Invalid]. The record's JSON may share memory with raw, which must not be
+// changed afterwards.
+func Decode(kind Kind, raw []byte) (*Record, error) {
+	c, ok := codecOf(kind)
+	if !ok {
+		return nil, &Invalid{Kind: kind, Code: CodeUnknownKind, Reason: "is of an unknown kind"}
+	}
+	r, bad := c.decode(raw)
+	if bad != nil {
+		bad.Kind = kind
+		return nil, bad
+	}
+	return r, nil
+}
+
+func (c codec) decode(raw []byte) (*Record, *Invalid) {
+	if len(raw) > MaxSize {
+		return nil, &Invalid{Code: CodeTooLarge, Reason: "is larger than 1 MiB"}
+	}
+	b := c.new()
+	if err := json.Unmarshal(raw, b); err != nil {
+		return nil, invalidOf(c.kind, raw, err)
+	}
+	content, bad := scan(raw, c.version)
+	if bad != nil {
+		return nil, bad
+	}
+	version, deleted := b.head()
+	r := &Record{Kind: c.kind, Deleted: deleted, Hash: content.hash, JSON: content.compact, Body: b}
+	if r.Key, bad = b.key(); bad != nil {
+		return nil, bad
+	}
+	if version == "" {
+		return nil, &Invalid{Path: c.version, Code: CodeMissingVersion, Reason: "is missing"}
+	}
+	var err error
+	if r.Version, err = ParseVersion(version); err != nil {
+		return nil, &Invalid{Path: c.version, Code: CodeBadDate, Reason: err.Error()}
+	}
+	if deleted {
+		return c.withdrawal(r)
+	}
+	if bad := b.check(); bad != nil {
+		return nil, bad
+	}
+	return r, nil
+}
+
+// withdrawal cuts a withdrawn record down to identity and version: what is to
+// be gone must not travel on.
+func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
+	keep := func(name string) bool {
+		if name == "deleted" || name == c.version {
+			return true
+		}
+		for _, field := range c.identity {
+			if field == name {
+				return true
+			}
+		}
+		return false
+	}
+	r.JSON = filterMembers(r.JSON, keep)
+	r.Body = c.new()
+	if err := json.Unmarshal(r.JSON, r.Body); err != nil {
+		return nil, invalidOf(c.kind, r.JSON, err)
+	}
+	content, bad := scan(r.JSON, c.version)
+	if bad != nil {
+		return nil, bad
+	}
+	r.Hash = content.hash
+	return r, nil
+}
+
+// AsInvalid returns the [*Invalid] in err's chain.
+func AsInvalid(err error) (*Invalid, bool) {
+	var bad *Invalid
+	ok := errors.As(err, &bad)
+	return bad, ok
+}
+
+// identityString checks one identity field that is a string.
+func identityString(field, value string) *Invalid {
+	switch {
+	case strings.TrimSpace(value) == "":
+		return &Invalid{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
+	case len(value) > maxIdentity:
+		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "is longer than 512 bytes"}
+	}
+	return nil
+}
+
+// identityNumber checks one identity field that is an integer.
+func identityNumber(field string, value *int64) *Invalid {
+	switch {
+	case value == nil:
+		return &Invalid{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
+	case *value < 0:
+		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "is negative"}
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package record
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Invalid says why a record was rejected (records.md, rule 4). Its text names
+// fields, never their values, so that it may be logged.
+type Invalid struct {
+	Kind Kind
+	// Path is the place in the record, "experience[3].start". It is empty for
+	// the record as a whole.
+	Path string
+	// Code is stable, for counting and filtering.
+	Code string
+	// Reason is a clause that follows the path.
+	Reason string
+}
+
+// Codes of defects.
+const (
+	CodeUnknownKind     = "unknown_kind"     // no such kind of record
+	CodeTooLarge        = "too_large"        // more than MaxSize bytes
+	CodeTooDeep         = "too_deep"         // nested deeper than MaxDepth
+	CodeSyntax          = "syntax"           // not JSON
+	CodeDuplicateKey    = "duplicate_key"    // an object has a member twice
+	CodeBadUTF8         = "bad_utf8"         // bytes that are not UTF-8, or half a surrogate pair
+	CodeNULByte         = "nul_byte"         // a NUL, raw or escaped
+	CodeWrongType       = "wrong_type"       // a known field of another JSON type
+	CodeOutOfRange      = "out_of_range"     // a number that its field cannot hold
+	CodeMissingIdentity = "missing_identity" // an identity field is absent, null or empty
+	CodeMissingVersion  = "missing_version"  // the version field is absent, null or empty
+	CodeMissingField    = "missing_field"    // another required field is absent, null or empty
+	CodeBadIdentity     = "bad_identity"     // an identity field that no identity can have
+	CodeBadDate         = "bad_date"         // neither year, month, day nor timestamp
+	CodeBadValue        = "bad_value"        // not one of the values allowed
+	CodeIncompleteList  = "incomplete_list"  // a list calls itself complete but has unreadable entries
+)
+
+// Error returns kind, path, reason and code.
+func (e *Invalid) Error() string {
+	if e.Path == "" {
+		return fmt.Sprintf("%s record %s (%s)", e.Kind, e.Reason, e.Code)
+	}
+	return fmt.Sprintf("%s record: %s %s (%s)", e.Kind, e.Path, e.Reason, e.Code)
+}
+
+// below returns the defect as one of a value that stands at path of a record of
+// the kind.
+func (e *Invalid) below(kind Kind, path string) *Invalid {
+	moved := *e
+	moved.Kind = kind
+	switch {
+	case moved.Path == "":
+		moved.Path = path
+	case strings.HasPrefix(moved.Path, "["):
+		moved.Path = path + moved.Path
+	default:
+		moved.Path = path + "." + moved.Path
+	}
+	return &moved
+}
+
+// invalidOf explains an error of the JSON decoder.
+func invalidOf(kind Kind, raw []byte, err error) *Invalid {
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		bad := &Invalid{Kind: kind, Path: pathOf(semantic.JSONPointer), Code: CodeWrongType}
+		bad.Reason = "is " + nameOfKind(semantic.JSONKind) + " where " + nameOfType(semantic.GoType) + " is needed"
+		if semantic.JSONKind == '0' {
+			if isIntegral(semantic.GoType) && !isInteger(semantic.JSONValue) {
+				bad.Reason = "is not an integer"
+			} else if errors.Is(err, strconv.ErrRange) || isIntegral(semantic.GoType) {
+				bad.Code, bad.Reason = CodeOutOfRange, "is a number out of range"
+			}
+		}
+		return bad
+	}
+	bad := &Invalid{Kind: kind, Code: CodeSyntax, Reason: "is not JSON"}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		bad.Path = pathOf(syntactic.JSONPointer)
+		bad.Reason = fmt.Sprintf("is not JSON: %s, at byte %d", syntaxReason(syntactic.Err), syntactic.ByteOffset)
+	}
+	switch {
+	case errors.Is(err, jsontext.ErrDuplicateName):
+		bad.Code, bad.Reason = CodeDuplicateKey, "stands twice in its object"
+	case len(bytes.TrimSpace(raw)) == 0:
+		bad.Reason = "is empty"
+	case bytes.IndexByte(raw, 0) >= 0:
+		bad.Code, bad.Reason = CodeNULByte, "holds a NUL byte"
+	case !utf8.Valid(raw):
+		bad.Code, bad.Reason = CodeBadUTF8, "is not valid UTF-8"
+	case strings.Contains(err.Error(), "surrogate pair"):
+		bad.Code, bad.Reason = CodeBadUTF8, "holds half a surrogate pair"
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		bad.Reason = fmt.Sprintf("ends too early, at byte %d", len(raw))
+	}
+	return bad
+}
+
+// syntaxReason tells the decoder's reason without text of the record: what it
+// quotes may be anybody's data.
+func syntaxReason(err error) string {
+	if err == nil {
+		return "unexpected input"
+	}
+	text := strings.TrimPrefix(err.Error(), "jsontext: ")
+	if before, after, ok := strings.Cut(text, " in string"); ok && strings.Contains(before, "escape") {
+		return "invalid escape sequence in string" + after
+	}
+	return text
+}
+
+// pathOf turns a JSON Pointer (RFC 6901) into the notation of Invalid.Path.
+func pathOf(pointer jsontext.Pointer) string {
+	var b strings.Builder
+	first := true
+	for token := range pointer.Tokens() {
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil && !first {
+			b.WriteString("[" + token + "]")
+		} else {
+			if !first {
+				b.WriteByte('.')
+			}
+			b.WriteString(token)
+		}
+		first = false
+	}
+	return b.String()
+}
+
+func nameOfKind(kind jsontext.Kind) string {
+	switch kind {
+	case 'n':
+		return "null"
+	case 't', 'f':
+		return "a boolean"
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case '[':
+		return "a list"
+	case '{':
+		return "an object"
+	}
+	return "a value"
+}
+
+func nameOfType(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	switch {
+	case t == nil:
+		return "another type"
+	case isIntegral(t):
+		return "an integer"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Float64:
+		return "a number"
+	case reflect.Slice:
+		return "a list"
+	case reflect.Struct:
+		return "an object"
+	}
+	return "another type"
+}
+
+func isIntegral(t reflect.Type) bool {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	return t != nil && t.Kind() == reflect.Int64
+}
+
+func isInteger(number jsontext.Value) bool {
+	return len(number) > 0 && !bytes.ContainsAny(number, ".eE")
+}

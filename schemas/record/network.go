@@ -1,0 +1,44 @@
+package record
+
+func (p *NetworkPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
+
+func (p *NetworkPerson) key() (string, *Invalid) {
+	return p.ProfileID, identityString("profile_id", p.ProfileID)
+}
+
+func (p *NetworkPerson) check() *Invalid {
+	if bad := required("username", p.Username); bad != nil {
+		return bad
+	}
+	if c := p.CurrentPosition; c != nil {
+		if bad := first(date(c.Start, "current_position.start"), date(c.End, "current_position.end")); bad != nil {
+			return bad
+		}
+	}
+	for i := range p.Experience {
+		e := &p.Experience[i]
+		if bad := first(date(e.Start, "experience[%d].start", i), date(e.End, "experience[%d].end", i)); bad != nil {
+			return bad
+		}
+	}
+	for i := range p.Education {
+		e := &p.Education[i]
+		if bad := first(date(e.Start, "education[%d].start", i), date(e.End, "education[%d].end", i)); bad != nil {
+			return bad
+		}
+	}
+	for i := range p.Certifications {
+		if bad := date(p.Certifications[i].IssueDate, "certifications[%d].issue_date", i); bad != nil {
+			return bad
+		}
+	}
+	return nil
+}
+
+func (c *NetworkCompany) head() (string, bool) { return c.LastUpdated, c.Deleted }
+
+func (c *NetworkCompany) key() (string, *Invalid) {
+	return c.CompanyID, identityString("company_id", c.CompanyID)
+}
+
+func (c *NetworkCompany) check() *Invalid { return nil }

@@ -1,0 +1,131 @@
+package record
+
+import (
+	"embed"
+	"slices"
+)
+
+// Kind names a kind of record (records.md, table).
+type Kind string
+
+// The kinds of records.
+const (
+	KindNetworkPerson   Kind = "network-person"
+	KindNetworkCompany  Kind = "network-company"
+	KindCodehostPerson  Kind = "codehost-person"
+	KindCodehostRepo    Kind = "codehost-repo"
+	KindCodehostCommit  Kind = "codehost-commit"
+	KindMicroblogPerson Kind = "microblog-person"
+	KindAccountLink     Kind = "account-link"
+	// KindCodehostList is made by Split and never handed in.
+	KindCodehostList Kind = "codehost-list"
+)
+
+// Definition describes a kind of record.
+type Definition struct {
+	Kind Kind
+	// Topic is the compacted Kafka topic of the kind.
+	Topic string
+	// IdentityFields and VersionField are names of top-level fields.
+	IdentityFields []string
+	VersionField   string
+	// Schema is the JSON Schema (2020-12) of a record as it is handed in.
+	Schema []byte
+	// Internal marks a kind that is not handed in from outside.
+	Internal bool
+}
+
+//go:embed jsonschema/*.json
+var schemas embed.FS
+
+// Definitions returns every kind, in a fixed order.
+func Definitions() []Definition {
+	all := codecs()
+	definitions := make([]Definition, len(all))
+	for i, c := range all {
+		definitions[i] = c.definition()
+	}
+	return definitions
+}
+
+// Lookup returns the definition of a kind.
+func Lookup(kind Kind) (Definition, bool) {
+	c, ok := codecOf(kind)
+	if !ok {
+		return Definition{}, false
+	}
+	return c.definition(), true
+}
+
+// Kinds returns the kinds that are handed in from outside, in a fixed order.
+func Kinds() []Kind {
+	var kinds []Kind
+	for _, c := range codecs() {
+		if !c.internal {
+			kinds = append(kinds, c.kind)
+		}
+	}
+	return kinds
+}
+
+// Topic returns the topic of a kind.
+func (k Kind) Topic() string { return "muster.record." + string(k) + ".v1" }
+
+// body is what every Go type of a record offers to Decode.
+type body interface {
+	// head returns the version as it was given, and whether the record
+	// withdraws its identity.
+	head() (version string, deleted bool)
+	// key returns the identity as a Kafka key.
+	key() (string, *Invalid)
+	// check finds what the types alone do not rule out. It is not called for a
+	// withdrawal.
+	check() *Invalid
+}
+
+// codec is the registry's entry of a kind.
+type codec struct {
+	kind     Kind
+	identity []string
+	version  string
+	internal bool
+	new      func() body
+}
+
+func (c codec) definition() Definition {
+	schema, err := schemas.ReadFile("jsonschema/" + string(c.kind) + ".json")
+	if err != nil {
+		panic("record: " + err.Error()) // a test reads every definition
+	}
+	return Definition{
+		Kind:           c.kind,
+		Topic:          c.kind.Topic(),
+		IdentityFields: slices.Clone(c.identity),
+		VersionField:   c.version,
+		Schema:         schema,
+		Internal:       c.internal,
+	}
+}
+
+// codecs is the registry.
+func codecs() []codec {
+	return []codec{
+		{kind: KindNetworkPerson, identity: []string{"profile_id"}, version: "last_updated", new: func() body { return new(NetworkPerson) }},
+		{kind: KindNetworkCompany, identity: []string{"company_id"}, version: "last_updated", new: func() body { return new(NetworkCompany) }},
+		{kind: KindCodehostPerson, identity: []string{"user_id"}, version: "last_updated", new: func() body { return new(CodehostPerson) }},
+		{kind: KindCodehostRepo, identity: []string{"user_id", "id"}, version: "updated_at", new: func() body { return new(CodehostRepo) }},
+		{kind: KindCodehostCommit, identity: []string{"user_id", "sha"}, version: "author_date", new: func() body { return new(CodehostCommit) }},
+		{kind: KindMicroblogPerson, identity: []string{"user_id"}, version: "last_updated", new: func() body { return new(MicroblogPerson) }},
+		{kind: KindAccountLink, identity: []string{"a", "b", "source"}, version: "observed_at", new: func() body { return new(AccountLink) }},
+		{kind: KindCodehostList, identity: []string{"user_id", "list"}, version: "last_updated", internal: true, new: func() body { return new(CodehostList) }},
+	}
+}
+
+func codecOf(kind Kind) (codec, bool) {
+	for _, c := range codecs() {
+		if c.kind == kind {
+			return c, true
+		}
+	}
+	return codec{}, false
+}

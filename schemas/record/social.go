@@ -1,0 +1,71 @@
+package record
+
+import (
+	"strings"
+
+	"muster/schemas/identity"
+)
+
+func (p *MicroblogPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
+
+func (p *MicroblogPerson) key() (string, *Invalid) {
+	return p.UserID, identityString("user_id", p.UserID)
+}
+
+func (p *MicroblogPerson) check() *Invalid {
+	return first(
+		date(p.CreatedAt, "created_at"),
+		oneOf("account_type", p.AccountType, "personal", "business", "government"),
+	)
+}
+
+func (l *AccountLink) head() (string, bool) { return l.ObservedAt, l.Deleted }
+
+// key is the same whichever of the two accounts is called a, and however their
+// usernames are written.
+func (l *AccountLink) key() (string, *Invalid) {
+	a, bad := accountKey("a", l.A)
+	if bad != nil {
+		return "", bad
+	}
+	b, bad := accountKey("b", l.B)
+	if bad != nil {
+		return "", bad
+	}
+	if bad := identityString("source", l.Source); bad != nil {
+		return "", bad
+	}
+	switch {
+	case a == b:
+		return "", &Invalid{Path: "b", Code: CodeBadIdentity, Reason: "is the same account as a"}
+	case a > b:
+		a, b = b, a
+	}
+	return a + "|" + b + "|" + l.Source, nil
+}
+
+func accountKey(field string, account Account) (string, *Invalid) {
+	switch {
+	case account.Platform == "":
+		return "", &Invalid{Path: field + ".platform", Code: CodeMissingIdentity, Reason: "is missing"}
+	case !identity.KnownPlatform(account.Platform):
+		return "", &Invalid{
+			Path: field + ".platform", Code: CodeBadIdentity,
+			Reason: "must be one of " + strings.Join(identity.PlatformNames(), ", "),
+		}
+	case strings.TrimSpace(account.Username) == "":
+		return "", &Invalid{Path: field + ".username", Code: CodeMissingIdentity, Reason: "is missing"}
+	}
+	name := identity.UsernameKey(account.Username)
+	if name == "" {
+		return "", &Invalid{Path: field + ".username", Code: CodeBadIdentity, Reason: "is not a username"}
+	}
+	return account.Platform + ":" + name, nil
+}
+
+func (l *AccountLink) check() *Invalid {
+	if c := l.Confidence; c != nil && (*c < 0 || *c > 1) {
+		return &Invalid{Path: "confidence", Code: CodeOutOfRange, Reason: "must lie between 0 and 1"}
+	}
+	return nil
+}
