@@ -1,0 +1,90 @@
+package service_test
+
+import (
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/service"
+)
+
+func TestRootSecretFromFile(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	keys := make([]string, 16)
+	var wg sync.WaitGroup
+	for i := range keys {
+		wg.Go(func() {
+			s, err := service.LoadRootSecret(noEnv, dir)
+			if err != nil {
+				keys[i] = err.Error()
+				return
+			}
+			key, err := s.Key("cursor-signature", 32)
+			keys[i] = fmt.Sprintf("%x %v", key, err)
+		})
+	}
+	wg.Wait()
+	for _, k := range keys {
+		require.Equal(t, keys[0], k, "all who start at once read the same secret")
+	}
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Len(t, entries, 1, "no temporary file stays")
+	path := filepath.Join(dir, "secret.key")
+	info, err := os.Stat(path)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+
+	// The file's content, moved to the variable, means the same.
+	content, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Len(t, strings.TrimSpace(string(content)), 64)
+	env, err := service.LoadRootSecret(func(string) (string, bool) { return string(content), true }, "")
+	require.NoError(t, err)
+	key, err := env.Key("cursor-signature", 32)
+	require.NoError(t, err)
+	require.Equal(t, keys[0], fmt.Sprintf("%x <nil>", key))
+
+	require.NoError(t, os.Chmod(path, 0o640))
+	_, err = service.LoadRootSecret(noEnv, dir)
+	require.ErrorContains(t, err, "chmod 600")
+	require.NoError(t, os.WriteFile(path, []byte("short"), 0o600))
+	require.NoError(t, os.Chmod(path, 0o600))
+	_, err = service.LoadRootSecret(noEnv, dir)
+	require.ErrorContains(t, err, "5 bytes are too few")
+}
+
+func TestRootSecretErrors(t *testing.T) {
+	_, err := service.LoadRootSecret(func(string) (string, bool) { return "tiny", true }, t.TempDir())
+	require.ErrorContains(t, err, "MUSTER_SECRET_KEY: root secret: 4 bytes are too few")
+	_, err = service.LoadRootSecret(noEnv, "")
+	require.ErrorContains(t, err, "neither MUSTER_SECRET_KEY nor a data folder")
+	_, err = service.LoadRootSecret(noEnv, "/dev/null/data")
+	require.Error(t, err)
+}
+
+func TestRootSecretKeys(t *testing.T) {
+	s, err := service.NewRootSecret([]byte(strings.Repeat("k", 32)))
+	require.NoError(t, err)
+	a, err := s.Key("a", 32)
+	require.NoError(t, err)
+	b, err := s.Key("b", 32)
+	require.NoError(t, err)
+	require.NotEqual(t, a, b)
+	// Computed apart from this code, by RFC 5869. Fixed for ever: data on disk is encrypted and signed with these.
+	require.Equal(t, "fcac1daaa6cf359e7c24f5e4a387177c61166f173e1fec27bc0f73d0826af3c5", hex.EncodeToString(a))
+	_, err = s.Key("", 32)
+	require.ErrorContains(t, err, "no name")
+	_, err = s.Key("a", 1<<20)
+	require.ErrorContains(t, err, "derive key a")
+	for _, format := range []string{"%v", "%+v", "%#v", "%s"} {
+		require.NotContains(t, fmt.Sprintf(format, s), "kkkk")
+	}
+	require.Equal(t, "[secret]", s.LogValue().String())
+}

@@ -1,0 +1,134 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// ServerConfig describes an HTTP server. Only Addr and Handler are required.
+type ServerConfig struct {
+	// Addr is host:port; port 0 takes a free one, which [Server.Addr] then tells.
+	Addr    string
+	Handler http.Handler
+	Logger  *slog.Logger
+	// ReadHeaderTimeout bounds the reading of a request's headers; default 10 s.
+	ReadHeaderTimeout time.Duration
+	// ReadTimeout bounds the reading of a whole request, body included; default 60 s, negative for none (streams).
+	ReadTimeout time.Duration
+	// WriteTimeout bounds the time from the end of the headers to the end of the answer; default none, because
+	// handlers know better: they bound their work by context.
+	WriteTimeout time.Duration
+	// IdleTimeout closes a kept-alive connection without requests; default 120 s.
+	IdleTimeout time.Duration
+	// MaxHeaderBytes bounds request line and headers; default 64 KiB.
+	MaxHeaderBytes int
+	// StopTimeout is how long requests in flight may take after Run's context ends; default 4 s.
+	StopTimeout time.Duration
+}
+
+// Server is an HTTP server that is listening already and serves once Run is called.
+type Server struct {
+	cfg      ServerConfig
+	listener net.Listener
+	inflight sync.WaitGroup
+}
+
+// NewServer listens on cfg.Addr, so that the address is known, and connections queue, before the first request is
+// served. Whoever does not call Run must call Close.
+func NewServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
+	if cfg.Handler == nil {
+		return nil, errors.New("http server: no handler")
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	cfg.ReadHeaderTimeout = positive(cfg.ReadHeaderTimeout, 10*time.Second)
+	if cfg.ReadTimeout == 0 {
+		cfg.ReadTimeout = time.Minute
+	}
+	cfg.IdleTimeout = positive(cfg.IdleTimeout, 2*time.Minute)
+	cfg.StopTimeout = positive(cfg.StopTimeout, 4*time.Second)
+	if cfg.MaxHeaderBytes <= 0 {
+		cfg.MaxHeaderBytes = 64 << 10
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", cfg.Addr)
+	if err != nil {
+		return nil, fmt.Errorf("http server: %w", err)
+	}
+	return &Server{cfg: cfg, listener: l}, nil
+}
+
+// Addr is the address that is listened on, as host:port.
+func (s *Server) Addr() string { return s.listener.Addr().String() }
+
+// URL is Addr as an http URL without a path.
+func (s *Server) URL() string { return "http://" + s.Addr() }
+
+// Close stops listening. It is for a server whose Run is never called; Run closes by itself.
+func (s *Server) Close() error {
+	if err := s.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("http server: close: %w", err)
+	}
+	return nil
+}
+
+// Run serves until ctx ends, then stops accepting and waits for the requests in flight, at most StopTimeout. Requests
+// that are still running then are cut off: their contexts end, their connections close, Run waits for their handlers
+// for another StopTimeout and returns an error. Requests in flight do not see ctx's end before that.
+func (s *Server) Run(ctx context.Context) error {
+	base, cutOff := context.WithCancel(context.WithoutCancel(ctx))
+	defer cutOff()
+	srv := &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			s.inflight.Add(1)
+			defer s.inflight.Done()
+			s.cfg.Handler.ServeHTTP(w, r)
+		}),
+		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
+		ReadTimeout:       max(s.cfg.ReadTimeout, 0),
+		WriteTimeout:      max(s.cfg.WriteTimeout, 0),
+		IdleTimeout:       s.cfg.IdleTimeout,
+		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
+		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
+		BaseContext:       func(net.Listener) context.Context { return base },
+	}
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(s.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("http server %s: %w", s.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(base, s.cfg.StopTimeout)
+	defer cancel()
+	err := srv.Shutdown(grace)
+	<-served // http.ErrServerClosed: Shutdown was called.
+	if err == nil {
+		return nil
+	}
+	cutOff()
+	err = errors.Join(fmt.Errorf("http server %s: requests cut off after %v: %w", s.Addr(), s.cfg.StopTimeout, err),
+		srv.Close())
+	handlers := make(chan struct{})
+	go func() { s.inflight.Wait(); close(handlers) }()
+	select {
+	case <-handlers:
+		return err
+	case <-time.After(s.cfg.StopTimeout):
+		return errors.Join(err, errors.New("http server: handlers ignore the end of their context"))
+	}
+}
+
+func positive(d, otherwise time.Duration) time.Duration {
+	if d <= 0 {
+		return otherwise
+	}
+	return d
+}

@@ -1,0 +1,182 @@
+package service_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/service"
+)
+
+// start runs run until the test ends or the returned function is called, which returns run's error.
+func start(t *testing.T, run func(context.Context) error) (stop func() error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx) }()
+	var result error
+	stopped := false
+	stop = func() error {
+		if !stopped {
+			cancel()
+			result, stopped = <-done, true
+		}
+		return result
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+func get(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, resp.Body.Close()) }()
+	content, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	return resp.StatusCode, string(content)
+}
+
+func TestServerFinishesRequestsInFlight(t *testing.T) {
+	entered, proceed := make(chan struct{}), make(chan struct{})
+	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0",
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			close(entered)
+			<-proceed
+			if r.Context().Err() == nil {
+				_, _ = io.WriteString(w, "whole")
+			}
+		})})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	answer := make(chan string, 1)
+	go func() { _, body := get(t, s.URL()); answer <- body }()
+	<-entered
+	cancel()
+	require.Eventually(t, func() bool {
+		c, err := new(net.Dialer).DialContext(t.Context(), "tcp", s.Addr())
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	}, 5*time.Second, time.Millisecond, "no longer accepts")
+	close(proceed)
+	require.Equal(t, "whole", <-answer)
+	require.NoError(t, <-done)
+}
+
+func TestServerCutsOffSlowRequests(t *testing.T) {
+	entered := make(chan struct{})
+	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond,
+		Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(entered); <-r.Context().Done() })})
+	require.NoError(t, err)
+	stop := start(t, s.Run)
+	failed := make(chan error, 1)
+	go func() {
+		resp, err := http.Get(s.URL()) //nolint:noctx // The server ends it.
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		failed <- err
+	}()
+	<-entered
+	require.ErrorContains(t, stop(), "requests cut off after 20ms")
+	<-failed // Either an error or an answer that the handler was quick enough to write.
+}
+
+func TestServerRefusesBadConfig(t *testing.T) {
+	_, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0"})
+	require.ErrorContains(t, err, "no handler")
+	_, err = service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:none", Handler: http.NotFoundHandler()})
+	require.ErrorContains(t, err, "http server")
+}
+
+func TestServerBoundsHeaders(t *testing.T) {
+	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", Handler: http.NotFoundHandler()})
+	require.NoError(t, err)
+	start(t, s.Run)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL(), nil)
+	require.NoError(t, err)
+	req.Header.Set("X-Long", strings.Repeat("x", 128<<10))
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode)
+}
+
+func TestAdmin(t *testing.T) {
+	registry := prometheus.NewRegistry()
+	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_test_total", Help: "A test's counter."})
+	registry.MustRegister(counter)
+	counter.Inc()
+	a, err := service.NewAdmin(t.Context(), service.AdminConfig{Addr: "127.0.0.1:0", Registry: registry, CheckTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	a.Handle("GET /status", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
+	start(t, a.Run)
+
+	status, body := get(t, a.URL()+"/healthz")
+	require.Equal(t, 200, status)
+	require.Equal(t, "ok\n", body)
+	_, body = get(t, a.URL()+"/metrics")
+	require.Contains(t, body, "muster_test_total 1")
+	_, body = get(t, a.URL()+"/status")
+	require.Equal(t, "page", body)
+	status, body = get(t, a.URL()+"/debug/pprof/goroutine?debug=1")
+	require.Equal(t, 200, status)
+	require.Contains(t, body, "goroutine profile")
+	status, body = get(t, a.URL()+"/readyz")
+	require.Equal(t, 200, status)
+	require.JSONEq(t, `{"ready":true,"checks":[]}`, body)
+
+	require.NoError(t, a.AddCheck("engine", func(context.Context) error { return nil }))
+	require.NoError(t, a.AddCheck("broker", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
+	require.NoError(t, a.AddCheck("cache", func(context.Context) error { panic("cold") }))
+	require.ErrorContains(t, a.AddCheck("engine", nil), "engine")
+	status, body = get(t, a.URL()+"/readyz")
+	require.Equal(t, 503, status)
+	var got service.Readiness
+	require.NoError(t, json.Unmarshal([]byte(body), &got))
+	require.Equal(t, service.Readiness{Checks: []service.CheckResult{
+		{Name: "engine", Ready: true},
+		{Name: "broker", Reason: "context deadline exceeded"},
+		{Name: "cache", Reason: "panic: cold"},
+	}}, got)
+}
+
+func TestSignals(t *testing.T) {
+	exited := make(chan int, 1)
+	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard})
+	require.NoError(t, err)
+	ctx, release := service.WithSignals(t.Context(), tel.Logger, func(code int) { exited <- code })
+	defer release()
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGTERM))
+	<-ctx.Done()
+	var cause *service.SignalError
+	require.ErrorAs(t, context.Cause(ctx), &cause)
+	require.Equal(t, syscall.SIGTERM, cause.Signal)
+	require.EqualError(t, cause, "signal: terminated")
+	require.NoError(t, syscall.Kill(syscall.Getpid(), syscall.SIGINT))
+	require.Equal(t, 130, <-exited)
+}
+
+func TestSignalsReleasedUnused(t *testing.T) {
+	tel, err := service.NewTelemetry(t.Context(), service.TelemetryConfig{Output: io.Discard})
+	require.NoError(t, err)
+	ctx, release := service.WithSignals(t.Context(), tel.Logger, func(int) { t.Error("exited") })
+	require.NoError(t, ctx.Err())
+	release()
+	require.ErrorIs(t, context.Cause(ctx), context.Canceled)
+}

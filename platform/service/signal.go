@@ -1,0 +1,47 @@
+package service
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// SignalError is the cause of a context that a signal ended.
+type SignalError struct{ Signal os.Signal }
+
+// Error names the signal.
+func (e *SignalError) Error() string { return fmt.Sprintf("signal: %v", e.Signal) }
+
+// WithSignals returns a context that SIGINT or SIGTERM ends, with a [SignalError] as its cause. A second signal calls
+// exit(130) at once, for a stop that hangs; exit is os.Exit in a program. release stops the watching and must be
+// called; afterwards signals have their default effect again.
+func WithSignals(parent context.Context, logger *slog.Logger, exit func(code int)) (ctx context.Context, release func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	released, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case s := <-signals:
+			logger.Info("stopping; a second signal exits at once", "signal", s.String())
+			cancel(&SignalError{Signal: s})
+		case <-released:
+			return
+		}
+		select {
+		case <-signals:
+			exit(130)
+		case <-released:
+		}
+	}()
+	return ctx, func() {
+		signal.Stop(signals)
+		close(released)
+		<-done
+		cancel(context.Canceled)
+	}
+}
