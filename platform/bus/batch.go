@@ -1,0 +1,125 @@
+package bus
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// Range is a run of offsets of one partition that a batch covers. Compaction may
+// have removed some in between.
+type Range struct {
+	Topic     string
+	Partition int
+	First     int64
+	Last      int64 // inclusive
+}
+
+// Batch is a number of messages of any of the partitions of one process. Those of
+// one partition are in offset order and follow the partition's previous batch.
+type Batch struct {
+	Messages []kafka.Message
+	Ranges   []Range // by topic, then partition
+}
+
+// Token names what the batch covers: equal for every attempt at the same batch,
+// different for different offsets. It is at most 300 bytes long.
+func (b Batch) Token() string {
+	if len(b.Ranges) == 1 {
+		r := b.Ranges[0]
+		return fmt.Sprintf("%s:%d:%d-%d", r.Topic, r.Partition, r.First, r.Last)
+	}
+	h := sha256.New()
+	for _, r := range b.Ranges {
+		fmt.Fprintf(h, "%s:%d:%d-%d;", r.Topic, r.Partition, r.First, r.Last)
+	}
+	return fmt.Sprintf("%d:%s", len(b.Ranges), hex.EncodeToString(h.Sum(nil)))
+}
+
+// offsets is what to commit once the batch is done: the next offset to read.
+func (b Batch) offsets() map[string]map[int]int64 {
+	out := make(map[string]map[int]int64)
+	for _, r := range b.Ranges {
+		if out[r.Topic] == nil {
+			out[r.Topic] = make(map[int]int64)
+		}
+		out[r.Topic][r.Partition] = r.Last + 1
+	}
+	return out
+}
+
+// assembler gathers chunks into one batch within its limits. Not safe for
+// concurrent use.
+type assembler struct {
+	maxMessages int
+	maxBytes    int
+
+	messages []kafka.Message
+	bytes    int
+	ranges   map[topicPartition]*Range
+	since    time.Time // when the first message came
+	carry    []chunk   // what did not fit any more
+}
+
+func (a *assembler) full() bool {
+	return len(a.messages) >= a.maxMessages || a.bytes >= a.maxBytes
+}
+
+func (a *assembler) empty() bool { return len(a.messages) == 0 }
+
+// add takes what fits of c and keeps the rest for the next batch.
+func (a *assembler) add(c chunk) {
+	if len(a.carry) > 0 || a.full() {
+		a.carry = append(a.carry, c)
+		return
+	}
+	n := 0
+	for n < len(c.messages) && !a.full() {
+		m := &c.messages[n]
+		if a.empty() {
+			a.since = time.Now()
+			a.messages = make([]kafka.Message, 0, min(a.maxMessages, max(len(c.messages), 64)))
+			a.ranges = make(map[topicPartition]*Range)
+		}
+		a.messages = append(a.messages, *m)
+		a.bytes += int(messageSize(m))
+		if r := a.ranges[c.tp]; r != nil {
+			r.Last = m.Offset
+		} else {
+			a.ranges[c.tp] = &Range{Topic: c.tp.topic, Partition: c.tp.partition, First: m.Offset, Last: m.Offset}
+		}
+		n++
+	}
+	if n < len(c.messages) {
+		c.messages = c.messages[n:]
+		a.carry = append(a.carry, c)
+	}
+}
+
+// batch is what was gathered so far.
+func (a *assembler) batch() Batch {
+	b := Batch{Messages: a.messages, Ranges: make([]Range, 0, len(a.ranges))}
+	for _, r := range a.ranges {
+		b.Ranges = append(b.Ranges, *r)
+	}
+	slices.SortFunc(b.Ranges, func(x, y Range) int {
+		return cmp.Or(strings.Compare(x.Topic, y.Topic), cmp.Compare(x.Partition, y.Partition))
+	})
+	return b
+}
+
+// next forgets the batch and starts the following one with what was carried over.
+func (a *assembler) next() {
+	a.messages, a.bytes, a.ranges = nil, 0, nil
+	carry := a.carry
+	a.carry = nil
+	for _, c := range carry {
+		a.add(c)
+	}
+}

@@ -1,0 +1,229 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// FollowConfig says what to follow. Zero fields take their defaults.
+type FollowConfig struct {
+	Topics []string
+	// FromEnd leaves out what is stored already: only messages after the end
+	// offsets taken at the start are handled.
+	FromEnd bool
+	// Handle is called for one message at a time, in offset order within a
+	// partition, and again with the same message while it returns an error, after a
+	// pause that doubles from 50 ms to 5 s. It may keep the message.
+	Handle func(ctx context.Context, m kafka.Message) error
+	// MaxWait is how long the broker may hold a fetch when there is nothing to
+	// read. Default 2 s.
+	MaxWait time.Duration
+	// PartitionWatch is how often the topics are looked at for new partitions.
+	// Default 10 s.
+	PartitionWatch time.Duration
+	Logger         *slog.Logger
+}
+
+// Follower reads whole topics without a consumer group. See [Follow].
+type Follower struct {
+	cfg    Config
+	follow FollowConfig
+
+	ready  chan struct{}
+	done   chan struct{}
+	cancel context.CancelFunc
+	err    error // set before done closes
+}
+
+// Follow reads every partition of the topics, from the beginning unless FromEnd,
+// and goes on until ctx ends or Close. Nothing is committed: each start reads
+// everything again, each process reads everything. It waits for topics that do
+// not exist yet.
+func Follow(ctx context.Context, cfg Config, follow FollowConfig) *Follower {
+	setDefault(&follow.MaxWait, 2*time.Second)
+	setDefault(&follow.PartitionWatch, 10*time.Second)
+	if follow.Logger == nil {
+		follow.Logger = slog.Default()
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	f := &Follower{cfg: cfg, follow: follow, ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel}
+	go func() {
+		defer close(f.done)
+		defer cancel()
+		f.err = f.run(ctx)
+	}()
+	return f
+}
+
+// Ready closes once everything stored when Follow began has been handled.
+func (f *Follower) Ready() <-chan struct{} { return f.ready }
+
+// WaitReady waits for Ready. It returns an error if ctx ends or following stops
+// before.
+func (f *Follower) WaitReady(ctx context.Context) error {
+	select {
+	case <-f.ready:
+		return nil
+	case <-f.done:
+		select {
+		case <-f.ready:
+			return nil
+		default:
+		}
+		if f.err != nil {
+			return f.err
+		}
+		return errors.New("follow: stopped before it was ready")
+	case <-ctx.Done():
+		return fmt.Errorf("follow: wait until ready: %w", context.Cause(ctx))
+	}
+}
+
+// Done closes when following has stopped and no handler runs any more.
+func (f *Follower) Done() <-chan struct{} { return f.done }
+
+// Close stops following and waits until no handler runs. It returns what kept
+// the follower from working, if anything; it is idempotent.
+func (f *Follower) Close() error {
+	f.cancel()
+	<-f.done
+	return f.err
+}
+
+func (f *Follower) run(ctx context.Context) error {
+	if err := f.cfg.validate(); err != nil {
+		return fmt.Errorf("follow: %w", err)
+	}
+	if len(f.follow.Topics) == 0 || f.follow.Handle == nil {
+		return errors.New("follow: Topics and Handle are required")
+	}
+	if _, err := awaitTopics(ctx, f.cfg, f.follow.Topics); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("follow: %w", err)
+	}
+	tr := f.cfg.transport(f.follow.Topics...)
+	defer tr.CloseIdleConnections()
+	client := f.cfg.client(tr)
+
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	chunks := make(chan chunk)
+	following := make(map[topicPartition]bool)
+	start := func(tp topicPartition, position int64) {
+		following[tp] = true
+		ft := &fetcher{client: client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: f.follow.MaxWait, logger: f.follow.Logger, onGap: f.reportGap}
+		wg.Go(func() {
+			ft.run(ctx, func(ctx context.Context, c chunk) bool {
+				select {
+				case chunks <- c:
+					return true
+				case <-ctx.Done():
+					return false
+				}
+			})
+		})
+	}
+
+	waiting := make(map[topicPartition]int64) // end offset each partition must reach
+	offsets, err := f.startOffsets(ctx, client)
+	if err != nil {
+		return nil // ctx ended
+	}
+	for _, o := range offsets {
+		tp := topicPartition{o.Topic, o.Partition}
+		position := o.First
+		if f.follow.FromEnd {
+			position = o.End
+		}
+		if position < o.End {
+			waiting[tp] = o.End
+		}
+		start(tp, position)
+	}
+	if len(waiting) == 0 {
+		close(f.ready)
+	}
+	watch := time.NewTicker(f.follow.PartitionWatch)
+	defer watch.Stop()
+	for {
+		select {
+		case c := <-chunks:
+			for i := range c.messages {
+				if !f.handle(ctx, c.messages[i]) {
+					return nil
+				}
+			}
+			if end, ok := waiting[c.tp]; ok && (c.next >= end || c.drained) {
+				delete(waiting, c.tp)
+				if len(waiting) == 0 {
+					close(f.ready)
+				}
+			}
+		case <-watch.C:
+			meta, err := fetchTopics(ctx, f.cfg, f.follow.Topics)
+			if err != nil {
+				continue // next time
+			}
+			for name, t := range meta {
+				for _, p := range t.Partitions {
+					if tp := (topicPartition{name, p.ID}); !following[tp] {
+						start(tp, kafka.FirstOffset) // all of it came after the start
+					}
+				}
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// startOffsets reads the bounds of all partitions, trying until ctx ends.
+func (f *Follower) startOffsets(ctx context.Context, client *kafka.Client) ([]PartitionOffsets, error) {
+	wait := newBackoff(50*time.Millisecond, 2*time.Second)
+	for {
+		offsets, err := partitionOffsets(ctx, f.cfg, client, f.follow.Topics)
+		if err == nil {
+			return offsets, nil
+		}
+		f.follow.Logger.LogAttrs(ctx, slog.LevelDebug, "follow: end offsets not read, trying again", slog.Any("error", err))
+		if !sleep(ctx, wait.NextBackOff()) {
+			return nil, context.Cause(ctx)
+		}
+	}
+}
+
+// handle returns false when ctx ended before the message was handled.
+func (f *Follower) handle(ctx context.Context, m kafka.Message) bool {
+	wait := newBackoff(50*time.Millisecond, 5*time.Second)
+	for {
+		err := f.follow.Handle(ctx, m)
+		if err == nil {
+			return true
+		}
+		if ctx.Err() != nil {
+			return false
+		}
+		f.follow.Logger.LogAttrs(ctx, slog.LevelWarn, "followed message not handled, trying again", slog.String("topic", m.Topic),
+			slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
+		if !sleep(ctx, wait.NextBackOff()) {
+			return false
+		}
+	}
+}
+
+func (f *Follower) reportGap(ctx context.Context, g gap) {
+	level := slog.LevelInfo // retention and compaction move the log start of a topic that is followed
+	if g.pastTheEnd {
+		level = slog.LevelError
+	}
+	f.follow.Logger.LogAttrs(ctx, level, "followed topic no longer holds the position", slog.String("topic", g.tp.topic),
+		slog.Int("partition", g.tp.partition), slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))
+}

@@ -1,0 +1,101 @@
+package bus
+
+import (
+	"errors"
+	"strconv"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// consumerMetrics are the collectors of all batch consumers of one registry.
+type consumerMetrics struct {
+	records      *prometheus.CounterVec   // group, topic
+	batches      *prometheus.CounterVec   // group
+	batchSize    *prometheus.HistogramVec // group
+	handle       *prometheus.HistogramVec // group
+	retries      *prometheus.CounterVec   // group
+	commitErrors *prometheus.CounterVec   // group
+	joinErrors   *prometheus.CounterVec   // group
+	generations  *prometheus.CounterVec   // group
+	dropped      *prometheus.CounterVec   // group
+	skipped      *prometheus.CounterVec   // group, topic, partition
+	lag          *prometheus.GaugeVec     // group, topic, partition
+	lagSeconds   *prometheus.GaugeVec     // group, topic, partition
+	lastHandled  *prometheus.GaugeVec     // group, topic, partition
+}
+
+func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
+	const ns, sub = "muster", "bus"
+	g, gt, gtp := []string{"group"}, []string{"group", "topic"}, []string{"group", "topic", "partition"}
+	counter := func(name, help string, labels []string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, labels)
+	}
+	gauge := func(name, help string) *prometheus.GaugeVec {
+		return prometheus.NewGaugeVec(prometheus.GaugeOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help}, gtp)
+	}
+	histogram := func(name, help string, buckets []float64) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: name, Help: help, Buckets: buckets}, g)
+	}
+	m := &consumerMetrics{
+		records:      counter("records_total", "Records handled and committed.", gt),
+		batches:      counter("batches_total", "Batches handled and committed.", g),
+		batchSize:    histogram("batch_records", "Records in a batch.", prometheus.ExponentialBuckets(1, 4, 10)),
+		handle:       histogram("handle_seconds", "Time of one attempt to handle a batch.", prometheus.ExponentialBuckets(0.001, 2.5, 12)),
+		retries:      counter("handle_retries_total", "Failed attempts to handle a batch.", g),
+		commitErrors: counter("commit_errors_total", "Failed attempts to commit offsets.", g),
+		joinErrors:   counter("join_errors_total", "Failed attempts to join the consumer group.", g),
+		generations:  counter("generations_total", "Assignments of partitions received.", g),
+		dropped:      counter("dropped_batches_total", "Batches given up uncommitted because their partitions were revoked; they are delivered again.", g),
+		skipped:      counter("lost_records_total", "Offsets that retention removed before they were handled. Anything but zero is data loss.", gtp),
+		lag:          gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
+		lagSeconds:   gauge("lag_seconds", "Age of the last handled record while the partition holds newer ones, else 0."),
+		lastHandled:  gauge("last_handled_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	// Consumers of one process share a registry, hence also the collectors.
+	err := errors.Join(
+		shared(reg, &m.records), shared(reg, &m.batches), shared(reg, &m.batchSize), shared(reg, &m.handle),
+		shared(reg, &m.retries), shared(reg, &m.commitErrors), shared(reg, &m.joinErrors), shared(reg, &m.generations),
+		shared(reg, &m.dropped), shared(reg, &m.skipped), shared(reg, &m.lag), shared(reg, &m.lagSeconds), shared(reg, &m.lastHandled),
+	)
+	return m, err
+}
+
+// shared registers *c, or replaces it by the equal collector that already is.
+func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+	err := reg.Register(*c)
+	var already prometheus.AlreadyRegisteredError
+	if errors.As(err, &already) {
+		existing, ok := already.ExistingCollector.(C)
+		if !ok {
+			return err
+		}
+		*c = existing
+		return nil
+	}
+	return err
+}
+
+func (m *consumerMetrics) setLag(group string, tp topicPartition, lag int64, lastHandled time.Time, now time.Time) {
+	labels := []string{group, tp.topic, strconv.Itoa(tp.partition)}
+	m.lag.WithLabelValues(labels...).Set(float64(lag))
+	behind := 0.0
+	if lag > 0 && !lastHandled.IsZero() {
+		behind = max(0, now.Sub(lastHandled).Seconds())
+	}
+	m.lagSeconds.WithLabelValues(labels...).Set(behind)
+	if !lastHandled.IsZero() {
+		m.lastHandled.WithLabelValues(labels...).Set(float64(lastHandled.UnixMilli()) / 1000)
+	}
+}
+
+// forget removes what a process no longer owns; two processes must not both report it.
+func (m *consumerMetrics) forget(group string, tp topicPartition) {
+	labels := []string{group, tp.topic, strconv.Itoa(tp.partition)}
+	m.lag.DeleteLabelValues(labels...)
+	m.lagSeconds.DeleteLabelValues(labels...)
+	m.lastHandled.DeleteLabelValues(labels...)
+}
