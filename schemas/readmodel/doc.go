@@ -1,0 +1,24 @@
+// Package readmodel is the contract between who writes the read models and
+// who reads them: their tables, what a record becomes in them, and the SQL
+// that reads it back.
+//
+// One record becomes one row of a main table and a few rows of the table
+// lookups. A main row holds all of its record, rendered once per response
+// shape (schemas/MAPPING.md) as the members of a JSON object without the
+// braces, so that a reader answers by splicing stored bytes and sees a record
+// either old or new, never half of one.
+//
+// Rows are idempotent by key: every table is a ReplacingMergeTree whose
+// version is the record's version and, where versions are equal, its content
+// hash. Inserting a record again, late, or out of order changes no answer.
+// Withdrawn records stay as rows with deleted = 1, so that an older version
+// that arrives later cannot bring them back.
+//
+// A row of lookups is a candidate, never an answer: it says that a record
+// once held a value. Readers check every hit against the identifying columns
+// of the main row (a username may have moved to someone else) and let the
+// newest verified one win. Insert writes lookups before main rows, so that a
+// value that a record keeps is never missing in between.
+//
+// The package opens no connection: it is handed one.
+package readmodel

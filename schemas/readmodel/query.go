@@ -1,0 +1,304 @@
+package readmodel
+
+import (
+	"strconv"
+	"strings"
+)
+
+// MaxKeys is the number of keys a lookup query is made for. Parameters travel
+// in the URL, whose size servers limit; more than 1,000 values would need an
+// external table.
+const MaxKeys = 256
+
+// MaxEntries is how many entries of a list are served (rulings.md, Names).
+const MaxEntries = 100
+
+// ParameterKeys is the query parameter that holds the keys of every query of
+// this package: Array(UInt64) for LookupQuery, NetworkPeopleQuery,
+// CompaniesQuery and MicroblogPeopleQuery, Array(Int64) for
+// CodehostPeopleQuery, ReposQuery and CommitsQuery.
+const ParameterKeys = "keys"
+
+// FormatKeys writes keys as the value of ParameterKeys.
+func FormatKeys[K int64 | uint64](keys []K) string {
+	buf := make([]byte, 0, 2+21*len(keys))
+	buf = append(buf, '[')
+	for i, k := range keys {
+		if i > 0 {
+			buf = append(buf, ',')
+		}
+		if k < 0 {
+			buf = strconv.AppendInt(buf, int64(k), 10)
+		} else {
+			buf = strconv.AppendUint(buf, uint64(k), 10)
+		}
+	}
+	return string(append(buf, ']'))
+}
+
+// LookupRow is a candidate: at Version, Target held or declared Value. For
+// link types the row says that the account Value of the type's platform and
+// the account Target belong together.
+type LookupRow struct {
+	KeyHash    uint64
+	Type       string
+	Value      string
+	TargetKind string
+	Target     string
+	Source     string // account-link: its source; else empty
+	Confidence float32
+	Declared   bool
+	Version    int64 // microseconds since 0001-01-01T00:00:00Z
+}
+
+// Dest gives the scan destinations in the order of LookupQuery's columns.
+func (r *LookupRow) Dest() []any {
+	return []any{&r.KeyHash, &r.Type, &r.Value, &r.TargetKind, &r.Target, &r.Source, &r.Confidence, &r.Declared, &r.Version}
+}
+
+// LookupQuery reads the candidates of up to MaxKeys key hashes (KeyHash), of
+// each key at most the 100 newest. Rows come in no order.
+func LookupQuery() string {
+	return `SELECT key_hash, toString(type) AS type, value, toString(target_kind) AS target_kind, target, source, confidence, declared, version
+FROM lookups FINAL
+WHERE key_hash IN {keys:Array(UInt64)} AND NOT deleted
+ORDER BY version DESC, content_hash DESC
+LIMIT 100 BY key_hash`
+}
+
+// NetworkColumns chooses the rendered columns of NetworkPeopleQuery; those
+// not chosen come back empty.
+type NetworkColumns uint8
+
+// The rendered columns of network_people.
+const (
+	NetworkEnrich NetworkColumns = 1 << iota // Enrich
+	NetworkWebset                            // WebsetShared and WebsetRest
+	NetworkOpen                              // WebsetOpen and WebsetEmail (add-on personal_email); ask for NetworkWebset with it
+	NetworkAddon                             // WebsetShared (add-on network of the codehost webset)
+)
+
+// NetworkPersonRow is a network-person. The rendered columns are members of a
+// JSON object without its braces; a non-empty one neither begins nor ends
+// with a comma.
+type NetworkPersonRow struct {
+	ProfileHash           uint64
+	ProfileID             string
+	Version               int64
+	Deleted               bool // withdrawn: the row exists so that readers know, nothing else is set
+	LastUpdated           string
+	UpdatedAt             string // LastUpdated as an RFC 3339 instant in UTC
+	Username              string // as the record has it
+	UsernameKey           string
+	EmailKeys             []string
+	CodehostUsernameKeys  []string // declared, the field's own first
+	MicroblogUsernameKeys []string
+	Present               uint64 // NetworkFieldMask
+
+	Enrich       string // person.network without updated_at
+	WebsetShared string // the add-on network; also a part of the webset record. No e-mail
+	WebsetRest   string // the rest of the webset record without last_updated. No e-mail
+	WebsetOpen   string // shared and rest together with nothing removed; empty when that is the same
+	WebsetEmail  string // "personal_email":{...},"emails":[...],"emails_count":n; empty when there is none
+}
+
+// Dest gives the scan destinations in the order of NetworkPeopleQuery's columns.
+func (r *NetworkPersonRow) Dest() []any {
+	return []any{
+		&r.ProfileHash, &r.ProfileID, &r.Version, &r.Deleted, &r.LastUpdated, &r.UpdatedAt, &r.Username, &r.UsernameKey,
+		&r.EmailKeys, &r.CodehostUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
+		&r.Enrich, &r.WebsetShared, &r.WebsetRest, &r.WebsetOpen, &r.WebsetEmail,
+	}
+}
+
+// NetworkPeopleQuery reads network people by ProfileHash. Withdrawn ones are
+// returned with Deleted set. Compare ProfileID: hashes may collide.
+func NetworkPeopleQuery(columns NetworkColumns) string {
+	return `SELECT profile_hash, profile_id, version, deleted, last_updated, updated_at, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
+		choose(
+			choice{"enrich", columns&NetworkEnrich != 0},
+			choice{"webset_shared", columns&(NetworkWebset|NetworkAddon) != 0},
+			choice{"webset_rest", columns&NetworkWebset != 0},
+			choice{"webset_open", columns&NetworkOpen != 0},
+			choice{"webset_email", columns&NetworkOpen != 0},
+		) + `
+FROM network_people FINAL
+WHERE profile_hash IN {keys:Array(UInt64)}`
+}
+
+// CodehostColumns chooses the rendered columns of CodehostPeopleQuery.
+type CodehostColumns uint8
+
+// The rendered columns of codehost_people.
+const (
+	CodehostEnrich    CodehostColumns = 1 << iota // Enrich and Owner
+	CodehostWebset                                // Webset
+	CodehostAddon                                 // Addon
+	CodehostAddonOpen                             // AddonOpen (with add-on personal_email); ask for CodehostAddon with it
+)
+
+// CodehostPersonRow is a codehost-person; rendered columns as in NetworkPersonRow.
+type CodehostPersonRow struct {
+	UserID                int64
+	Version               int64
+	Deleted               bool
+	LastUpdated           string
+	CodehostUsername      string // as the record has it
+	UsernameKey           string
+	EmailKeys             []string
+	NetworkUsername       string   // the record's own field as it has it; may be empty
+	NetworkUsernameKeys   []string // declared, the field's own first
+	MicroblogUsernameKeys []string
+	Present               uint64 // CodehostFieldMask
+
+	Enrich    string // person.codehost without network_username, repos, commits and last_updated
+	Owner     string // members of repos[].owner
+	Webset    string // the webset record without repos, commits and last_updated
+	Addon     string // the add-on codehost without repos and commits. No e-mail
+	AddonOpen string // the same with nothing removed; empty when that is the same
+}
+
+// Dest gives the scan destinations in the order of CodehostPeopleQuery's columns.
+func (r *CodehostPersonRow) Dest() []any {
+	return []any{
+		&r.UserID, &r.Version, &r.Deleted, &r.LastUpdated, &r.CodehostUsername, &r.UsernameKey,
+		&r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
+		&r.Enrich, &r.Owner, &r.Webset, &r.Addon, &r.AddonOpen,
+	}
+}
+
+// CodehostPeopleQuery reads codehost people by user id. Withdrawn ones are
+// returned with Deleted set.
+func CodehostPeopleQuery(columns CodehostColumns) string {
+	return `SELECT user_id, version, deleted, last_updated, codehost_username, username_key, email_keys, network_username, network_username_keys, microblog_username_keys, present, ` +
+		choose(
+			choice{"enrich", columns&CodehostEnrich != 0},
+			choice{"owner", columns&CodehostEnrich != 0},
+			choice{"webset", columns&CodehostWebset != 0},
+			choice{"addon", columns&CodehostAddon != 0},
+			choice{"addon_open", columns&CodehostAddonOpen != 0},
+		) + `
+FROM codehost_people FINAL
+WHERE user_id IN {keys:Array(Int64)}`
+}
+
+// CompanyRow is a network-company.
+type CompanyRow struct {
+	CompanyHash uint64
+	CompanyID   string
+	Version     int64
+	Deleted     bool
+	LastUpdated string
+	SlugKey     string
+	NetworkID   string
+	Company     string // the company object without last_updated
+}
+
+// Dest gives the scan destinations in the order of CompaniesQuery's columns.
+func (r *CompanyRow) Dest() []any {
+	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Deleted, &r.LastUpdated, &r.SlugKey, &r.NetworkID, &r.Company}
+}
+
+// CompaniesQuery reads companies by CompanyHash. Withdrawn ones are returned
+// with Deleted set. Compare CompanyID: hashes may collide.
+func CompaniesQuery() string {
+	return `SELECT company_hash, company_id, version, deleted, last_updated, slug_key, network_id, company
+FROM network_companies FINAL
+WHERE company_hash IN {keys:Array(UInt64)}`
+}
+
+// EntryColumns chooses the shapes of ReposQuery and CommitsQuery.
+type EntryColumns uint8
+
+// The shapes of repositories and commits.
+const (
+	EntryEnrich   EntryColumns = 1 << iota // Enrich: person.codehost (of commits the same as Full)
+	EntryFull                              // Full: the codehost webset, and the add-on codehost with personal_email
+	EntryRedacted                          // Redacted: the add-on codehost without personal_email. No e-mail
+)
+
+// EntriesRow holds the visible repositories, or commits, of one account: the
+// newest MaxEntries of each chosen shape, newest first, and the number of
+// all. An entry is the members of a JSON object without its braces; a
+// repository's Enrich lacks owner. Accounts without entries have no row.
+type EntriesRow struct {
+	UserID   int64
+	Count    uint64
+	Enrich   []string
+	Full     []string
+	Redacted []string
+}
+
+// Dest gives the scan destinations in the order of ReposQuery's and CommitsQuery's columns.
+func (r *EntriesRow) Dest() []any {
+	return []any{&r.UserID, &r.Count, &r.Enrich, &r.Full, &r.Redacted}
+}
+
+// ReposQuery reads the repositories of accounts by user id.
+func ReposQuery(columns EntryColumns) string {
+	return entriesQuery("codehost_repos", "repos", "repo_id", "toString(repo_id)", columns, "enrich")
+}
+
+// CommitsQuery reads the commits of accounts by user id.
+func CommitsQuery(columns EntryColumns) string {
+	return entriesQuery("codehost_commits", "commits", "sha", "sha", columns, "entry")
+}
+
+// entriesQuery keeps 100 entries an account while it aggregates, so that an
+// account of any size is read in bounded memory. An account without a complete
+// list finds position 0 in lists, whose version is 0: older than any record.
+// The redacted column is empty where nothing had to be removed.
+func entriesQuery(table, list, id, item string, columns EntryColumns, enrich string) string {
+	shapes := []choice{
+		{enrich, columns&EntryEnrich != 0},
+		{"entry", columns&EntryFull != 0},
+		{"if(empty(redacted), entry, redacted)", columns&EntryRedacted != 0},
+	}
+	var tuple, out strings.Builder
+	n := 2
+	for i, s := range shapes {
+		if i > 0 {
+			out.WriteString(", ")
+		}
+		if !s.chosen {
+			out.WriteString("emptyArrayString()")
+			continue
+		}
+		n++
+		tuple.WriteString(", " + s.column)
+		out.WriteString("tupleElement(newest, " + strconv.Itoa(n) + ")")
+	}
+	newest := "groupArraySorted(" + strconv.Itoa(MaxEntries) + ")((-version, " + id + tuple.String() + "))"
+	return `WITH
+    complete AS (
+        SELECT user_id, version, items FROM codehost_lists FINAL
+        WHERE user_id IN {keys:Array(Int64)} AND list = '` + list + `' AND NOT deleted
+    ),
+    (SELECT (groupArray(user_id), groupArray(version)) FROM complete) AS lists
+SELECT user_id, count() AS entries, ` + strings.ReplaceAll(out.String(), "newest", newest) + `
+FROM ` + table + ` FINAL
+WHERE user_id IN {keys:Array(Int64)} AND NOT deleted
+  AND (version > lists.2[indexOf(lists.1, user_id)] OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete))
+GROUP BY user_id`
+}
+
+type choice struct {
+	column string
+	chosen bool
+}
+
+// choose lists columns, an empty string in the place of those not chosen, so
+// that one row type scans every selection.
+func choose(choices ...choice) string {
+	var b strings.Builder
+	for i, c := range choices {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if !c.chosen {
+			b.WriteString("'' AS ")
+		}
+		b.WriteString(c.column)
+	}
+	return b.String()
+}
