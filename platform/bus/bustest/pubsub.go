@@ -1,0 +1,82 @@
+package bustest
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/pubsub/tests"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+)
+
+// Timing makes group membership quick enough for tests.
+func Timing() bus.GroupTiming {
+	return bus.GroupTiming{
+		Heartbeat: 250 * time.Millisecond, Session: 6 * time.Second, Rebalance: 6 * time.Second,
+		JoinBackoff: 200 * time.Millisecond, PartitionWatch: time.Second, Drain: 200 * time.Millisecond,
+	}
+}
+
+// PubSubUnordered runs Watermill's universal suite with several messages of a
+// partition in flight, including a restart of the cluster.
+func PubSubUnordered(t *testing.T, c *Cluster) {
+	p := profile{cluster: c, partitions: 20, inFlight: 16, group: true}
+	tests.TestPubSub(t, tests.Features{
+		ConsumerGroups: true, Persistent: true, RestartServiceCommand: c.RestartCommand(),
+	}, p.pubSub, p.groupPubSub)
+}
+
+// PubSubOrdered runs the suite with messages keyed by their payload, which must
+// arrive in order.
+func PubSubOrdered(t *testing.T, c *Cluster) {
+	p := profile{cluster: c, partitions: 20, inFlight: 1, group: true, keyed: true}
+	tests.TestPubSub(t, tests.Features{ConsumerGroups: true, Persistent: true, GuaranteedOrder: true}, p.pubSub, p.groupPubSub)
+}
+
+// PubSubWithoutGroup runs the suite with subscribers that read whole topics.
+func PubSubWithoutGroup(t *testing.T, c *Cluster) {
+	p := profile{cluster: c, partitions: 4, inFlight: 4}
+	tests.TestPubSub(t, tests.Features{Persistent: true, NewSubscriberReceivesOldMessages: true}, p.pubSub, p.groupPubSub)
+}
+
+type profile struct {
+	cluster    *Cluster
+	partitions int
+	inFlight   int
+	group      bool
+	keyed      bool
+}
+
+// pubSub gives all Pub/Subs of a test one group, as the suite expects: topics differ.
+func (p profile) pubSub(t *testing.T) (message.Publisher, message.Subscriber) {
+	return p.groupPubSub(t, "watermill")
+}
+
+func (p profile) groupPubSub(t *testing.T, group string) (message.Publisher, message.Subscriber) {
+	t.Helper()
+	pc := bus.PublisherConfig{Config: p.cluster.Config, Logger: slog.New(slog.DiscardHandler)}
+	if p.keyed {
+		pc.Key = func(_ string, m *message.Message) ([]byte, error) { return m.Payload, nil }
+	} else {
+		pc.Key = func(_ string, m *message.Message) ([]byte, error) { return []byte(m.UUID), nil }
+	}
+	pub, err := bus.NewPublisher(pc)
+	require.NoError(t, err)
+	sc := bus.SubscriberConfig{
+		Config: p.cluster.Config, MaxInFlight: p.inFlight, NackDelay: time.Millisecond, Timing: Timing(),
+		Initialize: bus.Topic{Partitions: p.partitions}, Logger: slog.New(slog.DiscardHandler),
+	}
+	if p.group {
+		sc.Group = group
+	}
+	sub, err := bus.NewSubscriber(sc)
+	require.NoError(t, err)
+	return pub, sub
+}
+
+// newID names topics and groups that no other test has.
+func newID(prefix string) string { return prefix + "-" + watermill.NewShortUUID() }

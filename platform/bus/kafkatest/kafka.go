@@ -1,0 +1,282 @@
+package kafkatest
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// User and Password are the SASL account of a secure server, for PLAIN and
+// SCRAM-SHA-512.
+const (
+	User     = "muster"
+	Password = "a-password-for-tests"
+)
+
+// Config configures a server.
+type Config struct {
+	// Secure makes the listener SASL_SSL.
+	Secure bool
+	// Properties are added to the server's, or replace them.
+	Properties map[string]string
+	// ReadyTimeout bounds the start. Default 90 s.
+	ReadyTimeout time.Duration
+}
+
+// Kafka is a running server.
+type Kafka struct {
+	cfg       Config
+	dir       string
+	classpath string
+	addr      string
+	caPEM     []byte
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan struct{} // closes when cmd has
+	output *tail
+}
+
+// Start fetches the jars if need be, formats a storage folder, and returns when the
+// server answers.
+func Start(ctx context.Context, cfg Config) (*Kafka, error) {
+	if cfg.ReadyTimeout == 0 {
+		cfg.ReadyTimeout = 90 * time.Second
+	}
+	jars, err := fetchJars(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("kafkatest: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "kafkatest-")
+	if err != nil {
+		return nil, fmt.Errorf("kafkatest: %w", err)
+	}
+	k := &Kafka{cfg: cfg, dir: dir, classpath: filepath.Join(jars, "*")}
+	if err := k.prepare(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("kafkatest: %w", err), os.RemoveAll(dir))
+	}
+	if err := k.start(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("kafkatest: %w", err), k.Close())
+	}
+	return k, nil
+}
+
+// Addr is the address to bootstrap from, host:port.
+func (k *Kafka) Addr() string { return k.addr }
+
+// CAPEM is the certificate authority of a secure server.
+func (k *Kafka) CAPEM() []byte { return k.caPEM }
+
+// TLS and SASL are what a client of a secure server needs, else nil.
+func (k *Kafka) TLS() *tls.Config {
+	if !k.cfg.Secure {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(k.caPEM)
+	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+}
+
+// SASL is described at TLS.
+func (k *Kafka) SASL() sasl.Mechanism {
+	if !k.cfg.Secure {
+		return nil
+	}
+	m, err := scram.Mechanism(scram.SHA512, User, Password)
+	if err != nil {
+		return nil // only for names that stringprep refuses, which these are not
+	}
+	return m
+}
+
+// Restart stops the server in order and starts it on the same storage and port.
+func (k *Kafka) Restart(ctx context.Context) error {
+	if err := k.stop(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("kafkatest: restart: %w", err)
+	}
+	if err := k.start(ctx); err != nil {
+		return fmt.Errorf("kafkatest: restart: %w", err)
+	}
+	return nil
+}
+
+// Kill ends the server with SIGKILL; Restart brings it back.
+func (k *Kafka) Kill() error { return k.stop(syscall.SIGKILL) }
+
+// Close stops the server and removes its storage.
+func (k *Kafka) Close() error {
+	return errors.Join(k.stop(syscall.SIGTERM), os.RemoveAll(k.dir))
+}
+
+func (k *Kafka) prepare(ctx context.Context) error {
+	ports, err := freePorts(2)
+	if err != nil {
+		return err
+	}
+	k.addr = fmt.Sprintf("127.0.0.1:%d", ports[0])
+	props := map[string]string{
+		"process.roles":                            "broker,controller",
+		"node.id":                                  "1",
+		"controller.quorum.voters":                 fmt.Sprintf("1@127.0.0.1:%d", ports[1]),
+		"controller.listener.names":                "CONTROLLER",
+		"inter.broker.listener.name":               "INTERNAL",
+		"listener.security.protocol.map":           "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,SECURE:SASL_SSL",
+		"listeners":                                fmt.Sprintf("INTERNAL://%s,CONTROLLER://127.0.0.1:%d", k.addr, ports[1]),
+		"log.dirs":                                 filepath.Join(k.dir, "log"),
+		"num.partitions":                           "1",
+		"auto.create.topics.enable":                "false",
+		"offsets.topic.replication.factor":         "1",
+		"offsets.topic.num.partitions":             "5",
+		"transaction.state.log.replication.factor": "1",
+		"transaction.state.log.min.isr":            "1",
+		"default.replication.factor":               "1",
+		"min.insync.replicas":                      "1",
+		"message.max.bytes":                        "2097152",
+		"group.initial.rebalance.delay.ms":         "0",
+		"group.min.session.timeout.ms":             "1000",
+	}
+	if k.cfg.Secure {
+		extra, err := freePorts(1)
+		if err != nil {
+			return err
+		}
+		if err := k.secure(props, fmt.Sprintf("127.0.0.1:%d", extra[0])); err != nil {
+			return err
+		}
+	}
+	for key, v := range k.cfg.Properties {
+		props[key] = v
+	}
+	var b bytes.Buffer
+	for key, v := range props {
+		fmt.Fprintf(&b, "%s=%s\n", key, strings.ReplaceAll(v, "\n", "\\n"))
+	}
+	if err := os.WriteFile(k.properties(), b.Bytes(), 0o600); err != nil {
+		return err
+	}
+	args := []string{"-cp", k.classpath, "kafka.tools.StorageTool", "format", "-t", "bXVzdGVyLXRlc3QtY2x1c3Q", "-c", k.properties()}
+	if k.cfg.Secure {
+		args = append(args, "--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password))
+	}
+	if out, err := exec.CommandContext(ctx, "java", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("format storage: %w\n%s", err, out)
+	}
+	return nil
+}
+
+func (k *Kafka) properties() string { return filepath.Join(k.dir, "server.properties") }
+
+func (k *Kafka) start(ctx context.Context) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	// The server outlives ctx, but not this process.
+	cmd := exec.Command("java", "-Xms256m", "-Xmx768m", "-Dorg.apache.logging.log4j.level=WARN",
+		"-cp", k.classpath, "kafka.Kafka", k.properties())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	k.output = &tail{limit: 32 << 10}
+	cmd.Stdout, cmd.Stderr = k.output, k.output
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start java: %w", err)
+	}
+	exited := make(chan struct{})
+	go func() {
+		_ = cmd.Wait() // a server that was stopped by a signal reports that as an error
+		close(exited)
+	}()
+	k.cmd, k.exited = cmd, exited
+	return k.awaitReady(ctx)
+}
+
+// awaitReady asks for the cluster's brokers until there is one.
+func (k *Kafka) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, k.cfg.ReadyTimeout)
+	defer cancel()
+	for {
+		tr := &kafka.Transport{TLS: k.TLS(), SASL: k.SASL(), DialTimeout: time.Second}
+		client := &kafka.Client{Addr: kafka.TCP(k.addr), Timeout: 2 * time.Second, Transport: tr}
+		res, err := client.Metadata(ctx, &kafka.MetadataRequest{})
+		tr.CloseIdleConnections()
+		if err == nil && len(res.Brokers) > 0 {
+			return nil
+		}
+		select {
+		case <-time.After(100 * time.Millisecond):
+		case <-k.exited:
+			return fmt.Errorf("server exited while starting:\n%s", k.output)
+		case <-ctx.Done():
+			return fmt.Errorf("server is not ready: %w (last: %v)\n%s", ctx.Err(), err, k.output)
+		}
+	}
+}
+
+func (k *Kafka) stop(sig syscall.Signal) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.cmd == nil {
+		return nil
+	}
+	if err := k.cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stop server: %w", err)
+	}
+	select {
+	case <-k.exited:
+	case <-time.After(20 * time.Second):
+		if err := k.cmd.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+			return fmt.Errorf("stop server: %w", err)
+		}
+		<-k.exited
+	}
+	k.cmd = nil
+	return nil
+}
+
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, 0, n)
+	for range n {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, fmt.Errorf("find a free port: %w", err)
+		}
+		defer ln.Close() // after all are found, so that they differ
+		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
+	}
+	return ports, nil
+}
+
+// tail keeps the end of what is written to it.
+type tail struct {
+	mu    sync.Mutex
+	limit int
+	buf   []byte
+}
+
+func (t *tail) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.buf = append(t.buf, p...)
+	if over := len(t.buf) - t.limit; over > 0 {
+		t.buf = append(t.buf[:0], t.buf[over:]...)
+	}
+	return len(p), nil
+}
+
+func (t *tail) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return string(t.buf)
+}

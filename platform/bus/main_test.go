@@ -1,0 +1,17 @@
+package bus_test
+
+import (
+	"os"
+	"testing"
+
+	"muster/platform/bus/bustest"
+)
+
+// cluster is the Kafka that the tests of this package share.
+var cluster *bustest.Cluster
+
+func TestMain(m *testing.M) { os.Exit(bustest.Main(m, &cluster)) }
+
+func TestPubSubUnordered(t *testing.T)    { bustest.PubSubUnordered(t, cluster) }
+func TestPubSubOrdered(t *testing.T)      { bustest.PubSubOrdered(t, cluster) }
+func TestPubSubWithoutGroup(t *testing.T) { bustest.PubSubWithoutGroup(t, cluster) }

@@ -1,0 +1,163 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/segmentio/kafka-go"
+	"go.opentelemetry.io/otel/propagation"
+)
+
+// PublisherConfig configures a [Publisher].
+type PublisherConfig struct {
+	Config Config
+	// Key gives the Kafka key of a message, nil for none. Default: the metadata
+	// [MetadataKey], if present.
+	Key func(topic string, msg *message.Message) ([]byte, error)
+	// Timeout bounds one Publish, beside the context of its first message. Default 30 s.
+	Timeout time.Duration
+	Logger  *slog.Logger
+}
+
+// Publisher is Watermill's Publisher on Kafka. Publish returns when every message is
+// acknowledged by all in-sync replicas; after an error any of them may be stored. The
+// message's UUID travels as ce_id, its metadata as headers, its context's span as
+// traceparent.
+type Publisher struct {
+	cfg    PublisherConfig
+	writer *kafka.Writer
+
+	mu      sync.Mutex
+	closed  bool
+	running sync.WaitGroup
+}
+
+var _ message.Publisher = (*Publisher)(nil)
+
+// ErrClosed is returned by what has been closed.
+var ErrClosed = errors.New("bus: closed")
+
+// NewPublisher returns a publisher. It does not connect.
+func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
+	if err := cfg.Config.validate(); err != nil {
+		return nil, fmt.Errorf("publisher: %w", err)
+	}
+	setDefault(&cfg.Timeout, 30*time.Second)
+	if cfg.Key == nil {
+		cfg.Key = metadataKey
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	return &Publisher{cfg: cfg, writer: NewWriter(cfg.Config, WithWriterLogger(cfg.Logger))}, nil
+}
+
+func metadataKey(_ string, msg *message.Message) ([]byte, error) {
+	if k, ok := msg.Metadata[MetadataKey]; ok {
+		return []byte(k), nil
+	}
+	return nil, nil
+}
+
+// Publish writes the messages in order.
+func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	p.mu.Lock()
+	if p.closed {
+		p.mu.Unlock()
+		return ErrClosed
+	}
+	p.running.Add(1)
+	p.mu.Unlock()
+	defer p.running.Done()
+
+	out := make([]kafka.Message, len(messages))
+	for i, m := range messages {
+		key, err := p.cfg.Key(topic, m)
+		if err != nil {
+			return fmt.Errorf("publish to %s: key of message %s: %w", topic, m.UUID, err)
+		}
+		out[i] = encodeMessage(topic, key, m)
+	}
+	ctx, cancel := context.WithTimeout(messages[0].Context(), p.cfg.Timeout)
+	defer cancel()
+	if err := WriteAll(ctx, p.writer, out); err != nil {
+		return fmt.Errorf("publish to %s: %w", topic, err)
+	}
+	return nil
+}
+
+// Close waits for the publishing in progress and closes the connections. It is
+// idempotent.
+func (p *Publisher) Close() error {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.running.Wait()
+	if err := p.writer.Close(); err != nil {
+		return fmt.Errorf("close publisher: %w", err)
+	}
+	return nil
+}
+
+func encodeMessage(topic string, key []byte, m *message.Message) kafka.Message {
+	headers := make([]kafka.Header, 0, len(m.Metadata)+2)
+	headers = append(headers, kafka.Header{Key: HeaderID, Value: []byte(m.UUID)})
+	for _, k := range slices.Sorted(maps.Keys(m.Metadata)) {
+		if k != MetadataKey && k != HeaderID {
+			headers = append(headers, kafka.Header{Key: k, Value: []byte(m.Metadata[k])})
+		}
+	}
+	if m.Metadata["traceparent"] == "" {
+		headers = SetTrace(m.Context(), headers)
+	}
+	return kafka.Message{Topic: topic, Key: key, Value: m.Payload, Headers: headers}
+}
+
+// Origin is where a received message stands in its log.
+type Origin struct {
+	Topic     string
+	Partition int
+	Offset    int64
+	Time      time.Time // as the producer or the broker stamped it
+}
+
+type originKey struct{}
+
+// MessageOrigin returns where a message given by a [Subscriber] comes from, from
+// the message's context.
+func MessageOrigin(ctx context.Context) (Origin, bool) {
+	o, ok := ctx.Value(originKey{}).(Origin)
+	return o, ok
+}
+
+// decodeMessage makes a Watermill message; the context carries trace and origin.
+func decodeMessage(ctx context.Context, km *kafka.Message) *message.Message {
+	m := message.NewMessage("", km.Value)
+	for _, h := range km.Headers {
+		if h.Key == HeaderID {
+			m.UUID = string(h.Value)
+		} else {
+			m.Metadata[h.Key] = string(h.Value)
+		}
+	}
+	if m.UUID == "" {
+		m.UUID = km.Topic + "/" + strconv.Itoa(km.Partition) + "/" + strconv.FormatInt(km.Offset, 10)
+	}
+	if km.Key != nil {
+		m.Metadata[MetadataKey] = string(km.Key)
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, metadataCarrier(m.Metadata))
+	m.SetContext(context.WithValue(ctx, originKey{}, Origin{Topic: km.Topic, Partition: km.Partition, Offset: km.Offset, Time: km.Time}))
+	return m
+}

@@ -1,0 +1,291 @@
+package bus
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/segmentio/kafka-go"
+)
+
+// SubscriberConfig configures a [Subscriber]. Zero fields take their defaults.
+type SubscriberConfig struct {
+	Config Config
+	// Group is the consumer group. Empty: every Subscribe reads the whole topic from
+	// its beginning and nothing is committed.
+	Group string
+	// MaxInFlight is how many messages of one partition may be unfinished at a time.
+	// 1, the default, keeps their order; with more, a nacked message is overtaken.
+	MaxInFlight int
+	// NackDelay is the pause before a nacked message is delivered again. Default 100 ms.
+	NackDelay time.Duration
+	Timing    GroupTiming
+	// MaxWait is how long the broker may hold a fetch when there is nothing to read.
+	// Default 2 s.
+	MaxWait time.Duration
+	// Initialize is the shape of topics made by SubscribeInitialize; its Name is
+	// not used. Default: one partition.
+	Initialize Topic
+	Logger     *slog.Logger
+}
+
+// Subscriber is Watermill's Subscriber on Kafka.
+//
+// Each Subscribe with a group is a member of it. A message's offset is committed
+// when it and all before it in its partition are acked. A nacked message is
+// delivered again after NackDelay, without end. When partitions are revoked, or on
+// Close, messages in hand have Timing.Drain to be acked; then their contexts end
+// and they are delivered again later.
+type Subscriber struct {
+	cfg SubscriberConfig
+
+	closing context.Context // ends with Close
+	close   context.CancelFunc
+
+	mu      sync.Mutex // orders Subscribe before Close's wait
+	running sync.WaitGroup
+}
+
+var (
+	_ message.Subscriber           = (*Subscriber)(nil)
+	_ message.SubscribeInitializer = (*Subscriber)(nil)
+)
+
+// NewSubscriber returns a subscriber. It does not connect.
+func NewSubscriber(cfg SubscriberConfig) (*Subscriber, error) {
+	if err := cfg.Config.validate(); err != nil {
+		return nil, fmt.Errorf("subscriber: %w", err)
+	}
+	if cfg.MaxInFlight < 0 {
+		return nil, errors.New("subscriber: MaxInFlight is negative")
+	}
+	setDefault(&cfg.MaxInFlight, 1)
+	setDefault(&cfg.NackDelay, 100*time.Millisecond)
+	setDefault(&cfg.MaxWait, 2*time.Second)
+	setDefault(&cfg.Initialize.Partitions, 1)
+	cfg.Timing = cfg.Timing.withDefaults()
+	if cfg.Logger == nil {
+		cfg.Logger = slog.Default()
+	}
+	closing, cancel := context.WithCancel(context.Background())
+	return &Subscriber{cfg: cfg, closing: closing, close: cancel}, nil
+}
+
+// SubscribeInitialize creates the topic if it is missing.
+func (s *Subscriber) SubscribeInitialize(topic string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 3*requestTimeout)
+	defer cancel()
+	t := s.cfg.Initialize
+	t.Name = topic
+	return EnsureTopics(ctx, s.cfg.Config, []Topic{t})
+}
+
+// Subscribe delivers the topic's messages until ctx ends or Close; then the channel
+// closes. It does not wait for the topic to exist.
+func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *message.Message, error) {
+	if topic == "" {
+		return nil, errors.New("subscribe: topic is empty")
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing.Err() != nil {
+		return nil, ErrClosed
+	}
+	sub := &subscription{cfg: s.cfg, topic: topic, out: make(chan *message.Message), msgCtx: ctx}
+	// Closing ends the reading at once, the messages only after their drain.
+	rctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.closing, cancel)
+	s.running.Go(func() {
+		defer close(sub.out)
+		defer cancel()
+		defer stop()
+		if err := sub.run(rctx); err != nil {
+			s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "subscription ended", slog.String("topic", topic), slog.String("group", s.cfg.Group), slog.Any("error", err))
+		}
+	})
+	return sub.out, nil
+}
+
+// Close ends all subscriptions, commits what was acked, and closes the channels. It
+// works while nobody reads them and while messages are not acked, and is idempotent.
+func (s *Subscriber) Close() error {
+	s.mu.Lock()
+	s.close()
+	s.mu.Unlock()
+	s.running.Wait()
+	return nil
+}
+
+// subscription is one Subscribe.
+type subscription struct {
+	cfg    SubscriberConfig
+	topic  string
+	out    chan *message.Message
+	msgCtx context.Context // the caller's: parent of the messages' contexts
+}
+
+func (s *subscription) run(ctx context.Context) error {
+	tr := s.cfg.Config.transport(s.topic)
+	defer tr.CloseIdleConnections()
+	client := s.cfg.Config.client(tr)
+	if s.cfg.Group == "" {
+		return s.withoutGroup(ctx, client)
+	}
+	g := &group{cfg: s.cfg.Config, id: s.cfg.Group, topics: []string{s.topic}, timing: s.cfg.Timing, logger: s.cfg.Logger, onError: func(error) {}}
+	return g.run(ctx, func(ctx context.Context, gen *kafka.Generation) {
+		start := make(map[topicPartition]int64)
+		for topic, parts := range gen.Assignments {
+			for _, p := range parts {
+				start[topicPartition{topic, p.ID}] = p.Offset
+			}
+		}
+		s.consume(ctx, client, start, gen)
+	})
+}
+
+// withoutGroup reads all partitions, and starts over with more of them when the
+// topic has grown: what was delivered is then delivered again only for new ones.
+func (s *subscription) withoutGroup(ctx context.Context, client *kafka.Client) error {
+	if _, err := awaitTopics(ctx, s.cfg.Config, []string{s.topic}); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	reading := make(map[topicPartition]bool)
+	for {
+		meta, err := fetchTopics(ctx, s.cfg.Config, []string{s.topic})
+		if err == nil {
+			start := make(map[topicPartition]int64)
+			for _, p := range meta[s.topic].Partitions {
+				if tp := (topicPartition{s.topic, p.ID}); !reading[tp] {
+					reading[tp] = true
+					start[tp] = kafka.FirstOffset
+				}
+			}
+			if len(start) > 0 {
+				wg.Go(func() { s.consume(ctx, client, start, nil) })
+			}
+		}
+		if !sleep(ctx, s.cfg.Timing.PartitionWatch) {
+			return nil
+		}
+	}
+}
+
+// consume delivers the messages of some partitions until ctx ends and everything
+// delivered is finished or has had its drain.
+func (s *subscription) consume(ctx context.Context, client *kafka.Client, start map[topicPartition]int64, gen *kafka.Generation) {
+	// mctx is the parent of the messages' contexts.
+	mctx, cancel := context.WithCancelCause(s.msgCtx)
+	defer cancel(nil)
+	stop := context.AfterFunc(ctx, func() {
+		t := time.AfterFunc(s.cfg.Timing.Drain, func() { cancel(context.Cause(ctx)) })
+		context.AfterFunc(mctx, func() { t.Stop() })
+	})
+	defer stop()
+
+	c := &committer{gen: gen, logger: s.cfg.Logger, dirty: make(chan struct{}, 1)}
+	var workers sync.WaitGroup
+	for tp, position := range start {
+		f := &fetcher{client: client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: s.cfg.MaxWait, logger: s.cfg.Logger, onGap: s.reportGap}
+		w := &partitionWorker{sub: s, tp: tp, track: c.tracker(tp), slots: make(chan struct{}, s.cfg.MaxInFlight)}
+		workers.Go(func() {
+			defer w.unfinished.Wait()
+			f.run(ctx, func(ctx context.Context, ch chunk) bool { return w.deliver(ctx, mctx, ch) })
+		})
+	}
+	if len(start) == 0 {
+		workers.Go(func() { <-ctx.Done() })
+	}
+	var committing sync.WaitGroup
+	finished := make(chan struct{})
+	if gen != nil {
+		committing.Go(func() { c.run(ctx, finished) })
+	}
+	workers.Wait()
+	close(finished)
+	committing.Wait()
+}
+
+func (s *subscription) reportGap(ctx context.Context, g gap) {
+	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "subscription's position is not in the log: messages were removed before they were handled",
+		slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.String("group", s.cfg.Group),
+		slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))
+}
+
+// partitionWorker delivers one partition with at most cap(slots) unfinished messages.
+type partitionWorker struct {
+	sub        *subscription
+	tp         topicPartition
+	track      *tracker
+	slots      chan struct{}
+	unfinished sync.WaitGroup
+}
+
+// deliver sends the chunk's messages in order and returns false when ctx ended.
+func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
+	for i := range ch.messages {
+		select {
+		case w.slots <- struct{}{}:
+		case <-ctx.Done():
+			return false
+		}
+		km := &ch.messages[i]
+		w.track.begin(km.Offset)
+		m, cancel, ok := w.send(ctx, mctx, km)
+		if !ok {
+			return false
+		}
+		w.unfinished.Go(func() {
+			if w.await(ctx, mctx, km, m, cancel) {
+				w.track.finish(km.Offset)
+			}
+			<-w.slots
+		})
+	}
+	return true
+}
+
+// send makes a message and hands it to the reader of the channel.
+func (w *partitionWorker) send(ctx, mctx context.Context, km *kafka.Message) (*message.Message, context.CancelFunc, bool) {
+	one, cancel := context.WithCancel(mctx)
+	m := decodeMessage(one, km)
+	select {
+	case w.sub.out <- m:
+		return m, cancel, true
+	case <-ctx.Done():
+		cancel()
+		return nil, nil, false
+	}
+}
+
+// await waits until the message is acked, sending it again after a nack. It
+// returns false when it was not acked in time.
+func (w *partitionWorker) await(ctx, mctx context.Context, km *kafka.Message, m *message.Message, cancel context.CancelFunc) bool {
+	for {
+		select {
+		case <-m.Acked():
+			cancel()
+			return true
+		case <-m.Nacked():
+			cancel()
+			if !sleep(ctx, w.sub.cfg.NackDelay) {
+				return false
+			}
+			var ok bool
+			if m, cancel, ok = w.send(ctx, mctx, km); !ok {
+				return false
+			}
+		case <-mctx.Done():
+			cancel()
+			return false
+		}
+	}
+}
