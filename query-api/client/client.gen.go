@@ -33,22 +33,124 @@ func (e CodehostAddon) Valid() bool {
 
 // Defines values for CodehostMustHave.
 const (
-	CodehostMustHaveLocation      CodehostMustHave = "location"
-	CodehostMustHaveNetwork       CodehostMustHave = "network"
-	CodehostMustHavePersonalEmail CodehostMustHave = "personal_email"
-	CodehostMustHaveRepos         CodehostMustHave = "repos"
+	CodehostMustHaveAdditionalEmails  CodehostMustHave = "additional_emails"
+	CodehostMustHaveAvatarUrl         CodehostMustHave = "avatar_url"
+	CodehostMustHaveBio               CodehostMustHave = "bio"
+	CodehostMustHaveBlog              CodehostMustHave = "blog"
+	CodehostMustHaveCodehostUsername  CodehostMustHave = "codehost_username"
+	CodehostMustHaveCommitCount       CodehostMustHave = "commit_count"
+	CodehostMustHaveCommits           CodehostMustHave = "commits"
+	CodehostMustHaveCompany           CodehostMustHave = "company"
+	CodehostMustHaveCreatedAt         CodehostMustHave = "created_at"
+	CodehostMustHaveEmails            CodehostMustHave = "emails"
+	CodehostMustHaveFirstName         CodehostMustHave = "first_name"
+	CodehostMustHaveFollowedAccounts  CodehostMustHave = "followed_accounts"
+	CodehostMustHaveFollowerAccounts  CodehostMustHave = "follower_accounts"
+	CodehostMustHaveFollowers         CodehostMustHave = "followers"
+	CodehostMustHaveFollowing         CodehostMustHave = "following"
+	CodehostMustHaveFullName          CodehostMustHave = "full_name"
+	CodehostMustHaveHireable          CodehostMustHave = "hireable"
+	CodehostMustHaveIssues            CodehostMustHave = "issues"
+	CodehostMustHaveLastName          CodehostMustHave = "last_name"
+	CodehostMustHaveLastUpdated       CodehostMustHave = "last_updated"
+	CodehostMustHaveLocation          CodehostMustHave = "location"
+	CodehostMustHaveLocationCanonical CodehostMustHave = "location_canonical"
+	CodehostMustHaveMicroblogUsername CodehostMustHave = "microblog_username"
+	CodehostMustHaveNetwork           CodehostMustHave = "network"
+	CodehostMustHaveNetworkUsername   CodehostMustHave = "network_username"
+	CodehostMustHavePersonalEmail     CodehostMustHave = "personal_email"
+	CodehostMustHavePersonalWebsite   CodehostMustHave = "personal_website"
+	CodehostMustHavePublicGists       CodehostMustHave = "public_gists"
+	CodehostMustHavePublicRepos       CodehostMustHave = "public_repos"
+	CodehostMustHaveRepoLanguages     CodehostMustHave = "repo_languages"
+	CodehostMustHaveRepos             CodehostMustHave = "repos"
+	CodehostMustHaveSchoolEmail       CodehostMustHave = "school_email"
+	CodehostMustHaveSocialAccounts    CodehostMustHave = "social_accounts"
+	CodehostMustHaveStarredRepos      CodehostMustHave = "starred_repos"
+	CodehostMustHaveType              CodehostMustHave = "type"
+	CodehostMustHaveUpdatedAt         CodehostMustHave = "updated_at"
+	CodehostMustHaveUrl               CodehostMustHave = "url"
+	CodehostMustHaveUserId            CodehostMustHave = "user_id"
 )
 
 // Valid indicates whether the value is a known member of the CodehostMustHave enum.
 func (e CodehostMustHave) Valid() bool {
 	switch e {
+	case CodehostMustHaveAdditionalEmails:
+		return true
+	case CodehostMustHaveAvatarUrl:
+		return true
+	case CodehostMustHaveBio:
+		return true
+	case CodehostMustHaveBlog:
+		return true
+	case CodehostMustHaveCodehostUsername:
+		return true
+	case CodehostMustHaveCommitCount:
+		return true
+	case CodehostMustHaveCommits:
+		return true
+	case CodehostMustHaveCompany:
+		return true
+	case CodehostMustHaveCreatedAt:
+		return true
+	case CodehostMustHaveEmails:
+		return true
+	case CodehostMustHaveFirstName:
+		return true
+	case CodehostMustHaveFollowedAccounts:
+		return true
+	case CodehostMustHaveFollowerAccounts:
+		return true
+	case CodehostMustHaveFollowers:
+		return true
+	case CodehostMustHaveFollowing:
+		return true
+	case CodehostMustHaveFullName:
+		return true
+	case CodehostMustHaveHireable:
+		return true
+	case CodehostMustHaveIssues:
+		return true
+	case CodehostMustHaveLastName:
+		return true
+	case CodehostMustHaveLastUpdated:
+		return true
 	case CodehostMustHaveLocation:
+		return true
+	case CodehostMustHaveLocationCanonical:
+		return true
+	case CodehostMustHaveMicroblogUsername:
 		return true
 	case CodehostMustHaveNetwork:
 		return true
+	case CodehostMustHaveNetworkUsername:
+		return true
 	case CodehostMustHavePersonalEmail:
 		return true
+	case CodehostMustHavePersonalWebsite:
+		return true
+	case CodehostMustHavePublicGists:
+		return true
+	case CodehostMustHavePublicRepos:
+		return true
+	case CodehostMustHaveRepoLanguages:
+		return true
 	case CodehostMustHaveRepos:
+		return true
+	case CodehostMustHaveSchoolEmail:
+		return true
+	case CodehostMustHaveSocialAccounts:
+		return true
+	case CodehostMustHaveStarredRepos:
+		return true
+	case CodehostMustHaveType:
+		return true
+	case CodehostMustHaveUpdatedAt:
+		return true
+	case CodehostMustHaveUrl:
+		return true
+	case CodehostMustHaveUserId:
 		return true
 	default:
 		return false
@@ -75,25 +177,88 @@ func (e NetworkAddon) Valid() bool {
 
 // Defines values for NetworkMustHave.
 const (
-	NetworkMustHaveCurrentPosition NetworkMustHave = "current_position"
-	NetworkMustHaveEducation       NetworkMustHave = "education"
-	NetworkMustHaveExperience      NetworkMustHave = "experience"
-	NetworkMustHaveLocation        NetworkMustHave = "location"
-	NetworkMustHavePersonalEmail   NetworkMustHave = "personal_email"
+	NetworkMustHaveCertifications    NetworkMustHave = "certifications"
+	NetworkMustHaveCodehost          NetworkMustHave = "codehost"
+	NetworkMustHaveCodehostUsername  NetworkMustHave = "codehost_username"
+	NetworkMustHaveConnections       NetworkMustHave = "connections"
+	NetworkMustHaveCurrentPosition   NetworkMustHave = "current_position"
+	NetworkMustHaveEducation         NetworkMustHave = "education"
+	NetworkMustHaveExperience        NetworkMustHave = "experience"
+	NetworkMustHaveFirstName         NetworkMustHave = "first_name"
+	NetworkMustHaveFollowers         NetworkMustHave = "followers"
+	NetworkMustHaveFollowing         NetworkMustHave = "following"
+	NetworkMustHaveFullName          NetworkMustHave = "full_name"
+	NetworkMustHaveHeadline          NetworkMustHave = "headline"
+	NetworkMustHaveLanguages         NetworkMustHave = "languages"
+	NetworkMustHaveLastName          NetworkMustHave = "last_name"
+	NetworkMustHaveLastUpdated       NetworkMustHave = "last_updated"
+	NetworkMustHaveLocation          NetworkMustHave = "location"
+	NetworkMustHaveMicroblogUsername NetworkMustHave = "microblog_username"
+	NetworkMustHaveMiddleName        NetworkMustHave = "middle_name"
+	NetworkMustHavePersonalEmail     NetworkMustHave = "personal_email"
+	NetworkMustHavePhoto             NetworkMustHave = "photo"
+	NetworkMustHaveProfileId         NetworkMustHave = "profile_id"
+	NetworkMustHaveSkills            NetworkMustHave = "skills"
+	NetworkMustHaveSocialAccounts    NetworkMustHave = "social_accounts"
+	NetworkMustHaveSummary           NetworkMustHave = "summary"
+	NetworkMustHaveUrl               NetworkMustHave = "url"
+	NetworkMustHaveUsername          NetworkMustHave = "username"
 )
 
 // Valid indicates whether the value is a known member of the NetworkMustHave enum.
 func (e NetworkMustHave) Valid() bool {
 	switch e {
+	case NetworkMustHaveCertifications:
+		return true
+	case NetworkMustHaveCodehost:
+		return true
+	case NetworkMustHaveCodehostUsername:
+		return true
+	case NetworkMustHaveConnections:
+		return true
 	case NetworkMustHaveCurrentPosition:
 		return true
 	case NetworkMustHaveEducation:
 		return true
 	case NetworkMustHaveExperience:
 		return true
+	case NetworkMustHaveFirstName:
+		return true
+	case NetworkMustHaveFollowers:
+		return true
+	case NetworkMustHaveFollowing:
+		return true
+	case NetworkMustHaveFullName:
+		return true
+	case NetworkMustHaveHeadline:
+		return true
+	case NetworkMustHaveLanguages:
+		return true
+	case NetworkMustHaveLastName:
+		return true
+	case NetworkMustHaveLastUpdated:
+		return true
 	case NetworkMustHaveLocation:
 		return true
+	case NetworkMustHaveMicroblogUsername:
+		return true
+	case NetworkMustHaveMiddleName:
+		return true
 	case NetworkMustHavePersonalEmail:
+		return true
+	case NetworkMustHavePhoto:
+		return true
+	case NetworkMustHaveProfileId:
+		return true
+	case NetworkMustHaveSkills:
+		return true
+	case NetworkMustHaveSocialAccounts:
+		return true
+	case NetworkMustHaveSummary:
+		return true
+	case NetworkMustHaveUrl:
+		return true
+	case NetworkMustHaveUsername:
 		return true
 	default:
 		return false
@@ -177,13 +342,47 @@ type CodehostAddon string
 
 // CodehostAddonData With the add-on `codehost` only, through the account link.
 type CodehostAddonData struct {
-	Bio                  *string                `json:"bio,omitempty"`
-	Commits              *[]Commit              `json:"commits,omitempty"`
-	CommitsCount         *int64                 `json:"commits_count,omitempty"`
-	PublicRepos          *int64                 `json:"public_repos,omitempty"`
-	Repos                *[]Repo                `json:"repos,omitempty"`
-	ReposCount           *int64                 `json:"repos_count,omitempty"`
+	AvatarUrl    *string   `json:"avatar_url,omitempty"`
+	Bio          *string   `json:"bio,omitempty"`
+	Blog         *string   `json:"blog,omitempty"`
+	CommitCount  *int64    `json:"commit_count,omitempty"`
+	Commits      *[]Commit `json:"commits,omitempty"`
+	CommitsCount *int64    `json:"commits_count,omitempty"`
+	Company      *string   `json:"company,omitempty"`
+
+	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	//
+	// Examples: 2021, 2021-03, 2021-03-14
+	CreatedAt   *PartialDate   `json:"created_at,omitempty"`
+	Followers   *int64         `json:"followers,omitempty"`
+	Following   *int64         `json:"following,omitempty"`
+	FullName    *string        `json:"full_name,omitempty"`
+	Hireable    *bool          `json:"hireable,omitempty"`
+	Issues      *[]interface{} `json:"issues,omitempty"`
+	IssuesCount *int64         `json:"issues_count,omitempty"`
+
+	// LastUpdated ISO 8601.
+	//
+	// Examples: 2026-10-02T00:00:00Z
+	LastUpdated        *Timestamp     `json:"last_updated,omitempty"`
+	Location           *string        `json:"location,omitempty"`
+	PersonalWebsite    *string        `json:"personal_website,omitempty"`
+	PublicGists        *int64         `json:"public_gists,omitempty"`
+	PublicRepos        *int64         `json:"public_repos,omitempty"`
+	RepoLanguages      *[]string      `json:"repo_languages,omitempty"`
+	RepoLanguagesCount *int64         `json:"repo_languages_count,omitempty"`
+	Repos              *[]Repo        `json:"repos,omitempty"`
+	ReposCount         *int64         `json:"repos_count,omitempty"`
+	Stars              *[]interface{} `json:"stars,omitempty"`
+	StarsCount         *int64         `json:"stars_count,omitempty"`
+	Type               *string        `json:"type,omitempty"`
+
+	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	//
+	// Examples: 2021, 2021-03, 2021-03-14
+	UpdatedAt            *PartialDate           `json:"updated_at,omitempty"`
 	Url                  *string                `json:"url,omitempty"`
+	UserId               *int64                 `json:"user_id,omitempty"`
 	Username             *string                `json:"username,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -199,30 +398,34 @@ type CodehostMustHaves = []CodehostMustHave
 
 // CodehostPerson A code-hosting person, or `{}`.
 type CodehostPerson struct {
-	AdditionalEmails *[]string `json:"additional_emails,omitempty"`
-	AvatarUrl        *string   `json:"avatar_url,omitempty"`
-	Bio              *string   `json:"bio,omitempty"`
-	Blog             *string   `json:"blog,omitempty"`
-	CodehostUsername *string   `json:"codehost_username,omitempty"`
-	CommitCount      *int64    `json:"commit_count,omitempty"`
-	Commits          *[]Commit `json:"commits,omitempty"`
-	CommitsCount     *int64    `json:"commits_count,omitempty"`
-	Company          *string   `json:"company,omitempty"`
+	AdditionalEmails      *[]string `json:"additional_emails,omitempty"`
+	AdditionalEmailsCount *int64    `json:"additional_emails_count,omitempty"`
+	AvatarUrl             *string   `json:"avatar_url,omitempty"`
+	Bio                   *string   `json:"bio,omitempty"`
+	Blog                  *string   `json:"blog,omitempty"`
+	CodehostUsername      *string   `json:"codehost_username,omitempty"`
+	CommitCount           *int64    `json:"commit_count,omitempty"`
+	Commits               *[]Commit `json:"commits,omitempty"`
+	CommitsCount          *int64    `json:"commits_count,omitempty"`
+	Company               *string   `json:"company,omitempty"`
 
 	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
-	CreatedAt        *PartialDate   `json:"created_at,omitempty"`
-	Emails           *[]string      `json:"emails,omitempty"`
-	FirstName        *string        `json:"first_name,omitempty"`
-	FollowedAccounts *[]interface{} `json:"followed_accounts,omitempty"`
-	FollowerAccounts *[]interface{} `json:"follower_accounts,omitempty"`
-	Followers        *int64         `json:"followers,omitempty"`
-	Following        *int64         `json:"following,omitempty"`
-	FullName         *string        `json:"full_name,omitempty"`
-	Hireable         *bool          `json:"hireable,omitempty"`
-	Issues           *[]interface{} `json:"issues,omitempty"`
-	LastName         *string        `json:"last_name,omitempty"`
+	CreatedAt             *PartialDate   `json:"created_at,omitempty"`
+	Emails                *[]string      `json:"emails,omitempty"`
+	FirstName             *string        `json:"first_name,omitempty"`
+	FollowedAccounts      *[]interface{} `json:"followed_accounts,omitempty"`
+	FollowedAccountsCount *int64         `json:"followed_accounts_count,omitempty"`
+	FollowerAccounts      *[]interface{} `json:"follower_accounts,omitempty"`
+	FollowerAccountsCount *int64         `json:"follower_accounts_count,omitempty"`
+	Followers             *int64         `json:"followers,omitempty"`
+	Following             *int64         `json:"following,omitempty"`
+	FullName              *string        `json:"full_name,omitempty"`
+	Hireable              *bool          `json:"hireable,omitempty"`
+	Issues                *[]interface{} `json:"issues,omitempty"`
+	IssuesCount           *int64         `json:"issues_count,omitempty"`
+	LastName              *string        `json:"last_name,omitempty"`
 
 	// LastUpdated ISO 8601.
 	//
@@ -233,19 +436,22 @@ type CodehostPerson struct {
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
 	// Network With the add-on `network` only, through the account link.
-	Network         *NetworkAddonData `json:"network,omitempty"`
-	NetworkUsername *string           `json:"network_username,omitempty"`
-	PersonalEmail   *string           `json:"personal_email,omitempty"`
-	PersonalWebsite *string           `json:"personal_website,omitempty"`
-	PublicGists     *int64            `json:"public_gists,omitempty"`
-	PublicRepos     *int64            `json:"public_repos,omitempty"`
-	RepoLanguages   *[]string         `json:"repo_languages,omitempty"`
-	Repos           *[]Repo           `json:"repos,omitempty"`
-	ReposCount      *int64            `json:"repos_count,omitempty"`
-	SchoolEmail     *string           `json:"school_email,omitempty"`
-	SocialAccounts  *[]string         `json:"social_accounts,omitempty"`
-	StarredRepos    *[]interface{}    `json:"starred_repos,omitempty"`
-	Type            *string           `json:"type,omitempty"`
+	Network             *NetworkAddonData `json:"network,omitempty"`
+	NetworkUsername     *string           `json:"network_username,omitempty"`
+	PersonalEmail       *string           `json:"personal_email,omitempty"`
+	PersonalWebsite     *string           `json:"personal_website,omitempty"`
+	PublicGists         *int64            `json:"public_gists,omitempty"`
+	PublicRepos         *int64            `json:"public_repos,omitempty"`
+	RepoLanguages       *[]string         `json:"repo_languages,omitempty"`
+	RepoLanguagesCount  *int64            `json:"repo_languages_count,omitempty"`
+	Repos               *[]Repo           `json:"repos,omitempty"`
+	ReposCount          *int64            `json:"repos_count,omitempty"`
+	SchoolEmail         *string           `json:"school_email,omitempty"`
+	SocialAccounts      *[]string         `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64            `json:"social_accounts_count,omitempty"`
+	StarredRepos        *[]interface{}    `json:"starred_repos,omitempty"`
+	StarredReposCount   *int64            `json:"starred_repos_count,omitempty"`
+	Type                *string           `json:"type,omitempty"`
 
 	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
@@ -296,6 +502,11 @@ type Company struct {
 	CompanyId    *string               `json:"company_id,omitempty"`
 	Headquarters *Company_Headquarters `json:"headquarters,omitempty"`
 	Images       *Company_Images       `json:"images,omitempty"`
+
+	// LastUpdated ISO 8601.
+	//
+	// Examples: 2026-10-02T00:00:00Z
+	LastUpdated *Timestamp `json:"last_updated,omitempty"`
 
 	// NetworkId The professional network's internal company id.
 	NetworkId            *string                `json:"network_id,omitempty"`
@@ -365,6 +576,7 @@ type CompanyEnrichResponse struct {
 
 // CompanyRef defines model for CompanyRef.
 type CompanyRef struct {
+	CompanyId            *string                `json:"company_id,omitempty"`
 	Name                 *string                `json:"name,omitempty"`
 	NetworkUrl           *string                `json:"network_url,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
@@ -372,7 +584,14 @@ type CompanyRef struct {
 
 // CurrentPosition defines model for CurrentPosition.
 type CurrentPosition struct {
-	Company  *CompanyRef      `json:"company,omitempty"`
+	Company     *CompanyRef `json:"company,omitempty"`
+	Current     *bool       `json:"current,omitempty"`
+	Description *string     `json:"description,omitempty"`
+
+	// End A day; the missing parts of a partial date are filled with 01.
+	//
+	// Examples: 2021-03-01
+	End      *Day             `json:"end,omitempty"`
 	Location *NetworkLocation `json:"location,omitempty"`
 
 	// Start A day; the missing parts of a partial date are filled with 01.
@@ -380,6 +599,7 @@ type CurrentPosition struct {
 	// Examples: 2021-03-01
 	Start                *Day                   `json:"start,omitempty"`
 	Summary              *string                `json:"summary,omitempty"`
+	Title                *string                `json:"title,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
@@ -393,8 +613,10 @@ type Education struct {
 	Current *bool     `json:"current,omitempty"`
 	Degrees *[]string `json:"degrees,omitempty"`
 
-	// End A year, a month or a day.
-	End          *string           `json:"end,omitempty"`
+	// End A year, a month, a day or a timestamp, as the source gave it.
+	//
+	// Examples: 2021, 2021-03, 2021-03-14
+	End          *PartialDate      `json:"end,omitempty"`
 	FieldOfStudy *string           `json:"field_of_study,omitempty"`
 	Location     *NetworkLocation  `json:"location,omitempty"`
 	Majors       *[]string         `json:"majors,omitempty"`
@@ -413,6 +635,7 @@ type Education struct {
 type Education_School struct {
 	Name                 *string                `json:"name,omitempty"`
 	NetworkUrl           *string                `json:"network_url,omitempty"`
+	SchoolId             *string                `json:"school_id,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
@@ -420,8 +643,10 @@ type Education_School struct {
 type EnrichedCodehost struct {
 	AvatarUrl        *string          `json:"avatar_url,omitempty"`
 	Bio              *string          `json:"bio,omitempty"`
+	Blog             *string          `json:"blog,omitempty"`
 	Codehost         *CodehostAccount `json:"codehost,omitempty"`
 	CodehostUsername *string          `json:"codehost_username,omitempty"`
+	CommitCount      *int64           `json:"commit_count,omitempty"`
 	Commits          *[]Commit        `json:"commits,omitempty"`
 	CommitsCount     *int64           `json:"commits_count,omitempty"`
 	Company          *string          `json:"company,omitempty"`
@@ -432,34 +657,50 @@ type EnrichedCodehost struct {
 	CreatedAt *Day `json:"created_at,omitempty"`
 
 	// Email Primary e-mail.
-	Email     *string   `json:"email,omitempty"`
-	Emails    *[]string `json:"emails,omitempty"`
-	Followers *int64    `json:"followers,omitempty"`
-	Following *int64    `json:"following,omitempty"`
-	FullName  *string   `json:"full_name,omitempty"`
+	Email       *string   `json:"email,omitempty"`
+	Emails      *[]string `json:"emails,omitempty"`
+	EmailsCount *int64    `json:"emails_count,omitempty"`
+	FirstName   *string   `json:"first_name,omitempty"`
+	Followers   *int64    `json:"followers,omitempty"`
+	Following   *int64    `json:"following,omitempty"`
+	FullName    *string   `json:"full_name,omitempty"`
+	Hireable    *bool     `json:"hireable,omitempty"`
+	LastName    *string   `json:"last_name,omitempty"`
+
+	// LastUpdated ISO 8601.
+	//
+	// Examples: 2026-10-02T00:00:00Z
+	LastUpdated *Timestamp `json:"last_updated,omitempty"`
 
 	// Location Free-text location.
 	Location          *string            `json:"location,omitempty"`
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
+	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
 	// Names Names found across sources.
-	Names *[]string `json:"names,omitempty"`
+	Names      *[]string `json:"names,omitempty"`
+	NamesCount *int64    `json:"names_count,omitempty"`
 
 	// NetworkUsername Linked professional-network username.
-	NetworkUsername *string         `json:"network_username,omitempty"`
-	PublicGists     *int64          `json:"public_gists,omitempty"`
-	PublicRepos     *int64          `json:"public_repos,omitempty"`
-	Repos           *[]EnrichedRepo `json:"repos,omitempty"`
-	ReposCount      *int64          `json:"repos_count,omitempty"`
+	NetworkUsername    *string         `json:"network_username,omitempty"`
+	PersonalWebsite    *string         `json:"personal_website,omitempty"`
+	PublicGists        *int64          `json:"public_gists,omitempty"`
+	PublicRepos        *int64          `json:"public_repos,omitempty"`
+	RepoLanguages      *[]string       `json:"repo_languages,omitempty"`
+	RepoLanguagesCount *int64          `json:"repo_languages_count,omitempty"`
+	Repos              *[]EnrichedRepo `json:"repos,omitempty"`
+	ReposCount         *int64          `json:"repos_count,omitempty"`
 
 	// SocialAccounts Social account URLs.
-	SocialAccounts *[]string `json:"social_accounts,omitempty"`
-	Type           *string   `json:"type,omitempty"`
+	SocialAccounts      *[]string `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64    `json:"social_accounts_count,omitempty"`
+	Type                *string   `json:"type,omitempty"`
 
 	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
 	//
 	// Examples: 2021-03-01
-	UpdatedAt *Day `json:"updated_at,omitempty"`
+	UpdatedAt *Day    `json:"updated_at,omitempty"`
+	Url       *string `json:"url,omitempty"`
 
 	// UserId Account id on the code-hosting platform.
 	UserId               *int64                 `json:"user_id,omitempty"`
@@ -470,22 +711,26 @@ type EnrichedCodehost struct {
 type EnrichedNetwork struct {
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
+	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
 	Education           *[]ProfileEducation     `json:"education,omitempty"`
 	EducationCount      *int64                  `json:"education_count,omitempty"`
 	Experience          *[]ProfileExperience    `json:"experience,omitempty"`
 	ExperienceCount     *int64                  `json:"experience_count,omitempty"`
 	Languages           *[]Language             `json:"languages,omitempty"`
 	LanguagesCount      *int64                  `json:"languages_count,omitempty"`
+	MicroblogUsername   *string                 `json:"microblog_username,omitempty"`
 
 	// NetworkUrl Full profile URL.
 	NetworkUrl *string `json:"network_url,omitempty"`
 
 	// NetworkUsername Profile slug.
-	NetworkUsername *string         `json:"network_username,omitempty"`
-	Profile         *NetworkProfile `json:"profile,omitempty"`
-	ProfileId       *string         `json:"profile_id,omitempty"`
-	Skills          *[]Skill        `json:"skills,omitempty"`
-	SkillsCount     *int64          `json:"skills_count,omitempty"`
+	NetworkUsername     *string         `json:"network_username,omitempty"`
+	Profile             *NetworkProfile `json:"profile,omitempty"`
+	ProfileId           *string         `json:"profile_id,omitempty"`
+	Skills              *[]Skill        `json:"skills,omitempty"`
+	SkillsCount         *int64          `json:"skills_count,omitempty"`
+	SocialAccounts      *[]string       `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64          `json:"social_accounts_count,omitempty"`
 
 	// UpdatedAt ISO 8601.
 	//
@@ -496,10 +741,10 @@ type EnrichedNetwork struct {
 
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
-	// CreatedAt ISO 8601.
+	// CreatedAt A day; the missing parts of a partial date are filled with 01.
 	//
-	// Examples: 2026-10-02T00:00:00Z
-	CreatedAt       *Timestamp          `json:"created_at,omitempty"`
+	// Examples: 2021-03-01
+	CreatedAt       *Day                `json:"created_at,omitempty"`
 	Description     *string             `json:"description,omitempty"`
 	ForksCount      *int64              `json:"forks_count,omitempty"`
 	FullName        *string             `json:"full_name,omitempty"`
@@ -510,10 +755,10 @@ type EnrichedRepo struct {
 	StargazersCount *int64              `json:"stargazers_count,omitempty"`
 	Topics          *[]string           `json:"topics,omitempty"`
 
-	// UpdatedAt ISO 8601.
+	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
 	//
-	// Examples: 2026-10-02T00:00:00Z
-	UpdatedAt            *Timestamp             `json:"updated_at,omitempty"`
+	// Examples: 2021-03-01
+	UpdatedAt            *Day                   `json:"updated_at,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
@@ -574,12 +819,16 @@ type NetworkAddon string
 // NetworkAddonData With the add-on `network` only, through the account link.
 type NetworkAddonData struct {
 	Certifications       *[]Certification       `json:"certifications,omitempty"`
+	CertificationsCount  *int64                 `json:"certifications_count,omitempty"`
 	CurrentPosition      *CurrentPosition       `json:"current_position,omitempty"`
 	Education            *[]Education           `json:"education,omitempty"`
+	EducationCount       *int64                 `json:"education_count,omitempty"`
 	Experience           *[]Experience          `json:"experience,omitempty"`
+	ExperienceCount      *int64                 `json:"experience_count,omitempty"`
 	FullName             *string                `json:"full_name,omitempty"`
 	Headline             *string                `json:"headline,omitempty"`
 	Skills               *[]Skill               `json:"skills,omitempty"`
+	SkillsCount          *int64                 `json:"skills_count,omitempty"`
 	Url                  *string                `json:"url,omitempty"`
 	Username             *string                `json:"username,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
@@ -593,6 +842,8 @@ type NetworkLocation struct {
 	City                 *string                `json:"city,omitempty"`
 	Continent            *string                `json:"continent,omitempty"`
 	Country              *string                `json:"country,omitempty"`
+	CountryCode          *string                `json:"country_code,omitempty"`
+	RawAddress           *string                `json:"raw_address,omitempty"`
 	State                *string                `json:"state,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
@@ -609,39 +860,47 @@ type NetworkPerson struct {
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 
 	// Codehost With the add-on `codehost` only, through the account link.
-	Codehost        *CodehostAddonData `json:"codehost,omitempty"`
-	Connections     *int64             `json:"connections,omitempty"`
-	CurrentPosition *CurrentPosition   `json:"current_position,omitempty"`
-	Education       *[]Education       `json:"education,omitempty"`
-	EducationCount  *int64             `json:"education_count,omitempty"`
-	Experience      *[]Experience      `json:"experience,omitempty"`
-	ExperienceCount *int64             `json:"experience_count,omitempty"`
-	FirstName       *string            `json:"first_name,omitempty"`
-	Followers       *int64             `json:"followers,omitempty"`
-	Following       *int64             `json:"following,omitempty"`
-	FullName        *string            `json:"full_name,omitempty"`
-	Headline        *string            `json:"headline,omitempty"`
-	Languages       *[]Language        `json:"languages,omitempty"`
-	LanguagesCount  *int64             `json:"languages_count,omitempty"`
-	LastName        *string            `json:"last_name,omitempty"`
+	Codehost         *CodehostAddonData `json:"codehost,omitempty"`
+	CodehostUsername *string            `json:"codehost_username,omitempty"`
+	Connections      *int64             `json:"connections,omitempty"`
+	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
+	Education        *[]Education       `json:"education,omitempty"`
+	EducationCount   *int64             `json:"education_count,omitempty"`
+
+	// Emails With the add-on `personal_email` only.
+	Emails          *[]string     `json:"emails,omitempty"`
+	EmailsCount     *int64        `json:"emails_count,omitempty"`
+	Experience      *[]Experience `json:"experience,omitempty"`
+	ExperienceCount *int64        `json:"experience_count,omitempty"`
+	FirstName       *string       `json:"first_name,omitempty"`
+	Followers       *int64        `json:"followers,omitempty"`
+	Following       *int64        `json:"following,omitempty"`
+	FullName        *string       `json:"full_name,omitempty"`
+	Headline        *string       `json:"headline,omitempty"`
+	Languages       *[]Language   `json:"languages,omitempty"`
+	LanguagesCount  *int64        `json:"languages_count,omitempty"`
+	LastName        *string       `json:"last_name,omitempty"`
 
 	// LastUpdated ISO 8601.
 	//
 	// Examples: 2026-10-02T00:00:00Z
-	LastUpdated *Timestamp       `json:"last_updated,omitempty"`
-	Location    *NetworkLocation `json:"location,omitempty"`
-	MiddleName  *string          `json:"middle_name,omitempty"`
+	LastUpdated       *Timestamp       `json:"last_updated,omitempty"`
+	Location          *NetworkLocation `json:"location,omitempty"`
+	MicroblogUsername *string          `json:"microblog_username,omitempty"`
+	MiddleName        *string          `json:"middle_name,omitempty"`
 
 	// PersonalEmail With the add-on `personal_email` only.
 	PersonalEmail *struct {
 		Email string `json:"email"`
 	} `json:"personal_email,omitempty"`
-	Photo       *string  `json:"photo,omitempty"`
-	ProfileId   *string  `json:"profile_id,omitempty"`
-	Skills      *[]Skill `json:"skills,omitempty"`
-	SkillsCount *int64   `json:"skills_count,omitempty"`
-	Summary     *string  `json:"summary,omitempty"`
-	Url         *string  `json:"url,omitempty"`
+	Photo               *string   `json:"photo,omitempty"`
+	ProfileId           *string   `json:"profile_id,omitempty"`
+	Skills              *[]Skill  `json:"skills,omitempty"`
+	SkillsCount         *int64    `json:"skills_count,omitempty"`
+	SocialAccounts      *[]string `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64    `json:"social_accounts_count,omitempty"`
+	Summary             *string   `json:"summary,omitempty"`
+	Url                 *string   `json:"url,omitempty"`
 
 	// Username Profile slug.
 	Username             *string                `json:"username,omitempty"`
@@ -665,11 +924,13 @@ type NetworkProfile struct {
 	Connections          *int64                   `json:"connections,omitempty"`
 	FirstName            *string                  `json:"first_name,omitempty"`
 	Followers            *int64                   `json:"followers,omitempty"`
+	Following            *int64                   `json:"following,omitempty"`
 	FullName             *string                  `json:"full_name,omitempty"`
 	Headline             *string                  `json:"headline,omitempty"`
 	ImageUrl             *string                  `json:"image_url,omitempty"`
 	LastName             *string                  `json:"last_name,omitempty"`
 	Location             *NetworkProfile_Location `json:"location,omitempty"`
+	MiddleName           *string                  `json:"middle_name,omitempty"`
 	PersonalEmail        *string                  `json:"personal_email,omitempty"`
 	Summary              *string                  `json:"summary,omitempty"`
 	AdditionalProperties map[string]interface{}   `json:"-"`
@@ -677,9 +938,12 @@ type NetworkProfile struct {
 
 // NetworkProfile_Location defines model for NetworkProfile.Location.
 type NetworkProfile_Location struct {
+	City                 *string                `json:"city,omitempty"`
+	Continent            *string                `json:"continent,omitempty"`
 	Country              *string                `json:"country,omitempty"`
 	CountryCode          *string                `json:"country_code,omitempty"`
 	RawAddress           *string                `json:"raw_address,omitempty"`
+	State                *string                `json:"state,omitempty"`
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
@@ -718,6 +982,9 @@ type PersonEnrichResponse struct {
 
 // ProfileCertification defines model for ProfileCertification.
 type ProfileCertification struct {
+	CredentialId  *string `json:"credential_id,omitempty"`
+	CredentialUrl *string `json:"credential_url,omitempty"`
+
 	// IssueDate A day; the missing parts of a partial date are filled with 01.
 	//
 	// Examples: 2021-03-01
@@ -729,8 +996,13 @@ type ProfileCertification struct {
 
 // ProfileEducation defines model for ProfileEducation.
 type ProfileEducation struct {
-	Degree       *string `json:"degree,omitempty"`
-	EndDate      *string `json:"end_date,omitempty"`
+	Degree      *string `json:"degree,omitempty"`
+	Description *string `json:"description,omitempty"`
+
+	// EndDate A day; the missing parts of a partial date are filled with 01.
+	//
+	// Examples: 2021-03-01
+	EndDate      *Day    `json:"end_date,omitempty"`
 	FieldOfStudy *string `json:"field_of_study,omitempty"`
 	SchoolId     *string `json:"school_id,omitempty"`
 	SchoolName   *string `json:"school_name,omitempty"`
@@ -1463,12 +1735,36 @@ func (a *CodehostAddonData) UnmarshalJSON(b []byte) error {
 		return err
 	}
 
+	if raw, found := object["avatar_url"]; found {
+		err = json.Unmarshal(raw, &a.AvatarUrl)
+		if err != nil {
+			return fmt.Errorf("error reading 'avatar_url': %w", err)
+		}
+		delete(object, "avatar_url")
+	}
+
 	if raw, found := object["bio"]; found {
 		err = json.Unmarshal(raw, &a.Bio)
 		if err != nil {
 			return fmt.Errorf("error reading 'bio': %w", err)
 		}
 		delete(object, "bio")
+	}
+
+	if raw, found := object["blog"]; found {
+		err = json.Unmarshal(raw, &a.Blog)
+		if err != nil {
+			return fmt.Errorf("error reading 'blog': %w", err)
+		}
+		delete(object, "blog")
+	}
+
+	if raw, found := object["commit_count"]; found {
+		err = json.Unmarshal(raw, &a.CommitCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'commit_count': %w", err)
+		}
+		delete(object, "commit_count")
 	}
 
 	if raw, found := object["commits"]; found {
@@ -1487,12 +1783,124 @@ func (a *CodehostAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "commits_count")
 	}
 
+	if raw, found := object["company"]; found {
+		err = json.Unmarshal(raw, &a.Company)
+		if err != nil {
+			return fmt.Errorf("error reading 'company': %w", err)
+		}
+		delete(object, "company")
+	}
+
+	if raw, found := object["created_at"]; found {
+		err = json.Unmarshal(raw, &a.CreatedAt)
+		if err != nil {
+			return fmt.Errorf("error reading 'created_at': %w", err)
+		}
+		delete(object, "created_at")
+	}
+
+	if raw, found := object["followers"]; found {
+		err = json.Unmarshal(raw, &a.Followers)
+		if err != nil {
+			return fmt.Errorf("error reading 'followers': %w", err)
+		}
+		delete(object, "followers")
+	}
+
+	if raw, found := object["following"]; found {
+		err = json.Unmarshal(raw, &a.Following)
+		if err != nil {
+			return fmt.Errorf("error reading 'following': %w", err)
+		}
+		delete(object, "following")
+	}
+
+	if raw, found := object["full_name"]; found {
+		err = json.Unmarshal(raw, &a.FullName)
+		if err != nil {
+			return fmt.Errorf("error reading 'full_name': %w", err)
+		}
+		delete(object, "full_name")
+	}
+
+	if raw, found := object["hireable"]; found {
+		err = json.Unmarshal(raw, &a.Hireable)
+		if err != nil {
+			return fmt.Errorf("error reading 'hireable': %w", err)
+		}
+		delete(object, "hireable")
+	}
+
+	if raw, found := object["issues"]; found {
+		err = json.Unmarshal(raw, &a.Issues)
+		if err != nil {
+			return fmt.Errorf("error reading 'issues': %w", err)
+		}
+		delete(object, "issues")
+	}
+
+	if raw, found := object["issues_count"]; found {
+		err = json.Unmarshal(raw, &a.IssuesCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'issues_count': %w", err)
+		}
+		delete(object, "issues_count")
+	}
+
+	if raw, found := object["last_updated"]; found {
+		err = json.Unmarshal(raw, &a.LastUpdated)
+		if err != nil {
+			return fmt.Errorf("error reading 'last_updated': %w", err)
+		}
+		delete(object, "last_updated")
+	}
+
+	if raw, found := object["location"]; found {
+		err = json.Unmarshal(raw, &a.Location)
+		if err != nil {
+			return fmt.Errorf("error reading 'location': %w", err)
+		}
+		delete(object, "location")
+	}
+
+	if raw, found := object["personal_website"]; found {
+		err = json.Unmarshal(raw, &a.PersonalWebsite)
+		if err != nil {
+			return fmt.Errorf("error reading 'personal_website': %w", err)
+		}
+		delete(object, "personal_website")
+	}
+
+	if raw, found := object["public_gists"]; found {
+		err = json.Unmarshal(raw, &a.PublicGists)
+		if err != nil {
+			return fmt.Errorf("error reading 'public_gists': %w", err)
+		}
+		delete(object, "public_gists")
+	}
+
 	if raw, found := object["public_repos"]; found {
 		err = json.Unmarshal(raw, &a.PublicRepos)
 		if err != nil {
 			return fmt.Errorf("error reading 'public_repos': %w", err)
 		}
 		delete(object, "public_repos")
+	}
+
+	if raw, found := object["repo_languages"]; found {
+		err = json.Unmarshal(raw, &a.RepoLanguages)
+		if err != nil {
+			return fmt.Errorf("error reading 'repo_languages': %w", err)
+		}
+		delete(object, "repo_languages")
+	}
+
+	if raw, found := object["repo_languages_count"]; found {
+		err = json.Unmarshal(raw, &a.RepoLanguagesCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'repo_languages_count': %w", err)
+		}
+		delete(object, "repo_languages_count")
 	}
 
 	if raw, found := object["repos"]; found {
@@ -1511,12 +1919,52 @@ func (a *CodehostAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "repos_count")
 	}
 
+	if raw, found := object["stars"]; found {
+		err = json.Unmarshal(raw, &a.Stars)
+		if err != nil {
+			return fmt.Errorf("error reading 'stars': %w", err)
+		}
+		delete(object, "stars")
+	}
+
+	if raw, found := object["stars_count"]; found {
+		err = json.Unmarshal(raw, &a.StarsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'stars_count': %w", err)
+		}
+		delete(object, "stars_count")
+	}
+
+	if raw, found := object["type"]; found {
+		err = json.Unmarshal(raw, &a.Type)
+		if err != nil {
+			return fmt.Errorf("error reading 'type': %w", err)
+		}
+		delete(object, "type")
+	}
+
+	if raw, found := object["updated_at"]; found {
+		err = json.Unmarshal(raw, &a.UpdatedAt)
+		if err != nil {
+			return fmt.Errorf("error reading 'updated_at': %w", err)
+		}
+		delete(object, "updated_at")
+	}
+
 	if raw, found := object["url"]; found {
 		err = json.Unmarshal(raw, &a.Url)
 		if err != nil {
 			return fmt.Errorf("error reading 'url': %w", err)
 		}
 		delete(object, "url")
+	}
+
+	if raw, found := object["user_id"]; found {
+		err = json.Unmarshal(raw, &a.UserId)
+		if err != nil {
+			return fmt.Errorf("error reading 'user_id': %w", err)
+		}
+		delete(object, "user_id")
 	}
 
 	if raw, found := object["username"]; found {
@@ -1546,10 +1994,31 @@ func (a CodehostAddonData) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
 
+	if a.AvatarUrl != nil {
+		object["avatar_url"], err = json.Marshal(a.AvatarUrl)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'avatar_url': %w", err)
+		}
+	}
+
 	if a.Bio != nil {
 		object["bio"], err = json.Marshal(a.Bio)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'bio': %w", err)
+		}
+	}
+
+	if a.Blog != nil {
+		object["blog"], err = json.Marshal(a.Blog)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'blog': %w", err)
+		}
+	}
+
+	if a.CommitCount != nil {
+		object["commit_count"], err = json.Marshal(a.CommitCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'commit_count': %w", err)
 		}
 	}
 
@@ -1567,10 +2036,108 @@ func (a CodehostAddonData) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Company != nil {
+		object["company"], err = json.Marshal(a.Company)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'company': %w", err)
+		}
+	}
+
+	if a.CreatedAt != nil {
+		object["created_at"], err = json.Marshal(a.CreatedAt)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'created_at': %w", err)
+		}
+	}
+
+	if a.Followers != nil {
+		object["followers"], err = json.Marshal(a.Followers)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'followers': %w", err)
+		}
+	}
+
+	if a.Following != nil {
+		object["following"], err = json.Marshal(a.Following)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'following': %w", err)
+		}
+	}
+
+	if a.FullName != nil {
+		object["full_name"], err = json.Marshal(a.FullName)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'full_name': %w", err)
+		}
+	}
+
+	if a.Hireable != nil {
+		object["hireable"], err = json.Marshal(a.Hireable)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'hireable': %w", err)
+		}
+	}
+
+	if a.Issues != nil {
+		object["issues"], err = json.Marshal(a.Issues)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'issues': %w", err)
+		}
+	}
+
+	if a.IssuesCount != nil {
+		object["issues_count"], err = json.Marshal(a.IssuesCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'issues_count': %w", err)
+		}
+	}
+
+	if a.LastUpdated != nil {
+		object["last_updated"], err = json.Marshal(a.LastUpdated)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'last_updated': %w", err)
+		}
+	}
+
+	if a.Location != nil {
+		object["location"], err = json.Marshal(a.Location)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'location': %w", err)
+		}
+	}
+
+	if a.PersonalWebsite != nil {
+		object["personal_website"], err = json.Marshal(a.PersonalWebsite)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'personal_website': %w", err)
+		}
+	}
+
+	if a.PublicGists != nil {
+		object["public_gists"], err = json.Marshal(a.PublicGists)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'public_gists': %w", err)
+		}
+	}
+
 	if a.PublicRepos != nil {
 		object["public_repos"], err = json.Marshal(a.PublicRepos)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'public_repos': %w", err)
+		}
+	}
+
+	if a.RepoLanguages != nil {
+		object["repo_languages"], err = json.Marshal(a.RepoLanguages)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'repo_languages': %w", err)
+		}
+	}
+
+	if a.RepoLanguagesCount != nil {
+		object["repo_languages_count"], err = json.Marshal(a.RepoLanguagesCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'repo_languages_count': %w", err)
 		}
 	}
 
@@ -1588,10 +2155,45 @@ func (a CodehostAddonData) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Stars != nil {
+		object["stars"], err = json.Marshal(a.Stars)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'stars': %w", err)
+		}
+	}
+
+	if a.StarsCount != nil {
+		object["stars_count"], err = json.Marshal(a.StarsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'stars_count': %w", err)
+		}
+	}
+
+	if a.Type != nil {
+		object["type"], err = json.Marshal(a.Type)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'type': %w", err)
+		}
+	}
+
+	if a.UpdatedAt != nil {
+		object["updated_at"], err = json.Marshal(a.UpdatedAt)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'updated_at': %w", err)
+		}
+	}
+
 	if a.Url != nil {
 		object["url"], err = json.Marshal(a.Url)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'url': %w", err)
+		}
+	}
+
+	if a.UserId != nil {
+		object["user_id"], err = json.Marshal(a.UserId)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'user_id': %w", err)
 		}
 	}
 
@@ -1642,6 +2244,14 @@ func (a *CodehostPerson) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'additional_emails': %w", err)
 		}
 		delete(object, "additional_emails")
+	}
+
+	if raw, found := object["additional_emails_count"]; found {
+		err = json.Unmarshal(raw, &a.AdditionalEmailsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'additional_emails_count': %w", err)
+		}
+		delete(object, "additional_emails_count")
 	}
 
 	if raw, found := object["avatar_url"]; found {
@@ -1740,12 +2350,28 @@ func (a *CodehostPerson) UnmarshalJSON(b []byte) error {
 		delete(object, "followed_accounts")
 	}
 
+	if raw, found := object["followed_accounts_count"]; found {
+		err = json.Unmarshal(raw, &a.FollowedAccountsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'followed_accounts_count': %w", err)
+		}
+		delete(object, "followed_accounts_count")
+	}
+
 	if raw, found := object["follower_accounts"]; found {
 		err = json.Unmarshal(raw, &a.FollowerAccounts)
 		if err != nil {
 			return fmt.Errorf("error reading 'follower_accounts': %w", err)
 		}
 		delete(object, "follower_accounts")
+	}
+
+	if raw, found := object["follower_accounts_count"]; found {
+		err = json.Unmarshal(raw, &a.FollowerAccountsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'follower_accounts_count': %w", err)
+		}
+		delete(object, "follower_accounts_count")
 	}
 
 	if raw, found := object["followers"]; found {
@@ -1786,6 +2412,14 @@ func (a *CodehostPerson) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'issues': %w", err)
 		}
 		delete(object, "issues")
+	}
+
+	if raw, found := object["issues_count"]; found {
+		err = json.Unmarshal(raw, &a.IssuesCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'issues_count': %w", err)
+		}
+		delete(object, "issues_count")
 	}
 
 	if raw, found := object["last_name"]; found {
@@ -1884,6 +2518,14 @@ func (a *CodehostPerson) UnmarshalJSON(b []byte) error {
 		delete(object, "repo_languages")
 	}
 
+	if raw, found := object["repo_languages_count"]; found {
+		err = json.Unmarshal(raw, &a.RepoLanguagesCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'repo_languages_count': %w", err)
+		}
+		delete(object, "repo_languages_count")
+	}
+
 	if raw, found := object["repos"]; found {
 		err = json.Unmarshal(raw, &a.Repos)
 		if err != nil {
@@ -1916,12 +2558,28 @@ func (a *CodehostPerson) UnmarshalJSON(b []byte) error {
 		delete(object, "social_accounts")
 	}
 
+	if raw, found := object["social_accounts_count"]; found {
+		err = json.Unmarshal(raw, &a.SocialAccountsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'social_accounts_count': %w", err)
+		}
+		delete(object, "social_accounts_count")
+	}
+
 	if raw, found := object["starred_repos"]; found {
 		err = json.Unmarshal(raw, &a.StarredRepos)
 		if err != nil {
 			return fmt.Errorf("error reading 'starred_repos': %w", err)
 		}
 		delete(object, "starred_repos")
+	}
+
+	if raw, found := object["starred_repos_count"]; found {
+		err = json.Unmarshal(raw, &a.StarredReposCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'starred_repos_count': %w", err)
+		}
+		delete(object, "starred_repos_count")
 	}
 
 	if raw, found := object["type"]; found {
@@ -1979,6 +2637,13 @@ func (a CodehostPerson) MarshalJSON() ([]byte, error) {
 		object["additional_emails"], err = json.Marshal(a.AdditionalEmails)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'additional_emails': %w", err)
+		}
+	}
+
+	if a.AdditionalEmailsCount != nil {
+		object["additional_emails_count"], err = json.Marshal(a.AdditionalEmailsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'additional_emails_count': %w", err)
 		}
 	}
 
@@ -2066,10 +2731,24 @@ func (a CodehostPerson) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.FollowedAccountsCount != nil {
+		object["followed_accounts_count"], err = json.Marshal(a.FollowedAccountsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'followed_accounts_count': %w", err)
+		}
+	}
+
 	if a.FollowerAccounts != nil {
 		object["follower_accounts"], err = json.Marshal(a.FollowerAccounts)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'follower_accounts': %w", err)
+		}
+	}
+
+	if a.FollowerAccountsCount != nil {
+		object["follower_accounts_count"], err = json.Marshal(a.FollowerAccountsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'follower_accounts_count': %w", err)
 		}
 	}
 
@@ -2105,6 +2784,13 @@ func (a CodehostPerson) MarshalJSON() ([]byte, error) {
 		object["issues"], err = json.Marshal(a.Issues)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'issues': %w", err)
+		}
+	}
+
+	if a.IssuesCount != nil {
+		object["issues_count"], err = json.Marshal(a.IssuesCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'issues_count': %w", err)
 		}
 	}
 
@@ -2192,6 +2878,13 @@ func (a CodehostPerson) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.RepoLanguagesCount != nil {
+		object["repo_languages_count"], err = json.Marshal(a.RepoLanguagesCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'repo_languages_count': %w", err)
+		}
+	}
+
 	if a.Repos != nil {
 		object["repos"], err = json.Marshal(a.Repos)
 		if err != nil {
@@ -2220,10 +2913,24 @@ func (a CodehostPerson) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.SocialAccountsCount != nil {
+		object["social_accounts_count"], err = json.Marshal(a.SocialAccountsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'social_accounts_count': %w", err)
+		}
+	}
+
 	if a.StarredRepos != nil {
 		object["starred_repos"], err = json.Marshal(a.StarredRepos)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'starred_repos': %w", err)
+		}
+	}
+
+	if a.StarredReposCount != nil {
+		object["starred_repos_count"], err = json.Marshal(a.StarredReposCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'starred_repos_count': %w", err)
 		}
 	}
 
@@ -2554,6 +3261,14 @@ func (a *Company) UnmarshalJSON(b []byte) error {
 		delete(object, "images")
 	}
 
+	if raw, found := object["last_updated"]; found {
+		err = json.Unmarshal(raw, &a.LastUpdated)
+		if err != nil {
+			return fmt.Errorf("error reading 'last_updated': %w", err)
+		}
+		delete(object, "last_updated")
+	}
+
 	if raw, found := object["network_id"]; found {
 		err = json.Unmarshal(raw, &a.NetworkId)
 		if err != nil {
@@ -2615,6 +3330,13 @@ func (a Company) MarshalJSON() ([]byte, error) {
 		object["images"], err = json.Marshal(a.Images)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'images': %w", err)
+		}
+	}
+
+	if a.LastUpdated != nil {
+		object["last_updated"], err = json.Marshal(a.LastUpdated)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'last_updated': %w", err)
 		}
 	}
 
@@ -3102,6 +3824,14 @@ func (a *CompanyRef) UnmarshalJSON(b []byte) error {
 		return err
 	}
 
+	if raw, found := object["company_id"]; found {
+		err = json.Unmarshal(raw, &a.CompanyId)
+		if err != nil {
+			return fmt.Errorf("error reading 'company_id': %w", err)
+		}
+		delete(object, "company_id")
+	}
+
 	if raw, found := object["name"]; found {
 		err = json.Unmarshal(raw, &a.Name)
 		if err != nil {
@@ -3136,6 +3866,13 @@ func (a *CompanyRef) UnmarshalJSON(b []byte) error {
 func (a CompanyRef) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
+
+	if a.CompanyId != nil {
+		object["company_id"], err = json.Marshal(a.CompanyId)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'company_id': %w", err)
+		}
+	}
 
 	if a.Name != nil {
 		object["name"], err = json.Marshal(a.Name)
@@ -3193,6 +3930,30 @@ func (a *CurrentPosition) UnmarshalJSON(b []byte) error {
 		delete(object, "company")
 	}
 
+	if raw, found := object["current"]; found {
+		err = json.Unmarshal(raw, &a.Current)
+		if err != nil {
+			return fmt.Errorf("error reading 'current': %w", err)
+		}
+		delete(object, "current")
+	}
+
+	if raw, found := object["description"]; found {
+		err = json.Unmarshal(raw, &a.Description)
+		if err != nil {
+			return fmt.Errorf("error reading 'description': %w", err)
+		}
+		delete(object, "description")
+	}
+
+	if raw, found := object["end"]; found {
+		err = json.Unmarshal(raw, &a.End)
+		if err != nil {
+			return fmt.Errorf("error reading 'end': %w", err)
+		}
+		delete(object, "end")
+	}
+
 	if raw, found := object["location"]; found {
 		err = json.Unmarshal(raw, &a.Location)
 		if err != nil {
@@ -3215,6 +3976,14 @@ func (a *CurrentPosition) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'summary': %w", err)
 		}
 		delete(object, "summary")
+	}
+
+	if raw, found := object["title"]; found {
+		err = json.Unmarshal(raw, &a.Title)
+		if err != nil {
+			return fmt.Errorf("error reading 'title': %w", err)
+		}
+		delete(object, "title")
 	}
 
 	if len(object) != 0 {
@@ -3243,6 +4012,27 @@ func (a CurrentPosition) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Current != nil {
+		object["current"], err = json.Marshal(a.Current)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'current': %w", err)
+		}
+	}
+
+	if a.Description != nil {
+		object["description"], err = json.Marshal(a.Description)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'description': %w", err)
+		}
+	}
+
+	if a.End != nil {
+		object["end"], err = json.Marshal(a.End)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'end': %w", err)
+		}
+	}
+
 	if a.Location != nil {
 		object["location"], err = json.Marshal(a.Location)
 		if err != nil {
@@ -3261,6 +4051,13 @@ func (a CurrentPosition) MarshalJSON() ([]byte, error) {
 		object["summary"], err = json.Marshal(a.Summary)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'summary': %w", err)
+		}
+	}
+
+	if a.Title != nil {
+		object["title"], err = json.Marshal(a.Title)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'title': %w", err)
 		}
 	}
 
@@ -3517,6 +4314,14 @@ func (a *Education_School) UnmarshalJSON(b []byte) error {
 		delete(object, "network_url")
 	}
 
+	if raw, found := object["school_id"]; found {
+		err = json.Unmarshal(raw, &a.SchoolId)
+		if err != nil {
+			return fmt.Errorf("error reading 'school_id': %w", err)
+		}
+		delete(object, "school_id")
+	}
+
 	if len(object) != 0 {
 		a.AdditionalProperties = make(map[string]interface{})
 		for fieldName, fieldBuf := range object {
@@ -3547,6 +4352,13 @@ func (a Education_School) MarshalJSON() ([]byte, error) {
 		object["network_url"], err = json.Marshal(a.NetworkUrl)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'network_url': %w", err)
+		}
+	}
+
+	if a.SchoolId != nil {
+		object["school_id"], err = json.Marshal(a.SchoolId)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'school_id': %w", err)
 		}
 	}
 
@@ -3600,6 +4412,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "bio")
 	}
 
+	if raw, found := object["blog"]; found {
+		err = json.Unmarshal(raw, &a.Blog)
+		if err != nil {
+			return fmt.Errorf("error reading 'blog': %w", err)
+		}
+		delete(object, "blog")
+	}
+
 	if raw, found := object["codehost"]; found {
 		err = json.Unmarshal(raw, &a.Codehost)
 		if err != nil {
@@ -3614,6 +4434,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'codehost_username': %w", err)
 		}
 		delete(object, "codehost_username")
+	}
+
+	if raw, found := object["commit_count"]; found {
+		err = json.Unmarshal(raw, &a.CommitCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'commit_count': %w", err)
+		}
+		delete(object, "commit_count")
 	}
 
 	if raw, found := object["commits"]; found {
@@ -3664,6 +4492,22 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "emails")
 	}
 
+	if raw, found := object["emails_count"]; found {
+		err = json.Unmarshal(raw, &a.EmailsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'emails_count': %w", err)
+		}
+		delete(object, "emails_count")
+	}
+
+	if raw, found := object["first_name"]; found {
+		err = json.Unmarshal(raw, &a.FirstName)
+		if err != nil {
+			return fmt.Errorf("error reading 'first_name': %w", err)
+		}
+		delete(object, "first_name")
+	}
+
 	if raw, found := object["followers"]; found {
 		err = json.Unmarshal(raw, &a.Followers)
 		if err != nil {
@@ -3688,6 +4532,30 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "full_name")
 	}
 
+	if raw, found := object["hireable"]; found {
+		err = json.Unmarshal(raw, &a.Hireable)
+		if err != nil {
+			return fmt.Errorf("error reading 'hireable': %w", err)
+		}
+		delete(object, "hireable")
+	}
+
+	if raw, found := object["last_name"]; found {
+		err = json.Unmarshal(raw, &a.LastName)
+		if err != nil {
+			return fmt.Errorf("error reading 'last_name': %w", err)
+		}
+		delete(object, "last_name")
+	}
+
+	if raw, found := object["last_updated"]; found {
+		err = json.Unmarshal(raw, &a.LastUpdated)
+		if err != nil {
+			return fmt.Errorf("error reading 'last_updated': %w", err)
+		}
+		delete(object, "last_updated")
+	}
+
 	if raw, found := object["location"]; found {
 		err = json.Unmarshal(raw, &a.Location)
 		if err != nil {
@@ -3704,6 +4572,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "location_canonical")
 	}
 
+	if raw, found := object["microblog_username"]; found {
+		err = json.Unmarshal(raw, &a.MicroblogUsername)
+		if err != nil {
+			return fmt.Errorf("error reading 'microblog_username': %w", err)
+		}
+		delete(object, "microblog_username")
+	}
+
 	if raw, found := object["names"]; found {
 		err = json.Unmarshal(raw, &a.Names)
 		if err != nil {
@@ -3712,12 +4588,28 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "names")
 	}
 
+	if raw, found := object["names_count"]; found {
+		err = json.Unmarshal(raw, &a.NamesCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'names_count': %w", err)
+		}
+		delete(object, "names_count")
+	}
+
 	if raw, found := object["network_username"]; found {
 		err = json.Unmarshal(raw, &a.NetworkUsername)
 		if err != nil {
 			return fmt.Errorf("error reading 'network_username': %w", err)
 		}
 		delete(object, "network_username")
+	}
+
+	if raw, found := object["personal_website"]; found {
+		err = json.Unmarshal(raw, &a.PersonalWebsite)
+		if err != nil {
+			return fmt.Errorf("error reading 'personal_website': %w", err)
+		}
+		delete(object, "personal_website")
 	}
 
 	if raw, found := object["public_gists"]; found {
@@ -3734,6 +4626,22 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'public_repos': %w", err)
 		}
 		delete(object, "public_repos")
+	}
+
+	if raw, found := object["repo_languages"]; found {
+		err = json.Unmarshal(raw, &a.RepoLanguages)
+		if err != nil {
+			return fmt.Errorf("error reading 'repo_languages': %w", err)
+		}
+		delete(object, "repo_languages")
+	}
+
+	if raw, found := object["repo_languages_count"]; found {
+		err = json.Unmarshal(raw, &a.RepoLanguagesCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'repo_languages_count': %w", err)
+		}
+		delete(object, "repo_languages_count")
 	}
 
 	if raw, found := object["repos"]; found {
@@ -3760,6 +4668,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "social_accounts")
 	}
 
+	if raw, found := object["social_accounts_count"]; found {
+		err = json.Unmarshal(raw, &a.SocialAccountsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'social_accounts_count': %w", err)
+		}
+		delete(object, "social_accounts_count")
+	}
+
 	if raw, found := object["type"]; found {
 		err = json.Unmarshal(raw, &a.Type)
 		if err != nil {
@@ -3774,6 +4690,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'updated_at': %w", err)
 		}
 		delete(object, "updated_at")
+	}
+
+	if raw, found := object["url"]; found {
+		err = json.Unmarshal(raw, &a.Url)
+		if err != nil {
+			return fmt.Errorf("error reading 'url': %w", err)
+		}
+		delete(object, "url")
 	}
 
 	if raw, found := object["user_id"]; found {
@@ -3817,6 +4741,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Blog != nil {
+		object["blog"], err = json.Marshal(a.Blog)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'blog': %w", err)
+		}
+	}
+
 	if a.Codehost != nil {
 		object["codehost"], err = json.Marshal(a.Codehost)
 		if err != nil {
@@ -3828,6 +4759,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		object["codehost_username"], err = json.Marshal(a.CodehostUsername)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'codehost_username': %w", err)
+		}
+	}
+
+	if a.CommitCount != nil {
+		object["commit_count"], err = json.Marshal(a.CommitCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'commit_count': %w", err)
 		}
 	}
 
@@ -3873,6 +4811,20 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.EmailsCount != nil {
+		object["emails_count"], err = json.Marshal(a.EmailsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'emails_count': %w", err)
+		}
+	}
+
+	if a.FirstName != nil {
+		object["first_name"], err = json.Marshal(a.FirstName)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'first_name': %w", err)
+		}
+	}
+
 	if a.Followers != nil {
 		object["followers"], err = json.Marshal(a.Followers)
 		if err != nil {
@@ -3894,6 +4846,27 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Hireable != nil {
+		object["hireable"], err = json.Marshal(a.Hireable)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'hireable': %w", err)
+		}
+	}
+
+	if a.LastName != nil {
+		object["last_name"], err = json.Marshal(a.LastName)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'last_name': %w", err)
+		}
+	}
+
+	if a.LastUpdated != nil {
+		object["last_updated"], err = json.Marshal(a.LastUpdated)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'last_updated': %w", err)
+		}
+	}
+
 	if a.Location != nil {
 		object["location"], err = json.Marshal(a.Location)
 		if err != nil {
@@ -3908,6 +4881,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.MicroblogUsername != nil {
+		object["microblog_username"], err = json.Marshal(a.MicroblogUsername)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'microblog_username': %w", err)
+		}
+	}
+
 	if a.Names != nil {
 		object["names"], err = json.Marshal(a.Names)
 		if err != nil {
@@ -3915,10 +4895,24 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.NamesCount != nil {
+		object["names_count"], err = json.Marshal(a.NamesCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'names_count': %w", err)
+		}
+	}
+
 	if a.NetworkUsername != nil {
 		object["network_username"], err = json.Marshal(a.NetworkUsername)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'network_username': %w", err)
+		}
+	}
+
+	if a.PersonalWebsite != nil {
+		object["personal_website"], err = json.Marshal(a.PersonalWebsite)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'personal_website': %w", err)
 		}
 	}
 
@@ -3933,6 +4927,20 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		object["public_repos"], err = json.Marshal(a.PublicRepos)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'public_repos': %w", err)
+		}
+	}
+
+	if a.RepoLanguages != nil {
+		object["repo_languages"], err = json.Marshal(a.RepoLanguages)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'repo_languages': %w", err)
+		}
+	}
+
+	if a.RepoLanguagesCount != nil {
+		object["repo_languages_count"], err = json.Marshal(a.RepoLanguagesCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'repo_languages_count': %w", err)
 		}
 	}
 
@@ -3957,6 +4965,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.SocialAccountsCount != nil {
+		object["social_accounts_count"], err = json.Marshal(a.SocialAccountsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'social_accounts_count': %w", err)
+		}
+	}
+
 	if a.Type != nil {
 		object["type"], err = json.Marshal(a.Type)
 		if err != nil {
@@ -3968,6 +4983,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		object["updated_at"], err = json.Marshal(a.UpdatedAt)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'updated_at': %w", err)
+		}
+	}
+
+	if a.Url != nil {
+		object["url"], err = json.Marshal(a.Url)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'url': %w", err)
 		}
 	}
 
@@ -4028,6 +5050,14 @@ func (a *EnrichedNetwork) UnmarshalJSON(b []byte) error {
 		delete(object, "certifications_count")
 	}
 
+	if raw, found := object["codehost_username"]; found {
+		err = json.Unmarshal(raw, &a.CodehostUsername)
+		if err != nil {
+			return fmt.Errorf("error reading 'codehost_username': %w", err)
+		}
+		delete(object, "codehost_username")
+	}
+
 	if raw, found := object["education"]; found {
 		err = json.Unmarshal(raw, &a.Education)
 		if err != nil {
@@ -4074,6 +5104,14 @@ func (a *EnrichedNetwork) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'languages_count': %w", err)
 		}
 		delete(object, "languages_count")
+	}
+
+	if raw, found := object["microblog_username"]; found {
+		err = json.Unmarshal(raw, &a.MicroblogUsername)
+		if err != nil {
+			return fmt.Errorf("error reading 'microblog_username': %w", err)
+		}
+		delete(object, "microblog_username")
 	}
 
 	if raw, found := object["network_url"]; found {
@@ -4124,6 +5162,22 @@ func (a *EnrichedNetwork) UnmarshalJSON(b []byte) error {
 		delete(object, "skills_count")
 	}
 
+	if raw, found := object["social_accounts"]; found {
+		err = json.Unmarshal(raw, &a.SocialAccounts)
+		if err != nil {
+			return fmt.Errorf("error reading 'social_accounts': %w", err)
+		}
+		delete(object, "social_accounts")
+	}
+
+	if raw, found := object["social_accounts_count"]; found {
+		err = json.Unmarshal(raw, &a.SocialAccountsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'social_accounts_count': %w", err)
+		}
+		delete(object, "social_accounts_count")
+	}
+
 	if raw, found := object["updated_at"]; found {
 		err = json.Unmarshal(raw, &a.UpdatedAt)
 		if err != nil {
@@ -4162,6 +5216,13 @@ func (a EnrichedNetwork) MarshalJSON() ([]byte, error) {
 		object["certifications_count"], err = json.Marshal(a.CertificationsCount)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'certifications_count': %w", err)
+		}
+	}
+
+	if a.CodehostUsername != nil {
+		object["codehost_username"], err = json.Marshal(a.CodehostUsername)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'codehost_username': %w", err)
 		}
 	}
 
@@ -4207,6 +5268,13 @@ func (a EnrichedNetwork) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.MicroblogUsername != nil {
+		object["microblog_username"], err = json.Marshal(a.MicroblogUsername)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'microblog_username': %w", err)
+		}
+	}
+
 	if a.NetworkUrl != nil {
 		object["network_url"], err = json.Marshal(a.NetworkUrl)
 		if err != nil {
@@ -4246,6 +5314,20 @@ func (a EnrichedNetwork) MarshalJSON() ([]byte, error) {
 		object["skills_count"], err = json.Marshal(a.SkillsCount)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'skills_count': %w", err)
+		}
+	}
+
+	if a.SocialAccounts != nil {
+		object["social_accounts"], err = json.Marshal(a.SocialAccounts)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'social_accounts': %w", err)
+		}
+	}
+
+	if a.SocialAccountsCount != nil {
+		object["social_accounts_count"], err = json.Marshal(a.SocialAccountsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'social_accounts_count': %w", err)
 		}
 	}
 
@@ -4870,6 +5952,14 @@ func (a *NetworkAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "certifications")
 	}
 
+	if raw, found := object["certifications_count"]; found {
+		err = json.Unmarshal(raw, &a.CertificationsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'certifications_count': %w", err)
+		}
+		delete(object, "certifications_count")
+	}
+
 	if raw, found := object["current_position"]; found {
 		err = json.Unmarshal(raw, &a.CurrentPosition)
 		if err != nil {
@@ -4886,12 +5976,28 @@ func (a *NetworkAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "education")
 	}
 
+	if raw, found := object["education_count"]; found {
+		err = json.Unmarshal(raw, &a.EducationCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'education_count': %w", err)
+		}
+		delete(object, "education_count")
+	}
+
 	if raw, found := object["experience"]; found {
 		err = json.Unmarshal(raw, &a.Experience)
 		if err != nil {
 			return fmt.Errorf("error reading 'experience': %w", err)
 		}
 		delete(object, "experience")
+	}
+
+	if raw, found := object["experience_count"]; found {
+		err = json.Unmarshal(raw, &a.ExperienceCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'experience_count': %w", err)
+		}
+		delete(object, "experience_count")
 	}
 
 	if raw, found := object["full_name"]; found {
@@ -4916,6 +6022,14 @@ func (a *NetworkAddonData) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'skills': %w", err)
 		}
 		delete(object, "skills")
+	}
+
+	if raw, found := object["skills_count"]; found {
+		err = json.Unmarshal(raw, &a.SkillsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'skills_count': %w", err)
+		}
+		delete(object, "skills_count")
 	}
 
 	if raw, found := object["url"]; found {
@@ -4960,6 +6074,13 @@ func (a NetworkAddonData) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.CertificationsCount != nil {
+		object["certifications_count"], err = json.Marshal(a.CertificationsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'certifications_count': %w", err)
+		}
+	}
+
 	if a.CurrentPosition != nil {
 		object["current_position"], err = json.Marshal(a.CurrentPosition)
 		if err != nil {
@@ -4974,10 +6095,24 @@ func (a NetworkAddonData) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.EducationCount != nil {
+		object["education_count"], err = json.Marshal(a.EducationCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'education_count': %w", err)
+		}
+	}
+
 	if a.Experience != nil {
 		object["experience"], err = json.Marshal(a.Experience)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'experience': %w", err)
+		}
+	}
+
+	if a.ExperienceCount != nil {
+		object["experience_count"], err = json.Marshal(a.ExperienceCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'experience_count': %w", err)
 		}
 	}
 
@@ -4999,6 +6134,13 @@ func (a NetworkAddonData) MarshalJSON() ([]byte, error) {
 		object["skills"], err = json.Marshal(a.Skills)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'skills': %w", err)
+		}
+	}
+
+	if a.SkillsCount != nil {
+		object["skills_count"], err = json.Marshal(a.SkillsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'skills_count': %w", err)
 		}
 	}
 
@@ -5074,6 +6216,22 @@ func (a *NetworkLocation) UnmarshalJSON(b []byte) error {
 		delete(object, "country")
 	}
 
+	if raw, found := object["country_code"]; found {
+		err = json.Unmarshal(raw, &a.CountryCode)
+		if err != nil {
+			return fmt.Errorf("error reading 'country_code': %w", err)
+		}
+		delete(object, "country_code")
+	}
+
+	if raw, found := object["raw_address"]; found {
+		err = json.Unmarshal(raw, &a.RawAddress)
+		if err != nil {
+			return fmt.Errorf("error reading 'raw_address': %w", err)
+		}
+		delete(object, "raw_address")
+	}
+
 	if raw, found := object["state"]; found {
 		err = json.Unmarshal(raw, &a.State)
 		if err != nil {
@@ -5119,6 +6277,20 @@ func (a NetworkLocation) MarshalJSON() ([]byte, error) {
 		object["country"], err = json.Marshal(a.Country)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'country': %w", err)
+		}
+	}
+
+	if a.CountryCode != nil {
+		object["country_code"], err = json.Marshal(a.CountryCode)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'country_code': %w", err)
+		}
+	}
+
+	if a.RawAddress != nil {
+		object["raw_address"], err = json.Marshal(a.RawAddress)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'raw_address': %w", err)
 		}
 	}
 
@@ -5187,6 +6359,14 @@ func (a *NetworkPerson) UnmarshalJSON(b []byte) error {
 		delete(object, "codehost")
 	}
 
+	if raw, found := object["codehost_username"]; found {
+		err = json.Unmarshal(raw, &a.CodehostUsername)
+		if err != nil {
+			return fmt.Errorf("error reading 'codehost_username': %w", err)
+		}
+		delete(object, "codehost_username")
+	}
+
 	if raw, found := object["connections"]; found {
 		err = json.Unmarshal(raw, &a.Connections)
 		if err != nil {
@@ -5217,6 +6397,22 @@ func (a *NetworkPerson) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'education_count': %w", err)
 		}
 		delete(object, "education_count")
+	}
+
+	if raw, found := object["emails"]; found {
+		err = json.Unmarshal(raw, &a.Emails)
+		if err != nil {
+			return fmt.Errorf("error reading 'emails': %w", err)
+		}
+		delete(object, "emails")
+	}
+
+	if raw, found := object["emails_count"]; found {
+		err = json.Unmarshal(raw, &a.EmailsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'emails_count': %w", err)
+		}
+		delete(object, "emails_count")
 	}
 
 	if raw, found := object["experience"]; found {
@@ -5315,6 +6511,14 @@ func (a *NetworkPerson) UnmarshalJSON(b []byte) error {
 		delete(object, "location")
 	}
 
+	if raw, found := object["microblog_username"]; found {
+		err = json.Unmarshal(raw, &a.MicroblogUsername)
+		if err != nil {
+			return fmt.Errorf("error reading 'microblog_username': %w", err)
+		}
+		delete(object, "microblog_username")
+	}
+
 	if raw, found := object["middle_name"]; found {
 		err = json.Unmarshal(raw, &a.MiddleName)
 		if err != nil {
@@ -5361,6 +6565,22 @@ func (a *NetworkPerson) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'skills_count': %w", err)
 		}
 		delete(object, "skills_count")
+	}
+
+	if raw, found := object["social_accounts"]; found {
+		err = json.Unmarshal(raw, &a.SocialAccounts)
+		if err != nil {
+			return fmt.Errorf("error reading 'social_accounts': %w", err)
+		}
+		delete(object, "social_accounts")
+	}
+
+	if raw, found := object["social_accounts_count"]; found {
+		err = json.Unmarshal(raw, &a.SocialAccountsCount)
+		if err != nil {
+			return fmt.Errorf("error reading 'social_accounts_count': %w", err)
+		}
+		delete(object, "social_accounts_count")
 	}
 
 	if raw, found := object["summary"]; found {
@@ -5427,6 +6647,13 @@ func (a NetworkPerson) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.CodehostUsername != nil {
+		object["codehost_username"], err = json.Marshal(a.CodehostUsername)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'codehost_username': %w", err)
+		}
+	}
+
 	if a.Connections != nil {
 		object["connections"], err = json.Marshal(a.Connections)
 		if err != nil {
@@ -5452,6 +6679,20 @@ func (a NetworkPerson) MarshalJSON() ([]byte, error) {
 		object["education_count"], err = json.Marshal(a.EducationCount)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'education_count': %w", err)
+		}
+	}
+
+	if a.Emails != nil {
+		object["emails"], err = json.Marshal(a.Emails)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'emails': %w", err)
+		}
+	}
+
+	if a.EmailsCount != nil {
+		object["emails_count"], err = json.Marshal(a.EmailsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'emails_count': %w", err)
 		}
 	}
 
@@ -5539,6 +6780,13 @@ func (a NetworkPerson) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.MicroblogUsername != nil {
+		object["microblog_username"], err = json.Marshal(a.MicroblogUsername)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'microblog_username': %w", err)
+		}
+	}
+
 	if a.MiddleName != nil {
 		object["middle_name"], err = json.Marshal(a.MiddleName)
 		if err != nil {
@@ -5578,6 +6826,20 @@ func (a NetworkPerson) MarshalJSON() ([]byte, error) {
 		object["skills_count"], err = json.Marshal(a.SkillsCount)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'skills_count': %w", err)
+		}
+	}
+
+	if a.SocialAccounts != nil {
+		object["social_accounts"], err = json.Marshal(a.SocialAccounts)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'social_accounts': %w", err)
+		}
+	}
+
+	if a.SocialAccountsCount != nil {
+		object["social_accounts_count"], err = json.Marshal(a.SocialAccountsCount)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'social_accounts_count': %w", err)
 		}
 	}
 
@@ -5660,6 +6922,14 @@ func (a *NetworkProfile) UnmarshalJSON(b []byte) error {
 		delete(object, "followers")
 	}
 
+	if raw, found := object["following"]; found {
+		err = json.Unmarshal(raw, &a.Following)
+		if err != nil {
+			return fmt.Errorf("error reading 'following': %w", err)
+		}
+		delete(object, "following")
+	}
+
 	if raw, found := object["full_name"]; found {
 		err = json.Unmarshal(raw, &a.FullName)
 		if err != nil {
@@ -5698,6 +6968,14 @@ func (a *NetworkProfile) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'location': %w", err)
 		}
 		delete(object, "location")
+	}
+
+	if raw, found := object["middle_name"]; found {
+		err = json.Unmarshal(raw, &a.MiddleName)
+		if err != nil {
+			return fmt.Errorf("error reading 'middle_name': %w", err)
+		}
+		delete(object, "middle_name")
 	}
 
 	if raw, found := object["personal_email"]; found {
@@ -5756,6 +7034,13 @@ func (a NetworkProfile) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Following != nil {
+		object["following"], err = json.Marshal(a.Following)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'following': %w", err)
+		}
+	}
+
 	if a.FullName != nil {
 		object["full_name"], err = json.Marshal(a.FullName)
 		if err != nil {
@@ -5788,6 +7073,13 @@ func (a NetworkProfile) MarshalJSON() ([]byte, error) {
 		object["location"], err = json.Marshal(a.Location)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'location': %w", err)
+		}
+	}
+
+	if a.MiddleName != nil {
+		object["middle_name"], err = json.Marshal(a.MiddleName)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'middle_name': %w", err)
 		}
 	}
 
@@ -5839,6 +7131,22 @@ func (a *NetworkProfile_Location) UnmarshalJSON(b []byte) error {
 		return err
 	}
 
+	if raw, found := object["city"]; found {
+		err = json.Unmarshal(raw, &a.City)
+		if err != nil {
+			return fmt.Errorf("error reading 'city': %w", err)
+		}
+		delete(object, "city")
+	}
+
+	if raw, found := object["continent"]; found {
+		err = json.Unmarshal(raw, &a.Continent)
+		if err != nil {
+			return fmt.Errorf("error reading 'continent': %w", err)
+		}
+		delete(object, "continent")
+	}
+
 	if raw, found := object["country"]; found {
 		err = json.Unmarshal(raw, &a.Country)
 		if err != nil {
@@ -5863,6 +7171,14 @@ func (a *NetworkProfile_Location) UnmarshalJSON(b []byte) error {
 		delete(object, "raw_address")
 	}
 
+	if raw, found := object["state"]; found {
+		err = json.Unmarshal(raw, &a.State)
+		if err != nil {
+			return fmt.Errorf("error reading 'state': %w", err)
+		}
+		delete(object, "state")
+	}
+
 	if len(object) != 0 {
 		a.AdditionalProperties = make(map[string]interface{})
 		for fieldName, fieldBuf := range object {
@@ -5882,6 +7198,20 @@ func (a NetworkProfile_Location) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
 
+	if a.City != nil {
+		object["city"], err = json.Marshal(a.City)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'city': %w", err)
+		}
+	}
+
+	if a.Continent != nil {
+		object["continent"], err = json.Marshal(a.Continent)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'continent': %w", err)
+		}
+	}
+
 	if a.Country != nil {
 		object["country"], err = json.Marshal(a.Country)
 		if err != nil {
@@ -5900,6 +7230,13 @@ func (a NetworkProfile_Location) MarshalJSON() ([]byte, error) {
 		object["raw_address"], err = json.Marshal(a.RawAddress)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'raw_address': %w", err)
+		}
+	}
+
+	if a.State != nil {
+		object["state"], err = json.Marshal(a.State)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'state': %w", err)
 		}
 	}
 
@@ -5935,6 +7272,22 @@ func (a *ProfileCertification) UnmarshalJSON(b []byte) error {
 	err := json.Unmarshal(b, &object)
 	if err != nil {
 		return err
+	}
+
+	if raw, found := object["credential_id"]; found {
+		err = json.Unmarshal(raw, &a.CredentialId)
+		if err != nil {
+			return fmt.Errorf("error reading 'credential_id': %w", err)
+		}
+		delete(object, "credential_id")
+	}
+
+	if raw, found := object["credential_url"]; found {
+		err = json.Unmarshal(raw, &a.CredentialUrl)
+		if err != nil {
+			return fmt.Errorf("error reading 'credential_url': %w", err)
+		}
+		delete(object, "credential_url")
 	}
 
 	if raw, found := object["issue_date"]; found {
@@ -5979,6 +7332,20 @@ func (a *ProfileCertification) UnmarshalJSON(b []byte) error {
 func (a ProfileCertification) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
+
+	if a.CredentialId != nil {
+		object["credential_id"], err = json.Marshal(a.CredentialId)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'credential_id': %w", err)
+		}
+	}
+
+	if a.CredentialUrl != nil {
+		object["credential_url"], err = json.Marshal(a.CredentialUrl)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'credential_url': %w", err)
+		}
+	}
 
 	if a.IssueDate != nil {
 		object["issue_date"], err = json.Marshal(a.IssueDate)
@@ -6041,6 +7408,14 @@ func (a *ProfileEducation) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'degree': %w", err)
 		}
 		delete(object, "degree")
+	}
+
+	if raw, found := object["description"]; found {
+		err = json.Unmarshal(raw, &a.Description)
+		if err != nil {
+			return fmt.Errorf("error reading 'description': %w", err)
+		}
+		delete(object, "description")
 	}
 
 	if raw, found := object["end_date"]; found {
@@ -6114,6 +7489,13 @@ func (a ProfileEducation) MarshalJSON() ([]byte, error) {
 		object["degree"], err = json.Marshal(a.Degree)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'degree': %w", err)
+		}
+	}
+
+	if a.Description != nil {
+		object["description"], err = json.Marshal(a.Description)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'description': %w", err)
 		}
 	}
 

@@ -32,22 +32,124 @@ func (e CodehostAddon) Valid() bool {
 
 // Defines values for CodehostMustHave.
 const (
-	CodehostMustHaveLocation      CodehostMustHave = "location"
-	CodehostMustHaveNetwork       CodehostMustHave = "network"
-	CodehostMustHavePersonalEmail CodehostMustHave = "personal_email"
-	CodehostMustHaveRepos         CodehostMustHave = "repos"
+	CodehostMustHaveAdditionalEmails  CodehostMustHave = "additional_emails"
+	CodehostMustHaveAvatarUrl         CodehostMustHave = "avatar_url"
+	CodehostMustHaveBio               CodehostMustHave = "bio"
+	CodehostMustHaveBlog              CodehostMustHave = "blog"
+	CodehostMustHaveCodehostUsername  CodehostMustHave = "codehost_username"
+	CodehostMustHaveCommitCount       CodehostMustHave = "commit_count"
+	CodehostMustHaveCommits           CodehostMustHave = "commits"
+	CodehostMustHaveCompany           CodehostMustHave = "company"
+	CodehostMustHaveCreatedAt         CodehostMustHave = "created_at"
+	CodehostMustHaveEmails            CodehostMustHave = "emails"
+	CodehostMustHaveFirstName         CodehostMustHave = "first_name"
+	CodehostMustHaveFollowedAccounts  CodehostMustHave = "followed_accounts"
+	CodehostMustHaveFollowerAccounts  CodehostMustHave = "follower_accounts"
+	CodehostMustHaveFollowers         CodehostMustHave = "followers"
+	CodehostMustHaveFollowing         CodehostMustHave = "following"
+	CodehostMustHaveFullName          CodehostMustHave = "full_name"
+	CodehostMustHaveHireable          CodehostMustHave = "hireable"
+	CodehostMustHaveIssues            CodehostMustHave = "issues"
+	CodehostMustHaveLastName          CodehostMustHave = "last_name"
+	CodehostMustHaveLastUpdated       CodehostMustHave = "last_updated"
+	CodehostMustHaveLocation          CodehostMustHave = "location"
+	CodehostMustHaveLocationCanonical CodehostMustHave = "location_canonical"
+	CodehostMustHaveMicroblogUsername CodehostMustHave = "microblog_username"
+	CodehostMustHaveNetwork           CodehostMustHave = "network"
+	CodehostMustHaveNetworkUsername   CodehostMustHave = "network_username"
+	CodehostMustHavePersonalEmail     CodehostMustHave = "personal_email"
+	CodehostMustHavePersonalWebsite   CodehostMustHave = "personal_website"
+	CodehostMustHavePublicGists       CodehostMustHave = "public_gists"
+	CodehostMustHavePublicRepos       CodehostMustHave = "public_repos"
+	CodehostMustHaveRepoLanguages     CodehostMustHave = "repo_languages"
+	CodehostMustHaveRepos             CodehostMustHave = "repos"
+	CodehostMustHaveSchoolEmail       CodehostMustHave = "school_email"
+	CodehostMustHaveSocialAccounts    CodehostMustHave = "social_accounts"
+	CodehostMustHaveStarredRepos      CodehostMustHave = "starred_repos"
+	CodehostMustHaveType              CodehostMustHave = "type"
+	CodehostMustHaveUpdatedAt         CodehostMustHave = "updated_at"
+	CodehostMustHaveUrl               CodehostMustHave = "url"
+	CodehostMustHaveUserId            CodehostMustHave = "user_id"
 )
 
 // Valid indicates whether the value is a known member of the CodehostMustHave enum.
 func (e CodehostMustHave) Valid() bool {
 	switch e {
+	case CodehostMustHaveAdditionalEmails:
+		return true
+	case CodehostMustHaveAvatarUrl:
+		return true
+	case CodehostMustHaveBio:
+		return true
+	case CodehostMustHaveBlog:
+		return true
+	case CodehostMustHaveCodehostUsername:
+		return true
+	case CodehostMustHaveCommitCount:
+		return true
+	case CodehostMustHaveCommits:
+		return true
+	case CodehostMustHaveCompany:
+		return true
+	case CodehostMustHaveCreatedAt:
+		return true
+	case CodehostMustHaveEmails:
+		return true
+	case CodehostMustHaveFirstName:
+		return true
+	case CodehostMustHaveFollowedAccounts:
+		return true
+	case CodehostMustHaveFollowerAccounts:
+		return true
+	case CodehostMustHaveFollowers:
+		return true
+	case CodehostMustHaveFollowing:
+		return true
+	case CodehostMustHaveFullName:
+		return true
+	case CodehostMustHaveHireable:
+		return true
+	case CodehostMustHaveIssues:
+		return true
+	case CodehostMustHaveLastName:
+		return true
+	case CodehostMustHaveLastUpdated:
+		return true
 	case CodehostMustHaveLocation:
+		return true
+	case CodehostMustHaveLocationCanonical:
+		return true
+	case CodehostMustHaveMicroblogUsername:
 		return true
 	case CodehostMustHaveNetwork:
 		return true
+	case CodehostMustHaveNetworkUsername:
+		return true
 	case CodehostMustHavePersonalEmail:
 		return true
+	case CodehostMustHavePersonalWebsite:
+		return true
+	case CodehostMustHavePublicGists:
+		return true
+	case CodehostMustHavePublicRepos:
+		return true
+	case CodehostMustHaveRepoLanguages:
+		return true
 	case CodehostMustHaveRepos:
+		return true
+	case CodehostMustHaveSchoolEmail:
+		return true
+	case CodehostMustHaveSocialAccounts:
+		return true
+	case CodehostMustHaveStarredRepos:
+		return true
+	case CodehostMustHaveType:
+		return true
+	case CodehostMustHaveUpdatedAt:
+		return true
+	case CodehostMustHaveUrl:
+		return true
+	case CodehostMustHaveUserId:
 		return true
 	default:
 		return false
@@ -74,25 +176,88 @@ func (e NetworkAddon) Valid() bool {
 
 // Defines values for NetworkMustHave.
 const (
-	NetworkMustHaveCurrentPosition NetworkMustHave = "current_position"
-	NetworkMustHaveEducation       NetworkMustHave = "education"
-	NetworkMustHaveExperience      NetworkMustHave = "experience"
-	NetworkMustHaveLocation        NetworkMustHave = "location"
-	NetworkMustHavePersonalEmail   NetworkMustHave = "personal_email"
+	NetworkMustHaveCertifications    NetworkMustHave = "certifications"
+	NetworkMustHaveCodehost          NetworkMustHave = "codehost"
+	NetworkMustHaveCodehostUsername  NetworkMustHave = "codehost_username"
+	NetworkMustHaveConnections       NetworkMustHave = "connections"
+	NetworkMustHaveCurrentPosition   NetworkMustHave = "current_position"
+	NetworkMustHaveEducation         NetworkMustHave = "education"
+	NetworkMustHaveExperience        NetworkMustHave = "experience"
+	NetworkMustHaveFirstName         NetworkMustHave = "first_name"
+	NetworkMustHaveFollowers         NetworkMustHave = "followers"
+	NetworkMustHaveFollowing         NetworkMustHave = "following"
+	NetworkMustHaveFullName          NetworkMustHave = "full_name"
+	NetworkMustHaveHeadline          NetworkMustHave = "headline"
+	NetworkMustHaveLanguages         NetworkMustHave = "languages"
+	NetworkMustHaveLastName          NetworkMustHave = "last_name"
+	NetworkMustHaveLastUpdated       NetworkMustHave = "last_updated"
+	NetworkMustHaveLocation          NetworkMustHave = "location"
+	NetworkMustHaveMicroblogUsername NetworkMustHave = "microblog_username"
+	NetworkMustHaveMiddleName        NetworkMustHave = "middle_name"
+	NetworkMustHavePersonalEmail     NetworkMustHave = "personal_email"
+	NetworkMustHavePhoto             NetworkMustHave = "photo"
+	NetworkMustHaveProfileId         NetworkMustHave = "profile_id"
+	NetworkMustHaveSkills            NetworkMustHave = "skills"
+	NetworkMustHaveSocialAccounts    NetworkMustHave = "social_accounts"
+	NetworkMustHaveSummary           NetworkMustHave = "summary"
+	NetworkMustHaveUrl               NetworkMustHave = "url"
+	NetworkMustHaveUsername          NetworkMustHave = "username"
 )
 
 // Valid indicates whether the value is a known member of the NetworkMustHave enum.
 func (e NetworkMustHave) Valid() bool {
 	switch e {
+	case NetworkMustHaveCertifications:
+		return true
+	case NetworkMustHaveCodehost:
+		return true
+	case NetworkMustHaveCodehostUsername:
+		return true
+	case NetworkMustHaveConnections:
+		return true
 	case NetworkMustHaveCurrentPosition:
 		return true
 	case NetworkMustHaveEducation:
 		return true
 	case NetworkMustHaveExperience:
 		return true
+	case NetworkMustHaveFirstName:
+		return true
+	case NetworkMustHaveFollowers:
+		return true
+	case NetworkMustHaveFollowing:
+		return true
+	case NetworkMustHaveFullName:
+		return true
+	case NetworkMustHaveHeadline:
+		return true
+	case NetworkMustHaveLanguages:
+		return true
+	case NetworkMustHaveLastName:
+		return true
+	case NetworkMustHaveLastUpdated:
+		return true
 	case NetworkMustHaveLocation:
 		return true
+	case NetworkMustHaveMicroblogUsername:
+		return true
+	case NetworkMustHaveMiddleName:
+		return true
 	case NetworkMustHavePersonalEmail:
+		return true
+	case NetworkMustHavePhoto:
+		return true
+	case NetworkMustHaveProfileId:
+		return true
+	case NetworkMustHaveSkills:
+		return true
+	case NetworkMustHaveSocialAccounts:
+		return true
+	case NetworkMustHaveSummary:
+		return true
+	case NetworkMustHaveUrl:
+		return true
+	case NetworkMustHaveUsername:
 		return true
 	default:
 		return false
@@ -173,14 +338,48 @@ type CodehostAddon string
 
 // CodehostAddonData With the add-on `codehost` only, through the account link.
 type CodehostAddonData struct {
+	AvatarUrl    *string   `json:"avatar_url,omitempty"`
 	Bio          *string   `json:"bio,omitempty"`
+	Blog         *string   `json:"blog,omitempty"`
+	CommitCount  *int64    `json:"commit_count,omitempty"`
 	Commits      *[]Commit `json:"commits,omitempty"`
 	CommitsCount *int64    `json:"commits_count,omitempty"`
-	PublicRepos  *int64    `json:"public_repos,omitempty"`
-	Repos        *[]Repo   `json:"repos,omitempty"`
-	ReposCount   *int64    `json:"repos_count,omitempty"`
-	Url          *string   `json:"url,omitempty"`
-	Username     *string   `json:"username,omitempty"`
+	Company      *string   `json:"company,omitempty"`
+
+	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
+	//
+	// Examples: 2021, 2021-03, 2021-03-14
+	CreatedAt   *PartialDate   `json:"created_at,omitempty"`
+	Followers   *int64         `json:"followers,omitempty"`
+	Following   *int64         `json:"following,omitempty"`
+	FullName    *string        `json:"full_name,omitempty"`
+	Hireable    *bool          `json:"hireable,omitempty"`
+	Issues      *[]interface{} `json:"issues,omitempty"`
+	IssuesCount *int64         `json:"issues_count,omitempty"`
+
+	// LastUpdated ISO 8601.
+	//
+	// Examples: 2026-10-02T00:00:00Z
+	LastUpdated        *Timestamp     `json:"last_updated,omitempty"`
+	Location           *string        `json:"location,omitempty"`
+	PersonalWebsite    *string        `json:"personal_website,omitempty"`
+	PublicGists        *int64         `json:"public_gists,omitempty"`
+	PublicRepos        *int64         `json:"public_repos,omitempty"`
+	RepoLanguages      *[]string      `json:"repo_languages,omitempty"`
+	RepoLanguagesCount *int64         `json:"repo_languages_count,omitempty"`
+	Repos              *[]Repo        `json:"repos,omitempty"`
+	ReposCount         *int64         `json:"repos_count,omitempty"`
+	Stars              *[]interface{} `json:"stars,omitempty"`
+	StarsCount         *int64         `json:"stars_count,omitempty"`
+	Type               *string        `json:"type,omitempty"`
+
+	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
+	//
+	// Examples: 2021, 2021-03, 2021-03-14
+	UpdatedAt *PartialDate `json:"updated_at,omitempty"`
+	Url       *string      `json:"url,omitempty"`
+	UserId    *int64       `json:"user_id,omitempty"`
+	Username  *string      `json:"username,omitempty"`
 }
 
 // CodehostAddons defines model for CodehostAddons.
@@ -194,30 +393,34 @@ type CodehostMustHaves = []CodehostMustHave
 
 // CodehostPerson A code-hosting person, or `{}`.
 type CodehostPerson struct {
-	AdditionalEmails *[]string `json:"additional_emails,omitempty"`
-	AvatarUrl        *string   `json:"avatar_url,omitempty"`
-	Bio              *string   `json:"bio,omitempty"`
-	Blog             *string   `json:"blog,omitempty"`
-	CodehostUsername *string   `json:"codehost_username,omitempty"`
-	CommitCount      *int64    `json:"commit_count,omitempty"`
-	Commits          *[]Commit `json:"commits,omitempty"`
-	CommitsCount     *int64    `json:"commits_count,omitempty"`
-	Company          *string   `json:"company,omitempty"`
+	AdditionalEmails      *[]string `json:"additional_emails,omitempty"`
+	AdditionalEmailsCount *int64    `json:"additional_emails_count,omitempty"`
+	AvatarUrl             *string   `json:"avatar_url,omitempty"`
+	Bio                   *string   `json:"bio,omitempty"`
+	Blog                  *string   `json:"blog,omitempty"`
+	CodehostUsername      *string   `json:"codehost_username,omitempty"`
+	CommitCount           *int64    `json:"commit_count,omitempty"`
+	Commits               *[]Commit `json:"commits,omitempty"`
+	CommitsCount          *int64    `json:"commits_count,omitempty"`
+	Company               *string   `json:"company,omitempty"`
 
 	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
-	CreatedAt        *PartialDate   `json:"created_at,omitempty"`
-	Emails           *[]string      `json:"emails,omitempty"`
-	FirstName        *string        `json:"first_name,omitempty"`
-	FollowedAccounts *[]interface{} `json:"followed_accounts,omitempty"`
-	FollowerAccounts *[]interface{} `json:"follower_accounts,omitempty"`
-	Followers        *int64         `json:"followers,omitempty"`
-	Following        *int64         `json:"following,omitempty"`
-	FullName         *string        `json:"full_name,omitempty"`
-	Hireable         *bool          `json:"hireable,omitempty"`
-	Issues           *[]interface{} `json:"issues,omitempty"`
-	LastName         *string        `json:"last_name,omitempty"`
+	CreatedAt             *PartialDate   `json:"created_at,omitempty"`
+	Emails                *[]string      `json:"emails,omitempty"`
+	FirstName             *string        `json:"first_name,omitempty"`
+	FollowedAccounts      *[]interface{} `json:"followed_accounts,omitempty"`
+	FollowedAccountsCount *int64         `json:"followed_accounts_count,omitempty"`
+	FollowerAccounts      *[]interface{} `json:"follower_accounts,omitempty"`
+	FollowerAccountsCount *int64         `json:"follower_accounts_count,omitempty"`
+	Followers             *int64         `json:"followers,omitempty"`
+	Following             *int64         `json:"following,omitempty"`
+	FullName              *string        `json:"full_name,omitempty"`
+	Hireable              *bool          `json:"hireable,omitempty"`
+	Issues                *[]interface{} `json:"issues,omitempty"`
+	IssuesCount           *int64         `json:"issues_count,omitempty"`
+	LastName              *string        `json:"last_name,omitempty"`
 
 	// LastUpdated ISO 8601.
 	//
@@ -228,19 +431,22 @@ type CodehostPerson struct {
 	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
 	// Network With the add-on `network` only, through the account link.
-	Network         *NetworkAddonData `json:"network,omitempty"`
-	NetworkUsername *string           `json:"network_username,omitempty"`
-	PersonalEmail   *string           `json:"personal_email,omitempty"`
-	PersonalWebsite *string           `json:"personal_website,omitempty"`
-	PublicGists     *int64            `json:"public_gists,omitempty"`
-	PublicRepos     *int64            `json:"public_repos,omitempty"`
-	RepoLanguages   *[]string         `json:"repo_languages,omitempty"`
-	Repos           *[]Repo           `json:"repos,omitempty"`
-	ReposCount      *int64            `json:"repos_count,omitempty"`
-	SchoolEmail     *string           `json:"school_email,omitempty"`
-	SocialAccounts  *[]string         `json:"social_accounts,omitempty"`
-	StarredRepos    *[]interface{}    `json:"starred_repos,omitempty"`
-	Type            *string           `json:"type,omitempty"`
+	Network             *NetworkAddonData `json:"network,omitempty"`
+	NetworkUsername     *string           `json:"network_username,omitempty"`
+	PersonalEmail       *string           `json:"personal_email,omitempty"`
+	PersonalWebsite     *string           `json:"personal_website,omitempty"`
+	PublicGists         *int64            `json:"public_gists,omitempty"`
+	PublicRepos         *int64            `json:"public_repos,omitempty"`
+	RepoLanguages       *[]string         `json:"repo_languages,omitempty"`
+	RepoLanguagesCount  *int64            `json:"repo_languages_count,omitempty"`
+	Repos               *[]Repo           `json:"repos,omitempty"`
+	ReposCount          *int64            `json:"repos_count,omitempty"`
+	SchoolEmail         *string           `json:"school_email,omitempty"`
+	SocialAccounts      *[]string         `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64            `json:"social_accounts_count,omitempty"`
+	StarredRepos        *[]interface{}    `json:"starred_repos,omitempty"`
+	StarredReposCount   *int64            `json:"starred_repos_count,omitempty"`
+	Type                *string           `json:"type,omitempty"`
 
 	// UpdatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
@@ -298,6 +504,11 @@ type Company struct {
 		Logo  *string `json:"logo,omitempty"`
 	} `json:"images,omitempty"`
 
+	// LastUpdated ISO 8601.
+	//
+	// Examples: 2026-10-02T00:00:00Z
+	LastUpdated *Timestamp `json:"last_updated,omitempty"`
+
 	// NetworkId The professional network's internal company id.
 	NetworkId   *string `json:"network_id,omitempty"`
 	NetworkSlug *string `json:"network_slug,omitempty"`
@@ -341,13 +552,21 @@ type CompanyEnrichResponse struct {
 
 // CompanyRef defines model for CompanyRef.
 type CompanyRef struct {
+	CompanyId  *string `json:"company_id,omitempty"`
 	Name       *string `json:"name,omitempty"`
 	NetworkUrl *string `json:"network_url,omitempty"`
 }
 
 // CurrentPosition defines model for CurrentPosition.
 type CurrentPosition struct {
-	Company  *CompanyRef      `json:"company,omitempty"`
+	Company     *CompanyRef `json:"company,omitempty"`
+	Current     *bool       `json:"current,omitempty"`
+	Description *string     `json:"description,omitempty"`
+
+	// End A day; the missing parts of a partial date are filled with 01.
+	//
+	// Examples: 2021-03-01
+	End      *Day             `json:"end,omitempty"`
 	Location *NetworkLocation `json:"location,omitempty"`
 
 	// Start A day; the missing parts of a partial date are filled with 01.
@@ -355,6 +574,7 @@ type CurrentPosition struct {
 	// Examples: 2021-03-01
 	Start   *Day    `json:"start,omitempty"`
 	Summary *string `json:"summary,omitempty"`
+	Title   *string `json:"title,omitempty"`
 }
 
 // Day A day; the missing parts of a partial date are filled with 01.
@@ -367,8 +587,10 @@ type Education struct {
 	Current *bool     `json:"current,omitempty"`
 	Degrees *[]string `json:"degrees,omitempty"`
 
-	// End A year, a month or a day.
-	End          *string          `json:"end,omitempty"`
+	// End A year, a month, a day or a timestamp, as the source gave it.
+	//
+	// Examples: 2021, 2021-03, 2021-03-14
+	End          *PartialDate     `json:"end,omitempty"`
 	FieldOfStudy *string          `json:"field_of_study,omitempty"`
 	Location     *NetworkLocation `json:"location,omitempty"`
 	Majors       *[]string        `json:"majors,omitempty"`
@@ -376,6 +598,7 @@ type Education struct {
 	School       *struct {
 		Name       *string `json:"name,omitempty"`
 		NetworkUrl *string `json:"network_url,omitempty"`
+		SchoolId   *string `json:"school_id,omitempty"`
 	} `json:"school,omitempty"`
 
 	// Start A year, a month, a day or a timestamp, as the source gave it.
@@ -389,8 +612,10 @@ type Education struct {
 type EnrichedCodehost struct {
 	AvatarUrl        *string          `json:"avatar_url,omitempty"`
 	Bio              *string          `json:"bio,omitempty"`
+	Blog             *string          `json:"blog,omitempty"`
 	Codehost         *CodehostAccount `json:"codehost,omitempty"`
 	CodehostUsername *string          `json:"codehost_username,omitempty"`
+	CommitCount      *int64           `json:"commit_count,omitempty"`
 	Commits          *[]Commit        `json:"commits,omitempty"`
 	CommitsCount     *int64           `json:"commits_count,omitempty"`
 	Company          *string          `json:"company,omitempty"`
@@ -401,34 +626,50 @@ type EnrichedCodehost struct {
 	CreatedAt *Day `json:"created_at,omitempty"`
 
 	// Email Primary e-mail.
-	Email     *string   `json:"email,omitempty"`
-	Emails    *[]string `json:"emails,omitempty"`
-	Followers *int64    `json:"followers,omitempty"`
-	Following *int64    `json:"following,omitempty"`
-	FullName  *string   `json:"full_name,omitempty"`
+	Email       *string   `json:"email,omitempty"`
+	Emails      *[]string `json:"emails,omitempty"`
+	EmailsCount *int64    `json:"emails_count,omitempty"`
+	FirstName   *string   `json:"first_name,omitempty"`
+	Followers   *int64    `json:"followers,omitempty"`
+	Following   *int64    `json:"following,omitempty"`
+	FullName    *string   `json:"full_name,omitempty"`
+	Hireable    *bool     `json:"hireable,omitempty"`
+	LastName    *string   `json:"last_name,omitempty"`
+
+	// LastUpdated ISO 8601.
+	//
+	// Examples: 2026-10-02T00:00:00Z
+	LastUpdated *Timestamp `json:"last_updated,omitempty"`
 
 	// Location Free-text location.
 	Location          *string            `json:"location,omitempty"`
 	LocationCanonical *CanonicalLocation `json:"location_canonical,omitempty"`
+	MicroblogUsername *string            `json:"microblog_username,omitempty"`
 
 	// Names Names found across sources.
-	Names *[]string `json:"names,omitempty"`
+	Names      *[]string `json:"names,omitempty"`
+	NamesCount *int64    `json:"names_count,omitempty"`
 
 	// NetworkUsername Linked professional-network username.
-	NetworkUsername *string         `json:"network_username,omitempty"`
-	PublicGists     *int64          `json:"public_gists,omitempty"`
-	PublicRepos     *int64          `json:"public_repos,omitempty"`
-	Repos           *[]EnrichedRepo `json:"repos,omitempty"`
-	ReposCount      *int64          `json:"repos_count,omitempty"`
+	NetworkUsername    *string         `json:"network_username,omitempty"`
+	PersonalWebsite    *string         `json:"personal_website,omitempty"`
+	PublicGists        *int64          `json:"public_gists,omitempty"`
+	PublicRepos        *int64          `json:"public_repos,omitempty"`
+	RepoLanguages      *[]string       `json:"repo_languages,omitempty"`
+	RepoLanguagesCount *int64          `json:"repo_languages_count,omitempty"`
+	Repos              *[]EnrichedRepo `json:"repos,omitempty"`
+	ReposCount         *int64          `json:"repos_count,omitempty"`
 
 	// SocialAccounts Social account URLs.
-	SocialAccounts *[]string `json:"social_accounts,omitempty"`
-	Type           *string   `json:"type,omitempty"`
+	SocialAccounts      *[]string `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64    `json:"social_accounts_count,omitempty"`
+	Type                *string   `json:"type,omitempty"`
 
 	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
 	//
 	// Examples: 2021-03-01
-	UpdatedAt *Day `json:"updated_at,omitempty"`
+	UpdatedAt *Day    `json:"updated_at,omitempty"`
+	Url       *string `json:"url,omitempty"`
 
 	// UserId Account id on the code-hosting platform.
 	UserId *int64 `json:"user_id,omitempty"`
@@ -438,22 +679,26 @@ type EnrichedCodehost struct {
 type EnrichedNetwork struct {
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
+	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
 	Education           *[]ProfileEducation     `json:"education,omitempty"`
 	EducationCount      *int64                  `json:"education_count,omitempty"`
 	Experience          *[]ProfileExperience    `json:"experience,omitempty"`
 	ExperienceCount     *int64                  `json:"experience_count,omitempty"`
 	Languages           *[]Language             `json:"languages,omitempty"`
 	LanguagesCount      *int64                  `json:"languages_count,omitempty"`
+	MicroblogUsername   *string                 `json:"microblog_username,omitempty"`
 
 	// NetworkUrl Full profile URL.
 	NetworkUrl *string `json:"network_url,omitempty"`
 
 	// NetworkUsername Profile slug.
-	NetworkUsername *string         `json:"network_username,omitempty"`
-	Profile         *NetworkProfile `json:"profile,omitempty"`
-	ProfileId       *string         `json:"profile_id,omitempty"`
-	Skills          *[]Skill        `json:"skills,omitempty"`
-	SkillsCount     *int64          `json:"skills_count,omitempty"`
+	NetworkUsername     *string         `json:"network_username,omitempty"`
+	Profile             *NetworkProfile `json:"profile,omitempty"`
+	ProfileId           *string         `json:"profile_id,omitempty"`
+	Skills              *[]Skill        `json:"skills,omitempty"`
+	SkillsCount         *int64          `json:"skills_count,omitempty"`
+	SocialAccounts      *[]string       `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64          `json:"social_accounts_count,omitempty"`
 
 	// UpdatedAt ISO 8601.
 	//
@@ -463,15 +708,15 @@ type EnrichedNetwork struct {
 
 // EnrichedRepo defines model for EnrichedRepo.
 type EnrichedRepo struct {
-	// CreatedAt ISO 8601.
+	// CreatedAt A day; the missing parts of a partial date are filled with 01.
 	//
-	// Examples: 2026-10-02T00:00:00Z
-	CreatedAt   *Timestamp `json:"created_at,omitempty"`
-	Description *string    `json:"description,omitempty"`
-	ForksCount  *int64     `json:"forks_count,omitempty"`
-	FullName    *string    `json:"full_name,omitempty"`
-	Language    *string    `json:"language,omitempty"`
-	Name        *string    `json:"name,omitempty"`
+	// Examples: 2021-03-01
+	CreatedAt   *Day    `json:"created_at,omitempty"`
+	Description *string `json:"description,omitempty"`
+	ForksCount  *int64  `json:"forks_count,omitempty"`
+	FullName    *string `json:"full_name,omitempty"`
+	Language    *string `json:"language,omitempty"`
+	Name        *string `json:"name,omitempty"`
 	Owner       *struct {
 		AvatarUrl        *string `json:"avatar_url,omitempty"`
 		CodehostUsername *string `json:"codehost_username,omitempty"`
@@ -481,10 +726,10 @@ type EnrichedRepo struct {
 	StargazersCount *int64    `json:"stargazers_count,omitempty"`
 	Topics          *[]string `json:"topics,omitempty"`
 
-	// UpdatedAt ISO 8601.
+	// UpdatedAt A day; the missing parts of a partial date are filled with 01.
 	//
-	// Examples: 2026-10-02T00:00:00Z
-	UpdatedAt *Timestamp `json:"updated_at,omitempty"`
+	// Examples: 2021-03-01
+	UpdatedAt *Day `json:"updated_at,omitempty"`
 }
 
 // Error defines model for Error.
@@ -533,15 +778,19 @@ type NetworkAddon string
 
 // NetworkAddonData With the add-on `network` only, through the account link.
 type NetworkAddonData struct {
-	Certifications  *[]Certification `json:"certifications,omitempty"`
-	CurrentPosition *CurrentPosition `json:"current_position,omitempty"`
-	Education       *[]Education     `json:"education,omitempty"`
-	Experience      *[]Experience    `json:"experience,omitempty"`
-	FullName        *string          `json:"full_name,omitempty"`
-	Headline        *string          `json:"headline,omitempty"`
-	Skills          *[]Skill         `json:"skills,omitempty"`
-	Url             *string          `json:"url,omitempty"`
-	Username        *string          `json:"username,omitempty"`
+	Certifications      *[]Certification `json:"certifications,omitempty"`
+	CertificationsCount *int64           `json:"certifications_count,omitempty"`
+	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
+	Education           *[]Education     `json:"education,omitempty"`
+	EducationCount      *int64           `json:"education_count,omitempty"`
+	Experience          *[]Experience    `json:"experience,omitempty"`
+	ExperienceCount     *int64           `json:"experience_count,omitempty"`
+	FullName            *string          `json:"full_name,omitempty"`
+	Headline            *string          `json:"headline,omitempty"`
+	Skills              *[]Skill         `json:"skills,omitempty"`
+	SkillsCount         *int64           `json:"skills_count,omitempty"`
+	Url                 *string          `json:"url,omitempty"`
+	Username            *string          `json:"username,omitempty"`
 }
 
 // NetworkAddons defines model for NetworkAddons.
@@ -549,10 +798,12 @@ type NetworkAddons = []NetworkAddon
 
 // NetworkLocation defines model for NetworkLocation.
 type NetworkLocation struct {
-	City      *string `json:"city,omitempty"`
-	Continent *string `json:"continent,omitempty"`
-	Country   *string `json:"country,omitempty"`
-	State     *string `json:"state,omitempty"`
+	City        *string `json:"city,omitempty"`
+	Continent   *string `json:"continent,omitempty"`
+	Country     *string `json:"country,omitempty"`
+	CountryCode *string `json:"country_code,omitempty"`
+	RawAddress  *string `json:"raw_address,omitempty"`
+	State       *string `json:"state,omitempty"`
 }
 
 // NetworkMustHave defines model for NetworkMustHave.
@@ -567,39 +818,47 @@ type NetworkPerson struct {
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 
 	// Codehost With the add-on `codehost` only, through the account link.
-	Codehost        *CodehostAddonData `json:"codehost,omitempty"`
-	Connections     *int64             `json:"connections,omitempty"`
-	CurrentPosition *CurrentPosition   `json:"current_position,omitempty"`
-	Education       *[]Education       `json:"education,omitempty"`
-	EducationCount  *int64             `json:"education_count,omitempty"`
-	Experience      *[]Experience      `json:"experience,omitempty"`
-	ExperienceCount *int64             `json:"experience_count,omitempty"`
-	FirstName       *string            `json:"first_name,omitempty"`
-	Followers       *int64             `json:"followers,omitempty"`
-	Following       *int64             `json:"following,omitempty"`
-	FullName        *string            `json:"full_name,omitempty"`
-	Headline        *string            `json:"headline,omitempty"`
-	Languages       *[]Language        `json:"languages,omitempty"`
-	LanguagesCount  *int64             `json:"languages_count,omitempty"`
-	LastName        *string            `json:"last_name,omitempty"`
+	Codehost         *CodehostAddonData `json:"codehost,omitempty"`
+	CodehostUsername *string            `json:"codehost_username,omitempty"`
+	Connections      *int64             `json:"connections,omitempty"`
+	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
+	Education        *[]Education       `json:"education,omitempty"`
+	EducationCount   *int64             `json:"education_count,omitempty"`
+
+	// Emails With the add-on `personal_email` only.
+	Emails          *[]string     `json:"emails,omitempty"`
+	EmailsCount     *int64        `json:"emails_count,omitempty"`
+	Experience      *[]Experience `json:"experience,omitempty"`
+	ExperienceCount *int64        `json:"experience_count,omitempty"`
+	FirstName       *string       `json:"first_name,omitempty"`
+	Followers       *int64        `json:"followers,omitempty"`
+	Following       *int64        `json:"following,omitempty"`
+	FullName        *string       `json:"full_name,omitempty"`
+	Headline        *string       `json:"headline,omitempty"`
+	Languages       *[]Language   `json:"languages,omitempty"`
+	LanguagesCount  *int64        `json:"languages_count,omitempty"`
+	LastName        *string       `json:"last_name,omitempty"`
 
 	// LastUpdated ISO 8601.
 	//
 	// Examples: 2026-10-02T00:00:00Z
-	LastUpdated *Timestamp       `json:"last_updated,omitempty"`
-	Location    *NetworkLocation `json:"location,omitempty"`
-	MiddleName  *string          `json:"middle_name,omitempty"`
+	LastUpdated       *Timestamp       `json:"last_updated,omitempty"`
+	Location          *NetworkLocation `json:"location,omitempty"`
+	MicroblogUsername *string          `json:"microblog_username,omitempty"`
+	MiddleName        *string          `json:"middle_name,omitempty"`
 
 	// PersonalEmail With the add-on `personal_email` only.
 	PersonalEmail *struct {
 		Email string `json:"email"`
 	} `json:"personal_email,omitempty"`
-	Photo       *string  `json:"photo,omitempty"`
-	ProfileId   *string  `json:"profile_id,omitempty"`
-	Skills      *[]Skill `json:"skills,omitempty"`
-	SkillsCount *int64   `json:"skills_count,omitempty"`
-	Summary     *string  `json:"summary,omitempty"`
-	Url         *string  `json:"url,omitempty"`
+	Photo               *string   `json:"photo,omitempty"`
+	ProfileId           *string   `json:"profile_id,omitempty"`
+	Skills              *[]Skill  `json:"skills,omitempty"`
+	SkillsCount         *int64    `json:"skills_count,omitempty"`
+	SocialAccounts      *[]string `json:"social_accounts,omitempty"`
+	SocialAccountsCount *int64    `json:"social_accounts_count,omitempty"`
+	Summary             *string   `json:"summary,omitempty"`
+	Url                 *string   `json:"url,omitempty"`
 
 	// Username Profile slug.
 	Username *string `json:"username,omitempty"`
@@ -622,15 +881,20 @@ type NetworkProfile struct {
 	Connections *int64  `json:"connections,omitempty"`
 	FirstName   *string `json:"first_name,omitempty"`
 	Followers   *int64  `json:"followers,omitempty"`
+	Following   *int64  `json:"following,omitempty"`
 	FullName    *string `json:"full_name,omitempty"`
 	Headline    *string `json:"headline,omitempty"`
 	ImageUrl    *string `json:"image_url,omitempty"`
 	LastName    *string `json:"last_name,omitempty"`
 	Location    *struct {
+		City        *string `json:"city,omitempty"`
+		Continent   *string `json:"continent,omitempty"`
 		Country     *string `json:"country,omitempty"`
 		CountryCode *string `json:"country_code,omitempty"`
 		RawAddress  *string `json:"raw_address,omitempty"`
+		State       *string `json:"state,omitempty"`
 	} `json:"location,omitempty"`
+	MiddleName    *string `json:"middle_name,omitempty"`
 	PersonalEmail *string `json:"personal_email,omitempty"`
 	Summary       *string `json:"summary,omitempty"`
 }
@@ -670,6 +934,9 @@ type PersonEnrichResponse struct {
 
 // ProfileCertification defines model for ProfileCertification.
 type ProfileCertification struct {
+	CredentialId  *string `json:"credential_id,omitempty"`
+	CredentialUrl *string `json:"credential_url,omitempty"`
+
 	// IssueDate A day; the missing parts of a partial date are filled with 01.
 	//
 	// Examples: 2021-03-01
@@ -680,8 +947,13 @@ type ProfileCertification struct {
 
 // ProfileEducation defines model for ProfileEducation.
 type ProfileEducation struct {
-	Degree       *string `json:"degree,omitempty"`
-	EndDate      *string `json:"end_date,omitempty"`
+	Degree      *string `json:"degree,omitempty"`
+	Description *string `json:"description,omitempty"`
+
+	// EndDate A day; the missing parts of a partial date are filled with 01.
+	//
+	// Examples: 2021-03-01
+	EndDate      *Day    `json:"end_date,omitempty"`
 	FieldOfStudy *string `json:"field_of_study,omitempty"`
 	SchoolId     *string `json:"school_id,omitempty"`
 	SchoolName   *string `json:"school_name,omitempty"`

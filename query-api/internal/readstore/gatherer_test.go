@@ -1,0 +1,356 @@
+package readstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// store answers every key k below missing with 10*k, and lets a test hold queries.
+type store struct {
+	mu      sync.Mutex
+	queries [][]int
+	running atomic.Int64
+	most    atomic.Int64
+	// enter, when set, is called by each query before it answers.
+	enter func(ctx context.Context, keys []int) error
+}
+
+func (s *store) fetch(ctx context.Context, keys []int) (map[int]int, error) {
+	n := s.running.Add(1)
+	defer s.running.Add(-1)
+	for {
+		most := s.most.Load()
+		if n <= most || s.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	s.mu.Lock()
+	s.queries = append(s.queries, slices.Clone(keys))
+	s.mu.Unlock()
+	if s.enter != nil {
+		if err := s.enter(ctx, keys); err != nil {
+			return nil, err
+		}
+	}
+	found := make(map[int]int, len(keys))
+	for _, k := range keys {
+		if k >= 0 {
+			found[k] = 10 * k
+		}
+	}
+	return found, nil
+}
+
+func (s *store) sent() [][]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.queries)
+}
+
+func newTestGatherer(t *testing.T, s *store, change func(*gathererConfig[int, int])) *gatherer[int, int] {
+	cfg := gathererConfig[int, int]{name: "numbers", maxKeys: 256, inFlight: 2, timeout: 10 * time.Second, fetch: s.fetch}
+	if change != nil {
+		change(&cfg)
+	}
+	g := newGatherer(t.Context(), cfg)
+	t.Cleanup(g.close)
+	return g
+}
+
+// queued waits until the keys in the queue are waited for n times.
+func queued(t *testing.T, g *gatherer[int, int], n int) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		waiters := 0
+		for _, e := range g.queue {
+			waiters += len(e.waiters)
+		}
+		return waiters == n
+	}, 10*time.Second, time.Millisecond)
+}
+
+// held makes every query announce itself on entered and wait for release.
+func held(s *store) (entered chan []int, release chan struct{}) {
+	entered, release = make(chan []int, 100), make(chan struct{})
+	s.enter = func(ctx context.Context, keys []int) error {
+		entered <- keys
+		select {
+		case <-release:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return entered, release
+}
+
+func TestGathererAnswersInOrder(t *testing.T) {
+	g := newTestGatherer(t, &store{}, nil)
+	got, err := g.get(t.Context(), []int{7, -1, 3, 7})
+	require.NoError(t, err)
+	require.Equal(t, []int{70, 0, 30, 70}, got)
+	got, err = g.get(t.Context(), nil)
+	require.NoError(t, err)
+	require.Empty(t, got)
+}
+
+func TestGathererGathersWhileQueriesRun(t *testing.T) {
+	s := &store{}
+	entered, release := held(s)
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.maxKeys = 8 })
+	var wg sync.WaitGroup
+	ask := func(k int) {
+		wg.Go(func() {
+			got, err := g.get(t.Context(), []int{k})
+			if err != nil || got[0] != 10*k {
+				t.Errorf("key %d: %v, %v", k, got, err)
+			}
+		})
+	}
+	ask(1000)
+	<-entered // one slot is busy; the next key may take the other one
+	ask(1001)
+	<-entered
+	for k := range 20 {
+		ask(k)
+		ask(k) // a key that two callers want is asked once
+	}
+	queued(t, g, 40)
+	close(release)
+	wg.Wait()
+	sent := s.sent()
+	require.Len(t, sent, 2+3, "20 keys, 8 a query")
+	sizes := []int{len(sent[2]), len(sent[3]), len(sent[4])}
+	slices.Sort(sizes)
+	require.Equal(t, []int{4, 8, 8}, sizes)
+	require.LessOrEqual(t, s.most.Load(), int64(2))
+}
+
+func TestGathererServesOldestFirst(t *testing.T) {
+	s := &store{}
+	entered, release := held(s)
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.maxKeys, c.inFlight = 4, 1 })
+	var wg sync.WaitGroup
+	ask := func(keys ...int) {
+		wg.Go(func() { _, err := g.get(t.Context(), keys); require.NoError(t, err) })
+	}
+	ask(0)
+	<-entered
+	ask(1, 2, 3, 4, 5, 6) // a long list must not shut out whoever comes after it
+	queued(t, g, 6)
+	ask(7)
+	queued(t, g, 7)
+	close(release)
+	wg.Wait()
+	require.Equal(t, [][]int{{0}, {1, 2, 3, 4}, {5, 6, 7}}, s.sent())
+}
+
+func TestGathererCallerLeaves(t *testing.T) {
+	s := &store{}
+	entered, release := held(s)
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.inFlight = 1 })
+	results := make(chan error, 3)
+	start := func(k int) context.CancelFunc {
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { _, err := g.get(ctx, []int{k}); results <- err }()
+		return cancel
+	}
+	cancelFirst := start(1)
+	require.Equal(t, []int{1}, <-entered)
+	cancelSecond := start(2)
+	queued(t, g, 1)
+	cancelThird := start(3)
+	queued(t, g, 2)
+	defer cancelThird()
+
+	cancelSecond() // in the queue: never asked
+	require.ErrorIs(t, <-results, context.Canceled)
+	cancelFirst() // alone in its query: the query ends, nobody else is harmed
+	require.ErrorIs(t, <-results, context.Canceled)
+	require.Equal(t, []int{3}, <-entered)
+	close(release)
+	require.NoError(t, <-results)
+	require.Equal(t, [][]int{{1}, {3}}, s.sent())
+
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := g.get(ended, []int{4})
+	require.ErrorIs(t, err, context.Canceled)
+	require.Len(t, s.sent(), 2, "a caller who has left already asks nothing")
+}
+
+func TestGathererCompanionsSurvive(t *testing.T) {
+	s := &store{}
+	entered, release := held(s)
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.inFlight = 1 })
+	go func() { _, _ = g.get(t.Context(), []int{0}) }()
+	<-entered
+	ctx, cancel := context.WithCancel(t.Context())
+	gone := make(chan error, 1)
+	go func() { _, err := g.get(ctx, []int{1, 2}); gone <- err }()
+	queued(t, g, 2)
+	stays := make(chan []int, 1)
+	go func() {
+		got, err := g.get(t.Context(), []int{2, 3})
+		if err != nil {
+			t.Errorf("companion: %v", err)
+		}
+		stays <- got
+	}()
+	queued(t, g, 4)
+	release <- struct{}{}
+	<-entered // the query of 1, 2, 3 runs
+	cancel()
+	require.ErrorIs(t, <-gone, context.Canceled)
+	close(release)
+	require.Equal(t, []int{20, 30}, <-stays)
+}
+
+func TestGathererFailure(t *testing.T) {
+	cause := errors.New("connection refused")
+	s := &store{enter: func(_ context.Context, keys []int) error {
+		switch keys[0] {
+		case 1:
+			return cause
+		case 2:
+			panic("boom")
+		}
+		return nil
+	}}
+	var observed []error
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) {
+		c.inFlight = 1
+		c.observe = func(_ int, _ time.Duration, err error) { observed = append(observed, err) }
+	})
+	_, err := g.get(t.Context(), []int{1})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, cause)
+	_, err = g.get(t.Context(), []int{2})
+	require.ErrorIs(t, err, ErrUnavailable)
+	got, err := g.get(t.Context(), []int{3})
+	require.NoError(t, err, "a failed query harms nobody after it")
+	require.Equal(t, []int{30}, got)
+	g.close()
+	require.Len(t, observed, 3)
+	require.NoError(t, observed[2])
+}
+
+func TestGathererTimeout(t *testing.T) {
+	s := &store{enter: func(ctx context.Context, _ []int) error { <-ctx.Done(); return ctx.Err() }}
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.timeout = time.Millisecond })
+	_, err := g.get(t.Context(), []int{1})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestGathererClose(t *testing.T) {
+	s := &store{}
+	entered, _ := held(s)
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.inFlight = 1 })
+	results := make(chan error, 2)
+	for k := range 2 {
+		go func() { _, err := g.get(t.Context(), []int{k}); results <- err }()
+		if k == 0 {
+			<-entered
+		}
+	}
+	queued(t, g, 1)
+	g.close()
+	for range 2 {
+		require.ErrorIs(t, <-results, ErrUnavailable)
+	}
+	require.Zero(t, s.running.Load())
+	_, err := g.get(t.Context(), []int{1})
+	require.ErrorIs(t, err, ErrUnavailable)
+}
+
+// Everybody gets the right answer, or the error of their own context, under
+// load with lists, repeated keys, failures and callers who leave.
+func TestGathererUnderLoad(t *testing.T) {
+	s := &store{enter: func(_ context.Context, keys []int) error {
+		if slices.Contains(keys, 13) {
+			return errors.New("unlucky")
+		}
+		return nil
+	}}
+	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.maxKeys, c.linger = 16, 50*time.Microsecond })
+	var wg sync.WaitGroup
+	for w := range 32 {
+		wg.Go(func() {
+			for i := range 100 {
+				ctx, cancel := context.WithCancel(t.Context())
+				keys := make([]int, 1+(w*i)%40)
+				for j := range keys {
+					keys[j] = (w*7 + i*3 + j) % 500
+				}
+				if (w+i)%5 == 0 {
+					go cancel()
+				}
+				got, err := g.get(ctx, keys)
+				cancel()
+				switch {
+				case err == nil:
+					for j, k := range keys {
+						if got[j] != 10*k {
+							t.Errorf("key %d: %d", k, got[j])
+						}
+					}
+				case !errors.Is(err, context.Canceled) && !errors.Is(err, ErrUnavailable):
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.LessOrEqual(t, s.most.Load(), int64(2))
+	for _, q := range s.sent() {
+		require.LessOrEqual(t, len(q), 16)
+		slices.Sort(q)
+		require.Len(t, slices.Compact(q), len(q), "keys of a query are distinct")
+	}
+	g.close()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	require.Empty(t, g.queue)
+	require.Empty(t, g.waiting)
+	require.Zero(t, g.running)
+}
+
+func BenchmarkGatherer(b *testing.B) {
+	for _, callers := range []int{1, 32, 256} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			s := &store{}
+			g := newGatherer(b.Context(), gathererConfig[int, int]{name: "numbers", maxKeys: 256, inFlight: 2, timeout: time.Minute,
+				fetch: func(_ context.Context, keys []int) (map[int]int, error) {
+					s.running.Add(1)
+					found := make(map[int]int, len(keys))
+					for _, k := range keys {
+						found[k] = k
+					}
+					return found, nil
+				}})
+			defer g.close()
+			b.ReportAllocs()
+			b.SetParallelism(max(1, callers/2))
+			var next atomic.Int64
+			b.RunParallel(func(pb *testing.PB) {
+				for pb.Next() {
+					if _, err := g.get(b.Context(), []int{int(next.Add(1))}); err != nil {
+						b.Error(err)
+					}
+				}
+			})
+			b.ReportMetric(float64(b.N)/float64(s.running.Load()), "keys/query")
+		})
+	}
+}

@@ -1,0 +1,358 @@
+package readstore
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// maxDeclared bounds how many declared usernames of one record are followed.
+const maxDeclared = 100
+
+// platform is one of the two person websets and how its people are looked up.
+type platform struct {
+	name     string
+	username readmodel.LookupType // by its own username
+	email    readmodel.LookupType
+	declares readmodel.LookupType // by a username of the other platform that it declares
+	link     readmodel.LookupType // account-links that name its username
+}
+
+func networkPlatform() platform {
+	return platform{
+		name: identity.Network, username: readmodel.LookupNetworkUsername, email: readmodel.LookupNetworkEmail,
+		declares: readmodel.LookupNetworkCodehostUsername, link: readmodel.LookupLinkNetwork,
+	}
+}
+
+func codehostPlatform() platform {
+	return platform{
+		name: identity.Codehost, username: readmodel.LookupCodehostUsername, email: readmodel.LookupCodehostEmail,
+		declares: readmodel.LookupCodehostNetworkUsername, link: readmodel.LookupLinkCodehost,
+	}
+}
+
+func (p platform) other() platform {
+	if p.name == identity.Network {
+		return codehostPlatform()
+	}
+	return networkPlatform()
+}
+
+// person is an existing record of one of the two platforms: one of the two
+// rows is set.
+type person struct {
+	network  *readmodel.NetworkPersonRow
+	codehost *readmodel.CodehostPersonRow
+}
+
+func (p *person) platform() platform {
+	if p.network != nil {
+		return networkPlatform()
+	}
+	return codehostPlatform()
+}
+
+func (p *person) version() int64 {
+	if p.network != nil {
+		return p.network.Version
+	}
+	return p.codehost.Version
+}
+
+func (p *person) usernameKey() string {
+	if p.network != nil {
+		return p.network.UsernameKey
+	}
+	return p.codehost.UsernameKey
+}
+
+func (p *person) emailKeys() []string {
+	if p.network != nil {
+		return p.network.EmailKeys
+	}
+	return p.codehost.EmailKeys
+}
+
+// declared are the usernames of the other platform that the record declares.
+func (p *person) declared() []string {
+	if p.network != nil {
+		return p.network.CodehostUsernameKeys
+	}
+	return p.codehost.NetworkUsernameKeys
+}
+
+// compareIdentity orders people of one platform: numbers by value, strings by bytes.
+func (p *person) compareIdentity(q *person) int {
+	if p.network != nil {
+		return strings.Compare(p.network.ProfileID, q.network.ProfileID)
+	}
+	switch {
+	case p.codehost.UserID < q.codehost.UserID:
+		return -1
+	case p.codehost.UserID > q.codehost.UserID:
+		return 1
+	}
+	return 0
+}
+
+// newestFirst orders people by version, then identity (MAPPING.md, section 2).
+func newestFirst(a, b *person) int {
+	if a.version() != b.version() {
+		if a.version() > b.version() {
+			return -1
+		}
+		return 1
+	}
+	return a.compareIdentity(b)
+}
+
+// lookupKey is what lookups are asked for.
+type lookupKey struct {
+	kind  readmodel.LookupType
+	value string
+}
+
+// session is the work on one answer. What it has read once it keeps, so that
+// the steps of an answer can be written in their logical order and asked ahead
+// in few rounds. It is used by one goroutine at a time, but for entries.
+type session struct {
+	store    *Store
+	network  readmodel.NetworkColumns
+	codehost readmodel.CodehostColumns
+
+	found  map[lookupKey][]readmodel.LookupRow
+	people map[string]*person // by platform and identity; nil: does not exist
+
+	reads   sync.WaitGroup // what runs ahead
+	entries map[int64]*entries
+}
+
+func (s *Store) session(network readmodel.NetworkColumns, codehost readmodel.CodehostColumns) *session {
+	return &session{
+		store: s, network: network, codehost: codehost,
+		found: make(map[lookupKey][]readmodel.LookupRow), people: make(map[string]*person),
+	}
+}
+
+// lookup reads the candidates of keys; ask reads all that are not yet known in
+// one round.
+func (s *session) lookup(ctx context.Context, k lookupKey) ([]readmodel.LookupRow, error) {
+	if err := s.ask(ctx, k); err != nil {
+		return nil, err
+	}
+	return s.found[k], nil
+}
+
+func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
+	unknown := make([]lookupKey, 0, len(keys))
+	hashes := make([]uint64, 0, len(keys))
+	for _, k := range keys {
+		if _, known := s.found[k]; known || k.value == "" {
+			continue
+		}
+		unknown, hashes = append(unknown, k), append(hashes, readmodel.KeyHash(k.kind, k.value))
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	lists, err := s.store.lookups.get(ctx, hashes)
+	if err != nil {
+		return err
+	}
+	for i, k := range unknown {
+		rows := lists[i]
+		// Rows are shared between callers: filter a copy, and only when a hash
+		// has collided.
+		if slices.ContainsFunc(rows, func(r readmodel.LookupRow) bool { return !k.names(r) }) {
+			rows = slices.DeleteFunc(slices.Clone(rows), func(r readmodel.LookupRow) bool { return !k.names(r) })
+		}
+		s.found[k] = rows
+	}
+	return nil
+}
+
+func (k lookupKey) names(r readmodel.LookupRow) bool {
+	return r.Type == string(k.kind) && r.Value == k.value
+}
+
+// target is a record by platform and identity, as lookups name it.
+type target struct {
+	platform string
+	identity string
+}
+
+func (t target) key() string { return t.platform + ":" + t.identity }
+
+// read reads main rows, those not yet known, in one round a table.
+func (s *session) read(ctx context.Context, targets []target) error {
+	var hashes []uint64
+	var profiles []string
+	var users []int64
+	asked := make(map[string]bool, len(targets))
+	for _, t := range targets {
+		if _, known := s.people[t.key()]; known || asked[t.key()] {
+			continue
+		}
+		asked[t.key()] = true
+		if t.platform == identity.Network {
+			hashes, profiles = append(hashes, readmodel.ProfileHash(t.identity)), append(profiles, t.identity)
+			continue
+		}
+		if id, err := strconv.ParseInt(t.identity, 10, 64); err == nil {
+			users = append(users, id)
+		} else {
+			s.people[t.key()] = nil
+		}
+	}
+	var networkRows [][]*readmodel.NetworkPersonRow
+	var codehostRows []*readmodel.CodehostPersonRow
+	err := both(
+		len(hashes) > 0, func() (err error) {
+			networkRows, err = s.store.network[s.network].get(ctx, hashes)
+			return err
+		},
+		len(users) > 0, func() (err error) {
+			codehostRows, err = s.store.codehost[s.codehost].get(ctx, users)
+			return err
+		})
+	if err != nil {
+		return err
+	}
+	for i, id := range profiles {
+		t := target{identity.Network, id}
+		s.people[t.key()] = nil
+		for _, r := range networkRows[i] {
+			if r.ProfileID == id && !r.Deleted {
+				s.people[t.key()] = &person{network: r}
+			}
+		}
+	}
+	for i, id := range users {
+		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
+		s.people[t.key()] = nil
+		if r := codehostRows[i]; r != nil && !r.Deleted {
+			s.people[t.key()] = &person{codehost: r}
+		}
+	}
+	return nil
+}
+
+// both runs the wanted ones of two functions, at once when both are wanted.
+func both(wantA bool, a func() error, wantB bool, b func() error) error {
+	switch {
+	case wantA && wantB:
+		var g errgroup.Group
+		g.Go(a)
+		return errors.Join(b(), g.Wait())
+	case wantA:
+		return a()
+	case wantB:
+		return b()
+	}
+	return nil
+}
+
+// candidates are the records that rows of lookups name.
+func candidates(p platform, rows []readmodel.LookupRow) []target {
+	kind := readmodel.TargetNetworkPerson
+	if p.name == identity.Codehost {
+		kind = readmodel.TargetCodehostPerson
+	}
+	out := make([]target, 0, len(rows))
+	for _, r := range rows {
+		if r.TargetKind == kind {
+			out = append(out, target{p.name, r.Target})
+		}
+	}
+	return out
+}
+
+// existing are those of the candidates in rows that exist and pass, newest
+// first. It reads what is not yet known.
+func (s *session) existing(ctx context.Context, p platform, rows []readmodel.LookupRow, pass func(*person) bool) ([]*person, error) {
+	targets := candidates(p, rows)
+	if err := s.read(ctx, targets); err != nil {
+		return nil, err
+	}
+	var out []*person
+	for _, t := range targets {
+		if q := s.people[t.key()]; q != nil && pass(q) && !slices.Contains(out, q) {
+			out = append(out, q)
+		}
+	}
+	slices.SortFunc(out, newestFirst)
+	return out, nil
+}
+
+// holder is the record whose current username has the key; nil if there is none.
+func (s *session) holder(ctx context.Context, p platform, key string) (*person, error) {
+	rows, err := s.lookup(ctx, lookupKey{p.username, key})
+	if err != nil {
+		return nil, err
+	}
+	found, err := s.existing(ctx, p, rows, func(q *person) bool { return q.usernameKey() == key })
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// entries are the repositories and commits of an account, being read.
+type entries struct {
+	done           chan struct{}
+	repos, commits *readmodel.EntriesRow // nil: none
+	err            error
+}
+
+// startEntries begins to read the entries of an account, unless that has begun.
+func (s *session) startEntries(ctx context.Context, user int64, repos, commits readmodel.EntryColumns) *entries {
+	if e := s.entries[user]; e != nil {
+		return e
+	}
+	e := &entries{done: make(chan struct{})}
+	if s.entries == nil {
+		s.entries = make(map[int64]*entries)
+	}
+	s.entries[user] = e
+	s.reads.Go(func() {
+		defer close(e.done)
+		e.err = both(
+			true, func() error { return one(ctx, s.store.repos[repos], user, &e.repos) },
+			true, func() error { return one(ctx, s.store.commits[commits], user, &e.commits) })
+	})
+	return e
+}
+
+// wait returns the entries' error once they are read.
+func (e *entries) wait() error {
+	<-e.done
+	return e.err
+}
+
+// one reads a single key.
+func one[K comparable, V any](ctx context.Context, g *gatherer[K, V], key K, out *V) error {
+	values, err := g.get(ctx, []K{key})
+	if err != nil {
+		return err
+	}
+	*out = values[0]
+	return nil
+}
+
+// ahead gives do a context that ends when do returns, and waits for everything
+// that was started in it: what was read ahead in vain is given up.
+func (s *session) ahead(ctx context.Context, do func(ctx context.Context) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer s.reads.Wait()
+	defer cancel()
+	return do(ctx)
+}

@@ -1,0 +1,163 @@
+package readstore
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/readmodel"
+)
+
+// Answers are spliced of stored members: fragments of a JSON object that
+// neither begin nor end with a comma. Nothing is decoded.
+
+// appendMembers appends a fragment and the comma before it.
+func appendMembers(b []byte, fragment string) []byte {
+	if fragment == "" {
+		return b
+	}
+	return append(comma(b), fragment...)
+}
+
+// appendString appends a member with a string value.
+func appendString(b []byte, name, value string) []byte {
+	b = appendName(b, name)
+	quoted, err := jsontext.AppendQuote(b, value)
+	if err != nil {
+		// Stored strings were checked at ingest; what is not UTF-8 is replaced.
+		return quoted
+	}
+	return quoted
+}
+
+func appendName(b []byte, name string) []byte {
+	b = append(comma(b), '"')
+	b = append(b, name...)
+	return append(b, `":`...)
+}
+
+// comma separates from what stands before, unless an object or array begins.
+func comma(b []byte) []byte {
+	if n := len(b); n > 0 && b[n-1] != '{' && b[n-1] != '[' {
+		return append(b, ',')
+	}
+	return b
+}
+
+// appendList appends a list of objects and its count, unless it is empty. tail
+// is a fragment that closes each object.
+func appendList(b []byte, name string, objects []string, total uint64, tail func([]byte) []byte) []byte {
+	if len(objects) == 0 {
+		return b
+	}
+	b = append(appendName(b, name), '[')
+	for _, o := range objects {
+		b = append(comma(b), '{')
+		b = append(b, o...)
+		if tail != nil {
+			b = tail(b)
+		}
+		b = append(b, '}')
+	}
+	b = append(b, ']')
+	b = appendName(b, name+"_count")
+	return strconv.AppendUint(b, total, 10)
+}
+
+// appendEntries appends repositories and commits in the shape that pick
+// chooses.
+func appendEntries(b []byte, e *entries, pick func(*readmodel.EntriesRow) []string) []byte {
+	if e.repos != nil {
+		b = appendList(b, "repos", pick(e.repos), e.repos.Count, nil)
+	}
+	if e.commits != nil {
+		b = appendList(b, "commits", pick(e.commits), e.commits.Count, nil)
+	}
+	return b
+}
+
+// appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1).
+// networkUsername is that of the followed link, for a record without its own.
+func appendEnrichedCodehost(b []byte, r *readmodel.CodehostPersonRow, networkUsername string, e *entries) []byte {
+	b = append(b, '{')
+	b = appendMembers(b, r.Enrich)
+	if r.NetworkUsername != "" {
+		networkUsername = r.NetworkUsername
+	}
+	if networkUsername != "" {
+		b = appendString(b, "network_username", networkUsername)
+	}
+	if e.repos != nil {
+		b = appendList(b, "repos", e.repos.Enrich, e.repos.Count, func(b []byte) []byte {
+			b = append(appendName(b, "owner"), '{')
+			b = append(b, r.Owner...)
+			return append(b, '}')
+		})
+	}
+	if e.commits != nil {
+		b = appendList(b, "commits", e.commits.Full, e.commits.Count, nil)
+	}
+	b = appendString(b, "last_updated", r.LastUpdated)
+	return append(b, '}')
+}
+
+// appendEnrichedNetwork appends person.network (MAPPING.md, 3.3).
+func appendEnrichedNetwork(b []byte, r *readmodel.NetworkPersonRow) []byte {
+	b = append(b, '{')
+	b = appendMembers(b, r.Enrich)
+	b = appendString(b, "updated_at", r.UpdatedAt)
+	return append(b, '}')
+}
+
+// appendCompany appends company (MAPPING.md, 4.1).
+func appendCompany(b []byte, r *readmodel.CompanyRow) []byte {
+	b = append(b, '{')
+	b = appendMembers(b, r.Company)
+	b = appendString(b, "last_updated", r.LastUpdated)
+	return append(b, '}')
+}
+
+// appendNetworkPerson appends a record of the network webset (MAPPING.md,
+// section 6). email unlocks what the add-on personal_email does; addon, when
+// not nil, is the record of the add-on codehost.
+func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.CodehostPersonRow, e *entries) []byte {
+	b = append(b, '{')
+	if email && r.WebsetOpen != "" {
+		b = appendMembers(b, r.WebsetOpen)
+	} else {
+		b = appendMembers(b, r.WebsetShared)
+		b = appendMembers(b, r.WebsetRest)
+	}
+	if email {
+		b = appendMembers(b, r.WebsetEmail)
+	}
+	if addon != nil {
+		b = append(appendName(b, "codehost"), '{')
+		pick := func(e *readmodel.EntriesRow) []string { return e.Redacted }
+		if email {
+			pick = func(e *readmodel.EntriesRow) []string { return e.Full }
+		}
+		if email && addon.AddonOpen != "" {
+			b = appendMembers(b, addon.AddonOpen)
+		} else {
+			b = appendMembers(b, addon.Addon)
+		}
+		b = append(appendEntries(b, e, pick), '}')
+	}
+	b = appendString(b, "last_updated", r.LastUpdated)
+	return append(b, '}')
+}
+
+// appendCodehostPerson appends a record of the codehost webset (MAPPING.md,
+// section 7); addon, when not nil, is the record of the add-on network.
+func appendCodehostPerson(b []byte, r *readmodel.CodehostPersonRow, e *entries, addon *readmodel.NetworkPersonRow) []byte {
+	b = append(b, '{')
+	b = appendMembers(b, r.Webset)
+	b = appendEntries(b, e, func(e *readmodel.EntriesRow) []string { return e.Full })
+	if addon != nil {
+		b = append(appendName(b, "network"), '{')
+		b = append(appendMembers(b, addon.WebsetShared), '}')
+	}
+	b = appendString(b, "last_updated", r.LastUpdated)
+	return append(b, '}')
+}

@@ -1,0 +1,258 @@
+package readstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/schemas/readmodel"
+)
+
+// Config says how lookups are gathered. Zero fields take their defaults.
+type Config struct {
+	// MaxKeys bounds the keys of one query; default and maximum readmodel.MaxKeys.
+	MaxKeys int
+	// InFlight bounds the queries of one kind that run at once; default 2.
+	InFlight int
+	// MaxQueries bounds all queries that run at once; default 16. It needs as
+	// many connections.
+	MaxQueries int
+	// QueryTimeout bounds one query; default 5 s.
+	QueryTimeout time.Duration
+	// Linger is how long a query waits for more keys when many callers are
+	// about; default 200 µs, negative for none.
+	Linger time.Duration
+}
+
+// WithDefaults fills in the zero fields.
+func (c Config) WithDefaults() Config {
+	if c.MaxKeys <= 0 || c.MaxKeys > readmodel.MaxKeys {
+		c.MaxKeys = readmodel.MaxKeys
+	}
+	if c.InFlight <= 0 {
+		c.InFlight = 2
+	}
+	if c.MaxQueries <= 0 {
+		c.MaxQueries = 16
+	}
+	if c.QueryTimeout <= 0 {
+		c.QueryTimeout = 5 * time.Second
+	}
+	if c.Linger == 0 {
+		c.Linger = 200 * time.Microsecond
+	}
+	return c
+}
+
+// Deps is what a Store works with. All fields are required.
+type Deps struct {
+	Conn       driver.Conn
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Tracer     trace.Tracer
+}
+
+// Store reads the read models. It is safe for concurrent use.
+type Store struct {
+	conn   driver.Conn
+	logger *slog.Logger
+	tracer trace.Tracer
+
+	lookups   *gatherer[uint64, []readmodel.LookupRow]
+	network   map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]
+	codehost  map[readmodel.CodehostColumns]*gatherer[int64, *readmodel.CodehostPersonRow]
+	repos     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
+	commits   map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
+	companies *gatherer[uint64, []*readmodel.CompanyRow]
+
+	closers []func()
+}
+
+// New returns a Store. It opens no connection of its own. Close must be called.
+func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
+	cfg = cfg.WithDefaults()
+	metrics, err := newMetrics(deps.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		conn: deps.Conn, logger: deps.Logger, tracer: deps.Tracer,
+		network:  make(map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]),
+		codehost: make(map[readmodel.CodehostColumns]*gatherer[int64, *readmodel.CodehostPersonRow]),
+		repos:    make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),
+		commits:  make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),
+	}
+	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
+
+	s.lookups = gatherRows(ctx, b, "lookups", readmodel.LookupQuery(),
+		func(found map[uint64][]readmodel.LookupRow, r *readmodel.LookupRow) {
+			found[r.KeyHash] = append(found[r.KeyHash], *r)
+		})
+	for _, columns := range []readmodel.NetworkColumns{
+		0, readmodel.NetworkEnrich, readmodel.NetworkWebset, readmodel.NetworkWebset | readmodel.NetworkOpen, readmodel.NetworkAddon,
+	} {
+		s.network[columns] = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(columns),
+			func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
+				found[r.ProfileHash] = append(found[r.ProfileHash], r)
+			})
+	}
+	for _, columns := range []readmodel.CodehostColumns{
+		0, readmodel.CodehostEnrich, readmodel.CodehostWebset, readmodel.CodehostAddon, readmodel.CodehostAddon | readmodel.CodehostAddonOpen,
+	} {
+		s.codehost[columns] = gatherRows(ctx, b, "codehost_people", readmodel.CodehostPeopleQuery(columns),
+			func(found map[int64]*readmodel.CodehostPersonRow, r *readmodel.CodehostPersonRow) {
+				found[r.UserID] = r
+			})
+	}
+	entries := func(found map[int64]*readmodel.EntriesRow, r *readmodel.EntriesRow) { found[r.UserID] = r }
+	for _, columns := range []readmodel.EntryColumns{readmodel.EntryEnrich, readmodel.EntryFull, readmodel.EntryRedacted} {
+		s.repos[columns] = gatherRows(ctx, b, "codehost_repos", readmodel.ReposQuery(columns), entries)
+	}
+	// The commits of person.codehost are those of the webset.
+	for _, columns := range []readmodel.EntryColumns{readmodel.EntryFull, readmodel.EntryRedacted} {
+		s.commits[columns] = gatherRows(ctx, b, "codehost_commits", readmodel.CommitsQuery(columns), entries)
+	}
+	s.companies = gatherRows(ctx, b, "network_companies", readmodel.CompaniesQuery(),
+		func(found map[uint64][]*readmodel.CompanyRow, r *readmodel.CompanyRow) {
+			found[r.CompanyHash] = append(found[r.CompanyHash], r)
+		})
+	return s, nil
+}
+
+// Close fails whoever still reads and waits until no query runs.
+func (s *Store) Close() {
+	for _, c := range s.closers {
+		c()
+	}
+}
+
+// Ping asks the store whether it is there.
+func (s *Store) Ping(ctx context.Context) error {
+	if err := s.conn.Ping(ctx); err != nil {
+		return fmt.Errorf("%w: ping: %w", ErrUnavailable, err)
+	}
+	return nil
+}
+
+// builder makes gatherers that share permits and metrics.
+type builder struct {
+	cfg     Config
+	store   *Store
+	metrics *metrics
+	permits chan struct{}
+}
+
+// row is a scan target of readmodel.
+type row[T any] interface {
+	*T
+	Dest() []any
+}
+
+// gatherRows returns a gatherer over a query of readmodel; add files one row.
+func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R)) *gatherer[K, V] {
+	g := newGatherer(ctx, gathererConfig[K, V]{
+		name: table, maxKeys: b.cfg.MaxKeys, inFlight: b.cfg.InFlight, timeout: b.cfg.QueryTimeout, linger: b.cfg.Linger,
+		permits: b.permits,
+		fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
+			found := make(map[K]V, len(keys))
+			return found, b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
+				r := R(new(T))
+				if err := rows.Scan(r.Dest()...); err != nil {
+					return err
+				}
+				add(found, r)
+				return nil
+			})
+		},
+		observe: func(keys int, took time.Duration, err error) { b.observe(table, keys, took, err) },
+	})
+	b.store.closers = append(b.store.closers, g.close)
+	return g
+}
+
+// query runs a query of readmodel and calls scan at each row.
+func (s *Store) query(ctx context.Context, table, query, keys string, n int, scan func(driver.Rows) error) (err error) {
+	ctx, span := s.tracer.Start(ctx, "read "+table, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
+		attribute.String("db.system.name", "clickhouse"), attribute.String("db.collection.name", table),
+		attribute.Int("db.operation.batch.size", n)))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, "query failed")
+		}
+		span.End()
+	}()
+	ctx = clickhouse.Context(ctx,
+		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
+		// Many small queries at once: a second thread a query only costs.
+		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+	rows, err := s.conn.Query(ctx, query)
+	if err != nil {
+		return fmt.Errorf("query: %w", err)
+	}
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return errors.Join(fmt.Errorf("scan: %w", err), rows.Close())
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return errors.Join(fmt.Errorf("read rows: %w", err), rows.Close())
+	}
+	if err := rows.Close(); err != nil {
+		return fmt.Errorf("close rows: %w", err)
+	}
+	return nil
+}
+
+// observe records one query. It is the one place where a failed query is
+// logged: its callers are many, and each of them answers an error.
+func (b builder) observe(table string, keys int, took time.Duration, err error) {
+	b.metrics.keys.WithLabelValues(table).Observe(float64(keys))
+	result := "ok"
+	switch {
+	case errors.Is(err, errClosed), errors.Is(err, context.Canceled):
+		result = "canceled"
+	case err != nil:
+		result = "error"
+		var inURL *url.Error
+		if errors.As(err, &inURL) {
+			err = inURL.Err // the URL holds the keys
+		}
+		b.store.logger.Error("read model query failed", slog.String("table", table), slog.Int("keys", keys),
+			slog.Duration("took", took), slog.Any("error", err))
+	}
+	b.metrics.seconds.WithLabelValues(table, result).Observe(took.Seconds())
+}
+
+type metrics struct {
+	keys    *prometheus.HistogramVec
+	seconds *prometheus.HistogramVec
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		keys: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "muster_query_api_gathered_keys", Help: "Keys of one read-model query, gathered from concurrent requests.",
+			Buckets: prometheus.ExponentialBuckets(1, 2, 9),
+		}, []string{"table"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "muster_query_api_read_seconds", Help: "Duration of read-model queries by table and result (ok, error, canceled).",
+			Buckets: prometheus.ExponentialBuckets(0.0005, 2, 14),
+		}, []string{"table", "result"}),
+	}
+	for _, c := range []prometheus.Collector{m.keys, m.seconds} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register read metrics: %w", err)
+		}
+	}
+	return m, nil
+}

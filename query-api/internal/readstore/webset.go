@@ -1,0 +1,183 @@
+package readstore
+
+import (
+	"context"
+	"strconv"
+
+	"muster/schemas/readmodel"
+)
+
+// NetworkQuery asks for a record of the network webset.
+type NetworkQuery struct {
+	Username string // identity.UsernameKey
+	Codehost bool   // add-on codehost
+	Email    bool   // add-on personal_email
+	MustHave MustHave
+}
+
+// CodehostQuery asks for a record of the codehost webset.
+type CodehostQuery struct {
+	UserID   int64  // tried first, when HasID
+	HasID    bool   //
+	Username string // identity.UsernameKey
+	Network  bool   // add-on network
+	MustHave MustHave
+}
+
+// MustHave is a condition on a record: one of the fields must be present. The
+// zero value is no condition.
+type MustHave struct {
+	// Mask has the bits of stored fields (readmodel.NetworkFieldMask or
+	// readmodel.CodehostFieldMask).
+	Mask uint64
+	// Link: a followed link leads to a record of the other webset.
+	Link bool
+	// Repos and Commits: there is a visible one. Codehost webset only.
+	Repos   bool
+	Commits bool
+}
+
+// empty appends the record of a miss.
+const empty = "{}"
+
+// NetworkPerson renders a record of the network webset (MAPPING.md, section
+// 6), or "{}" when there is none or it does not meet MustHave.
+func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out []byte, err error) {
+	network, codehost := readmodel.NetworkWebset, readmodel.CodehostColumns(0)
+	if q.Email {
+		network |= readmodel.NetworkOpen
+	}
+	entry := readmodel.EntryRedacted
+	if q.Codehost {
+		codehost = readmodel.CodehostAddon
+		if q.Email {
+			codehost |= readmodel.CodehostAddonOpen
+			entry = readmodel.EntryFull
+		}
+	}
+	w := s.session(network, codehost)
+	err = w.ahead(ctx, func(ctx context.Context) error {
+		keys := []lookupKey{{networkPlatform().username, q.Username}}
+		if q.Codehost {
+			keys = append(keys, linkKeys(networkPlatform(), q.Username)...)
+		}
+		if err := w.ask(ctx, keys...); err != nil {
+			return err
+		}
+		who, err := w.holder(ctx, networkPlatform(), q.Username)
+		if err != nil || who == nil {
+			out = []byte(empty)
+			return err
+		}
+		met := q.MustHave == MustHave{} || who.network.Present&q.MustHave.Mask != 0
+		var linked *person
+		if met && q.Codehost || !met && q.MustHave.Link {
+			if linked, err = w.follow(ctx, who); err != nil {
+				return err
+			}
+			met = met || linked != nil
+		}
+		if !met {
+			out = []byte(empty)
+			return nil
+		}
+		if !q.Codehost || linked == nil {
+			out = appendNetworkPerson(nil, who.network, q.Email, nil, nil)
+			return nil
+		}
+		e := w.startEntries(ctx, linked.codehost.UserID, entry, entry)
+		if err := e.wait(); err != nil {
+			return err
+		}
+		out = appendNetworkPerson(nil, who.network, q.Email, linked.codehost, e)
+		return nil
+	})
+	return out, err
+}
+
+// CodehostPerson renders a record of the codehost webset (MAPPING.md, section
+// 7), or "{}" when there is none or it does not meet MustHave.
+func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out []byte, err error) {
+	network := readmodel.NetworkColumns(0)
+	if q.Network {
+		network = readmodel.NetworkAddon
+	}
+	w := s.session(network, readmodel.CodehostWebset)
+	err = w.ahead(ctx, func(ctx context.Context) error {
+		who, err := w.codehostHolder(ctx, q)
+		if err != nil || who == nil {
+			out = []byte(empty)
+			return err
+		}
+		e := w.startEntries(ctx, who.codehost.UserID, readmodel.EntryFull, readmodel.EntryFull)
+		met := q.MustHave == MustHave{} || who.codehost.Present&q.MustHave.Mask != 0
+		if !met && (q.MustHave.Repos || q.MustHave.Commits) {
+			if err := e.wait(); err != nil {
+				return err
+			}
+			met = q.MustHave.Repos && count(e.repos) > 0 || q.MustHave.Commits && count(e.commits) > 0
+		}
+		var linked *person
+		if met && q.Network || !met && q.MustHave.Link {
+			if linked, err = w.follow(ctx, who); err != nil {
+				return err
+			}
+			met = met || linked != nil
+		}
+		if !met {
+			out = []byte(empty)
+			return nil
+		}
+		if err := e.wait(); err != nil {
+			return err
+		}
+		if !q.Network || linked == nil {
+			out = appendCodehostPerson(nil, who.codehost, e, nil)
+		} else {
+			out = appendCodehostPerson(nil, who.codehost, e, linked.network)
+		}
+		return nil
+	})
+	return out, err
+}
+
+// codehostHolder is the account with the user id, else the holder of the
+// username.
+func (s *session) codehostHolder(ctx context.Context, q CodehostQuery) (*person, error) {
+	if q.HasID {
+		t := target{codehostPlatform().name, strconv.FormatInt(q.UserID, 10)}
+		s.startEntries(ctx, q.UserID, readmodel.EntryFull, readmodel.EntryFull)
+		if err := s.read(ctx, []target{t}); err != nil {
+			return nil, err
+		}
+		if p := s.people[t.key()]; p != nil {
+			return p, nil
+		}
+	}
+	key := lookupKey{codehostPlatform().username, q.Username}
+	keys := []lookupKey{key}
+	if q.Network {
+		keys = append(keys, linkKeys(codehostPlatform(), q.Username)...)
+	}
+	if err := s.ask(ctx, keys...); err != nil {
+		return nil, err
+	}
+	if found := candidates(codehostPlatform(), s.found[key]); len(found) == 1 {
+		if id, ok := userID(found[0].identity); ok {
+			s.startEntries(ctx, id, readmodel.EntryFull, readmodel.EntryFull)
+		}
+	}
+	return s.holder(ctx, codehostPlatform(), q.Username)
+}
+
+func userID(identity string) (int64, bool) {
+	id, err := strconv.ParseInt(identity, 10, 64)
+	return id, err == nil
+}
+
+func count(e *readmodel.EntriesRow) uint64 {
+	if e == nil {
+		return 0
+	}
+	return e.Count
+}
