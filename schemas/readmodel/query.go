@@ -154,7 +154,7 @@ type CodehostPersonRow struct {
 	Enrich    string // person.codehost without network_username, repos, commits and last_updated
 	Owner     string // members of repos[].owner
 	Webset    string // the webset record without repos, commits and last_updated
-	Addon     string // the add-on codehost without repos and commits. No e-mail
+	Addon     string // the add-on codehost without repos, commits and last_updated. No e-mail
 	AddonOpen string // the same with nothing removed; empty when that is the same
 }
 

@@ -16,7 +16,7 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}} (
     enrich String COMMENT 'Members of person.codehost without network_username, repos, commits and last_updated' CODEC(ZSTD(1)),
     owner String COMMENT 'Members of the owner of a repository' CODEC(ZSTD(1)),
     webset String COMMENT 'Members of the webset record without repos, commits and last_updated' CODEC(ZSTD(1)),
-    addon String COMMENT 'Members of the add-on codehost without repos and commits; no e-mail' CODEC(ZSTD(1)),
+    addon String COMMENT 'Members of the add-on codehost without repos, commits and last_updated; no e-mail' CODEC(ZSTD(1)),
     addon_open String COMMENT 'The same with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
     topic LowCardinality(String) COMMENT 'Topic of the record that made the row',
     partition Int32 COMMENT 'Its partition',

@@ -1,0 +1,187 @@
+package readmodel
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// Position is where a record stands in its topic.
+type Position struct {
+	Topic     string
+	Partition int32
+	Offset    int64
+}
+
+// Renderer turns records into rows. It is not safe for concurrent use: give
+// each goroutine its own.
+type Renderer struct {
+	platforms *identity.Platforms
+	network   networkShapes
+	codehost  codehostShapes
+	company   companyShapes
+
+	w                                     writer
+	keys, emails                          []string // scratch
+	experience, education, certifications []ranked // scratch
+}
+
+// NewRenderer makes a Renderer that reads social accounts with platforms.
+func NewRenderer(platforms *identity.Platforms) *Renderer {
+	return &Renderer{
+		platforms: platforms,
+		network:   newNetworkShapes(),
+		codehost:  newCodehostShapes(),
+		company:   newCompanyShapes(),
+		keys:      make([]string, 0, 16),
+	}
+}
+
+// Rows adds the rows of a record to a batch. The record's strings are kept
+// until the batch is reset. Embedded repositories and commits must have been
+// split off (record.Record.Split). A record of a kind that has no table is an
+// error.
+func (r *Renderer) Rows(b *Batch, rec *record.Record, at Position) error {
+	switch body := rec.Body.(type) {
+	case *record.NetworkPerson:
+		r.networkPerson(b, rec, body, at)
+	case *record.NetworkCompany:
+		r.networkCompany(b, rec, body, at)
+	case *record.CodehostPerson:
+		r.codehostPerson(b, rec, body, at)
+	case *record.CodehostRepo:
+		r.codehostRepo(b, rec, body, at)
+	case *record.CodehostCommit:
+		r.codehostCommit(b, rec, body, at)
+	case *record.CodehostList:
+		r.codehostList(b, rec, body, at)
+	case *record.MicroblogPerson:
+		r.microblogPerson(b, rec, body, at)
+	case *record.AccountLink:
+		r.accountLink(b, rec, body, at)
+	default:
+		return fmt.Errorf("record of kind %s has no read model", rec.Kind)
+	}
+	b.records++
+	return nil
+}
+
+// Batch holds rows by column, ready to be inserted. The zero value is empty.
+type Batch struct {
+	records int
+	slab    []string // key lists of rows
+
+	lookups          lookupTable
+	networkPeople    networkPeopleTable
+	codehostPeople   codehostPeopleTable
+	codehostRepos    codehostReposTable
+	codehostCommits  codehostCommitsTable
+	codehostLists    codehostListsTable
+	networkCompanies networkCompaniesTable
+	microblogPeople  microblogPeopleTable
+	accountLinks     accountLinksTable
+}
+
+// Records is the number of records whose rows were added.
+func (b *Batch) Records() int { return b.records }
+
+// keep copies a scratch list into the batch.
+func (b *Batch) keep(list []string) []string {
+	begin := len(b.slab)
+	b.slab = append(b.slab, list...)
+	return b.slab[begin:len(b.slab):len(b.slab)]
+}
+
+// Tables lists the tables of the read models in the order in which Insert
+// writes them: lookups first, so that a value that a record keeps is never
+// missing in between.
+func Tables() []string {
+	var b Batch
+	var names []string
+	for _, t := range b.tables() {
+		names = append(names, t.name)
+	}
+	return names
+}
+
+// head holds the columns that every table has.
+type head struct {
+	version     []int64
+	contentHash []uint64
+	deleted     []bool
+	topic       []string
+	partition   []int32
+	offset      []int64
+}
+
+func (h *head) add(rec *record.Record, at Position) {
+	h.version = append(h.version, int64(rec.Version))
+	h.contentHash = append(h.contentHash, rec.Hash)
+	h.deleted = append(h.deleted, rec.Deleted)
+	h.topic = append(h.topic, at.Topic)
+	h.partition = append(h.partition, at.Partition)
+	h.offset = append(h.offset, at.Offset)
+}
+
+// text is a column of rendered fragments in one buffer.
+type text struct {
+	arena strings.Builder
+	ends  []int
+}
+
+func (t *text) add(fragment []byte) {
+	t.arena.Write(fragment)
+	t.ends = append(t.ends, t.arena.Len())
+}
+
+func (t *text) values() []string {
+	all := t.arena.String()
+	out := make([]string, len(t.ends))
+	begin := 0
+	for i, end := range t.ends {
+		out[i] = all[begin:end]
+		begin = end
+	}
+	return out
+}
+
+// lookupsOf prepares to add lookups of one record.
+func (b *Batch) lookupsOf(rec *record.Record, targetKind, target string, at Position) lookupWriter {
+	return lookupWriter{t: &b.lookups, rec: rec, at: at, targetKind: targetKind, target: target, confidence: 1}
+}
+
+type lookupWriter struct {
+	t                          *lookupTable
+	rec                        *record.Record
+	at                         Position
+	targetKind, target, source string
+	confidence                 float32
+}
+
+func (l *lookupWriter) addAll(t LookupType, values []string) {
+	for _, v := range values {
+		l.add(t, v)
+	}
+}
+
+// add files the record under a value; an empty one finds nothing and is not filed.
+func (l *lookupWriter) add(lookup LookupType, value string) {
+	if value == "" {
+		return
+	}
+	t := l.t
+	t.head.add(l.rec, l.at)
+	t.keyHash = append(t.keyHash, KeyHash(lookup, value))
+	t.lookupType = append(t.lookupType, string(lookup))
+	t.value = append(t.value, value)
+	t.targetKind = append(t.targetKind, l.targetKind)
+	t.target = append(t.target, l.target)
+	t.source = append(t.source, l.source)
+	t.confidence = append(t.confidence, l.confidence)
+	t.declared = append(t.declared, true)
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

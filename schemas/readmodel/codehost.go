@@ -1,0 +1,330 @@
+package readmodel
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// codehostShapes are the names that unknown members of codehost shapes must
+// not have.
+type codehostShapes struct {
+	webset, enrich, location             reserved
+	repo, enrichRepo, commit, commitRepo reserved
+}
+
+func newCodehostShapes() codehostShapes {
+	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email",
+		"avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable",
+		"followers", "following", "public_repos", "public_gists", "created_at", "updated_at", "commit_count",
+		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete"}
+	lists := []string{"emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
+		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
+	return codehostShapes{
+		webset:     reserve(names...).lists(lists...),
+		enrich:     reserve(append(names, "email")...).lists(lists...).lists("names"),
+		location:   reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
+		repo:       reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		commit:     reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
+		commitRepo: reserve("full_name", "language"),
+	}
+}
+
+// codehostPerson adds the rows of a codehost-person.
+func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.CodehostPerson, at Position) {
+	t := &b.codehostPeople
+	if rec.Deleted {
+		t.withdraw(rec, at, *p.UserID, p.LastUpdated)
+		return
+	}
+	usernameKey := identity.UsernameKey(p.CodehostUsername)
+	emails := b.keep(emailKeys(r.keys[:0], p.Emails, one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails))
+	accounts := r.platforms.FindAccounts(p.SocialAccounts)
+	network := b.keep(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
+	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
+
+	l := b.lookupsOf(rec, TargetCodehostPerson, itoa(*p.UserID), at)
+	l.add(LookupCodehostUsername, usernameKey)
+	l.addAll(LookupCodehostEmail, emails)
+	l.addAll(LookupCodehostNetworkUsername, network)
+	l.addAll(LookupCodehostMicroblogUsername, microblog)
+
+	w := &r.w
+	w.own.set(p.Emails, one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails)
+
+	t.head.add(rec, at)
+	t.userID = append(t.userID, *p.UserID)
+	t.lastUpdated = append(t.lastUpdated, p.LastUpdated)
+	t.codehostUsername = append(t.codehostUsername, p.CodehostUsername)
+	t.usernameKey = append(t.usernameKey, usernameKey)
+	t.accountType = append(t.accountType, p.Type)
+	t.emailKeys = append(t.emailKeys, emails)
+	t.networkUsername = append(t.networkUsername, p.NetworkUsername)
+	t.networkUsernameKeys = append(t.networkUsernameKeys, network)
+	t.microblogUsernameKeys = append(t.microblogUsernameKeys, microblog)
+	t.present = append(t.present, uint64(codehostPresent(p)))
+
+	w.reset(false)
+	r.codehostEnrich(p)
+	t.enrich.add(w.fragment())
+
+	w.reset(false)
+	w.integer(`"user_id":`, *p.UserID)
+	w.str(`"codehost_username":`, p.CodehostUsername)
+	w.str(`"avatar_url":`, p.AvatarURL)
+	t.owner.add(w.fragment())
+
+	w.reset(false)
+	r.codehostWebset(p)
+	t.webset.add(w.fragment())
+
+	w.reset(true)
+	r.codehostAddon(p)
+	changed := w.changed
+	t.addon.add(w.fragment())
+	w.reset(false)
+	if changed {
+		r.codehostAddon(p)
+	}
+	t.addonOpen.add(w.fragment())
+}
+
+func codehostPresent(p *record.CodehostPerson) present {
+	seen := present(hostUserID | hostCodehostUsername | hostLastUpdated)
+	seen.str(hostType, p.Type)
+	seen.str(hostFirstName, p.FirstName)
+	seen.str(hostLastName, p.LastName)
+	seen.str(hostFullName, p.FullName)
+	seen.str(hostPersonalEmail, p.PersonalEmail)
+	seen.str(hostSchoolEmail, p.SchoolEmail)
+	seen.is(hostAdditionalEmails, anyString(p.AdditionalEmails))
+	seen.is(hostEmails, anyString(p.Emails))
+	seen.str(hostAvatarURL, p.AvatarURL)
+	seen.str(hostURL, p.URL)
+	seen.str(hostBio, p.Bio)
+	seen.str(hostBlog, p.Blog)
+	seen.str(hostPersonalWebsite, p.PersonalWebsite)
+	seen.str(hostLocation, p.Location)
+	seen.is(hostLocationCanonical, !isEmptyCanonical(p.LocationCanon))
+	seen.str(hostCompany, p.Company)
+	seen.is(hostHireable, p.Hireable != nil)
+	seen.int(hostFollowers, p.Followers)
+	seen.int(hostFollowing, p.Following)
+	seen.int(hostPublicRepos, p.PublicRepos)
+	seen.int(hostPublicGists, p.PublicGists)
+	seen.str(hostCreatedAt, string(p.CreatedAt))
+	seen.str(hostUpdatedAt, string(p.UpdatedAt))
+	seen.is(hostRepoLanguages, anyString(p.RepoLanguages))
+	seen.int(hostCommitCount, p.CommitCount)
+	seen.is(hostSocialAccounts, anyString(p.SocialAccounts))
+	seen.str(hostNetworkUsername, p.NetworkUsername)
+	seen.str(hostMicroblogUsername, p.MicroblogUsername)
+	seen.is(hostStarredRepos, anyValue(p.StarredRepos))
+	seen.is(hostIssues, anyValue(p.Issues))
+	seen.is(hostFollowerAccounts, anyValue(p.FollowerAccounts))
+	seen.is(hostFollowedAccounts, anyValue(p.FollowedAccounts))
+	return seen
+}
+
+func anyValue(list []jsontext.Value) bool {
+	return slices.ContainsFunc(list, func(v jsontext.Value) bool { return !isAbsent(v) })
+}
+
+func isEmptyCanonical(l *record.CanonicalLocation) bool {
+	return l == nil || l.City == "" && l.State == "" && l.Country == "" && l.CountryCode == "" && l.Latitude == nil &&
+		l.Longitude == nil && l.PostalCode == "" && l.Continent == "" && l.Label == "" && l.Timezone == "" && !anyPresent(l.Unknown)
+}
+
+// codehostEnrich writes person.codehost without what the reader splices in
+// (schemas/MAPPING.md, 3.1).
+func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
+	w := &r.w
+	mark := w.open(`"codehost":`, '{')
+	w.integer(`"user_id":`, *p.UserID)
+	w.str(`"codehost_username":`, p.CodehostUsername)
+	from := len(w.buf)
+	w.accountDetails(p)
+	to := len(w.buf)
+	w.close(mark, '}')
+	w.integer(`"user_id":`, *p.UserID)
+	w.str(`"codehost_username":`, p.CodehostUsername)
+	w.repeat(from, to)
+	w.str(`"first_name":`, p.FirstName)
+	w.str(`"last_name":`, p.LastName)
+	w.str(`"full_name":`, p.FullName)
+	w.str(`"bio":`, p.Bio)
+	w.str(`"blog":`, p.Blog)
+	w.str(`"url":`, p.URL)
+	w.str(`"personal_website":`, p.PersonalWebsite)
+	w.str(`"microblog_username":`, p.MicroblogUsername)
+	w.bool(`"hireable":`, p.Hireable)
+	w.strings(`"names":`, names(p), always)
+	emails := r.mergedEmails(p)
+	w.strings(`"emails":`, emails, always)
+	switch {
+	case p.PersonalEmail != "":
+		w.str(`"email":`, p.PersonalEmail)
+	case len(emails) > 0:
+		w.str(`"email":`, emails[0])
+	}
+	w.strings(`"social_accounts":`, p.SocialAccounts, always)
+	w.canonical(&r.codehost, p.LocationCanon)
+	w.strings(`"repo_languages":`, p.RepoLanguages, always)
+	w.int(`"commit_count":`, p.CommitCount)
+	w.unknown(p.Unknown, r.codehost.enrich)
+}
+
+// repeat appends members that were written already; to is behind their last comma.
+func (w *writer) repeat(from, to int) {
+	if to > from {
+		w.buf = append(w.buf, w.buf[from:to-1]...)
+		w.buf = append(w.buf, ',')
+	}
+}
+
+// accountDetails writes what person.codehost shows both nested and directly.
+func (w *writer) accountDetails(p *record.CodehostPerson) {
+	w.str(`"avatar_url":`, p.AvatarURL)
+	w.str(`"company":`, p.Company)
+	w.str(`"location":`, p.Location)
+	w.int(`"followers":`, p.Followers)
+	w.int(`"following":`, p.Following)
+	w.int(`"public_repos":`, p.PublicRepos)
+	w.int(`"public_gists":`, p.PublicGists)
+	w.str(`"type":`, p.Type)
+	w.str(`"created_at":`, p.CreatedAt.Full())
+	w.str(`"updated_at":`, p.UpdatedAt.Full())
+}
+
+func names(p *record.CodehostPerson) []string {
+	var parts []string
+	for _, s := range []string{p.FirstName, p.LastName} {
+		if s != "" {
+			parts = append(parts, s)
+		}
+	}
+	joined := strings.Join(parts, " ")
+	if joined == p.FullName {
+		return one(p.FullName)
+	}
+	return append(one(p.FullName), one(joined)...)
+}
+
+// mergedEmails are all addresses of the record, each once.
+func (r *Renderer) mergedEmails(p *record.CodehostPerson) []string {
+	out := r.emails[:0]
+	seen := make(map[string]struct{}, len(p.Emails)+len(p.AdditionalEmails)+2)
+	add := func(list ...string) {
+		for _, s := range list {
+			if s == "" {
+				continue
+			}
+			key, err := identity.EmailKey(s)
+			if err != nil {
+				key = strings.ToLower(s)
+			}
+			if _, have := seen[key]; !have {
+				seen[key] = struct{}{}
+				out = append(out, s)
+			}
+		}
+	}
+	add(p.Emails...)
+	add(p.PersonalEmail, p.SchoolEmail)
+	add(p.AdditionalEmails...)
+	r.emails = out
+	return out
+}
+
+func (w *writer) canonical(s *codehostShapes, l *record.CanonicalLocation) {
+	if l == nil {
+		return
+	}
+	mark := w.open(`"location_canonical":`, '{')
+	w.str(`"city":`, l.City)
+	w.str(`"state":`, l.State)
+	w.str(`"country":`, l.Country)
+	w.str(`"country_code":`, l.CountryCode)
+	w.float(`"latitude":`, l.Latitude)
+	w.float(`"longitude":`, l.Longitude)
+	w.str(`"postal_code":`, l.PostalCode)
+	w.str(`"continent":`, l.Continent)
+	w.str(`"label":`, l.Label)
+	w.str(`"timezone":`, l.Timezone)
+	w.unknown(l.Unknown, s.location)
+	w.close(mark, '}')
+}
+
+// codehostWebset writes the webset record without what the reader splices in
+// (schemas/MAPPING.md, 7.1).
+func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
+	w := &r.w
+	w.integer(`"user_id":`, *p.UserID)
+	w.str(`"codehost_username":`, p.CodehostUsername)
+	w.str(`"type":`, p.Type)
+	w.str(`"first_name":`, p.FirstName)
+	w.str(`"last_name":`, p.LastName)
+	w.str(`"full_name":`, p.FullName)
+	w.str(`"personal_email":`, p.PersonalEmail)
+	w.str(`"school_email":`, p.SchoolEmail)
+	w.strings(`"emails":`, p.Emails, always)
+	w.strings(`"additional_emails":`, p.AdditionalEmails, always)
+	w.str(`"avatar_url":`, p.AvatarURL)
+	w.str(`"url":`, p.URL)
+	w.str(`"bio":`, p.Bio)
+	w.str(`"blog":`, p.Blog)
+	w.str(`"personal_website":`, p.PersonalWebsite)
+	w.str(`"location":`, p.Location)
+	w.canonical(&r.codehost, p.LocationCanon)
+	w.str(`"company":`, p.Company)
+	w.bool(`"hireable":`, p.Hireable)
+	w.int(`"followers":`, p.Followers)
+	w.int(`"following":`, p.Following)
+	w.int(`"public_repos":`, p.PublicRepos)
+	w.int(`"public_gists":`, p.PublicGists)
+	w.str(`"created_at":`, string(p.CreatedAt))
+	w.str(`"updated_at":`, string(p.UpdatedAt))
+	w.strings(`"repo_languages":`, p.RepoLanguages, always)
+	w.int(`"commit_count":`, p.CommitCount)
+	w.strings(`"social_accounts":`, p.SocialAccounts, always)
+	w.str(`"network_username":`, p.NetworkUsername)
+	w.str(`"microblog_username":`, p.MicroblogUsername)
+	w.values(`"starred_repos":`, p.StarredRepos, always)
+	w.values(`"issues":`, p.Issues, always)
+	w.values(`"follower_accounts":`, p.FollowerAccounts, always)
+	w.values(`"followed_accounts":`, p.FollowedAccounts, always)
+	w.unknown(p.Unknown, r.codehost.webset)
+}
+
+// codehostAddon writes the add-on codehost without repos, commits and last_updated
+// (schemas/MAPPING.md, 6.4).
+func (r *Renderer) codehostAddon(p *record.CodehostPerson) {
+	w := &r.w
+	w.integer(`"user_id":`, *p.UserID)
+	w.str(`"username":`, p.CodehostUsername)
+	w.str(`"full_name":`, p.FullName)
+	w.str(`"url":`, p.URL)
+	w.str(`"bio":`, p.Bio)
+	w.str(`"avatar_url":`, p.AvatarURL)
+	w.str(`"blog":`, p.Blog)
+	w.str(`"personal_website":`, p.PersonalWebsite)
+	w.str(`"company":`, p.Company)
+	w.str(`"location":`, p.Location)
+	w.str(`"type":`, p.Type)
+	w.bool(`"hireable":`, p.Hireable)
+	w.int(`"followers":`, p.Followers)
+	w.int(`"following":`, p.Following)
+	w.int(`"public_repos":`, p.PublicRepos)
+	w.int(`"public_gists":`, p.PublicGists)
+	w.int(`"commit_count":`, p.CommitCount)
+	w.str(`"created_at":`, string(p.CreatedAt))
+	w.str(`"updated_at":`, string(p.UpdatedAt))
+	w.strings(`"repo_languages":`, p.RepoLanguages, always)
+	w.values(`"stars":`, p.StarredRepos, always)
+	w.values(`"issues":`, p.Issues, always)
+}

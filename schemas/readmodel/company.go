@@ -1,0 +1,112 @@
+package readmodel
+
+import (
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// companyShapes are the names that unknown members of company shapes must not
+// have.
+type companyShapes struct {
+	company, profile, headquarters, images reserved
+}
+
+func newCompanyShapes() companyShapes {
+	return companyShapes{
+		company: reserve("company_id", "network_slug", "network_id", "profile", "headquarters", "images", "last_updated",
+			"codehost", "network", "deleted", "repos_complete", "commits_complete"),
+		profile:      reserve("name", "tagline", "description", "industry", "company_size", "website", "phone", "employees", "founded").lists("specialties"),
+		headquarters: reserve("city", "region", "country", "postal_code", "line1", "line2"),
+		images:       reserve("logo", "cover"),
+	}
+}
+
+// networkCompany adds the rows of a network-company.
+func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.NetworkCompany, at Position) {
+	t := &b.networkCompanies
+	t.head.add(rec, at)
+	t.companyHash = append(t.companyHash, CompanyHash(p.CompanyID))
+	t.companyID = append(t.companyID, p.CompanyID)
+	t.lastUpdated = append(t.lastUpdated, p.LastUpdated)
+	if rec.Deleted {
+		t.networkSlug = append(t.networkSlug, "")
+		t.slugKey = append(t.slugKey, "")
+		t.networkID = append(t.networkID, "")
+		t.name = append(t.name, "")
+		t.company.add(nil)
+		return
+	}
+	slugKey := identity.UsernameKey(p.NetworkSlug)
+	l := b.lookupsOf(rec, TargetNetworkCompany, p.CompanyID, at)
+	l.add(LookupCompanySlug, slugKey)
+	l.add(LookupCompanyNetworkID, p.NetworkID)
+
+	name := ""
+	if p.Profile != nil {
+		name = p.Profile.Name
+	}
+	t.networkSlug = append(t.networkSlug, p.NetworkSlug)
+	t.slugKey = append(t.slugKey, slugKey)
+	t.networkID = append(t.networkID, p.NetworkID)
+	t.name = append(t.name, name)
+	r.w.own.set()
+	r.w.reset(false)
+	r.companyMembers(p)
+	t.company.add(r.w.fragment())
+}
+
+// companyMembers writes the company without last_updated
+// (schemas/MAPPING.md, 4.1).
+func (r *Renderer) companyMembers(p *record.NetworkCompany) {
+	w, s := &r.w, &r.company
+	w.str(`"company_id":`, p.CompanyID)
+	w.str(`"network_slug":`, p.NetworkSlug)
+	w.str(`"network_id":`, p.NetworkID)
+	if c := p.Profile; c != nil {
+		mark := w.open(`"profile":`, '{')
+		w.str(`"name":`, c.Name)
+		w.str(`"tagline":`, c.Tagline)
+		w.str(`"description":`, c.Description)
+		w.str(`"industry":`, c.Industry)
+		w.str(`"company_size":`, c.CompanySize)
+		w.int(`"employees":`, c.Employees)
+		w.int(`"founded":`, c.Founded)
+		w.str(`"website":`, c.Website)
+		w.str(`"phone":`, c.Phone)
+		w.strings(`"specialties":`, c.Specialties, whenCut)
+		w.unknown(c.Unknown, s.profile)
+		w.close(mark, '}')
+	}
+	if h := p.Headquarters; h != nil && !isEmptyHeadquarters(h) {
+		mark := w.open(`"headquarters":`, '{')
+		w.strOrNull(`"city":`, h.City)
+		w.strOrNull(`"region":`, h.Region)
+		w.strOrNull(`"country":`, h.Country)
+		w.strOrNull(`"postal_code":`, h.PostalCode)
+		w.strOrNull(`"line1":`, h.Line1)
+		w.strOrNull(`"line2":`, h.Line2)
+		w.unknown(h.Unknown, s.headquarters)
+		w.close(mark, '}')
+	}
+	if i := p.Images; i != nil {
+		mark := w.open(`"images":`, '{')
+		w.str(`"logo":`, i.Logo)
+		w.str(`"cover":`, i.Cover)
+		w.unknown(i.Unknown, s.images)
+		w.close(mark, '}')
+	}
+	w.unknown(p.Unknown, s.company)
+}
+
+func isEmptyHeadquarters(h *record.Headquarters) bool {
+	return h.City == "" && h.Region == "" && h.Country == "" && h.PostalCode == "" && h.Line1 == "" && h.Line2 == "" && !anyPresent(h.Unknown)
+}
+
+// strOrNull writes null where interface.md names null.
+func (w *writer) strOrNull(key, value string) {
+	if value == "" {
+		w.null(key)
+		return
+	}
+	w.str(key, value)
+}

@@ -1,0 +1,91 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// Insert writes batches as if they were one: one insert a table, lookups
+// first. It returns when the rows are durable and visible.
+//
+// An error leaves unknown which tables were written. Calling Insert again
+// with the same records and the same token writes the rest: the server drops
+// what it has seen under the token, and if it has forgotten, the rows replace
+// themselves. A batch is not changed by Insert.
+func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Batch) error {
+	if len(batches) == 0 {
+		return nil
+	}
+	tables := make([][]table, len(batches))
+	for i, b := range batches {
+		tables[i] = b.tables()
+	}
+	for i := range tables[0] {
+		parts := make([]table, 0, len(batches))
+		for _, t := range tables {
+			if t[i].rows > 0 {
+				parts = append(parts, t[i])
+			}
+		}
+		if len(parts) == 0 {
+			continue
+		}
+		if err := insertTable(ctx, conn, token, parts); err != nil {
+			return fmt.Errorf("insert into %s: %w", parts[0].name, err)
+		}
+	}
+	return nil
+}
+
+// insertTable writes one table's rows of several batches.
+func insertTable(ctx context.Context, conn driver.Conn, token string, parts []table) error {
+	columns := parts[0].columns()
+	names := make([]string, len(columns))
+	kinds := make([]clickhouse.ColumnNameAndType, len(columns))
+	for i, c := range columns {
+		names[i] = "`" + c.name + "`"
+		kinds[i] = clickhouse.ColumnNameAndType{Name: c.name, Type: c.kind}
+	}
+	ctx = clickhouse.Context(ctx,
+		// Naming the columns saves asking the server for them before every insert.
+		clickhouse.WithColumnNamesAndTypes(kinds),
+		clickhouse.WithSettings(clickhouse.Settings{
+			"async_insert":               0,
+			"insert_deduplicate":         1,
+			"insert_deduplication_token": token + ":" + parts[0].name,
+			"max_insert_block_size":      maxInsertRows, // one insert stays one block, or its token would not recognise it
+		}))
+	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+parts[0].name+" ("+strings.Join(names, ", ")+")")
+	if err != nil {
+		return fmt.Errorf("prepare: %w", err)
+	}
+	for i, part := range parts {
+		if i > 0 {
+			columns = part.columns()
+		}
+		for j, c := range columns {
+			if err := batch.Column(j).Append(c.values); err != nil {
+				return fmt.Errorf("column %s: %w", c.name, closeAfter(batch, err))
+			}
+		}
+	}
+	if err := batch.Send(); err != nil {
+		return fmt.Errorf("send: %w", err)
+	}
+	return nil
+}
+
+// maxInsertRows is more rows than one insert ever has.
+const maxInsertRows = 16 << 20
+
+// closeAfter gives a batch's connection back after an error.
+func closeAfter(batch driver.Batch, err error) error {
+	if abort := batch.Abort(); abort != nil {
+		return fmt.Errorf("%w (and abort: %w)", err, abort)
+	}
+	return err
+}

@@ -1,0 +1,515 @@
+package readmodel
+
+import (
+	"slices"
+	"strings"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// networkShapes are the names that unknown members of network-person shapes
+// must not have.
+type networkShapes struct {
+	webset, enrich                                 reserved
+	location, position, company, education, school reserved
+	certification, language, skill                 reserved
+	searchPosition, searchEducation                reserved
+}
+
+func newNetworkShapes() networkShapes {
+	return networkShapes{
+		webset: reserve("profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo",
+			"headline", "summary", "location", "connections", "followers", "following", "current_position",
+			"codehost_username", "microblog_username", "last_updated", "personal_email",
+			"codehost", "network", "deleted", "repos_complete", "commits_complete").
+			lists("experience", "education", "certifications", "languages", "skills", "social_accounts", "emails"),
+		enrich: reserve("profile_id", "network_username", "network_url", "updated_at", "profile",
+			"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo",
+			"headline", "summary", "location", "connections", "followers", "following", "current_position",
+			"codehost_username", "microblog_username", "last_updated", "personal_email", "emails",
+			"codehost", "network", "deleted", "repos_complete", "commits_complete").
+			lists("experience", "education", "certifications", "languages", "skills", "social_accounts"),
+		location:      reserve("city", "state", "country", "country_code", "continent", "raw_address"),
+		position:      reserve("summary", "title", "description", "start", "end", "current", "location", "company"),
+		company:       reserve("name", "network_url", "company_id"),
+		education:     reserve("summary", "start", "end", "current", "location", "field_of_study", "school").lists("degrees", "majors", "minors"),
+		school:        reserve("name", "network_url", "school_id"),
+		certification: reserve("credential_id", "credential_url", "issuer", "name", "issue_date"),
+		language:      reserve("language", "proficiency"),
+		skill:         reserve("skill"),
+		searchPosition: reserve("title", "company_name", "company_id", "company_url", "location", "description",
+			"start_date", "end_date", "is_current", "summary", "start", "end", "current", "company"),
+		searchEducation: reserve("school_name", "school_id", "school_url", "degree", "field_of_study", "description",
+			"start_date", "end_date", "summary", "start", "end", "current", "location", "degrees", "majors", "minors", "school"),
+	}
+}
+
+// networkPerson adds the rows of a network-person.
+func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.NetworkPerson, at Position) {
+	t := &b.networkPeople
+	if rec.Deleted {
+		t.withdraw(rec, at, p.ProfileID, p.LastUpdated)
+		return
+	}
+	usernameKey := identity.UsernameKey(p.Username)
+	emails := b.keep(emailKeys(r.keys[:0], p.Emails, one(p.PersonalEmail)))
+	accounts := r.platforms.FindAccounts(p.SocialAccounts)
+	codehost := b.keep(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
+	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
+
+	l := b.lookupsOf(rec, TargetNetworkPerson, p.ProfileID, at)
+	l.add(LookupNetworkUsername, usernameKey)
+	l.addAll(LookupNetworkEmail, emails)
+	l.addAll(LookupNetworkCodehostUsername, codehost)
+	l.addAll(LookupNetworkMicroblogUsername, microblog)
+
+	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
+	w := &r.w
+	w.own.set(p.Emails, one(p.PersonalEmail))
+
+	t.head.add(rec, at)
+	t.profileHash = append(t.profileHash, ProfileHash(p.ProfileID))
+	t.profileID = append(t.profileID, p.ProfileID)
+	t.lastUpdated = append(t.lastUpdated, p.LastUpdated)
+	t.updatedAt = append(t.updatedAt, rec.Version.String())
+	t.username = append(t.username, p.Username)
+	t.usernameKey = append(t.usernameKey, usernameKey)
+	t.emailKeys = append(t.emailKeys, emails)
+	t.codehostUsernameKeys = append(t.codehostUsernameKeys, codehost)
+	t.microblogUsernameKeys = append(t.microblogUsernameKeys, microblog)
+
+	w.reset(false)
+	r.networkEnrich(p, rec, experience, education, certifications)
+	t.enrich.add(w.fragment())
+
+	w.reset(true)
+	r.networkShared(p, experience, education, certifications)
+	changed := w.changed
+	seen := r.networkPresent(p, len(experience), len(education), len(certifications))
+	t.websetShared.add(w.fragment())
+	w.reset(true)
+	r.networkRest(p)
+	changed = changed || w.changed
+	t.websetRest.add(w.fragment())
+
+	w.reset(false)
+	if changed {
+		r.networkShared(p, experience, education, certifications)
+		r.networkRest(p)
+	}
+	t.websetOpen.add(w.fragment())
+
+	w.reset(false)
+	if email := personalEmail(p); email != "" {
+		mark := w.open(`"personal_email":`, '{')
+		w.str(`"email":`, email)
+		w.close(mark, '}')
+		seen |= present(netPersonalEmail)
+	}
+	w.strings(`"emails":`, p.Emails, always)
+	t.websetEmail.add(w.fragment())
+	t.present = append(t.present, uint64(seen))
+}
+
+// personalEmail is personal_email, else the first of emails.
+func personalEmail(p *record.NetworkPerson) string {
+	if p.PersonalEmail != "" {
+		return p.PersonalEmail
+	}
+	for _, e := range p.Emails {
+		if e != "" {
+			return e
+		}
+	}
+	return ""
+}
+
+func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education, certifications int) present {
+	seen := present(netProfileID | netUsername | netLastUpdated)
+	seen.str(netFirstName, p.FirstName)
+	seen.str(netMiddleName, p.MiddleName)
+	seen.str(netLastName, p.LastName)
+	seen.str(netFullName, p.FullName)
+	seen.str(netURL, p.URL)
+	seen.str(netPhoto, p.Photo)
+	seen.str(netHeadline, p.Headline)
+	seen.str(netSummary, p.Summary)
+	seen.is(netLocation, !isEmptyLocation(p.Location))
+	seen.int(netConnections, p.Connections)
+	seen.int(netFollowers, p.Followers)
+	seen.int(netFollowing, p.Following)
+	seen.is(netCurrentPosition, p.CurrentPosition != nil && !isEmptyPosition(p.CurrentPosition))
+	seen.is(netExperience, experience > 0)
+	seen.is(netEducation, education > 0)
+	seen.is(netCertifications, certifications > 0)
+	seen.is(netLanguages, anyLanguage(p.Languages))
+	seen.is(netSkills, anySkill(p.Skills))
+	seen.str(netCodehostUsername, p.CodehostUsername)
+	seen.str(netMicroblogUsername, p.MicroblogUsername)
+	seen.is(netSocialAccounts, anyString(p.SocialAccounts))
+	return seen
+}
+
+// networkShared writes what the add-on network and the webset record share
+// (schemas/MAPPING.md, 7.5).
+func (r *Renderer) networkShared(p *record.NetworkPerson, experience, education, certifications []ranked) {
+	w, s := &r.w, &r.network
+	w.str(`"username":`, p.Username)
+	w.str(`"url":`, p.URL)
+	w.str(`"full_name":`, p.FullName)
+	w.str(`"headline":`, p.Headline)
+	if c := p.CurrentPosition; c != nil {
+		mark := w.open(`"current_position":`, '{')
+		w.positionText(c)
+		w.str(`"start":`, c.Start.Full())
+		w.str(`"end":`, c.End.Full())
+		w.bool(`"current":`, c.Current)
+		w.positionRest(s, c)
+		w.close(mark, '}')
+	}
+	mark := w.open(`"experience":`, '[')
+	for _, e := range first(experience) {
+		c := &p.Experience[e.index]
+		w.open("", '{')
+		w.positionText(c)
+		w.str(`"start":`, string(c.Start))
+		if e.ongoing {
+			w.null(`"end":`)
+		} else {
+			w.str(`"end":`, string(c.End))
+		}
+		w.flag(`"current":`, e.ongoing)
+		w.positionRest(s, c)
+		w.closeEntry()
+	}
+	w.close(mark, ']')
+	w.count(`"experience":`, len(experience), always)
+	mark = w.open(`"education":`, '[')
+	for _, e := range first(education) {
+		w.education(s, &p.Education[e.index])
+	}
+	w.close(mark, ']')
+	w.count(`"education":`, len(education), always)
+	r.certificationList(p, certifications, false)
+	r.skillList(p)
+}
+
+// networkRest writes the rest of the webset record (schemas/MAPPING.md, section 6).
+func (r *Renderer) networkRest(p *record.NetworkPerson) {
+	w, s := &r.w, &r.network
+	w.str(`"profile_id":`, p.ProfileID)
+	w.str(`"first_name":`, p.FirstName)
+	w.str(`"middle_name":`, p.MiddleName)
+	w.str(`"last_name":`, p.LastName)
+	w.str(`"photo":`, p.Photo)
+	w.str(`"summary":`, p.Summary)
+	w.location(s, `"location":`, p.Location)
+	w.int(`"connections":`, p.Connections)
+	w.int(`"followers":`, p.Followers)
+	w.int(`"following":`, p.Following)
+	r.languageList(p)
+	w.str(`"codehost_username":`, p.CodehostUsername)
+	w.str(`"microblog_username":`, p.MicroblogUsername)
+	w.strings(`"social_accounts":`, p.SocialAccounts, always)
+	w.unknown(p.Unknown, s.webset)
+}
+
+// networkEnrich writes person.network without updated_at (schemas/MAPPING.md, 3.3).
+func (r *Renderer) networkEnrich(p *record.NetworkPerson, rec *record.Record, experience, education, certifications []ranked) {
+	w, s := &r.w, &r.network
+	w.str(`"profile_id":`, p.ProfileID)
+	w.str(`"network_username":`, p.Username)
+	w.str(`"network_url":`, p.URL)
+	profile := w.open(`"profile":`, '{')
+	w.str(`"first_name":`, p.FirstName)
+	w.str(`"middle_name":`, p.MiddleName)
+	w.str(`"last_name":`, p.LastName)
+	w.str(`"full_name":`, p.FullName)
+	w.str(`"headline":`, p.Headline)
+	w.str(`"summary":`, p.Summary)
+	w.str(`"image_url":`, p.Photo)
+	w.int(`"connections":`, p.Connections)
+	w.int(`"followers":`, p.Followers)
+	w.int(`"following":`, p.Following)
+	if l := p.Location; l != nil {
+		mark := w.open(`"location":`, '{')
+		w.locationKnown(l)
+		w.close(mark, '}')
+	}
+	w.str(`"personal_email":`, personalEmail(p))
+	w.close(profile, '}')
+
+	mark := w.open(`"experience":`, '[')
+	for _, e := range first(experience) {
+		w.searchPosition(s, &p.Experience[e.index], e.ongoing)
+	}
+	w.close(mark, ']')
+	w.count(`"experience":`, len(experience), always)
+	mark = w.open(`"education":`, '[')
+	for _, e := range first(education) {
+		w.searchEducation(s, &p.Education[e.index])
+	}
+	w.close(mark, ']')
+	w.count(`"education":`, len(education), always)
+	r.certificationList(p, certifications, true)
+	r.languageList(p)
+	r.skillList(p)
+	w.str(`"codehost_username":`, p.CodehostUsername)
+	w.str(`"microblog_username":`, p.MicroblogUsername)
+	w.strings(`"social_accounts":`, p.SocialAccounts, always)
+	w.unknown(p.Unknown, s.enrich)
+}
+
+// first is the part of a list that is served.
+func first[T any](list []T) []T { return list[:min(len(list), MaxEntries)] }
+
+func (w *writer) locationKnown(l *record.Location) {
+	w.str(`"city":`, l.City)
+	w.str(`"state":`, l.State)
+	w.str(`"country":`, l.Country)
+	w.str(`"country_code":`, l.CountryCode)
+	w.str(`"continent":`, l.Continent)
+	w.str(`"raw_address":`, l.RawAddress)
+}
+
+func (w *writer) location(s *networkShapes, key string, l *record.Location) {
+	if l == nil {
+		return
+	}
+	mark := w.open(key, '{')
+	w.locationKnown(l)
+	w.unknown(l.Unknown, s.location)
+	w.close(mark, '}')
+}
+
+func (w *writer) positionText(p *record.Position) {
+	w.str(`"summary":`, p.Summary)
+	w.str(`"title":`, p.Title)
+	w.str(`"description":`, p.Description)
+}
+
+func (w *writer) positionRest(s *networkShapes, p *record.Position) {
+	w.location(s, `"location":`, p.Location)
+	if c := p.Company; c != nil {
+		mark := w.open(`"company":`, '{')
+		w.str(`"name":`, c.Name)
+		w.str(`"network_url":`, c.NetworkURL)
+		w.str(`"company_id":`, c.CompanyID)
+		w.unknown(c.Unknown, s.company)
+		w.close(mark, '}')
+	}
+	w.unknown(p.Unknown, s.position)
+}
+
+func (w *writer) education(s *networkShapes, e *record.Education) {
+	w.open("", '{')
+	w.str(`"summary":`, e.Summary)
+	w.str(`"field_of_study":`, e.FieldOfStudy)
+	w.str(`"start":`, string(e.Start))
+	w.str(`"end":`, string(e.End))
+	w.bool(`"current":`, e.Current)
+	w.location(s, `"location":`, e.Location)
+	w.strings(`"degrees":`, e.Degrees, whenCut)
+	w.strings(`"minors":`, e.Minors, whenCut)
+	w.strings(`"majors":`, e.Majors, whenCut)
+	if c := e.School; c != nil {
+		mark := w.open(`"school":`, '{')
+		w.str(`"name":`, c.Name)
+		w.str(`"network_url":`, c.NetworkURL)
+		w.str(`"school_id":`, c.SchoolID)
+		w.unknown(c.Unknown, s.school)
+		w.close(mark, '}')
+	}
+	w.unknown(e.Unknown, s.education)
+	w.closeEntry()
+}
+
+func (w *writer) searchPosition(s *networkShapes, p *record.Position, ongoing bool) {
+	w.open("", '{')
+	title, description := p.Title, p.Description
+	if title == "" {
+		title = p.Summary
+	} else if description == "" {
+		description = p.Summary
+	}
+	w.str(`"title":`, title)
+	if c := p.Company; c != nil {
+		w.str(`"company_name":`, c.Name)
+		w.str(`"company_id":`, c.CompanyID)
+		w.str(`"company_url":`, c.NetworkURL)
+	}
+	if l := p.Location; l != nil {
+		if l.RawAddress != "" {
+			w.str(`"location":`, l.RawAddress)
+		} else {
+			w.joined(`"location":`, ", ", l.City, l.State, l.Country)
+		}
+	}
+	w.str(`"description":`, description)
+	w.str(`"start_date":`, p.Start.Full())
+	if ongoing {
+		w.null(`"end_date":`)
+	} else {
+		w.str(`"end_date":`, p.End.Full())
+	}
+	w.flag(`"is_current":`, ongoing)
+	w.unknown(p.Unknown, s.searchPosition)
+	w.closeEntry()
+}
+
+func (w *writer) searchEducation(s *networkShapes, e *record.Education) {
+	w.open("", '{')
+	if c := e.School; c != nil {
+		w.str(`"school_name":`, c.Name)
+		w.str(`"school_id":`, c.SchoolID)
+		w.str(`"school_url":`, c.NetworkURL)
+	}
+	w.joined(`"degree":`, ", ", e.Degrees...)
+	if e.FieldOfStudy != "" {
+		w.str(`"field_of_study":`, e.FieldOfStudy)
+	} else {
+		w.joined(`"field_of_study":`, ", ", e.Majors...)
+	}
+	w.str(`"description":`, e.Summary)
+	w.str(`"start_date":`, e.Start.Full())
+	w.str(`"end_date":`, e.End.Full())
+	w.unknown(e.Unknown, s.searchEducation)
+	w.closeEntry()
+}
+
+func (r *Renderer) certificationList(p *record.NetworkPerson, order []ranked, fullDates bool) {
+	w := &r.w
+	mark := w.open(`"certifications":`, '[')
+	for _, e := range first(order) {
+		c := &p.Certifications[e.index]
+		w.open("", '{')
+		w.str(`"credential_id":`, c.CredentialID)
+		w.str(`"credential_url":`, c.CredentialURL)
+		w.str(`"issuer":`, c.Issuer)
+		w.str(`"name":`, c.Name)
+		if fullDates {
+			w.str(`"issue_date":`, c.IssueDate.Full())
+		} else {
+			w.str(`"issue_date":`, string(c.IssueDate))
+		}
+		w.unknown(c.Unknown, r.network.certification)
+		w.closeEntry()
+	}
+	w.close(mark, ']')
+	w.count(`"certifications":`, len(order), always)
+}
+
+func (r *Renderer) languageList(p *record.NetworkPerson) {
+	w, n := &r.w, 0
+	mark := w.open(`"languages":`, '[')
+	for i := range p.Languages {
+		l := &p.Languages[i]
+		if isEmptyLanguage(l) {
+			continue
+		}
+		if n++; n > MaxEntries {
+			continue
+		}
+		w.open("", '{')
+		w.str(`"language":`, l.Language)
+		w.str(`"proficiency":`, l.Proficiency)
+		w.unknown(l.Unknown, r.network.language)
+		w.closeEntry()
+	}
+	w.close(mark, ']')
+	w.count(`"languages":`, n, always)
+}
+
+func (r *Renderer) skillList(p *record.NetworkPerson) {
+	w, n := &r.w, 0
+	mark := w.open(`"skills":`, '[')
+	for i := range p.Skills {
+		s := &p.Skills[i]
+		if isEmptySkill(s) {
+			continue
+		}
+		if n++; n > MaxEntries {
+			continue
+		}
+		w.open("", '{')
+		w.str(`"skill":`, s.Skill)
+		w.unknown(s.Unknown, r.network.skill)
+		w.closeEntry()
+	}
+	w.close(mark, ']')
+	w.count(`"skills":`, n, always)
+}
+
+func isEmptyLanguage(l *record.Language) bool {
+	return l.Language == "" && l.Proficiency == "" && !anyPresent(l.Unknown)
+}
+
+func isEmptySkill(s *record.Skill) bool { return s.Skill == "" && !anyPresent(s.Unknown) }
+
+func anyLanguage(list []record.Language) bool {
+	for i := range list {
+		if !isEmptyLanguage(&list[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+func anySkill(list []record.Skill) bool {
+	for i := range list {
+		if !isEmptySkill(&list[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// one is a list of at most one string.
+func one(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return []string{s}
+}
+
+// emailKeys appends the distinct comparison forms of addresses; values that
+// are none have none.
+func emailKeys(dst []string, lists ...[]string) []string {
+	for _, list := range lists {
+		for _, s := range list {
+			if !strings.Contains(s, "@") {
+				continue
+			}
+			if key, err := identity.EmailKey(s); err == nil {
+				dst = append(dst, key)
+			}
+		}
+	}
+	slices.Sort(dst) // lists of 10,000 entries are normal
+	return slices.Compact(dst)
+}
+
+// declaredKeys appends the distinct comparison forms of the usernames that a
+// record declares on a platform: its own field first, then its social
+// accounts.
+func declaredKeys(dst []string, own, platform string, accounts []identity.Account) []string {
+	if key := identity.UsernameKey(own); key != "" {
+		dst = append(dst, key)
+	}
+	for _, a := range accounts {
+		if a.Platform != platform {
+			continue
+		}
+		if key := identity.UsernameKey(a.Username); key != "" {
+			dst = append(dst, key)
+		}
+	}
+	// Social accounts are distinct already; the own field may be among them.
+	if len(dst) > 1 && own != "" {
+		if i := slices.Index(dst[1:], dst[0]); i >= 0 {
+			dst = slices.Delete(dst, i+1, i+2)
+		}
+	}
+	return dst
+}

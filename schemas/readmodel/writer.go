@@ -1,0 +1,186 @@
+package readmodel
+
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// writer appends members of JSON objects to a buffer. Every member ends with a
+// comma; closing an object or a list, and taking a fragment, drop the last
+// one. Keys are passed quoted and with their colon, ready to be copied.
+//
+// With noMail set it removes e-mail addresses from every string it writes
+// (schemas/MAPPING.md, "E-mail removal") and notes in changed that it did.
+type writer struct {
+	buf     []byte
+	noMail  bool
+	changed bool
+	own     ownAddresses
+	scratch []byte
+	walker  walker
+}
+
+// reset begins the next fragment. own gives the addresses of the record.
+func (w *writer) reset(noMail bool) {
+	w.buf = w.buf[:0]
+	w.noMail, w.changed = noMail, false
+}
+
+// fragment is what was written since reset, without the trailing comma. It is
+// valid until the next reset.
+func (w *writer) fragment() []byte {
+	if n := len(w.buf); n > 0 && w.buf[n-1] == ',' {
+		return w.buf[:n-1]
+	}
+	return w.buf
+}
+
+// quote appends a JSON string.
+func (w *writer) quote(s string) {
+	if w.noMail && mayHoldMail(s) {
+		clean, changed := w.removeMail(s)
+		if changed {
+			w.changed = true
+			s = clean
+		}
+	}
+	w.quoteAsIs(s)
+}
+
+func (w *writer) quoteAsIs(s string) {
+	// Decoding has refused bad UTF-8, the only error there is.
+	w.buf, _ = jsontext.AppendQuote(w.buf, s)
+}
+
+func (w *writer) str(key, value string) {
+	if value == "" {
+		return
+	}
+	w.buf = append(w.buf, key...)
+	w.quote(value)
+	w.buf = append(w.buf, ',')
+}
+
+func (w *writer) int(key string, value *int64) {
+	if value == nil {
+		return
+	}
+	w.integer(key, *value)
+}
+
+func (w *writer) integer(key string, value int64) {
+	w.buf = append(w.buf, key...)
+	w.buf = strconv.AppendInt(w.buf, value, 10)
+	w.buf = append(w.buf, ',')
+}
+
+func (w *writer) float(key string, value *float64) {
+	if value == nil {
+		return
+	}
+	w.buf = append(w.buf, key...)
+	w.buf = strconv.AppendFloat(w.buf, *value, 'g', -1, 64)
+	w.buf = append(w.buf, ',')
+}
+
+func (w *writer) bool(key string, value *bool) {
+	if value == nil {
+		return
+	}
+	w.flag(key, *value)
+}
+
+func (w *writer) flag(key string, value bool) {
+	w.buf = append(w.buf, key...)
+	w.buf = strconv.AppendBool(w.buf, value)
+	w.buf = append(w.buf, ',')
+}
+
+func (w *writer) null(key string) {
+	w.buf = append(w.buf, key...)
+	w.buf = append(w.buf, "null,"...)
+}
+
+// open begins an object or, with bracket '[', a list, and returns its place
+// for close or closeEntry.
+func (w *writer) open(key string, bracket byte) (mark int) {
+	mark = len(w.buf)
+	w.buf = append(w.buf, key...)
+	w.buf = append(w.buf, bracket)
+	return mark
+}
+
+// close ends what open began. An object or list without members is absent:
+// it is taken back, key included.
+func (w *writer) close(mark int, bracket byte) {
+	switch w.buf[len(w.buf)-1] {
+	case '{', '[':
+		w.buf = w.buf[:mark]
+	default:
+		w.buf[len(w.buf)-1] = bracket
+		w.buf = append(w.buf, ',')
+	}
+}
+
+// closeEntry ends an object that stays even when it has no members.
+func (w *writer) closeEntry() {
+	if n := len(w.buf); w.buf[n-1] == ',' {
+		w.buf = w.buf[:n-1]
+	}
+	w.buf = append(w.buf, "},"...)
+}
+
+// counted says when <list>_count stands beside a list.
+type counted bool
+
+const (
+	always  counted = true  // beside the lists of a record
+	whenCut counted = false // beside deeper lists
+)
+
+// count writes <list>_count for a list whose key is given.
+func (w *writer) count(key string, n int, when counted) {
+	if n == 0 || (when == whenCut && n <= MaxEntries) {
+		return
+	}
+	w.buf = append(w.buf, key[:len(key)-len(`":`)]...)
+	w.buf = append(w.buf, `_count":`...)
+	w.buf = strconv.AppendInt(w.buf, int64(n), 10)
+	w.buf = append(w.buf, ',')
+}
+
+// strings writes a list of strings, empty ones dropped, and its count.
+func (w *writer) strings(key string, values []string, when counted) {
+	if len(values) == 0 {
+		return
+	}
+	n := 0
+	mark := w.open(key, '[')
+	for _, v := range values {
+		if v == "" {
+			continue
+		}
+		if n++; n <= MaxEntries {
+			w.quote(v)
+			w.buf = append(w.buf, ',')
+		}
+	}
+	w.close(mark, ']')
+	w.count(key, n, when)
+}
+
+// joined writes the values that are not empty as one string.
+func (w *writer) joined(key, separator string, values ...string) {
+	w.scratch = w.scratch[:0]
+	for _, v := range values {
+		if v == "" {
+			continue
+		}
+		if len(w.scratch) > 0 {
+			w.scratch = append(w.scratch, separator...)
+		}
+		w.scratch = append(w.scratch, v...)
+	}
+	w.str(key, string(w.scratch))
+}
