@@ -1,0 +1,306 @@
+package breaker
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/sony/gobreaker/v2"
+)
+
+// Config configures a [Set]. Only Name is required.
+type Config struct {
+	// Name is the label "set" of the metrics.
+	Name string
+	// Failures is how many calls in a row must fail to open the breaker; default 5.
+	Failures uint32
+	// OpenFor is how long an open breaker refuses before it lets probes through; default 30 s.
+	OpenFor time.Duration
+	// Probes is how many calls may pass, and have to succeed in a row, before a half-open breaker closes; default 1.
+	Probes uint32
+	// MaxKeys bounds the number of breakers kept; default 10,000. See [Set].
+	MaxKeys int
+	// IsFailure says which errors speak against the key; default all. ErrOpen of another breaker and the end of the
+	// caller's own context never do.
+	IsFailure func(error) bool
+	// KeyMetrics adds a gauge of the state of each key. Keys must be few and must not be personal data.
+	KeyMetrics bool
+	Logger     *slog.Logger
+	// Registerer receives the metrics; nil registers none.
+	Registerer prometheus.Registerer
+}
+
+// ErrOpen says that a breaker refused a call, which therefore was not made.
+var ErrOpen = errors.New("circuit breaker is open")
+
+// OpenError is the refusal of one breaker; it is [ErrOpen].
+type OpenError struct {
+	Key string
+	// RetryAfter is how long the breaker will go on refusing, as far as is known now.
+	RetryAfter time.Duration
+}
+
+// Error names the key.
+func (e *OpenError) Error() string {
+	return fmt.Sprintf("%s: %v for another %v", e.Key, ErrOpen, e.RetryAfter.Round(time.Millisecond))
+}
+
+// Is makes errors.Is(err, ErrOpen) true.
+func (e *OpenError) Is(target error) bool { return target == ErrOpen }
+
+// Set is a bounded set of breakers, made on first use of their keys. When a new key finds MaxKeys breakers, the least
+// recently used one that is closed and has no call in flight is forgotten (a closed breaker knows little: its run of
+// failures); when there is none, the least recently used one without calls or waiters, which costs a dead receiver
+// some attempts more; and when all are in use the set grows, as far as there are callers.
+type Set struct {
+	cfg     Config
+	metrics *metrics
+
+	mu      sync.Mutex
+	entries map[string]*list.Element // of *entry
+	order   *list.List               // most recently used first
+}
+
+type entry struct {
+	key      string
+	breaker  *gobreaker.CircuitBreaker[struct{}]
+	inUse    int // calls and waiters; guarded by Set.mu
+	mu       sync.Mutex
+	openedAt time.Time     // guarded by mu
+	changed  chan struct{} // guarded by mu; closed at the next change of state
+}
+
+// NewSet returns an empty set. Registering its metrics twice is an error.
+func NewSet(cfg Config) (*Set, error) {
+	if cfg.Name == "" {
+		return nil, errors.New("breaker set: no name")
+	}
+	if cfg.Failures == 0 {
+		cfg.Failures = 5
+	}
+	if cfg.OpenFor <= 0 {
+		cfg.OpenFor = 30 * time.Second
+	}
+	if cfg.Probes == 0 {
+		cfg.Probes = 1
+	}
+	if cfg.MaxKeys <= 0 {
+		cfg.MaxKeys = 10_000
+	}
+	if cfg.IsFailure == nil {
+		cfg.IsFailure = func(error) bool { return true }
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	s := &Set{cfg: cfg, entries: make(map[string]*list.Element), order: list.New()}
+	s.metrics = newMetrics(s)
+	if cfg.Registerer != nil {
+		if err := cfg.Registerer.Register(s.metrics); err != nil {
+			return nil, fmt.Errorf("breaker set %s: %w", cfg.Name, err)
+		}
+	}
+	return s, nil
+}
+
+// Do calls f if the key's breaker lets it, and returns f's error unchanged; else it returns an [OpenError].
+func (s *Set) Do(ctx context.Context, key string, f func(context.Context) error) error {
+	e := s.acquire(key)
+	defer s.release(e)
+	return s.call(ctx, e, f)
+}
+
+// Do is [Set.Do] for a function with a result.
+func Do[T any](ctx context.Context, s *Set, key string, f func(context.Context) (T, error)) (T, error) {
+	var result T
+	err := s.Do(ctx, key, func(ctx context.Context) (err error) {
+		result, err = f(ctx)
+		return err
+	})
+	return result, err
+}
+
+// DoWhenClosed is [Do], but it waits while the breaker is open. f is called at most once. An error that wraps ctx's
+// cause and [ErrOpen] means that ctx ended first and f was not called.
+func DoWhenClosed[T any](ctx context.Context, s *Set, key string, f func(context.Context) (T, error)) (T, error) {
+	e := s.acquire(key)
+	defer s.release(e)
+	for {
+		var result T
+		called := false
+		err := s.call(ctx, e, func(ctx context.Context) (err error) {
+			called = true
+			result, err = f(ctx)
+			return err
+		})
+		if called || !errors.Is(err, ErrOpen) {
+			return result, err
+		}
+		if err := s.wait(ctx, e); err != nil {
+			return result, err
+		}
+	}
+}
+
+// Wait blocks until the key's breaker may let a call through. Other callers may be faster: then Do refuses again. An
+// error wraps ctx's cause and [ErrOpen].
+func (s *Set) Wait(ctx context.Context, key string) error {
+	e := s.acquire(key)
+	defer s.release(e)
+	if e.breaker.State() != gobreaker.StateOpen {
+		return nil
+	}
+	return s.wait(ctx, e)
+}
+
+// State returns the state of the key's breaker: "closed", "half-open" or "open". A key that was never used is closed.
+func (s *Set) State(key string) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if el, ok := s.entries[key]; ok {
+		return el.Value.(*entry).breaker.State().String()
+	}
+	return gobreaker.StateClosed.String()
+}
+
+// States returns the state of every key that is kept.
+func (s *Set) States() map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]string, len(s.entries))
+	for key, el := range s.entries {
+		out[key] = el.Value.(*entry).breaker.State().String()
+	}
+	return out
+}
+
+// neutral carries an error past gobreaker that says nothing about the key.
+type neutral struct{ error }
+
+func (s *Set) call(ctx context.Context, e *entry, f func(context.Context) error) error {
+	called := false
+	_, err := e.breaker.Execute(func() (struct{}, error) {
+		called = true
+		err := f(ctx)
+		if err != nil && (errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrOpen)) {
+			err = neutral{err}
+		}
+		return struct{}{}, err
+	})
+	if !called {
+		s.metrics.refused.Inc()
+		return &OpenError{Key: e.key, RetryAfter: s.retryAfter(e)}
+	}
+	if n, ok := err.(neutral); ok { //nolint:errorlint // Made above, never wrapped.
+		return n.error
+	}
+	return err
+}
+
+// probePoll is how often a waiter looks again while others' probes are under way: their end may change no state.
+const probePoll = 100 * time.Millisecond
+
+// retryAfter is the rest of the open time, or in the half-open state a moment.
+func (s *Set) retryAfter(e *entry) time.Duration {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return max(time.Until(e.openedAt.Add(s.cfg.OpenFor)), min(probePoll, s.cfg.OpenFor))
+}
+
+// wait waits for a change of state, or until the open time is over.
+func (s *Set) wait(ctx context.Context, e *entry) error {
+	e.mu.Lock()
+	changed := e.changed
+	e.mu.Unlock()
+	// gobreaker leaves the open state only strictly after the open time.
+	timer := time.NewTimer(s.retryAfter(e) + time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-changed:
+		return nil
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for breaker: %w (%w)", context.Cause(ctx), &OpenError{Key: e.key, RetryAfter: s.retryAfter(e)})
+	}
+}
+
+func (s *Set) acquire(key string) *entry {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if el, ok := s.entries[key]; ok {
+		s.order.MoveToFront(el)
+		e := el.Value.(*entry)
+		e.inUse++
+		return e
+	}
+	if len(s.entries) >= s.cfg.MaxKeys {
+		s.evict()
+	}
+	e := &entry{key: key, inUse: 1, changed: make(chan struct{})}
+	e.breaker = gobreaker.NewCircuitBreaker[struct{}](gobreaker.Settings{
+		Name: key, MaxRequests: s.cfg.Probes, Timeout: s.cfg.OpenFor,
+		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= s.cfg.Failures },
+		IsSuccessful:  func(err error) bool { return err == nil || !s.cfg.IsFailure(err) },
+		IsExcluded:    func(err error) bool { _, ok := err.(neutral); return ok }, //nolint:errorlint // Never wrapped.
+		OnStateChange: func(_ string, from, to gobreaker.State) { s.changed(e, from, to) },
+	})
+	s.entries[key] = s.order.PushFront(e)
+	return e
+}
+
+func (s *Set) release(e *entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	e.inUse--
+	for len(s.entries) > s.cfg.MaxKeys && s.evict() { // It grew while all were in use.
+	}
+}
+
+// evict forgets one breaker, as the comment of Set has it. s.mu is held.
+func (s *Set) evict() bool {
+	var victim *list.Element
+	for el := s.order.Back(); el != nil; el = el.Prev() {
+		e := el.Value.(*entry)
+		if e.inUse > 0 {
+			continue
+		}
+		if e.breaker.State() == gobreaker.StateClosed {
+			victim = el
+			break
+		}
+		if victim == nil {
+			victim = el
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	e := victim.Value.(*entry)
+	s.metrics.evicted.WithLabelValues(e.breaker.State().String()).Inc()
+	s.order.Remove(victim)
+	delete(s.entries, e.key)
+	return true
+}
+
+// changed is called by gobreaker with its lock held: it must not ask the breaker anything.
+func (s *Set) changed(e *entry, from, to gobreaker.State) {
+	e.mu.Lock()
+	if to == gobreaker.StateOpen {
+		e.openedAt = time.Now()
+	}
+	close(e.changed)
+	e.changed = make(chan struct{})
+	e.mu.Unlock()
+	s.metrics.transitions.WithLabelValues(to.String()).Inc()
+	if s.cfg.KeyMetrics {
+		s.cfg.Logger.Warn("circuit breaker changed", "set", s.cfg.Name, "key", e.key, "from", from.String(), "to", to.String())
+	} else { // The key may be an address of a customer.
+		s.cfg.Logger.Info("circuit breaker changed", "set", s.cfg.Name, "from", from.String(), "to", to.String())
+	}
+}
