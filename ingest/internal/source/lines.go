@@ -42,7 +42,6 @@ type Lines struct {
 	ctx      context.Context
 	name     string
 	opts     Options
-	size     int64
 	consumed *atomic.Int64
 	op       string
 	pump     *pump
@@ -71,11 +70,7 @@ func Open(ctx context.Context, path string, opts Options) (*Lines, error) {
 	if info.IsDir() {
 		return nil, errors.Join(fmt.Errorf("open %s: is a directory", path), f.Close())
 	}
-	size := int64(-1)
-	if info.Mode().IsRegular() {
-		size = info.Size()
-	}
-	l, err := newLines(ctx, path, f, size, opts)
+	l, err := newLines(ctx, path, f, opts)
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
@@ -87,16 +82,10 @@ func Open(ctx context.Context, path string, opts Options) (*Lines, error) {
 // ctx's error once ctx has ended, even while r is waiting for input; the one
 // goroutine that waits inside r then ends when r returns.
 func FromReader(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
-	size := int64(-1)
-	if f, ok := r.(*os.File); ok { // standard input may be a file
-		if info, err := f.Stat(); err == nil && info.Mode().IsRegular() {
-			size = info.Size()
-		}
-	}
-	return newLines(ctx, name, r, size, opts)
+	return newLines(ctx, name, r, opts)
 }
 
-func newLines(ctx context.Context, name string, r io.Reader, size int64, opts Options) (*Lines, error) {
+func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
 	if opts.ChunkSize <= 0 {
 		opts.ChunkSize = defaultChunkSize
 	}
@@ -106,7 +95,7 @@ func newLines(ctx context.Context, name string, r io.Reader, size int64, opts Op
 	consumed := new(atomic.Int64)
 	opened := &opening{counted: &counter{r: r, n: consumed}}
 	l := &Lines{
-		ctx: ctx, name: name, opts: opts, size: size, consumed: consumed,
+		ctx: ctx, name: name, opts: opts, consumed: consumed,
 		buffers: &sync.Pool{New: func() any { return new([]byte) }},
 	}
 	l.pump = newPump(opened, opened.close)
@@ -181,9 +170,6 @@ func (c *counter) Read(p []byte) (int, error) {
 
 // Name implements [Source].
 func (l *Lines) Name() string { return l.name }
-
-// Size implements [Source].
-func (l *Lines) Size() int64 { return l.size }
 
 // Consumed implements [Source].
 func (l *Lines) Consumed() int64 { return l.consumed.Load() }

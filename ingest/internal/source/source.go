@@ -19,9 +19,6 @@ type Source interface {
 	// Consumed is the number of bytes taken from the input so far, as stored
 	// (compressed if it is). It may be called from any goroutine.
 	Consumed() int64
-	// Size is the number of bytes of the whole input as stored, or -1 when
-	// it is not known beforehand (pipes, standard input).
-	Size() int64
 	// Close releases what the source holds. It may be called more than once.
 	Close() error
 }

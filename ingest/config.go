@@ -1,0 +1,139 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"runtime"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// Config configures [Files] and [Service]. The zero value of each field but Bus
+// means its default.
+type Config struct {
+	// Bus says how to reach Kafka.
+	Bus bus.Config `koanf:"-"`
+	// Addr is the host:port that the [Service] listens on; port 0 takes a free
+	// one. The default is 127.0.0.1:0.
+	Addr string `koanf:"addr"`
+	// Workers is the number of goroutines that decode; the default is one for
+	// each CPU.
+	Workers int `koanf:"workers"`
+	// Lanes is the number of writes to Kafka that may be in flight. Records of
+	// one identity share a lane. The default is 8, one for each partition of a
+	// topic of records.
+	Lanes int `koanf:"lanes"`
+	// ConnectTimeout bounds how long a run waits for the brokers before it has
+	// read anything. The default is 15 s. Later outages are waited out.
+	ConnectTimeout time.Duration `koanf:"connect_timeout"`
+	// DrainTimeout bounds how long an interrupted run waits for the
+	// acknowledgement of what it has read. The default is 3 s.
+	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	// RunID names the run in the headers of its messages and in rejected
+	// records. The default is a new UUIDv7.
+	RunID string `koanf:"-"`
+}
+
+// Deps are what [Files] and [Service] use of their surroundings. Every field may
+// be left out.
+type Deps struct {
+	// Logger receives what an operator should know and the numbers do not say.
+	Logger *slog.Logger
+	// Registerer receives the metrics; without it there are none.
+	Registerer prometheus.Registerer
+	// Progress is told how a run of Files stands.
+	Progress Progress
+	// Stdin is what the path "-" reads.
+	Stdin io.Reader
+	// Now tells the time that records are received at; time.Now by default.
+	Now func() time.Time
+}
+
+// Validate says what is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if len(c.Bus.Brokers) == 0 {
+		errs = append(errs, errors.New("ingest: no Kafka brokers are configured"))
+	}
+	if c.Workers < 0 || c.Lanes < 0 || c.ConnectTimeout < 0 || c.DrainTimeout < 0 {
+		errs = append(errs, errors.New("ingest: workers, lanes, connect_timeout and drain_timeout must not be negative"))
+	}
+	return errors.Join(errs...)
+}
+
+// withDefaults validates the configuration and fills it in.
+func (c Config) withDefaults() (Config, error) {
+	if err := c.Validate(); err != nil {
+		return c, err
+	}
+	if c.Addr == "" {
+		c.Addr = "127.0.0.1:0"
+	}
+	if c.Workers == 0 {
+		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.Lanes == 0 {
+		c.Lanes = 8
+	}
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = 15 * time.Second
+	}
+	if c.DrainTimeout == 0 {
+		c.DrainTimeout = 3 * time.Second
+	}
+	if c.RunID == "" {
+		id, err := uuid.NewV7()
+		if err != nil {
+			return c, fmt.Errorf("make a run id: %w", err)
+		}
+		c.RunID = id.String()
+	}
+	return c, nil
+}
+
+func (d Deps) withDefaults() Deps {
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if d.Progress == nil {
+		d.Progress = silent{}
+	}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	return d
+}
+
+// ensureTopics makes sure that everything ingest writes to exists, within the
+// time to connect. Topics that exist with other settings are an operator's
+// choice and only reported.
+func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
+	written := map[string]bool{event.TopicRejected: true}
+	for _, d := range record.Definitions() {
+		written[d.Topic] = true
+	}
+	var topics []bus.Topic
+	for _, t := range event.Topics() {
+		if written[t.Name] {
+			topics = append(topics, bus.Topic{Name: t.Name, Partitions: t.Partitions, Config: t.Config()})
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, cfg.ConnectTimeout,
+		fmt.Errorf("the Kafka brokers did not answer within %s", cfg.ConnectTimeout))
+	defer cancel()
+	err := bus.EnsureTopics(ctx, cfg.Bus, topics)
+	if different, ok := errors.AsType[*bus.MismatchError](err); ok {
+		logger.Warn("Kafka topics differ from what muster would create", "difference", different)
+		return nil
+	}
+	return err
+}

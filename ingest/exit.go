@@ -1,0 +1,35 @@
+package ingest
+
+import "fmt"
+
+// Exit statuses of `muster ingest`. Zero means that every record is published.
+const (
+	// ExitRejected: the input was read to its end, and some records were
+	// rejected.
+	ExitRejected = 1
+	// ExitFailed: the run could not start, was interrupted, or could not read an
+	// input to its end.
+	ExitFailed = 2
+)
+
+// ExitError is the outcome of a run that did not publish every record.
+type ExitError struct {
+	// Code is ExitRejected or ExitFailed.
+	Code int
+	// Err is the reason. With ExitRejected it says how many records were
+	// rejected.
+	Err error
+}
+
+// Error implements error.
+func (e *ExitError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the reason.
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// ExitCode returns the exit status for the program.
+func (e *ExitError) ExitCode() int { return e.Code }
+
+func failed(op string, err error) *ExitError {
+	return &ExitError{Code: ExitFailed, Err: fmt.Errorf("%s: %w", op, err)}
+}

@@ -1,0 +1,127 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"muster/ingest/internal/source"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// Files publishes the records of one kind that stand in files of
+// newline-delimited JSON, plain or compressed with gzip or zstd, which is found
+// out from their first bytes. The path "-" is standard input. Files are read in
+// the order given.
+//
+// The error is nil or an [*ExitError], whose code is the program's exit status.
+// Rejected records do not stop the run. An input that cannot be read to its end
+// does not stop the others. When ctx ends, reading stops, and what has been read
+// is published within Config.DrainTimeout. The summary is valid with any error,
+// and empty when nothing was begun: that is so if any of the paths does not
+// exist.
+func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths []string) (Summary, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return Summary{}, failed("ingest", err)
+	}
+	deps = deps.withDefaults()
+	if err := checkKind(kind); err != nil {
+		return Summary{}, failed("ingest", err)
+	}
+	if err := checkPaths(deps, paths); err != nil {
+		return Summary{}, failed("ingest", err)
+	}
+	meters, err := newMetrics(deps.Registerer)
+	if err != nil {
+		return Summary{}, failed("ingest", err)
+	}
+	if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
+		return Summary{}, failed("ingest", err)
+	}
+	r := newRun(ctx, cfg, deps, meters)
+	for _, path := range paths {
+		r.add(path, kind, storedSize(deps, path), opener(deps, path))
+	}
+	return r.finish()
+}
+
+// checkKind refuses kinds that are not handed in from outside.
+func checkKind(kind record.Kind) error {
+	kinds := record.Kinds()
+	if slices.Contains(kinds, kind) {
+		return nil
+	}
+	names := make([]string, len(kinds))
+	for i, k := range kinds {
+		names[i] = string(k)
+	}
+	return fmt.Errorf("no kind of record is called %q; there are %s", kind, strings.Join(names, ", "))
+}
+
+// checkPaths finds what can be known to fail before anything is published.
+func checkPaths(deps Deps, paths []string) error {
+	if len(paths) == 0 {
+		return errors.New("no file is named; \"-\" is standard input")
+	}
+	var errs []error
+	stdin := 0
+	for _, path := range paths {
+		if path == source.Stdin {
+			stdin++
+			continue
+		}
+		info, err := os.Stat(path)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case info.IsDir():
+			errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("is a directory")})
+		}
+	}
+	if stdin > 1 {
+		errs = append(errs, errors.New("standard input (\"-\") is named more than once"))
+	}
+	if stdin > 0 && deps.Stdin == nil {
+		errs = append(errs, errors.New("there is no standard input"))
+	}
+	return errors.Join(errs...)
+}
+
+// lineOptions are the limits of a record (records.md, rule 4).
+var lineOptions = source.Options{MaxLine: record.MaxSize, Head: event.MaxRejectedRaw}
+
+// opener returns how a path is opened.
+func opener(deps Deps, path string) func(context.Context) (source.Source, error) {
+	return func(ctx context.Context) (source.Source, error) {
+		if path == source.Stdin {
+			return source.FromReader(ctx, source.Stdin, deps.Stdin, lineOptions)
+		}
+		return source.Open(ctx, path, lineOptions)
+	}
+}
+
+// storedSize returns the size of an input in bytes, or -1 when it is not known
+// beforehand.
+func storedSize(deps Deps, path string) int64 {
+	var info os.FileInfo
+	var err error
+	if path == source.Stdin {
+		f, ok := deps.Stdin.(*os.File)
+		if !ok {
+			return -1
+		}
+		info, err = f.Stat() // standard input may be a file
+	} else {
+		info, err = os.Stat(path)
+	}
+	if err != nil || !info.Mode().IsRegular() {
+		return -1
+	}
+	return info.Size()
+}

@@ -1,0 +1,65 @@
+package convert
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+)
+
+// Headers that give a message's place, as extensions of CloudEvents.
+const (
+	HeaderRun  = "ce_run"
+	HeaderFile = "ce_file"
+	HeaderLine = "ce_line"
+)
+
+// headers makes the headers of a chunk's messages: the CloudEvents attributes,
+// the trace, and the place. A message's id is its line, and "line/part" for what
+// was made of a part of it; with the source, which names run and file, it is the
+// same however often the message is sent.
+type headers struct {
+	ctx       context.Context // of the trace
+	converter *Converter
+	now       time.Time
+	templates map[string][]kafka.Header
+}
+
+func newHeaders(ctx context.Context, c *Converter, now time.Time) *headers {
+	return &headers{ctx: ctx, converter: c, now: now, templates: make(map[string][]kafka.Header, 4)}
+}
+
+// of returns the headers of one message.
+func (h *headers) of(kind string, line int64, part int) []kafka.Header {
+	template, ok := h.templates[kind]
+	if !ok {
+		template = h.template(kind)
+		h.templates[kind] = template
+	}
+	number := strconv.AppendInt(nil, line, 10)
+	id := number
+	if part > 0 {
+		id = strconv.AppendInt(append(slices.Clip(number), '/'), int64(part), 10)
+	}
+	out := slices.Clone(template)
+	out[0].Value, out[1].Value = id, number
+	return out
+}
+
+// template returns the headers of a type of message, those that differ between
+// messages first.
+func (h *headers) template(kind string) []kafka.Header {
+	first := []kafka.Header{
+		{Key: bus.HeaderID}, {Key: HeaderLine},
+		{Key: HeaderRun, Value: []byte(h.converter.Run)}, {Key: HeaderFile, Value: []byte(h.converter.File)},
+	}
+	rest := bus.SetTrace(h.ctx, bus.SetEvent(nil, bus.Event{
+		ID: "-", Type: kind, Source: h.converter.source, Time: h.now, ContentType: "application/json",
+	}))
+	rest = slices.DeleteFunc(rest, func(h kafka.Header) bool { return h.Key == bus.HeaderID })
+	return append(first, rest...)
+}

@@ -1,0 +1,18 @@
+// Package publish brings messages to Kafka, in order for each key, with bounded
+// memory, and says which have arrived.
+//
+// Its one job is the way from a [Batch] in memory to the brokers'
+// acknowledgement. Messages are spread over lanes by their key; each lane writes
+// one group of messages at a time and goes on when all of it is acknowledged. So
+// messages of one key are stored in the order in which they were published,
+// whatever fails in between, while lanes write beside one another.
+//
+// Delivery. At least once: a batch is settled as stored only after every in-sync
+// replica has each of its messages. Failures that may pass are retried for as
+// long as the context lasts (an outage of the brokers stops the flow, and
+// backpressure stops the reading). A retry may store a message twice, never in
+// the wrong order: see bus.WriteAll.
+//
+// A message that the brokers will never take stops the publisher: whether it may
+// be lost is nobody's to decide here.
+package publish

@@ -1,0 +1,206 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+)
+
+// Limits of one write, and of what waits before it.
+const (
+	writeMessages = 2000
+	writeBytes    = 4 << 20
+	waitingGroups = 8
+)
+
+// ErrStopped is the reason of batches that were not written because an earlier
+// write had failed for good.
+var ErrStopped = errors.New("publishing has stopped")
+
+// Batch is a set of messages whose fate is reported together: all of what one
+// stretch of input became.
+type Batch struct {
+	lanes   []int
+	groups  [][]kafka.Message
+	bytes   []int
+	pending atomic.Int32
+	failed  atomic.Pointer[error]
+	settled func(error)
+}
+
+// Len is the number of messages added.
+func (b *Batch) Len() int {
+	n := 0
+	for _, g := range b.groups {
+		n += len(g)
+	}
+	return n
+}
+
+// Publisher writes batches.
+type Publisher struct {
+	writer  *kafka.Writer
+	lanes   []chan group
+	ids     []int
+	running sync.WaitGroup
+	stopped chan struct{}
+	once    sync.Once
+	err     error
+}
+
+// group is a batch's share of a lane.
+type group struct {
+	batch    *Batch
+	messages []kafka.Message
+	bytes    int
+}
+
+// New starts a publisher with a number of lanes, which writes until ctx ends:
+// messages that are not acknowledged then count as not written. The writer stays
+// the caller's to close, after [Publisher.Close].
+func New(ctx context.Context, writer *kafka.Writer, lanes int) *Publisher {
+	p := &Publisher{writer: writer, stopped: make(chan struct{})}
+	for i := range max(lanes, 1) {
+		lane := make(chan group, waitingGroups)
+		p.lanes = append(p.lanes, lane)
+		p.ids = append(p.ids, i)
+		p.running.Go(func() { p.run(ctx, lane) })
+	}
+	return p
+}
+
+// NewBatch returns an empty batch. settled is called once, from any goroutine,
+// when all of the batch is stored (nil), or when some of it is not and never will
+// be by this publisher.
+func (p *Publisher) NewBatch(settled func(error)) *Batch {
+	return &Batch{
+		lanes:   p.ids,
+		groups:  make([][]kafka.Message, len(p.lanes)),
+		bytes:   make([]int, len(p.lanes)),
+		settled: settled,
+	}
+}
+
+// Add adds a message, which has a topic and a key. Batches may be filled beside
+// one another, and not once they are published.
+func (b *Batch) Add(m kafka.Message) {
+	// The brokers' partitions are chosen by the same hash, so that with a number
+	// of lanes that divides theirs no two lanes share a partition.
+	lane := kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: m.Key}, b.lanes...)
+	b.groups[lane] = append(b.groups[lane], m)
+	b.bytes[lane] += len(m.Key) + len(m.Value)
+}
+
+// Publish hands a batch over. Order is that of the calls, which must not run
+// beside one another. It waits while the lanes have enough to do; the batch is
+// settled in any case, and nothing it refers to may change until then.
+func (p *Publisher) Publish(b *Batch) {
+	shares := int32(0)
+	for _, g := range b.groups {
+		if len(g) > 0 {
+			shares++
+		}
+	}
+	b.pending.Store(shares + 1) // one for this call: nothing settles before all is handed over
+	for i, messages := range b.groups {
+		if len(messages) > 0 {
+			p.lanes[i] <- group{batch: b, messages: messages, bytes: b.bytes[i]}
+		}
+	}
+	b.settle(nil)
+}
+
+// settle counts one share of a batch as done.
+func (b *Batch) settle(err error) {
+	if err != nil {
+		b.failed.CompareAndSwap(nil, &err)
+	}
+	if b.pending.Add(-1) > 0 {
+		return
+	}
+	if failed := b.failed.Load(); failed != nil {
+		err = *failed
+	}
+	b.settled(err)
+}
+
+// Stopped is closed when a write has failed for good; Close then returns why.
+func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
+
+// Close waits until every batch that was published is settled and returns the
+// first error, if any. Nothing may be published beside it or afterwards.
+func (p *Publisher) Close() error {
+	for _, lane := range p.lanes {
+		close(lane)
+	}
+	p.running.Wait()
+	return p.err
+}
+
+func (p *Publisher) fail(err error) {
+	p.once.Do(func() {
+		p.err = err
+		close(p.stopped)
+	})
+}
+
+// run writes what comes along a lane. After a failure it writes nothing any
+// more: a later message of a key must not be stored without the earlier one.
+func (p *Publisher) run(ctx context.Context, lane <-chan group) {
+	var failed error
+	var messages []kafka.Message
+	var groups []group
+	for first := range lane {
+		groups = append(groups[:0], first)
+		if failed == nil {
+			groups = gather(groups, lane)
+			messages = messages[:0]
+			for _, g := range groups {
+				messages = append(messages, g.messages...)
+			}
+			if err := p.write(ctx, messages); err != nil {
+				p.fail(err)
+				failed = fmt.Errorf("%w: %w", ErrStopped, err)
+			}
+			clear(messages) // what is stored is not kept from being freed
+		}
+		for _, g := range groups {
+			g.batch.settle(failed)
+		}
+		clear(groups)
+	}
+}
+
+func (p *Publisher) write(ctx context.Context, messages []kafka.Message) error {
+	select {
+	case <-p.stopped: // by another lane
+		return ErrStopped
+	default:
+	}
+	return bus.WriteAll(ctx, p.writer, messages)
+}
+
+// gather takes what waits already, up to what one write should carry.
+func gather(groups []group, lane <-chan group) []group {
+	count, bytes := len(groups[0].messages), groups[0].bytes
+	for count < writeMessages && bytes < writeBytes {
+		select {
+		case g, open := <-lane:
+			if !open {
+				return groups
+			}
+			groups = append(groups, g)
+			count += len(g.messages)
+			bytes += g.bytes
+		default:
+			return groups
+		}
+	}
+	return groups
+}

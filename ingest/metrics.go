@@ -1,0 +1,59 @@
+package ingest
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/ingest/internal/convert"
+)
+
+// metrics count over all runs of a process.
+type metrics struct {
+	records *prometheus.CounterVec
+	blank   prometheus.Counter
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		records: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_ingest_records_total",
+			Help: "Records by kind and by what became of them: read, split (off from others), published, rejected.",
+		}, []string{"kind", "outcome"}),
+		blank: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "muster_ingest_blank_lines_total",
+			Help: "Blank lines that were passed over.",
+		}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	if err := errors.Join(shared(reg, &m.records), shared(reg, &m.blank)); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
+	}
+	return m, nil
+}
+
+// shared registers a collector, or takes the one that an earlier run of this
+// process has registered.
+func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
+	err := reg.Register(*c)
+	if already, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if existing, ok := already.ExistingCollector.(C); ok {
+			*c = existing
+			return nil
+		}
+	}
+	return err
+}
+
+func (m *metrics) add(t convert.Tally) {
+	for kind, c := range t {
+		for outcome, n := range map[string]int64{"read": c.Read, "split": c.Split, "published": c.Published, "rejected": c.Rejected} {
+			if n > 0 {
+				m.records.WithLabelValues(string(kind), outcome).Add(float64(n))
+			}
+		}
+	}
+}

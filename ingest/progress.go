@@ -1,0 +1,164 @@
+package ingest
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/schollz/progressbar/v3"
+	"golang.org/x/term"
+)
+
+// Snapshot is how a run stands.
+type Snapshot struct {
+	// File is the input that is being read.
+	File string
+	// StoredBytes is how much has been read, compressed as it is, and StoredSize
+	// how much there is, or -1 when that is not known.
+	StoredBytes, StoredSize int64
+	// Read, Published and Rejected count records, those split off included in the
+	// latter two.
+	Read, Published, Rejected int64
+	// Elapsed is the time since the run began.
+	Elapsed time.Duration
+	// Stalled is for how long the brokers have not acknowledged anything, while
+	// there is something to acknowledge.
+	Stalled time.Duration
+}
+
+// Progress shows how a run goes on. Files calls it from one goroutine at a time:
+// Update several times a second, and Finish once, at the end.
+type Progress interface {
+	Update(Snapshot)
+	Finish(Snapshot)
+}
+
+// NewProgress returns a progress bar when out is a terminal, and otherwise lines
+// in the log.
+func NewProgress(out *os.File, logger *slog.Logger) Progress {
+	if term.IsTerminal(int(out.Fd())) {
+		return NewBar(out)
+	}
+	return NewLog(logger, 5*time.Second)
+}
+
+// silent is no progress.
+type silent struct{}
+
+func (silent) Update(Snapshot) {}
+func (silent) Finish(Snapshot) {}
+
+// Bar shows progress on a terminal: how much of the stored bytes is read, how
+// fast, what was rejected, and how long it will still take.
+type Bar struct {
+	out  io.Writer
+	bar  *progressbar.ProgressBar
+	rate rate
+}
+
+// NewBar returns a progress bar that is drawn on out.
+func NewBar(out io.Writer) *Bar { return &Bar{out: out} }
+
+// Update implements [Progress].
+func (b *Bar) Update(s Snapshot) { b.draw(s) }
+
+// Finish implements [Progress].
+func (b *Bar) Finish(s Snapshot) {
+	b.draw(s)
+	// Exit leaves the bar as it is, full or not, and Finish would fill it. What
+	// fails here is drawing on the terminal, which nothing depends on.
+	_ = b.bar.Exit()
+	_, _ = fmt.Fprintln(b.out)
+}
+
+func (b *Bar) draw(s Snapshot) {
+	if b.bar == nil {
+		b.bar = progressbar.NewOptions64(s.StoredSize,
+			progressbar.OptionSetWriter(b.out),
+			progressbar.OptionShowBytes(true),
+			progressbar.OptionShowTotalBytes(true),
+			progressbar.OptionSetPredictTime(true),
+			progressbar.OptionSetElapsedTime(true),
+			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetWidth(20),
+			progressbar.OptionSetRenderBlankState(true),
+			progressbar.OptionUseANSICodes(true),
+		)
+	}
+	b.bar.Describe(b.describe(s))
+	read := s.StoredBytes
+	if s.StoredSize >= 0 {
+		read = min(read, s.StoredSize) // a file may grow
+	}
+	_ = b.bar.Set64(read)
+}
+
+func (b *Bar) describe(s Snapshot) string {
+	text := fmt.Sprintf("%s %s records, %s/s", filepath.Base(s.File), grouped(s.Read), grouped(b.rate.of(s)))
+	if s.Rejected > 0 {
+		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
+	}
+	if s.Stalled >= stallReported {
+		text += fmt.Sprintf(", waiting for Kafka %s", s.Stalled.Round(time.Second))
+	}
+	return text
+}
+
+// stallReported is how long the brokers may be silent before it is mentioned.
+const stallReported = 3 * time.Second
+
+// rate is of the records published or rejected between two snapshots.
+type rate struct {
+	at    time.Duration
+	count int64
+	last  int64
+}
+
+func (r *rate) of(s Snapshot) int64 {
+	count := s.Published + s.Rejected
+	if passed := s.Elapsed - r.at; passed >= time.Second {
+		r.last = int64(float64(count-r.count) / passed.Seconds())
+		r.at, r.count = s.Elapsed, count
+	}
+	return r.last
+}
+
+// Log reports progress in the log, every so often.
+type Log struct {
+	logger *slog.Logger
+	every  time.Duration
+	next   time.Duration
+	rate   rate
+}
+
+// NewLog returns a Progress that logs a line whenever so much time has passed.
+func NewLog(logger *slog.Logger, every time.Duration) *Log {
+	return &Log{logger: logger, every: every, next: every}
+}
+
+// Update implements [Progress].
+func (l *Log) Update(s Snapshot) {
+	if s.Elapsed < l.next {
+		return
+	}
+	l.next = s.Elapsed + l.every
+	args := []any{
+		"file", s.File, "stored_bytes", s.StoredBytes,
+		"read", s.Read, "published", s.Published, "rejected", s.Rejected, "records_per_second", l.rate.of(s),
+	}
+	if s.StoredSize > 0 && s.StoredBytes > 0 {
+		left := time.Duration(float64(s.Elapsed) * float64(s.StoredSize-s.StoredBytes) / float64(s.StoredBytes))
+		args = append(args, "stored_size", s.StoredSize, "remaining", max(left, 0).Round(time.Second).String())
+	}
+	if s.Stalled >= stallReported {
+		l.logger.Warn("ingest waits for Kafka", append(args, "stalled", s.Stalled.Round(time.Second).String())...)
+		return
+	}
+	l.logger.Info("ingest", args...)
+}
+
+// Finish implements [Progress]. The summary of the run says it all.
+func (l *Log) Finish(Snapshot) {}

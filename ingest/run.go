@@ -1,0 +1,363 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"muster/ingest/internal/convert"
+	"muster/ingest/internal/publish"
+	"muster/ingest/internal/source"
+	"muster/platform/bus"
+	"muster/schemas/record"
+)
+
+const progressInterval = 200 * time.Millisecond
+
+// errDrained ends writing when an interrupted run has waited long enough.
+var errDrained = errors.New("the brokers did not acknowledge in time")
+
+// run is one run over a list of inputs: one goroutine reads, several decode, one
+// hands over in the order of reading, and the publisher's lanes write.
+//
+//	read -> jobs -> decode -> ordered -> publish -> settled
+type run struct {
+	cfg    Config
+	deps   Deps
+	meters *metrics
+	began  time.Time
+	inputs []*input
+
+	// asked ends when the run's caller wants it to stop. reading ends with it,
+	// and when publishing has failed. writing ends some time after asked.
+	asked       context.Context
+	reading     context.Context
+	stopReading context.CancelCauseFunc
+	writing     context.Context
+	stopWriting context.CancelCauseFunc
+
+	writer    *kafka.Writer
+	publisher *publish.Publisher
+	jobs      chan *job
+	ordered   chan *job
+
+	current    atomic.Pointer[input]
+	storedDone atomic.Int64 // stored bytes of the inputs before the current one
+	storedSize int64
+
+	mu          sync.Mutex
+	tally       convert.Tally
+	outstanding int       // jobs handed over and not settled
+	lastAck     time.Time // or when the first of the outstanding was handed over
+	failure     error
+}
+
+// input is one input of a run.
+type input struct {
+	path string
+	kind record.Kind
+	open func(context.Context) (source.Source, error)
+
+	source  atomic.Pointer[source.Source]
+	summary FileSummary // Lines, Bytes and Blank under run.mu
+	read    source.Position
+	ended   bool
+	queue   []*job // handed over, in order; under run.mu
+}
+
+// job is one chunk on its way.
+type job struct {
+	input     *input
+	converter *convert.Converter
+	chunk     *source.Chunk
+	batch     *publish.Batch
+	converted chan struct{}
+	tally     convert.Tally
+	err       error
+	stored    bool // under run.mu
+}
+
+func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics) *run {
+	r := &run{cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally)}
+	r.reading, r.stopReading = context.WithCancelCause(ctx)
+	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
+	r.writer = bus.NewWriter(cfg.Bus)
+	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes)
+	r.jobs = make(chan *job, cfg.Workers)
+	r.ordered = make(chan *job, 2*cfg.Workers)
+	return r
+}
+
+// add appends an input of a number of stored bytes, -1 if that is not known.
+func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context) (source.Source, error)) {
+	r.inputs = append(r.inputs, &input{path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
+	if size < 0 || r.storedSize < 0 {
+		r.storedSize = -1
+	} else {
+		r.storedSize += size
+	}
+}
+
+// finish runs everything and waits until all of it has ended.
+func (r *run) finish() (Summary, error) {
+	over := make(chan struct{})
+	var watching, decoding, handing sync.WaitGroup
+	watching.Go(func() { r.watch(over) })
+	watching.Go(func() { r.report(over) })
+	for range r.cfg.Workers {
+		decoding.Go(r.decode)
+	}
+	handing.Go(r.handOver)
+
+	r.read()
+	close(r.jobs)
+	close(r.ordered)
+	decoding.Wait()
+	handing.Wait()
+	err := r.publisher.Close()
+	close(over)
+	watching.Wait()
+	r.stopWriting(nil)
+	r.stopReading(nil)
+	if closeErr := r.writer.Close(); closeErr != nil {
+		r.deps.Logger.Warn("close the Kafka writer", "error", closeErr)
+	}
+	r.deps.Progress.Finish(r.snapshot())
+	s := r.summary()
+	return s, r.outcome(s, err)
+}
+
+// read reads all inputs.
+func (r *run) read() {
+	for _, in := range r.inputs {
+		if r.reading.Err() != nil {
+			return
+		}
+		if err := r.readInput(in); err != nil {
+			r.mu.Lock()
+			in.summary.Err = err
+			r.mu.Unlock()
+			if r.reading.Err() == nil {
+				r.deps.Logger.Error("input could not be read to its end", "error", err)
+			}
+		}
+	}
+}
+
+func (r *run) readInput(in *input) (err error) {
+	s, err := in.open(r.reading)
+	if err != nil {
+		return err
+	}
+	in.source.Store(&s)
+	r.current.Store(in)
+	defer func() {
+		err = errors.Join(err, s.Close())
+		r.storedDone.Add(s.Consumed())
+		in.source.Store(nil)
+	}()
+	converter := convert.New(convert.Config{Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now})
+	for {
+		chunk, err := s.Next()
+		if errors.Is(err, io.EOF) {
+			in.ended = true
+			return nil
+		}
+		if err != nil {
+			if r.reading.Err() != nil {
+				return nil // the reading was stopped, nothing is wrong with the input
+			}
+			return err
+		}
+		in.read = chunk.End
+		j := &job{input: in, converter: converter, chunk: chunk, converted: make(chan struct{})}
+		j.batch = r.publisher.NewBatch(func(err error) { r.settled(j, err) })
+		r.ordered <- j
+		r.jobs <- j
+	}
+}
+
+// decode converts chunks, beside other goroutines that do.
+func (r *run) decode() {
+	for j := range r.jobs {
+		j.tally, j.err = j.converter.Chunk(r.writing, j.chunk, j.batch)
+		close(j.converted)
+	}
+}
+
+// handOver publishes what is converted, in the order of reading.
+func (r *run) handOver() {
+	for j := range r.ordered {
+		<-j.converted
+		r.mu.Lock()
+		if j.err != nil && r.failure == nil {
+			r.failure = j.err
+			r.stopReading(j.err)
+		}
+		for kind, c := range j.tally {
+			r.tally.Add(kind, convert.Counts{Read: c.Read, Split: c.Split})
+		}
+		stopped := r.failure != nil
+		if !stopped {
+			if r.outstanding == 0 {
+				r.lastAck = time.Now()
+			}
+			r.outstanding++
+			j.input.queue = append(j.input.queue, j)
+		}
+		r.mu.Unlock()
+		if !stopped {
+			r.publisher.Publish(j.batch)
+		}
+	}
+}
+
+// settled takes the publisher's word about a chunk.
+func (r *run) settled(j *job, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.outstanding--
+	if err != nil {
+		// Its memory is not given back: a write that was cut off may still
+		// use it.
+		return
+	}
+	r.lastAck = time.Now()
+	for kind, c := range j.tally {
+		r.tally.Add(kind, convert.Counts{Published: c.Published, Rejected: c.Rejected})
+	}
+	r.meters.add(j.tally)
+	r.meters.blank.Add(float64(j.chunk.Blank))
+	j.input.summary.Blank += j.chunk.Blank
+	j.stored = true
+	in := j.input
+	for len(in.queue) > 0 && in.queue[0].stored {
+		in.summary.Lines, in.summary.Bytes = in.queue[0].chunk.End.Line, in.queue[0].chunk.End.Offset
+		in.queue[0] = nil
+		in.queue = in.queue[1:]
+	}
+	j.chunk.Release()
+}
+
+// watch ends reading when publishing has failed, and writing when the run was
+// asked to stop and its time to do so is over.
+func (r *run) watch(over <-chan struct{}) {
+	select {
+	case <-over:
+		return
+	case <-r.publisher.Stopped():
+		r.stopReading(publish.ErrStopped)
+		return
+	case <-r.asked.Done():
+	}
+	timer := time.NewTimer(r.cfg.DrainTimeout)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+		r.stopWriting(errDrained)
+	}
+}
+
+// report tells the progress until the run is over.
+func (r *run) report(over <-chan struct{}) {
+	ticker := time.NewTicker(progressInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-over:
+			return
+		case <-ticker.C:
+			r.deps.Progress.Update(r.snapshot())
+		}
+	}
+}
+
+func (r *run) snapshot() Snapshot {
+	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.began)}
+	if in := r.current.Load(); in != nil {
+		s.File = in.path
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, c := range r.tally {
+		s.Read += c.Read
+		s.Published += c.Published
+		s.Rejected += c.Rejected
+	}
+	if r.outstanding > 0 {
+		s.Stalled = time.Since(r.lastAck)
+	}
+	return s
+}
+
+// stored is the number of stored bytes read.
+func (r *run) stored() int64 {
+	n := r.storedDone.Load()
+	if in := r.current.Load(); in != nil {
+		if s := in.source.Load(); s != nil {
+			n += (*s).Consumed()
+		}
+	}
+	return n
+}
+
+// summary says what the run did, once it is over.
+func (r *run) summary() Summary {
+	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, d := range record.Definitions() {
+		c, ok := r.tally[d.Kind]
+		if !ok {
+			continue
+		}
+		s.Kinds = append(s.Kinds, KindCounts{Kind: d.Kind, Counts: Counts{
+			Read: c.Read, Split: c.Split, Published: c.Published, Rejected: c.Rejected,
+			Unfinished: c.Read + c.Split - c.Published - c.Rejected,
+		}})
+	}
+	for _, in := range r.inputs {
+		f := in.summary
+		f.Complete = in.ended && f.Err == nil && f.Lines == in.read.Line
+		s.Interrupted = s.Interrupted || r.asked.Err() != nil && !f.Complete
+		s.Files = append(s.Files, f)
+	}
+	return s
+}
+
+// outcome is the error that the run ends with.
+func (r *run) outcome(s Summary, published error) error {
+	var errs []error
+	for _, f := range s.Files {
+		if f.Err != nil {
+			errs = append(errs, f.Err)
+		}
+	}
+	r.mu.Lock()
+	errs = append(errs, r.failure)
+	r.mu.Unlock()
+	if published != nil {
+		errs = append(errs, fmt.Errorf("publish records: %w", published))
+	}
+	if s.Interrupted {
+		errs = append(errs, fmt.Errorf("interrupted: %w", context.Cause(r.asked)))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return &ExitError{Code: ExitFailed, Err: err}
+	}
+	if n := s.Total().Rejected; n > 0 {
+		noun := "records were"
+		if n == 1 {
+			noun = "record was"
+		}
+		return &ExitError{Code: ExitRejected, Err: fmt.Errorf("%s %s rejected", grouped(n), noun)}
+	}
+	return nil
+}

@@ -1,0 +1,174 @@
+package ingest
+
+import (
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"muster/schemas/record"
+)
+
+// Counts are what became of the records of one kind.
+type Counts struct {
+	// Read is the number of records found in the input.
+	Read int64 `json:"read"`
+	// Split is the number of records that came out of other records, those that
+	// were then rejected included.
+	Split int64 `json:"split"`
+	// Published is the number of records that are stored on the kind's topic.
+	Published int64 `json:"published"`
+	// Rejected is the number of records that are stored on the topic of rejected
+	// records.
+	Rejected int64 `json:"rejected"`
+	// Unfinished is the number of records that were read or split off, and of
+	// which nothing says that they are stored anywhere. It is zero unless the
+	// run was cut short.
+	Unfinished int64 `json:"unfinished"`
+}
+
+// Reconciles tells whether every record is accounted for (records.md, rule 6).
+func (c Counts) Reconciles() bool {
+	return c.Read+c.Split == c.Published+c.Rejected+c.Unfinished
+}
+
+// KindCounts are the counts of one kind.
+type KindCounts struct {
+	Kind record.Kind `json:"kind"`
+	Counts
+}
+
+// FileSummary is how far a run came in one input.
+type FileSummary struct {
+	// Path is as it was given; "-" is standard input.
+	Path string `json:"path"`
+	// Lines and Bytes, of the uncompressed input, are the place up to which
+	// everything is stored: the run may be taken up behind it.
+	Lines int64 `json:"lines"`
+	Bytes int64 `json:"bytes"`
+	// Blank is the number of blank lines that were passed over.
+	Blank int64 `json:"blank"`
+	// Complete says that the input was read to its end and all of it is stored.
+	Complete bool `json:"complete"`
+	// Err is why the input could not be read to its end.
+	Err error `json:"-"`
+}
+
+// Summary says what a run did.
+type Summary struct {
+	// Run is the run's id.
+	Run string `json:"run"`
+	// Kinds has the kinds that occurred, in the order of record.Definitions.
+	Kinds []KindCounts `json:"kinds"`
+	// Files has every input, in the order given.
+	Files []FileSummary `json:"files"`
+	// StoredBytes is how much was read, compressed as it is.
+	StoredBytes int64 `json:"stored_bytes"`
+	// Elapsed is how long it took.
+	Elapsed time.Duration `json:"elapsed"`
+	// Interrupted says that the run was asked to stop before its end.
+	Interrupted bool `json:"interrupted"`
+}
+
+// Total returns the sum over all kinds.
+func (s Summary) Total() Counts {
+	var t Counts
+	for _, k := range s.Kinds {
+		t.Read += k.Read
+		t.Split += k.Split
+		t.Published += k.Published
+		t.Rejected += k.Rejected
+		t.Unfinished += k.Unfinished
+	}
+	return t
+}
+
+// Reconciles tells whether every record of every kind is accounted for.
+func (s Summary) Reconciles() bool {
+	for _, k := range s.Kinds {
+		if !k.Reconciles() {
+			return false
+		}
+	}
+	return true
+}
+
+// String returns the summary for people: a table of the counts, and a line for
+// each input that is not stored completely.
+func (s Summary) String() string {
+	var b strings.Builder
+	var lines, blank int64
+	for _, f := range s.Files {
+		lines += f.Lines
+		blank += f.Blank
+	}
+	total := s.Total()
+	fmt.Fprintf(&b, "run %s: %s in %s of %s", s.Run, plural(lines, "line"), plural(int64(len(s.Files)), "input"), bytesText(s.StoredBytes))
+	if blank > 0 {
+		fmt.Fprintf(&b, " (%s blank)", grouped(blank))
+	}
+	fmt.Fprintf(&b, ", %s", s.Elapsed.Round(time.Millisecond))
+	if seconds := s.Elapsed.Seconds(); seconds > 0 {
+		fmt.Fprintf(&b, ", %s records/s", grouped(int64(float64(total.Published+total.Rejected)/seconds)))
+	}
+	b.WriteByte('\n')
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	row := func(name string, c Counts) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t", name, grouped(c.Read), grouped(c.Split), grouped(c.Published), grouped(c.Rejected))
+		if total.Unfinished > 0 {
+			fmt.Fprintf(w, "%s\t", grouped(c.Unfinished))
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprint(w, "kind\tread\tsplit off\tpublished\trejected\t")
+	if total.Unfinished > 0 {
+		fmt.Fprint(w, "unfinished\t")
+	}
+	fmt.Fprintln(w)
+	for _, k := range s.Kinds {
+		row(string(k.Kind), k.Counts)
+	}
+	if len(s.Kinds) != 1 {
+		row("total", total)
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	for _, f := range s.Files {
+		if !f.Complete {
+			fmt.Fprintf(&b, "%s is stored up to line %d (byte %d)", f.Path, f.Lines, f.Bytes)
+			if f.Err != nil {
+				fmt.Fprintf(&b, ": %v", f.Err)
+			}
+			b.WriteByte('\n')
+		}
+	}
+	return b.String()
+}
+
+func plural(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return grouped(n) + " " + noun + "s"
+}
+
+// grouped writes a number with a comma before every three digits.
+func grouped(n int64) string {
+	text := fmt.Sprint(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
+
+func bytesText(n int64) string {
+	const step = 1000
+	if n < step {
+		return fmt.Sprintf("%d B", n)
+	}
+	value, unit := float64(n), 0
+	for value >= step {
+		value /= step
+		unit++
+	}
+	return fmt.Sprintf("%.1f %cB", value, " kMGTPE"[unit])
+}
