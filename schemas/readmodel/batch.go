@@ -3,7 +3,6 @@ package readmodel
 import (
 	"fmt"
 	"strconv"
-	"strings"
 
 	"muster/schemas/identity"
 	"muster/schemas/record"
@@ -85,6 +84,18 @@ type Batch struct {
 	accountLinks     accountLinksTable
 }
 
+// Reset empties the batch and keeps its memory for the next one.
+func (b *Batch) Reset() {
+	b.records = 0
+	clear(b.slab)
+	b.slab = b.slab[:0]
+	for _, t := range b.tables() {
+		for _, f := range t.columns() {
+			f.values.reset()
+		}
+	}
+}
+
 // Records is the number of records whose rows were added.
 func (b *Batch) Records() int { return b.records }
 
@@ -109,43 +120,21 @@ func Tables() []string {
 
 // head holds the columns that every table has.
 type head struct {
-	version     []int64
-	contentHash []uint64
-	deleted     []bool
-	topic       []string
-	partition   []int32
-	offset      []int64
+	version     column[int64]
+	contentHash column[uint64]
+	deleted     column[bool]
+	topic       column[string]
+	partition   column[int32]
+	offset      column[int64]
 }
 
 func (h *head) add(rec *record.Record, at Position) {
-	h.version = append(h.version, int64(rec.Version))
-	h.contentHash = append(h.contentHash, rec.Hash)
-	h.deleted = append(h.deleted, rec.Deleted)
-	h.topic = append(h.topic, at.Topic)
-	h.partition = append(h.partition, at.Partition)
-	h.offset = append(h.offset, at.Offset)
-}
-
-// text is a column of rendered fragments in one buffer.
-type text struct {
-	arena strings.Builder
-	ends  []int
-}
-
-func (t *text) add(fragment []byte) {
-	t.arena.Write(fragment)
-	t.ends = append(t.ends, t.arena.Len())
-}
-
-func (t *text) values() []string {
-	all := t.arena.String()
-	out := make([]string, len(t.ends))
-	begin := 0
-	for i, end := range t.ends {
-		out[i] = all[begin:end]
-		begin = end
-	}
-	return out
+	h.version.add(int64(rec.Version))
+	h.contentHash.add(rec.Hash)
+	h.deleted.add(rec.Deleted)
+	h.topic.add(at.Topic)
+	h.partition.add(at.Partition)
+	h.offset.add(at.Offset)
 }
 
 // lookupsOf prepares to add lookups of one record.
@@ -174,14 +163,14 @@ func (l *lookupWriter) add(lookup LookupType, value string) {
 	}
 	t := l.t
 	t.head.add(l.rec, l.at)
-	t.keyHash = append(t.keyHash, KeyHash(lookup, value))
-	t.lookupType = append(t.lookupType, string(lookup))
-	t.value = append(t.value, value)
-	t.targetKind = append(t.targetKind, l.targetKind)
-	t.target = append(t.target, l.target)
-	t.source = append(t.source, l.source)
-	t.confidence = append(t.confidence, l.confidence)
-	t.declared = append(t.declared, true)
+	t.keyHash.add(KeyHash(lookup, value))
+	t.lookupType.add(string(lookup))
+	t.value.add(value)
+	t.targetKind.add(l.targetKind)
+	t.target.add(l.target)
+	t.source.add(l.source)
+	t.confidence.add(l.confidence)
+	t.declared.add(true)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

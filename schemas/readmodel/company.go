@@ -25,14 +25,14 @@ func newCompanyShapes() companyShapes {
 func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.NetworkCompany, at Position) {
 	t := &b.networkCompanies
 	t.head.add(rec, at)
-	t.companyHash = append(t.companyHash, CompanyHash(p.CompanyID))
-	t.companyID = append(t.companyID, p.CompanyID)
-	t.lastUpdated = append(t.lastUpdated, p.LastUpdated)
+	t.companyHash.add(CompanyHash(p.CompanyID))
+	t.companyID.add(p.CompanyID)
+	t.lastUpdated.add(p.LastUpdated)
 	if rec.Deleted {
-		t.networkSlug = append(t.networkSlug, "")
-		t.slugKey = append(t.slugKey, "")
-		t.networkID = append(t.networkID, "")
-		t.name = append(t.name, "")
+		t.networkSlug.add("")
+		t.slugKey.add("")
+		t.networkID.add("")
+		t.name.add("")
 		t.company.add(nil)
 		return
 	}
@@ -45,10 +45,10 @@ func (r *Renderer) networkCompany(b *Batch, rec *record.Record, p *record.Networ
 	if p.Profile != nil {
 		name = p.Profile.Name
 	}
-	t.networkSlug = append(t.networkSlug, p.NetworkSlug)
-	t.slugKey = append(t.slugKey, slugKey)
-	t.networkID = append(t.networkID, p.NetworkID)
-	t.name = append(t.name, name)
+	t.networkSlug.add(p.NetworkSlug)
+	t.slugKey.add(slugKey)
+	t.networkID.add(p.NetworkID)
+	t.name.add(name)
 	r.w.own.set()
 	r.w.reset(false)
 	r.companyMembers(p)

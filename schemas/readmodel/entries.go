@@ -8,8 +8,8 @@ import (
 func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.CodehostRepo, at Position) {
 	t := &b.codehostRepos
 	t.head.add(rec, at)
-	t.userID = append(t.userID, *p.UserID)
-	t.repoID = append(t.repoID, *p.ID)
+	t.userID.add(*p.UserID)
+	t.repoID.add(*p.ID)
 	w := &r.w
 	if rec.Deleted {
 		t.entry.add(nil)
@@ -67,8 +67,8 @@ func (w *writer) ifChanged() []byte {
 func (r *Renderer) codehostCommit(b *Batch, rec *record.Record, p *record.CodehostCommit, at Position) {
 	t := &b.codehostCommits
 	t.head.add(rec, at)
-	t.userID = append(t.userID, *p.UserID)
-	t.sha = append(t.sha, p.SHA)
+	t.userID.add(*p.UserID)
+	t.sha.add(p.SHA)
 	if rec.Deleted {
 		t.entry.add(nil)
 		t.redacted.add(nil)
@@ -112,7 +112,7 @@ func (r *Renderer) commit(p *record.CodehostCommit) {
 func (r *Renderer) codehostList(b *Batch, rec *record.Record, p *record.CodehostList, at Position) {
 	t := &b.codehostLists
 	t.head.add(rec, at)
-	t.userID = append(t.userID, *p.UserID)
-	t.list = append(t.list, p.List)
-	t.items = append(t.items, p.Items)
+	t.userID.add(*p.UserID)
+	t.list.add(p.List)
+	t.items.add(p.Items)
 }

@@ -68,7 +68,7 @@ func insertTable(ctx context.Context, conn driver.Conn, token string, parts []ta
 			columns = part.columns()
 		}
 		for j, c := range columns {
-			if err := batch.Column(j).Append(c.values); err != nil {
+			if err := c.values.appendTo(batch.Column(j)); err != nil {
 				return fmt.Errorf("column %s: %w", c.name, closeAfter(batch, err))
 			}
 		}

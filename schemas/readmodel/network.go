@@ -69,15 +69,15 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	w.own.set(p.Emails, one(p.PersonalEmail))
 
 	t.head.add(rec, at)
-	t.profileHash = append(t.profileHash, ProfileHash(p.ProfileID))
-	t.profileID = append(t.profileID, p.ProfileID)
-	t.lastUpdated = append(t.lastUpdated, p.LastUpdated)
-	t.updatedAt = append(t.updatedAt, rec.Version.String())
-	t.username = append(t.username, p.Username)
-	t.usernameKey = append(t.usernameKey, usernameKey)
-	t.emailKeys = append(t.emailKeys, emails)
-	t.codehostUsernameKeys = append(t.codehostUsernameKeys, codehost)
-	t.microblogUsernameKeys = append(t.microblogUsernameKeys, microblog)
+	t.profileHash.add(ProfileHash(p.ProfileID))
+	t.profileID.add(p.ProfileID)
+	t.lastUpdated.add(p.LastUpdated)
+	t.updatedAt.add(rec.Version.String())
+	t.username.add(p.Username)
+	t.usernameKey.add(usernameKey)
+	t.emailKeys.add(emails)
+	t.codehostUsernameKeys.add(codehost)
+	t.microblogUsernameKeys.add(microblog)
 
 	w.reset(false)
 	r.networkEnrich(p, rec, experience, education, certifications)
@@ -109,7 +109,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	}
 	w.strings(`"emails":`, p.Emails, always)
 	t.websetEmail.add(w.fragment())
-	t.present = append(t.present, uint64(seen))
+	t.present.add(uint64(seen))
 }
 
 // personalEmail is personal_email, else the first of emails.

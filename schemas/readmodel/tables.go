@@ -1,111 +1,172 @@
 package readmodel
 
-import "muster/schemas/record"
+import (
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
-// column is one column of an insert: its values are a slice that clickhouse-go
-// appends at once.
-type column struct {
+	"muster/schemas/record"
+)
+
+// field is one column of an insert.
+type field struct {
 	name   string
 	kind   string // ClickHouse type to send; String also for LowCardinality(String), which the server makes of it faster than the client can
-	values any
+	values values
 }
+
+// values are the values of a column.
+type values interface {
+	appendTo(driver.BatchColumn) error
+	reset()
+}
+
+// column holds values of a Go type that clickhouse-go appends at once.
+type column[T any] struct{ list []T }
+
+func (c *column[T]) add(v T) { c.list = append(c.list, v) }
+
+func (c *column[T]) appendTo(dst driver.BatchColumn) error {
+	if len(c.list) == 0 {
+		return nil
+	}
+	return dst.Append(c.list)
+}
+
+func (c *column[T]) reset() {
+	clear(c.list) // lets go of the records' strings
+	c.list = c.list[:0]
+}
+
+// text is a column of rendered fragments in one buffer.
+type text struct {
+	arena []byte
+	ends  []int
+}
+
+func (t *text) add(fragment []byte) {
+	t.arena = append(t.arena, fragment...)
+	t.ends = append(t.ends, len(t.arena))
+}
+
+func (t *text) appendTo(dst driver.BatchColumn) error {
+	var fragment []byte
+	var boxed any = &fragment // one for all rows: a pointer to bytes is copied from without further allocation
+	begin := 0
+	for _, end := range t.ends {
+		fragment = t.arena[begin:end]
+		if err := dst.AppendRow(boxed); err != nil {
+			return err
+		}
+		begin = end
+	}
+	return nil
+}
+
+func (t *text) reset() {
+	if cap(t.arena) > maxKeptArena {
+		t.arena = nil
+	}
+	t.arena, t.ends = t.arena[:0], t.ends[:0]
+}
+
+// maxKeptArena bounds what a column keeps for the next batch, in bytes.
+const maxKeptArena = 32 << 20
 
 // table is what Insert needs of a table.
 type table struct {
 	name    string
 	rows    int
-	columns func() []column
+	columns func() []field
 }
 
 func (b *Batch) tables() []table {
 	return []table{
-		{"lookups", len(b.lookups.keyHash), b.lookups.columns},
-		{"network_people", len(b.networkPeople.profileHash), b.networkPeople.columns},
-		{"codehost_people", len(b.codehostPeople.userID), b.codehostPeople.columns},
-		{"codehost_repos", len(b.codehostRepos.userID), b.codehostRepos.columns},
-		{"codehost_commits", len(b.codehostCommits.userID), b.codehostCommits.columns},
-		{"codehost_lists", len(b.codehostLists.userID), b.codehostLists.columns},
-		{"network_companies", len(b.networkCompanies.companyHash), b.networkCompanies.columns},
-		{"microblog_people", len(b.microblogPeople.userHash), b.microblogPeople.columns},
-		{"account_links", len(b.accountLinks.linkHash), b.accountLinks.columns},
+		{"lookups", len(b.lookups.keyHash.list), b.lookups.columns},
+		{"network_people", len(b.networkPeople.profileHash.list), b.networkPeople.columns},
+		{"codehost_people", len(b.codehostPeople.userID.list), b.codehostPeople.columns},
+		{"codehost_repos", len(b.codehostRepos.userID.list), b.codehostRepos.columns},
+		{"codehost_commits", len(b.codehostCommits.userID.list), b.codehostCommits.columns},
+		{"codehost_lists", len(b.codehostLists.userID.list), b.codehostLists.columns},
+		{"network_companies", len(b.networkCompanies.companyHash.list), b.networkCompanies.columns},
+		{"microblog_people", len(b.microblogPeople.userHash.list), b.microblogPeople.columns},
+		{"account_links", len(b.accountLinks.linkHash.list), b.accountLinks.columns},
 	}
 }
 
-func (h *head) columns(own ...column) []column {
+func (h *head) columns(own ...field) []field {
 	return append(own,
-		column{"version", "Int64", h.version},
-		column{"content_hash", "UInt64", h.contentHash},
-		column{"deleted", "Bool", h.deleted},
-		column{"topic", "String", h.topic},
-		column{"partition", "Int32", h.partition},
-		column{"offset", "Int64", h.offset},
+		field{"version", "Int64", &h.version},
+		field{"content_hash", "UInt64", &h.contentHash},
+		field{"deleted", "Bool", &h.deleted},
+		field{"topic", "String", &h.topic},
+		field{"partition", "Int32", &h.partition},
+		field{"offset", "Int64", &h.offset},
 	)
 }
 
 type lookupTable struct {
 	head                                          head
-	keyHash                                       []uint64
-	lookupType, value, targetKind, target, source []string
-	confidence                                    []float32
-	declared                                      []bool
+	keyHash                                       column[uint64]
+	lookupType, value, targetKind, target, source column[string]
+	confidence                                    column[float32]
+	declared                                      column[bool]
 }
 
-func (t *lookupTable) columns() []column {
+func (t *lookupTable) columns() []field {
 	return t.head.columns(
-		column{"key_hash", "UInt64", t.keyHash},
-		column{"type", "String", t.lookupType},
-		column{"value", "String", t.value},
-		column{"target_kind", "String", t.targetKind},
-		column{"target", "String", t.target},
-		column{"source", "String", t.source},
-		column{"confidence", "Float32", t.confidence},
-		column{"declared", "Bool", t.declared},
+		field{"key_hash", "UInt64", &t.keyHash},
+		field{"type", "String", &t.lookupType},
+		field{"value", "String", &t.value},
+		field{"target_kind", "String", &t.targetKind},
+		field{"target", "String", &t.target},
+		field{"source", "String", &t.source},
+		field{"confidence", "Float32", &t.confidence},
+		field{"declared", "Bool", &t.declared},
 	)
 }
 
 type networkPeopleTable struct {
 	head                                                     head
-	profileHash                                              []uint64
-	profileID, lastUpdated, updatedAt, username, usernameKey []string
-	emailKeys, codehostUsernameKeys, microblogUsernameKeys   [][]string
-	present                                                  []uint64
+	profileHash                                              column[uint64]
+	profileID, lastUpdated, updatedAt, username, usernameKey column[string]
+	emailKeys, codehostUsernameKeys, microblogUsernameKeys   column[[]string]
+	present                                                  column[uint64]
 	enrich, websetShared, websetRest, websetOpen             text
 	websetEmail                                              text
 }
 
-func (t *networkPeopleTable) columns() []column {
+func (t *networkPeopleTable) columns() []field {
 	return t.head.columns(
-		column{"profile_hash", "UInt64", t.profileHash},
-		column{"profile_id", "String", t.profileID},
-		column{"last_updated", "String", t.lastUpdated},
-		column{"updated_at", "String", t.updatedAt},
-		column{"username", "String", t.username},
-		column{"username_key", "String", t.usernameKey},
-		column{"email_keys", "Array(String)", t.emailKeys},
-		column{"codehost_username_keys", "Array(String)", t.codehostUsernameKeys},
-		column{"microblog_username_keys", "Array(String)", t.microblogUsernameKeys},
-		column{"present", "UInt64", t.present},
-		column{"enrich", "String", t.enrich.values()},
-		column{"webset_shared", "String", t.websetShared.values()},
-		column{"webset_rest", "String", t.websetRest.values()},
-		column{"webset_open", "String", t.websetOpen.values()},
-		column{"webset_email", "String", t.websetEmail.values()},
+		field{"profile_hash", "UInt64", &t.profileHash},
+		field{"profile_id", "String", &t.profileID},
+		field{"last_updated", "String", &t.lastUpdated},
+		field{"updated_at", "String", &t.updatedAt},
+		field{"username", "String", &t.username},
+		field{"username_key", "String", &t.usernameKey},
+		field{"email_keys", "Array(String)", &t.emailKeys},
+		field{"codehost_username_keys", "Array(String)", &t.codehostUsernameKeys},
+		field{"microblog_username_keys", "Array(String)", &t.microblogUsernameKeys},
+		field{"present", "UInt64", &t.present},
+		field{"enrich", "String", &t.enrich},
+		field{"webset_shared", "String", &t.websetShared},
+		field{"webset_rest", "String", &t.websetRest},
+		field{"webset_open", "String", &t.websetOpen},
+		field{"webset_email", "String", &t.websetEmail},
 	)
 }
 
 // withdraw adds a row that says that the profile is gone and nothing else.
 func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID, lastUpdated string) {
 	t.head.add(rec, at)
-	t.profileHash = append(t.profileHash, ProfileHash(profileID))
-	t.profileID = append(t.profileID, profileID)
-	t.lastUpdated = append(t.lastUpdated, lastUpdated)
-	t.updatedAt = append(t.updatedAt, rec.Version.String())
-	t.username = append(t.username, "")
-	t.usernameKey = append(t.usernameKey, "")
-	t.emailKeys = append(t.emailKeys, nil)
-	t.codehostUsernameKeys = append(t.codehostUsernameKeys, nil)
-	t.microblogUsernameKeys = append(t.microblogUsernameKeys, nil)
-	t.present = append(t.present, 0)
+	t.profileHash.add(ProfileHash(profileID))
+	t.profileID.add(profileID)
+	t.lastUpdated.add(lastUpdated)
+	t.updatedAt.add(rec.Version.String())
+	t.username.add("")
+	t.usernameKey.add("")
+	t.emailKeys.add(nil)
+	t.codehostUsernameKeys.add(nil)
+	t.microblogUsernameKeys.add(nil)
+	t.present.add(0)
 	for _, c := range []*text{&t.enrich, &t.websetShared, &t.websetRest, &t.websetOpen, &t.websetEmail} {
 		c.add(nil)
 	}
@@ -113,47 +174,47 @@ func (t *networkPeopleTable) withdraw(rec *record.Record, at Position, profileID
 
 type codehostPeopleTable struct {
 	head                                                  head
-	userID                                                []int64
-	lastUpdated, codehostUsername, usernameKey            []string
-	accountType, networkUsername                          []string
-	emailKeys, networkUsernameKeys, microblogUsernameKeys [][]string
-	present                                               []uint64
+	userID                                                column[int64]
+	lastUpdated, codehostUsername, usernameKey            column[string]
+	accountType, networkUsername                          column[string]
+	emailKeys, networkUsernameKeys, microblogUsernameKeys column[[]string]
+	present                                               column[uint64]
 	enrich, owner, webset, addon, addonOpen               text
 }
 
-func (t *codehostPeopleTable) columns() []column {
+func (t *codehostPeopleTable) columns() []field {
 	return t.head.columns(
-		column{"user_id", "Int64", t.userID},
-		column{"last_updated", "String", t.lastUpdated},
-		column{"codehost_username", "String", t.codehostUsername},
-		column{"username_key", "String", t.usernameKey},
-		column{"type", "String", t.accountType},
-		column{"email_keys", "Array(String)", t.emailKeys},
-		column{"network_username", "String", t.networkUsername},
-		column{"network_username_keys", "Array(String)", t.networkUsernameKeys},
-		column{"microblog_username_keys", "Array(String)", t.microblogUsernameKeys},
-		column{"present", "UInt64", t.present},
-		column{"enrich", "String", t.enrich.values()},
-		column{"owner", "String", t.owner.values()},
-		column{"webset", "String", t.webset.values()},
-		column{"addon", "String", t.addon.values()},
-		column{"addon_open", "String", t.addonOpen.values()},
+		field{"user_id", "Int64", &t.userID},
+		field{"last_updated", "String", &t.lastUpdated},
+		field{"codehost_username", "String", &t.codehostUsername},
+		field{"username_key", "String", &t.usernameKey},
+		field{"type", "String", &t.accountType},
+		field{"email_keys", "Array(String)", &t.emailKeys},
+		field{"network_username", "String", &t.networkUsername},
+		field{"network_username_keys", "Array(String)", &t.networkUsernameKeys},
+		field{"microblog_username_keys", "Array(String)", &t.microblogUsernameKeys},
+		field{"present", "UInt64", &t.present},
+		field{"enrich", "String", &t.enrich},
+		field{"owner", "String", &t.owner},
+		field{"webset", "String", &t.webset},
+		field{"addon", "String", &t.addon},
+		field{"addon_open", "String", &t.addonOpen},
 	)
 }
 
 // withdraw adds a row that says that the account is gone and nothing else.
 func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID int64, lastUpdated string) {
 	t.head.add(rec, at)
-	t.userID = append(t.userID, userID)
-	t.lastUpdated = append(t.lastUpdated, lastUpdated)
-	t.codehostUsername = append(t.codehostUsername, "")
-	t.usernameKey = append(t.usernameKey, "")
-	t.accountType = append(t.accountType, "")
-	t.emailKeys = append(t.emailKeys, nil)
-	t.networkUsername = append(t.networkUsername, "")
-	t.networkUsernameKeys = append(t.networkUsernameKeys, nil)
-	t.microblogUsernameKeys = append(t.microblogUsernameKeys, nil)
-	t.present = append(t.present, 0)
+	t.userID.add(userID)
+	t.lastUpdated.add(lastUpdated)
+	t.codehostUsername.add("")
+	t.usernameKey.add("")
+	t.accountType.add("")
+	t.emailKeys.add(nil)
+	t.networkUsername.add("")
+	t.networkUsernameKeys.add(nil)
+	t.microblogUsernameKeys.add(nil)
+	t.present.add(0)
 	for _, c := range []*text{&t.enrich, &t.owner, &t.webset, &t.addon, &t.addonOpen} {
 		c.add(nil)
 	}
@@ -161,121 +222,121 @@ func (t *codehostPeopleTable) withdraw(rec *record.Record, at Position, userID i
 
 type codehostReposTable struct {
 	head                    head
-	userID, repoID          []int64
+	userID, repoID          column[int64]
 	entry, enrich, redacted text
 }
 
-func (t *codehostReposTable) columns() []column {
+func (t *codehostReposTable) columns() []field {
 	return t.head.columns(
-		column{"user_id", "Int64", t.userID},
-		column{"repo_id", "Int64", t.repoID},
-		column{"entry", "String", t.entry.values()},
-		column{"enrich", "String", t.enrich.values()},
-		column{"redacted", "String", t.redacted.values()},
+		field{"user_id", "Int64", &t.userID},
+		field{"repo_id", "Int64", &t.repoID},
+		field{"entry", "String", &t.entry},
+		field{"enrich", "String", &t.enrich},
+		field{"redacted", "String", &t.redacted},
 	)
 }
 
 type codehostCommitsTable struct {
 	head            head
-	userID          []int64
-	sha             []string
+	userID          column[int64]
+	sha             column[string]
 	entry, redacted text
 }
 
-func (t *codehostCommitsTable) columns() []column {
+func (t *codehostCommitsTable) columns() []field {
 	return t.head.columns(
-		column{"user_id", "Int64", t.userID},
-		column{"sha", "String", t.sha},
-		column{"entry", "String", t.entry.values()},
-		column{"redacted", "String", t.redacted.values()},
+		field{"user_id", "Int64", &t.userID},
+		field{"sha", "String", &t.sha},
+		field{"entry", "String", &t.entry},
+		field{"redacted", "String", &t.redacted},
 	)
 }
 
 type codehostListsTable struct {
 	head   head
-	userID []int64
-	list   []string
-	items  [][]string
+	userID column[int64]
+	list   column[string]
+	items  column[[]string]
 }
 
-func (t *codehostListsTable) columns() []column {
+func (t *codehostListsTable) columns() []field {
 	return t.head.columns(
-		column{"user_id", "Int64", t.userID},
-		column{"list", "String", t.list},
-		column{"items", "Array(String)", t.items},
+		field{"user_id", "Int64", &t.userID},
+		field{"list", "String", &t.list},
+		field{"items", "Array(String)", &t.items},
 	)
 }
 
 type networkCompaniesTable struct {
 	head                                                          head
-	companyHash                                                   []uint64
-	companyID, lastUpdated, networkSlug, slugKey, networkID, name []string
+	companyHash                                                   column[uint64]
+	companyID, lastUpdated, networkSlug, slugKey, networkID, name column[string]
 	company                                                       text
 }
 
-func (t *networkCompaniesTable) columns() []column {
+func (t *networkCompaniesTable) columns() []field {
 	return t.head.columns(
-		column{"company_hash", "UInt64", t.companyHash},
-		column{"company_id", "String", t.companyID},
-		column{"last_updated", "String", t.lastUpdated},
-		column{"network_slug", "String", t.networkSlug},
-		column{"slug_key", "String", t.slugKey},
-		column{"network_id", "String", t.networkID},
-		column{"name", "String", t.name},
-		column{"company", "String", t.company.values()},
+		field{"company_hash", "UInt64", &t.companyHash},
+		field{"company_id", "String", &t.companyID},
+		field{"last_updated", "String", &t.lastUpdated},
+		field{"network_slug", "String", &t.networkSlug},
+		field{"slug_key", "String", &t.slugKey},
+		field{"network_id", "String", &t.networkID},
+		field{"name", "String", &t.name},
+		field{"company", "String", &t.company},
 	)
 }
 
 type microblogPeopleTable struct {
 	head                                       head
-	userHash                                   []uint64
-	userID, lastUpdated, username              []string
-	usernameKey, name, bio, location           []string
-	website, avatarURL, createdAt, accountType []string
-	followers, following                       []*int64
+	userHash                                   column[uint64]
+	userID, lastUpdated, username              column[string]
+	usernameKey, name, bio, location           column[string]
+	website, avatarURL, createdAt, accountType column[string]
+	followers, following                       column[*int64]
 }
 
-func (t *microblogPeopleTable) columns() []column {
+func (t *microblogPeopleTable) columns() []field {
 	return t.head.columns(
-		column{"user_hash", "UInt64", t.userHash},
-		column{"user_id", "String", t.userID},
-		column{"last_updated", "String", t.lastUpdated},
-		column{"username", "String", t.username},
-		column{"username_key", "String", t.usernameKey},
-		column{"name", "String", t.name},
-		column{"bio", "String", t.bio},
-		column{"location", "String", t.location},
-		column{"website", "String", t.website},
-		column{"avatar_url", "String", t.avatarURL},
-		column{"followers", "Nullable(Int64)", t.followers},
-		column{"following", "Nullable(Int64)", t.following},
-		column{"created_at", "String", t.createdAt},
-		column{"account_type", "String", t.accountType},
+		field{"user_hash", "UInt64", &t.userHash},
+		field{"user_id", "String", &t.userID},
+		field{"last_updated", "String", &t.lastUpdated},
+		field{"username", "String", &t.username},
+		field{"username_key", "String", &t.usernameKey},
+		field{"name", "String", &t.name},
+		field{"bio", "String", &t.bio},
+		field{"location", "String", &t.location},
+		field{"website", "String", &t.website},
+		field{"avatar_url", "String", &t.avatarURL},
+		field{"followers", "Nullable(Int64)", &t.followers},
+		field{"following", "Nullable(Int64)", &t.following},
+		field{"created_at", "String", &t.createdAt},
+		field{"account_type", "String", &t.accountType},
 	)
 }
 
 type accountLinksTable struct {
 	head                       head
-	linkHash                   []uint64
-	linkID                     []string
-	aPlatform, aUsername, aKey []string
-	bPlatform, bUsername, bKey []string
-	source, observedAt         []string
-	confidence                 []float32
+	linkHash                   column[uint64]
+	linkID                     column[string]
+	aPlatform, aUsername, aKey column[string]
+	bPlatform, bUsername, bKey column[string]
+	source, observedAt         column[string]
+	confidence                 column[float32]
 }
 
-func (t *accountLinksTable) columns() []column {
+func (t *accountLinksTable) columns() []field {
 	return t.head.columns(
-		column{"link_hash", "UInt64", t.linkHash},
-		column{"link_id", "String", t.linkID},
-		column{"a_platform", "String", t.aPlatform},
-		column{"a_username", "String", t.aUsername},
-		column{"a_key", "String", t.aKey},
-		column{"b_platform", "String", t.bPlatform},
-		column{"b_username", "String", t.bUsername},
-		column{"b_key", "String", t.bKey},
-		column{"source", "String", t.source},
-		column{"confidence", "Float32", t.confidence},
-		column{"observed_at", "String", t.observedAt},
+		field{"link_hash", "UInt64", &t.linkHash},
+		field{"link_id", "String", &t.linkID},
+		field{"a_platform", "String", &t.aPlatform},
+		field{"a_username", "String", &t.aUsername},
+		field{"a_key", "String", &t.aKey},
+		field{"b_platform", "String", &t.bPlatform},
+		field{"b_username", "String", &t.bUsername},
+		field{"b_key", "String", &t.bKey},
+		field{"source", "String", &t.source},
+		field{"confidence", "Float32", &t.confidence},
+		field{"observed_at", "String", &t.observedAt},
 	)
 }
