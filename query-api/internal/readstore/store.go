@@ -197,6 +197,10 @@ func (s *Store) query(ctx context.Context, table, query, keys string, n int, sca
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
 	rows, err := s.conn.Query(ctx, query)
 	if err != nil {
+		var inURL *url.Error
+		if errors.As(err, &inURL) {
+			err = inURL.Err // the URL holds the keys and the host's name
+		}
 		return fmt.Errorf("query: %w", err)
 	}
 	for rows.Next() {
@@ -223,10 +227,6 @@ func (b builder) observe(table string, keys int, took time.Duration, err error) 
 		result = "canceled"
 	case err != nil:
 		result = "error"
-		var inURL *url.Error
-		if errors.As(err, &inURL) {
-			err = inURL.Err // the URL holds the keys
-		}
 		b.store.logger.Error("read model query failed", slog.String("table", table), slog.Int("keys", keys),
 			slog.Duration("took", took), slog.Any("error", err))
 	}

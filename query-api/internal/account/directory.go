@@ -1,0 +1,181 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/schemas/event"
+)
+
+// Principal is who is calling.
+type Principal struct {
+	Organization event.Organization
+	Key          event.Key
+}
+
+// Unauthorized is the error of a call without a valid API key (interface.md,
+// Authentication; 401). Its text is meant for the caller and says nothing of
+// keys that the caller does not hold.
+type Unauthorized struct{ Reason string }
+
+// Error returns the reason.
+func (e *Unauthorized) Error() string { return e.Reason }
+
+// Directory is the state of all organizations and keys. The zero value is not
+// usable; it is safe for concurrent use.
+type Directory struct {
+	mu            sync.RWMutex
+	organizations map[string]event.Organization
+	keys          map[string]event.Key
+	changed       chan struct{} // closed, and replaced, by each change
+}
+
+// NewDirectory returns an empty Directory.
+func NewDirectory() *Directory {
+	return &Directory{
+		organizations: make(map[string]event.Organization), keys: make(map[string]event.Key), changed: make(chan struct{}),
+	}
+}
+
+// Apply takes over one message of the account topic. An error leaves the state
+// as it was; event.ErrNotAccount is that of a message from a later version.
+func (d *Directory) Apply(key, value []byte) error {
+	organization, apiKey, err := event.DecodeAccount(key, value)
+	if err != nil {
+		return fmt.Errorf("apply account event: %w", err)
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	removal := len(value) == 0
+	switch {
+	case organization != nil && removal:
+		delete(d.organizations, organization.ID)
+	case organization != nil:
+		d.organizations[organization.ID] = *organization
+	case apiKey != nil && removal:
+		delete(d.keys, apiKey.ID)
+	case apiKey != nil:
+		d.keys[apiKey.ID] = *apiKey
+	}
+	close(d.changed)
+	d.changed = make(chan struct{})
+	return nil
+}
+
+// Await returns once the state is the one that a message states, or ctx ends.
+func (d *Directory) Await(ctx context.Context, key, value []byte) error {
+	organization, apiKey, err := event.DecodeAccount(key, value)
+	if err != nil {
+		return fmt.Errorf("await account event: %w", err)
+	}
+	for {
+		d.mu.RLock()
+		changed := d.changed
+		var there bool
+		if organization != nil {
+			there = reflect.DeepEqual(d.organizations[organization.ID], *organization)
+		} else {
+			there = reflect.DeepEqual(d.keys[apiKey.ID], *apiKey)
+		}
+		d.mu.RUnlock()
+		if there {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return fmt.Errorf("await account event: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Authenticate says who sends the values of an Authorization header. The error
+// is an [*Unauthorized]. What is no API key, or has a wrong checksum, is refused
+// without a look at the state; of well-formed keys right and wrong ones cost
+// the same.
+func (d *Directory) Authenticate(authorization []string, now time.Time) (Principal, error) {
+	if len(authorization) == 0 {
+		return Principal{}, &Unauthorized{`missing API key: send the header "Authorization: Bearer <API key>"`}
+	}
+	if len(authorization) > 1 {
+		return Principal{}, &Unauthorized{`more than one Authorization header: send one, "Authorization: Bearer <API key>"`}
+	}
+	scheme, text, ok := strings.Cut(authorization[0], " ")
+	if !ok || !strings.EqualFold(scheme, "Bearer") {
+		return Principal{}, &Unauthorized{`the Authorization header is not of the form "Bearer <API key>"`}
+	}
+	presented, err := event.ParseAPIKey(strings.TrimSpace(text))
+	switch {
+	case errors.Is(err, event.ErrKeyChecksum):
+		return Principal{}, &Unauthorized{"the API key has a wrong checksum: it was mistyped or cut off, copy it again"}
+	case err != nil:
+		return Principal{}, &Unauthorized{"this is not an API key: keys are mk_live_ followed by 8 characters, _ and 38 characters"}
+	}
+	d.mu.RLock()
+	key, known := d.keys[presented.ID()]
+	organization, owned := d.organizations[key.OrganizationID]
+	d.mu.RUnlock()
+	// An unknown key is compared too, with a hash that nothing has.
+	matches := presented.Matches(cmp.Or(key.SHA256, noHash))
+	switch {
+	case !known || !matches || !owned:
+		return Principal{}, &Unauthorized{"the API key is not known here: check that it belongs to this service, or ask its operator for a new one"}
+	case !key.RevokedAt.IsZero() && !now.Before(key.RevokedAt):
+		return Principal{}, &Unauthorized{"the API key was revoked: use another one, or ask the operator of this service for one"}
+	case !key.ValidAt(now):
+		return Principal{}, &Unauthorized{"the API key has expired: use another one, or ask the operator of this service for one"}
+	}
+	return Principal{Organization: organization, Key: key}, nil
+}
+
+// noHash has the length of a SHA-256 in hex and is none.
+var noHash = strings.Repeat("x", 64)
+
+// Organization returns an organization by id.
+func (d *Directory) Organization(id string) (event.Organization, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	o, ok := d.organizations[id]
+	return o, ok
+}
+
+// Key returns a key by its public id.
+func (d *Directory) Key(id string) (event.Key, bool) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	k, ok := d.keys[id]
+	return k, ok
+}
+
+// Organizations returns all organizations, oldest first.
+func (d *Directory) Organizations() []event.Organization {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	return slices.SortedFunc(maps.Values(d.organizations), func(a, b event.Organization) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+}
+
+// Keys returns all keys of an organization, oldest first.
+func (d *Directory) Keys(organization string) []event.Key {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	var out []event.Key
+	for _, k := range d.keys {
+		if k.OrganizationID == organization {
+			out = append(out, k)
+		}
+	}
+	slices.SortFunc(out, func(a, b event.Key) int {
+		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return out
+}

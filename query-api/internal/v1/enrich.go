@@ -1,0 +1,135 @@
+package v1
+
+import (
+	"context"
+	"net/http"
+
+	"muster/query-api/internal/api"
+	"muster/query-api/internal/readstore"
+	"muster/schemas/identity"
+)
+
+// EnrichPerson is POST /v1/person/enrich.
+func (s *Server) EnrichPerson(ctx context.Context, request api.EnrichPersonRequestObject) (api.EnrichPersonResponseObject, error) {
+	q, err := s.personQuery(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.store.Person(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, 0, len(p.Codehost)+len(p.Network)+96)
+	b = append(b, `{"websets_matched":[`...)
+	if p.Codehost != nil {
+		b = append(b, `"codehost"`...)
+	}
+	if p.Codehost != nil && p.Network != nil {
+		b = append(b, ',')
+	}
+	if p.Network != nil {
+		b = append(b, `"network"`...)
+	}
+	b = append(b, `],"person":{`...)
+	if p.Codehost != nil {
+		b = append(append(b, `"codehost":`...), p.Codehost...)
+	}
+	if p.Codehost != nil && p.Network != nil {
+		b = append(b, ',')
+	}
+	if p.Network != nil {
+		b = append(append(b, `"network":`...), p.Network...)
+	}
+	return answer(append(b, `}}`...)), nil
+}
+
+// VisitEnrichPersonResponse implements api.EnrichPersonResponseObject.
+func (a answer) VisitEnrichPersonResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// personQuery checks every identifier, also those that would not be used.
+func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQuery, err error) {
+	if body.Codehost == nil && body.NetworkUsername == nil && body.Email == nil {
+		return q, invalidf("no identifier is given: send at least one of codehost, network_username, email")
+	}
+	if body.Codehost != nil {
+		if q.CodehostUsername, err = s.person("codehost", identity.Codehost, *body.Codehost); err != nil {
+			return q, err
+		}
+	}
+	if body.NetworkUsername != nil {
+		if q.NetworkUsername, err = s.person("network_username", identity.Network, *body.NetworkUsername); err != nil {
+			return q, err
+		}
+	}
+	if body.Email != nil {
+		if q.Email, err = email("email", *body.Email); err != nil {
+			return q, err
+		}
+	}
+	if body.Websets == nil {
+		q.Codehost = true
+		return q, nil
+	}
+	if len(*body.Websets) == 0 {
+		return q, invalidf("websets is empty: name codehost, network or both, or leave it out for codehost")
+	}
+	for i, name := range *body.Websets {
+		switch name {
+		case api.WebsetName(identity.Codehost):
+			q.Codehost = true
+		case api.WebsetName(identity.Network):
+			q.Network = true
+		default:
+			return q, unknownValue("websets", i, string(name), []string{identity.Codehost, identity.Network})
+		}
+	}
+	return q, nil
+}
+
+// EnrichCompany is POST /v1/company/enrich.
+func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyRequestObject) (api.EnrichCompanyResponseObject, error) {
+	q, err := s.companyQuery(request.Body)
+	if err != nil {
+		return nil, err
+	}
+	company, err := s.store.Company(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if company == nil {
+		return answer(`{"matched":false,"company":null}`), nil
+	}
+	b := make([]byte, 0, len(company)+32)
+	b = append(b, `{"matched":true,"company":`...)
+	return answer(append(append(b, company...), '}')), nil
+}
+
+// VisitEnrichCompanyResponse implements api.EnrichCompanyResponseObject.
+func (a answer) VisitEnrichCompanyResponse(w http.ResponseWriter) error { return a.write(w) }
+
+func (s *Server) companyQuery(body *api.CompanyEnrichRequest) (q readstore.CompanyQuery, err error) {
+	if body.NetworkSlug == nil && body.NetworkId == nil && body.NetworkUrl == nil && body.CompanyId == nil {
+		return q, invalidf("no identifier is given: send at least one of network_slug, network_id, network_url, company_id")
+	}
+	if body.NetworkSlug != nil {
+		if q.Slug, err = companySlug("network_slug", *body.NetworkSlug); err != nil {
+			return q, err
+		}
+	}
+	if body.NetworkId != nil {
+		if q.NetworkID, err = exactID("network_id", *body.NetworkId); err != nil {
+			return q, err
+		}
+	}
+	if body.NetworkUrl != nil {
+		if q.URLSlug, err = s.companyURL("network_url", *body.NetworkUrl); err != nil {
+			return q, err
+		}
+	}
+	if body.CompanyId != nil {
+		if q.CompanyID, err = exactID("company_id", *body.CompanyId); err != nil {
+			return q, err
+		}
+	}
+	return q, nil
+}

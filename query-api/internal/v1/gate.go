@@ -1,0 +1,150 @@
+package v1
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"mime"
+	"net/http"
+	"strings"
+
+	"github.com/gorilla/mux"
+
+	"muster/query-api/internal/account"
+	"muster/schemas/event"
+)
+
+// drained bounds how much of a body that is too large is still read, as a
+// multiple of the limit: a caller that is cut off while it writes sees a broken
+// connection instead of the 413.
+const drained = 16
+
+// gate runs everything that stands before an operation's own work, in the order
+// of rulings.md, Errors, from 413 on.
+func (s *Server) gate(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		x := exchangeOf(r.Context())
+		op := s.routes[mux.CurrentRoute(r)]
+		x.operation = op
+		body, err := s.readBody(w, r, op)
+		if err == nil {
+			err = s.authorize(r, op, x)
+		}
+		if err == nil {
+			err = op.check(r, body)
+		}
+		if err != nil {
+			x.fail(w, problemOf(op, err))
+			return
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.RequestTimeout)
+		defer cancel()
+		r = r.WithContext(ctx)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		next.ServeHTTP(w, r)
+	})
+}
+
+// readBody answers 413 and 415, and reads the body of an operation that has one.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation) ([]byte, error) {
+	limit := s.cfg.MaxBodyBytes
+	tooLarge := func() error {
+		return &problem{status: http.StatusRequestEntityTooLarge, detail: sizeDetail(limit)}
+	}
+	if r.ContentLength > limit {
+		if r.ContentLength <= drained*limit && r.Header.Get("Expect") == "" {
+			_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength)
+		}
+		return nil, tooLarge()
+	}
+	if op.body == nil {
+		return nil, nil
+	}
+	if !isJSON(r) {
+		return nil, &problem{
+			status: http.StatusUnsupportedMediaType,
+			detail: `the request body must be uncompressed JSON in UTF-8: send the header "Content-Type: application/json"`,
+		}
+	}
+	var buf bytes.Buffer
+	if r.ContentLength > 0 {
+		buf.Grow(int(r.ContentLength) + bytes.MinRead)
+	}
+	n, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	var over *http.MaxBytesError
+	switch {
+	case errors.As(err, &over):
+		_, _ = io.CopyN(io.Discard, r.Body, drained*limit)
+		return nil, tooLarge()
+	case err != nil:
+		return nil, invalidf("the request body could not be read to its end")
+	case n > 0 && r.Header.Get("Content-Type") == "":
+		return nil, &problem{
+			status: http.StatusUnsupportedMediaType,
+			detail: `the request body has no type: send the header "Content-Type: application/json"`,
+		}
+	}
+	return buf.Bytes(), nil
+}
+
+// isJSON reports whether the body is declared as JSON. No declaration at all
+// passes here: an empty body has no type.
+func isJSON(r *http.Request) bool {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
+		return false
+	}
+	text := r.Header.Get("Content-Type")
+	if text == "" || text == "application/json" {
+		return true
+	}
+	kind, params, err := mime.ParseMediaType(text)
+	if err != nil || kind != "application/json" {
+		return false
+	}
+	charset, given := params["charset"]
+	return !given || strings.EqualFold(charset, "utf-8")
+}
+
+// authorize answers 401 and 403.
+func (s *Server) authorize(r *http.Request, op *operation, x *exchange) error {
+	if op.scope == "" {
+		return nil
+	}
+	who, err := s.accounts.Authenticate(r.Header.Values("Authorization"), s.now())
+	if err != nil {
+		return err
+	}
+	x.principal = who
+	if !who.Organization.Active {
+		return &problem{
+			status: http.StatusForbidden,
+			detail: "the organization of this API key is inactive: ask the operator of this service to activate it",
+		}
+	}
+	if !who.Key.HasScope(op.scope) {
+		return &problem{
+			status: http.StatusForbidden,
+			detail: "this API key lacks the scope " + op.scope + ": use a key that has it, or ask the operator of this service for one" + scopesOf(who),
+		}
+	}
+	return nil
+}
+
+func scopesOf(who account.Principal) string {
+	if len(who.Key.Scopes) == 0 {
+		return " (this one has none of " + strings.Join(event.Scopes(), ", ") + ")"
+	}
+	return " (this one has " + strings.Join(who.Key.Scopes, ", ") + ")"
+}
+
+// check is the strict reading of query string and body.
+func (op *operation) check(r *http.Request, body []byte) error {
+	if err := checkQuery(r.URL.RawQuery, op.parameters); err != nil {
+		return err
+	}
+	if op.body == nil {
+		return nil
+	}
+	return checkBody(body, op.body())
+}

@@ -1,0 +1,82 @@
+package v1
+
+import (
+	"errors"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"muster/schemas/identity"
+)
+
+// maxExact bounds identifiers that are compared exactly, in bytes.
+const maxExact = 400
+
+// person reads a username or profile URL of a platform given as name, and
+// returns its comparison form.
+func (s *Server) person(name, platform, input string) (string, error) {
+	username, err := s.platforms.ParsePerson(platform, input)
+	if err != nil {
+		return "", malformed(name, err)
+	}
+	key := identity.UsernameKey(username)
+	if key == "" {
+		return "", invalidf("%s is not a username nor a profile URL", name)
+	}
+	return key, nil
+}
+
+// companyURL reads a company URL and returns the comparison form of its slug.
+func (s *Server) companyURL(name, input string) (string, error) {
+	slug, err := s.platforms.ParseCompany(input)
+	if err != nil {
+		return "", malformed(name, err)
+	}
+	key := identity.UsernameKey(slug)
+	if key == "" {
+		return "", invalidf("%s holds a malformed company slug", name)
+	}
+	return key, nil
+}
+
+// companySlug reads a slug and returns its comparison form.
+func companySlug(name, input string) (string, error) {
+	if strings.TrimSpace(input) == "" {
+		return "", invalidf("%s is empty", name)
+	}
+	key := identity.UsernameKey(input)
+	if key == "" {
+		return "", invalidf("%s is not a company slug: for a URL use network_url", name)
+	}
+	return key, nil
+}
+
+// exactID reads an identifier that is compared exactly.
+func exactID(name, input string) (string, error) {
+	id := strings.TrimSpace(input)
+	switch {
+	case id == "":
+		return "", invalidf("%s is empty", name)
+	case len(id) > maxExact:
+		return "", invalidf("%s is longer than %d bytes", name, maxExact)
+	case !utf8.ValidString(id) || strings.ContainsFunc(id, unicode.IsControl):
+		return "", invalidf("%s holds control characters", name)
+	}
+	return id, nil
+}
+
+func email(name, input string) (string, error) {
+	key, err := identity.EmailKey(input)
+	if err != nil {
+		return "", invalidf("%s %s", name, err.Error())
+	}
+	return key, nil
+}
+
+func malformed(name string, err error) error {
+	var m *identity.Malformed
+	if errors.As(err, &m) {
+		return invalidf("%s %s", name, m.Reason)
+	}
+	return err
+}

@@ -1,0 +1,217 @@
+package v1
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/antzucaro/matchr"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxQuoted bounds what is repeated of a caller's own words in an error.
+const maxQuoted = 64
+
+// checkBody decodes a body strictly: one JSON value in valid UTF-8, no field
+// twice, no unknown field, no wrong type. into is a pointer to a generated
+// request type. The error is an [*invalid].
+func checkBody(body []byte, into any) error {
+	if len(body) == 0 {
+		return invalidf("the request body is empty: send a JSON object")
+	}
+	if !utf8.Valid(body) {
+		return invalidf("the request body is not valid UTF-8 (byte %d): encode it as UTF-8", badUTF8(body))
+	}
+	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
+	if err == nil {
+		return nil
+	}
+	var semantic *json.SemanticError
+	if errors.As(err, &semantic) {
+		return semanticProblem(semantic)
+	}
+	var syntactic *jsontext.SyntacticError
+	if errors.As(err, &syntactic) {
+		switch {
+		case errors.Is(err, jsontext.ErrDuplicateName):
+			return invalidf("the field %s appears twice in the request body: send it once", quote(syntactic.JSONPointer.LastToken()))
+		case errors.Is(err, io.ErrUnexpectedEOF):
+			return invalidf("the request body is not valid JSON: it ends too early, at byte %d", syntactic.ByteOffset)
+		}
+		return invalidf("the request body is not valid JSON: syntax error at byte %d", syntactic.ByteOffset)
+	}
+	if errors.Is(err, io.EOF) {
+		return invalidf("the request body is empty: send a JSON object")
+	}
+	return invalidf("the request body is not valid JSON")
+}
+
+func semanticProblem(err *json.SemanticError) *invalid {
+	if errors.Is(err, json.ErrUnknownName) {
+		return unknown("field", err.JSONPointer.LastToken(), fieldNames(err.GoType))
+	}
+	want := jsonType(err.GoType)
+	got := kindName(err.JSONKind)
+	if err.JSONPointer == "" {
+		return invalidf("the request body must be %s, not %s", want, got)
+	}
+	return invalidf("%s must be %s, not %s", pointerPath(err.JSONPointer), want, got)
+}
+
+// unknown says that a name is not known, and which known one is nearest.
+func unknown(what, name string, known []string) *invalid {
+	if len(known) == 0 {
+		return invalidf("unknown %s %s: there are none here", what, quote(name))
+	}
+	return invalidf("unknown %s %s: did you mean %q? Known are %s", what, quote(name), nearest(name, known), strings.Join(known, ", "))
+}
+
+// nearest is the known name with the fewest typing mistakes, of equally near ones the first.
+func nearest(name string, known []string) string {
+	if len(name) > 4*maxQuoted {
+		name = name[:4*maxQuoted]
+	}
+	name = strings.ToLower(name)
+	return slices.MinFunc(known, func(a, b string) int { return matchr.OSA(name, a) - matchr.OSA(name, b) })
+}
+
+// fieldNames are the JSON names of a request type.
+func fieldNames(t reflect.Type) []string {
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	var names []string
+	for f := range t.Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name != "" && name != "-" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func jsonType(t reflect.Type) string {
+	for t != nil && t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	if t == nil {
+		return "something else"
+	}
+	switch t.Kind() {
+	case reflect.String:
+		return "a string"
+	case reflect.Slice, reflect.Array:
+		return "a list"
+	case reflect.Bool:
+		return "a boolean"
+	case reflect.Struct, reflect.Map:
+		return "an object"
+	case reflect.Float32, reflect.Float64:
+		return "a number"
+	default:
+		return "an integer"
+	}
+}
+
+func kindName(k jsontext.Kind) string {
+	switch k {
+	case '"':
+		return "a string"
+	case '0':
+		return "a number"
+	case 't', 'f':
+		return "a boolean"
+	case 'n':
+		return "null"
+	case '{':
+		return "an object"
+	case '[':
+		return "a list"
+	}
+	return "this"
+}
+
+// pointerPath writes a JSON pointer as people do: network[3].
+func pointerPath(p jsontext.Pointer) string {
+	var b strings.Builder
+	for token := range p.Tokens() {
+		if n, err := strconv.Atoi(token); err == nil && n >= 0 && b.Len() > 0 {
+			fmt.Fprintf(&b, "[%d]", n)
+			continue
+		}
+		if b.Len() > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(token)
+	}
+	return b.String()
+}
+
+func badUTF8(b []byte) int {
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			return i
+		}
+		i += n
+	}
+	return len(b)
+}
+
+// quote repeats a caller's word within bounds.
+func quote(s string) string {
+	if len(s) > maxQuoted {
+		cut := maxQuoted
+		for cut > 0 && !utf8.RuneStart(s[cut]) {
+			cut--
+		}
+		s = s[:cut] + "..."
+	}
+	return strconv.Quote(s)
+}
+
+// checkQuery reads a query string strictly: well-formed, in valid UTF-8,
+// without parameters that are unknown or given twice, with the required ones.
+// The error is an [*invalid].
+func checkQuery(raw string, parameters []parameter) error {
+	if raw == "" && !slices.ContainsFunc(parameters, func(p parameter) bool { return p.required }) {
+		return nil
+	}
+	values, err := url.ParseQuery(raw)
+	if err != nil {
+		return invalidf("the query string is malformed: write it as name=value&name=value, with %%-escapes for special characters")
+	}
+	names := make([]string, len(parameters))
+	for i, p := range parameters {
+		names[i] = p.name
+	}
+	sent := make([]string, 0, len(values))
+	for name := range values {
+		sent = append(sent, name)
+	}
+	slices.Sort(sent)
+	for _, name := range sent {
+		if !slices.Contains(names, name) {
+			return unknown("parameter", name, names)
+		}
+		if len(values[name]) > 1 {
+			return invalidf("the parameter %q is given %d times: give it once, a list comma separated", name, len(values[name]))
+		}
+		if !utf8.ValidString(values[name][0]) {
+			return invalidf("the parameter %q is not valid UTF-8: encode it as UTF-8 before escaping it", name)
+		}
+	}
+	for _, p := range parameters {
+		if _, ok := values[p.name]; p.required && !ok {
+			return invalidf("the parameter %q is missing: %s", p.name, p.hint)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,186 @@
+package v1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/gorilla/mux"
+	"github.com/klauspost/compress/gzhttp"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/query-api/internal/account"
+	"muster/query-api/internal/api"
+	"muster/query-api/internal/readstore"
+	"muster/schemas/identity"
+)
+
+// Config bounds what one request may take. All fields are required.
+type Config struct {
+	// RequestTimeout bounds the work on one request.
+	RequestTimeout time.Duration
+	// MaxBodyBytes bounds a request body.
+	MaxBodyBytes int64
+}
+
+// Deps is what a Server works with. All fields are required.
+type Deps struct {
+	Store     *readstore.Store
+	Accounts  *account.Directory
+	Platforms *identity.Platforms
+	// Description is the API description as JSON.
+	Description []byte
+	Logger      *slog.Logger
+	Registerer  prometheus.Registerer
+	Tracer      trace.Tracer
+	Now         func() time.Time
+}
+
+// Server is the /v1 interface as an http.Handler.
+type Server struct {
+	cfg         Config
+	store       *readstore.Store
+	accounts    *account.Directory
+	platforms   *identity.Platforms
+	description []byte
+	logger      *slog.Logger
+	tracer      trace.Tracer
+	metrics     *metrics
+	now         func() time.Time
+
+	routes  map[*mux.Route]*operation
+	handler http.Handler
+}
+
+var _ api.StrictServerInterface = (*Server)(nil)
+
+// New builds the interface.
+func New(cfg Config, deps Deps) (*Server, error) {
+	m, err := newMetrics(deps.Registerer)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, store: deps.Store, accounts: deps.Accounts, platforms: deps.Platforms, description: deps.Description,
+		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now, routes: make(map[*mux.Route]*operation),
+	}
+	// Paths are taken as they come: a cleaned one would be a redirect, and
+	// unknown paths are 404.
+	router := mux.NewRouter().SkipClean(true)
+	router.Use(s.gate)
+	router.NotFoundHandler = http.HandlerFunc(s.notFound)
+	router.MethodNotAllowedHandler = http.HandlerFunc(s.methodNotAllowed)
+	fail := func(w http.ResponseWriter, r *http.Request, err error) {
+		x := exchangeOf(r.Context())
+		x.fail(w, problemOf(x.operation, err))
+	}
+	// What the generated code refuses has passed the gate's strict checks, so
+	// this is a second line.
+	refuse := func(w http.ResponseWriter, r *http.Request, _ error) {
+		fail(w, r, invalidf("the request is not valid: compare it with /v1/openapi.json"))
+	}
+	strict := api.NewStrictHandlerWithOptions(s, nil, api.StrictHTTPServerOptions{
+		RequestErrorHandlerFunc: refuse, ResponseErrorHandlerFunc: fail,
+	})
+	api.HandlerWithOptions(strict, api.GorillaServerOptions{BaseRouter: router, ErrorHandlerFunc: refuse})
+	if err := s.index(router); err != nil {
+		return nil, err
+	}
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024), gzhttp.ContentTypes([]string{"application/json"}))
+	if err != nil {
+		return nil, fmt.Errorf("set up compression: %w", err)
+	}
+	s.handler = s.observe(compress(router))
+	return s, nil
+}
+
+// index finds the operation of each route.
+func (s *Server) index(router *mux.Router) error {
+	known := make(map[string]*operation)
+	for _, op := range operations() {
+		known[op.method+" "+op.path] = &op
+	}
+	err := router.Walk(func(route *mux.Route, _ *mux.Router, _ []*mux.Route) error {
+		path, err := route.GetPathTemplate()
+		if err != nil {
+			return err
+		}
+		methods, err := route.GetMethods()
+		if err != nil {
+			return err
+		}
+		for _, method := range methods {
+			op := known[method+" "+path]
+			if op == nil {
+				return fmt.Errorf("%s %s: no operation", method, path)
+			}
+			s.routes[route] = op
+			delete(known, method+" "+path)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("index routes: %w", err)
+	}
+	if len(known) > 0 {
+		return errors.New("index routes: operations without a route")
+	}
+	return nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
+	paths := make([]string, 0, len(s.routes))
+	for _, op := range operations() {
+		paths = append(paths, op.path)
+	}
+	exchangeOf(r.Context()).fail(w, &problem{
+		status: http.StatusNotFound,
+		detail: fmt.Sprintf("there is no such path: did you mean %s? /v1/openapi.json describes them all", nearest(r.URL.Path, paths)),
+	})
+}
+
+func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
+	var allowed []string
+	for _, op := range operations() {
+		if op.path == r.URL.Path {
+			allowed = append(allowed, op.method)
+		}
+	}
+	exchangeOf(r.Context()).fail(w, &problem{
+		status: http.StatusMethodNotAllowed, allow: strings.Join(allowed, ", "),
+		detail: "this path does not take the method of the request: use " + strings.Join(allowed, " or "),
+	})
+}
+
+func sizeDetail(limit int64) string {
+	return fmt.Sprintf("the request body is larger than %d bytes: send less in one call", limit)
+}
+
+// answer is a body of JSON that is written as it is.
+type answer []byte
+
+func (a answer) write(w http.ResponseWriter) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(http.StatusOK)
+	// The caller may be gone; there is nobody else to tell.
+	_, _ = w.Write(a)
+	return nil
+}
+
+// GetDescription serves the API description.
+func (s *Server) GetDescription(context.Context, api.GetDescriptionRequestObject) (api.GetDescriptionResponseObject, error) {
+	return answer(s.description), nil
+}
+
+// VisitGetDescriptionResponse implements api.GetDescriptionResponseObject.
+func (a answer) VisitGetDescriptionResponse(w http.ResponseWriter) error { return a.write(w) }

@@ -1,0 +1,279 @@
+package v1
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/sync/errgroup"
+
+	"muster/query-api/internal/api"
+	"muster/query-api/internal/readstore"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// maxIdentifiers bounds the list of a POST (rulings.md, Websets).
+const maxIdentifiers = 100
+
+// Names of the add-ons. An add-on bears the name of the field it fills.
+const (
+	addonCodehost = "codehost"
+	addonNetwork  = "network"
+	addonEmail    = "personal_email"
+)
+
+// webset is one of the two person websets: its identifier's parameter, what it
+// can be asked for, and how it is answered.
+type webset struct {
+	name   string // of the webset and of its identifier parameter
+	addons []string
+	fields []string
+	// link is the must_have field that tests the account link.
+	link string
+	mask func(name string) (uint64, bool)
+	// needs maps a must_have field to the add-on without which it is refused.
+	needs map[string]string
+	find  func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error)
+}
+
+// lookup reads one record. It exists so that all identifiers of a list are
+// checked before the first is read.
+type lookup func(ctx context.Context) ([]byte, error)
+
+func (s *Server) networkWebset() webset {
+	return webset{
+		name: identity.Network, addons: []string{addonCodehost, addonEmail}, fields: readmodel.NetworkFields(),
+		link: readmodel.FieldCodehost, mask: readmodel.NetworkFieldMask, needs: map[string]string{"personal_email": addonEmail},
+		find: func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error) {
+			username, err := s.person(identity.Network, identity.Network, id)
+			q := readstore.NetworkQuery{Username: username, Codehost: addons[addonCodehost], Email: addons[addonEmail], MustHave: must}
+			return func(ctx context.Context) ([]byte, error) { return s.store.NetworkPerson(ctx, q) }, err
+		},
+	}
+}
+
+func (s *Server) codehostWebset() webset {
+	return webset{
+		name: identity.Codehost, addons: []string{addonNetwork}, fields: readmodel.CodehostFields(),
+		link: readmodel.FieldNetwork, mask: readmodel.CodehostFieldMask,
+		find: func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error) {
+			username, err := s.person(identity.Codehost, identity.Codehost, id)
+			q := readstore.CodehostQuery{Username: username, Network: addons[addonNetwork], MustHave: must}
+			q.UserID, q.HasID = numericID(id)
+			return func(ctx context.Context) ([]byte, error) { return s.store.CodehostPerson(ctx, q) }, err
+		},
+	}
+}
+
+// numericID reads a user id as it is written: digits without leading zeros.
+func numericID(text string) (int64, bool) {
+	text = strings.TrimSpace(text)
+	id, err := strconv.ParseInt(text, 10, 64)
+	return id, err == nil && strconv.FormatInt(id, 10) == text && id >= 0
+}
+
+// GetNetworkPerson is GET /v1/webset/network/person.
+func (s *Server) GetNetworkPerson(ctx context.Context, request api.GetNetworkPersonRequestObject) (api.GetNetworkPersonResponseObject, error) {
+	p := request.Params
+	return s.one(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave))
+}
+
+// PostNetworkPerson is POST /v1/webset/network/person.
+func (s *Server) PostNetworkPerson(ctx context.Context, request api.PostNetworkPersonRequestObject) (api.PostNetworkPersonResponseObject, error) {
+	b := request.Body
+	return s.several(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave))
+}
+
+// GetCodehostPerson is GET /v1/webset/codehost/person.
+func (s *Server) GetCodehostPerson(ctx context.Context, request api.GetCodehostPersonRequestObject) (api.GetCodehostPersonResponseObject, error) {
+	p := request.Params
+	return s.one(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave))
+}
+
+// PostCodehostPerson is POST /v1/webset/codehost/person.
+func (s *Server) PostCodehostPerson(ctx context.Context, request api.PostCodehostPersonRequestObject) (api.PostCodehostPersonResponseObject, error) {
+	b := request.Body
+	return s.several(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave))
+}
+
+// VisitGetNetworkPersonResponse implements api.GetNetworkPersonResponseObject.
+func (a answer) VisitGetNetworkPersonResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitPostNetworkPersonResponse implements api.PostNetworkPersonResponseObject.
+func (a answer) VisitPostNetworkPersonResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitGetCodehostPersonResponse implements api.GetCodehostPersonResponseObject.
+func (a answer) VisitGetCodehostPersonResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitPostCodehostPersonResponse implements api.PostCodehostPersonResponseObject.
+func (a answer) VisitPostCodehostPersonResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// texts are the values of an optional list.
+func texts[T ~string](list *[]T) []string {
+	if list == nil {
+		return nil
+	}
+	out := make([]string, len(*list))
+	for i, v := range *list {
+		out[i] = string(v)
+	}
+	return out
+}
+
+// one answers one identifier with one record.
+func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave []string) (answer, error) {
+	chosen, must, err := w.options(addons, mustHave)
+	if err != nil {
+		return nil, err
+	}
+	find, err := w.find(id, chosen, must)
+	if err != nil {
+		return nil, err
+	}
+	record, err := find(ctx)
+	return answer(record), err
+}
+
+// several answers one identifier with one record, a list with a list.
+func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string) (answer, error) {
+	list, isList, err := identifiers(w.name, ids)
+	if err != nil {
+		return nil, err
+	}
+	if !isList {
+		return s.one(ctx, w, list[0], addons, mustHave)
+	}
+	chosen, must, err := w.options(addons, mustHave)
+	if err != nil {
+		return nil, err
+	}
+	finds := make([]lookup, len(list))
+	for i, id := range list {
+		if finds[i], err = w.find(id, chosen, must); err != nil {
+			if bad, ok := err.(*invalid); ok {
+				return nil, invalidf("%s[%d]%s", w.name, i, strings.TrimPrefix(bad.detail, w.name))
+			}
+			return nil, err
+		}
+	}
+	records := make([][]byte, len(finds))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, find := range finds {
+		g.Go(func() (err error) {
+			records[i], err = find(gctx)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	size := 2
+	for _, r := range records {
+		size += len(r) + 1
+	}
+	b := append(make([]byte, 0, size), '[')
+	for i, r := range records {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, r...)
+	}
+	return answer(append(b, ']')), nil
+}
+
+// identifiers reads one identifier or a list of them.
+func identifiers(name string, ids api.Identifiers) (list []string, isList bool, err error) {
+	raw, err := ids.MarshalJSON()
+	if err != nil {
+		return nil, false, fmt.Errorf("read identifiers: %w", err)
+	}
+	value := jsontext.Value(raw)
+	switch kind := value.Kind(); kind {
+	case '"':
+		var one string
+		if err := json.Unmarshal(value, &one); err != nil {
+			return nil, false, fmt.Errorf("read identifier: %w", err)
+		}
+		return []string{one}, false, nil
+	case '[':
+		var all []jsontext.Value
+		if err := json.Unmarshal(value, &all); err != nil {
+			return nil, false, fmt.Errorf("read identifiers: %w", err)
+		}
+		if len(all) == 0 {
+			return nil, false, invalidf("%s is an empty list: give 1 to %d identifiers", name, maxIdentifiers)
+		}
+		if len(all) > maxIdentifiers {
+			return nil, false, invalidf("%s has %d identifiers: at most %d are answered in one call", name, len(all), maxIdentifiers)
+		}
+		list = make([]string, len(all))
+		for i, v := range all {
+			if v.Kind() != '"' {
+				return nil, false, invalidf("%s[%d] must be a string, not %s", name, i, kindName(v.Kind()))
+			}
+			if err := json.Unmarshal(v, &list[i]); err != nil {
+				return nil, false, fmt.Errorf("read identifier: %w", err)
+			}
+		}
+		return list, true, nil
+	case 0, 'n':
+		return nil, false, invalidf("%s is missing: give one identifier, or a list of 1 to %d", name, maxIdentifiers)
+	default:
+		return nil, false, invalidf("%s must be a string or a list of strings, not %s%s", name, kindName(kind), numberHint(name, kind))
+	}
+}
+
+func numberHint(name string, kind jsontext.Kind) string {
+	if name == identity.Codehost && kind == '0' {
+		return ": write a numeric user id in quotes"
+	}
+	return ""
+}
+
+// options reads add-ons and must_have.
+func (w webset) options(addons, mustHave []string) (map[string]bool, readstore.MustHave, error) {
+	var must readstore.MustHave
+	chosen := make(map[string]bool, len(addons))
+	for i, a := range addons {
+		if !slices.Contains(w.addons, a) {
+			return nil, must, unknownValue("addons", i, a, w.addons)
+		}
+		chosen[a] = true
+	}
+	for i, f := range mustHave {
+		if !slices.Contains(w.fields, f) {
+			return nil, must, unknownValue("must_have", i, f, w.fields)
+		}
+		if need := w.needs[f]; need != "" && !chosen[need] {
+			return nil, must, invalidf("must_have names %s, which needs the add-on of that name: add %s to addons (allowed are %s)",
+				f, need, strings.Join(w.addons, ", "))
+		}
+		switch f {
+		case w.link:
+			must.Link = true
+		case readmodel.FieldRepos:
+			must.Repos = true
+		case readmodel.FieldCommits:
+			must.Commits = true
+		default:
+			bit, _ := w.mask(f)
+			must.Mask |= bit
+		}
+	}
+	return chosen, must, nil
+}
+
+// unknownValue says that an element of a list is none of the allowed values.
+func unknownValue(parameter string, i int, value string, allowed []string) *invalid {
+	if value == "" {
+		return invalidf("%s[%d] is empty: allowed are %s", parameter, i, strings.Join(allowed, ", "))
+	}
+	return invalidf("%s[%d] is %s, which is not allowed: did you mean %q? Allowed are %s",
+		parameter, i, quote(value), nearest(value, allowed), strings.Join(allowed, ", "))
+}

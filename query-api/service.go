@@ -1,0 +1,243 @@
+package queryapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/prometheus/client_golang/prometheus"
+	"go.opentelemetry.io/otel/trace"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"muster/platform/bus"
+	"muster/platform/service"
+	"muster/query-api/internal/account"
+	"muster/query-api/internal/readstore"
+	v1 "muster/query-api/internal/v1"
+	"muster/schemas/identity"
+)
+
+// Config is the configuration of a [Service]. Zero fields take their defaults.
+type Config struct {
+	// Addr is host:port to listen on; port 0 takes a free one. Default 127.0.0.1:8080.
+	Addr string `koanf:"addr"`
+	// RequestTimeout bounds the work on one request; default 10 s.
+	RequestTimeout time.Duration `koanf:"request_timeout"`
+	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout are those of
+	// a connection; defaults 10 s, 30 s, 60 s and 2 min.
+	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
+	ReadTimeout       time.Duration `koanf:"read_timeout"`
+	WriteTimeout      time.Duration `koanf:"write_timeout"`
+	IdleTimeout       time.Duration `koanf:"idle_timeout"`
+	// StopTimeout is how long requests in flight may take when the service stops; default 4 s.
+	StopTimeout time.Duration `koanf:"stop_timeout"`
+	// MaxBodyBytes bounds a request body; default 1 MiB (rulings.md, Errors).
+	MaxBodyBytes int64 `koanf:"max_body_bytes"`
+	// GatherKeys bounds the keys of one read-model query; default and maximum 256.
+	GatherKeys int `koanf:"gather_keys"`
+	// GatherQueries bounds the queries of one kind that run at once; default 2.
+	GatherQueries int `koanf:"gather_queries"`
+	// GatherLinger is how long a query waits for more keys when many callers
+	// are about; default 200 µs, negative for none.
+	GatherLinger time.Duration `koanf:"gather_linger"`
+	// MaxQueries bounds all read-model queries that run at once; default 16.
+	// The ClickHouse pool needs as many connections.
+	MaxQueries int `koanf:"max_queries"`
+	// QueryTimeout bounds one read-model query; default 5 s.
+	QueryTimeout time.Duration `koanf:"query_timeout"`
+}
+
+// WithDefaults fills in the zero fields.
+func (c Config) WithDefaults() Config {
+	set(&c.Addr, "127.0.0.1:8080")
+	set(&c.RequestTimeout, 10*time.Second)
+	set(&c.ReadHeaderTimeout, 10*time.Second)
+	set(&c.ReadTimeout, 30*time.Second)
+	set(&c.WriteTimeout, time.Minute)
+	set(&c.IdleTimeout, 2*time.Minute)
+	set(&c.StopTimeout, 4*time.Second)
+	set(&c.MaxBodyBytes, 1<<20)
+	g := c.gathering().WithDefaults()
+	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
+	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
+	return c
+}
+
+// Validate says what is wrong with a Config.
+func (c Config) Validate() error {
+	var errs []error
+	for name, value := range map[string]int64{
+		"request_timeout": int64(c.RequestTimeout), "read_header_timeout": int64(c.ReadHeaderTimeout),
+		"read_timeout": int64(c.ReadTimeout), "write_timeout": int64(c.WriteTimeout), "idle_timeout": int64(c.IdleTimeout),
+		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "gather_keys": int64(c.GatherKeys),
+		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries), "query_timeout": int64(c.QueryTimeout),
+	} {
+		if value < 0 {
+			errs = append(errs, fmt.Errorf("%s is negative", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (c Config) gathering() readstore.Config {
+	return readstore.Config{
+		MaxKeys: c.GatherKeys, InFlight: c.GatherQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout, Linger: c.GatherLinger,
+	}
+}
+
+func set[T comparable](field *T, value T) {
+	var zero T
+	if *field == zero {
+		*field = value
+	}
+}
+
+// Deps is what a [Service] works with.
+type Deps struct {
+	// ClickHouse has at least Config.MaxQueries connections. The service does
+	// not close it.
+	ClickHouse driver.Conn
+	// Bus is where the account topic is.
+	Bus bus.Config
+	// Platforms says which URLs belong to whom; default identity.Default().
+	Platforms *identity.Platforms
+	// Logger defaults to none, Registerer to one of its own, Tracing to none, Now to time.Now.
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Tracing    trace.TracerProvider
+	Now        func() time.Time
+}
+
+// Service is query-api.
+type Service struct {
+	cfg      Config
+	deps     Deps
+	accounts *account.Directory
+	store    *readstore.Store
+	api      *v1.Server
+	server   *service.Server
+
+	follower atomic.Pointer[bus.Follower]
+	answered atomic.Bool // the store has answered once
+}
+
+// New builds a service that listens already: connections queue until Run.
+// Whoever does not call Run must call Close.
+func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, fmt.Errorf("query-api: configuration: %w", err)
+	}
+	if deps.ClickHouse == nil {
+		return nil, errors.New("query-api: no ClickHouse connection")
+	}
+	cfg = cfg.WithDefaults()
+	if deps.Logger == nil {
+		deps.Logger = slog.New(slog.DiscardHandler)
+	}
+	if deps.Registerer == nil {
+		deps.Registerer = prometheus.NewRegistry()
+	}
+	if deps.Tracing == nil {
+		deps.Tracing = noop.NewTracerProvider()
+	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	if deps.Platforms == nil {
+		deps.Platforms = identity.Default()
+	}
+	description, err := Description()
+	if err != nil {
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
+	tracer := deps.Tracing.Tracer("muster/query-api")
+	s := &Service{cfg: cfg, deps: deps, accounts: account.NewDirectory()}
+	s.store, err = readstore.New(ctx, cfg.gathering(), readstore.Deps{
+		Conn: deps.ClickHouse, Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
+	s.api, err = v1.New(v1.Config{RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
+		Store: s.store, Accounts: s.accounts, Platforms: deps.Platforms, Description: description,
+		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
+	})
+	if err == nil {
+		s.server, err = service.NewServer(ctx, service.ServerConfig{
+			Addr: cfg.Addr, Handler: s.api, Logger: deps.Logger,
+			ReadHeaderTimeout: cfg.ReadHeaderTimeout, ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout,
+			IdleTimeout: cfg.IdleTimeout, StopTimeout: cfg.StopTimeout,
+		})
+	}
+	if err != nil {
+		s.store.Close()
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
+	return s, nil
+}
+
+// Run follows the accounts and serves until ctx ends; requests in flight are
+// finished first. It returns what kept it from working, nil after an orderly stop.
+func (s *Service) Run(ctx context.Context) error {
+	defer s.store.Close()
+	// The accounts are needed for as long as requests are in flight.
+	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
+	s.follower.Store(follower)
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	go func() {
+		<-follower.Done()
+		stop(errors.New("following the accounts has stopped"))
+	}()
+	serveErr := s.server.Run(ctx)
+	if err := errors.Join(serveErr, follower.Close()); err != nil {
+		return fmt.Errorf("query-api: %w", err)
+	}
+	return nil
+}
+
+// Close frees what New took, for a service whose Run is never called.
+func (s *Service) Close() error {
+	s.store.Close()
+	if err := s.server.Close(); err != nil {
+		return fmt.Errorf("query-api: %w", err)
+	}
+	return nil
+}
+
+// Handler answers the /v1 interface without the listener.
+func (s *Service) Handler() http.Handler { return s.api }
+
+// Addr is the address that is listened on, as host:port.
+func (s *Service) Addr() string { return s.server.Addr() }
+
+// URL is Addr as an http URL without a path.
+func (s *Service) URL() string { return s.server.URL() }
+
+// Ready is a readiness check: the accounts are known, and the store has answered
+// once. A store that goes away later does not make the service unready, since
+// it then answers better than nobody.
+func (s *Service) Ready(ctx context.Context) error {
+	follower := s.follower.Load()
+	if follower == nil {
+		return errors.New("not running")
+	}
+	select {
+	case <-follower.Ready():
+	default:
+		return errors.New("the accounts are being read")
+	}
+	if s.answered.Load() {
+		return nil
+	}
+	if err := s.store.Ping(ctx); err != nil {
+		return fmt.Errorf("the store does not answer: %w", err)
+	}
+	s.answered.Store(true)
+	return nil
+}
