@@ -1,0 +1,211 @@
+// Package enginetest gives the tests of a package an engine of their own.
+//
+//	func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+//
+// The test binary runs itself a second time as the engine's process. It starts
+// with the first call of DSN or Addr, in a temporary folder on a free port, is
+// shared by the package's tests, and is removed at the end.
+package enginetest
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/platform/engine"
+)
+
+// The service user's credentials.
+const (
+	User     = "muster"
+	Password = "secret"
+)
+
+const childEnv = "MUSTER_ENGINETEST_CHILD"
+
+// Main runs the package's tests, or is the engine when the binary was started
+// as its child. It returns the exit status.
+func Main(m *testing.M) int {
+	if code, isChild := RunIfChild(); isChild {
+		return code
+	}
+	code := m.Run()
+	if err := shared.stop(); err != nil {
+		fmt.Fprintln(os.Stderr, "enginetest:", err)
+		if code == 0 {
+			code = 1
+		}
+	}
+	return code
+}
+
+// RunIfChild runs the engine when this process was started as its child. Other
+// programs than tests call it first in main, before Start.
+func RunIfChild() (code int, isChild bool) {
+	if os.Getenv(childEnv) == "" {
+		return 0, false
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer cancel()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	if err := engine.RunChild(ctx, os.Stdin, os.Stdout, logger); err != nil {
+		logger.Error("enginetest: child", "error", err)
+		return 1, true
+	}
+	return 0, true
+}
+
+// Engine is a running engine in a temporary folder.
+type Engine struct {
+	*engine.Process
+	dir string
+}
+
+// Option changes the engine's configuration.
+type Option func(*engine.SupervisorConfig)
+
+// Start starts an engine in a temporary folder, for programs that are no tests
+// and for tests that need one of their own. The program calls RunIfChild first.
+func Start(ctx context.Context, options ...Option) (*Engine, error) {
+	exe, err := os.Executable()
+	if err != nil {
+		return nil, fmt.Errorf("enginetest: %w", err)
+	}
+	dir, err := os.MkdirTemp("", "muster-engine-*")
+	if err != nil {
+		return nil, fmt.Errorf("enginetest: %w", err)
+	}
+	cfg := engine.SupervisorConfig{
+		Command: []string{exe},
+		Env:     []string{childEnv + "=1"},
+		Server: engine.ServerConfig{
+			Dir: dir, Addr: "127.0.0.1:0", User: User, Password: Password, Grace: time.Second,
+		},
+		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError + 1})),
+	}
+	for _, option := range options {
+		option(&cfg)
+	}
+	p, err := engine.Start(ctx, cfg)
+	if err != nil {
+		return nil, fmt.Errorf("enginetest: %w", joinCleanup(err, dir))
+	}
+	return &Engine{Process: p, dir: dir}, nil
+}
+
+func joinCleanup(err error, dir string) error {
+	if rmErr := os.RemoveAll(dir); rmErr != nil {
+		return fmt.Errorf("%w; %w", err, rmErr)
+	}
+	return err
+}
+
+// Close stops the engine and removes its folder.
+func (e *Engine) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	stopErr := e.Stop(ctx)
+	if err := os.RemoveAll(e.dir); err != nil {
+		return fmt.Errorf("enginetest: %w", err)
+	}
+	return stopErr
+}
+
+// FreshDatabase creates a database and returns its DSN for clickhouse-go.
+func (e *Engine) FreshDatabase(ctx context.Context) (string, error) {
+	name := "t_" + strings.ToLower(rand.Text()[:12])
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr()+"/", strings.NewReader("CREATE DATABASE "+name))
+	if err != nil {
+		return "", fmt.Errorf("enginetest: create a database: %w", err)
+	}
+	req.SetBasicAuth(User, Password)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", fmt.Errorf("enginetest: create a database: %w", err)
+	}
+	resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("enginetest: create a database: %s", resp.Status)
+	}
+	return e.DSN(name), nil
+}
+
+// sharedEngine is the one engine of a test binary. It is the package's only
+// state, because tests of one package have nothing else in common.
+type sharedEngine struct {
+	mu     sync.Mutex
+	engine *Engine
+	err    error
+}
+
+var shared sharedEngine
+
+func (s *sharedEngine) get() (*Engine, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == nil && s.err == nil {
+		s.engine, s.err = Start(context.Background())
+	}
+	return s.engine, s.err
+}
+
+func (s *sharedEngine) stop() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.engine == nil {
+		return nil
+	}
+	return s.engine.Close()
+}
+
+// Get returns the package's engine.
+func Get(tb testing.TB) *Engine {
+	tb.Helper()
+	if os.Getenv(childEnv) != "" {
+		tb.Fatal("enginetest: the package's TestMain does not call enginetest.Main")
+	}
+	e, err := shared.get()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return e
+}
+
+// DSN returns a clickhouse-go DSN of a fresh database of the package's engine.
+func DSN(tb testing.TB) string {
+	tb.Helper()
+	dsn, err := Get(tb).FreshDatabase(tb.Context())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return dsn
+}
+
+// Addr returns the host and port of the package's engine.
+func Addr(tb testing.TB) string {
+	tb.Helper()
+	return Get(tb).Addr()
+}
+
+// Kill kills the package's engine (SIGKILL) and waits until it serves again.
+func Kill(tb testing.TB) {
+	tb.Helper()
+	e := Get(tb)
+	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
+	defer cancel()
+	if err := e.Kill(ctx); err != nil {
+		tb.Fatal(err)
+	}
+	if err := e.WaitReady(ctx); err != nil {
+		tb.Fatal(err)
+	}
+}

@@ -1,0 +1,213 @@
+package facade
+
+import (
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"muster/platform/engine/internal/chdb"
+)
+
+// externalTable is a table that came with the request and lives as long as
+// the request.
+type externalTable struct {
+	name      string
+	structure string // "a UInt64, b String"
+	format    string
+	data      []byte
+}
+
+// maxExternalSize bounds what the tables of one request hold together, because
+// they are read before the statement runs.
+const maxExternalSize = 1 << 30
+
+func isMultipart(r *http.Request) bool {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && mediaType == "multipart/form-data"
+}
+
+// handleForm answers a form: fields are parameters, files are external tables.
+func (s *Server) handleForm(out *response, r *http.Request, values url.Values, user *User) error {
+	form, err := r.MultipartReader()
+	if err != nil {
+		return errPoco.errorf("HTML Form Exception: %s", err)
+	}
+	var tables []externalTable
+	left := int64(maxExternalSize)
+	for {
+		part, err := form.NextPart()
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return errPoco.errorf("HTML Form Exception: %s", err)
+		}
+		limit := left
+		if part.FileName() == "" && !isFilePart(part) {
+			limit = maxFieldValueSize
+		}
+		data, err := io.ReadAll(io.LimitReader(part, limit+1))
+		if err != nil {
+			return errPoco.errorf("HTML Form Exception: %s", err)
+		}
+		if int64(len(data)) > limit {
+			return errPoco.errorf("HTML Form Exception: Field value too long")
+		}
+		if !isFilePart(part) {
+			values.Add(part.FormName(), string(data))
+			continue
+		}
+		left -= int64(len(data))
+		tables = append(tables, externalTable{name: part.FormName(), data: data})
+	}
+	if e := checkFields(values); e != nil {
+		return e
+	}
+	ignore := make(map[string]bool)
+	for i := range tables {
+		t := &tables[i]
+		for _, suffix := range []string{"_format", "_structure", "_types"} {
+			ignore[t.name+suffix] = true
+		}
+		if err := t.describe(values); err != nil {
+			return err
+		}
+	}
+	q, e := s.parseRequest(values, user, false, ignore)
+	if e != nil {
+		return e
+	}
+	out.prepare(q, r)
+	return s.execute(r.Context(), out, q, parseStatement(values.Get("query")), nil, tables)
+}
+
+// isFilePart reports a part with a filename parameter, also an empty one, which
+// is how clickhouse-go sends tables.
+func isFilePart(part *multipart.Part) bool {
+	_, params, err := mime.ParseMediaType(part.Header.Get("Content-Disposition"))
+	if err != nil {
+		return false
+	}
+	_, ok := params["filename"]
+	return ok
+}
+
+func (t *externalTable) describe(values url.Values) *chdb.Error {
+	t.format = values.Get(t.name + "_format")
+	if t.format == "" {
+		t.format = "TabSeparated"
+	}
+	t.structure = values.Get(t.name + "_structure")
+	if t.structure == "" {
+		types := values.Get(t.name + "_types")
+		if types == "" {
+			return errBadArguments.errorf("Neither structure nor types have been provided for external table %s. Use fields %s_structure or %s_types to do so", t.name, t.name, t.name)
+		}
+		var columns []string
+		for i, typeName := range splitTypes(types) {
+			columns = append(columns, "_"+strconv.Itoa(i+1)+" "+typeName)
+		}
+		t.structure = strings.Join(columns, ", ")
+	}
+	return nil
+}
+
+// splitTypes splits at commas outside parentheses.
+func splitTypes(s string) []string {
+	var out []string
+	depth, start := 0, 0
+	for i, c := range s {
+		switch c {
+		case '(':
+			depth++
+		case ')':
+			depth--
+		case ',':
+			if depth == 0 {
+				out = append(out, strings.TrimSpace(s[start:i]))
+				start = i + 1
+			}
+		}
+	}
+	return append(out, strings.TrimSpace(s[start:]))
+}
+
+// externalConnection opens a connection that has the tables as temporary ones.
+// An analyst's restriction follows after they are filled.
+func (s *Server) externalConnection(q *request, tables []externalTable) (*pooled, func(bool), error) {
+	open := q.setup
+	open.settings = nil
+	readonly := ""
+	for _, p := range q.setup.settings {
+		if p.Name == "readonly" {
+			readonly = p.Value
+			continue
+		}
+		open.settings = append(open.settings, p)
+	}
+	conn, err := s.pool.open(open, "")
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, table := range tables {
+		if err := table.create(conn); err != nil {
+			conn.Close()
+			return nil, nil, err
+		}
+	}
+	if readonly != "" {
+		if err := conn.Exec("SET readonly = " + quoteString(readonly)); err != nil {
+			conn.Close()
+			return nil, nil, err
+		}
+	}
+	return conn, func(bool) { conn.Close() }, nil
+}
+
+// create makes the table and fills it. The structure is checked to hold columns
+// and nothing else, because it comes from outside and ends up in a statement.
+func (t externalTable) create(conn *pooled) error {
+	if !balanced(t.structure) {
+		return errSyntax.errorf("The structure of the external table %s is not a list of columns", t.name)
+	}
+	if err := conn.Exec("CREATE TEMPORARY TABLE " + quoteIdentifier(t.name) + " (" + t.structure + ") ENGINE = Memory"); err != nil {
+		return err
+	}
+	insert, err := conn.Insert("INSERT INTO "+quoteIdentifier(t.name), t.format, nil)
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for data := t.data; len(data) > 0; {
+		n := min(len(data), 1<<20)
+		if insert.Append(data[:n]) != nil {
+			break // Done has the reason
+		}
+		data = data[n:]
+	}
+	_, err = insert.Done()
+	return err
+}
+
+// balanced reports whether the text stays inside the parenthesis it is put in.
+func balanced(s string) bool {
+	lex := lexer{text: s}
+	depth := 0
+	for tok := lex.next(); tok.kind != tokenEnd; tok = lex.next() {
+		switch {
+		case tok.punct('('):
+			depth++
+		case tok.punct(')'):
+			if depth--; depth < 0 {
+				return false
+			}
+		case tok.punct(';'), tok.kind == tokenWord && (tok.is("DEFAULT") || tok.is("MATERIALIZED") || tok.is("ALIAS") || tok.is("EPHEMERAL")):
+			return false
+		}
+	}
+	return depth == 0 && !strings.Contains(s, "--") && !strings.Contains(s, "/*") && !strings.Contains(s, "#")
+}

@@ -1,0 +1,65 @@
+package facade
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"sync"
+)
+
+// insertChunk is how much of an insert's body is handed on at a time.
+const insertChunk = 256 << 10
+
+var chunks = sync.Pool{New: func() any { b := make([]byte, insertChunk); return &b }}
+
+// insert sends the rows in the statement and the body to the engine. The rows
+// are stored when it returns nil; a body that breaks off stores nothing that
+// was not stored in whole blocks before, as on a server.
+func (s *Server) insert(out *response, conn *pooled, q *request, st *statement, body io.Reader) error {
+	out.setFormat(st.dataFormat)
+	data := io.Reader(strings.NewReader(st.data))
+	if body != nil {
+		data = io.MultiReader(data, body)
+	}
+	insert, err := conn.Insert(st.head, st.dataFormat, q.params)
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	chunk := chunks.Get().(*[]byte)
+	defer chunks.Put(chunk)
+	for {
+		n, readErr := fill(data, *chunk)
+		if n > 0 {
+			if err := insert.Append((*chunk)[:n]); err != nil {
+				break // Done has the reason
+			}
+		}
+		if errors.Is(readErr, io.EOF) {
+			break
+		}
+		if readErr != nil {
+			return bodyError(readErr)
+		}
+	}
+	stats, err := insert.Done()
+	if err != nil {
+		return err
+	}
+	out.stats = stats
+	return out.finish(nil)
+}
+
+// fill reads until the buffer is full. Unlike io.ReadFull it keeps apart the
+// end of the data (io.EOF) and a body that broke off (io.ErrUnexpectedEOF).
+func fill(r io.Reader, buffer []byte) (int, error) {
+	n := 0
+	for n < len(buffer) {
+		m, err := r.Read(buffer[n:])
+		n += m
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,139 @@
+package facade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"muster/platform/engine/internal/chdb"
+)
+
+// Config says how to serve.
+type Config struct {
+	Library *chdb.Library
+	Dir     string // the data folder; one process at a time
+	Users   []User
+	// AnalystLimits bound each analyst's query; zero fields: no limit.
+	AnalystLimits Limits
+	MaxConcurrent int           // statements at a time; further ones wait
+	QueueWait     time.Duration // how long they wait before TOO_MANY_SIMULTANEOUS_QUERIES
+	Logger        *slog.Logger
+}
+
+// Server is the HTTP interface over one engine.
+type Server struct {
+	cfg      Config
+	pool     *pool
+	sessions *sessions
+	headers  *headerCache
+	settings map[string]string // name to default value
+	denied   map[string]bool   // functions an analyst may not call
+	info     serverInfo
+	queryIDs atomic.Uint64
+	boot     string // makes query ids unique over restarts
+	http     *http.Server
+	active   sync.WaitGroup
+}
+
+type serverInfo struct{ displayName, timezone, version string }
+
+// New starts the engine on the data folder.
+func New(cfg Config) (*Server, error) {
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("engine data folder: %w", err)
+	}
+	dir, err := filepath.Abs(cfg.Dir)
+	if err != nil {
+		return nil, fmt.Errorf("engine data folder: %w", err)
+	}
+	p, err := newPool(cfg.Library, "--path="+dir, cfg.MaxConcurrent, 2*cfg.MaxConcurrent, cfg.QueueWait)
+	if err != nil {
+		return nil, fmt.Errorf("start the engine: %w", err)
+	}
+	s := &Server{
+		cfg: cfg, pool: p, sessions: newSessions(), headers: newHeaderCache(),
+		boot: fmt.Sprintf("%x-%x", time.Now().UnixNano(), os.Getpid()),
+	}
+	if err := s.learn(); err != nil {
+		p.close()
+		return nil, err
+	}
+	s.http = &http.Server{
+		Handler:           http.HandlerFunc(s.serve),
+		ReadHeaderTimeout: 30 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+		MaxHeaderBytes:    maxURISize + 1<<20,
+		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// learn asks the engine what it knows.
+func (s *Server) learn() error {
+	rows, err := s.pool.query("SELECT name, default FROM system.settings")
+	if err != nil {
+		return fmt.Errorf("read the engine's settings: %w", err)
+	}
+	s.settings = make(map[string]string)
+	for line := range strings.Lines(rows) {
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
+		s.settings[name] = value
+	}
+	if rows, err = s.pool.query("SELECT displayName(), timezone(), version()"); err != nil {
+		return fmt.Errorf("read the engine's version: %w", err)
+	}
+	fields := strings.Split(strings.TrimSuffix(rows, "\n"), "\t")
+	s.info = serverInfo{displayName: fields[0], timezone: fields[1], version: fields[2]}
+	tables, err := s.pool.query("SELECT name FROM system.table_functions")
+	if err != nil {
+		return fmt.Errorf("read the engine's table functions: %w", err)
+	}
+	functions, err := s.pool.query("SELECT name FROM system.functions")
+	if err != nil {
+		return fmt.Errorf("read the engine's functions: %w", err)
+	}
+	s.denied = deniedFunctions(strings.Fields(tables), strings.Fields(functions))
+	return nil
+}
+
+// Version is the engine's ClickHouse version.
+func (s *Server) Version() string { return s.info.version }
+
+// Serve answers requests until ctx ends, then lets running statements finish
+// for the grace period, kills the rest and stops the engine.
+func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Duration) error {
+	base, cancelBase := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancelBase()
+	s.http.BaseContext = func(net.Listener) context.Context { return base }
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.Serve(listener) }()
+	var err error
+	select {
+	case err = <-failed:
+	case <-ctx.Done():
+		stop, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
+		if s.http.Shutdown(stop) != nil {
+			cancelBase() // kills what still runs
+			s.http.Close()
+		}
+		cancel()
+		err = <-failed
+	}
+	cancelBase()
+	s.active.Wait()
+	s.sessions.close()
+	s.pool.close()
+	if errors.Is(err, http.ErrServerClosed) {
+		err = nil
+	}
+	return err
+}

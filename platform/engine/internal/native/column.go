@@ -1,0 +1,109 @@
+package native
+
+import (
+	"errors"
+	"fmt"
+)
+
+// skipColumn advances behind a column's state prefix and data.
+func (r *reader) skipColumn(t *columnType, rows int) error {
+	state := make(map[*columnType]*columnType)
+	if err := r.skipPrefix(t, state); err != nil {
+		return err
+	}
+	return r.skipData(t, rows, state)
+}
+
+// skipPrefix advances behind the state prefix, which nested types write in
+// front of all data. It notes the types that only the prefix tells.
+func (r *reader) skipPrefix(t *columnType, state map[*columnType]*columnType) error {
+	switch t.kind {
+	case kindLowCardinality:
+		if version := r.uint64(); version != 1 && !r.failed {
+			return fmt.Errorf("LowCardinality keys version %d", version)
+		}
+	case kindNullable, kindArray, kindTuple:
+		for _, element := range t.elements {
+			if err := r.skipPrefix(element, state); err != nil {
+				return err
+			}
+		}
+	case kindVariant, kindDynamic, kindJSON:
+		return r.skipDynamicPrefix(t, state)
+	}
+	return nil
+}
+
+func (r *reader) skipData(t *columnType, rows int, state map[*columnType]*columnType) error {
+	if rows < 0 || rows > len(r.data) && t.kind != kindTuple {
+		r.fail()
+		return nil
+	}
+	switch t.kind {
+	case kindFixed:
+		r.skip(uint64(rows) * uint64(t.width))
+	case kindString:
+		for range rows {
+			n := r.uvarint()
+			if n > uint64(len(r.data)-r.pos) {
+				r.fail()
+				return nil
+			}
+			r.pos += int(n)
+		}
+	case kindNullable:
+		r.skip(uint64(rows))
+		return r.skipData(t.elements[0], rows, state)
+	case kindArray:
+		if rows == 0 {
+			return nil
+		}
+		r.skip(uint64(rows-1) * 8)
+		return r.skipData(t.elements[0], int(r.uint64()), state)
+	case kindTuple:
+		if len(t.elements) == 0 {
+			r.skip(uint64(rows)) // Tuple() writes a byte a row
+		}
+		for _, element := range t.elements {
+			if err := r.skipData(element, rows, state); err != nil {
+				return err
+			}
+		}
+	case kindLowCardinality:
+		return r.skipLowCardinality(t.elements[0], rows)
+	default:
+		return r.skipDynamicData(t, rows, state)
+	}
+	return nil
+}
+
+// The second word of a LowCardinality column: width of the indexes, and what
+// follows.
+const (
+	lowCardinalityGlobal     = 1 << 8
+	lowCardinalityAdditional = 1 << 9
+)
+
+func (r *reader) skipLowCardinality(element *columnType, rows int) error {
+	if rows == 0 {
+		return nil
+	}
+	flags := r.uint64()
+	if flags&lowCardinalityGlobal != 0 {
+		return errors.New("LowCardinality with a global dictionary")
+	}
+	width := uint64(1) << (flags & 0xff)
+	if width > 8 {
+		return fmt.Errorf("LowCardinality with %d index bytes", width)
+	}
+	if element.kind == kindNullable {
+		element = element.elements[0] // the dictionary holds plain values, the first stands for NULL
+	}
+	if flags&lowCardinalityAdditional != 0 {
+		if err := r.skipData(element, int(r.uint64()), nil); err != nil {
+			return err
+		}
+	}
+	r.skip(r.uint64() * width)
+	return nil
+}

@@ -1,0 +1,154 @@
+package native
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+// Revisions of the protocol that change the framing (ClickHouse,
+// Core/ProtocolDefines.h).
+const (
+	revisionCustomSerialization = 54454
+	// MaxRevision is the newest revision whose framing is known here. A client
+	// that asks for a newer one is served this one, as a server does.
+	MaxRevision = 54460
+)
+
+// blockInfo says: field 1 (is_overflows) false, field 2 (bucket_num) -1, end.
+var blockInfo = []byte{1, 0, 2, 0xff, 0xff, 0xff, 0xff, 0}
+
+// ErrTruncated is returned for data that ends within a block.
+var ErrTruncated = errors.New("native: the data ends within a block")
+
+// AppendBlocks appends the blocks in src, which are whole and of revision 0, to
+// dst in the given revision.
+func AppendBlocks(dst, src []byte, revision uint64) ([]byte, error) {
+	if revision == 0 {
+		return append(dst, src...), nil
+	}
+	r := reader{data: src}
+	for len(r.data) > r.pos {
+		start := r.pos
+		columns := r.uvarint()
+		rows := r.uvarint()
+		if r.failed {
+			return dst, ErrTruncated
+		}
+		dst = append(dst, blockInfo...)
+		dst = append(dst, src[start:r.pos]...)
+		for range columns {
+			start = r.pos
+			r.skipString()
+			typeName := r.string()
+			if r.failed {
+				return dst, ErrTruncated
+			}
+			dst = append(dst, src[start:r.pos]...)
+			if revision >= revisionCustomSerialization {
+				dst = append(dst, 0)
+			}
+			if rows == 0 {
+				continue
+			}
+			start = r.pos
+			t, err := typeOf(typeName)
+			if err != nil {
+				return dst, err
+			}
+			if err := r.skipColumn(t, int(rows)); err != nil {
+				return dst, fmt.Errorf("native: column of type %s: %w", typeName, err)
+			}
+			if r.failed {
+				return dst, ErrTruncated
+			}
+			dst = append(dst, src[start:r.pos]...)
+		}
+	}
+	return dst, nil
+}
+
+// AppendHeader appends a block without rows that names the columns.
+func AppendHeader(dst []byte, names, types []string, revision uint64) []byte {
+	if revision > 0 {
+		dst = append(dst, blockInfo...)
+	}
+	dst = binary.AppendUvarint(dst, uint64(len(names)))
+	dst = binary.AppendUvarint(dst, 0)
+	for i := range names {
+		dst = appendString(dst, names[i])
+		dst = appendString(dst, types[i])
+		if revision >= revisionCustomSerialization {
+			dst = append(dst, 0)
+		}
+	}
+	return dst
+}
+
+func appendString(dst []byte, s string) []byte {
+	return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
+}
+
+// reader walks a buffer. After a read beyond the end, failed stays true.
+type reader struct {
+	data   []byte
+	pos    int
+	failed bool
+}
+
+func (r *reader) uvarint() uint64 {
+	if r.pos < len(r.data) && r.data[r.pos] < 0x80 {
+		r.pos++
+		return uint64(r.data[r.pos-1])
+	}
+	v, n := binary.Uvarint(r.data[min(r.pos, len(r.data)):])
+	if n <= 0 {
+		r.fail()
+		return 0
+	}
+	r.pos += n
+	return v
+}
+
+func (r *reader) uint64() uint64 {
+	if len(r.data)-r.pos < 8 {
+		r.fail()
+		return 0
+	}
+	r.pos += 8
+	return binary.LittleEndian.Uint64(r.data[r.pos-8:])
+}
+
+func (r *reader) byte() byte {
+	if r.pos >= len(r.data) {
+		r.fail()
+		return 0
+	}
+	r.pos++
+	return r.data[r.pos-1]
+}
+
+func (r *reader) fail() {
+	r.failed = true
+	r.pos = len(r.data)
+}
+
+func (r *reader) skip(n uint64) {
+	if n > uint64(len(r.data)-r.pos) {
+		r.fail()
+		return
+	}
+	r.pos += int(n)
+}
+
+func (r *reader) skipString() { r.skip(r.uvarint()) }
+
+func (r *reader) string() string {
+	n := r.uvarint()
+	if n > uint64(len(r.data)-r.pos) {
+		r.fail()
+		return ""
+	}
+	r.pos += int(n)
+	return string(r.data[r.pos-int(n) : r.pos])
+}

@@ -1,0 +1,155 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"runtime"
+	"time"
+
+	"muster/platform/engine/internal/chdb"
+	"muster/platform/engine/internal/facade"
+)
+
+// DefaultAnalyst is the user of requests without credentials.
+const DefaultAnalyst = "default"
+
+// ServerConfig says how to serve one data folder. It travels from supervisor to
+// child as JSON.
+type ServerConfig struct {
+	// Dir is the data folder.
+	Dir string
+	// Addr is the address to listen on; port 0: a free one.
+	Addr string
+	// AllowRemote permits an address that other machines can reach.
+	AllowRemote bool
+	// User and Password are the service user's, who may do everything. The
+	// password must not be empty.
+	User, Password string
+	// AnalystPassword is what the user "default" must give; empty: requests
+	// without credentials are the analyst's. Analysts can read tables, nothing
+	// else.
+	AnalystPassword string
+	// NoAnalyst shuts the analyst out.
+	NoAnalyst bool
+	// MaxConcurrent bounds the statements that run at a time; 0: 32, or four
+	// times the cores if that is more. Further ones wait up to QueueWait; 0: 30 s.
+	MaxConcurrent int
+	QueueWait     time.Duration
+	// AnalystTimeout, AnalystMemory (bytes), AnalystThreads and AnalystRows bound
+	// an analyst's query; 0: 60 s, 2 GiB, 2 threads, 10,000,000 rows.
+	AnalystTimeout time.Duration
+	AnalystMemory  int64
+	AnalystThreads int
+	AnalystRows    int64
+	// Grace is how long running statements may go on after the stop; 0: 3 s.
+	Grace time.Duration
+	// Library is the path of libchdb; empty: EnsureLibrary finds it.
+	Library string
+}
+
+func (c *ServerConfig) setDefaults() {
+	set := func(target *time.Duration, value time.Duration) {
+		if *target == 0 {
+			*target = value
+		}
+	}
+	set(&c.QueueWait, 30*time.Second)
+	set(&c.AnalystTimeout, time.Minute)
+	set(&c.Grace, 3*time.Second)
+	if c.MaxConcurrent == 0 {
+		c.MaxConcurrent = max(32, 4*runtime.GOMAXPROCS(0))
+	}
+	if c.AnalystMemory == 0 {
+		c.AnalystMemory = 2 << 30
+	}
+	if c.AnalystThreads == 0 {
+		c.AnalystThreads = 2
+	}
+	if c.AnalystRows == 0 {
+		c.AnalystRows = 10_000_000
+	}
+}
+
+func (c *ServerConfig) validate() error {
+	switch {
+	case c.Dir == "":
+		return errors.New("engine: no data folder is given")
+	case c.User == "" || c.Password == "":
+		return errors.New("engine: the service user needs a name and a password")
+	case c.User == DefaultAnalyst:
+		return fmt.Errorf("engine: the service user cannot be called %q, which is the analyst", DefaultAnalyst)
+	}
+	host, _, err := net.SplitHostPort(c.Addr)
+	if err != nil {
+		return fmt.Errorf("engine: address %q: %w", c.Addr, err)
+	}
+	if addr, err := netip.ParseAddr(host); !c.AllowRemote && host != "localhost" && (err != nil || !addr.IsLoopback()) {
+		return fmt.Errorf("engine: address %q can be reached from other machines, which has to be allowed explicitly", c.Addr)
+	}
+	return nil
+}
+
+// Serve runs the engine in this process and serves until ctx ends. The process
+// should do nothing else: the engine's crashes are its own, and it cannot be
+// started a second time in one process. ready, if set, is told the address once
+// requests are answered.
+func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready func(addr string)) error {
+	cfg.setDefaults()
+	if err := cfg.validate(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return fmt.Errorf("engine: data folder: %w", err)
+	}
+	// A predecessor that is being killed may hold the folder for a moment.
+	lockCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	unlock, err := lockFile(lockCtx, filepath.Join(cfg.Dir, "engine.lock"))
+	cancel()
+	if err != nil {
+		return fmt.Errorf("engine: the data folder is in use: %w", err)
+	}
+	defer unlock()
+	if cfg.Library == "" {
+		if cfg.Library, err = EnsureLibrary(ctx, LibraryConfig{Logger: logger}); err != nil {
+			return err
+		}
+	}
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", cfg.Addr)
+	if err != nil {
+		return fmt.Errorf("engine: listen: %w", err)
+	}
+	defer listener.Close()
+	library, err := chdb.Open(cfg.Library)
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	users := []facade.User{{Name: cfg.User, Password: cfg.Password}}
+	if !cfg.NoAnalyst {
+		users = append(users, facade.User{Name: DefaultAnalyst, Password: cfg.AnalystPassword, Analyst: true})
+	}
+	server, err := facade.New(facade.Config{
+		Library: library, Dir: filepath.Join(cfg.Dir, "clickhouse"), Users: users,
+		AnalystLimits: facade.Limits{
+			MaxExecutionTime: cfg.AnalystTimeout, MaxMemory: cfg.AnalystMemory,
+			MaxThreads: cfg.AnalystThreads, MaxResultRows: cfg.AnalystRows,
+		},
+		MaxConcurrent: cfg.MaxConcurrent, QueueWait: cfg.QueueWait, Logger: logger,
+	})
+	if err != nil {
+		return fmt.Errorf("engine: %w", err)
+	}
+	logger.Info("engine: serving", "addr", listener.Addr().String(), "version", server.Version(), "library", library.Version())
+	if ready != nil {
+		ready(listener.Addr().String())
+	}
+	if err := server.Serve(ctx, listener, cfg.Grace); err != nil {
+		return fmt.Errorf("engine: serve: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,321 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/go-json-experiment/json"
+)
+
+// SupervisorConfig says how to run the child process.
+type SupervisorConfig struct {
+	// Command starts a process that calls RunChild, such as the own executable
+	// with the argument "engine".
+	Command []string
+	// Env is added to this process's environment.
+	Env []string
+	// Server is the child's configuration. Its library is found before the
+	// first start; a port 0 becomes a fixed port with the first start.
+	Server ServerConfig
+	// Stderr gets the child's log; nil: this process's standard error.
+	Stderr io.Writer
+	Logger *slog.Logger
+	// StartTimeout bounds one start, without the library's fetching; 0: 60 s.
+	StartTimeout time.Duration
+	// StopTimeout is how long Stop waits before it kills the child; 0: the
+	// server's grace and 2 s.
+	StopTimeout time.Duration
+	// MinBackoff and MaxBackoff bound the pause before a restart; 0: 50 ms, 5 s.
+	MinBackoff, MaxBackoff time.Duration
+	// LibraryProgress is LibraryConfig.Progress.
+	LibraryProgress func(stage string, done, total int64)
+}
+
+// Process is a supervised engine.
+type Process struct {
+	cfg    SupervisorConfig
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the supervisor has ended
+
+	mu       sync.Mutex
+	addr     string
+	pid      int // 0 while no child runs
+	restarts int
+	ready    chan struct{} // closed while the child serves
+	lastErr  error
+}
+
+// Start starts the engine's child process and returns when it serves. The child
+// is restarted when it dies, at the same address, until Stop is called or ctx
+// ends; Stop is called in either case, to wait for the end.
+func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
+	if len(cfg.Command) == 0 {
+		return nil, errors.New("engine: no command for the child process is given")
+	}
+	cfg.Server.setDefaults()
+	if err := cfg.Server.validate(); err != nil {
+		return nil, err
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	setDefault := func(target *time.Duration, value time.Duration) {
+		if *target == 0 {
+			*target = value
+		}
+	}
+	setDefault(&cfg.StartTimeout, time.Minute)
+	setDefault(&cfg.StopTimeout, cfg.Server.Grace+2*time.Second)
+	setDefault(&cfg.MinBackoff, 50*time.Millisecond)
+	setDefault(&cfg.MaxBackoff, 5*time.Second)
+	if cfg.Stderr == nil {
+		cfg.Stderr = os.Stderr
+	}
+	if cfg.Server.Library == "" {
+		path, err := EnsureLibrary(ctx, LibraryConfig{Progress: cfg.LibraryProgress, Logger: cfg.Logger})
+		if err != nil {
+			return nil, err
+		}
+		cfg.Server.Library = path
+	}
+	runCtx, cancel := context.WithCancel(ctx)
+	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
+	child, err := p.spawn(runCtx)
+	if err != nil {
+		cancel()
+		return nil, err
+	}
+	go p.supervise(runCtx, child)
+	return p, nil
+}
+
+// child is one run of the process.
+type child struct {
+	cmd   *exec.Cmd
+	stdin io.Closer
+	exit  chan error // receives once
+}
+
+// spawn starts a child and waits until it serves.
+func (p *Process) spawn(ctx context.Context) (*child, error) {
+	config, err := json.Marshal(p.cfg.Server, durations())
+	if err != nil {
+		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
+	}
+	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...)
+	cmd.Env = append(os.Environ(), p.cfg.Env...)
+	cmd.Stderr = p.cfg.Stderr
+	// A group of its own: Ctrl-C in a terminal reaches the parent only, which
+	// stops the engine last.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, fmt.Errorf("engine: start the child process: %w", err)
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, fmt.Errorf("engine: start the child process: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("engine: start the child process: %w", err)
+	}
+	c := &child{cmd: cmd, stdin: stdin, exit: make(chan error, 1)}
+	lines := make(chan readyLine, 1)
+	go func() {
+		defer close(lines)
+		line, err := bufio.NewReader(stdout).ReadBytes('\n')
+		var ready readyLine
+		if err == nil && json.Unmarshal(line, &ready) == nil {
+			lines <- ready
+		}
+	}()
+	_, writeErr := stdin.Write(append(config, '\n'))
+	timer := time.NewTimer(p.cfg.StartTimeout)
+	defer timer.Stop()
+	var failure error
+	select {
+	case ready, ok := <-lines:
+		go func() { c.exit <- cmd.Wait() }()
+		if ok {
+			p.mu.Lock()
+			p.addr, p.pid = ready.Addr, cmd.Process.Pid
+			p.cfg.Server.Addr = ready.Addr
+			close(p.ready)
+			p.mu.Unlock()
+			return c, nil
+		}
+		err := <-c.exit
+		return nil, fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(err, writeErr))
+	case <-timer.C:
+		failure = fmt.Errorf("engine: the child process did not serve within %s", p.cfg.StartTimeout)
+	case <-ctx.Done():
+		failure = ctx.Err()
+	}
+	_ = cmd.Process.Kill() // it may have ended by itself
+	<-lines
+	_ = cmd.Wait() // killed
+	return nil, failure
+}
+
+// supervise waits for the child and starts the next one, until ctx ends.
+func (p *Process) supervise(ctx context.Context, c *child) {
+	defer close(p.done)
+	backoff := p.cfg.MinBackoff
+	for {
+		started := time.Now()
+		var err error
+		select {
+		case err = <-c.exit:
+		case <-ctx.Done():
+			p.terminate(c)
+			return
+		}
+		p.mu.Lock()
+		p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
+		p.mu.Unlock()
+		c.stdin.Close()
+		p.cfg.Logger.Error("engine: the child process died, restarting", "error", err)
+		if time.Since(started) > time.Minute {
+			backoff = p.cfg.MinBackoff
+		}
+		for {
+			timer := time.NewTimer(backoff)
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+				timer.Stop()
+				return
+			}
+			backoff = min(2*backoff, p.cfg.MaxBackoff)
+			next, err := p.spawn(ctx)
+			if err == nil {
+				c = next
+				break
+			}
+			if ctx.Err() != nil {
+				return
+			}
+			p.cfg.Logger.Error("engine: restart", "error", err)
+		}
+		p.mu.Lock()
+		p.restarts++
+		p.mu.Unlock()
+	}
+}
+
+// terminate asks the child to stop, and kills it when it takes too long.
+func (p *Process) terminate(c *child) {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // it may have ended by itself
+	timer := time.NewTimer(p.cfg.StopTimeout)
+	defer timer.Stop()
+	var err error
+	select {
+	case err = <-c.exit:
+	case <-timer.C:
+		p.cfg.Logger.Warn("engine: the child process did not stop in time, killing it", "timeout", p.cfg.StopTimeout)
+		_ = c.cmd.Process.Kill() // it may have ended by itself
+		err = <-c.exit
+	}
+	c.stdin.Close()
+	p.mu.Lock()
+	p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
+	p.mu.Unlock()
+}
+
+// Stop stops the child in order and waits for its end, or until ctx ends.
+func (p *Process) Stop(ctx context.Context) error {
+	p.cancel()
+	select {
+	case <-p.done:
+	case <-ctx.Done():
+		return fmt.Errorf("engine: stop: %w", ctx.Err())
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.lastErr != nil {
+		return fmt.Errorf("engine: the child process ended with an error: %w", p.lastErr)
+	}
+	return nil
+}
+
+// Done is closed when the supervisor has ended.
+func (p *Process) Done() <-chan struct{} { return p.done }
+
+// Addr is the address the engine serves at, the same over restarts.
+func (p *Process) Addr() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.addr
+}
+
+// DSN is the address of a database for clickhouse-go, as the service user.
+func (p *Process) DSN(database string) string {
+	return serviceDSN(p.cfg.Server.User, p.cfg.Server.Password, p.Addr(), database)
+}
+
+// PID is the child's process id, 0 while none runs.
+func (p *Process) PID() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pid
+}
+
+// Restarts counts how often the child was started again.
+func (p *Process) Restarts() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.restarts
+}
+
+// WaitReady waits until the child serves.
+func (p *Process) WaitReady(ctx context.Context) error {
+	p.mu.Lock()
+	ready := p.ready
+	p.mu.Unlock()
+	select {
+	case <-ready:
+		return nil
+	case <-p.done:
+		return errors.New("engine: stopped")
+	case <-ctx.Done():
+		return fmt.Errorf("engine: wait until it serves: %w", ctx.Err())
+	}
+}
+
+// Kill kills the running child (SIGKILL), for fault tests. It returns when the
+// child is gone; the supervisor restarts it.
+func (p *Process) Kill(ctx context.Context) error {
+	p.mu.Lock()
+	pid, ready := p.pid, p.ready
+	p.mu.Unlock()
+	if pid == 0 {
+		return errors.New("engine: no child process runs")
+	}
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("engine: kill: %w", err)
+	}
+	ticker := time.NewTicker(time.Millisecond)
+	defer ticker.Stop()
+	for {
+		p.mu.Lock()
+		gone := p.ready != ready
+		p.mu.Unlock()
+		if gone {
+			return nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return fmt.Errorf("engine: kill: %w", ctx.Err())
+		}
+	}
+}
