@@ -1,0 +1,356 @@
+package readmodel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// The expected answers here are written by hand from schemas/MAPPING.md.
+
+func rowsOf(tb testing.TB, recs ...*record.Record) *Batch {
+	tb.Helper()
+	r, b := NewRenderer(identity.Default()), &Batch{}
+	for i, rec := range recs {
+		require.NoError(tb, r.Rows(b, rec, Position{Topic: rec.Kind.Topic(), Partition: 3, Offset: int64(i)}))
+	}
+	return b
+}
+
+func (t *text) at(i int) string {
+	begin := 0
+	if i > 0 {
+		begin = t.ends[i-1]
+	}
+	return string(t.arena[begin:t.ends[i]])
+}
+
+// object splices fragments as readers do.
+func object(fragments ...string) string {
+	var parts []string
+	for _, f := range fragments {
+		if f != "" {
+			parts = append(parts, f)
+		}
+	}
+	return "{" + strings.Join(parts, ",") + "}"
+}
+
+func lastUpdated(s string) string { return `"last_updated":"` + s + `"` }
+
+// list repeats an element n times, "#" replaced by its index.
+func list(n int, element string) string {
+	parts := make([]string, n)
+	for i := range parts {
+		parts[i] = strings.ReplaceAll(element, "#", fmt.Sprint(i))
+	}
+	return "[" + strings.Join(parts, ",") + "]"
+}
+
+func TestNetworkPerson(t *testing.T) {
+	const head = `"profile_id":"p_1","username":"ann","last_updated":"2026-03-01T10:00:00.250+02:00"`
+	tests := []struct {
+		name                         string
+		record                       string // beside head
+		enrich, webset, addon, email string // beside the identity; email beside webset
+		open                         string // where it differs from webset
+	}{
+		{
+			name:   "absent values are left out",
+			record: `"first_name":"","headline":null,"skills":[],"location":{},"experience":[{},null,{"summary":""}],"languages":[{"language":null}],"current_position":{"company":{"name":""}}`,
+		},
+		{
+			name: "plain values, zero and false are present",
+			record: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","url":"https://network.example/in/ann","photo":"https://x.example/p.png",
+				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example",""]`,
+			enrich: `"network_url":"https://network.example/in/ann","codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1,
+				"profile":{"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","headline":"a\nb","summary":"שלום","image_url":"https://x.example/p.png","connections":0,"followers":5,"following":-1}`,
+			webset: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","url":"https://network.example/in/ann","photo":"https://x.example/p.png",
+				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1`,
+			addon: `"url":"https://network.example/in/ann","full_name":"Ann \"B\" 🌍","headline":"a\nb"`,
+		},
+		{
+			name: "experience: newest first, ends, shapes of the search result",
+			record: `"experience":[
+				{"summary":"old","start":"2001","end":"2004-05"},
+				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A","network_url":"https://network.example/company/a","company_id":"c1","size":3}},
+				{"title":"now","description":"D","summary":"S","start":"2010","location":{"raw_address":"Rue 1, Paris","city":"Paris","floor":2},"team":"x"},
+				{"title":"flagged","start":"2012-05","end":"2013","current":true},
+				{"title":"stopped","current":false}]`,
+			webset: `"experience":[
+				{"title":"flagged","start":"2012-05","end":null,"current":true},
+				{"title":"now","description":"D","summary":"S","start":"2010","end":null,"current":true,"location":{"raw_address":"Rue 1, Paris","city":"Paris","floor":2},"team":"x"},
+				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A","network_url":"https://network.example/company/a","company_id":"c1","size":3}},
+				{"summary":"old","start":"2001","end":"2004-05","current":false},
+				{"title":"stopped","current":false}],"experience_count":5`,
+			addon: "=",
+			enrich: `"experience":[
+				{"title":"flagged","start_date":"2012-05-01","end_date":null,"is_current":true},
+				{"title":"now","description":"D","start_date":"2010-01-01","end_date":null,"is_current":true,"location":"Rue 1, Paris","team":"x"},
+				{"title":"later","description":"S","start_date":"2003-02-01","end_date":"2004-06-01","is_current":false,"location":"Oslo, Norway","company_name":"A","company_id":"c1","company_url":"https://network.example/company/a"},
+				{"title":"old","start_date":"2001-01-01","end_date":"2004-05-01","is_current":false},
+				{"title":"stopped","is_current":false}],"experience_count":5`,
+		},
+		{
+			name: "education and certifications",
+			record: `"education":[{"summary":"x","end":"1999"},{"start":"2000","degrees":["BSc","","MSc"],"majors":["M","N"],"minors":["P"],"school":{"name":"U","network_url":"https://network.example/school/u","school_id":"s"}},{"current":true,"field_of_study":"F","majors":["Z"]}],
+				"certifications":[{"name":"first"},{"name":"c19","issue_date":"2019","issuer":"I"},{"name":"c20","issue_date":"2020-01","credential_id":"7","credential_url":"https://c.example"}]`,
+			webset: `"education":[{"current":true,"field_of_study":"F","majors":["Z"]},{"summary":"x","end":"1999"},{"start":"2000","degrees":["BSc","MSc"],"majors":["M","N"],"minors":["P"],"school":{"name":"U","network_url":"https://network.example/school/u","school_id":"s"}}],"education_count":3,
+				"certifications":[{"name":"c20","issue_date":"2020-01","credential_id":"7","credential_url":"https://c.example"},{"name":"c19","issue_date":"2019","issuer":"I"},{"name":"first"}],"certifications_count":3`,
+			addon: "=",
+			enrich: `"education":[{"field_of_study":"F"},{"description":"x","end_date":"1999-01-01"},{"start_date":"2000-01-01","degree":"BSc, MSc","field_of_study":"M, N","school_name":"U","school_id":"s","school_url":"https://network.example/school/u"}],"education_count":3,
+				"certifications":[{"name":"c20","issue_date":"2020-01-01","credential_id":"7","credential_url":"https://c.example"},{"name":"c19","issue_date":"2019-01-01","issuer":"I"},{"name":"first"}],"certifications_count":3`,
+		},
+		{
+			name:   "lists are cut at 100 and counted",
+			record: `"skills":` + list(150, `{"skill":"s#"}`) + `,"languages":` + list(101, `{"language":"l#"}`) + `,"education":[{"degrees":` + list(102, `"d#"`) + `}]`,
+			webset: `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"languages":` + list(100, `{"language":"l#"}`) + `,"languages_count":101,"education_count":1,"education":[{"degrees":` + list(100, `"d#"`) + `,"degrees_count":102}]`,
+			enrich: `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"languages":` + list(100, `{"language":"l#"}`) + `,"languages_count":101,"education_count":1,"education":[{"degree":"` + strings.Trim(strings.ReplaceAll(list(102, `d#`), ",", ", "), "[]") + `"}]`,
+			addon:  `"skills":` + list(100, `{"skill":"s#"}`) + `,"skills_count":150,"education_count":1,"education":[{"degrees":` + list(100, `"d#"`) + `,"degrees_count":102}]`,
+		},
+		{
+			name: "unknown fields come back, reserved and absent ones do not",
+			record: `"patents":` + list(101, `"p#"`) + `,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
+				"skills":[{"skill":"Go","level":3}],"location":{"country":"Peru","zip":"1"}`,
+			webset: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":{"country":"Peru","zip":"1"}`,
+			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"profile":{"location":{"country":"Peru"}}`,
+			addon:  `"skills":[{"skill":"Go","level":3}],"skills_count":1`,
+		},
+		{
+			name:   "e-mail",
+			record: `"headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / odd+ann@localhost","emails":["odd+ann@localhost","ann.b@mail.example"],"contact_mail":"x","notes":{"E-Mail":"y","list":["c\u0040d.example",{"zip":"1"}]},"first_name":"Ann@home"`,
+			webset: `"headline":"Write to [e-mail removed], or @ann","summary":"[e-mail removed] / [e-mail removed] / [e-mail removed]","notes":{"list":["[e-mail removed]",{"zip":"1"}]},"first_name":"Ann@home"`,
+			open:   `"headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / odd+ann@localhost","contact_mail":"x","notes":{"E-Mail":"y","list":["c@d.example",{"zip":"1"}]},"first_name":"Ann@home"`,
+			email:  `"personal_email":{"email":"odd+ann@localhost"},"emails":["odd+ann@localhost","ann.b@mail.example"],"emails_count":2`,
+			enrich: `"profile":{"first_name":"Ann@home","headline":"Write to Ann.B@Mail.example, or @ann","summary":"me＠mail.example / a%40b.example / odd+ann@localhost","personal_email":"odd+ann@localhost"},"contact_mail":"x","notes":{"E-Mail":"y","list":["c@d.example",{"zip":"1"}]}`,
+			addon:  `"headline":"Write to [e-mail removed], or @ann"`,
+		},
+		{
+			name:   "personal e-mail before the list, full date of the current position",
+			record: `"personal_email":"p@x.example","emails":["a@x.example"],"current_position":{"summary":"S","start":"2020-02","end":"2021","current":false,"company":{"name":"C"},"grade":4}`,
+			webset: `"current_position":{"summary":"S","start":"2020-02-01","end":"2021-01-01","current":false,"company":{"name":"C"},"grade":4}`,
+			addon:  "=",
+			email:  `"personal_email":{"email":"p@x.example"},"emails":["a@x.example"],"emails_count":1`,
+			enrich: `"profile":{"personal_email":"p@x.example"}`,
+		},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := rowsOf(t, decode(t, record.KindNetworkPerson, object(head, tt.record)))
+			row := &b.networkPeople
+			require.JSONEq(t, object(`"profile_id":"p_1","network_username":"ann"`, tt.enrich), object(row.enrich.at(0)))
+			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann"`, tt.webset), object(row.websetShared.at(0), row.websetRest.at(0)))
+			if tt.addon == "=" {
+				tt.addon = tt.webset
+			}
+			require.JSONEq(t, object(`"username":"ann"`, tt.addon), object(row.websetShared.at(0)))
+			if tt.open == "" {
+				require.Empty(t, row.websetOpen.at(0))
+			} else {
+				require.JSONEq(t, object(`"profile_id":"p_1","username":"ann"`, tt.open), object(row.websetOpen.at(0)))
+			}
+			require.JSONEq(t, object(tt.email), object(row.websetEmail.at(0)))
+			require.Equal(t, "2026-03-01T10:00:00.250+02:00", row.lastUpdated.list[0])
+			require.Equal(t, "2026-03-01T08:00:00.25Z", row.updatedAt.list[0])
+		})
+	}
+}
+
+func TestNetworkPersonKeysAndLookups(t *testing.T) {
+	rec := decode(t, record.KindNetworkPerson, `{"profile_id":"p_1","username":"Ann","last_updated":"2026","emails":["B@x.example","not one","b@X.example"],"personal_email":"a@x.example",
+		"codehost_username":"AnnHub","microblog_username":"@annm","social_accounts":["https://www.codehost.example/annhub?x=1","http://codehost.example/other/","https://microblog.example/annm","mailto:b@x.example","https://network.example/in/zed"]}`)
+	b := rowsOf(t, rec)
+	row := &b.networkPeople
+	require.Equal(t, "ann", row.usernameKey.list[0])
+	require.Equal(t, []string{"a@x.example", "b@x.example"}, row.emailKeys.list[0])
+	require.Equal(t, []string{"annhub", "other"}, row.codehostUsernameKeys.list[0])
+	require.Equal(t, []string{"annm"}, row.microblogUsernameKeys.list[0])
+
+	var got []string
+	l := &b.lookups
+	for i := range l.keyHash.list {
+		require.Equal(t, KeyHash(LookupType(l.lookupType.list[i]), l.value.list[i]), l.keyHash.list[i])
+		require.Equal(t, "p_1", l.target.list[i])
+		require.Equal(t, TargetNetworkPerson, l.targetKind.list[i])
+		require.True(t, l.declared.list[i])
+		require.Equal(t, int64(rec.Version), l.head.version.list[i])
+		got = append(got, l.lookupType.list[i]+" "+l.value.list[i])
+	}
+	require.Equal(t, []string{
+		"network.username ann", "network.email a@x.example", "network.email b@x.example",
+		"network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm",
+	}, got)
+}
+
+func TestNetworkPersonWithdrawn(t *testing.T) {
+	b := rowsOf(t, decode(t, record.KindNetworkPerson, `{"profile_id":"p_1","last_updated":"2026","deleted":true,"emails":["a@x.example"]}`))
+	require.Equal(t, []bool{true}, b.networkPeople.head.deleted.list)
+	require.Empty(t, b.lookups.keyHash.list)
+	for _, f := range b.networkPeople.columns() {
+		if c, ok := f.values.(*text); ok {
+			require.Empty(t, c.at(0), f.name)
+		}
+	}
+}
+
+func TestCodehostPerson(t *testing.T) {
+	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo",
+		"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b","location":"Oslo","company":"@c","hireable":false,
+		"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1},"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00",
+		"repo_languages":["Go"],"commit_count":12,"personal_email":"Ann@x.example","school_email":"s@u.example","additional_emails":["ann@X.example","z"],"emails":["e@x.example"],
+		"personal_website":"w","social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"network_username":"ann-1","microblog_username":"am",
+		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"},null],"issues":["i"],"follower_accounts":["f"],"followed_accounts":[1],"x":{"y":1}}`)
+	b := rowsOf(t, rec)
+	row := &b.codehostPeople
+	const details = `"avatar_url":"https://a.example/7","company":"@c","location":"Oslo","followers":3,"following":0,"public_repos":2,"public_gists":1,"type":"User","created_at":"2012-03-01","updated_at":"2026-02-03"`
+	const location = `"location_canonical":{"city":"Oslo","latitude":59.9,"longitude":0,"code":1}`
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub",`+details+`,"codehost":{"user_id":7,"codehost_username":"AnnHub",`+details+`},
+		"first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","bio":"mail me: ann@x.example","blog":"b","url":"https://codehost.example/annhub","personal_website":"w","microblog_username":"am","hireable":false,
+		"names":["Ann B. Bo","Ann Bo"],"names_count":2,"emails":["e@x.example","Ann@x.example","s@u.example","z"],"emails_count":4,"email":"Ann@x.example",
+		"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,`+location+`,"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"x":{"y":1}}`, object(row.enrich.at(0)))
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`, object(row.owner.at(0)))
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","personal_email":"Ann@x.example","school_email":"s@u.example",
+		"emails":["e@x.example"],"emails_count":1,"additional_emails":["ann@X.example","z"],"additional_emails_count":2,"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b",
+		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00",
+		"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,"network_username":"ann-1","microblog_username":"am",
+		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],"followed_accounts_count":1,"x":{"y":1}}`, object(row.webset.at(0)))
+	const addon = `"user_id":7,"username":"AnnHub","full_name":"Ann B. Bo","url":"https://codehost.example/annhub","avatar_url":"https://a.example/7","blog":"b","personal_website":"w","company":"@c","location":"Oslo","type":"User","hireable":false,
+		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
+	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`, object(row.addon.at(0)))
+	require.JSONEq(t, `{`+addon+`"bio":"mail me: ann@x.example","stars":[{"full_name":"a/b","owner_email":"q@x.example"}]}`, object(row.addonOpen.at(0)))
+	require.Equal(t, []string{"ann@x.example", "e@x.example", "s@u.example"}, row.emailKeys.list[0])
+	require.Equal(t, []string{"ann-1", "ann-2"}, row.networkUsernameKeys.list[0])
+	require.Equal(t, "ann-1", row.networkUsername.list[0])
+	require.Equal(t, []string{"7"}, unique(b.lookups.target.list))
+
+	var met []string
+	for _, name := range CodehostFields() {
+		if mask, ok := CodehostFieldMask(name); ok && row.present.list[0]&mask != 0 {
+			met = append(met, name)
+		}
+	}
+	require.Equal(t, codehostFields(), met)
+}
+
+func unique(list []string) []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, s := range list {
+		if !seen[s] {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func TestCodehostPersonNothing(t *testing.T) {
+	b := rowsOf(t, decode(t, record.KindCodehostPerson, `{"user_id":0,"last_updated":"2026","codehost_username":"a"}`))
+	row := &b.codehostPeople
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"}}`, object(row.enrich.at(0)))
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a"}`, object(row.webset.at(0)))
+	require.JSONEq(t, `{"user_id":0,"username":"a"}`, object(row.addon.at(0)))
+	require.Empty(t, row.addonOpen.at(0))
+}
+
+func TestEntries(t *testing.T) {
+	b := rowsOf(t,
+		decode(t, record.KindCodehostRepo, `{"user_id":7,"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x",""],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`),
+		decode(t, record.KindCodehostRepo, `{"user_id":7,"id":2,"updated_at":"2020-02-03T04:05:06Z","deleted":true,"name":"r"}`),
+		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`),
+		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"def","author_date":"2020","message":"plain"}`),
+		decode(t, record.KindCodehostList, `{"user_id":7,"list":"repos","last_updated":"2021","items":["1","2"]}`),
+	)
+	repos := &b.codehostRepos
+	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, object(repos.entry.at(0)))
+	require.JSONEq(t, `{"id":1,"updated_at":"2020-02","name":"r","full_name":"a/r","description":"by [e-mail removed]","topics":["x"],"stargazers_count":0,"created_at":"2019","owner":{"n":1},"license":"MIT","repo_id":4}`, object(repos.redacted.at(0)))
+	require.JSONEq(t, `{"repo_id":1,"updated_at":"2020-02-01","name":"r","full_name":"a/r","description":"by a@x.example","topics":["x"],"stargazers_count":0,"created_at":"2019-01-01","license":"MIT"}`, object(repos.enrich.at(0)))
+	require.Equal(t, []bool{false, true}, repos.head.deleted.list)
+	require.Empty(t, repos.entry.at(1))
+
+	commits := &b.codehostCommits
+	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <odd@local>","author_email":"odd@local","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, object(commits.entry.at(0)))
+	require.JSONEq(t, `{"sha":"abc","author_date":"2020","message":"m\n\nSigned-off-by: A <[e-mail removed]>","author_name":"A","repo":{"full_name":"a/r","language":"Go","n":1},"k":true}`, object(commits.redacted.at(0)))
+	require.Empty(t, commits.redacted.at(1))
+	require.Equal(t, [][]string{{"1", "2"}}, b.codehostLists.items.list)
+}
+
+func TestNetworkCompany(t *testing.T) {
+	tests := []struct{ name, record, company string }{
+		{"nothing", `"network_slug":"","profile":{"specialties":[""]},"headquarters":{"city":null},"images":{}`, ``},
+		{
+			"all", `"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d","industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p","specialties":["a","b"],"m":1},
+			"headquarters":{"city":"Oslo","zone":9},"images":{"logo":"l","cover":"c"},"emails":["info@acme.example"]`,
+			`"network_slug":"Acme","network_id":"12","profile":{"name":"Acme","tagline":"t","description":"d","industry":"i","company_size":"1-10","employees":0,"founded":1999,"website":"w","phone":"p","specialties":["a","b"],"m":1},
+			"headquarters":{"city":"Oslo","region":null,"country":null,"postal_code":null,"line1":null,"line2":null,"zone":9},"images":{"logo":"l","cover":"c"},"emails":["info@acme.example"]`,
+		},
+		{"cut specialties", `"profile":{"specialties":` + list(101, `"s#"`) + `}`, `"profile":{"specialties":` + list(100, `"s#"`) + `,"specialties_count":101}`},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			b := rowsOf(t, decode(t, record.KindNetworkCompany, object(`"company_id":"c_1","last_updated":"2026"`, tt.record)))
+			require.JSONEq(t, object(`"company_id":"c_1"`, tt.company), object(b.networkCompanies.company.at(0)))
+		})
+	}
+}
+
+func TestAccountLink(t *testing.T) {
+	b := rowsOf(t,
+		decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"network","username":"ann-1"},"source":"bio","observed_at":"2026","confidence":0.5}`),
+		decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"AnnHub"},"b":{"platform":"microblog","username":"am"},"source":"bio","observed_at":"2026","deleted":true}`),
+	)
+	l := &b.lookups
+	var got []string
+	for i := range l.keyHash.list {
+		got = append(got, fmt.Sprint(l.lookupType.list[i], " ", l.value.list[i], " ", l.target.list[i], " ", l.source.list[i], " ", l.confidence.list[i], " ", l.head.deleted.list[i]))
+	}
+	require.Equal(t, []string{
+		"link.codehost annhub network:ann-1 bio 0.5 false", "link.network ann-1 codehost:annhub bio 0.5 false",
+		"link.codehost annhub microblog:am bio 1 true", "link.microblog am codehost:annhub bio 1 true",
+	}, got)
+}
+
+// Names of fields in must_have and bits agree.
+func TestFieldBits(t *testing.T) {
+	mask, ok := NetworkFieldMask("personal_email")
+	require.True(t, ok)
+	require.Equal(t, netPersonalEmail, mask)
+	mask, ok = CodehostFieldMask("last_updated")
+	require.True(t, ok)
+	require.Equal(t, hostLastUpdated, mask)
+	_, ok = NetworkFieldMask(FieldCodehost)
+	require.False(t, ok)
+	require.Contains(t, NetworkFields(), FieldCodehost)
+}
+
+// A network-person's rendering is valid JSON for any text, and without the
+// add-on holds no address.
+func FuzzNetworkPerson(f *testing.F) {
+	f.Add("Ann", "mail a@b.example", "a@b.example", `{"k":["x@y.zz"]}`)
+	f.Fuzz(func(t *testing.T, name, text, email, unknown string) {
+		raw, err := json.Marshal(map[string]any{"profile_id": "p", "username": "u", "last_updated": "2026", "full_name": name, "summary": text, "emails": []string{email}, "raw": unknown})
+		if err != nil {
+			return
+		}
+		rec, err := record.Decode(record.KindNetworkPerson, raw)
+		if err != nil {
+			return
+		}
+		b := rowsOf(t, rec)
+		row := &b.networkPeople
+		for _, fragment := range []string{row.enrich.at(0), row.websetShared.at(0), row.websetRest.at(0), row.websetOpen.at(0), row.websetEmail.at(0)} {
+			var any map[string]any
+			require.NoError(t, json.Unmarshal([]byte("{"+fragment+"}"), &any), "%q", fragment)
+		}
+		shown := row.websetShared.at(0) + row.websetRest.at(0)
+		if interiorAt(email) && !strings.ContainsAny(email, "\"\\") {
+			require.NotContains(t, strings.ToLower(shown), strings.ToLower(email))
+		}
+	})
+}
