@@ -1,6 +1,10 @@
 package record
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 func (p *CodehostPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
 
@@ -17,7 +21,18 @@ func (p *CodehostPerson) check() *Invalid {
 		oneOf("type", p.Type, "User", "Organization", "Bot"),
 		date(p.CreatedAt, "created_at"),
 		date(p.UpdatedAt, "updated_at"),
+		embeddedList("repos", p.Repos),
+		embeddedList("commits", p.Commits),
 	)
+}
+
+// embeddedList checks that an embedded list is one, or null, which counts as
+// absent. Its entries are checked by Split, one by one.
+func embeddedList(field string, list jsontext.Value) *Invalid {
+	if kind := list.Kind(); len(list) > 0 && kind != '[' && kind != 'n' {
+		return &Invalid{Path: field, Code: CodeWrongType, Reason: "is " + nameOfKind(kind) + " where a list is needed"}
+	}
+	return nil
 }
 
 func (r *CodehostRepo) head() (string, bool) { return r.UpdatedAt, r.Deleted }

@@ -12,6 +12,8 @@ import (
 type content struct {
 	hash    uint64
 	compact []byte // the record without insignificant white space
+	spaces  bool   // there was some
+	absent  bool   // there are list elements or objects that count as absent
 }
 
 // Tags and constants of the content hash. They are part of the contract of
@@ -37,39 +39,44 @@ func mix(a, b uint64) uint64 {
 // must be one valid JSON object: the scanner relies on it.
 //
 // The hash of a list depends on its order. The hash of an object is made of the
-// sum of its members' hashes and so does not. The member version at the top
-// level is left out.
-func scan(raw []byte, version string) (content, *Invalid) {
-	s := scanner{b: raw, skip: version}
+// sum of its members' hashes and so does not. Members at the top level for which
+// hashed is false are left out.
+func scan(raw []byte, hashed func(name []byte) bool) (content, *Invalid) {
+	s := scanner{b: raw, hashed: hashed}
 	s.space()
 	begin := s.i
 	hash := s.value(1)
 	end := s.i
 	switch {
 	case s.deep:
-		return content{}, s.locate(CodeTooDeep, "is nested deeper than 64 levels")
+		return content{}, s.locate(CodeTooDeep, reasonTooDeep)
 	case s.nul:
 		return content{}, s.locate(CodeNULByte, "holds an escaped NUL")
 	}
-	compact := raw[begin:end:end]
-	if s.spaces {
-		value := jsontext.Value(bytes.Clone(compact))
-		if err := value.Compact(); err != nil {
-			return content{}, &Invalid{Code: CodeSyntax, Reason: "is not JSON"}
-		}
-		compact = value
+	return content{hash: hash, compact: raw[begin:end:end], spaces: s.spaces, absent: s.absent}, nil
+}
+
+// likelySpaced reports whether a record seems to be written with white space, by
+// its first two members: it saves most of such records a second decoding.
+func likelySpaced(raw []byte) bool {
+	i := bytes.IndexByte(raw, ':')
+	if i < 0 || i+1 >= len(raw) || raw[i+1] <= ' ' || raw[i-1] <= ' ' {
+		return i > 0
 	}
-	return content{hash: hash, compact: compact}, nil
+	j := bytes.IndexByte(raw[i:], ',')
+	return j >= 0 && i+j+1 < len(raw) && raw[i+j+1] <= ' '
 }
 
 // scanner walks valid JSON.
 type scanner struct {
 	b      []byte
 	i      int
-	skip   string // a member at the top level that is not hashed
+	hashed func(name []byte) bool
 	spaces bool   // white space was found inside
 	nul    bool   // an escaped NUL was found
 	deep   bool   // MaxDepth was passed; the rest was not walked
+	empty  bool   // the last value was null or empty
+	absent bool   // an element of a list, or an object, was
 	buf    []byte // room for unescaping
 }
 
@@ -98,16 +105,22 @@ func (s *scanner) value(depth int) uint64 {
 	case '[':
 		return s.array(depth)
 	case '"':
-		return xxhash.Sum64(s.str()) ^ tagString
+		text := s.str()
+		s.empty = len(text) == 0
+		return xxhash.Sum64(text) ^ tagString
+	case 'n':
+		s.i += len("null")
+		s.empty = true
+		return hashNull
+	}
+	s.empty = false
+	switch s.b[s.i] {
 	case 't':
 		s.i += len("true")
 		return hashTrue
 	case 'f':
 		s.i += len("false")
 		return hashFalse
-	case 'n':
-		s.i += len("null")
-		return hashNull
 	}
 	begin := s.i
 	for s.i < len(s.b) && isNumberByte(s.b[s.i]) {
@@ -128,10 +141,11 @@ func (s *scanner) object(depth int) uint64 {
 	}
 	s.i++ // {
 	var sum, count uint64
+	empty := true
 	s.inner()
 	for s.b[s.i] != '}' {
 		name := s.str()
-		skip := depth == 1 && string(name) == s.skip
+		skip := depth == 1 && !s.hashed(name)
 		nameHash := xxhash.Sum64(name)
 		s.inner()
 		s.i++ // :
@@ -140,6 +154,7 @@ func (s *scanner) object(depth int) uint64 {
 		if s.deep {
 			return 0
 		}
+		empty = empty && s.empty
 		if !skip {
 			sum += mix(nameHash, h)
 			count++
@@ -151,6 +166,8 @@ func (s *scanner) object(depth int) uint64 {
 		}
 	}
 	s.i++ // }
+	s.empty = empty
+	s.absent = s.absent || empty
 	return mix(sum, count^tagObject)
 }
 
@@ -162,12 +179,15 @@ func (s *scanner) array(depth int) uint64 {
 	}
 	s.i++ // [
 	h := uint64(tagArray)
+	empty := true
 	s.inner()
 	for s.b[s.i] != ']' {
 		h = mix(bits.RotateLeft64(h, 23), s.value(depth+1))
 		if s.deep {
 			return 0
 		}
+		empty = empty && s.empty
+		s.absent = s.absent || s.empty
 		s.inner()
 		if s.b[s.i] == ',' {
 			s.i++
@@ -175,6 +195,7 @@ func (s *scanner) array(depth int) uint64 {
 		}
 	}
 	s.i++ // ]
+	s.empty = empty
 	return h
 }
 
@@ -287,22 +308,25 @@ func (s *scanner) pass() {
 
 func (s *scanner) passString() {
 	s.i++
-	for s.b[s.i] != '"' {
-		if s.b[s.i] == '\\' {
-			s.i++
+	for {
+		s.i += bytes.IndexByte(s.b[s.i:], '"') + 1
+		// A quote is escaped by an odd number of backslashes before it.
+		i := s.i - 2
+		for s.b[i] == '\\' {
+			i--
 		}
-		s.i++
+		if (s.i-2-i)%2 == 0 {
+			return
+		}
 	}
-	s.i++
 }
 
-// filterMembers returns the object with only the members whose names keep
-// wants. object must be compact and valid.
-func filterMembers(object []byte, keep func(name string) bool) []byte {
-	out := make([]byte, 0, len(object))
-	out = append(out, '{')
+// filterMembers returns the object with only the members that keep wants.
+// object must be compact and valid.
+func filterMembers(object []byte, keep func(member) bool) []byte {
+	out := []byte{'{'}
 	eachMember(object, func(m member) {
-		if !keep(string(m.name)) {
+		if !keep(m) {
 			return
 		}
 		if len(out) > 1 {

@@ -1,10 +1,13 @@
 package record
 
 import (
+	"bytes"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Limits of a record (records.md, rule 4).
@@ -29,10 +32,10 @@ type Record struct {
 	Version Version
 	// Deleted marks a withdrawal: there is only identity and version.
 	Deleted bool
-	// Hash is of the content without the version field. It does not depend on
-	// white space, on the order of members or on how strings are escaped; the
-	// spelling of numbers counts. Equal content has equal hashes, in every
-	// process and release.
+	// Hash is of the content without the version field, and without the lists
+	// that Split takes out. It does not depend on white space, on the order of
+	// members or on how strings are escaped; the spelling of numbers counts.
+	// Equal content has equal hashes, in every process and release.
 	Hash uint64
 	// JSON is the record without insignificant white space, as it is
 	// published. Decoding it gives the same record. A withdrawal has nothing in
@@ -64,11 +67,7 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 	if len(raw) > MaxSize {
 		return nil, &Invalid{Code: CodeTooLarge, Reason: "is larger than 1 MiB"}
 	}
-	b := c.new()
-	if err := json.Unmarshal(raw, b); err != nil {
-		return nil, invalidOf(c.kind, raw, err)
-	}
-	content, bad := scan(raw, c.version)
+	b, content, bad := c.read(raw)
 	if bad != nil {
 		return nil, bad
 	}
@@ -90,33 +89,60 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 	if bad := b.check(); bad != nil {
 		return nil, bad
 	}
+	if content.absent { // after the checks, which name places by their index
+		dropAbsent(b)
+	}
 	return r, nil
+}
+
+// read decodes raw, compacted first if need be, so that the body is the same
+// whether it comes from a crawler's line or from what ingest published.
+func (c codec) read(raw []byte) (body, content, *Invalid) {
+	for {
+		if likelySpaced(raw) {
+			value := jsontext.Value(bytes.Clone(raw))
+			if err := value.Compact(); err == nil { // else the decoder says what is wrong
+				raw = value
+			}
+		}
+		b := c.new()
+		if err := json.Unmarshal(raw, b); err != nil {
+			return nil, content{}, invalidOf(c.kind, raw, err)
+		}
+		if jsontext.Value(raw).Kind() != '{' { // null decodes to anything
+			return nil, content{}, &Invalid{Code: CodeWrongType, Reason: "is null where an object is needed"}
+		}
+		found, bad := scan(raw, c.hashed)
+		if bad != nil {
+			return nil, content{}, bad
+		}
+		if !found.spaces {
+			return b, found, nil
+		}
+		value := jsontext.Value(bytes.Clone(found.compact))
+		if err := value.Compact(); err != nil {
+			return nil, content{}, invalidOf(c.kind, raw, err)
+		}
+		raw = value
+	}
 }
 
 // withdrawal cuts a withdrawn record down to identity and version: what is to
 // be gone must not travel on.
 func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
-	keep := func(name string) bool {
-		if name == "deleted" || name == c.version {
-			return true
-		}
-		for _, field := range c.identity {
-			if field == name {
-				return true
-			}
-		}
-		return false
+	keep := func(m member) bool {
+		name := string(m.name)
+		return name == "deleted" || name == c.version || slices.Contains(strings.Fields(c.identity), name)
 	}
 	r.JSON = filterMembers(r.JSON, keep)
-	r.Body = c.new()
-	if err := json.Unmarshal(r.JSON, r.Body); err != nil {
-		return nil, invalidOf(c.kind, r.JSON, err)
-	}
-	content, bad := scan(r.JSON, c.version)
+	b, content, bad := c.read(r.JSON)
 	if bad != nil {
 		return nil, bad
 	}
-	r.Hash = content.hash
+	if content.absent {
+		dropAbsent(b)
+	}
+	r.Body, r.Hash = b, content.hash
 	return r, nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strconv"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -46,6 +47,8 @@ const (
 	CodeBadValue        = "bad_value"        // not one of the values allowed
 	CodeIncompleteList  = "incomplete_list"  // a list calls itself complete but has unreadable entries
 )
+
+const reasonTooDeep = "is nested deeper than 64 levels"
 
 // Error returns kind, path, reason and code.
 func (e *Invalid) Error() string {
@@ -93,6 +96,8 @@ func invalidOf(kind Kind, raw []byte, err error) *Invalid {
 		bad.Reason = fmt.Sprintf("is not JSON: %s, at byte %d", syntaxReason(syntactic.Err), syntactic.ByteOffset)
 	}
 	switch {
+	case syntactic != nil && passesMaxDepth(syntactic.JSONPointer):
+		bad.Code, bad.Reason = CodeTooDeep, reasonTooDeep
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		bad.Code, bad.Reason = CodeDuplicateKey, "stands twice in its object"
 	case len(bytes.TrimSpace(raw)) == 0:
@@ -122,22 +127,39 @@ func syntaxReason(err error) string {
 	return text
 }
 
-// pathOf turns a JSON Pointer (RFC 6901) into the notation of Invalid.Path.
+// maxPath bounds Invalid.Path: the names of unknown fields can be anything.
+const maxPath = 512
+
+// pathOf turns a JSON Pointer (RFC 6901) into the notation of Invalid.Path, cut
+// off below MaxDepth.
 func pathOf(pointer jsontext.Pointer) string {
 	var b strings.Builder
-	first := true
+	depth := 0
 	for token := range pointer.Tokens() {
-		if _, err := strconv.ParseUint(token, 10, 32); err == nil && !first {
+		if depth == MaxDepth || b.Len()+len(token) > maxPath {
+			break
+		}
+		if _, err := strconv.ParseUint(token, 10, 32); err == nil && depth > 0 {
 			b.WriteString("[" + token + "]")
 		} else {
-			if !first {
+			if depth > 0 {
 				b.WriteByte('.')
 			}
-			b.WriteString(token)
+			b.WriteString(strings.Map(func(r rune) rune {
+				if unicode.IsControl(r) {
+					return utf8.RuneError
+				}
+				return r
+			}, token))
 		}
-		first = false
+		depth++
 	}
 	return b.String()
+}
+
+// passesMaxDepth reports whether the pointer leads below MaxDepth.
+func passesMaxDepth(pointer jsontext.Pointer) bool {
+	return strings.Count(string(pointer), "/") > MaxDepth
 }
 
 func nameOfKind(kind jsontext.Kind) string {

@@ -2,7 +2,7 @@ package record
 
 import (
 	"embed"
-	"slices"
+	"strings"
 )
 
 // Kind names a kind of record (records.md, table).
@@ -86,7 +86,7 @@ type body interface {
 // codec is the registry's entry of a kind.
 type codec struct {
 	kind     Kind
-	identity []string
+	identity string // names of the identity fields, separated by spaces
 	version  string
 	internal bool
 	new      func() body
@@ -100,24 +100,34 @@ func (c codec) definition() Definition {
 	return Definition{
 		Kind:           c.kind,
 		Topic:          c.kind.Topic(),
-		IdentityFields: slices.Clone(c.identity),
+		IdentityFields: strings.Fields(c.identity),
 		VersionField:   c.version,
 		Schema:         schema,
 		Internal:       c.internal,
 	}
 }
 
+// hashed reports whether a top-level member takes part in the content hash: the
+// version does not, nor do the lists that Split takes out, which are records of
+// their own.
+func (c codec) hashed(name []byte) bool {
+	if string(name) == c.version {
+		return false
+	}
+	return c.kind != KindCodehostPerson || !isEmbedded(string(name))
+}
+
 // codecs is the registry.
-func codecs() []codec {
-	return []codec{
-		{kind: KindNetworkPerson, identity: []string{"profile_id"}, version: "last_updated", new: func() body { return new(NetworkPerson) }},
-		{kind: KindNetworkCompany, identity: []string{"company_id"}, version: "last_updated", new: func() body { return new(NetworkCompany) }},
-		{kind: KindCodehostPerson, identity: []string{"user_id"}, version: "last_updated", new: func() body { return new(CodehostPerson) }},
-		{kind: KindCodehostRepo, identity: []string{"user_id", "id"}, version: "updated_at", new: func() body { return new(CodehostRepo) }},
-		{kind: KindCodehostCommit, identity: []string{"user_id", "sha"}, version: "author_date", new: func() body { return new(CodehostCommit) }},
-		{kind: KindMicroblogPerson, identity: []string{"user_id"}, version: "last_updated", new: func() body { return new(MicroblogPerson) }},
-		{kind: KindAccountLink, identity: []string{"a", "b", "source"}, version: "observed_at", new: func() body { return new(AccountLink) }},
-		{kind: KindCodehostList, identity: []string{"user_id", "list"}, version: "last_updated", internal: true, new: func() body { return new(CodehostList) }},
+func codecs() [8]codec {
+	return [...]codec{
+		{KindNetworkPerson, "profile_id", "last_updated", false, func() body { return new(NetworkPerson) }},
+		{KindNetworkCompany, "company_id", "last_updated", false, func() body { return new(NetworkCompany) }},
+		{KindCodehostPerson, "user_id", "last_updated", false, func() body { return new(CodehostPerson) }},
+		{KindCodehostRepo, "user_id id", "updated_at", false, func() body { return new(CodehostRepo) }},
+		{KindCodehostCommit, "user_id sha", "author_date", false, func() body { return new(CodehostCommit) }},
+		{KindMicroblogPerson, "user_id", "last_updated", false, func() body { return new(MicroblogPerson) }},
+		{KindAccountLink, "a b source", "observed_at", false, func() body { return new(AccountLink) }},
+		{KindCodehostList, "user_id list", "last_updated", true, func() body { return new(CodehostList) }},
 	}
 }
 

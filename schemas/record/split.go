@@ -1,11 +1,13 @@
 package record
 
 import (
-	"fmt"
+	"bytes"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Split takes the embedded repositories and commits out of a codehost-person
@@ -17,7 +19,7 @@ import (
 // the person and the other entries stand. An entry whose identity cannot be read
 // makes its list incomplete: nothing is withdrawn then.
 //
-// r's Body, JSON and Hash are without the lists afterwards. A record of another
+// r's Body and JSON are without the lists afterwards; its Hash always was. A record of another
 // kind, a withdrawal, and a person without lists are left as they are.
 func (r *Record) Split() (parts []*Record, rejected []*Invalid) {
 	person, ok := r.Body.(*CodehostPerson)
@@ -27,35 +29,30 @@ func (r *Record) Split() (parts []*Record, rejected []*Invalid) {
 	if person.Repos == nil && person.Commits == nil && !person.ReposComplete && !person.CommitsComplete {
 		return nil, nil
 	}
-	var lists struct{ repos, commits []byte }
-	eachMember(r.JSON, func(m member) {
+	var repos, commits []byte
+	r.JSON = filterMembers(r.JSON, func(m member) bool {
 		switch string(m.name) {
 		case "repos":
-			lists.repos = m.value
+			repos = m.value
 		case "commits":
-			lists.commits = m.value
+			commits = m.value
 		}
+		return !isEmbedded(string(m.name))
 	})
 	s := splitter{owner: *person.UserID, version: person.LastUpdated}
-	if person.Repos != nil {
-		s.list(KindCodehostRepo, ListRepos, lists.repos, len(person.Repos), person.ReposComplete)
-	}
-	if person.Commits != nil {
-		s.list(KindCodehostCommit, ListCommits, lists.commits, len(person.Commits), person.CommitsComplete)
-	}
-
-	r.JSON = filterMembers(r.JSON, func(name string) bool {
-		return name != "repos" && name != "repos_complete" && name != "commits" && name != "commits_complete"
-	})
+	s.list(KindCodehostRepo, ListRepos, repos, person.ReposComplete)
+	s.list(KindCodehostCommit, ListCommits, commits, person.CommitsComplete)
 	person.Repos, person.ReposComplete, person.Commits, person.CommitsComplete = nil, false, nil, false
-	r.Hash = hashOf(r.JSON, "last_updated")
 	return s.parts, s.rejected
 }
 
-// hashOf hashes an object that scan accepted, or a part of one.
-func hashOf(object []byte, version string) uint64 {
-	s := scanner{b: object, skip: version}
-	return s.value(1)
+// isEmbedded reports whether a member of a codehost-person is taken out by Split.
+func isEmbedded(name string) bool {
+	switch name {
+	case "repos", "repos_complete", "commits", "commits_complete":
+		return true
+	}
+	return false
 }
 
 type splitter struct {
@@ -65,11 +62,13 @@ type splitter struct {
 	rejected []*Invalid
 }
 
-// list makes the records of one embedded list of size entries.
-func (s *splitter) list(kind Kind, name string, list []byte, size int, complete bool) {
+// list makes the records of one embedded list.
+func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
+	if len(list) == 0 || list[0] != '[' {
+		return // absent or null: states nothing
+	}
 	c, _ := codecOf(kind)
-	s.parts = slices.Grow(s.parts, size+1)
-	items := make([]string, 0, size)
+	var items []string
 	readable := true
 	i := -1
 	eachElement(list, func(value []byte) {
@@ -77,15 +76,14 @@ func (s *splitter) list(kind Kind, name string, list []byte, size int, complete 
 		if string(value) == "null" {
 			return // counts as absent
 		}
-		path := fmt.Sprintf("%s[%d]", name, i)
 		if value[0] != '{' {
-			s.reject(&Invalid{Code: CodeWrongType, Reason: "is not an object"}, path)
+			s.reject(&Invalid{Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(value).Kind()) + " where an object is needed"}, entryPath(name, i))
 			readable = false
 			return
 		}
 		part, bad := c.decode(withOwner(value, s.owner))
 		if bad != nil {
-			s.reject(bad, path)
+			s.reject(bad, entryPath(name, i))
 			if item, ok := itemOf(c, value); ok {
 				items = append(items, item)
 			} else {
@@ -94,7 +92,7 @@ func (s *splitter) list(kind Kind, name string, list []byte, size int, complete 
 			return
 		}
 		s.parts = append(s.parts, part)
-		if !part.Deleted {
+		if complete && !part.Deleted {
 			items = append(items, entryName(part.Body))
 		}
 	})
@@ -112,6 +110,8 @@ func (s *splitter) list(kind Kind, name string, list []byte, size int, complete 
 	}
 	s.parts = append(s.parts, part)
 }
+
+func entryPath(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
 
 func (s *splitter) reject(bad *Invalid, path string) {
 	s.rejected = append(s.rejected, bad.below(KindCodehostPerson, path))
@@ -134,6 +134,10 @@ func withOwner(object []byte, owner int64) []byte {
 	out := make([]byte, 0, len(object)+len(`"user_id":,`)+20)
 	out = append(out, `{"user_id":`...)
 	out = strconv.AppendInt(out, owner, 10)
+	if !bytes.Contains(object, []byte("user_id")) && bytes.IndexByte(object, '\\') < 0 && len(object) > len("{}") {
+		out = append(out, ',')
+		return append(out, object[1:]...)
+	}
 	eachMember(object, func(m member) {
 		if string(m.name) == "user_id" {
 			return
@@ -146,7 +150,8 @@ func withOwner(object []byte, owner int64) []byte {
 
 // itemOf returns the identity of an entry that is no record for another reason.
 func itemOf(c codec, object []byte) (string, bool) {
-	field := c.identity[len(c.identity)-1]
+	fields := strings.Fields(c.identity)
+	field := fields[len(fields)-1]
 	var id []byte
 	eachMember(object, func(m member) {
 		if string(m.name) == field {

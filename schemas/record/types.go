@@ -220,11 +220,11 @@ type CodehostPerson struct {
 	FollowerAccounts []jsontext.Value `json:"follower_accounts,omitempty"`
 	FollowedAccounts []jsontext.Value `json:"followed_accounts,omitempty"`
 
-	// Split off at ingest (records.md, table and rule 3).
-	Repos           []jsontext.Value `json:"repos,omitempty"`
-	ReposComplete   bool             `json:"repos_complete,omitzero"`
-	Commits         []jsontext.Value `json:"commits,omitempty"`
-	CommitsComplete bool             `json:"commits_complete,omitzero"`
+	// Lists of objects that Split takes out (records.md, table and rule 3).
+	Repos           jsontext.Value `json:"repos,omitzero"`
+	ReposComplete   bool           `json:"repos_complete,omitzero"`
+	Commits         jsontext.Value `json:"commits,omitzero"`
+	CommitsComplete bool           `json:"commits_complete,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
 }
