@@ -10,7 +10,10 @@ import (
 )
 
 // Insert writes batches as if they were one: one insert a table, lookups
-// first. It returns when the rows are durable and visible.
+// first. It returns when the rows are durable and visible, provided that the
+// connection has async_insert = 0 and insert_deduplicate = 1. A batch should
+// stay below a million lookups: the server cuts larger inserts into blocks,
+// and each has to be recognised by itself.
 //
 // An error leaves unknown which tables were written. Calling Insert again
 // with the same records and the same token writes the rest: the server drops
@@ -54,10 +57,7 @@ func insertTable(ctx context.Context, conn driver.Conn, token string, parts []ta
 		// Naming the columns saves asking the server for them before every insert.
 		clickhouse.WithColumnNamesAndTypes(kinds),
 		clickhouse.WithSettings(clickhouse.Settings{
-			"async_insert":               0,
-			"insert_deduplicate":         1,
 			"insert_deduplication_token": token + ":" + parts[0].name,
-			"max_insert_block_size":      maxInsertRows, // one insert stays one block, or its token would not recognise it
 		}))
 	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+parts[0].name+" ("+strings.Join(names, ", ")+")")
 	if err != nil {
@@ -78,9 +78,6 @@ func insertTable(ctx context.Context, conn driver.Conn, token string, parts []ta
 	}
 	return nil
 }
-
-// maxInsertRows is more rows than one insert ever has.
-const maxInsertRows = 16 << 20
 
 // closeAfter gives a batch's connection back after an error.
 func closeAfter(batch driver.Batch, err error) error {

@@ -1,96 +1,34 @@
 package readmodel
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"io/fs"
-	"strings"
-	"text/template"
 )
 
-// Owner is the service that owns the migrations of this package.
-const Owner = "projector"
-
 //go:embed migrations/*.sql
-var migrationFiles embed.FS
+var migrations embed.FS
 
-// Migration is one numbered step of the schema.
-type Migration struct {
-	Number     int      // ascending from 1
-	Name       string   // file name without number and extension
-	Owner      string   // the service whose read model it is
-	Statements []string // to be run in order, each idempotent
+// MigrationFiles holds the schema as files NNNN_create_<table>.sql, text/templates
+// that are rendered with a Layout. A file's statements end with ";" at the end
+// of a line and can be repeated; its line "-- owner:" names the service whose
+// read model the table is.
+func MigrationFiles() (fs.FS, error) {
+	files, err := fs.Sub(migrations, "migrations")
+	if err != nil {
+		return nil, fmt.Errorf("read model migrations: %w", err)
+	}
+	return files, nil
 }
 
-// Layout says for which kind of installation the schema is rendered. The zero
-// value is a single node.
+// Layout says for which kind of installation the schema is rendered; it is
+// the parameter of the templates. The zero value is a single node.
 type Layout struct {
 	// Cluster is the cluster's name in ClickHouse's remote_servers. When set,
 	// each table is a ReplicatedReplacingMergeTree <name>_local on every node
 	// of the cluster, behind a Distributed table <name> sharded by the row's
 	// own key.
 	Cluster string
-}
-
-// Migrations renders the schema for a layout, in order.
-func Migrations(layout Layout) ([]Migration, error) {
-	names, err := fs.Glob(migrationFiles, "migrations/*.sql")
-	if err != nil {
-		return nil, fmt.Errorf("list migrations: %w", err)
-	}
-	out := make([]Migration, 0, len(names))
-	for i, path := range names { // fs.Glob sorts
-		number, name, err := parseMigrationName(path)
-		if err != nil {
-			return nil, err
-		}
-		if number != i+1 {
-			return nil, fmt.Errorf("migration %s: number %d, want %d", path, number, i+1)
-		}
-		text, err := migrationFiles.ReadFile(path)
-		if err != nil {
-			return nil, fmt.Errorf("read migration: %w", err)
-		}
-		statements, err := layout.render(path, string(text))
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, Migration{Number: number, Name: name, Owner: Owner, Statements: statements})
-	}
-	return out, nil
-}
-
-func parseMigrationName(path string) (number int, name string, err error) {
-	base := strings.TrimSuffix(strings.TrimPrefix(path, "migrations/"), ".sql")
-	digits, name, ok := strings.Cut(base, "_")
-	if !ok {
-		return 0, "", fmt.Errorf("migration %s: name is not <number>_<name>.sql", path)
-	}
-	if _, err := fmt.Sscanf(digits, "%04d", &number); err != nil {
-		return 0, "", fmt.Errorf("migration %s: number: %w", path, err)
-	}
-	return number, name, nil
-}
-
-// render gives the statements of one migration file; they are separated by
-// lines that end with a semicolon.
-func (l Layout) render(path, text string) ([]string, error) {
-	t, err := template.New(path).Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("parse migration: %w", err)
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, l); err != nil {
-		return nil, fmt.Errorf("render migration: %w", err)
-	}
-	var statements []string
-	for _, s := range strings.Split(b.String(), ";\n") {
-		if s = strings.TrimSpace(s); s != "" {
-			statements = append(statements, s)
-		}
-	}
-	return statements, nil
 }
 
 // Local names the table that holds a node's own rows.
@@ -135,5 +73,5 @@ func (l Layout) Distributed(table, shardKey string) string {
 		return ""
 	}
 	return "CREATE TABLE IF NOT EXISTS " + table + l.OnCluster() + " AS " + l.Local(table) +
-		"\nENGINE = Distributed('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ", cityHash64(" + shardKey + "));\n"
+		"\nENGINE = Distributed('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ", cityHash64(" + shardKey + "));"
 }

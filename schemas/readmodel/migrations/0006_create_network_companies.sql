@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "network_companies"}}{{.OnCluster}} (
     company_hash UInt64 COMMENT 'Hash of company_id, the order of the table',
     company_id String COMMENT 'Identity',

@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}} (
     key_hash UInt64 COMMENT 'XXH64 of type, a zero byte and value',
     type LowCardinality(String) COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',

@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}} (
     profile_hash UInt64 COMMENT 'Hash of profile_id, the order of the table',
     profile_id String COMMENT 'Identity',

@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}} (
     user_id Int64 COMMENT 'Identity',
     last_updated String COMMENT 'last_updated as the record has it',

@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}} (
     user_hash UInt64 COMMENT 'Hash of user_id, the order of the table',
     user_id String COMMENT 'Identity',

@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}} (
     user_id Int64 COMMENT 'Owner',
     repo_id Int64 COMMENT 'Identity within the owner',

@@ -1,3 +1,4 @@
+-- owner: projector
 CREATE TABLE IF NOT EXISTS {{.Local "account_links"}}{{.OnCluster}} (
     link_hash UInt64 COMMENT 'Hash of link_id, the order of the table',
     link_id String COMMENT 'Identity: the two accounts and the source',
