@@ -9,11 +9,11 @@ import (
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// MigrationFiles holds the schema as files NNNN_create_<table>.sql, text/templates
+// Migrations holds the schema as files NNNN_create_<table>.sql, text/templates
 // that are rendered with a Layout. A file's statements end with ";" at the end
 // of a line and can be repeated; its line "-- owner:" names the service whose
 // read model the table is.
-func MigrationFiles() (fs.FS, error) {
+func Migrations() (fs.FS, error) {
 	files, err := fs.Sub(migrations, "migrations")
 	if err != nil {
 		return nil, fmt.Errorf("read model migrations: %w", err)

@@ -14,8 +14,8 @@ const MaxKeys = 256
 const MaxEntries = 100
 
 // ParameterKeys is the query parameter that holds the keys of every query of
-// this package: Array(UInt64) for LookupQuery, NetworkPeopleQuery,
-// CompaniesQuery and MicroblogPeopleQuery, Array(Int64) for
+// this package: Array(UInt64) for LookupQuery, NetworkPeopleQuery
+// and CompaniesQuery, Array(Int64) for
 // CodehostPeopleQuery, ReposQuery and CommitsQuery.
 const ParameterKeys = "keys"
 

@@ -25,36 +25,6 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-func TestMigrationsGolden(t *testing.T) {
-	for name, layout := range map[string]Layout{"single": {}, "cluster": {Cluster: "muster"}} {
-		t.Run(name, func(t *testing.T) {
-			migrations, err := Migrations(layout)
-			require.NoError(t, err)
-			var b strings.Builder
-			for _, m := range migrations {
-				b.WriteString("## " + m.Name + "\n" + strings.Join(m.Statements, "\n;\n") + "\n\n")
-			}
-			golden(t, "testdata/migrations_"+name+".sql.golden", b.String())
-		})
-	}
-}
-
-func TestEveryColumnIsCommented(t *testing.T) {
-	migrations, err := Migrations(Layout{})
-	require.NoError(t, err)
-	require.Len(t, migrations, len(Tables()))
-	for _, m := range migrations {
-		for _, line := range strings.Split(m.Statements[0], "\n") {
-			if strings.HasPrefix(line, "    ") {
-				require.Contains(t, line, " COMMENT '", m.Name)
-			}
-		}
-		for _, column := range []string{"topic", "partition", "offset", "version", "content_hash", "deleted"} {
-			require.Contains(t, m.Statements[0], "\n    "+column+" ", m.Name)
-		}
-	}
-}
-
 func TestQueriesGolden(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
 		LookupQuery(),
