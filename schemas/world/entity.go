@@ -1,0 +1,474 @@
+package world
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Purposes of random streams; a stream is (seed, purpose, index).
+const (
+	streamName = iota + 1
+	streamPerson
+	streamAccount
+	streamHandle
+	streamCompany
+	streamSchool
+	streamAvatar
+	streamRender
+	streamLinks
+	streamEmail
+	streamRepos
+	streamCommits
+	streamOrder
+	streamID
+	streamTwin
+	streamPseudonym
+	streamExtraLinks
+)
+
+// platform numbers the places where handles are unique. Companies have a
+// handle, their slug, in a space of their own.
+type platform uint8
+
+const (
+	onNetwork platform = iota
+	onCodehost
+	onMicroblog
+	onCompany
+	platforms
+)
+
+func (p platform) String() string {
+	return [...]string{"network", "codehost", "microblog", "network-company"}[p]
+}
+
+func (p platform) kind() string {
+	return [...]string{NetworkPerson, CodehostPerson, MicroblogPerson, NetworkCompany}[p]
+}
+
+// Entities are numbered: people first, then companies, bots and communities,
+// public bodies.
+type entityClass uint8
+
+const (
+	classPerson entityClass = iota
+	classCompany
+	classBot
+	classCommunity
+	classGovernment
+)
+
+func (c entityClass) String() string {
+	return [...]string{"person", "company", "bot", "community", "government"}[c]
+}
+
+// entityState is what is held per entity for the whole run.
+type entityState struct {
+	attempt [platforms][2]uint8 // which candidate became the handle, before and after a rename
+	has     uint8               // bit per platform
+	emitted [platforms]uint8    // versions already written, while a kind is written
+}
+
+func (s *entityState) on(p platform) bool { return s.has&(1<<p) != 0 }
+
+// world is the state of one generation.
+type world struct {
+	opts Options
+	seed uint64
+	now  int64 // Unix milliseconds
+	year int
+	lx   *lexicon
+
+	people, firstCompany, firstBot, firstCommunity, firstGov, entities int
+	pairs, accounts                                                    int // account pairs and accounts of people
+
+	companies   []company
+	companiesIn [][]int32
+	companySlug []string // slug at the end of the slug's history
+	state       []entityState
+	contested   [platforms]map[uint64][]int32 // handle hash -> holders in order of taking, where there were several
+
+	// What was derived last, by index modulo the size: one entity's records need
+	// the same person many times. Entries are never changed once made.
+	recentPeople [16]*person
+	recentNaming [256]namingEntry
+
+	permUser, permProfile, permCompany, permCompanyNet, permRepo permutation
+}
+
+func newWorld(ctx context.Context, o Options) (*world, error) {
+	o, err := o.withDefaults()
+	if err != nil {
+		return nil, err
+	}
+	lx, err := loadLexicon()
+	if err != nil {
+		return nil, fmt.Errorf("load word lists: %w", err)
+	}
+	w := &world{opts: o, seed: mix(0x6d75737465720001, o.Seed), now: o.Now.UnixMilli(), year: o.Now.Year(), lx: lx, people: o.People}
+	w.makeCompanies()
+	w.firstCompany = w.people
+	w.firstBot = w.firstCompany + len(w.companies)
+	w.firstCommunity = w.firstBot + max(5, w.people/150)
+	w.firstGov = w.firstCommunity + max(5, w.people/250)
+	w.entities = w.firstGov + max(5, w.people/400)
+	e := uint64(w.entities)
+	w.permUser = newPermutation(max(1<<24, e*8), mix(w.seed, streamID, 1))
+	w.permProfile = newPermutation(1<<52, mix(w.seed, streamID, 2))
+	w.permCompany = newPermutation(max(1<<26, e*8), mix(w.seed, streamID, 3))
+	w.permCompanyNet = newPermutation(max(1<<24, e*8), mix(w.seed, streamID, 4))
+	w.permRepo = newPermutation(e*maxRepos*3, mix(w.seed, streamID, 5))
+	w.state = make([]entityState, w.entities)
+	w.companySlug = make([]string, len(w.companies))
+	if err := w.allocate(ctx); err != nil {
+		return nil, err
+	}
+	return w, nil
+}
+
+type namingEntry struct {
+	e  int
+	nm *naming
+}
+
+func (w *world) class(e int) entityClass {
+	switch {
+	case e < w.people:
+		return classPerson
+	case e < w.firstBot:
+		return classCompany
+	case e < w.firstCommunity:
+		return classBot
+	case e < w.firstGov:
+		return classCommunity
+	}
+	return classGovernment
+}
+
+// presence decides on which platforms an entity has an account.
+func (w *world) presence(e int) uint8 {
+	r := rng(mix(w.seed, streamPerson, uint64(e), 1))
+	bit := func(p platform, percent float64) uint8 {
+		if r.is(percent) {
+			return 1 << p
+		}
+		return 0
+	}
+	switch w.class(e) {
+	case classCompany:
+		code, micro := 16.0, 30.0
+		if w.lx.industries[w.companies[e-w.firstCompany].industry].kind == "software" {
+			code = 60
+		}
+		return 1<<onCompany | bit(onCodehost, code) | bit(onMicroblog, micro)
+	case classBot, classCommunity:
+		return 1 << onCodehost
+	case classGovernment:
+		return 1 << onMicroblog
+	}
+	codeRate := map[string]float64{"software": 68, "data": 60, "science": 36, "finance": 10, "business": 9, "creative": 14, "education": 13, "health": 4, "operations": 11}
+	pr := w.fieldOf(e)
+	out := bit(onCodehost, codeRate[w.lx.fields[pr].name])
+	if out != 0 {
+		out |= bit(onMicroblog, 34)
+	} else {
+		out |= bit(onMicroblog, 20)
+	}
+	if out == 0 {
+		return 1 << onNetwork
+	}
+	return out | bit(onNetwork, 66)
+}
+
+// registry remembers during allocation which handles are taken on a platform:
+// by hash, since a rare collision only costs somebody a second choice.
+type registry map[uint64]holding
+
+type holding struct {
+	entity int32
+	freed  uint16 // day since 2000-01-01 from which it is free; neverFreed while held
+}
+
+const (
+	neverFreed = 0xffff
+	day        = 24 * 60 * 60 * 1000
+	epoch2000  = 946684800000 // Unix milliseconds of 2000-01-01
+)
+
+func dayOf(ms int64) uint16 { return uint16((ms - epoch2000) / day) }
+
+func handleHash(h string) uint64 { return xxhash.Sum64String(strings.ToLower(h)) }
+
+// allocate gives every account its handles. People ask for what they like; when
+// it is taken they try something else; when it was freed long enough ago they
+// get it, which is how recycled handles arise.
+func (w *world) allocate(ctx context.Context) error {
+	var reg [platforms]registry
+	for p := range reg {
+		reg[p] = registry{}
+		w.contested[p] = map[uint64][]int32{}
+	}
+	// Companies first: their domains appear in people's e-mail addresses.
+	turn := newPermutation(uint64(w.entities), mix(w.seed, streamOrder, 99))
+	for pass := range 2 {
+		for i := range w.entities {
+			if i%4096 == 0 && ctx.Err() != nil {
+				return fmt.Errorf("allocate handles: %w", ctx.Err())
+			}
+			e := int(turn.at(uint64(i)))
+			s := &w.state[e]
+			if pass == 0 {
+				s.has = w.presence(e)
+				if w.class(e) == classPerson {
+					n := bits.OnesCount8(s.has)
+					w.accounts, w.pairs = w.accounts+n, w.pairs+n*(n-1)/2
+				}
+			}
+			var nm *naming
+			if pass == 1 && s.has != 1<<onCompany {
+				nm = w.naming(e)
+			}
+			for p := range platforms {
+				if s.on(p) && (p == onCompany) == (pass == 0) {
+					if err := w.allocateOn(reg[p], nm, e, p); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func (w *world) allocateOn(reg registry, nm *naming, e int, p platform) error {
+	a := w.account(e, p)
+	for era := range 2 {
+		from, until := a.created, int64(0)
+		if era == 1 {
+			if a.renamed == 0 {
+				break
+			}
+			from = a.renamed
+		} else {
+			until = a.renamed
+		}
+		if until == 0 && a.withdrawn() {
+			until = a.versions[len(a.versions)-1].at
+		}
+		for k := 0; ; k++ {
+			if k > 250 {
+				return fmt.Errorf("no free handle for entity %d on %s", e, p)
+			}
+			handle := w.candidate(nm, e, p, era, k)
+			if handle == "" {
+				continue
+			}
+			h := handleHash(handle)
+			old, taken := reg[h]
+			if taken && (old.freed == neverFreed || old.freed+30 >= dayOf(from)) {
+				continue
+			}
+			if taken {
+				if chain := w.contested[p][h]; chain == nil {
+					w.contested[p][h] = []int32{old.entity, int32(e)}
+				} else {
+					w.contested[p][h] = append(chain, int32(e))
+				}
+			}
+			held := holding{entity: int32(e), freed: neverFreed}
+			if until != 0 {
+				held.freed = dayOf(until)
+			}
+			reg[h] = held
+			w.state[e].attempt[p][era] = uint8(k)
+			if p == onCompany {
+				w.companySlug[e-w.firstCompany] = handle
+				if era == 0 {
+					w.companies[e-w.firstCompany].domain = handle + ".example"
+				}
+			}
+			break
+		}
+	}
+	return nil
+}
+
+// version is one record of an account: when it was crawled, and whether it
+// withdraws the account.
+type version struct {
+	at      int64
+	deleted bool
+}
+
+// account is the history of one account, derived when needed.
+type account struct {
+	entity   int
+	platform platform
+	created  int64
+	renamed  int64 // 0 when it never was
+	versions []version
+	content  []int64 // moment that a version's content shows; an unchanged refresh shows the earlier one
+	store    [5]version
+	moments  [5]int64
+}
+
+func (a *account) newest() *version { return &a.versions[len(a.versions)-1] }
+
+// withdrawn reports whether the newest record withdraws the account.
+func (a *account) withdrawn() bool { return a.newest().deleted }
+
+// newestContent is the moment the newest record shows.
+func (a *account) newestContent() int64 { return a.content[len(a.content)-1] }
+
+func (w *world) account(e int, p platform) *account {
+	r := rng(mix(w.seed, streamAccount, uint64(e), uint64(p)))
+	a := &account{entity: e, platform: p}
+	first := [platforms]int64{4 * 365, 8 * 365, 7 * 365, 4 * 365}[p] * day
+	span := w.now - epoch2000 - first - 150*day
+	a.created = epoch2000 + first + int64(r.f()*float64(span))/1000*1000
+	// The newest crawl: mostly recent, some accounts have not been seen for years.
+	var age float64
+	switch u := r.f(); {
+	case u < 0.80:
+		age = r.f() * 400
+	case u < 0.95:
+		age = 400 + r.f()*800
+	default:
+		age = 1200 + r.f()*1300
+	}
+	newest := w.now - int64(age*float64(day))
+	if earliest := a.created + 20*day; newest < earliest {
+		newest = earliest + int64(r.f()*float64(w.now-earliest))
+	}
+	newest = w.roundCrawl(&r, newest)
+	renameRate := [platforms]float64{5, 7, 9, 4}[p]
+	if r.is(renameRate) {
+		a.renamed = a.created + 10*day + int64(r.f()*float64(w.now-a.created-15*day))
+		if r.is(60) { // seen on both sides of the rename
+			a.renamed = a.created + 10*day + int64(r.f()*float64(newest-a.created-12*day))
+		}
+	}
+	n := 1
+	switch u := r.n(100); {
+	case u < 7:
+		n = 3
+	case u < 28:
+		n = 2
+	}
+	if a.renamed != 0 && n == 1 && r.is(65) {
+		n = 2
+	}
+	a.versions, a.content = a.store[:0], a.moments[:0]
+	for i := n - 1; i > 0; i-- {
+		at := newest - int64(float64(i)*(20+r.f()*300)*float64(day))
+		if a.renamed != 0 && i == n-1 && r.is(70) {
+			at = a.created + int64(r.f()*float64(a.renamed-a.created))
+		}
+		at = w.roundCrawl(&r, at)
+		if at <= a.created+2*day || at >= newest || len(a.versions) > 0 && at <= a.versions[len(a.versions)-1].at {
+			continue
+		}
+		a.versions = append(a.versions, version{at: at})
+	}
+	a.versions = append(a.versions, version{at: newest})
+	for i, v := range a.versions {
+		moment := v.at
+		if i > 0 && r.is(20) && (a.renamed == 0 || a.renamed > v.at || a.renamed <= a.content[i-1]) {
+			moment = a.content[i-1]
+		}
+		a.content = append(a.content, moment)
+	}
+	switch u := r.n(1000); {
+	case u < 15 && newest < w.now-10*day:
+		at := w.roundCrawl(&r, newest+5*day+int64(r.f()*float64(w.now-newest-8*day)))
+		a.versions = append(a.versions, version{at: at, deleted: true})
+		a.content = append(a.content, at)
+	case u < 19 && len(a.versions) > 1: // withdrawn once, and back again
+		last := len(a.versions) - 1
+		mid := (a.versions[last].at + a.versions[last-1].at) / 2
+		a.versions = append(a.versions, a.versions[last])
+		a.versions[last] = version{at: mid, deleted: true}
+		a.content = append(a.content, a.content[last])
+		a.content[last] = mid
+		a.content[last+1] = a.versions[last+1].at
+	}
+	return a
+}
+
+// roundCrawl gives a crawl time whole seconds or milliseconds, as different
+// crawlers do.
+func (w *world) roundCrawl(r *rng, at int64) int64 {
+	if r.is(70) {
+		at = at / 1000 * 1000
+	}
+	return min(at, w.now-1000)
+}
+
+// handleAt is the handle the account had at a moment.
+func (w *world) handleAt(a *account, at int64) string {
+	era := 0
+	if a.renamed != 0 && at >= a.renamed {
+		era = 1
+	}
+	return w.handle(a.entity, a.platform, era)
+}
+
+func (w *world) handle(e int, p platform, era int) string {
+	if p == onCompany {
+		return w.handleWith(nil, e, p, era)
+	}
+	return w.handleWith(w.naming(e), e, p, era)
+}
+
+func (w *world) handleWith(nm *naming, e int, p platform, era int) string {
+	return w.candidate(nm, e, p, era, int(w.state[e].attempt[p][era]))
+}
+
+// growth is how far an account's counters have come at a moment, 0 to 1.
+func growth(a *account, at int64) float64 {
+	newest := a.newestContent()
+	if newest <= a.created {
+		return 1
+	}
+	return max(0, min(1, float64(at-a.created)/float64(newest-a.created)))
+}
+
+func (w *world) userID(e int) int64 { return int64(w.permUser.at(uint64(e))) + 1000 }
+
+// identity is the stable id of an account as its records state it.
+func (w *world) identity(e int, p platform) string {
+	switch p {
+	case onNetwork:
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], w.permProfile.at(uint64(e)))
+		return crockford(b[1:])
+	case onCodehost:
+		return strconv.FormatInt(w.userID(e), 10)
+	case onMicroblog:
+		return strconv.FormatUint(1e17+w.permProfile.at(uint64(e)+1<<40)*97, 10)
+	}
+	return w.companyID(int32(e - w.firstCompany))
+}
+
+// crockford is the usual unambiguous base 32, most significant bits first.
+func crockford(b []byte) string {
+	const digits = "0123456789abcdefghjkmnpqrstvwxyz"
+	var n uint64
+	for _, c := range b {
+		n = n<<8 | uint64(c)
+	}
+	out := make([]byte, 11)
+	for i := len(out) - 1; i >= 0; i-- {
+		out[i] = digits[n&31]
+		n >>= 5
+	}
+	return string(out)
+}
+
+func hex16(n uint64) string { return fmt.Sprintf("%016x", n) }
