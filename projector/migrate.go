@@ -1,0 +1,42 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/platform/clickhouse"
+	"muster/schemas/readmodel"
+)
+
+// Migrations are the projector's migrations, rendered for a layout.
+func Migrations(layout readmodel.Layout) ([]clickhouse.Migration, error) {
+	files, err := readmodel.Migrations()
+	if err != nil {
+		return nil, err
+	}
+	migrations, err := clickhouse.LoadMigrations(files, layout)
+	if err != nil {
+		return nil, fmt.Errorf("read models: %w", err)
+	}
+	return migrations, nil
+}
+
+// Migrate brings the read models' tables up to date and returns the names of
+// the migrations it applied, also when a later one failed. Running it again,
+// or several at once, is harmless.
+func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg clickhouse.MigrateConfig) (applied []string, err error) {
+	migrations, err := Migrations(layout)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.OnCluster == "" {
+		cfg.OnCluster = layout.Cluster
+	}
+	applied, err = clickhouse.Migrate(ctx, conn, migrations, cfg)
+	if err != nil {
+		return applied, fmt.Errorf("migrate read models: %w", err)
+	}
+	return applied, nil
+}

@@ -1,0 +1,264 @@
+package projector
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// Codes of what the projector rejects, beside those of record.Invalid.
+const (
+	// CodeKeyMismatch: the message's key is not the record's identity, so
+	// compaction and order by key would treat it as somebody else's.
+	CodeKeyMismatch = "key_mismatch"
+	// CodeRefused: ClickHouse refuses the record's rows.
+	CodeRefused = "refused_by_store"
+)
+
+// worker decodes and renders a share of a batch.
+type worker struct {
+	renderer *readmodel.Renderer
+	batch    readmodel.Batch
+	rejected []event.Rejected
+	counts   map[record.Kind]*count
+}
+
+type count struct{ records, tombstones, bytes int }
+
+func newWorker(platforms *identity.Platforms) *worker {
+	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count)}
+}
+
+func (w *worker) reset() {
+	w.batch.Reset()
+	w.rejected = nil
+	clear(w.counts)
+}
+
+// handle makes one batch durable: rows first, then what was rejected. It is
+// called by one goroutine at a time.
+func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
+	ctx, span := p.tracer.Start(ctx, "project batch", trace.WithSpanKind(trace.SpanKindConsumer),
+		trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(b.Messages))))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, err.Error())
+		}
+		span.End()
+	}()
+	rejected, err := p.project(ctx, b.Messages, b.Token())
+	if err != nil {
+		return err
+	}
+	return p.reject(ctx, rejected)
+}
+
+// project renders and inserts messages. When ClickHouse refuses them for
+// their data it halves them until the record that is refused stands alone,
+// and returns it with the others that cannot be projected.
+func (p *Projector) project(ctx context.Context, messages []kafka.Message, token string) ([]event.Rejected, error) {
+	rejected, err := p.insert(ctx, messages, token)
+	if err == nil || !refusesData(err) {
+		return rejected, err
+	}
+	if len(messages) == 1 {
+		m := &messages[0]
+		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is refused by the store: " + codeName(err)}
+		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "ClickHouse refuses a record", slog.String("source", sourceOf(m).String()), slog.Any("error", err))
+		return []event.Rejected{event.NewRejected(bad.Kind, sourceOf(m), m.Value, bad, p.deps.Now())}, nil
+	}
+	p.metrics.halved.Inc()
+	middle := len(messages) / 2
+	first, err := p.project(ctx, messages[:middle], token+"/0")
+	if err != nil {
+		return nil, err
+	}
+	second, err := p.project(ctx, messages[middle:], token+"/1")
+	if err != nil {
+		return nil, err
+	}
+	return append(first, second...), nil
+}
+
+// refusesData says that ClickHouse, the client or a proxy takes the statement
+// but not these rows. Refusals of the statement itself would reject every
+// record for a fault of ours, so they are waited out like an outage.
+func refusesData(err error) bool {
+	if clickhouse.IsTransient(err) {
+		return false
+	}
+	code, ok := clickhouse.CodeOf(err)
+	if !ok {
+		return true // a value that the client cannot convert, a body that is too large for a proxy
+	}
+	switch code {
+	case proto.ErrTypeMismatch, proto.ErrCannotConvertType, proto.ErrValueIsOutOfRangeOfDataType,
+		proto.ErrArgumentOutOfBound, proto.ErrTooLargeStringSize, proto.ErrTooLargeArraySize,
+		proto.ErrViolatedConstraint, proto.ErrIncorrectData, proto.ErrFunctionThrowIfValueIsNonZero:
+		return true
+	}
+	return false
+}
+
+// codeName names the reason without repeating data, which error texts quote.
+func codeName(err error) string {
+	if code, ok := clickhouse.CodeOf(err); ok {
+		return code.String()
+	}
+	return "conversion failed"
+}
+
+// insert renders messages on all workers and inserts the rows.
+func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token string) ([]event.Rejected, error) {
+	begin := p.deps.Now()
+	var wg sync.WaitGroup
+	share := (len(messages) + len(p.workers) - 1) / len(p.workers)
+	batches := make([]*readmodel.Batch, len(p.workers))
+	for i, w := range p.workers {
+		w.reset()
+		batches[i] = &w.batch
+		part := messages[min(i*share, len(messages)):min((i+1)*share, len(messages))]
+		wg.Go(func() { w.render(part, p.kinds, begin) })
+	}
+	wg.Wait()
+	var rejected []event.Rejected
+	for _, w := range p.workers {
+		rejected = append(rejected, w.rejected...)
+	}
+	p.metrics.decode.Observe(p.deps.Now().Sub(begin).Seconds())
+
+	begin = p.deps.Now()
+	err := readmodel.Insert(ctx, p.deps.Conn, token, batches...)
+	outcome := "ok"
+	if err != nil {
+		outcome = "error"
+	}
+	p.metrics.insert.WithLabelValues(outcome).Observe(p.deps.Now().Sub(begin).Seconds())
+	if err != nil {
+		return nil, err
+	}
+	for _, w := range p.workers {
+		for kind, c := range w.counts {
+			p.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))
+			p.metrics.tombstones.WithLabelValues(string(kind)).Add(float64(c.tombstones))
+			p.metrics.bytes.WithLabelValues(string(kind)).Add(float64(c.bytes))
+		}
+	}
+	return rejected, nil
+}
+
+// render turns messages into rows and rejected records.
+func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, now time.Time) {
+	for i := range messages {
+		m := &messages[i]
+		kind := kinds[m.Topic]
+		c := w.count(kind)
+		c.bytes += len(m.Value)
+		if m.Value == nil {
+			// A tombstone lets compaction forget a key. It has no version, so
+			// it withdraws nothing: a record with "deleted" does.
+			c.tombstones++
+			continue
+		}
+		rec, err := record.Decode(kind, m.Value)
+		if err == nil && string(m.Key) != rec.Key {
+			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+		}
+		if err != nil {
+			w.reject(m, kind, err, now)
+			continue
+		}
+		// Records written to the topic directly may still embed lists.
+		parts, rejected := rec.Split()
+		for _, bad := range rejected {
+			w.reject(m, kind, bad, now)
+		}
+		at := readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset} //nolint:gosec // Kafka's partitions are int32.
+		for _, r := range append(parts, rec) {
+			if err := w.renderer.Rows(&w.batch, r, at); err != nil {
+				w.reject(m, kind, err, now)
+				continue
+			}
+			w.count(r.Kind).records++
+		}
+	}
+}
+
+func (w *worker) count(kind record.Kind) *count {
+	c := w.counts[kind]
+	if c == nil {
+		c = &count{}
+		w.counts[kind] = c
+	}
+	return c
+}
+
+func (w *worker) reject(m *kafka.Message, kind record.Kind, err error, now time.Time) {
+	w.rejected = append(w.rejected, event.NewRejected(kind, sourceOf(m), m.Value, err, now))
+}
+
+// reject publishes what was rejected. Its events have the same ids when the
+// batch is repeated.
+func (p *Projector) reject(ctx context.Context, rejected []event.Rejected) error {
+	if len(rejected) == 0 {
+		return nil
+	}
+	messages := make([]kafka.Message, 0, len(rejected))
+	for i := range rejected {
+		r := &rejected[i]
+		value, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("encode rejected record %s: %w", r.Source, err)
+		}
+		id := sha256.Sum256([]byte(r.Source.String() + "\x00" + r.Code + "\x00" + r.Path + "\x00" + r.Reason))
+		messages = append(messages, kafka.Message{
+			Topic: event.TopicRejected, Key: []byte(r.Source.Name()), Value: value,
+			Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
+				ID: hex.EncodeToString(id[:16]), Type: event.TypeRejected, Source: "muster/projector",
+				Subject: r.Source.String(), Time: r.At, ContentType: "application/json",
+			})),
+		})
+	}
+	err := bus.WriteAll(ctx, p.writer, messages)
+	var refused *bus.RefusedError
+	if errors.As(err, &refused) {
+		// The brokers never take these; the log is the last place that can keep their place.
+		for _, m := range refused.Messages {
+			p.deps.Logger.LogAttrs(ctx, slog.LevelError, "rejected record cannot be published", slog.String("source", rejected[m.Index].Source.String()),
+				slog.String("code", rejected[m.Index].Code), slog.String("sha256", rejected[m.Index].SHA256), slog.Any("error", m.Err))
+		}
+		err = nil
+	}
+	if err != nil {
+		return fmt.Errorf("publish rejected records: %w", err)
+	}
+	for i := range rejected {
+		p.metrics.rejected.WithLabelValues(string(rejected[i].Kind), rejected[i].Code).Inc()
+		p.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "record rejected", slog.String("source", rejected[i].Source.String()),
+			slog.String("code", rejected[i].Code), slog.String("path", rejected[i].Path))
+	}
+	return nil
+}
+
+func sourceOf(m *kafka.Message) event.Source {
+	return event.Source{Topic: m.Topic, Partition: m.Partition, Offset: m.Offset}
+}
