@@ -168,6 +168,9 @@ func EmailKey(s string) (string, error) {
 	if isPlainEmail(s, at) {
 		return s, nil
 	}
+	if !utf8.ValidString(s) {
+		return "", errEmailForm
+	}
 	key := s
 	for range 4 {
 		next := norm.NFC.String(strings.ToLower(key))

@@ -60,11 +60,14 @@ func scan(raw []byte, hashed func(name []byte) bool) (content, *Invalid) {
 // its first two members: it saves most of such records a second decoding.
 func likelySpaced(raw []byte) bool {
 	i := bytes.IndexByte(raw, ':')
-	if i < 0 || i+1 >= len(raw) || raw[i+1] <= ' ' || raw[i-1] <= ' ' {
-		return i > 0
+	if i < 1 || i+1 >= len(raw) {
+		return false
 	}
-	j := bytes.IndexByte(raw[i:], ',')
-	return j >= 0 && i+j+1 < len(raw) && raw[i+j+1] <= ' '
+	if raw[i-1] <= ' ' || raw[i+1] <= ' ' {
+		return true
+	}
+	j := i + 1 + bytes.IndexByte(raw[i+1:], ',')
+	return j > i && j+1 < len(raw) && raw[j+1] <= ' '
 }
 
 // scanner walks valid JSON.

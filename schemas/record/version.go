@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"strings"
 	"time"
 )
 
@@ -26,7 +27,7 @@ func ParseVersion(s string) (Version, error) {
 	// that: its UnmarshalText is the strict form of RFC 3339.
 	const fill = "0000-01-01T00:00:00"
 	var buf [64]byte
-	if len(s) > 48 {
+	if len(s) > 48 || strings.IndexByte(s, ',') >= 0 { // ISO 8601's other decimal sign, which UnmarshalText lets through
 		return 0, errDateForm
 	}
 	text := append(buf[:0], s...)

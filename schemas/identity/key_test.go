@@ -1,0 +1,123 @@
+package identity_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/identity"
+)
+
+func TestUsernameKey(t *testing.T) {
+	for in, want := range map[string]string{
+		"jane":                   "jane",
+		"Jane-Doe":               "jane-doe",
+		"  JANE\t":               "jane",
+		"@Jane_Doe":              "jane_doe",
+		"jane.doe":               "jane.doe",
+		"j%C3%A9r%C3%B4me":       "jérôme",
+		"J%c3%89":                "jé",
+		"jane%2Ddoe":             "jane-doe",
+		"jane%252Ddoe":           "jane-doe",
+		"%40jane":                "jane",
+		"je\u0301rome":           "j\u00e9rome",
+		"ИВАН":                   "иван",
+		"محمد-العلي":             "محمد-العلي",
+		"山田太郎":                   "山田太郎",
+		"dev-👩‍💻":                "dev-👩‍💻",
+		"o'neil":                 "o'neil",
+		"12345":                  "12345",
+		strings.Repeat("a", 400): strings.Repeat("a", 400),
+		"":                       "",
+		"@":                      "",
+		" ":                      "",
+		"jane doe":               "",
+		"jane/doe":               "",
+		"jane%2Fdoe":             "",
+		"jane%00":                "",
+		"jane\x00":               "",
+		"jane\n":                 "jane",
+		"ja\nne":                 "",
+		"jane%":                  "",
+		"jane%zz":                "",
+		"jane@mail.example":      "",
+		"a|b":                    "",
+		"a:b":                    "",
+		"..":                     "",
+		".":                      "",
+		"\xff":                   "",
+		"%ff":                    "",
+		"'; DROP TABLE people":   "",
+		"\u202ejane":             "",
+		strings.Repeat("a", 401): "",
+	} {
+		require.Equal(t, want, identity.UsernameKey(in), "%q", in)
+	}
+}
+
+func TestEmailKey(t *testing.T) {
+	for in, want := range map[string]string{
+		"jane@mail.example":                    "jane@mail.example",
+		" Jane.Doe+News@Mail.Example ":         "jane.doe+news@mail.example",
+		"j@localhost":                          "j@localhost",
+		"o'neil@mail.example":                  "o'neil@mail.example",
+		"12+user@users.noreply.code.example":   "12+user@users.noreply.code.example",
+		"JÉRÔME@exämple.example":               "jérôme@exämple.example",
+		"je\u0301@mail.example":                "j\u00e9@mail.example",
+		strings.Repeat("a", 64) + "@x.example": strings.Repeat("a", 64) + "@x.example",
+	} {
+		got, err := identity.EmailKey(in)
+		require.NoError(t, err, "%q", in)
+		require.Equal(t, want, got, "%q", in)
+	}
+	for _, in := range []string{
+		"", " ", "jane", "@", "jane@", "@mail.example", "jane@@mail.example", "a@b@c.example", "jane doe@mail.example",
+		"jane@mail .example", "Jane <jane@mail.example>", "<jane@mail.example>", "jane@mail.example, joe@mail.example",
+		"jane.@mail.example", ".jane@mail.example", "ja..ne@mail.example", "jane@mail..example", "jane@.example", "jane@mail.example.",
+		"jane\x00@mail.example", "jane@mail.example\x00", "jane\n@mail.example", "\xff@mail.example", "jane@mail.example (Jane)",
+		strings.Repeat("a", 65) + "@x.example", "a@" + strings.Repeat("b", 260), "mailto:jane@mail.example", "'; DROP TABLE people; --@x",
+	} {
+		_, err := identity.EmailKey(in)
+		require.Error(t, err, "%q", in)
+		if len(in) > 5 {
+			require.NotContains(t, err.Error(), in)
+		}
+	}
+}
+
+func FuzzUsernameKey(f *testing.F) {
+	for _, s := range []string{"jane", "J%C3%89", "@Jane", "%2540x", "İstanbul", "ǅ", "Ω\u0301", "dev-👩‍💻", "ﬁ", "ẞ"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		key := identity.UsernameKey(s)
+		if key == "" {
+			return
+		}
+		require.Equal(t, key, identity.UsernameKey(key), "idempotent")
+		require.True(t, utf8.ValidString(key))
+		require.LessOrEqual(t, len(key), identity.MaxUsername)
+		require.Equal(t, key, identity.UsernameKey("@"+key), "a leading @ changes nothing")
+	})
+}
+
+func FuzzEmailKey(f *testing.F) {
+	for _, s := range []string{"jane@mail.example", "JÉ@x.example", `"a b"@x.example`, "a@[127.0.0.1]", "İ@x.example", "a@x.example\u00a0"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		key, err := identity.EmailKey(s)
+		if err != nil {
+			require.Empty(t, key)
+			return
+		}
+		again, err := identity.EmailKey(key)
+		require.NoError(t, err)
+		require.Equal(t, key, again)
+		require.LessOrEqual(t, len(key), identity.MaxEmail)
+		require.True(t, utf8.ValidString(key))
+		require.Contains(t, key, "@")
+	})
+}
