@@ -1,0 +1,222 @@
+package clickhouse
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// MigrateConfig says where and how migrations are recorded. The zero value fits a single node.
+type MigrateConfig struct {
+	// OnCluster, when set, is the name of the cluster on which the two tables of the migrator are created.
+	OnCluster string
+	// Engine is the engine of the migrator's tables, a format with one %s for the version column; default
+	// "ReplacingMergeTree(%s)". On a cluster of shards the record must be one for all of them, so the path must not
+	// name the shard: ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', %s).
+	Engine string
+	// WaitForOther is how long to wait for another process that is migrating; default 5 min.
+	WaitForOther time.Duration
+	Logger       *slog.Logger
+}
+
+// AppliedMigration is one row of muster_migrations.
+type AppliedMigration struct {
+	Number    uint32
+	Name      string
+	Owner     string
+	Checksum  string
+	AppliedAt time.Time
+}
+
+// MigrationStatus is a migration and, when it has been applied, when.
+type MigrationStatus struct {
+	Migration
+	Applied   bool
+	AppliedAt time.Time
+}
+
+// Migrate applies the migrations that the database does not have yet, in order, and records each. It returns the names
+// of those it applied, also when a later one failed. Running it again is harmless.
+//
+// It refuses, before it changes anything, a database that has a migration which was changed since, or which
+// this program does not know; the error says what to do.
+//
+// Several processes may migrate at once: one does the work while the others wait ([MigrateConfig.WaitForOther]) and
+// then find nothing to do. The exclusion is a row in muster_migrations_lock, by the server's clock, which its holder
+// renews; when a holder dies, its row expires after 30 s and another goes on, repeating the statements of the
+// interrupted migration (which is why [LoadMigrations] wants them repeatable). A holder that cannot renew in time stops
+// by itself.
+func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg MigrateConfig) (applied []string, err error) {
+	cfg = cfg.withDefaults()
+	if err := cfg.createTables(ctx, conn); err != nil {
+		return nil, err
+	}
+	// Look before waiting for the lock: usually there is nothing to do.
+	pending, err := pendingMigrations(ctx, conn, migrations)
+	if err != nil || len(pending) == 0 {
+		return nil, err
+	}
+	err = withLock(ctx, conn, cfg, func(ctx context.Context) error {
+		pending, err := pendingMigrations(ctx, conn, migrations) // Another process may have been faster.
+		if err != nil {
+			return err
+		}
+		for _, m := range pending {
+			started := time.Now()
+			if err := apply(ctx, conn, m); err != nil {
+				return err
+			}
+			applied = append(applied, m.String())
+			cfg.Logger.Info("migrated", "migration", m.String(), "owner", m.Owner, "took", time.Since(started))
+		}
+		return nil
+	})
+	return applied, err
+}
+
+// PendingMigrations returns what [Migrate] would apply, with the same refusals, and changes nothing.
+func PendingMigrations(ctx context.Context, conn driver.Conn, migrations []Migration) ([]Migration, error) {
+	return pendingMigrations(ctx, conn, migrations)
+}
+
+// MigrationsStatus returns all migrations with whether and when they were applied, with the refusals of [Migrate]. It
+// changes nothing.
+func MigrationsStatus(ctx context.Context, conn driver.Conn, migrations []Migration) ([]MigrationStatus, error) {
+	applied, err := AppliedMigrations(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if err := compare(migrations, applied); err != nil {
+		return nil, err
+	}
+	out := make([]MigrationStatus, len(migrations))
+	for i, m := range migrations {
+		out[i] = MigrationStatus{Migration: m}
+		if i < len(applied) {
+			out[i].Applied, out[i].AppliedAt = true, applied[i].AppliedAt
+		}
+	}
+	return out, nil
+}
+
+// AppliedMigrations returns the record of the database in the order of numbers; none when it was never migrated.
+func AppliedMigrations(ctx context.Context, conn driver.Conn) (out []AppliedMigration, err error) {
+	var exists uint8
+	if err := conn.QueryRow(ctx, "EXISTS TABLE muster_migrations").Scan(&exists); err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	if exists == 0 {
+		return nil, nil
+	}
+	rows, err := conn.Query(ctx, `SELECT number, name, owner, checksum, applied_at FROM muster_migrations FINAL
+ORDER BY number SETTINGS select_sequential_consistency = 1`)
+	if err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var a AppliedMigration
+		if err := rows.Scan(&a.Number, &a.Name, &a.Owner, &a.Checksum, &a.AppliedAt); err != nil {
+			return nil, fmt.Errorf("read migrations: %w", err)
+		}
+		out = append(out, a)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("read migrations: %w", err)
+	}
+	return out, nil
+}
+
+func pendingMigrations(ctx context.Context, conn driver.Conn, migrations []Migration) ([]Migration, error) {
+	applied, err := AppliedMigrations(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	if err := compare(migrations, applied); err != nil {
+		return nil, err
+	}
+	return migrations[len(applied):], nil
+}
+
+// compare wants the record to be the beginning of the program's migrations.
+func compare(migrations []Migration, applied []AppliedMigration) error {
+	if err := checkNumbers(migrations); err != nil {
+		return err
+	}
+	var errs []error
+	for i, a := range applied {
+		name := Migration{Number: a.Number, Name: a.Name}.String()
+		switch {
+		case i >= len(migrations):
+			errs = append(errs, fmt.Errorf("migrations: the database has %s (owner %s), which this program does not know: "+
+				"it was migrated by a newer version; run that version or a later one", name, a.Owner))
+		case a.Number != migrations[i].Number:
+			errs = append(errs, fmt.Errorf("migrations: the database's record lacks number %04d but has %s: "+
+				"restore the rows of muster_migrations, or, if its data can be rebuilt, drop the database and migrate again",
+				migrations[i].Number, name))
+			return errors.Join(errs...) // What follows is shifted and would only repeat this.
+		case a.Checksum != migrations[i].Checksum || a.Name != migrations[i].Name:
+			errs = append(errs, fmt.Errorf("migrations: %s (owner %s) was applied on %s with checksum %.12s, but this program's %v has %.12s: "+
+				"an applied migration, and the parameters it is rendered with, must not change; put it back as it was and "+
+				"write a new one with the next number, or, if the data can be rebuilt, drop the database and migrate again",
+				name, a.Owner, a.AppliedAt.UTC().Format(time.DateOnly), a.Checksum, migrations[i], migrations[i].Checksum))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func apply(ctx context.Context, conn driver.Conn, m Migration) error {
+	for i, statement := range m.Statements {
+		if err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(m.Statements), err)
+		}
+	}
+	if err := conn.Exec(ctx, `INSERT INTO muster_migrations (number, name, owner, checksum, applied_at)
+VALUES (?, ?, ?, ?, now64(3))`, m.Number, m.Name, m.Owner, m.Checksum); err != nil {
+		return fmt.Errorf("record migration %v: %w", m, err)
+	}
+	return nil
+}
+
+func (cfg MigrateConfig) withDefaults() MigrateConfig {
+	if cfg.Engine == "" {
+		cfg.Engine = "ReplacingMergeTree(%s)"
+	}
+	if cfg.WaitForOther <= 0 {
+		cfg.WaitForOther = 5 * time.Minute
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return cfg
+}
+
+func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) error {
+	onCluster := ""
+	if cfg.OnCluster != "" {
+		onCluster = " ON CLUSTER `" + cfg.OnCluster + "`"
+	}
+	for _, statement := range []string{
+		`CREATE TABLE IF NOT EXISTS muster_migrations` + onCluster + ` (
+	number UInt32 COMMENT 'Place of the migration; from 1 without gaps',
+	name String COMMENT 'verb_object',
+	owner LowCardinality(String) COMMENT 'Who answers for its tables',
+	checksum FixedString(64) COMMENT 'SHA-256 of the statements as they ran',
+	applied_at DateTime64(3, 'UTC') COMMENT 'When it was finished'
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number COMMENT 'Schema migrations that this database has'`,
+		`CREATE TABLE IF NOT EXISTS muster_migrations_lock` + onCluster + ` (
+	token String COMMENT 'One process that migrates or wants to',
+	seen_at DateTime64(3, 'UTC') COMMENT 'Last sign of life, by the clock of the server',
+	released Bool COMMENT 'It has finished'
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "seen_at") + ` ORDER BY token TTL toDateTime(seen_at) + INTERVAL 1 DAY COMMENT 'Who is migrating'`,
+	} {
+		if err := conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("create migration tables: %w", err)
+		}
+	}
+	return nil
+}

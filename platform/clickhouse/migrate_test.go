@@ -1,0 +1,208 @@
+package clickhouse_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+)
+
+type params struct{ Engine string }
+
+func files(contents ...string) fstest.MapFS {
+	out := fstest.MapFS{}
+	for i, c := range contents {
+		out[fmt.Sprintf("%04d_create_t%d.sql", i+1, i+1)] = &fstest.MapFile{Data: []byte("-- owner: projector\n" + c)}
+	}
+	return out
+}
+
+func load(t *testing.T, contents ...string) []clickhouse.Migration {
+	t.Helper()
+	m, err := clickhouse.LoadMigrations(files(contents...), params{Engine: "MergeTree"})
+	require.NoError(t, err)
+	return m
+}
+
+const (
+	createT1 = "CREATE TABLE IF NOT EXISTS t1 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
+	createT2 = "CREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\nALTER TABLE t1 ADD COLUMN IF NOT EXISTS s String;\n"
+	createT3 = "CREATE TABLE IF NOT EXISTS t3 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
+)
+
+func TestLoadMigrations(t *testing.T) {
+	got := load(t, createT1,
+		"-- a comment;\nCREATE TABLE IF NOT EXISTS a (\n  s String -- a remark; not an end\n)\nENGINE = Memory;\n\nDROP VIEW IF EXISTS v;",
+		"-- +statement\nINSERT INTO a SELECT 'x;\ny';\n-- +statement\nINSERT INTO a SELECT 'z'\n")
+	require.Len(t, got, 3)
+	require.Equal(t, "0001_create_t1", got[0].String())
+	require.Equal(t, "projector", got[0].Owner)
+	require.Equal(t, []string{"CREATE TABLE IF NOT EXISTS t1 (n UInt64) ENGINE = MergeTree ORDER BY n"}, got[0].Statements)
+	require.Equal(t, []string{"CREATE TABLE IF NOT EXISTS a (\n  s String -- a remark; not an end\n)\nENGINE = Memory", "DROP VIEW IF EXISTS v"}, got[1].Statements)
+	require.Equal(t, []string{"INSERT INTO a SELECT 'x;\ny'", "INSERT INTO a SELECT 'z'"}, got[2].Statements)
+
+	other, err := clickhouse.LoadMigrations(files(createT1), params{Engine: "ReplicatedMergeTree"})
+	require.NoError(t, err)
+	require.NotEqual(t, got[0].Checksum, other[0].Checksum, "it is of what runs")
+	require.Equal(t, got[0].Checksum, load(t, "-- another comment\n\n"+createT1)[0].Checksum, "comments are not")
+}
+
+func TestLoadMigrationsErrors(t *testing.T) {
+	for name, tc := range map[string]struct {
+		files fstest.MapFS
+		want  string
+	}{
+		"none":              {fstest.MapFS{}, "no *.sql files"},
+		"name":              {fstest.MapFS{"1_create_t.sql": {}}, "not named NNNN_verb_object.sql"},
+		"no owner":          {fstest.MapFS{"0001_create_t.sql": {Data: []byte("SELECT 1;")}}, `no line "-- owner: NAME"`},
+		"gap":               {fstest.MapFS{"0002_create_t.sql": {Data: []byte("-- owner: x\nSELECT 1;")}}, "found 0002_create_t where number 0001 should be"},
+		"empty":             {files("-- nothing\n"), "no statements"},
+		"template":          {files("{{.Missing}};"), "Missing"},
+		"broken template":   {files("{{"), "0001_create_t1"},
+		"create":            {files("CREATE TABLE t (n UInt8) ENGINE = Memory;"), "needs IF NOT EXISTS or OR REPLACE"},
+		"materialized view": {files("CREATE MATERIALIZED VIEW v TO t AS SELECT 1;"), "needs IF NOT EXISTS"},
+		"drop":              {files("DROP TABLE t;"), "needs IF EXISTS"},
+		"rename":            {files("RENAME TABLE a TO b;"), "cannot be repeated"},
+		"exchange":          {files("exchange tables a and b;"), "cannot be repeated"},
+		"add column":        {files("ALTER TABLE t ADD COLUMN a UInt8;"), "ADD COLUMN needs"},
+		"second action":     {files("ALTER TABLE t ADD COLUMN IF NOT EXISTS a UInt8, DROP INDEX i;"), "DROP INDEX needs"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := clickhouse.LoadMigrations(tc.files, params{})
+			require.ErrorContains(t, err, tc.want)
+		})
+	}
+	for name, sql := range map[string]string{
+		"or replace": "CREATE OR REPLACE VIEW v AS SELECT 1;",
+		"mv":         "CREATE MATERIALIZED VIEW IF NOT EXISTS v TO t AS SELECT 1;",
+		"cluster":    "CREATE TABLE IF NOT EXISTS t ON CLUSTER c (n UInt8) ENGINE = Memory;",
+		"modify":     "ALTER TABLE t MODIFY SETTING index_granularity = 64;",
+		"comment":    "ALTER TABLE t COMMENT COLUMN IF EXISTS a 'drop it';",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := clickhouse.LoadMigrations(files(sql), params{})
+			require.NoError(t, err)
+		})
+	}
+}
+
+func TestMigrate(t *testing.T) {
+	conn := open(t)
+	ctx := t.Context()
+	two := load(t, createT1, createT2)
+	three := load(t, createT1, createT2, createT3)
+
+	pending, err := clickhouse.PendingMigrations(ctx, conn, two)
+	require.NoError(t, err)
+	require.Equal(t, two, pending)
+	require.EqualValues(t, 0, scan[uint64](t, conn, "SELECT count() FROM system.tables WHERE database = currentDatabase()"), "looking changes nothing")
+
+	applied, err := clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"0001_create_t1", "0002_create_t2"}, applied)
+	exec(t, conn, "INSERT INTO t1 (n, s) VALUES (1, 'a')")
+
+	applied, err = clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Empty(t, applied)
+
+	status, err := clickhouse.MigrationsStatus(ctx, conn, three)
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true, false}, []bool{status[0].Applied, status[1].Applied, status[2].Applied})
+	require.WithinDuration(t, time.Now(), status[0].AppliedAt, time.Minute)
+
+	applied, err = clickhouse.Migrate(ctx, conn, three, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"0003_create_t3"}, applied)
+	record, err := clickhouse.AppliedMigrations(ctx, conn)
+	require.NoError(t, err)
+	require.Equal(t, "projector", record[2].Owner)
+	require.Equal(t, three[2].Checksum, record[2].Checksum)
+
+	// An older program.
+	_, err = clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
+	require.ErrorContains(t, err, "the database has 0003_create_t3 (owner projector), which this program does not know")
+	// A changed file.
+	changed := load(t, createT1, strings.Replace(createT2, "s String", "s UInt8", 1), createT3)
+	_, err = clickhouse.Migrate(ctx, conn, changed, clickhouse.MigrateConfig{})
+	require.ErrorContains(t, err, "0002_create_t2 (owner projector) was applied on ")
+	require.ErrorContains(t, err, "write a new one with the next number")
+	// A record with a hole.
+	exec(t, conn, "ALTER TABLE muster_migrations DELETE WHERE number = 2 SETTINGS mutations_sync = 2")
+	_, err = clickhouse.Migrate(ctx, conn, three, clickhouse.MigrateConfig{})
+	require.ErrorContains(t, err, "record lacks number 0002 but has 0003_create_t3")
+	_, err = clickhouse.MigrationsStatus(ctx, conn, three)
+	require.Error(t, err)
+}
+
+func TestMigrateGoesOnAfterAFailure(t *testing.T) {
+	conn := open(t)
+	broken := load(t, createT1, createT3+"SELECT throwIf(1);\n")
+	applied, err := clickhouse.Migrate(t.Context(), conn, broken, clickhouse.MigrateConfig{})
+	require.ErrorContains(t, err, "migration 0002_create_t2, statement 2 of 2")
+	require.Equal(t, []string{"0001_create_t1"}, applied)
+	// Mended, it runs again from its first statement; nobody waits for the failed run's lock.
+	start := time.Now()
+	applied, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT3), clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"0002_create_t2"}, applied)
+	require.Less(t, time.Since(start), 10*time.Second)
+}
+
+// Several processes at once: each statement runs once, and all return when everything is applied.
+func TestMigrateConcurrently(t *testing.T) {
+	dsn := enginetest.DSN(t)
+	setup := openDSN(t, dsn)
+	exec(t, setup, "CREATE TABLE runs (m UInt8) ENGINE = MergeTree ORDER BY m")
+	migrations := load(t, "INSERT INTO runs VALUES (1);\n", "INSERT INTO runs SELECT 2 + sleep(0.3);\n", "INSERT INTO runs VALUES (3);\n")
+	const processes = 4
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	total := 0
+	for range processes {
+		conn := openDSN(t, dsn)
+		wg.Go(func() {
+			applied, err := clickhouse.Migrate(t.Context(), conn, migrations, clickhouse.MigrateConfig{})
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			total += len(applied)
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 3, total)
+	require.Equal(t, []uint8{1, 2, 3}, scan[[]uint8](t, setup, "SELECT groupArray(m) FROM (SELECT m FROM runs ORDER BY m)"))
+	require.EqualValues(t, 0, scan[uint64](t, setup, "SELECT countIf(NOT released) FROM muster_migrations_lock FINAL"), "all have released")
+}
+
+func TestMigrateWaitsForALivingHolder(t *testing.T) {
+	conn := open(t)
+	_, err := clickhouse.Migrate(t.Context(), conn, load(t, createT1), clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	exec(t, conn, "INSERT INTO muster_migrations_lock VALUES ('other', now64(3), false)")
+	two := load(t, createT1, createT2)
+	_, err = clickhouse.Migrate(t.Context(), conn, two, clickhouse.MigrateConfig{WaitForOther: time.Millisecond})
+	require.ErrorIs(t, err, clickhouse.ErrLocked)
+	require.ErrorContains(t, err, "token other")
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(50*time.Millisecond, cancel)
+	_, err = clickhouse.Migrate(ctx, conn, two, clickhouse.MigrateConfig{})
+	require.ErrorIs(t, err, context.Canceled)
+
+	// It died: its last sign of life is too old.
+	exec(t, conn, "INSERT INTO muster_migrations_lock VALUES ('dead', now64(3) - INTERVAL 31 SECOND, false)",
+		"INSERT INTO muster_migrations_lock VALUES ('other', now64(3) + INTERVAL 1 SECOND, true)")
+	applied, err := clickhouse.Migrate(t.Context(), conn, two, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Equal(t, []string{"0002_create_t2"}, applied)
+}

@@ -1,0 +1,165 @@
+package clickhouse
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// Migration is one numbered step of the schema, rendered for this server.
+type Migration struct {
+	// Number is its place; numbers run from 1 without gaps.
+	Number uint32
+	// Name is the file's name without number and suffix: verb_object.
+	Name string
+	// Owner is who answers for the tables: the file's line "-- owner: NAME".
+	Owner string
+	// Statements are run in order.
+	Statements []string
+	// Checksum is the SHA-256 of the rendered statements in hexadecimal. It covers what the parameters did.
+	Checksum string
+}
+
+// String is the file's name without suffix.
+func (m Migration) String() string { return fmt.Sprintf("%04d_%s", m.Number, m.Name) }
+
+// statementMark separates statements explicitly.
+const statementMark = "-- +statement"
+
+// LoadMigrations reads the files NNNN_verb_object.sql in the root of fsys, in the order of their numbers. Each is a
+// text/template, rendered with params (cluster or single node, say; a name that params lack is an error), then cut into
+// statements: at lines "-- +statement" when the file has such lines, else after each ";" that ends a line. One line
+// must be "-- owner: NAME".
+//
+// A migration that was interrupted is run again from its first statement, so what can be run only once is refused:
+// CREATE needs IF NOT EXISTS or OR REPLACE, DROP needs IF EXISTS, ALTER's ADD, DROP and RENAME COLUMN need theirs, and
+// RENAME TABLE and EXCHANGE are not allowed.
+func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
+	files, err := fs.Glob(fsys, "*.sql")
+	if err != nil {
+		return nil, fmt.Errorf("load migrations: %w", err)
+	}
+	if len(files) == 0 {
+		return nil, errors.New("load migrations: no *.sql files")
+	}
+	fileName := regexp.MustCompile(`^(\d{4})_([a-z]+(?:_[a-z0-9]+)+)\.sql$`)
+	out := make([]Migration, 0, len(files)) // Glob sorts, and four digits sort as numbers.
+	for _, file := range files {
+		parts := fileName.FindStringSubmatch(path.Base(file))
+		if parts == nil {
+			return nil, fmt.Errorf("load migrations: %s is not named NNNN_verb_object.sql", file)
+		}
+		number, err := strconv.ParseUint(parts[1], 10, 32)
+		if err != nil {
+			return nil, fmt.Errorf("load migrations: %s: %w", file, err)
+		}
+		m := Migration{Number: uint32(number), Name: parts[2]}
+		source, err := fs.ReadFile(fsys, file)
+		if err != nil {
+			return nil, fmt.Errorf("load migrations: %w", err)
+		}
+		if err := m.render(string(source), params); err != nil {
+			return nil, fmt.Errorf("load migrations: %s: %w", file, err)
+		}
+		out = append(out, m)
+	}
+	return out, checkNumbers(out)
+}
+
+func checkNumbers(migrations []Migration) error {
+	for i, m := range migrations {
+		if want := uint32(i) + 1; m.Number != want { //nolint:gosec // Files number at most 9,999.
+			return fmt.Errorf("migrations: found %v where number %04d should be: numbers run from 0001 without gaps or repeats", m, want)
+		}
+	}
+	return nil
+}
+
+func (m *Migration) render(source string, params any) error {
+	t, err := template.New(m.String()).Option("missingkey=error").Parse(source)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	if err := t.Execute(&text, params); err != nil {
+		return err
+	}
+	owner := regexp.MustCompile(`(?m)^-- owner: (\S+)$`).FindStringSubmatch(text.String())
+	if owner == nil {
+		return errors.New(`no line "-- owner: NAME"`)
+	}
+	m.Owner = owner[1]
+	m.Statements = splitStatements(text.String())
+	if len(m.Statements) == 0 {
+		return errors.New("no statements")
+	}
+	for i, s := range m.Statements {
+		if err := checkRepeatable(s); err != nil {
+			return fmt.Errorf("statement %d: %w", i+1, err)
+		}
+	}
+	sum := sha256.Sum256([]byte(strings.Join(m.Statements, "\x00")))
+	m.Checksum = hex.EncodeToString(sum[:])
+	return nil
+}
+
+func splitStatements(text string) []string {
+	lines := strings.Split(text, "\n")
+	marked := strings.Contains("\n"+text, "\n"+statementMark)
+	var out []string
+	var current []string
+	flush := func() {
+		s := strings.TrimSpace(strings.Join(current, "\n"))
+		s = strings.TrimSpace(strings.TrimSuffix(s, ";"))
+		if s != "" {
+			out = append(out, s)
+		}
+		current = nil
+	}
+	for _, line := range lines {
+		line = strings.TrimRight(line, " \t\r")
+		switch {
+		case marked && line == statementMark:
+			flush()
+		case strings.HasPrefix(strings.TrimSpace(line), "--"): // Comments are no part of what runs or of its checksum.
+		case !marked && strings.HasSuffix(line, ";"):
+			current = append(current, line)
+			flush()
+		default:
+			current = append(current, line)
+		}
+	}
+	flush()
+	return out
+}
+
+// checkRepeatable refuses statements that fail, or do something else, when they run a second time.
+func checkRepeatable(statement string) error {
+	s := strings.ToUpper(strings.Join(strings.Fields(statement), " "))
+	for _, rule := range []struct{ what, guarded, want string }{
+		{`^CREATE `, `^CREATE (OR REPLACE |(TEMPORARY |MATERIALIZED |LIVE )?[A-Z]+ IF NOT EXISTS )`, "IF NOT EXISTS or OR REPLACE"},
+		{`^DROP `, `^DROP [A-Z ]*IF EXISTS `, "IF EXISTS"},
+		{`^(RENAME TABLE|RENAME DATABASE|EXCHANGE) `, `$^`, "another way: it cannot be repeated"},
+	} {
+		if regexp.MustCompile(rule.what).MatchString(s) && !regexp.MustCompile(rule.guarded).MatchString(s) {
+			return fmt.Errorf("%.60q needs %s, so that an interrupted migration can run again", statement, rule.want)
+		}
+	}
+	if !strings.HasPrefix(s, "ALTER ") {
+		return nil
+	}
+	action := regexp.MustCompile(`(?:^|[ ,(])(ADD|DROP|RENAME|CLEAR) (COLUMN|INDEX|PROJECTION|CONSTRAINT|STATISTICS) (IF (?:NOT )?EXISTS )?`)
+	for _, found := range action.FindAllStringSubmatch(s, -1) {
+		if found[3] == "" {
+			return fmt.Errorf("%s %s needs IF EXISTS or IF NOT EXISTS, so that an interrupted migration can run again", found[1], found[2])
+		}
+	}
+	return nil
+}

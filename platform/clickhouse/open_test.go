@@ -1,0 +1,181 @@
+package clickhouse_test
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+)
+
+// proxied returns the DSN of a reverse proxy before the engine that calls first on each request; a status other than 0
+// is the answer.
+func proxied(t *testing.T, first func(*http.Request) (status int)) string {
+	t.Helper()
+	target, err := url.Parse(enginetest.DSN(t))
+	require.NoError(t, err)
+	forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: target.Host})
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if status := first(r); status != 0 {
+			http.Error(w, "not now", status)
+			return
+		}
+		forward.ServeHTTP(w, r)
+	}))
+	t.Cleanup(proxy.Close)
+	target.Host = strings.TrimPrefix(proxy.URL, "http://")
+	return target.String()
+}
+
+func TestOpenPinsInsertSettings(t *testing.T) {
+	var last atomic.Pointer[url.Values]
+	conn := openDSN(t, proxied(t, func(r *http.Request) int {
+		query := r.URL.Query()
+		last.Store(&query)
+		return 0
+	}))
+	exec(t, conn, "CREATE TABLE t (n UInt8) ENGINE = Memory", "INSERT INTO t VALUES (1)")
+	for name, want := range map[string]string{
+		"async_insert": "0", "wait_for_async_insert": "1", "insert_deduplicate": "1", "deduplicate_insert": "enable",
+		"deduplicate_blocks_in_dependent_materialized_views": "1",
+	} {
+		require.Equal(t, want, last.Load().Get(name), name)
+	}
+}
+
+func TestOpenRefusesBadDSNs(t *testing.T) {
+	for name, tc := range map[string]struct{ dsn, want string }{
+		"none":              {"", "no DSN (CLICKHOUSE_DSN)"},
+		"no host":           {"http:///db", "parse dsn address failed"},
+		"pinned setting":    {"http://localhost:1/db?async_insert=1", "the DSN sets async_insert=1, which is fixed to 0: remove it"},
+		"password redacted": {"http://u:pass#word@h:port/db", "open clickhouse"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: tc.dsn})
+			require.ErrorContains(t, err, tc.want)
+			require.NotContains(t, err.Error(), "pass#word")
+		})
+	}
+	_, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: "http://localhost:1", Compression: "rar"})
+	require.ErrorContains(t, err, `compression "rar"`)
+}
+
+func TestOpenWaitsUntilReady(t *testing.T) {
+	var asked atomic.Int64
+	dsn := proxied(t, func(*http.Request) int {
+		if asked.Add(1) <= 3 {
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	})
+	_, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, ReadyTimeout: -1})
+	require.ErrorContains(t, err, "HTTP 503")
+	require.True(t, clickhouse.IsTransient(err))
+	conn := openDSN(t, dsn)
+	require.NoError(t, conn.Ping(t.Context()))
+	require.Greater(t, asked.Load(), int64(4))
+}
+
+func TestOpenGivesUp(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // Closed at once: nobody listens there.
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	for _, scheme := range []string{"http", "clickhouse"} {
+		start := time.Now()
+		_, err = clickhouse.Open(t.Context(), clickhouse.Config{DSN: scheme + "://u:hush@" + l.Addr().String() + "/db", ReadyTimeout: 200 * time.Millisecond})
+		require.ErrorContains(t, err, "connection refused")
+		require.NotContains(t, err.Error(), "hush")
+		require.Less(t, time.Since(start), 5*time.Second)
+	}
+}
+
+func TestOpenFailsAtOnceWhenRefused(t *testing.T) {
+	good := enginetest.DSN(t)
+	for name, dsn := range map[string]string{
+		"password": strings.Replace(good, ":"+enginetest.Password+"@", ":wrong@", 1),
+		"database": good[:strings.LastIndex(good, "/")] + "/missing",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ReadyTimeout: time.Minute})
+			require.Error(t, err)
+			require.NoError(t, ctx.Err(), "it did not wait: %v", err)
+		})
+	}
+}
+
+func TestInsertContextDeduplicates(t *testing.T) {
+	conn := open(t)
+	exec(t, conn, `CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100`)
+	insert := func(token string, numbers ...uint64) {
+		batch, err := conn.PrepareBatch(clickhouse.InsertContext(t.Context(), token), "INSERT INTO t")
+		require.NoError(t, err)
+		for _, n := range numbers {
+			require.NoError(t, batch.Append(n))
+		}
+		require.NoError(t, batch.Send())
+	}
+	insert("topic:0:1-3", 1, 2, 3)
+	insert("topic:0:1-3", 1, 2, 3)
+	require.EqualValues(t, 3, scan[uint64](t, conn, "SELECT count() FROM t"))
+	insert("topic:0:4-6", 1, 2, 3)
+	require.EqualValues(t, 6, scan[uint64](t, conn, "SELECT count() FROM t"), "the token counts, not the content")
+}
+
+func TestQueryContextLimits(t *testing.T) {
+	const many = "SELECT number FROM numbers(10000000) GROUP BY number"
+	conn := open(t)
+	for name, tc := range map[string]struct {
+		sql    string
+		limits clickhouse.Limits
+		code   clickhouse.Code
+	}{
+		"rows read":   {many, clickhouse.Limits{MaxRowsToRead: 1000}, proto.ErrTooManyRows},
+		"bytes read":  {many, clickhouse.Limits{MaxBytesToRead: 1000}, proto.ErrTooManyBytes},
+		"result rows": {"SELECT number FROM numbers(1000)", clickhouse.Limits{MaxResultRows: 10}, proto.ErrTooManyRowsOrBytes},
+		"memory":      {many, clickhouse.Limits{MaxMemoryBytes: 1 << 20, MaxThreads: 1}, proto.ErrMemoryLimitExceeded},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx := clickhouse.QueryContext(t.Context(), tc.limits, ch.Settings{"max_block_size": 65536})
+			var n uint64
+			rows, err := conn.Query(ctx, tc.sql)
+			if err == nil {
+				for rows.Next() {
+					require.NoError(t, rows.Scan(&n))
+				}
+				err = rows.Err()
+				require.NoError(t, rows.Close())
+			}
+			code, ok := clickhouse.CodeOf(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, tc.code, code, "%v", err)
+		})
+	}
+}
+
+func TestConnectionsRecoverFromKilledEngine(t *testing.T) {
+	conn := open(t)
+	exec(t, conn, "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n", "INSERT INTO t VALUES (1)")
+	enginetest.Kill(t)
+	require.Eventually(t, func() bool {
+		var n uint64
+		err := conn.QueryRow(t.Context(), "SELECT count() FROM t").Scan(&n)
+		if err != nil {
+			require.True(t, clickhouse.IsTransient(err), "%v", err)
+		}
+		return err == nil && n == 1
+	}, 20*time.Second, 20*time.Millisecond)
+}
