@@ -1,0 +1,150 @@
+package projector_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+
+	chplatform "muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/projector"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+func TestMain(m *testing.M) {
+	flag.Bool("update", false, "write golden files")
+	os.Exit(enginetest.Main(m))
+}
+
+func golden(t *testing.T, path, got string) {
+	t.Helper()
+	if flag.Lookup("update").Value.String() == "true" {
+		require.NoError(t, os.MkdirAll("testdata", 0o755))
+		require.NoError(t, os.WriteFile(path, []byte(got), 0o644))
+	}
+	want, err := os.ReadFile(path)
+	require.NoError(t, err, "run with -update")
+	require.Equal(t, string(want), got)
+}
+
+// store is a migrated database.
+type store struct {
+	tb   testing.TB
+	conn driver.Conn
+}
+
+func openStore(tb testing.TB) *store {
+	tb.Helper()
+	conn, err := chplatform.Open(tb.Context(), chplatform.Config{DSN: enginetest.DSN(tb)})
+	require.NoError(tb, err)
+	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
+	_, err = projector.Migrate(tb.Context(), conn, readmodel.Layout{}, chplatform.MigrateConfig{})
+	require.NoError(tb, err)
+	return &store{tb: tb, conn: conn}
+}
+
+func decode(tb testing.TB, kind record.Kind, raw string) *record.Record {
+	tb.Helper()
+	rec, err := record.Decode(kind, []byte(raw))
+	require.NoError(tb, err, raw)
+	return rec
+}
+
+// insert writes records as one batch, without a projector.
+func (s *store) insert(token string, recs ...*record.Record) {
+	s.tb.Helper()
+	r, b := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
+	for i, rec := range recs {
+		require.NoError(s.tb, r.Rows(b, rec, readmodel.Position{Topic: rec.Kind.Topic(), Offset: int64(i)}))
+	}
+	require.NoError(s.tb, readmodel.Insert(s.tb.Context(), s.conn, token, b))
+}
+
+func query[R any, K int64 | uint64](s *store, sql string, dest func(*R) []any, keys ...K) []R {
+	s.tb.Helper()
+	ctx := clickhouse.Context(s.tb.Context(), clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}))
+	rows, err := s.conn.Query(ctx, sql)
+	require.NoError(s.tb, err)
+	var out []R
+	for rows.Next() {
+		var r R
+		require.NoError(s.tb, rows.Scan(dest(&r)...))
+		out = append(out, r)
+	}
+	require.NoError(s.tb, rows.Err())
+	require.NoError(s.tb, rows.Close())
+	return out
+}
+
+func (s *store) lookup(t readmodel.LookupType, value string) []readmodel.LookupRow {
+	return query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value))
+}
+
+func (s *store) networkPeople(columns readmodel.NetworkColumns, ids ...string) []readmodel.NetworkPersonRow {
+	keys := make([]uint64, len(ids))
+	for i, id := range ids {
+		keys[i] = readmodel.ProfileHash(id)
+	}
+	return query(s, readmodel.NetworkPeopleQuery(columns), (*readmodel.NetworkPersonRow).Dest, keys...)
+}
+
+func (s *store) codehostPeople(columns readmodel.CodehostColumns, ids ...int64) []readmodel.CodehostPersonRow {
+	return query(s, readmodel.CodehostPeopleQuery(columns), (*readmodel.CodehostPersonRow).Dest, ids...)
+}
+
+func (s *store) repos(columns readmodel.EntryColumns, ids ...int64) []readmodel.EntriesRow {
+	return query(s, readmodel.ReposQuery(columns), (*readmodel.EntriesRow).Dest, ids...)
+}
+
+func (s *store) commits(columns readmodel.EntryColumns, ids ...int64) []readmodel.EntriesRow {
+	return query(s, readmodel.CommitsQuery(columns), (*readmodel.EntriesRow).Dest, ids...)
+}
+
+func (s *store) count(sql string) uint64 {
+	s.tb.Helper()
+	var n uint64
+	require.NoError(s.tb, s.conn.QueryRow(s.tb.Context(), sql).Scan(&n), sql)
+	return n
+}
+
+// eventually polls until check is satisfied.
+func eventually(tb testing.TB, check func(ctx context.Context) bool, what string) {
+	tb.Helper()
+	require.Eventually(tb, func() bool { return check(tb.Context()) }, 60*time.Second, 20*time.Millisecond, what)
+}
+
+func TestMigrationsGolden(t *testing.T) {
+	for name, layout := range map[string]readmodel.Layout{"single": {}, "cluster": {Cluster: "muster"}} {
+		t.Run(name, func(t *testing.T) {
+			migrations, err := projector.Migrations(layout)
+			require.NoError(t, err)
+			require.Len(t, migrations, len(readmodel.Tables()))
+			var b strings.Builder
+			for _, m := range migrations {
+				require.Equal(t, "projector", m.Owner)
+				b.WriteString("## " + m.String() + "\n" + strings.Join(m.Statements, "\n;\n") + "\n\n")
+			}
+			golden(t, "testdata/migrations_"+name+".golden", b.String())
+		})
+	}
+}
+
+func TestMigrateTwice(t *testing.T) {
+	s := openStore(t)
+	applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{}, chplatform.MigrateConfig{})
+	require.NoError(t, err)
+	require.Empty(t, applied)
+	for _, table := range readmodel.Tables() {
+		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = ''"), table)
+		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
+	}
+}

@@ -1,0 +1,307 @@
+package projector_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// The SQL of schemas/readmodel on the real engine: schemas itself opens no
+// connection, so these tests live with the service that writes the tables.
+
+func person(tb testing.TB, id, version, members string) *record.Record {
+	if members != "" {
+		members = "," + members
+	}
+	return decode(tb, record.KindNetworkPerson, fmt.Sprintf(`{"profile_id":%q,"last_updated":%q%s}`, id, version, members))
+}
+
+func TestNewestVersionWinsInAnyOrder(t *testing.T) {
+	s := openStore(t)
+	versions := []*record.Record{
+		person(t, "p", "2024", `"username":"old","emails":["old@x.example"]`),
+		person(t, "p", "2025-06", `"username":"newer"`),
+		person(t, "p", "2025-07-01T00:00:00Z", `"username":"newest","headline":"H"`),
+		person(t, "p", "2025-03", `"deleted":true`),
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for i := range 12 {
+		rec := versions[random.IntN(len(versions))]
+		s.insert(fmt.Sprint("any ", i), rec)
+	}
+	for i, rec := range versions {
+		s.insert(fmt.Sprint("each ", i), rec)
+	}
+	for range 2 {
+		rows := s.networkPeople(readmodel.NetworkEnrich|readmodel.NetworkWebset|readmodel.NetworkOpen, "p", "nobody")
+		require.Len(t, rows, 1)
+		require.Equal(t, "newest", rows[0].UsernameKey)
+		require.Equal(t, "2025-07-01T00:00:00Z", rows[0].UpdatedAt)
+		require.False(t, rows[0].Deleted)
+		require.Equal(t, int64(versions[2].Version), rows[0].Version)
+		require.JSONEq(t, `{"profile_id":"p","network_username":"newest","profile":{"headline":"H"}}`, "{"+rows[0].Enrich+"}")
+		require.JSONEq(t, `{"profile_id":"p","username":"newest","headline":"H"}`, "{"+rows[0].WebsetShared+","+rows[0].WebsetRest+"}")
+		require.Empty(t, rows[0].WebsetOpen)
+		require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
+	}
+	require.EqualValues(t, 1, s.count("SELECT count() FROM network_people"))
+
+	s.insert("gone", person(t, "p", "2026", `"deleted":true`))
+	rows := s.networkPeople(readmodel.NetworkEnrich, "p")
+	require.Len(t, rows, 1)
+	require.True(t, rows[0].Deleted)
+	require.Empty(t, rows[0].Enrich)
+	// An older version that arrives after the withdrawal brings nobody back.
+	s.insert("late", versions[1])
+	require.True(t, s.networkPeople(readmodel.NetworkEnrich, "p")[0].Deleted)
+}
+
+func TestEqualVersionsGreaterHashWins(t *testing.T) {
+	s := openStore(t)
+	recs := []*record.Record{person(t, "p", "2025", `"username":"a"`), person(t, "p", "2025", `"username":"b"`), person(t, "p", "2025", `"username":"c"`)}
+	want := slices.MaxFunc(recs, func(a, b *record.Record) int {
+		if a.Hash < b.Hash {
+			return -1
+		}
+		return 1
+	}).Body.(*record.NetworkPerson).Username
+	for i, order := range [][]int{{0, 1, 2}, {2, 1, 0}, {1, 2, 0}} {
+		for _, n := range order {
+			s.insert(fmt.Sprint(i, n), recs[n])
+			if i == 0 && n == 2 {
+				require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
+			}
+		}
+		require.Equal(t, want, s.networkPeople(0, "p")[0].UsernameKey)
+	}
+}
+
+func TestLookups(t *testing.T) {
+	s := openStore(t)
+	s.insert("1",
+		person(t, "p_1", "2025", `"username":"Ann","emails":["A@x.example"],"codehost_username":"annhub"`),
+		person(t, "p_2", "2026", `"username":"bob","emails":["a@x.example"]`),
+		decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025","codehost_username":"AnnHub","network_username":"ANN"}`),
+		decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025","network_slug":"Acme","network_id":"99"}`),
+		decode(t, record.KindAccountLink, `{"a":{"platform":"network","username":"Bob"},"b":{"platform":"codehost","username":"BobHub"},"source":"s","observed_at":"2025","confidence":0.25}`),
+	)
+	s.insert("2", // Ann has a new name, and Bob took her old one.
+		person(t, "p_1", "2026-02", `"username":"ann-2","emails":["a@x.example"]`),
+		person(t, "p_2", "2026-03", `"username":"ann"`),
+	)
+	targets := func(t readmodel.LookupType, value string) []string {
+		var out []string
+		for _, r := range s.lookup(t, value) {
+			if r.Type == string(t) && r.Value == value {
+				out = append(out, r.TargetKind+" "+r.Target)
+			}
+		}
+		slices.Sort(out)
+		return out
+	}
+	require.Equal(t, []string{"network-person p_1", "network-person p_2"}, targets(readmodel.LookupNetworkUsername, "ann"))
+	require.Equal(t, []string{"network-person p_1"}, targets(readmodel.LookupNetworkUsername, "ann-2"))
+	require.Equal(t, []string{"network-person p_1", "network-person p_2"}, targets(readmodel.LookupNetworkEmail, "a@x.example"))
+	require.Equal(t, []string{"codehost-person 7"}, targets(readmodel.LookupCodehostUsername, "annhub"))
+	require.Equal(t, []string{"codehost-person 7"}, targets(readmodel.LookupCodehostNetworkUsername, "ann"))
+	require.Equal(t, []string{"network-person p_1"}, targets(readmodel.LookupNetworkCodehostUsername, "annhub"))
+	require.Equal(t, []string{"network-company c"}, targets(readmodel.LookupCompanySlug, "acme"))
+	require.Equal(t, []string{"network-company c"}, targets(readmodel.LookupCompanyNetworkID, "99"))
+	require.Equal(t, []string{"account codehost:bobhub"}, targets(readmodel.LookupLinkNetwork, "bob"))
+	require.Equal(t, []string{"account network:bob"}, targets(readmodel.LookupLink("codehost"), "bobhub"))
+	link := s.lookup(readmodel.LookupLinkNetwork, "bob")[0]
+	require.InDelta(t, 0.25, link.Confidence, 1e-6)
+	require.True(t, link.Declared)
+	require.Equal(t, "s", link.Source)
+
+	companies := query(s, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, readmodel.CompanyHash("c"))
+	require.Len(t, companies, 1)
+	require.JSONEq(t, `{"company_id":"c","network_slug":"Acme","network_id":"99"}`, "{"+companies[0].Company+"}")
+	require.Equal(t, "acme", companies[0].SlugKey)
+
+	s.insert("3", decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"bobhub"},"b":{"platform":"network","username":"bob"},"source":"s","observed_at":"2026","deleted":true}`))
+	require.Empty(t, targets(readmodel.LookupLinkNetwork, "bob"))
+	require.Empty(t, targets(readmodel.LookupLinkCodehost, "bobhub"))
+}
+
+func repo(tb testing.TB, user, id int, updated, members string) *record.Record {
+	return decode(tb, record.KindCodehostRepo, fmt.Sprintf(`{"user_id":%d,"id":%d,"updated_at":%q%s}`, user, id, updated, members))
+}
+
+func repoList(tb testing.TB, user int, updated string, ids ...string) *record.Record {
+	items := ""
+	if len(ids) > 0 {
+		items = `,"items":["` + strings.Join(ids, `","`) + `"]`
+	}
+	return decode(tb, record.KindCodehostList, fmt.Sprintf(`{"user_id":%d,"list":"repos","last_updated":%q%s}`, user, updated, items))
+}
+
+// ids lists the "id" members of entries.
+func ids(entries []string) string {
+	var out []string
+	for _, e := range entries {
+		id, _, _ := strings.Cut(strings.TrimPrefix(e, `"id":`), ",")
+		out = append(out, id)
+	}
+	return strings.Join(out, " ")
+}
+
+func TestVisibleEntries(t *testing.T) {
+	tests := []struct {
+		name    string
+		records func(tb testing.TB, user int) []*record.Record
+		want    string
+	}{
+		{"newest first, then by id", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 3, "2024", ""), repo(tb, u, 1, "2025", ""), repo(tb, u, 2, "2024", "")}
+		}, "1 2 3"},
+		{"deleted", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2024", ""), repo(tb, u, 2, "2024", ""), repo(tb, u, 1, "2025", `,"deleted":true`)}
+		}, "2"},
+		{"a complete list withdraws what it lacks", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2024", ""), repo(tb, u, 2, "2024", ""), repoList(tb, u, "2025", "2")}
+		}, "2"},
+		{"but not what is newer", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2026", ""), repo(tb, u, 2, "2024", ""), repoList(tb, u, "2025", "9")}
+		}, "1"},
+		{"an entry as old as the list is withdrawn", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2025", ""), repoList(tb, u, "2025", "2")}
+		}, ""},
+		{"an empty list withdraws all", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2024", ""), repoList(tb, u, "2025")}
+		}, ""},
+		{"only the newest list counts", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2024", ""), repoList(tb, u, "2026", "1"), repoList(tb, u, "2025", "2")}
+		}, "1"},
+		{"a deleted entry stays away though the list has it", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{repo(tb, u, 1, "2024", `,"deleted":true`), repoList(tb, u, "2026", "1")}
+		}, ""},
+		{"a withdrawn list states nothing", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{
+				repo(tb, u, 1, "2024", ""), repoList(tb, u, "2025", "2"),
+				decode(tb, record.KindCodehostList, fmt.Sprintf(`{"user_id":%d,"list":"repos","last_updated":"2026","deleted":true}`, u)),
+			}
+		}, "1"},
+		{"a list of commits is another list", func(tb testing.TB, u int) []*record.Record {
+			return []*record.Record{
+				repo(tb, u, 1, "2024", ""),
+				decode(tb, record.KindCodehostList, fmt.Sprintf(`{"user_id":%d,"list":"commits","last_updated":"2026","items":[]}`, u)),
+			}
+		}, "1"},
+	}
+	s := openStore(t)
+	users := make([]int64, len(tests))
+	for i, tt := range tests { // all in the same tables and queries: accounts must not mix
+		users[i] = int64(i + 1)
+		for n, rec := range tt.records(t, i+1) {
+			s.insert(fmt.Sprint(i, " ", n), rec)
+		}
+	}
+	byUser := map[int64]readmodel.EntriesRow{}
+	for _, r := range s.repos(readmodel.EntryFull, users...) {
+		byUser[r.UserID] = r
+	}
+	for i, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			row := byUser[users[i]]
+			require.Equal(t, tt.want, ids(row.Full))
+			require.EqualValues(t, len(strings.Fields(tt.want)), row.Count)
+			require.Empty(t, row.Enrich)
+			require.Empty(t, row.Redacted)
+		})
+	}
+}
+
+func TestEntryShapes(t *testing.T) {
+	s := openStore(t)
+	s.insert("1",
+		repo(t, 7, 1, "2024", `,"description":"a@b.example"`), repo(t, 7, 2, "2023", `,"description":"none"`),
+		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"b","author_date":"2024","author_email":"a@b.example"}`),
+		decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_date":"2024"}`),
+	)
+	rows := s.repos(readmodel.EntryFull|readmodel.EntryEnrich|readmodel.EntryRedacted, 7)
+	require.Len(t, rows, 1)
+	require.Equal(t, []string{`"id":1,"description":"a@b.example","updated_at":"2024"`, `"id":2,"description":"none","updated_at":"2023"`}, rows[0].Full)
+	require.Equal(t, []string{`"id":1,"description":"[e-mail removed]","updated_at":"2024"`, `"id":2,"description":"none","updated_at":"2023"`}, rows[0].Redacted)
+	require.Equal(t, []string{`"repo_id":1,"description":"a@b.example","updated_at":"2024-01-01"`, `"repo_id":2,"description":"none","updated_at":"2023-01-01"`}, rows[0].Enrich)
+	rows = s.commits(readmodel.EntryEnrich|readmodel.EntryRedacted, 7, 8)
+	require.Len(t, rows, 1)
+	require.Equal(t, []string{`"sha":"a","author_date":"2024"`, `"sha":"b","author_email":"a@b.example","author_date":"2024"`}, rows[0].Enrich)
+	require.Equal(t, []string{`"sha":"a","author_date":"2024"`, `"sha":"b","author_date":"2024"`}, rows[0].Redacted)
+}
+
+// An account of 10,000 repositories, 9,000 of them on its complete list.
+func TestLargeOwner(t *testing.T) {
+	s := openStore(t)
+	var recs []*record.Record
+	var items []string
+	for i := range 10_000 {
+		recs = append(recs, repo(t, 7, i, fmt.Sprintf("2020-01-01T%02d:%02d:%02dZ", i/3600, i/60%60, i%60), `,"description":"`+strings.Repeat("d", 300)+`"`))
+		if i < 9_000 {
+			items = append(items, fmt.Sprint(i))
+		}
+	}
+	s.insert("1", append(recs, repoList(t, 7, "2021", items...))...)
+	rows := s.repos(readmodel.EntryFull, 7)
+	require.Len(t, rows, 1)
+	require.EqualValues(t, 9_000, rows[0].Count)
+	require.Len(t, rows[0].Full, readmodel.MaxEntries)
+	require.True(t, strings.HasPrefix(rows[0].Full[0], `"id":8999,`), rows[0].Full[0])
+	require.True(t, strings.HasPrefix(rows[0].Full[99], `"id":8900,`))
+}
+
+// The same batch with the same token is written once; with another token it
+// is written again and changes nothing.
+func TestInsertToken(t *testing.T) {
+	s := openStore(t)
+	rec := person(t, "p", "2025", `"username":"ann"`)
+	s.insert("token", rec)
+	s.insert("token", rec)
+	require.EqualValues(t, 1, s.count("SELECT count() FROM network_people"))
+	require.EqualValues(t, 1, s.count("SELECT count() FROM lookups"))
+	s.insert("other", rec)
+	require.EqualValues(t, 2, s.count("SELECT count() FROM network_people"))
+	require.EqualValues(t, 1, s.count("SELECT count() FROM network_people FINAL"))
+}
+
+func TestCounts(t *testing.T) {
+	s := openStore(t)
+	s.insert("1", person(t, "p", "2025", `"username":"ann"`), person(t, "q", "2026", `"deleted":true`), person(t, "r", "2024", `"username":"r"`))
+	s.insert("2", person(t, "p", "2025-02", `"username":"ann"`))
+	counts, err := readmodel.Counts(t.Context(), s.conn)
+	require.NoError(t, err)
+	require.Len(t, counts, len(readmodel.Tables()))
+	for _, c := range counts {
+		switch c.Table {
+		case "network_people":
+			require.EqualValues(t, 2, c.Rows)
+			require.NotZero(t, c.Parts)
+			require.NotZero(t, c.Bytes)
+			require.Equal(t, "2025-02-01T00:00:00Z", record.Version(c.Current).String())
+		case "lookups":
+			require.EqualValues(t, 2, c.Rows)
+		default:
+			require.Zero(t, c.Rows, c.Table)
+		}
+	}
+}
+
+// Every kind's row of every table arrives as it was rendered.
+func TestOtherTables(t *testing.T) {
+	s := openStore(t)
+	s.insert("1",
+		decode(t, record.KindMicroblogPerson, `{"user_id":"m1","last_updated":"2025","username":"Ann","name":"A","bio":"B","location":"L","website":"W","avatar_url":"V","followers":3,"created_at":"2011","account_type":"personal"}`),
+		decode(t, record.KindMicroblogPerson, `{"user_id":"m2","last_updated":"2025","deleted":true}`),
+	)
+	var text string
+	require.NoError(t, s.conn.QueryRow(t.Context(), `SELECT concat(user_id, username, username_key, name, bio, location, website, avatar_url, toString(followers), ifNull(toString(following), '-'), created_at, account_type)
+		FROM microblog_people FINAL WHERE NOT deleted AND user_hash = `+fmt.Sprint(readmodel.MicroblogHash("m1"))).Scan(&text))
+	require.Equal(t, "m1AnnannABLWV3-2011personal", text)
+}
