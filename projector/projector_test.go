@@ -1,0 +1,398 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/platform/engine/enginetest"
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// harness is a broker with the platform's topics and a migrated database.
+type harness struct {
+	*store
+	t      *testing.T
+	kafka  bus.Config
+	writer *kafka.Writer
+}
+
+func newHarness(t *testing.T) *harness {
+	t.Helper()
+	b := brokertest.Start(t)
+	h := &harness{store: openStore(t), t: t, kafka: bus.Config{Brokers: b.Addrs()}}
+	var topics []bus.Topic
+	for _, topic := range event.Topics() {
+		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config()})
+	}
+	require.NoError(t, bus.EnsureTopics(t.Context(), h.kafka, topics))
+	h.writer = bus.NewWriter(h.kafka)
+	t.Cleanup(func() { require.NoError(t, h.writer.Close()) })
+	return h
+}
+
+// start runs a projector and returns what stops it and waits for it.
+func (h *harness) start(change func(*projector.Config, *projector.Deps)) (stop func()) {
+	h.t.Helper()
+	cfg := projector.Config{Kafka: h.kafka, RetryMin: 10 * time.Millisecond, RetryMax: 100 * time.Millisecond, MaxAge: 20 * time.Millisecond}
+	cfg.Timing.JoinBackoff = 100 * time.Millisecond
+	deps := projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&cfg, &deps)
+	}
+	p, err := projector.New(cfg, deps)
+	require.NoError(h.t, err)
+	require.NoError(h.t, p.Check(h.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(h.t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		select {
+		case err := <-done:
+			require.NoError(h.t, err)
+		case <-time.After(30 * time.Second):
+			h.t.Error("projector did not stop")
+		}
+	}
+	h.t.Cleanup(stop)
+	return stop
+}
+
+func message(rec *record.Record) kafka.Message {
+	return kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON}
+}
+
+func (h *harness) publish(messages ...kafka.Message) {
+	h.t.Helper()
+	require.NoError(h.t, bus.WriteAll(h.t.Context(), h.writer, messages))
+}
+
+func (h *harness) publishRecords(recs ...*record.Record) {
+	h.t.Helper()
+	var messages []kafka.Message
+	for _, r := range recs {
+		messages = append(messages, message(r))
+	}
+	h.publish(messages...)
+}
+
+// caughtUp waits until everything published so far is committed.
+func (h *harness) caughtUp() {
+	h.t.Helper()
+	eventually(h.t, func(ctx context.Context) bool {
+		lag, err := projector.Lag(ctx, h.kafka)
+		if err != nil {
+			return false
+		}
+		for _, l := range lag {
+			if l.Lag > 0 {
+				return false
+			}
+		}
+		return true
+	}, "projector did not catch up")
+}
+
+// rejectedRecords reads the topic of rejected records whole.
+func (h *harness) rejectedRecords() []event.Rejected {
+	h.t.Helper()
+	var out []event.Rejected
+	ctx, cancel := context.WithCancel(h.t.Context())
+	defer cancel()
+	f := bus.Follow(ctx, h.kafka, bus.FollowConfig{Topics: []string{event.TopicRejected}, Handle: func(_ context.Context, m kafka.Message) error {
+		e, err := bus.GetEvent(m.Headers)
+		if err != nil {
+			return err
+		}
+		if e.Type != event.TypeRejected {
+			return errors.New(e.Type)
+		}
+		var r event.Rejected
+		if err := json.Unmarshal(m.Value, &r); err != nil {
+			return err
+		}
+		out = append(out, r)
+		return nil
+	}, Logger: slog.New(slog.DiscardHandler)})
+	select {
+	case <-f.Ready():
+	case <-time.After(30 * time.Second):
+		h.t.Fatal("rejected records not read")
+	}
+	require.NoError(h.t, f.Close())
+	return out
+}
+
+// history is records of a few identities in several versions, shuffled, some
+// of them repeated; want is the newest version of each.
+func history(tb testing.TB, seed uint64, people, versions int) (all []*record.Record, want map[string]*record.Record) {
+	random := rand.New(rand.NewPCG(seed, seed))
+	want = map[string]*record.Record{}
+	for p := range people {
+		id := fmt.Sprintf("p_%d", p)
+		for v := range versions {
+			members := fmt.Sprintf(`"username":"user-%d","headline":"v%d","emails":["%d@x.example"]`, random.IntN(people), v, p)
+			if random.IntN(10) == 0 {
+				members = `"deleted":true`
+			}
+			rec := person(tb, id, fmt.Sprintf("2020-01-%02dT00:00:00Z", v+1), members)
+			want[id] = rec
+			for range 1 + random.IntN(2) {
+				all = append(all, rec)
+			}
+		}
+	}
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	return all, want
+}
+
+func (h *harness) requireNewest(want map[string]*record.Record) {
+	h.t.Helper()
+	var ids []string
+	for id := range want {
+		ids = append(ids, id)
+	}
+	rows := h.networkPeople(readmodel.NetworkWebset, ids...)
+	require.Len(h.t, rows, len(want))
+	for _, r := range rows {
+		rec := want[r.ProfileID]
+		require.Equal(h.t, int64(rec.Version), r.Version, r.ProfileID)
+		require.Equal(h.t, rec.Deleted, r.Deleted, r.ProfileID)
+		require.Equal(h.t, rec.Body.(*record.NetworkPerson).Username, r.Username, r.ProfileID)
+	}
+	require.EqualValues(h.t, len(want), h.count("SELECT count() FROM network_people FINAL"))
+}
+
+func TestProjectsOutOfOrderAndRepeatedRecords(t *testing.T) {
+	h := newHarness(t)
+	all, want := history(t, 1, 60, 5)
+	h.start(nil)
+	for len(all) > 0 {
+		n := min(len(all), 70)
+		h.publishRecords(all[:n]...)
+		all = all[n:]
+	}
+	h.caughtUp()
+	h.requireNewest(want)
+	require.Empty(t, h.rejectedRecords())
+}
+
+func TestRenamesAndRecycledHandles(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.publishRecords(person(t, "p_1", "2024", `"username":"ann"`))
+	h.caughtUp()
+	h.publishRecords(person(t, "p_1", "2025", `"username":"ann-b"`), person(t, "p_2", "2025-02", `"username":"ann"`))
+	h.caughtUp()
+	// Both are candidates; the main rows tell who holds the name now.
+	holders := map[string]string{}
+	for _, l := range h.lookup(readmodel.LookupNetworkUsername, "ann") {
+		for _, r := range h.networkPeople(0, l.Target) {
+			holders[l.Target] = r.UsernameKey
+		}
+	}
+	require.Equal(t, map[string]string{"p_1": "ann-b", "p_2": "ann"}, holders)
+}
+
+func TestEmbeddedListsOnTheTopic(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2025",
+		"repos":[{"id":1,"updated_at":"2024"},{"id":2},{"id":3,"updated_at":"2023"}],"repos_complete":true,"commits":[{"sha":"a","author_date":"2024"}]}`)})
+	h.caughtUp()
+	rows := h.repos(readmodel.EntryFull, 7)
+	require.Len(t, rows, 1)
+	require.Equal(t, "1 3", ids(rows[0].Full))
+	require.Len(t, h.commits(readmodel.EntryFull, 7), 1)
+	rejected := h.rejectedRecords()
+	require.Len(t, rejected, 1)
+	require.Equal(t, "repos[1].updated_at", rejected[0].Path)
+
+	// A later complete list withdraws what it lacks.
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ann","last_updated":"2026","repos":[{"id":3,"updated_at":"2023"}],"repos_complete":true}`)})
+	h.caughtUp()
+	require.Equal(t, "3", ids(h.repos(readmodel.EntryFull, 7)[0].Full))
+}
+
+func TestPoisonOnTheTopic(t *testing.T) {
+	h := newHarness(t)
+	topic := record.KindNetworkPerson.Topic()
+	good := person(t, "p_good", "2025", `"username":"good"`)
+	registry := prometheus.NewRegistry()
+	h.start(func(_ *projector.Config, d *projector.Deps) { d.Registerer = registry })
+	h.publish(
+		message(person(t, "p_first", "2025", `"username":"first"`)),
+		kafka.Message{Topic: topic, Key: []byte("p_1"), Value: []byte(`{"profile_id":"p_1"`)},
+		kafka.Message{Topic: topic, Key: []byte("p_2"), Value: []byte(`{"profile_id":"p_2","username":"x"}`)},
+		kafka.Message{Topic: topic, Key: []byte("p_3"), Value: []byte(`{"profile_id":"p_other","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Key: []byte("p_5"), Value: []byte{}},
+		kafka.Message{Topic: topic, Key: []byte("p_6")}, // a tombstone
+		kafka.Message{Topic: topic, Key: []byte("p_7"), Value: []byte("\xff\xfe")},
+		message(good),
+	)
+	h.caughtUp()
+	require.Len(t, h.networkPeople(0, "p_first", "p_good", "p_1", "p_2", "p_3", "p_other", "p_4", "p_5", "p_6"), 2)
+	got := map[string]string{}
+	for _, r := range h.rejectedRecords() {
+		require.Equal(t, record.KindNetworkPerson, r.Kind)
+		require.Equal(t, topic, r.Source.Topic)
+		require.NotZero(t, r.At)
+		got[string(r.Raw)] = r.Code
+	}
+	require.Equal(t, map[string]string{
+		`{"profile_id":"p_1"`:                                           record.CodeSyntax,
+		`{"profile_id":"p_2","username":"x"}`:                           record.CodeMissingVersion,
+		`{"profile_id":"p_other","username":"x","last_updated":"2025"}`: projector.CodeKeyMismatch,
+		`{"profile_id":"p_4","username":"x","last_updated":"2025"}`:     projector.CodeKeyMismatch,
+		"":         record.CodeSyntax,
+		"\xff\xfe": got["\xff\xfe"],
+	}, got)
+	require.NotEmpty(t, got["\xff\xfe"])
+
+	families, err := registry.Gather()
+	require.NoError(t, err)
+	names := map[string]bool{}
+	for _, f := range families {
+		names[f.GetName()] = true
+	}
+	for _, name := range []string{"muster_projector_records_total", "muster_projector_rejected_total", "muster_projector_insert_seconds", "muster_projector_render_seconds", "muster_bus_lag_records", "muster_bus_batch_records"} {
+		require.True(t, names[name], name)
+	}
+	n, err := testutil.GatherAndCount(registry, "muster_projector_rejected_total")
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, n, 3)
+}
+
+// A record that ClickHouse refuses for its data stands alone in the end; the
+// others of its batch are projected.
+func TestRefusedRecordIsIsolated(t *testing.T) {
+	h := newHarness(t)
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username != 'ogre'"))
+	var recs []*record.Record
+	for i := range 50 {
+		name := fmt.Sprint("user-", i)
+		if i == 17 || i == 33 {
+			name = "ogre"
+		}
+		recs = append(recs, person(t, fmt.Sprint("p_", i), "2025", `"username":"`+name+`"`))
+	}
+	h.publishRecords(recs...)
+	h.start(nil)
+	h.caughtUp()
+	require.EqualValues(t, 48, h.count("SELECT count() FROM network_people FINAL"))
+	rejected := h.rejectedRecords()
+	require.Len(t, rejected, 2)
+	for _, r := range rejected {
+		require.Equal(t, projector.CodeRefused, r.Code)
+		require.Contains(t, r.Reason, "VIOLATED_CONSTRAINT")
+		require.Contains(t, string(r.Raw), "ogre")
+	}
+}
+
+// What is not the record's fault is waited out, whatever it is.
+func TestMissingTableIsWaitedOut(t *testing.T) {
+	h := newHarness(t)
+	require.NoError(t, h.conn.Exec(t.Context(), "RENAME TABLE network_people TO away"))
+	h.publishRecords(person(t, "p_1", "2025", `"username":"ann"`))
+	registry := prometheus.NewRegistry()
+	h.start(func(_ *projector.Config, d *projector.Deps) { d.Registerer = registry })
+	eventually(t, func(context.Context) bool {
+		n, err := testutil.GatherAndCount(registry, "muster_bus_handle_retries_total")
+		return err == nil && n > 0
+	}, "no retry")
+	require.NoError(t, h.conn.Exec(t.Context(), "RENAME TABLE away TO network_people"))
+	h.caughtUp()
+	require.Len(t, h.networkPeople(0, "p_1"), 1)
+	require.Empty(t, h.rejectedRecords())
+}
+
+// The engine dies, again and again, while batches are inserted.
+func TestEngineKilledMidBatch(t *testing.T) {
+	h := newHarness(t)
+	all, want := history(t, 7, 400, 8)
+	stop := h.start(func(c *projector.Config, _ *projector.Deps) { c.MaxMessages = 100 })
+	published := make(chan struct{})
+	go func() {
+		defer close(published)
+		for rest := all; len(rest) > 0; {
+			n := min(len(rest), 50)
+			var messages []kafka.Message
+			for _, r := range rest[:n] {
+				messages = append(messages, message(r))
+			}
+			if err := bus.WriteAll(t.Context(), h.writer, messages); err != nil {
+				t.Error(err)
+				return
+			}
+			rest = rest[n:]
+		}
+	}()
+	for range 3 {
+		enginetest.Kill(t)
+	}
+	<-published
+	// And once the projector stops in between and another takes over.
+	stop()
+	h.start(nil)
+	enginetest.Kill(t)
+	h.caughtUp()
+	h.requireNewest(want)
+	require.Empty(t, h.rejectedRecords())
+}
+
+// Several projectors share the partitions; one leaves mid-way, another joins.
+func TestProjectorsShareTheWork(t *testing.T) {
+	h := newHarness(t)
+	all, want := history(t, 9, 200, 4)
+	stopFirst := h.start(nil)
+	h.start(nil)
+	h.publishRecords(all[:len(all)/2]...)
+	stopFirst()
+	h.publishRecords(all[len(all)/2:]...)
+	h.start(nil)
+	h.caughtUp()
+	h.requireNewest(want)
+}
+
+func TestNewRefusesBadConfiguration(t *testing.T) {
+	s := openStore(t)
+	for name, make := range map[string]func() (projector.Config, projector.Deps){
+		"no connection": func() (projector.Config, projector.Deps) {
+			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}}, projector.Deps{}
+		},
+		"no brokers": func() (projector.Config, projector.Deps) {
+			return projector.Config{}, projector.Deps{Conn: s.conn}
+		},
+		"negative": func() (projector.Config, projector.Deps) {
+			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1}, projector.Deps{Conn: s.conn}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, deps := make()
+			_, err := projector.New(cfg, deps)
+			require.Error(t, err)
+		})
+	}
+}
