@@ -1,0 +1,290 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+)
+
+// accountView is how organizations are printed as JSON.
+type accountView struct {
+	OrganizationID string      `json:"organization_id"`
+	Name           string      `json:"name"`
+	Plan           string      `json:"plan"`
+	Active         bool        `json:"active"`
+	CreatedAt      time.Time   `json:"created_at"`
+	Keys           []event.Key `json:"keys,omitempty"`
+	// Key is a new key, shown this once.
+	Key string `json:"key,omitempty"`
+}
+
+func viewOf(o event.Organization) accountView {
+	return accountView{OrganizationID: o.ID, Name: o.Name, Plan: o.Plan, Active: o.Active, CreatedAt: o.CreatedAt}
+}
+
+// withAccounts runs do with the accounts of the instance.
+func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) error) (err error) {
+	tel, err := c.telemetry(ctx, "account")
+	if err != nil {
+		return err
+	}
+	kafka, err := c.kafka()
+	if err != nil {
+		return err
+	}
+	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, accounts.Close()) }()
+	return do(accounts)
+}
+
+func printJSON(cmd *cobra.Command, v any) error {
+	enc := json.NewEncoder(cmd.OutOrStdout())
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
+
+func (c *command) accountCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "account",
+		Short: "Look after organizations and their API keys",
+		Long: `Organizations call the API with keys. Changes travel on the account topic and hold on every replica
+within a second. A key is shown once, when it is made; only its hash is kept.`,
+		Example: `  muster account create "Example Ltd"
+  muster account key create org_x --name laptop --scopes enrich,webset
+  muster account deactivate org_x`,
+		GroupID: "people",
+		Args:    cobra.NoArgs,
+	}
+	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true), c.accountActive("deactivate", false), c.keyCommand())
+	return cmd
+}
+
+func (c *command) accountCreate() *cobra.Command {
+	var plan string
+	var asJSON, noKey bool
+	cmd := &cobra.Command{
+		Use:   "create NAME",
+		Short: "Create an organization, with a first key",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				o, err := a.CreateOrganization(cmd.Context(), args[0], plan)
+				if err != nil {
+					return err
+				}
+				view := viewOf(o)
+				if !noKey {
+					_, key, err := a.CreateKey(cmd.Context(), o.ID, queryapi.KeyOptions{Name: "first key"})
+					if err != nil {
+						return fmt.Errorf("the organization %s exists now, its key does not: %w", o.ID, err)
+					}
+					view.Key = key.Reveal()
+				}
+				if asJSON {
+					return printJSON(cmd, view)
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "organization %s (%s, plan %s)\n", o.ID, o.Name, o.Plan)
+				if view.Key != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again.\n", view.Key)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().StringVar(&plan, "plan", queryapi.DefaultPlan, "plan of the organization")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
+	return cmd
+}
+
+func (c *command) accountList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List the organizations",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				views := []accountView{}
+				for _, o := range a.Organizations() {
+					views = append(views, viewOf(o))
+				}
+				if asJSON {
+					return printJSON(cmd, views)
+				}
+				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(tw, "ORGANIZATION\tNAME\tPLAN\tACTIVE\tCREATED")
+				for _, v := range views {
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%t\t%s\n", v.OrganizationID, v.Name, v.Plan, v.Active, v.CreatedAt.Format(time.RFC3339))
+				}
+				return tw.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) accountShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show ORGANIZATION",
+		Short: "Show an organization and its keys",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				o, err := a.Organization(args[0])
+				if err != nil {
+					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
+				}
+				view := viewOf(o)
+				view.Keys = a.Keys(o.ID)
+				if asJSON {
+					return printJSON(cmd, view)
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n\n",
+					o.ID, o.Name, o.Plan, o.Active, o.CreatedAt.Format(time.RFC3339))
+				return printKeys(cmd, view.Keys)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) accountActive(verb string, active bool) *cobra.Command {
+	return &cobra.Command{
+		Use:   verb + " ORGANIZATION",
+		Short: map[bool]string{true: "Let an inactive organization call again", false: "Answer an organization's calls with 403"}[active],
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				o, err := a.SetActive(cmd.Context(), args[0], active)
+				if err != nil {
+					return fmt.Errorf("%s %s: %w", verb, args[0], err)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s is active: %t\n", o.ID, o.Active)
+				return err
+			})
+		},
+	}
+}
+
+func (c *command) keyCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "key", Short: "Look after an organization's API keys", Args: cobra.NoArgs}
+	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke())
+	return cmd
+}
+
+func (c *command) keyCreate() *cobra.Command {
+	var o queryapi.KeyOptions
+	var expires time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "create ORGANIZATION",
+		Short: "Create a key and show it once",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if expires < 0 {
+				return fmt.Errorf("--expires-in %s is in the past", expires)
+			}
+			if expires > 0 {
+				o.ExpiresAt = time.Now().Add(expires)
+			}
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				organization, err := a.Organization(args[0])
+				if err != nil {
+					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
+				}
+				state, key, err := a.CreateKey(cmd.Context(), organization.ID, o)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					view := viewOf(organization)
+					view.Key, view.Keys = key.Reveal(), []event.Key{state}
+					return printJSON(cmd, view)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again.\n", key.Reveal())
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&o.Name, "name", "", "what the key is for")
+	cmd.Flags().StringSliceVar(&o.Scopes, "scopes", nil, "what the key may use: "+strings.Join(event.Scopes(), ", ")+" (default: all)")
+	cmd.Flags().DurationVar(&expires, "expires-in", 0, "how long the key is valid, such as 720h (default: for ever)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) keyList() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list ORGANIZATION",
+		Short: "List the keys of an organization",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				if _, err := a.Organization(args[0]); err != nil {
+					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
+				}
+				keys := a.Keys(args[0])
+				if asJSON {
+					return printJSON(cmd, keys)
+				}
+				return printKeys(cmd, keys)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) keyRevoke() *cobra.Command {
+	return &cobra.Command{
+		Use:   "revoke KEY_ID",
+		Short: "End a key's validity at once",
+		Long:  "Ends a key's validity at once. KEY_ID is the key's public part: the 8 characters behind mk_live_.",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				k, err := a.RevokeKey(cmd.Context(), args[0])
+				if err != nil {
+					return fmt.Errorf("revoke a key: %w", err)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s was revoked at %s\n", k.ID, k.RevokedAt.Format(time.RFC3339))
+				return err
+			})
+		},
+	}
+}
+
+func printKeys(cmd *cobra.Command, keys []event.Key) error {
+	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "KEY\tNAME\tSTATE\tSCOPES\tCREATED")
+	for _, k := range keys {
+		state := "valid"
+		switch now := time.Now(); {
+		case !k.RevokedAt.IsZero():
+			state = "revoked " + k.RevokedAt.Format(time.RFC3339)
+		case !k.ValidAt(now):
+			state = "expired " + k.ExpiresAt.Format(time.RFC3339)
+		case !k.ExpiresAt.IsZero():
+			state = "valid until " + k.ExpiresAt.Format(time.RFC3339)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, state, strings.Join(k.Scopes, ","), k.CreatedAt.Format(time.RFC3339))
+	}
+	return tw.Flush()
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"muster/platform/engine"
+)
+
+func (c *command) engineCommand() *cobra.Command {
+	cfg := engine.ServerConfig{}
+	cmd := &cobra.Command{
+		Use:   "engine",
+		Short: "Serve the embedded ClickHouse engine alone",
+		Long: `Serves ClickHouse's HTTP interface on loopback over the data folder's engine, without the rest of the
+platform; "muster up" does this by itself. Requests without credentials are an analyst's: they read
+tables and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service user "muster".`,
+		Example: `  MUSTER_ENGINE_PASSWORD=secret muster engine --data-dir /srv/muster
+  curl http://127.0.0.1:8123/ -d 'SELECT version()'`,
+		GroupID: "run",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tel, err := c.telemetry(cmd.Context(), "engine")
+			if err != nil {
+				return err
+			}
+			cfg.User, cfg.Password = "muster", c.getenv("MUSTER_ENGINE_PASSWORD")
+			if cfg.Password == "" {
+				return errors.New("MUSTER_ENGINE_PASSWORD is empty: set the service user's password")
+			}
+			cfg.Dir = filepath.Join(c.dataDir, "clickhouse")
+			return engine.Serve(cmd.Context(), cfg, tel.Logger, func(addr string) {
+				tel.Logger.Info("the engine serves", "url", "http://"+addr)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&cfg.Addr, "clickhouse-addr", "127.0.0.1:8123", "address to listen on")
+	cmd.AddCommand(
+		&cobra.Command{
+			Use:   "fetch",
+			Short: "Fetch and unpack the engine's library into the cache, and print its path",
+			Long: `Finds the engine's library: MUSTER_LIBCHDB, else the cache, else it fetches the pinned package with
+npm, checks it against the hash that muster was built with, and unpacks it into the cache.`,
+			Args: cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				tel, err := c.telemetry(cmd.Context(), "engine")
+				if err != nil {
+					return err
+				}
+				path, err := engine.EnsureLibrary(cmd.Context(), engine.LibraryConfig{Logger: tel.Logger})
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintln(cmd.OutOrStdout(), path)
+				return err
+			},
+		},
+		&cobra.Command{
+			Use:   "child",
+			Short: "Serve the engine as the child process of `muster up`",
+			Long: `Is started by "muster up" and by nobody else: it reads its configuration as one line of JSON from
+standard input, reports its address on standard output, and ends when its parent does.`,
+			Hidden: true,
+			Args:   cobra.NoArgs,
+			RunE: func(cmd *cobra.Command, _ []string) error {
+				tel, err := c.telemetry(cmd.Context(), "engine")
+				if err != nil {
+					return err
+				}
+				return engine.RunChild(cmd.Context(), c.std.in, c.std.out, tel.Logger)
+			},
+		},
+	)
+	return cmd
+}

@@ -1,0 +1,57 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"muster/schemas/world"
+)
+
+func (c *command) generateCommand() *cobra.Command {
+	var o world.Options
+	var dir string
+	cmd := &cobra.Command{
+		Use:   "generate --people N",
+		Short: "Invent a world of people, companies and repositories, as records",
+		Long: `Writes one NDJSON file for each kind of record into a folder, and the truth about who is who into
+truth.ndjson beside them, never into the records. The same numbers give the same bytes.
+
+The world is as dirty as a crawl: renamed accounts, recycled handles, stale and repeated versions,
+withdrawn records, shared e-mail addresses, partial dates. Everybody in it is invented.`,
+		Example: `  muster generate --people 100000 --seed 7 --out world
+  for kind in network-person network-company codehost-person codehost-repo codehost-commit microblog-person account-link
+  do muster ingest $kind world/$kind.ndjson; done`,
+		GroupID: "data",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			tel, err := c.telemetry(cmd.Context(), "generate")
+			if err != nil {
+				return err
+			}
+			progress := newBar(c.std.err, tel.Logger)
+			progress.Begin(fmt.Sprintf("Inventing %d people", o.People), int64(o.People))
+			sum, err := world.WriteFiles(cmd.Context(), dir, o, func(done, _ int) { progress.Set(int64(done)) })
+			progress.End()
+			if err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			for _, kind := range world.Kinds() {
+				fmt.Fprintf(out, "%-16s %10d records\n", kind, sum.Records[kind])
+			}
+			_, err = fmt.Fprintf(out, "%-16s %10d lines\n%.1f MB of records in %s\n", "truth", sum.Truth, float64(sum.Bytes)/1e6, dir)
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.IntVar(&o.People, "people", 0, "number of people (required)")
+	flags.Uint64Var(&o.Seed, "seed", 1, "another seed is another world")
+	flags.StringVar(&dir, "out", "world", "folder to write to")
+	flags.IntVar(&o.AccountLinks, "account-links", 0, "least number of account links (most name an account without a record)")
+	flags.IntVar(&o.JoinedLinks, "joined-links", 0, "least number of account links with records at both ends")
+	if err := cmd.MarkFlagRequired("people"); err != nil {
+		panic(err) // the flag is defined above
+	}
+	return cmd
+}

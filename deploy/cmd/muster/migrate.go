@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"muster/deploy/instance"
+	"muster/platform/clickhouse"
+	"muster/projector"
+	"muster/schemas/readmodel"
+)
+
+func (c *command) migrateCommand() *cobra.Command {
+	var layout readmodel.Layout
+	var dryRun, printSQL bool
+	cmd := &cobra.Command{
+		Use:   "migrate",
+		Short: "Bring the read models' tables up to date",
+		Long: `Applies the migrations that the database does not have yet, in order, and records each. Running it
+again, or from several machines at once, is harmless. "muster up" does it by itself.`,
+		Example: `  muster migrate --dry-run
+  CLICKHOUSE_DSN=https://muster:...@clickhouse:8443/muster muster migrate --cluster main`,
+		GroupID: "run",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) (err error) {
+			ctx, out := cmd.Context(), cmd.OutOrStdout()
+			migrations, err := projector.Migrations(layout)
+			if err != nil {
+				return err
+			}
+			if printSQL {
+				for _, m := range migrations {
+					fmt.Fprintf(out, "-- %s, owner %s\n", m, m.Owner)
+					for _, s := range m.Statements {
+						fmt.Fprintf(out, "%s;\n\n", s)
+					}
+				}
+				return nil
+			}
+			tel, err := c.telemetry(ctx, "migrate")
+			if err != nil {
+				return err
+			}
+			dsn := c.getenv(clickhouse.DSNEnv)
+			if dsn == "" {
+				in, err := instance.Find(c.dataDir, c.getenv)
+				if err != nil {
+					return err
+				}
+				dsn = in.ClickHouseURL
+			}
+			conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ClientName: "muster migrate", Logger: tel.Logger})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, conn.Close()) }()
+			if dryRun {
+				pending, err := clickhouse.PendingMigrations(ctx, conn, migrations)
+				if err != nil {
+					return err
+				}
+				for _, m := range pending {
+					fmt.Fprintf(out, "would apply %s (owner %s)\n", m, m.Owner)
+				}
+				_, err = fmt.Fprintf(out, "%d of %d migrations are to be applied\n", len(pending), len(migrations))
+				return err
+			}
+			applied, err := projector.Migrate(ctx, conn, layout, clickhouse.MigrateConfig{OnCluster: layout.Cluster, Logger: tel.Logger})
+			for _, name := range applied {
+				fmt.Fprintf(out, "applied %s\n", name)
+			}
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(out, "%d migrations applied, %d in all\n", len(applied), len(migrations))
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&layout.Cluster, "cluster", "", "name of the cluster in ClickHouse's remote_servers (default: a single node)")
+	flags.BoolVar(&dryRun, "dry-run", false, "only list what would be applied")
+	flags.BoolVar(&printSQL, "print", false, "only print the SQL of all migrations; needs no server")
+	return cmd
+}

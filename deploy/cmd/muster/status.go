@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/deploy/instance"
+	"muster/deploy/status"
+	"muster/platform/clickhouse"
+	"muster/projector"
+)
+
+func (c *command) statusCommand() *cobra.Command {
+	var wait, asJSON bool
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show services, lag, and what the read models hold",
+		Long: `Shows which services are ready, how many offsets of each topic are not projected yet, and how many
+records the read models hold. With --wait it returns once everything that was published before is
+visible in the API.
+
+Exit status: 0 all services are ready; 1 one is not; 2 the status could not be read, or --timeout passed.`,
+		GroupID: "run",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			in, err := instance.Find(c.dataDir, c.getenv)
+			if err != nil {
+				return err
+			}
+			src := status.Source{
+				AdminURL: in.AdminURL,
+				Group:    projector.Group,
+				Topics:   projector.Topics(),
+			}
+			if src.Kafka, err = c.kafka(); err != nil {
+				return err
+			}
+			if src.ClickHouse, err = clickhouse.Open(ctx, clickhouse.Config{DSN: in.ClickHouseURL}); err != nil {
+				return err
+			}
+			defer func() { _ = src.ClickHouse.Close() }()
+			if wait {
+				waiting, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("--timeout of %s passed", timeout))
+				defer cancel()
+				if err := status.Wait(waiting, src, nil); err != nil {
+					return err
+				}
+			}
+			st, err := status.Read(ctx, src)
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				enc := json.NewEncoder(cmd.OutOrStdout())
+				enc.SetIndent("", "  ")
+				err = enc.Encode(st)
+			} else {
+				err = st.WriteText(cmd.OutOrStdout())
+			}
+			if err != nil {
+				return err
+			}
+			if err := st.Err(); err != nil {
+				return partlyError{err}
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&wait, "wait", false, "return when everything published so far is visible")
+	cmd.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "how long --wait may take")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// partlyError is the error of a command that did its work and found something
+// wrong: exit status 1.
+type partlyError struct{ error }
+
+func (partlyError) ExitCode() int { return 1 }
+
+func (e partlyError) Unwrap() error { return errors.Unwrap(e.error) }

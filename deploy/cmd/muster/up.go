@@ -1,0 +1,69 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"muster/deploy/standalone"
+)
+
+func (c *command) upCommand() *cobra.Command {
+	cfg := standalone.Config{}
+	var noSample bool
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run the whole platform on this machine",
+		Long: `Runs every service in one process, with an embedded Kafka broker and an embedded ClickHouse engine.
+An empty data folder begins with a sample world of invented people. When everything answers, it prints
+curl lines that work as they stand, and writes the addresses and keys to DATA_DIR/standalone.json for
+the other commands. Ctrl-C stops everything in order; starting again finds the data.
+
+KAFKA_BROKERS and CLICKHOUSE_DSN replace the embedded engines by servers of your own
+(KAFKA_TLS, KAFKA_TLS_CA_FILE, KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD).
+MUSTER_LIBCHDB names a libchdb library to use instead of the one that npm fetches.
+MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data folder.`,
+		Example: `  muster up
+  muster up --data-dir /srv/muster --no-sample --api-addr 127.0.0.1:0`,
+		GroupID: "run",
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			tel, err := c.telemetry(ctx, "muster")
+			if err != nil {
+				return err
+			}
+			executable, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find this program, to start the engine with: %w", err)
+			}
+			cfg.DataDir = c.dataDir
+			if noSample {
+				cfg.Sample = 0
+			}
+			bar := newBar(c.std.err, tel.Logger)
+			var greetErr error
+			err = standalone.Run(ctx, cfg, standalone.Deps{
+				Telemetry:     tel,
+				EngineCommand: []string{executable, "engine", "child"},
+				Getenv:        c.getenv,
+				Progress:      bar,
+				Started:       func(w standalone.Welcome) { greetErr = w.WriteText(cmd.OutOrStdout()) },
+			})
+			if err == nil {
+				err = greetErr
+			}
+			return err
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&cfg.APIAddr, "api-addr", "127.0.0.1:8080", "address of the HTTP API")
+	flags.StringVar(&cfg.IngestAddr, "ingest-addr", "127.0.0.1:8081", "address of HTTP push")
+	flags.StringVar(&cfg.AdminAddr, "admin-addr", "127.0.0.1:8082", "address of metrics, health and profiles")
+	flags.StringVar(&cfg.ClickHouseAddr, "clickhouse-addr", "127.0.0.1:8123", "address of the embedded ClickHouse engine")
+	flags.StringVar(&cfg.KafkaAddr, "kafka-addr", "127.0.0.1:9092", "address of the embedded Kafka broker")
+	flags.IntVar(&cfg.Sample, "sample", 2000, "invented people to begin an empty data folder with")
+	flags.BoolVar(&noSample, "no-sample", false, "begin an empty data folder empty")
+	return cmd
+}

@@ -1,0 +1,128 @@
+package standalone
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/platform/broker"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/engine"
+	"muster/platform/service"
+)
+
+const (
+	database    = "muster"
+	serviceUser = "muster"
+	// stopTimeout is how long each backend may take to stop; the services have
+	// stopped by then.
+	stopTimeout = 3 * time.Second
+)
+
+// kafkaBackend is a Kafka to work with, the embedded one or a server.
+type kafkaBackend struct {
+	config bus.Config
+	close  func() error
+}
+
+func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error) {
+	external, err := bus.ConfigFromEnv(deps.Getenv)
+	if err != nil {
+		return kafkaBackend{}, err
+	}
+	if len(external.Brokers) > 0 {
+		return kafkaBackend{config: external, close: func() error { return nil }}, nil
+	}
+	b, err := broker.Start(ctx, broker.Config{
+		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, Logger: deps.Telemetry.Logger,
+	})
+	if err != nil {
+		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
+	}
+	return kafkaBackend{config: bus.Config{Brokers: b.Addrs(), ClientID: "muster"}, close: b.Close}, nil
+}
+
+// clickHouseBackend is a ClickHouse to work with, the embedded one or a server.
+type clickHouseBackend struct {
+	dsn string
+	// down says why it cannot be used any more; nil for a server, which looks
+	// after itself.
+	down  <-chan struct{}
+	close func() error
+}
+
+func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret) (clickHouseBackend, error) {
+	if dsn := deps.Getenv(clickhouse.DSNEnv); dsn != "" {
+		return clickHouseBackend{dsn: dsn, close: func() error { return nil }}, nil
+	}
+	password, err := secret.Key("clickhouse-service-user", 24)
+	if err != nil {
+		return clickHouseBackend{}, err
+	}
+	shown := ""
+	process, err := engine.Start(context.WithoutCancel(ctx), engine.SupervisorConfig{
+		Command: deps.EngineCommand,
+		Server: engine.ServerConfig{
+			Dir: filepath.Join(cfg.DataDir, "clickhouse"), Addr: cfg.ClickHouseAddr,
+			User: serviceUser, Password: hex.EncodeToString(password), Grace: time.Second,
+		},
+		Logger:      deps.Telemetry.Logger,
+		StopTimeout: stopTimeout,
+		LibraryProgress: func(stage string, done, total int64) {
+			if stage != shown {
+				if shown != "" {
+					deps.Progress.End()
+				}
+				deps.Progress.Begin("ClickHouse engine: "+stage, unknownIfZero(total))
+				shown = stage
+			}
+			deps.Progress.Set(done)
+		},
+	})
+	if shown != "" {
+		deps.Progress.End()
+	}
+	if err != nil {
+		return clickHouseBackend{}, fmt.Errorf("start the embedded ClickHouse engine (another address: --clickhouse-addr): %w", err)
+	}
+	stop := func() error {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		return process.Stop(stopping)
+	}
+	if err := createDatabase(ctx, process.DSN("default")); err != nil {
+		return clickHouseBackend{}, errors.Join(err, stop())
+	}
+	return clickHouseBackend{dsn: process.DSN(database), down: process.Done(), close: stop}, nil
+}
+
+func unknownIfZero(total int64) int64 {
+	if total == 0 {
+		return -1
+	}
+	return total
+}
+
+func createDatabase(ctx context.Context, dsn string) (err error) {
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, MaxOpenConns: 1})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	if err := conn.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+database); err != nil {
+		return fmt.Errorf("create the read models' database: %w", err)
+	}
+	return nil
+}
+
+func openConnection(ctx context.Context, dsn, client string, connections int, deps Deps) (driver.Conn, error) {
+	return clickhouse.Open(ctx, clickhouse.Config{
+		DSN: dsn, ClientName: client, MaxOpenConns: connections, Logger: deps.Telemetry.Logger,
+	})
+}

@@ -1,0 +1,63 @@
+package standalone
+
+import (
+	"errors"
+	"fmt"
+	"net"
+
+	"muster/platform/service"
+)
+
+// Config says what to run and where.
+type Config struct {
+	// DataDir holds everything that survives a restart.
+	DataDir string
+	// Addresses to listen on, host:port; port 0 takes a free one.
+	APIAddr, IngestAddr, AdminAddr, ClickHouseAddr, KafkaAddr string
+	// Sample is the number of invented people that an empty data folder begins
+	// with; 0 for none.
+	Sample int
+}
+
+// Validate says what is wrong with the configuration.
+func (c Config) Validate() error {
+	var errs []error
+	if c.DataDir == "" {
+		errs = append(errs, errors.New("the data folder has no name"))
+	}
+	if c.Sample < 0 {
+		errs = append(errs, errors.New("the number of sample people is negative"))
+	}
+	for name, addr := range map[string]string{
+		"API": c.APIAddr, "ingest": c.IngestAddr, "admin": c.AdminAddr, "ClickHouse": c.ClickHouseAddr, "Kafka": c.KafkaAddr,
+	} {
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			errs = append(errs, fmt.Errorf("the %s address %q is not host:port: %w", name, addr, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Deps are what a run uses of its surroundings.
+type Deps struct {
+	Telemetry *service.Telemetry
+	// EngineCommand is the command line that serves the embedded ClickHouse
+	// engine: this program's own `engine`.
+	EngineCommand []string
+	Getenv        func(string) string
+	// Progress shows long work.
+	Progress Progress
+	// Started is called once, when everything answers and the sample is visible.
+	Started func(Welcome)
+}
+
+// Progress shows how long work goes on.
+type Progress interface {
+	// Begin starts a piece of work with a total, in units that mean nothing to
+	// the one who looks; -1 when it is not known.
+	Begin(label string, total int64)
+	// Set tells how much of it is done.
+	Set(done int64)
+	// End ends it.
+	End()
+}

@@ -1,0 +1,107 @@
+package standalone
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"muster/ingest"
+	"muster/platform/bus"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// sampleSeed makes every sample of one size the same world.
+const sampleSeed = 1
+
+// sampleState is what a data folder remembers of its sample, so that one that
+// was not loaded to its end is loaded again. Records are idempotent.
+type sampleState struct {
+	People int    `json:"people"`
+	Seed   uint64 `json:"seed"`
+	Loaded bool   `json:"loaded"`
+}
+
+func samplePath(dataDir string) string { return filepath.Join(dataDir, "sample.json") }
+
+// planSample decides, before anything else is written to the data folder, what
+// sample it shall have.
+func planSample(cfg Config) (sampleState, error) {
+	var s sampleState
+	raw, err := os.ReadFile(samplePath(cfg.DataDir))
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(raw, &s); err != nil {
+			return s, fmt.Errorf("read %s: %w", samplePath(cfg.DataDir), err)
+		}
+		return s, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return s, fmt.Errorf("read what sample the data folder has: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(cfg.DataDir, "kafka")); err == nil {
+		return sampleState{Loaded: true}, nil // not empty: it began without a sample
+	}
+	s = sampleState{People: cfg.Sample, Seed: sampleSeed, Loaded: cfg.Sample == 0}
+	return s, s.write(cfg.DataDir)
+}
+
+func (s sampleState) write(dataDir string) error {
+	raw, err := json.Marshal(s)
+	if err != nil {
+		return fmt.Errorf("note the sample: %w", err)
+	}
+	tmp := samplePath(dataDir) + ".new"
+	if err := os.WriteFile(tmp, raw, 0o600); err != nil {
+		return fmt.Errorf("note the sample: %w", err)
+	}
+	if err := os.Rename(tmp, samplePath(dataDir)); err != nil {
+		return fmt.Errorf("note the sample: %w", err)
+	}
+	return nil
+}
+
+// load generates the sample and ingests it the way any file is.
+func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.Config) (err error) {
+	dir, err := os.MkdirTemp(cfg.DataDir, "sample-")
+	if err != nil {
+		return fmt.Errorf("make room for the sample: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+
+	deps.Progress.Begin(fmt.Sprintf("Inventing %d people", s.People), int64(s.People))
+	summary, err := world.WriteFiles(ctx, dir, world.Options{People: s.People, Seed: s.Seed}, func(done, _ int) {
+		deps.Progress.Set(int64(done))
+	})
+	deps.Progress.End()
+	if err != nil {
+		return fmt.Errorf("generate the sample: %w", err)
+	}
+
+	deps.Progress.Begin("Loading sample data", summary.Bytes)
+	defer deps.Progress.End()
+	loaded := int64(0)
+	for _, kind := range world.Kinds() {
+		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka},
+			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded}},
+			record.Kind(kind), []string{filepath.Join(dir, world.FileName(kind))})
+		if err != nil {
+			return fmt.Errorf("load the sample's records of kind %s: %w", kind, err)
+		}
+		loaded += run.StoredBytes
+	}
+	s.Loaded = true
+	return s.write(cfg.DataDir)
+}
+
+// sampleProgress shows the runs of all kinds as one piece of work.
+type sampleProgress struct {
+	progress Progress
+	before   int64
+}
+
+func (p sampleProgress) Update(s ingest.Snapshot) { p.progress.Set(p.before + s.StoredBytes) }
+func (p sampleProgress) Finish(s ingest.Snapshot) { p.Update(s) }

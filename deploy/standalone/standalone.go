@@ -1,0 +1,237 @@
+package standalone
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/deploy/instance"
+	"muster/deploy/status"
+	"muster/ingest"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/service"
+	"muster/projector"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// Run runs the platform until ctx ends or a part of it fails for good. It
+// returns nil after an orderly stop.
+func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
+	if err := cfg.Validate(); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
+		return fmt.Errorf("make the data folder: %w", err)
+	}
+	release, err := lock(cfg.DataDir)
+	if err != nil {
+		return err
+	}
+	defer release()
+	sample, err := planSample(cfg)
+	if err != nil {
+		return err
+	}
+	secret, err := service.LoadRootSecret(os.LookupEnv, cfg.DataDir)
+	if err != nil {
+		return err
+	}
+
+	var kafka kafkaBackend
+	var clickHouse clickHouseBackend
+	starting, startingCtx := errgroup.WithContext(ctx)
+	starting.Go(func() (err error) { kafka, err = openKafka(startingCtx, cfg, deps); return err })
+	starting.Go(func() (err error) { clickHouse, err = openClickHouse(startingCtx, cfg, deps, secret); return err })
+	startErr := starting.Wait()
+	defer func() {
+		for _, stop := range []func() error{clickHouse.close, kafka.close} {
+			if stop != nil {
+				err = errors.Join(err, stop())
+			}
+		}
+	}()
+	if startErr != nil {
+		return startErr
+	}
+	return runServices(ctx, cfg, deps, kafka.config, clickHouse, sample)
+}
+
+// runServices runs the services on backends that are there.
+func runServices(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, clickHouse clickHouseBackend, sample sampleState) (err error) {
+	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
+
+	if err := ensureTopics(ctx, kafka, deps); err != nil {
+		return err
+	}
+	writing, err := openConnection(ctx, clickHouse.dsn, "muster projector", 8, deps)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, writing.Close()) }()
+	if _, err := projector.Migrate(ctx, writing, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: logger}); err != nil {
+		return err
+	}
+	apiConfig := queryapi.Config{Addr: cfg.APIAddr}.WithDefaults()
+	reading, err := openConnection(ctx, clickHouse.dsn, "muster query-api", apiConfig.MaxQueries, deps)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, reading.Close()) }()
+
+	in := describe(cfg, kafka, clickHouse)
+	if in.APIKey, err = developmentKey(ctx, kafka, deps, in.APIKey); err != nil {
+		return err
+	}
+
+	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: cfg.AdminAddr, Logger: logger, Registry: registry})
+	if err != nil {
+		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
+	}
+	api, err := queryapi.New(ctx, apiConfig, queryapi.Deps{
+		ClickHouse: reading, Bus: kafka, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
+	})
+	if err != nil {
+		return errors.Join(fmt.Errorf("start query-api (another address: --api-addr): %w", err), admin.Close())
+	}
+	projection, err := projector.New(projector.Config{Kafka: kafka}, projector.Deps{
+		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing,
+	})
+	if err != nil {
+		return errors.Join(err, admin.Close(), api.Close())
+	}
+	records, err := ingest.New(ctx, ingest.Config{Bus: kafka, Addr: cfg.IngestAddr}, ingest.Deps{Logger: logger, Registerer: registry})
+	if err != nil {
+		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
+	}
+	in.BaseURL, in.AdminURL, in.IngestURL = api.URL(), admin.URL(), records.URL()
+
+	group := service.NewGroup(service.GroupConfig{Logger: logger, StopTimeout: stopTimeout})
+	source := status.Source{
+		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
+	}
+	const ready = 100 * time.Millisecond
+	for _, u := range []service.Unit{
+		{Name: "admin", Run: admin.Run},
+		{Name: "clickhouse", Run: clickHouse.watch},
+		{Name: "projector", Needs: []string{"clickhouse"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
+		{Name: "query-api", Needs: []string{"clickhouse"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
+		{Name: "ingest", Run: records.Run, Ready: service.Poll(records.Ready, ready)},
+		{
+			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest"}, Job: true,
+			Run: func(ctx context.Context) error { return welcome(ctx, cfg, deps, in, source, sample) },
+		},
+	} {
+		if err := group.Add(u); err != nil {
+			return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		}
+	}
+	for name, check := range map[string]service.Check{
+		"projector": projection.Check, "query-api": api.Ready, "ingest": records.Ready,
+		"started": group.Check,
+	} {
+		if err := admin.AddCheck(name, check); err != nil {
+			return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		}
+	}
+	return group.Run(ctx)
+}
+
+// describe begins an instance's description with what an earlier run left.
+func describe(cfg Config, kafka bus.Config, clickHouse clickHouseBackend) instance.Instance {
+	earlier, _ := instance.Read(cfg.DataDir) // none, or a damaged one, is replaced
+	in := instance.Instance{
+		APIKey: earlier.APIKey, OperatorToken: operatorToken(earlier.OperatorToken),
+		ClickHouseURL: clickHouse.dsn, PID: os.Getpid(),
+	}
+	for i, b := range kafka.Brokers {
+		if i > 0 {
+			in.Kafka += ","
+		}
+		in.Kafka += b
+	}
+	return in
+}
+
+// ensureTopics makes the topics. Those that exist with other settings are used
+// as they are: an operator chose them.
+func ensureTopics(ctx context.Context, kafka bus.Config, deps Deps) error {
+	var topics []bus.Topic
+	for _, t := range event.Topics() {
+		topics = append(topics, bus.Topic{Name: t.Name, Partitions: t.Partitions, Config: t.Config()})
+	}
+	err := bus.EnsureTopics(ctx, kafka, topics)
+	var mismatch *bus.MismatchError
+	if errors.As(err, &mismatch) {
+		deps.Telemetry.Logger.WarnContext(ctx, "topics differ from what muster would create", "differences", mismatch.Error())
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("make the topics: %w", err)
+	}
+	return nil
+}
+
+// watch ends with ctx, or with an error when the engine is gone for good.
+func (b clickHouseBackend) watch(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-b.down:
+		return errors.New("the embedded ClickHouse engine has ended")
+	}
+}
+
+// welcome writes the instance's description as soon as everything answers,
+// loads the sample, and says hello.
+func welcome(ctx context.Context, cfg Config, deps Deps, in instance.Instance, source status.Source, sample sampleState) error {
+	if err := instance.Write(cfg.DataDir, in); err != nil {
+		return err
+	}
+	if !sample.Loaded {
+		if err := sample.load(ctx, cfg, deps, source.Kafka); err != nil {
+			return err
+		}
+		if err := showVisible(ctx, deps, source); err != nil {
+			return err
+		}
+	}
+	w := Welcome{Instance: in, DataDir: cfg.DataDir}
+	var err error
+	if w.Person, w.Company, err = findExamples(ctx, source.ClickHouse, in); err != nil {
+		return err
+	}
+	deps.Started(w)
+	return nil
+}
+
+func showVisible(ctx context.Context, deps Deps, source status.Source) error {
+	total := int64(-1)
+	err := status.Wait(ctx, source, func(missing int64) {
+		if total < 0 {
+			total = missing
+			deps.Progress.Begin("Projecting", total)
+		}
+		deps.Progress.Set(total - missing)
+	})
+	if total >= 0 {
+		deps.Progress.End()
+	}
+	return err
+}
+
+// withoutUser is a DSN's scheme and host.
+func withoutUser(dsn string) string {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
+}

@@ -1,0 +1,167 @@
+package standalone
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/deploy/instance"
+)
+
+// Welcome is what a started platform says of itself.
+type Welcome struct {
+	Instance instance.Instance
+	DataDir  string
+	// Person is a code-host username that answers with records of both websets,
+	// or of one if there is none such; empty when there are no people.
+	Person string
+	// Company is a slug that answers; empty when there is none.
+	Company string
+}
+
+// findExamples picks a person and a company that the API answers.
+func findExamples(ctx context.Context, conn driver.Conn, in instance.Instance) (person, company string, err error) {
+	people, err := names(ctx, conn, `
+		SELECT codehost_username FROM codehost_people FINAL
+		WHERE deleted = 0 ORDER BY length(network_username_keys) > 0 DESC, user_id LIMIT 20`)
+	if err != nil {
+		return "", "", fmt.Errorf("look for an example person: %w", err)
+	}
+	best := 0
+	for _, username := range people {
+		matched, err := askEnrich(ctx, in, username)
+		if err != nil {
+			return "", "", fmt.Errorf("try the API: %w", err)
+		}
+		if matched > best {
+			person, best = username, matched
+		}
+		if best == 2 {
+			break
+		}
+	}
+	companies, err := names(ctx, conn, `
+		SELECT slug_key FROM network_companies FINAL
+		WHERE deleted = 0 AND slug_key != '' ORDER BY company_hash LIMIT 1`)
+	if err != nil {
+		return "", "", fmt.Errorf("look for an example company: %w", err)
+	}
+	if len(companies) > 0 {
+		company = companies[0]
+	}
+	return person, company, nil
+}
+
+func names(ctx context.Context, conn driver.Conn, query string) (list []string, err error) {
+	rows, err := conn.Query(ctx, query)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, err
+		}
+		list = append(list, name)
+	}
+	return list, rows.Err()
+}
+
+// askEnrich returns how many websets answer for a code-host username.
+func askEnrich(ctx context.Context, in instance.Instance, username string) (int, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	body, err := json.Marshal(map[string]any{"codehost": username, "websets": []string{"codehost", "network"}})
+	if err != nil {
+		return 0, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, in.BaseURL+"/v1/person/enrich", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+in.APIKey)
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("status %s", resp.Status)
+	}
+	var answer struct {
+		Matched []string `json:"websets_matched"`
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<20)).Decode(&answer); err != nil {
+		return 0, err
+	}
+	return len(answer.Matched), nil
+}
+
+// WriteText prints where everything answers, and curl lines that work as they
+// stand.
+func (w Welcome) WriteText(out io.Writer) error {
+	in := w.Instance
+	var b strings.Builder
+	fmt.Fprintf(&b, `
+muster is running; Ctrl-C stops it. Its data stays in %s.
+
+  API         %s
+  API key     %s
+  Ingest      %s
+  Admin       %s  (/metrics /healthz /readyz)
+  ClickHouse  %s  (SQL; without a password: read-only)
+  Kafka       %s
+
+Try:
+
+`, w.DataDir, in.BaseURL, in.APIKey, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
+	for _, line := range w.Curl() {
+		fmt.Fprintf(&b, "  %s\n", line)
+	}
+	if w.Person == "" {
+		b.WriteString("\nThere are no people yet: `muster generate` invents some, `muster ingest` streams records in.\n")
+	}
+	b.WriteByte('\n')
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+// Curl returns command lines that show the platform at work.
+func (w Welcome) Curl() []string {
+	in := w.Instance
+	auth := fmt.Sprintf("-H 'Authorization: Bearer %s'", in.APIKey)
+	post := func(path string, body any) string {
+		raw, err := json.Marshal(body)
+		if err != nil {
+			panic(err) // maps of strings always encode
+		}
+		return fmt.Sprintf("curl -s %s/v1%s %s -H 'Content-Type: application/json' -d %s", in.BaseURL, path, auth, shellQuote(string(raw)))
+	}
+	lines := []string{}
+	if w.Person != "" {
+		lines = append(lines,
+			post("/person/enrich", map[string]any{"codehost": w.Person, "websets": []string{"codehost", "network"}}),
+			fmt.Sprintf("curl -sG %s/v1/webset/codehost/person %s --data-urlencode %s -d addons=network",
+				in.BaseURL, auth, shellQuote("codehost="+w.Person)))
+	}
+	if w.Company != "" {
+		lines = append(lines, post("/company/enrich", map[string]any{"network_slug": w.Company}))
+	}
+	lines = append(lines, fmt.Sprintf("curl -s %s/ -d %s", withoutUser(in.ClickHouseURL),
+		shellQuote("SELECT count() FROM "+database+".network_people FINAL WHERE deleted = 0")))
+	return lines
+}
+
+// shellQuote makes a string one word of a POSIX shell.
+func shellQuote(s string) string {
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

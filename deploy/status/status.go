@@ -1,0 +1,217 @@
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/platform/bus"
+	"muster/platform/service"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// Source is what a status is read from.
+type Source struct {
+	// AdminURL of the instance; empty when there is none to ask.
+	AdminURL string
+	Kafka    bus.Config
+	// Group is the projector's consumer group, Topics what it consumes.
+	Group      string
+	Topics     []string
+	ClickHouse driver.Conn
+}
+
+// Status is the state of an instance at one moment.
+type Status struct {
+	Services   []service.CheckResult `json:"services"`
+	Topics     []TopicLag            `json:"topics"`
+	ReadModels []ReadModel           `json:"read_models"`
+}
+
+// TopicLag is how far the projector is behind in a topic. Lag counts offsets;
+// those that compaction removed count too.
+type TopicLag struct {
+	Topic string `json:"topic"`
+	End   int64  `json:"end_offset"`
+	Lag   int64  `json:"lag"`
+}
+
+// ReadModel is what a table holds.
+type ReadModel struct {
+	Table string `json:"table"`
+	// Records counts identities in their newest version, without the withdrawn.
+	Records uint64 `json:"records"`
+	// Parts and Bytes are what is on disk; old versions that are not merged away
+	// yet count too.
+	Parts uint64 `json:"parts"`
+	Bytes uint64 `json:"bytes"`
+	// Newest is the newest version among the records.
+	Newest *time.Time `json:"newest,omitempty"`
+}
+
+// Read takes a status.
+func Read(ctx context.Context, src Source) (Status, error) {
+	var st Status
+	if src.AdminURL != "" {
+		readiness, err := readiness(ctx, src.AdminURL)
+		if err != nil {
+			return st, err
+		}
+		st.Services = readiness.Checks
+	}
+	partitions, err := bus.Lag(ctx, src.Kafka, src.Group, src.Topics)
+	if err != nil {
+		return st, fmt.Errorf("read the lag from Kafka: %w", err)
+	}
+	st.Topics = sumByTopic(partitions)
+	counts, err := readmodel.Counts(ctx, src.ClickHouse)
+	if err != nil {
+		return st, err
+	}
+	for _, c := range counts {
+		rm := ReadModel{Table: c.Table, Records: c.Rows, Parts: c.Parts, Bytes: c.Bytes}
+		if c.Rows > 0 {
+			newest := record.Version(c.Current).Time()
+			rm.Newest = &newest
+		}
+		st.ReadModels = append(st.ReadModels, rm)
+	}
+	return st, nil
+}
+
+func sumByTopic(partitions []bus.PartitionLag) []TopicLag {
+	var topics []TopicLag
+	for _, p := range partitions {
+		if len(topics) == 0 || topics[len(topics)-1].Topic != p.Topic {
+			topics = append(topics, TopicLag{Topic: p.Topic})
+		}
+		last := &topics[len(topics)-1]
+		last.End += p.End
+		last.Lag += p.Lag
+	}
+	return topics
+}
+
+func readiness(ctx context.Context, adminURL string) (service.Readiness, error) {
+	var r service.Readiness
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, adminURL+"/readyz", nil)
+	if err != nil {
+		return r, fmt.Errorf("ask the admin address: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return r, fmt.Errorf("ask the admin address: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	// 503 carries the same document: it says which check fails.
+	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
+		return r, fmt.Errorf("ask %s/readyz: status %s", adminURL, resp.Status)
+	}
+	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&r); err != nil {
+		return r, fmt.Errorf("read the answer of %s/readyz: %w", adminURL, err)
+	}
+	return r, nil
+}
+
+// Wait returns when everything that was published to the topics before the
+// call is visible in the read models: the group's committed offsets have
+// reached the ends that the topics had. progress, if not nil, is told the
+// offsets that are still missing.
+func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
+	ends, err := bus.EndOffsets(ctx, src.Kafka, src.Topics)
+	if err != nil {
+		return fmt.Errorf("read the topics' ends: %w", err)
+	}
+	type partition struct {
+		topic string
+		id    int
+	}
+	target := make(map[partition]int64, len(ends))
+	for _, e := range ends {
+		// An empty partition has nothing to wait for, whatever was committed.
+		if e.End > e.First {
+			target[partition{e.Topic, e.Partition}] = e.End
+		}
+	}
+	const pause = 100 * time.Millisecond
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		lags, err := bus.Lag(ctx, src.Kafka, src.Group, src.Topics)
+		if err != nil {
+			return fmt.Errorf("read the lag from Kafka: %w", err)
+		}
+		var missing int64
+		for _, l := range lags {
+			end, ok := target[partition{l.Topic, l.Partition}]
+			if from := max(l.Committed, l.First); ok && from < end {
+				missing += end - from
+			}
+		}
+		if progress != nil {
+			progress(missing)
+		}
+		if missing == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%d offsets are not visible yet: %w", missing, context.Cause(ctx))
+		case <-tick.C:
+		}
+	}
+}
+
+// WriteText prints a status for people.
+func (st Status) WriteText(w io.Writer) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(format string, args ...any) { fmt.Fprintf(tw, format+"\n", args...) }
+	if len(st.Services) > 0 {
+		line("SERVICE\tSTATE")
+		for _, s := range st.Services {
+			state := "ready"
+			if !s.Ready {
+				state = "not ready: " + strings.ReplaceAll(s.Reason, "\n", "; ")
+			}
+			line("%s\t%s", s.Name, state)
+		}
+		line("")
+	}
+	line("TOPIC\tEND OFFSET\tLAG")
+	for _, t := range st.Topics {
+		line("%s\t%d\t%d", t.Topic, t.End, t.Lag)
+	}
+	line("")
+	line("READ MODEL\tRECORDS\tPARTS\tMB\tNEWEST")
+	for _, m := range st.ReadModels {
+		newest := ""
+		if m.Newest != nil {
+			newest = m.Newest.UTC().Format(time.RFC3339)
+		}
+		line("%s\t%d\t%d\t%.1f\t%s", m.Table, m.Records, m.Parts, float64(m.Bytes)/1e6, newest)
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print the status: %w", err)
+	}
+	return nil
+}
+
+// Err says whether something needs an operator: a service is not ready.
+func (st Status) Err() error {
+	var errs []error
+	for _, s := range st.Services {
+		if !s.Ready {
+			errs = append(errs, fmt.Errorf("%s is not ready: %s", s.Name, s.Reason))
+		}
+	}
+	return errors.Join(errs...)
+}
