@@ -140,7 +140,8 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 		} else {
 			b = appendMembers(b, addon.Addon)
 		}
-		b = append(appendEntries(b, e, pick), '}')
+		b = appendEntries(b, e, pick)
+		b = append(appendString(b, "last_updated", addon.LastUpdated), '}')
 	}
 	b = appendString(b, "last_updated", r.LastUpdated)
 	return append(b, '}')

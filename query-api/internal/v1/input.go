@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ const maxQuoted = 64
 // twice, no unknown field, no wrong type. into is a pointer to a generated
 // request type. The error is an [*invalid].
 func checkBody(body []byte, into any) error {
-	if len(body) == 0 {
+	if len(bytes.TrimSpace(body)) == 0 {
 		return invalidf("the request body is empty: send a JSON object")
 	}
 	if !utf8.Valid(body) {
@@ -46,9 +47,6 @@ func checkBody(body []byte, into any) error {
 			return invalidf("the request body is not valid JSON: it ends too early, at byte %d", syntactic.ByteOffset)
 		}
 		return invalidf("the request body is not valid JSON: syntax error at byte %d", syntactic.ByteOffset)
-	}
-	if errors.Is(err, io.EOF) {
-		return invalidf("the request body is empty: send a JSON object")
 	}
 	return invalidf("the request body is not valid JSON")
 }

@@ -1,0 +1,294 @@
+package queryapi_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	queryapi "muster/query-api"
+	"muster/query-api/client"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+func TestCompression(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"summary":"`+strings.Repeat("Compilers. ", 500)+`"`))
+	plain := f.get(networkPath + "?network=octavia")
+	require.Empty(t, plain.header.Get("Content-Encoding"))
+	require.Contains(t, plain.header.Values("Vary"), "Accept-Encoding")
+	for coding, open := range map[string]func(io.Reader) (io.Reader, error){
+		"gzip": func(r io.Reader) (io.Reader, error) { return gzip.NewReader(r) },
+		"zstd": func(r io.Reader) (io.Reader, error) { return zstd.NewReader(r) },
+	} {
+		got := f.do("GET", networkPath+"?network=octavia", "", map[string]string{"Accept-Encoding": coding})
+		require.Equal(t, coding, got.header.Get("Content-Encoding"))
+		require.Less(t, len(got.body), len(plain.body)/10)
+		r, err := open(strings.NewReader(got.body))
+		require.NoError(t, err)
+		body, err := io.ReadAll(r)
+		require.NoError(t, err)
+		require.Equal(t, plain.body, string(body))
+	}
+}
+
+func TestRequestIDs(t *testing.T) {
+	f := start(t, nil)
+	seen := make(map[string]bool)
+	for range 20 {
+		id := f.get(codehostPath + "?codehost=x").header.Get("X-Request-Id")
+		require.NotEmpty(t, id)
+		require.False(t, seen[id])
+		seen[id] = true
+	}
+	// A caller's own id does not become ours: it names a call in the ledger.
+	got := f.do("GET", codehostPath+"?codehost=x", "", map[string]string{"X-Request-Id": "mine"})
+	require.NotEqual(t, "mine", got.header.Get("X-Request-Id"))
+}
+
+// A change of an account reaches a running replica.
+func TestAccounts(t *testing.T) {
+	f := start(t, nil)
+	other := openAccounts(t, f.bus)
+	becomes := func(key string, status int, detail string) {
+		t.Helper()
+		var got response
+		require.Eventually(t, func() bool {
+			got = f.do("POST", enrichPath, `{"codehost":"x"}`, map[string]string{"Authorization": "Bearer " + key})
+			return got.status == status
+		}, patience, time.Millisecond)
+		if detail != "" {
+			require.Contains(t, got.detail(), detail)
+		}
+	}
+	becomes(f.key, 200, "")
+	require.Equal(t, []event.Organization{f.organization}, other.Organizations())
+	_, err := other.SetActive(t.Context(), f.organization.ID, false)
+	require.NoError(t, err)
+	becomes(f.key, 403, "inactive")
+	got := f.do("GET", networkPath, "", nil)
+	require.Equal(t, 403, got.status, "on every endpoint, before the input is read")
+	_, err = other.SetActive(t.Context(), f.organization.ID, true)
+	require.NoError(t, err)
+	becomes(f.key, 200, "")
+
+	k, secret, err := other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{Name: "ci", Scopes: []string{"enrich", "enrich"}, ExpiresAt: time.Now().Add(time.Hour)})
+	require.NoError(t, err)
+	require.Equal(t, []string{"enrich"}, k.Scopes)
+	becomes(secret.Reveal(), 200, "")
+	got = f.do("GET", networkPath+"?network=x", "", map[string]string{"Authorization": "Bearer " + secret.Reveal()})
+	require.Equal(t, 403, got.status)
+	require.Contains(t, got.detail(), "scope webset")
+	revoked, err := other.RevokeKey(t.Context(), k.ID)
+	require.NoError(t, err)
+	becomes(secret.Reveal(), 401, "revoked")
+	again, err := other.RevokeKey(t.Context(), k.ID)
+	require.NoError(t, err)
+	require.Equal(t, revoked, again)
+	becomes(f.key, 200, "")
+
+	_, err = other.SetActive(t.Context(), "nobody", true)
+	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
+	_, _, err = other.CreateKey(t.Context(), "nobody", queryapi.KeyOptions{})
+	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
+	_, err = other.RevokeKey(t.Context(), "nobody00")
+	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
+	_, _, err = other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{Scopes: []string{"everything"}})
+	require.ErrorContains(t, err, `unknown scope "everything"`)
+	_, _, err = other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{ExpiresAt: time.Now().Add(-time.Hour)})
+	require.ErrorContains(t, err, "expired")
+	_, err = other.CreateOrganization(t.Context(), " ", "")
+	require.Error(t, err)
+
+	// Nothing that is stored or logged reveals a key.
+	require.Len(t, other.Keys(f.organization.ID), 2)
+	require.NotContains(t, f.log.String(), secret.Reveal()[20:])
+	require.NotContains(t, f.log.String(), f.key[20:])
+}
+
+// Many callers at once are answered in few queries, each with their own person.
+func TestGathering(t *testing.T) {
+	f := start(t, nil)
+	var people []string
+	for i := range 64 {
+		people = append(people, codehostPerson(i, "user-"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "2026-01-01"))
+	}
+	f.insert(record.KindCodehostPerson, people...)
+	var wg sync.WaitGroup
+	for i := range 64 {
+		wg.Go(func() {
+			f := *f
+			for range 5 {
+				req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.service.URL()+enrichPath,
+					strings.NewReader(`{"codehost":"user-`+string(rune('a'+i%26))+strings.Repeat("x", i/26)+`"}`))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				req.Header.Set("Authorization", "Bearer "+f.key)
+				req.Header.Set("Content-Type", "application/json")
+				resp, err := f.client.Do(req)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				body, err := io.ReadAll(resp.Body)
+				if err != nil || !bytes.Contains(body, []byte(`"user_id":`+people[i][len(`{"user_id":`):strings.IndexByte(people[i], ',')]+`,`)) {
+					t.Errorf("%d: %v %s", i, err, body)
+				}
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	wg.Wait()
+	require.Less(t, f.queries("codehost_people"), 320/2)
+}
+
+// A store that goes away is a 500 with Retry-After, without a word of what it is.
+func TestStoreAway(t *testing.T) {
+	engine, err := enginetest.Start(t.Context())
+	require.NoError(t, err)
+	dsn, err := engine.FreshDatabase(t.Context())
+	require.NoError(t, err)
+	f := start(t, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.ClickHouse = openStore(t, dsn) })
+	require.Equal(t, 200, f.post(enrichPath, `{"codehost":"x"}`).status)
+	require.NoError(t, engine.Close())
+	for _, got := range []response{
+		f.post(enrichPath, `{"codehost":"x"}`), f.post(companyPath, `{"network_slug":"x"}`),
+		f.get(networkPath + "?network=x"), f.post(codehostPath, `{"codehost":["x","1"]}`),
+	} {
+		require.Equal(t, 500, got.status)
+		require.Equal(t, "2", got.header.Get("Retry-After"))
+		require.Equal(t, "the data store cannot answer at present: call again in 2 seconds", got.detail())
+	}
+	require.NoError(t, f.service.Ready(t.Context()), "it goes on answering")
+	require.Contains(t, f.log.String(), "read model query failed")
+}
+
+// A store without its tables is as good as away.
+func TestStoreNotMigrated(t *testing.T) {
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	f := start(t, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.ClickHouse = conn })
+	require.Equal(t, 500, f.post(enrichPath, `{"codehost":"x"}`).status)
+}
+
+// A request that takes too long is given up.
+func TestRequestTimeout(t *testing.T) {
+	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) { cfg.RequestTimeout = time.Nanosecond })
+	got := f.post(enrichPath, `{"codehost":"x"}`)
+	require.Equal(t, 500, got.status)
+	require.Equal(t, "2", got.header.Get("Retry-After"))
+}
+
+func TestLogHoldsNoPersonalData(t *testing.T) {
+	f := start(t, nil)
+	f.post(enrichPath, `{"email":"somebody@private.example"}`)
+	f.get(networkPath + "?network=somebody-private")
+	f.get("/somebody-private")
+	log := f.log.String()
+	require.Contains(t, log, `"route":"/v1/webset/network/person"`)
+	require.Contains(t, log, `"route":"unmatched"`)
+	require.Contains(t, log, f.organization.ID)
+	require.NotContains(t, log, "private")
+}
+
+func TestMetrics(t *testing.T) {
+	f := start(t, nil)
+	f.post(enrichPath, `{"codehost":"x"}`)
+	f.post(enrichPath, `{}`)
+	families, err := f.registry.Gather()
+	require.NoError(t, err)
+	counts := make(map[string]float64)
+	for _, family := range families {
+		if family.GetName() == "muster_http_requests_total" {
+			for _, m := range family.GetMetric() {
+				var labels []string
+				for _, l := range m.GetLabel() {
+					labels = append(labels, l.GetValue())
+				}
+				counts[strings.Join(labels, " ")] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	require.Equal(t, map[string]float64{"POST " + enrichPath + " 200": 1, "POST " + enrichPath + " 422": 1}, counts)
+}
+
+// Requests in flight are finished when the service stops.
+func TestOrderlyStop(t *testing.T) {
+	f := start(t, nil)
+	registry := prometheus.NewRegistry()
+	service, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0"}, queryapi.Deps{ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
+	require.NoError(t, err)
+	require.ErrorContains(t, service.Ready(t.Context()), "not running")
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- service.Run(ctx) }()
+	require.Eventually(t, func() bool { return service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+
+	// A request whose body is still being sent.
+	conn, err := net.Dial("tcp", service.Addr())
+	require.NoError(t, err)
+	defer conn.Close()
+	body := `{"codehost":"nobody"}`
+	_, err = io.WriteString(conn, "POST "+enrichPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: 21\r\n\r\n"+body[:5])
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return inFlight(t, registry) }, patience, time.Millisecond)
+	stop()
+	require.Eventually(t, func() bool {
+		c, err := net.Dial("tcp", service.Addr())
+		if err == nil {
+			_ = c.Close()
+		}
+		return err != nil
+	}, patience, time.Millisecond, "no new connections")
+	_, err = io.WriteString(conn, body[5:])
+	require.NoError(t, err)
+	answer, err := io.ReadAll(conn)
+	require.NoError(t, err)
+	require.Contains(t, string(answer), "HTTP/1.1 200 OK")
+	require.NoError(t, <-stopped)
+}
+
+// The generated client works against the service.
+func TestClient(t *testing.T) {
+	f := start(t, nil)
+	websetPeople(f)
+	c, err := client.NewClientWithResponses(f.service.URL(), client.WithHTTPClient(f.client),
+		client.WithRequestEditorFn(func(_ context.Context, req *http.Request) error {
+			req.Header.Set("Authorization", "Bearer "+f.key)
+			return nil
+		}))
+	require.NoError(t, err)
+	username := "octavia"
+	answer, err := c.EnrichPersonWithResponse(t.Context(), client.PersonEnrichRequest{Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"}})
+	require.NoError(t, err)
+	require.Equal(t, []client.WebsetName{"codehost", "network"}, answer.JSON200.WebsetsMatched)
+	require.Equal(t, int64(12), *answer.JSON200.Person.Codehost.UserId)
+	require.Equal(t, "Octavia Lin", *answer.JSON200.Person.Network.Profile.FullName)
+	shoe, ok := answer.JSON200.Person.Network.Get("shoe_size")
+	require.True(t, ok, "fields that the description does not name are kept")
+	require.InDelta(t, 39, shoe, 0)
+
+	addons := []client.NetworkAddon{"codehost"}
+	webset, err := c.GetNetworkPersonWithResponse(t.Context(), &client.GetNetworkPersonParams{Network: "octavia-lin", Addons: &addons})
+	require.NoError(t, err)
+	require.Equal(t, "Octavia", *webset.JSON200.Codehost.Username)
+	webset, err = c.GetNetworkPersonWithResponse(t.Context(), &client.GetNetworkPersonParams{Network: "https://evil.example/in/x"})
+	require.NoError(t, err)
+	require.Contains(t, webset.JSON400.Detail, "foreign host")
+}
