@@ -55,6 +55,9 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 	if err == nil {
 		err = res.Error
 	}
+	if errors.Is(err, kafka.GroupIdNotFound) { // nobody has joined it yet
+		res, err = &kafka.OffsetFetchResponse{}, nil
+	}
 	if err != nil {
 		return nil, fmt.Errorf("lag of group %s: committed offsets: %w", group, err)
 	}

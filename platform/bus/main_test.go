@@ -15,3 +15,5 @@ func TestMain(m *testing.M) { os.Exit(bustest.Main(m, &cluster)) }
 func TestPubSubUnordered(t *testing.T)    { bustest.PubSubUnordered(t, cluster) }
 func TestPubSubOrdered(t *testing.T)      { bustest.PubSubOrdered(t, cluster) }
 func TestPubSubWithoutGroup(t *testing.T) { bustest.PubSubWithoutGroup(t, cluster) }
+func TestTopics(t *testing.T)             { bustest.Topics(t, cluster) }
+func TestBatchConsumer(t *testing.T)      { bustest.BatchConsumer(t, cluster) }

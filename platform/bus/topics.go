@@ -29,6 +29,24 @@ func (t Topic) config() map[string]string {
 	return c
 }
 
+// validate holds the name to Kafka's rule (at most 249 of letters, digits, dot,
+// underscore and hyphen), which the embedded broker does not know.
+func (t Topic) validate() error {
+	ok := t.Name != "" && len(t.Name) <= 249 && t.Name != "." && t.Name != ".."
+	for _, c := range []byte(t.Name) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '.' && c != '_' && c != '-' {
+			ok = false
+		}
+	}
+	if !ok {
+		return fmt.Errorf("topic name %q: %w", t.Name, kafka.InvalidTopic)
+	}
+	if t.Partitions < 1 {
+		return fmt.Errorf("topic %s: %d partitions: %w", t.Name, t.Partitions, kafka.InvalidPartitionNumber)
+	}
+	return nil
+}
+
 // Mismatch is one setting of an existing topic that is not as wanted.
 type Mismatch struct{ Topic, Setting, Want, Got string }
 
@@ -53,6 +71,11 @@ func (e *MismatchError) Error() string {
 func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
+	}
+	for _, t := range topics {
+		if err := t.validate(); err != nil {
+			return fmt.Errorf("ensure topics: %w", err)
+		}
 	}
 	tr := cfg.transport()
 	defer tr.CloseIdleConnections()

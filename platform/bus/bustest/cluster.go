@@ -135,9 +135,9 @@ func (c *Cluster) stop() error {
 }
 
 // RestartCommand is a program and its arguments that restart the cluster, nil when
-// it cannot be restarted.
+// it cannot be restarted or Watermill's suite must not do so.
 func (c *Cluster) RestartCommand() []string {
-	if c.restart == nil {
+	if c.restart == nil || raceEnabled {
 		return nil
 	}
 	return []string{os.Args[0], restartArg, c.control.Addr().String()}

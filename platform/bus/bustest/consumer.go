@@ -1,0 +1,484 @@
+package bustest
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+)
+
+// BatchConsumer runs the suite of [bus.BatchConsumer].
+func BatchConsumer(t *testing.T, c *Cluster) {
+	if c.restart != nil {
+		t.Run("BrokerRestarts", func(t *testing.T) { brokerRestarts(t, c) }) // alone: it takes the broker from everybody
+	}
+	for name, test := range map[string]func(*testing.T, *Cluster){
+		"DeliversAll":             deliversAll,
+		"RetriesTheSameBatch":     retriesTheSameBatch,
+		"RedeliversAfterCrash":    redeliversAfterCrash,
+		"FillsWhileHandling":      fillsWhileHandling,
+		"TrickleIsQuick":          trickleIsQuick,
+		"Rebalances":              rebalances,
+		"RevokesDuringHandle":     revokesDuringHandle,
+		"NoticesNewPartitions":    noticesNewPartitions,
+		"WaitsForTopic":           waitsForTopic,
+		"StopsWhileHandlerFails":  stopsWhileHandlerFails,
+		"LargeMessages":           largeMessages,
+		"StopsInTimeWithoutWork":  stopsInTimeWithoutWork,
+		"CommitsOnlyAfterHandled": commitsOnlyAfterHandled,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, c)
+		})
+	}
+}
+
+func size(short, long int) int {
+	if testing.Short() {
+		return short
+	}
+	return long
+}
+
+func deliversAll(t *testing.T, c *Cluster) {
+	n := size(5_000, 100_000)
+	topics := []string{Topic(t, c.Config, 5, nil), Topic(t, c.Config, 2, nil), Topic(t, c.Config, 1, nil)}
+	w := Writer(t, c.Config)
+	for i, topic := range topics {
+		Produce(t, w, topic, i*n, n)
+	}
+	group, ledger := newID("group"), NewLedger()
+	next := make(map[string]int64)
+	reg := prometheus.NewRegistry()
+	consumer := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: topics, MaxMessages: 1000, MaxBytes: 1 << 20, Registerer: reg, LagInterval: 50 * time.Millisecond,
+		Handle: func(_ context.Context, b bus.Batch) error {
+			if len(b.Messages) == 0 || len(b.Messages) > 1000 {
+				return errors.New("batch out of bounds")
+			}
+			inRanges := 0
+			for _, r := range b.Ranges {
+				tp := partitionName(r.Topic, r.Partition)
+				if r.First != next[tp] || r.Last < r.First {
+					t.Errorf("%s: range %d-%d, expected to start at %d", tp, r.First, r.Last, next[tp])
+				}
+				next[tp] = r.Last + 1
+				inRanges += int(r.Last - r.First + 1)
+			}
+			if inRanges != len(b.Messages) {
+				t.Errorf("ranges cover %d offsets, batch has %d messages", inRanges, len(b.Messages))
+			}
+			ledger.Apply(b)
+			return nil
+		},
+	})
+	Eventually(t, func() bool { return ledger.Count() == 3*n }, "all messages")
+	Eventually(t, func() bool { return consumed(reg) == float64(3*n) && gauge(reg, "muster_bus_lag_records") == 0 }, "metrics settle")
+	require.NoError(t, consumer.Stop())
+	require.Equal(t, 3*n, ledger.Applied(), "nothing twice without a fault")
+	RequireNoLag(t, c.Config, group, topics...)
+	require.Zero(t, testutil.CollectAndCount(reg, "muster_bus_lag_records"), "a stopped consumer reports no lag")
+}
+
+// consumed is the sum of the records counter, gauge the sum of a gauge.
+func consumed(reg *prometheus.Registry) float64 { return gauge(reg, "muster_bus_records_total") }
+
+func gauge(reg *prometheus.Registry, name string) float64 {
+	families, err := reg.Gather()
+	if err != nil {
+		return -1
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func retriesTheSameBatch(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 3, nil)
+	Produce(t, Writer(t, c.Config), topic, 0, 500)
+	group, ledger := newID("group"), NewLedger()
+	var tokens []string
+	var messages [][]kafka.Message
+	reg := prometheus.NewRegistry()
+	consumer := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 500, MaxAge: 300 * time.Millisecond, Registerer: reg,
+		Handle: func(ctx context.Context, b bus.Batch) error {
+			if len(tokens) < 5 {
+				tokens = append(tokens, b.Token())
+				messages = append(messages, slices.Clone(b.Messages))
+				ledger.RequireCommitsHandled(t, c.Config, group, topic)
+				return errors.New("not yet")
+			}
+			ledger.Apply(b)
+			return nil
+		},
+	})
+	Eventually(t, func() bool { return ledger.Count() == 500 }, "all messages")
+	require.NoError(t, consumer.Stop())
+	for i := range tokens {
+		require.Equal(t, tokens[0], tokens[i])
+		require.Equal(t, messages[0], messages[i])
+	}
+	require.Equal(t, 5.0, gauge(reg, "muster_bus_handle_retries_total"))
+	RequireNoLag(t, c.Config, group, topic)
+}
+
+// redeliversAfterCrash lets a consumer end after the effect and before the commit.
+func redeliversAfterCrash(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 2, nil)
+	Produce(t, Writer(t, c.Config), topic, 0, 100)
+	group, ledger := newID("group"), NewLedger()
+	applied := make(chan struct{})
+	var once sync.Once
+	first := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic},
+		Handle: func(ctx context.Context, b bus.Batch) error {
+			ledger.Apply(b)
+			once.Do(func() { close(applied) })
+			<-ctx.Done()
+			return ctx.Err()
+		},
+	})
+	<-applied
+	require.NoError(t, first.Stop())
+	lag := ledger.RequireCommitsHandled(t, c.Config, group, topic)
+	for _, p := range lag {
+		require.LessOrEqual(t, p.Committed, int64(0), "nothing was committed")
+	}
+	second := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic},
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	Eventually(t, func() bool { return ledger.Count() == 100 && ledger.Applied() > 100 }, "redelivery")
+	require.NoError(t, second.Stop())
+	RequireNoLag(t, c.Config, group, topic)
+}
+
+// fillsWhileHandling proves that what arrives during a batch makes up the next one.
+func fillsWhileHandling(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 2, nil)
+	w := Writer(t, c.Config)
+	Produce(t, w, topic, 0, 1)
+	sizes := make(chan int, 100)
+	busy, release := make(chan struct{}), make(chan struct{})
+	var calls atomic.Int32
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic}, MaxAge: 10 * time.Millisecond,
+		Handle: func(ctx context.Context, b bus.Batch) error {
+			if calls.Add(1) == 1 {
+				close(busy)
+				<-release
+			}
+			sizes <- len(b.Messages)
+			return nil
+		},
+	})
+	<-busy
+	for i := range 20 { // many small fetches
+		Produce(t, w, topic, 1+i*10, 10)
+	}
+	time.AfterFunc(300*time.Millisecond, func() { close(release) })
+	require.Equal(t, 1, <-sizes)
+	require.Equal(t, 200, <-sizes)
+}
+
+func trickleIsQuick(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 3, nil)
+	w := Writer(t, c.Config)
+	handled := make(chan time.Time, 10)
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic}, MaxAge: 100 * time.Millisecond,
+		Handle: func(context.Context, bus.Batch) error { handled <- time.Now(); return nil },
+	})
+	Produce(t, w, topic, 0, 1)
+	<-handled // joined
+	var took []time.Duration
+	for i := range 9 {
+		start := time.Now()
+		Produce(t, w, topic, i, 1)
+		took = append(took, (<-handled).Sub(start))
+	}
+	slices.Sort(took)
+	t.Logf("publish to handle with MaxAge 100ms: median %s, worst %s", took[4], took[8])
+	require.Less(t, took[4], 300*time.Millisecond)
+}
+
+// rebalances runs up to three consumers that come and go while messages arrive.
+func rebalances(t *testing.T, c *Cluster) {
+	rounds := size(3, 8)
+	topics := []string{Topic(t, c.Config, 6, nil), Topic(t, c.Config, 3, nil)}
+	w := Writer(t, c.Config)
+	group, ledger := newID("group"), NewLedger()
+	start := func() *Consumer {
+		return StartConsumer(t, bus.BatchConsumerConfig{
+			Config: c.Config, Group: group, Topics: topics, MaxMessages: 50, MaxAge: 10 * time.Millisecond,
+			Handle: func(_ context.Context, b bus.Batch) error {
+				ledger.Apply(b)
+				time.Sleep(2 * time.Millisecond) // an insert takes its time
+				return nil
+			},
+		})
+	}
+	const perRound = 1000
+	running := []*Consumer{start()}
+	total := 0
+	for round := range rounds {
+		for i, topic := range topics {
+			Produce(t, w, topic, total+i*perRound, perRound)
+		}
+		total += len(topics) * perRound
+		if len(running) < 3 {
+			running = append(running, start())
+		} else {
+			require.NoError(t, running[0].Stop())
+			running = running[1:]
+		}
+		want := total * (round + 1) / (round + 2) // change members while work is left
+		Eventually(t, func() bool { return ledger.Count() >= want }, "round %d: %d of %d", round, ledger.Count(), want)
+		ledger.RequireCommitsHandled(t, c.Config, group, topics...)
+	}
+	Eventually(t, func() bool { return ledger.Count() == total }, "all messages: %d", total)
+	for _, r := range running {
+		require.NoError(t, r.Stop())
+	}
+	ledger.RequireCommitsHandled(t, c.Config, group, topics...)
+	RequireNoLag(t, c.Config, group, topics...)
+	t.Logf("%d messages, %d applied", total, ledger.Applied())
+}
+
+// revokesDuringHandle takes partitions away from a handler that is slower than Drain.
+func revokesDuringHandle(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 4, nil)
+	Produce(t, Writer(t, c.Config), topic, 0, 400)
+	group, ledger := newID("group"), NewLedger()
+	busy := make(chan struct{})
+	var once sync.Once
+	var interrupted atomic.Bool
+	reg := prometheus.NewRegistry()
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic}, Registerer: reg,
+		Handle: func(ctx context.Context, b bus.Batch) error {
+			if !interrupted.Load() {
+				once.Do(func() { close(busy) })
+				<-ctx.Done() // an insert that hangs
+				interrupted.Store(true)
+				return ctx.Err()
+			}
+			ledger.Apply(b)
+			return nil
+		},
+	})
+	<-busy
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic},
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	Eventually(t, func() bool { return ledger.Count() == 400 }, "all messages")
+	require.True(t, interrupted.Load())
+	Eventually(t, func() bool { return gauge(reg, "muster_bus_dropped_batches_total") >= 1 }, "the batch counts as dropped")
+	ledger.RequireCommitsHandled(t, c.Config, group, topic)
+}
+
+func noticesNewPartitions(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 1, nil)
+	w := Writer(t, c.Config)
+	ledger := NewLedger()
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic},
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	var followed atomic.Int64
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{
+		Topics: []string{topic}, PartitionWatch: 200 * time.Millisecond,
+		Handle: func(context.Context, kafka.Message) error { followed.Add(1); return nil },
+	})
+	defer func() { require.NoError(t, f.Close()) }()
+	Produce(t, w, topic, 0, 10)
+	Eventually(t, func() bool { return ledger.Count() == 10 }, "first messages")
+	client := &kafka.Client{Addr: kafka.TCP(c.Config.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{TLS: c.Config.TLS, SASL: c.Config.SASL}}
+	res, err := client.CreatePartitions(t.Context(), &kafka.CreatePartitionsRequest{Topics: []kafka.TopicPartitionsConfig{{Name: topic, Count: 6}}})
+	require.NoError(t, err)
+	require.NoError(t, res.Errors[topic])
+	Eventually(t, func() bool {
+		o, err := bus.EndOffsets(t.Context(), c.Config, []string{topic})
+		return err == nil && len(o) == 6
+	}, "partitions exist")
+	w2 := Writer(t, c.Config) // knows the new partitions from its start
+	Produce(t, w2, topic, 10, 200)
+	Eventually(t, func() bool { return ledger.Count() == 210 }, "messages of new partitions")
+	Eventually(t, func() bool { return followed.Load() == 210 }, "followed messages of new partitions")
+}
+
+func waitsForTopic(t *testing.T, c *Cluster) {
+	topic := newID("test")
+	ledger := NewLedger()
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic},
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	require.NoError(t, bus.EnsureTopics(t.Context(), c.Config, []bus.Topic{{Name: topic, Partitions: 2}}))
+	Produce(t, Writer(t, c.Config), topic, 0, 10)
+	Eventually(t, func() bool { return ledger.Count() == 10 }, "messages of a late topic")
+}
+
+func stopsWhileHandlerFails(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 1, nil)
+	Produce(t, Writer(t, c.Config), topic, 0, 10)
+	failed := make(chan struct{}, 1)
+	consumer := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic}, RetryMin: time.Minute, RetryMax: time.Hour,
+		Handle: func(context.Context, bus.Batch) error { failed <- struct{}{}; return errors.New("down") },
+	})
+	<-failed
+	start := time.Now()
+	require.NoError(t, consumer.Stop())
+	require.Less(t, time.Since(start), 5*time.Second)
+}
+
+func stopsInTimeWithoutWork(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 1, nil)
+	w := Writer(t, c.Config)
+	ledger := NewLedger()
+	consumer := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic}, MaxWait: 30 * time.Second,
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	Produce(t, w, topic, 0, 1)
+	Eventually(t, func() bool { return ledger.Count() == 1 }, "the message")
+	start := time.Now() // the consumer is in a fetch of 30 s now
+	require.NoError(t, consumer.Stop())
+	require.Less(t, time.Since(start), 3*time.Second)
+}
+
+func largeMessages(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 1, nil)
+	w := Writer(t, c.Config, bus.WithCompression(0))
+	value := make([]byte, 1<<20) // a record of 1 MiB, as issued by the records' contract
+	for i := range value {
+		value[i] = byte(i * 7)
+	}
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("a"), Value: value}, {Topic: topic, Key: []byte("b"), Value: value}}))
+	var refused *bus.RefusedError
+	err := bus.WriteAll(t.Context(), w, []kafka.Message{
+		{Topic: topic, Value: []byte("before")}, {Topic: topic, Value: make([]byte, bus.MaxMessageBytes)}, {Topic: topic, Value: []byte("after")},
+	})
+	require.ErrorAs(t, err, &refused)
+	require.Len(t, refused.Messages, 1)
+	require.Equal(t, 1, refused.Messages[0].Index)
+	require.ErrorIs(t, err, kafka.MessageSizeTooLarge)
+	var got atomic.Int64
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: newID("group"), Topics: []string{topic}, MaxBytes: 64 << 10,
+		Handle: func(_ context.Context, b bus.Batch) error {
+			for _, m := range b.Messages {
+				got.Add(int64(len(m.Value)))
+			}
+			return nil
+		},
+	})
+	Eventually(t, func() bool { return got.Load() == 2<<20+int64(len("beforeafter")) }, "large and small messages")
+}
+
+// commitsOnlyAfterHandled watches the committed offsets while handling goes on.
+func commitsOnlyAfterHandled(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 3, nil)
+	Produce(t, Writer(t, c.Config), topic, 0, 2000)
+	group, ledger := newID("group"), NewLedger()
+	StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 40, MaxAge: time.Millisecond,
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	for ledger.Count() < 2000 {
+		ledger.RequireCommitsHandled(t, c.Config, group, topic)
+	}
+	Eventually(t, func() bool {
+		for _, p := range ledger.RequireCommitsHandled(t, c.Config, group, topic) {
+			if p.Lag > 0 {
+				return false
+			}
+		}
+		return true
+	}, "everything committed")
+}
+
+// brokerRestarts stops and starts the cluster under a writer and two consumers.
+func brokerRestarts(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 4, nil)
+	w := Writer(t, c.Config)
+	group, ledger := newID("group"), NewLedger()
+	for range 2 {
+		StartConsumer(t, bus.BatchConsumerConfig{
+			Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 100, MaxAge: 10 * time.Millisecond,
+			Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+		})
+	}
+	var followed sync.Map
+	f := bus.Follow(t.Context(), c.Config, bus.FollowConfig{
+		Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error { followed.Store(string(m.Value), true); return nil },
+	})
+	defer func() { require.NoError(t, f.Close()) }()
+	const batches, perBatch = 60, 100
+	written := make(chan error, 1)
+	progress := make(chan struct{}, batches)
+	go func() {
+		for i := range batches {
+			if err := bus.WriteAll(t.Context(), w, Messages(topic, i*perBatch, perBatch)); err != nil {
+				written <- err
+				return
+			}
+			progress <- struct{}{}
+		}
+		written <- nil
+	}()
+	for range 2 {
+		for range batches / 4 {
+			<-progress
+		}
+		require.NoError(t, c.restart(t.Context()))
+	}
+	require.NoError(t, <-written)
+	Eventually(t, func() bool { return ledger.Count() == batches*perBatch }, "all messages")
+	Eventually(t, func() bool {
+		n := 0
+		followed.Range(func(_, _ any) bool { n++; return true })
+		return n == batches*perBatch
+	}, "all followed messages")
+	ledger.RequireCommitsHandled(t, c.Config, group, topic)
+}
+
+// RoundTrip proves that topics, writers, groups and followers reach a cluster.
+func RoundTrip(t *testing.T, cfg bus.Config) {
+	t.Helper()
+	topic := Topic(t, cfg, 2, nil)
+	Produce(t, Writer(t, cfg), topic, 0, 100)
+	ledger, group := NewLedger(), newID("group")
+	consumer := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: cfg, Group: group, Topics: []string{topic},
+		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
+	})
+	Eventually(t, func() bool { return ledger.Count() == 100 }, "all messages")
+	require.NoError(t, consumer.Stop())
+	RequireNoLag(t, cfg, group, topic)
+	var n atomic.Int64
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: func(context.Context, kafka.Message) error { n.Add(1); return nil }})
+	require.NoError(t, f.WaitReady(t.Context()))
+	require.NoError(t, f.Close())
+	require.Equal(t, int64(100), n.Load())
+}

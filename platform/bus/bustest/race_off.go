@@ -1,0 +1,5 @@
+//go:build !race
+
+package bustest
+
+const raceEnabled = false

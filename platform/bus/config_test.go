@@ -1,0 +1,102 @@
+package bus_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/platform/bus/bustest"
+)
+
+func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
+
+func TestConfigFromEnv(t *testing.T) {
+	cfg, err := bus.ConfigFromEnv(env(nil))
+	require.NoError(t, err)
+	require.Equal(t, bus.Config{}, cfg)
+
+	cfg, err = bus.ConfigFromEnv(env(map[string]string{"KAFKA_BROKERS": " a:1, [::1]:9092,, c:3 ", "KAFKA_TLS": "true", "KAFKA_SASL_MECHANISM": "scram-sha-512", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": "p"}))
+	require.NoError(t, err)
+	require.Equal(t, []string{"a:1", "[::1]:9092", "c:3"}, cfg.Brokers)
+	require.NotNil(t, cfg.TLS)
+	require.Equal(t, "SCRAM-SHA-512", cfg.SASL.Name())
+
+	cfg, err = bus.ConfigFromEnv(env(map[string]string{"KAFKA_TLS": "false"}))
+	require.NoError(t, err)
+	require.Nil(t, cfg.TLS)
+}
+
+func TestConfigFromEnvRefuses(t *testing.T) {
+	noPEM := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(noPEM, []byte("nothing"), 0o600))
+	const secret = "correct horse"
+	for name, c := range map[string]struct {
+		env  map[string]string
+		says string
+	}{
+		"no port":           {map[string]string{"KAFKA_BROKERS": "host"}, "KAFKA_BROKERS"},
+		"port zero":         {map[string]string{"KAFKA_BROKERS": "host:0"}, "KAFKA_BROKERS"},
+		"no host":           {map[string]string{"KAFKA_BROKERS": ":9092"}, "KAFKA_BROKERS"},
+		"tls maybe":         {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
+		"tls off with a ca": {map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS"},
+		"ca missing":        {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
+		"ca empty":          {map[string]string{"KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS_CA_FILE"},
+		"mechanism":         {map[string]string{"KAFKA_SASL_MECHANISM": "GSSAPI", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
+		"no user":           {map[string]string{"KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_USERNAME"},
+		"no mechanism":      {map[string]string{"KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
+		"not preparable":    {map[string]string{"KAFKA_SASL_MECHANISM": "SCRAM-SHA-256", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret + "\u0007"}, "KAFKA_SASL_PASSWORD"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := bus.ConfigFromEnv(env(c.env))
+			require.ErrorContains(t, err, c.says)
+			require.NotContains(t, err.Error(), secret)
+		})
+	}
+}
+
+// The whole way over TLS with each SASL mechanism, configured by the environment.
+func TestSecureConnections(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	require.NoError(t, err)
+	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	require.NoError(t, err)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
+		t.Run(mechanism, func(t *testing.T) {
+			t.Parallel()
+			b := brokertest.StartConfig(t, broker.Config{
+				DataDir: t.TempDir(), Users: []broker.User{{Mechanism: mechanism, Name: "muster", Password: "secret"}},
+				TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
+			})
+			vars := map[string]string{
+				"KAFKA_BROKERS": b.Addrs()[0], "KAFKA_TLS_CA_FILE": ca,
+				"KAFKA_SASL_MECHANISM": mechanism, "KAFKA_SASL_USERNAME": "muster", "KAFKA_SASL_PASSWORD": "secret",
+			}
+			cfg, err := bus.ConfigFromEnv(env(vars))
+			require.NoError(t, err)
+			bustest.RoundTrip(t, cfg)
+
+			vars["KAFKA_SASL_PASSWORD"] = "wrong"
+			cfg, err = bus.ConfigFromEnv(env(vars))
+			require.NoError(t, err)
+			_, err = bus.EndOffsets(t.Context(), cfg, []string{"any"})
+			require.Error(t, err)
+		})
+	}
+}

@@ -1,0 +1,141 @@
+package bus_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/bus"
+	"muster/platform/bus/bustest"
+)
+
+func event() bus.Event {
+	return bus.Event{
+		ID: "id-1", Type: "muster.task.discovery.v1", Source: "/query-api", Subject: "a subject",
+		Time: time.Date(2026, 11, 20, 10, 0, 0, 123456789, time.UTC), ContentType: "application/json",
+	}
+}
+
+func TestEventHeaders(t *testing.T) {
+	own := make([]kafka.Header, 2, 10)
+	own[0] = kafka.Header{Key: "mine", Value: []byte("1")}
+	own[1] = kafka.Header{Key: bus.HeaderType, Value: []byte("old")}
+	headers := bus.SetEvent(own, event())
+	got, err := bus.GetEvent(headers)
+	require.NoError(t, err)
+	require.Equal(t, event(), got)
+	require.Equal(t, "old", string(own[1].Value), "the caller's headers are left alone")
+	names := make(map[string]string)
+	for _, h := range headers {
+		require.NotContains(t, names, h.Key)
+		names[h.Key] = string(h.Value)
+	}
+	require.Equal(t, map[string]string{ // CloudEvents Kafka protocol binding 1.0.2, section 3.2
+		"mine": "1", "ce_specversion": "1.0", "ce_id": "id-1", "ce_type": "muster.task.discovery.v1", "ce_source": "/query-api",
+		"ce_subject": "a subject", "ce_time": "2026-11-20T10:00:00.123456789Z", "content-type": "application/json",
+	}, names)
+}
+
+func TestGetEventRefuses(t *testing.T) {
+	for name, spoil := range map[string]func(h map[string]string){
+		"no specversion":      func(h map[string]string) { delete(h, bus.HeaderSpecVersion) },
+		"another specversion": func(h map[string]string) { h[bus.HeaderSpecVersion] = "0.3" },
+		"no id":               func(h map[string]string) { delete(h, bus.HeaderID) },
+		"no type":             func(h map[string]string) { h[bus.HeaderType] = "" },
+		"no source":           func(h map[string]string) { delete(h, bus.HeaderSource) },
+		"bad time":            func(h map[string]string) { h[bus.HeaderTime] = "yesterday" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := make(map[string]string)
+			for _, h := range bus.SetEvent(nil, event()) {
+				m[h.Key] = string(h.Value)
+			}
+			spoil(m)
+			var headers []kafka.Header
+			for k, v := range m {
+				headers = append(headers, kafka.Header{Key: k, Value: []byte(v)})
+			}
+			_, err := bus.GetEvent(headers)
+			require.ErrorIs(t, err, bus.ErrNotAnEvent)
+		})
+	}
+}
+
+// A message keeps event, trace, key, payload and other metadata on its way.
+func TestMessageRoundTrip(t *testing.T) {
+	t.Parallel()
+	topic := bustest.Topic(t, cluster.Config, 1, nil)
+	pub, err := bus.NewPublisher(bus.PublisherConfig{Config: cluster.Config})
+	require.NoError(t, err)
+	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cluster.Config})
+	require.NoError(t, err)
+
+	span := trace.NewSpanContext(trace.SpanContextConfig{TraceID: trace.TraceID{1, 2}, SpanID: trace.SpanID{3}, TraceFlags: trace.FlagsSampled})
+	sent := message.NewMessageWithContext(trace.ContextWithSpanContext(context.Background(), span), "", []byte("payload"))
+	bus.SetMessageEvent(sent, event())
+	sent.Metadata.Set("other", "metadata")
+	sent.Metadata.Set(bus.MetadataKey, "the key")
+	require.NoError(t, pub.Publish(topic, sent))
+	w := bustest.Writer(t, cluster.Config)
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Value: []byte("foreign"), Headers: bus.SetTrace(trace.ContextWithSpanContext(context.Background(), span), nil)}}))
+
+	out, err := sub.Subscribe(t.Context(), topic)
+	require.NoError(t, err)
+	got := <-out
+	e, err := bus.GetMessageEvent(got)
+	require.NoError(t, err)
+	require.Equal(t, event(), e)
+	require.Equal(t, "id-1", got.UUID)
+	require.Equal(t, "payload", string(got.Payload))
+	require.Equal(t, "metadata", got.Metadata.Get("other"))
+	require.Equal(t, "the key", got.Metadata.Get(bus.MetadataKey))
+	require.Equal(t, "00-01020000000000000000000000000000-0300000000000000-01", got.Metadata.Get("traceparent"))
+	require.Equal(t, span.TraceID(), trace.SpanContextFromContext(got.Context()).TraceID())
+	require.True(t, trace.SpanContextFromContext(got.Context()).IsRemote())
+	got.Ack()
+
+	foreign := <-out
+	require.Equal(t, topic+"/0/1", foreign.UUID, "a message without an id gets its place as one")
+	require.NotContains(t, foreign.Metadata, bus.MetadataKey)
+	_, err = bus.GetMessageEvent(foreign)
+	require.ErrorIs(t, err, bus.ErrNotAnEvent)
+	foreign.Ack()
+
+	var headers []kafka.Header
+	f := bus.Follow(t.Context(), cluster.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+		if m.Offset == 0 {
+			headers = m.Headers
+			require.Equal(t, "the key", string(m.Key))
+		}
+		return nil
+	}})
+	require.NoError(t, f.WaitReady(t.Context()))
+	require.NoError(t, f.Close())
+	e, err = bus.GetEvent(headers)
+	require.NoError(t, err)
+	require.Equal(t, event(), e, "both sides speak the same headers")
+	require.Equal(t, span.SpanID(), trace.SpanContextFromContext(bus.TraceContext(context.Background(), headers)).SpanID())
+
+	require.NoError(t, sub.Close())
+	require.NoError(t, sub.Close())
+	require.NoError(t, pub.Close())
+	require.NoError(t, pub.Close())
+	require.ErrorIs(t, pub.Publish(topic, sent), bus.ErrClosed)
+	_, open := <-out
+	require.False(t, open)
+}
+
+func TestBatchToken(t *testing.T) {
+	one := bus.Batch{Ranges: []bus.Range{{Topic: "muster.record.person.v1", Partition: 3, First: 10, Last: 19}}}
+	require.Equal(t, "muster.record.person.v1:3:10-19", one.Token())
+	two := bus.Batch{Ranges: append([]bus.Range{{Topic: "a", First: 1, Last: 1}}, one.Ranges...)}
+	other := bus.Batch{Ranges: append([]bus.Range{{Topic: "a", First: 1, Last: 2}}, one.Ranges...)}
+	require.Equal(t, two.Token(), two.Token())
+	require.NotEqual(t, two.Token(), other.Token())
+	require.Less(t, len(two.Token()), 300)
+}
