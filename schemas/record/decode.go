@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -160,6 +161,8 @@ func identityString(field, value string) *Invalid {
 		return &Invalid{Path: field, Code: CodeMissingIdentity, Reason: "is missing"}
 	case len(value) > maxIdentity:
 		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "is longer than 512 bytes"}
+	case strings.ContainsFunc(value, unicode.IsControl):
+		return &Invalid{Path: field, Code: CodeBadIdentity, Reason: "holds a control character"}
 	}
 	return nil
 }

@@ -35,11 +35,18 @@ func BenchmarkDecode(b *testing.B) {
 			b.ReportMetric(float64(len(raw))*float64(b.N)/1e6/spent.Seconds(), "MB/cpu-s")
 		})
 	}
-	person, err := os.ReadFile("testdata/network-person/full.json")
-	require.NoError(b, err)
-	person = bytes.TrimSpace(person)
+	example := func(file string) []byte {
+		raw, err := os.ReadFile("testdata/" + file)
+		require.NoError(b, err)
+		return bytes.TrimSpace(raw)
+	}
+	person := example("network-person/full.json")
 	run("network-person", record.KindNetworkPerson, person, false)
 	run("network-person with spaces", record.KindNetworkPerson, bytes.ReplaceAll(person, []byte(`,"`), []byte(`, "`)), false)
+	run("network-company", record.KindNetworkCompany, example("network-company/full.json"), false)
+	run("codehost-repo", record.KindCodehostRepo, example("codehost-repo/full.json"), false)
+	run("codehost-commit", record.KindCodehostCommit, example("codehost-commit/full.json"), false)
+	run("account-link", record.KindAccountLink, example("account-link/full.json"), false)
 	run("codehost-person with 30 repositories", record.KindCodehostPerson, codehostPerson(30), true)
 	run("codehost-person with 3000 repositories", record.KindCodehostPerson, codehostPerson(3000), true)
 }

@@ -97,6 +97,7 @@ func defects() []defect {
 		{name: "blank identity", kind: np, raw: `{"profile_id":" ","username":"u","last_updated":"2026"}`, code: record.CodeMissingIdentity, path: "profile_id"},
 		{name: "identity in another letter case", kind: np, raw: `{"Profile_ID":"p","username":"u","last_updated":"2026"}`, code: record.CodeMissingIdentity, path: "profile_id"},
 		{name: "long identity", kind: np, raw: `{"profile_id":"` + strings.Repeat("p", 513) + `","username":"u","last_updated":"2026"}`, code: record.CodeBadIdentity, path: "profile_id"},
+		{name: "line feed in the identity", kind: np, raw: `{"profile_id":"p\n1","username":"u","last_updated":"2026"}`, code: record.CodeBadIdentity, path: "profile_id", schemaAccepts: true},
 		{name: "no version", kind: np, raw: `{"profile_id":"p","username":"u"}`, code: record.CodeMissingVersion, path: "last_updated"},
 		{name: "empty version", kind: np, raw: `{"profile_id":"p","username":"u","last_updated":""}`, code: record.CodeMissingVersion, path: "last_updated"},
 		{name: "bad version", kind: np, raw: `{"profile_id":"p","username":"u","last_updated":"yesterday"}`, code: record.CodeBadDate, path: "last_updated"},
