@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	queryapi "muster/query-api"
+)
+
+// question is one kind of request, asked with uniformly drawn keys.
+type question struct {
+	about string
+	keys  []string
+	// request asks for one key.
+	request func(base, key string) (*http.Request, error)
+	// bare reads what the answers for keys need straight from the tables, with
+	// one IN query a table and step, and returns how many of them have a record.
+	bare func(ctx context.Context, keys []string) (found int, err error)
+}
+
+// miss is what an answer without a record begins with.
+func miss(body []byte) bool {
+	return bytes.Equal(body, []byte("{}")) || bytes.HasPrefix(body, []byte(`{"websets_matched":[]`))
+}
+
+func measureEnrich(ctx context.Context, b *bench, out io.Writer) error {
+	usernames, err := b.strings(ctx, `SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0`)
+	if err != nil {
+		return err
+	}
+	return b.compare(ctx, out, question{
+		about: "by code-host username, both websets",
+		keys:  usernames,
+		request: func(base, key string) (*http.Request, error) {
+			body, err := json.Marshal(map[string]any{"codehost": key, "websets": []string{"codehost", "network"}})
+			if err != nil {
+				return nil, err
+			}
+			req, err := http.NewRequest(http.MethodPost, base+"/v1/person/enrich", bytes.NewReader(body))
+			if err != nil {
+				return nil, err
+			}
+			req.Header.Set("Content-Type", "application/json")
+			return req, nil
+		},
+		bare: b.bareEnrich,
+	})
+}
+
+func measureAddons(ctx context.Context, b *bench, out io.Writer) error {
+	profiles, err := b.strings(ctx, `SELECT username FROM network_people FINAL WHERE deleted = 0`)
+	if err != nil {
+		return err
+	}
+	return b.compare(ctx, out, question{
+		about: "network webset by username, add-ons codehost and personal_email",
+		keys:  profiles,
+		request: func(base, key string) (*http.Request, error) {
+			q := url.Values{"network": {key}, "addons": {"codehost,personal_email"}}
+			return http.NewRequest(http.MethodGet, base+"/v1/webset/network/person?"+q.Encode(), nil)
+		},
+		bare: b.bareAddons,
+	})
+}
+
+// compare asks a question in three arrangements: gathered lookups, one query a
+// request, and bare IN queries.
+func (b *bench) compare(ctx context.Context, out io.Writer, q question) error {
+	fmt.Fprintf(out, "  %s; %d keys, drawn uniformly, no result cache; %d s each\n", q.about, len(q.keys), b.seconds)
+	if len(q.keys) == 0 {
+		return errors.New("there are no keys to ask for")
+	}
+	bare, err := b.measureBare(ctx, q)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  %-38s %s\n", "bare IN queries of 128 keys, 2 at a time", bare)
+
+	alternatives := []struct {
+		name   string
+		config queryapi.Config
+	}{
+		{"one query a request", queryapi.Config{GatherKeys: 1, GatherQueries: 64, MaxQueries: 16, GatherLinger: -1}},
+		{"gathered", queryapi.Config{}},
+	}
+	rates := map[string]float64{}
+	for _, a := range alternatives {
+		a.config.Addr = "127.0.0.1:0"
+		a.config.RequestTimeout, a.config.QueryTimeout = time.Minute, time.Minute
+		if err := b.serving(ctx, a.config, func(base string) error {
+			for _, callers := range []int{32, 256} {
+				m, err := b.ask(ctx, q, base, callers)
+				if err != nil {
+					return err
+				}
+				rates[fmt.Sprint(a.name, callers)] = m.rate()
+				fmt.Fprintf(out, "  %-38s %s\n", fmt.Sprintf("%s, %d callers", a.name, callers), m)
+			}
+			return nil
+		}); err != nil {
+			return err
+		}
+	}
+	for _, callers := range []int{32, 256} {
+		fmt.Fprintf(out, "  ratio at %3d callers: gathered / one query a request %.1f, gathered / bare keys %.2f\n", callers,
+			rates[fmt.Sprint("gathered", callers)]/rates[fmt.Sprint("one query a request", callers)],
+			rates[fmt.Sprint("gathered", callers)]/bare.rate())
+	}
+	return nil
+}
+
+// serving runs a query-api of its own over the same ClickHouse.
+func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
+		ClickHouse: b.conn, Bus: b.kafka(), Logger: b.logger, Registerer: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- api.Run(ctx) }()
+	defer func() {
+		cancel()
+		err = errors.Join(err, <-ended)
+	}()
+	for api.Ready(ctx) != nil {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return do(api.URL())
+}
+
+// ask sends requests from so many callers, each its next as soon as it has the
+// answer, for the length of a measurement after a fifth of it to warm up.
+func (b *bench) ask(ctx context.Context, q question, base string, callers int) (measurement, error) {
+	client := &http.Client{
+		Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true},
+		Timeout:   time.Minute,
+	}
+	defer client.CloseIdleConnections()
+	return b.timed(ctx, callers, 1, func(ctx context.Context, rng *rand.Rand) (int, error) {
+		req, err := q.request(base, q.keys[rng.IntN(len(q.keys))])
+		if err != nil {
+			return 0, err
+		}
+		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
+		resp, err := client.Do(req.WithContext(ctx))
+		if err != nil {
+			return 0, err
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return 0, err
+		}
+		if resp.StatusCode != http.StatusOK {
+			return 0, fmt.Errorf("status %s: %s", resp.Status, body)
+		}
+		if miss(body) {
+			return 0, nil
+		}
+		return 1, nil
+	})
+}
+
+func (b *bench) measureBare(ctx context.Context, q question) (measurement, error) {
+	const batch, atATime = 128, 2
+	return b.timed(ctx, atATime, batch, func(ctx context.Context, rng *rand.Rand) (int, error) {
+		keys := make([]string, batch)
+		for i := range keys {
+			keys[i] = q.keys[rng.IntN(len(q.keys))]
+		}
+		return q.bare(ctx, keys)
+	})
+}
+
+// timed calls do from so many goroutines over and over. each is the number of
+// keys that one call asks for; do returns how many of them were found.
+func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Context, *rand.Rand) (int, error)) (measurement, error) {
+	length := time.Duration(b.seconds) * time.Second
+	warm := length / 5
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var (
+		wg        sync.WaitGroup
+		mu        sync.Mutex
+		all       measurement
+		measuring atomic.Bool
+		failed    error
+	)
+	for c := range callers {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(b.seed, uint64(c)))
+			var mine measurement
+			for ctx.Err() == nil {
+				counts := measuring.Load()
+				began := time.Now()
+				found, err := do(ctx, rng)
+				if err != nil {
+					if ctx.Err() == nil {
+						mu.Lock()
+						failed = errors.Join(failed, err)
+						mu.Unlock()
+						cancel()
+					}
+					return
+				}
+				if counts && measuring.Load() {
+					mine.calls = append(mine.calls, time.Since(began))
+					mine.asked += each
+					mine.found += found
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			all.add(mine)
+		})
+	}
+	pause(ctx, warm)
+	before, err := b.cpu()
+	if err != nil {
+		cancel()
+	}
+	measuring.Store(true)
+	began := time.Now()
+	pause(ctx, length)
+	measuring.Store(false)
+	all.elapsed = time.Since(began)
+	after, cpuErr := b.cpu()
+	cancel()
+	wg.Wait()
+	all.engine = after.engine - before.engine
+	all.bench = after.bench - before.bench
+	all.rss = after.rss
+	if err := errors.Join(failed, err, cpuErr); err != nil {
+		return all, err
+	}
+	if all.found*10 < all.asked*9 {
+		return all, fmt.Errorf("only %d of %d keys were found: this measures misses", all.found, all.asked)
+	}
+	return all, nil
+}
+
+func pause(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}

@@ -1,0 +1,113 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/platform/service"
+)
+
+// options are what the command line says.
+type options struct {
+	parts   []string
+	people  int
+	seed    uint64
+	dir     string
+	muster  string
+	seconds int
+}
+
+// part is one measurement. It prints to out.
+type part struct {
+	name, about string
+	run         func(ctx context.Context, b *bench, out io.Writer) error
+}
+
+func parts() []part {
+	return []part{
+		{"enrich", "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", measureEnrich},
+		{"addons", "the websets with add-ons, over account links", measureAddons},
+		{"footprint", "start time, resident memory, bytes on disk", measureFootprint},
+	}
+}
+
+func main() {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	ctx, release := service.WithSignals(context.Background(), logger, os.Exit)
+	defer release()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(2)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, 45*time.Minute, errors.New("the bench took longer than 45 minutes"))
+	defer cancel()
+	fmt.Fprintf(out, "muster bench: %d people, seed %d, %d cores, %s/%s, %s\n",
+		o.people, o.seed, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
+	b, err := open(ctx, o, out)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.close()) }()
+	for _, p := range parts() {
+		if !slices.Contains(o.parts, p.name) {
+			continue
+		}
+		fmt.Fprintf(out, "\n== %s: %s\n", p.name, p.about)
+		if err := p.run(ctx, b, out); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
+	}
+	return nil
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var names []string
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	for _, p := range parts() {
+		names = append(names, p.name)
+	}
+	selected := flags.String("parts", strings.Join(names, ","), "parts to run, comma-separated")
+	flags.IntVar(&o.people, "people", 1_000_000, "people in the world")
+	flags.Uint64Var(&o.seed, "seed", 1, "seed of the world")
+	flags.StringVar(&o.dir, "dir", "", "folder that keeps the worlds (default: muster-bench in the user's cache)")
+	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
+	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	o.parts = strings.FieldsFunc(*selected, func(r rune) bool { return r == ',' || r == ' ' })
+	for _, p := range o.parts {
+		if !slices.Contains(names, p) {
+			return o, fmt.Errorf("there is no part %q; the parts are %s", p, strings.Join(names, ", "))
+		}
+	}
+	if o.people < 1 || o.seconds < 1 {
+		return o, errors.New("-people and -seconds are at least 1")
+	}
+	if o.dir == "" {
+		cache, err := os.UserCacheDir()
+		if err != nil {
+			return o, fmt.Errorf("find the user's cache folder (or set -dir): %w", err)
+		}
+		o.dir = filepath.Join(cache, "muster-bench")
+	}
+	return o, nil
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/deploy/instance"
+	"muster/deploy/status"
+	"muster/ingest"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/projector"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// bench is a running platform with a world in it.
+type bench struct {
+	options
+	data    string
+	process *exec.Cmd
+	ended   chan error
+	started time.Duration
+	in      instance.Instance
+	conn    driver.Conn
+	logger  *slog.Logger
+}
+
+// open starts the platform on the world's data folder and loads the world
+// unless an earlier run has.
+func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
+	b := &bench{
+		options: o,
+		data:    filepath.Join(o.dir, fmt.Sprintf("%d-%d", o.people, o.seed)),
+		logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
+	}
+	if err := os.MkdirAll(b.data, 0o700); err != nil {
+		return nil, fmt.Errorf("make the folder of the world: %w", err)
+	}
+	if err := b.up(ctx); err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
+	if b.conn, err = clickhouse.Open(ctx, clickhouse.Config{DSN: b.in.ClickHouseURL, MaxOpenConns: 64, Logger: b.logger}); err != nil {
+		return nil, err
+	}
+	if err := b.load(ctx, out); err != nil {
+		return nil, err
+	}
+	counts, err := readmodel.Counts(ctx, b.conn)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range counts {
+		fmt.Fprintf(out, "  %-18s %10d rows %8.1f MB %3d parts\n", c.Table, c.Rows, float64(c.Bytes)/1e6, c.Parts)
+	}
+	return b, nil
+}
+
+// up starts `muster up` and waits until it has said hello.
+func (b *bench) up(ctx context.Context) error {
+	logFile, err := os.Create(filepath.Join(b.data, "bench.log"))
+	if err != nil {
+		return fmt.Errorf("open the log: %w", err)
+	}
+	defer func() { _ = logFile.Close() }()
+	const free = "127.0.0.1:0"
+	b.process = exec.CommandContext(ctx, b.muster, "up", "--data-dir", b.data, "--no-sample",
+		"--api-addr", free, "--ingest-addr", free, "--admin-addr", free, "--clickhouse-addr", free, "--kafka-addr", free)
+	b.process.Cancel = func() error { return b.process.Process.Signal(syscall.SIGINT) }
+	b.process.WaitDelay = 10 * time.Second
+	b.process.Stderr = logFile
+	stdout, err := b.process.StdoutPipe()
+	if err != nil {
+		return fmt.Errorf("start %s: %w", b.muster, err)
+	}
+	began := time.Now()
+	if err := b.process.Start(); err != nil {
+		return fmt.Errorf("start %s (build it with `make build`): %w", b.muster, err)
+	}
+	b.ended = make(chan error, 1)
+	hello := make(chan struct{})
+	go func() {
+		var text strings.Builder
+		buf := make([]byte, 4096)
+		for said := false; ; {
+			n, err := stdout.Read(buf)
+			if text.Write(buf[:n]); !said && strings.Contains(text.String(), "Try:") {
+				said = true
+				close(hello)
+			}
+			if err != nil {
+				break
+			}
+		}
+		b.ended <- b.process.Wait()
+	}()
+	select {
+	case <-hello:
+	case err := <-b.ended:
+		return fmt.Errorf("muster up ended (%v); its log is %s", err, logFile.Name())
+	}
+	b.started = time.Since(began)
+	b.in, err = instance.Read(b.data)
+	return err
+}
+
+func (b *bench) close() error {
+	var err error
+	if b.conn != nil {
+		err = b.conn.Close()
+	}
+	if b.process != nil && b.process.Process != nil {
+		_ = b.process.Process.Signal(syscall.SIGINT)
+		if waitErr := <-b.ended; waitErr != nil {
+			err = errors.Join(err, fmt.Errorf("stop muster: %w", waitErr))
+		}
+	}
+	return err
+}
+
+func (b *bench) kafka() bus.Config { return bus.Config{Brokers: strings.Split(b.in.Kafka, ",")} }
+
+func (b *bench) source() status.Source {
+	return status.Source{Kafka: b.kafka(), Group: projector.Group, Topics: projector.Topics()}
+}
+
+// load brings the world in through Kafka, as any records come in.
+func (b *bench) load(ctx context.Context, out io.Writer) error {
+	done := filepath.Join(b.data, "world-loaded")
+	if _, err := os.Stat(done); err == nil {
+		return status.Wait(ctx, b.source(), nil)
+	}
+	files := filepath.Join(b.data, "world")
+	began := time.Now()
+	summary, err := world.WriteFiles(ctx, files, world.Options{
+		People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10,
+	}, nil)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  world written: %.0f MB in %.0f s\n", float64(summary.Bytes)/1e6, time.Since(began).Seconds())
+	began = time.Now()
+	var total ingest.Counts
+	for _, kind := range world.Kinds() {
+		run, err := ingest.Files(ctx, ingest.Config{Bus: b.kafka()}, ingest.Deps{Logger: b.logger},
+			record.Kind(kind), []string{filepath.Join(files, world.FileName(kind))})
+		if err != nil {
+			return fmt.Errorf("load %s: %w", kind, err)
+		}
+		counts := run.Total()
+		total.Published += counts.Published
+		fmt.Fprintf(out, "  %-18s %10d published in %.0f s\n", kind, counts.Published, run.Elapsed.Seconds())
+	}
+	if err := status.Wait(ctx, b.source(), nil); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  all %d records published and visible in %.0f s\n", total.Published, time.Since(began).Seconds())
+	if err := os.RemoveAll(files); err != nil {
+		return fmt.Errorf("remove the world's files: %w", err)
+	}
+	return os.WriteFile(done, nil, 0o600)
+}
