@@ -82,13 +82,13 @@ func (w *world) codehostName(p *person, handle string) string {
 	switch u := r.n(100); {
 	case u < 18:
 		return ""
-	case u < 48:
+	case u < 43:
 		return n.latin(0, false)
-	case u < 55:
+	case u < 51:
 		return n.latin(1, true)
-	case u < 62:
+	case u < 57:
 		return plain(n.latin(0, false))
-	case u < 70:
+	case u < 67:
 		if len(n.given.nicks) > 0 {
 			return join(n.given.nicks[r.n(len(n.given.nicks))].latin, l)
 		}

@@ -49,8 +49,8 @@ func (w *world) addresses(p *person, month int) addresses {
 			local = g + initial(f)
 		}
 		out.work = local + "@" + c.domain
-		if r.is(1.6) {
-			out.shared = r.pick([]string{"info", "hello", "team", "contact", "office", "jobs"}) + "@" + c.domain
+		if r.is(5) {
+			out.shared = []string{"info", "hello", "team", "contact", "office", "jobs"}[min(r.n(6), r.n(6))] + "@" + c.domain
 		}
 	} else {
 		r.n(100)
@@ -60,7 +60,7 @@ func (w *world) addresses(p *person, month int) addresses {
 		out.school = initial(g) + f + digits(&r, 2) + "@" + s.slug + ".example"
 	}
 	// Couples and flatmates: neighbours in the index share a household address.
-	if h := rng(mix(w.seed, streamEmail, uint64(p.e/2), 1)); out.shared == "" && h.is(0.7) {
+	if h := rng(mix(w.seed, streamEmail, uint64(p.e/2), 1)); out.shared == "" && h.is(1.6) {
 		out.shared = "the" + h.pick([]string{"house", "family", "flat", "home"}) + "." + h.pick(w.lx.words["handle.a"]) + digits(&h, 4) + "@mailbox.example"
 	}
 	return out

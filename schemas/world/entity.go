@@ -4,11 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"math/bits"
 	"strconv"
-	"strings"
-
-	"github.com/cespare/xxhash/v2"
 )
 
 // Purposes of random streams; a stream is (seed, purpose, index).
@@ -93,6 +89,7 @@ type world struct {
 	companySlug []string // slug at the end of the slug's history
 	state       []entityState
 	contested   [platforms]map[uint64][]int32 // handle hash -> holders in order of taking, where there were several
+	recycled    map[slot]slot                 // who took over whose freed handle as it stood
 
 	// What was derived last, by index modulo the size: one entity's records need
 	// the same person many times. Entries are never changed once made.
@@ -125,6 +122,7 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 	w.permCompanyNet = newPermutation(max(1<<24, e*8), mix(w.seed, streamID, 4))
 	w.permRepo = newPermutation(e*maxRepos*3, mix(w.seed, streamID, 5))
 	w.state = make([]entityState, w.entities)
+	w.recycled = map[slot]slot{}
 	w.companySlug = make([]string, len(w.companies))
 	if err := w.allocate(ctx); err != nil {
 		return nil, err
@@ -184,119 +182,6 @@ func (w *world) presence(e int) uint8 {
 		return 1 << onNetwork
 	}
 	return out | bit(onNetwork, 66)
-}
-
-// registry remembers during allocation which handles are taken on a platform:
-// by hash, since a rare collision only costs somebody a second choice.
-type registry map[uint64]holding
-
-type holding struct {
-	entity int32
-	freed  uint16 // day since 2000-01-01 from which it is free; neverFreed while held
-}
-
-const (
-	neverFreed = 0xffff
-	day        = 24 * 60 * 60 * 1000
-	epoch2000  = 946684800000 // Unix milliseconds of 2000-01-01
-)
-
-func dayOf(ms int64) uint16 { return uint16((ms - epoch2000) / day) }
-
-func handleHash(h string) uint64 { return xxhash.Sum64String(strings.ToLower(h)) }
-
-// allocate gives every account its handles. People ask for what they like; when
-// it is taken they try something else; when it was freed long enough ago they
-// get it, which is how recycled handles arise.
-func (w *world) allocate(ctx context.Context) error {
-	var reg [platforms]registry
-	for p := range reg {
-		reg[p] = registry{}
-		w.contested[p] = map[uint64][]int32{}
-	}
-	// Companies first: their domains appear in people's e-mail addresses.
-	turn := newPermutation(uint64(w.entities), mix(w.seed, streamOrder, 99))
-	for pass := range 2 {
-		for i := range w.entities {
-			if i%4096 == 0 && ctx.Err() != nil {
-				return fmt.Errorf("allocate handles: %w", ctx.Err())
-			}
-			e := int(turn.at(uint64(i)))
-			s := &w.state[e]
-			if pass == 0 {
-				s.has = w.presence(e)
-				if w.class(e) == classPerson {
-					n := bits.OnesCount8(s.has)
-					w.accounts, w.pairs = w.accounts+n, w.pairs+n*(n-1)/2
-				}
-			}
-			var nm *naming
-			if pass == 1 && s.has != 1<<onCompany {
-				nm = w.naming(e)
-			}
-			for p := range platforms {
-				if s.on(p) && (p == onCompany) == (pass == 0) {
-					if err := w.allocateOn(reg[p], nm, e, p); err != nil {
-						return err
-					}
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (w *world) allocateOn(reg registry, nm *naming, e int, p platform) error {
-	a := w.account(e, p)
-	for era := range 2 {
-		from, until := a.created, int64(0)
-		if era == 1 {
-			if a.renamed == 0 {
-				break
-			}
-			from = a.renamed
-		} else {
-			until = a.renamed
-		}
-		if until == 0 && a.withdrawn() {
-			until = a.versions[len(a.versions)-1].at
-		}
-		for k := 0; ; k++ {
-			if k > 250 {
-				return fmt.Errorf("no free handle for entity %d on %s", e, p)
-			}
-			handle := w.candidate(nm, e, p, era, k)
-			if handle == "" {
-				continue
-			}
-			h := handleHash(handle)
-			old, taken := reg[h]
-			if taken && (old.freed == neverFreed || old.freed+30 >= dayOf(from)) {
-				continue
-			}
-			if taken {
-				if chain := w.contested[p][h]; chain == nil {
-					w.contested[p][h] = []int32{old.entity, int32(e)}
-				} else {
-					w.contested[p][h] = append(chain, int32(e))
-				}
-			}
-			held := holding{entity: int32(e), freed: neverFreed}
-			if until != 0 {
-				held.freed = dayOf(until)
-			}
-			reg[h] = held
-			w.state[e].attempt[p][era] = uint8(k)
-			if p == onCompany {
-				w.companySlug[e-w.firstCompany] = handle
-				if era == 0 {
-					w.companies[e-w.firstCompany].domain = handle + ".example"
-				}
-			}
-			break
-		}
-	}
-	return nil
 }
 
 // version is one record of an account: when it was crawled, and whether it
@@ -427,7 +312,12 @@ func (w *world) handle(e int, p platform, era int) string {
 }
 
 func (w *world) handleWith(nm *naming, e int, p platform, era int) string {
-	return w.candidate(nm, e, p, era, int(w.state[e].attempt[p][era]))
+	attempt := w.state[e].attempt[p][era]
+	if attempt == recycledAttempt {
+		from := w.recycled[slot{int32(e), p, uint8(era)}]
+		return w.handle(int(from.entity), p, int(from.era))
+	}
+	return w.candidate(nm, e, p, era, int(attempt))
 }
 
 // growth is how far an account's counters have come at a moment, 0 to 1.

@@ -78,9 +78,9 @@ func (w *world) deriveNaming(e int) *naming {
 		}
 		for i := range nm.likes {
 			switch u := r.n(100); {
-			case u < 39:
+			case u < 27:
 				nm.likes[i] = pseudonymOwn + boolInt(r.is(45))
-			case u < 57:
+			case u < 47:
 				nm.likes[i] = likeFirst
 			}
 		}

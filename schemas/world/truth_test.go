@@ -89,16 +89,16 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 		switch v["type"] {
 		case "handle":
 			key := v["platform"].(string) + " " + v["handle"].(string)
-			require.NotContains(t, handles, key)
+			require.Nil(t, handles[key])
 			handles[key] = v
 		case "email":
-			require.NotContains(t, emails, v["email"])
+			require.Nil(t, emails[v["email"].(string)])
 			emails[v["email"].(string)] = v
 		case "entity":
 			for _, a := range v["accounts"].([]any) {
 				acc := a.(map[string]any)
 				key := acc["platform"].(string) + " " + acc["identity"].(string)
-				require.NotContains(t, accounts, key, "identities are unique")
+				require.Nil(t, accounts[key], "identities are unique")
 				accounts[key] = acc
 			}
 		default:
@@ -216,7 +216,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 		require.Equal(t, newer, v["newest"], s)
 	}
 	t.Logf("%d e-mail addresses, %d stated by several people of one webset", len(found), several)
-	require.Greater(t, several, 20)
+	require.Greater(t, several, 15)
 }
 
 // TestTruthLinks checks the declared links of the truth against the fields of

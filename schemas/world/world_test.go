@@ -21,7 +21,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite golden files")
-	scale  = flag.Int("world.people", 30_000, "people in the statistics tests; 1000000 checks the full-size promises")
+	scale  = flag.Int("world.people", 15_000, "people in the statistics tests; 1000000 checks the full-size promises")
 )
 
 // memory keeps a whole world.
