@@ -1,0 +1,89 @@
+package projector_test
+
+import (
+	"fmt"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+func cpuTime(tb testing.TB) time.Duration {
+	var usage syscall.Rusage
+	require.NoError(tb, syscall.Getrusage(syscall.RUSAGE_SELF, &usage))
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// BenchmarkRender measures what the projector does to a record of a generated
+// world before it is inserted: decoding, and rendering into columns.
+func BenchmarkRender(b *testing.B) {
+	byKind := map[record.Kind][][]byte{}
+	for _, r := range worldRecords(b, 2_000, 3) {
+		byKind[r.Kind] = append(byKind[r.Kind], r.JSON)
+	}
+	for _, d := range record.Definitions() {
+		raws := byKind[d.Kind]
+		b.Run(string(d.Kind), func(b *testing.B) {
+			r, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
+			var bytes int
+			for _, raw := range raws {
+				bytes += len(raw)
+			}
+			b.SetBytes(int64(bytes / len(raws)))
+			b.ReportAllocs()
+			var decoding time.Duration
+			begin := cpuTime(b)
+			for i := 0; i < b.N; {
+				n := min(b.N-i, 500)
+				recs := make([]*record.Record, 0, n)
+				start := cpuTime(b)
+				for j := range n {
+					rec, err := record.Decode(d.Kind, raws[(i+j)%len(raws)])
+					if err != nil {
+						b.Fatal(err)
+					}
+					recs = append(recs, rec)
+				}
+				decoding += cpuTime(b) - start
+				batch.Reset()
+				for _, rec := range recs {
+					if err := r.Rows(batch, rec, readmodel.Position{Topic: "t"}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				i += n
+			}
+			total := cpuTime(b) - begin
+			b.ReportMetric(float64(decoding)/float64(b.N), "decode-cpu-ns/op")
+			b.ReportMetric(float64(total-decoding)/float64(b.N), "rows-cpu-ns/op")
+		})
+	}
+}
+
+// BenchmarkInsert measures the client's and the engine's work for the rows of
+// network people, in batches as the projector makes them.
+func BenchmarkInsert(b *testing.B) {
+	s := openStore(b)
+	var recs []*record.Record
+	for _, r := range worldRecords(b, 5_000, 3) {
+		if r.Kind == record.KindNetworkPerson {
+			recs = append(recs, r)
+		}
+	}
+	r, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
+	for _, rec := range recs {
+		require.NoError(b, r.Rows(batch, rec, readmodel.Position{Topic: "t"}))
+	}
+	b.ResetTimer()
+	begin := cpuTime(b)
+	for i := range b.N {
+		require.NoError(b, readmodel.Insert(b.Context(), s.conn, fmt.Sprint(i), batch))
+	}
+	b.ReportMetric(float64(cpuTime(b)-begin)/float64(b.N*len(recs)), "client-cpu-ns/record")
+	b.ReportMetric(float64(b.Elapsed())/float64(b.N*len(recs)), "ns/record")
+}

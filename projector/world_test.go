@@ -1,0 +1,256 @@
+package projector_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// recordSink collects a world's records as ingest publishes them: embedded
+// lists split off.
+type recordSink struct {
+	tb   testing.TB
+	recs []*record.Record
+}
+
+func (s *recordSink) Record(kind string, raw []byte) error {
+	rec := decode(s.tb, record.Kind(kind), string(raw))
+	parts, rejected := rec.Split()
+	require.Empty(s.tb, rejected)
+	s.recs = append(s.recs, parts...)
+	s.recs = append(s.recs, rec)
+	return nil
+}
+
+func (s *recordSink) Truth([]byte) error { return nil }
+
+func worldRecords(tb testing.TB, people int, seed uint64) []*record.Record {
+	tb.Helper()
+	s := &recordSink{tb: tb}
+	require.NoError(tb, world.Generate(tb.Context(), world.Options{People: people, Seed: seed}, s, nil))
+	return s.recs
+}
+
+// newest is the current record of every identity, by kind and key, the
+// withdrawn ones left out.
+func newest(recs []*record.Record) map[record.Kind]map[string]*record.Record {
+	out := map[record.Kind]map[string]*record.Record{}
+	for _, r := range recs {
+		m := out[r.Kind]
+		if m == nil {
+			m = map[string]*record.Record{}
+			out[r.Kind] = m
+		}
+		if have := m[r.Key]; have == nil || r.Version > have.Version || r.Version == have.Version && r.Hash > have.Hash {
+			m[r.Key] = r
+		}
+	}
+	for _, m := range out {
+		for key, r := range m {
+			if r.Deleted {
+				delete(m, key)
+			}
+		}
+	}
+	return out
+}
+
+// A whole world goes through the topics; the read models then hold what a
+// recomputation from the records says.
+func TestWorld(t *testing.T) {
+	recs := worldRecords(t, 300, 42)
+	h := newHarness(t)
+	h.start(nil)
+	h.publishRecords(recs...)
+	h.caughtUp()
+	require.Empty(t, h.rejectedRecords())
+	want := newest(recs)
+
+	tables := map[string]record.Kind{
+		"network_people": record.KindNetworkPerson, "network_companies": record.KindNetworkCompany, "codehost_people": record.KindCodehostPerson,
+		"codehost_repos": record.KindCodehostRepo, "codehost_commits": record.KindCodehostCommit, "codehost_lists": record.KindCodehostList,
+		"microblog_people": record.KindMicroblogPerson, "account_links": record.KindAccountLink,
+	}
+	for table, kind := range tables {
+		require.EqualValues(t, len(want[kind]), h.count("SELECT count() FROM "+table+" FINAL WHERE NOT deleted"), table)
+	}
+	t.Run("lookups agree with main rows", func(t *testing.T) { requireLookups(t, h.store, want) })
+	t.Run("repositories and commits", func(t *testing.T) { requireEntries(t, h.store, want) })
+	t.Run("no e-mail without the add-on", func(t *testing.T) { requireNoMail(t, h.store, want) })
+
+	// The same again, as a replay would, changes nothing.
+	before := h.count("SELECT sum(cityHash64(profile_id, version, enrich, webset_shared, webset_rest)) FROM network_people FINAL")
+	h.publishRecords(recs...)
+	h.caughtUp()
+	require.Equal(t, before, h.count("SELECT sum(cityHash64(profile_id, version, enrich, webset_shared, webset_rest)) FROM network_people FINAL"))
+	for table, kind := range tables {
+		require.EqualValues(t, len(want[kind]), h.count("SELECT count() FROM "+table+" FINAL WHERE NOT deleted"), table)
+	}
+}
+
+// requireLookups: every identifying value of every current record is a
+// candidate that leads to it.
+func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
+	type target struct {
+		lookup readmodel.LookupType
+		value  string
+		target string
+	}
+	var wanted []target
+	for _, r := range want[record.KindNetworkPerson] {
+		p := r.Body.(*record.NetworkPerson)
+		wanted = append(wanted, target{readmodel.LookupNetworkUsername, identity.UsernameKey(p.Username), r.Key})
+		for _, e := range append(p.Emails, p.PersonalEmail) {
+			if key, err := identity.EmailKey(e); err == nil {
+				wanted = append(wanted, target{readmodel.LookupNetworkEmail, key, r.Key})
+			}
+		}
+		if key := identity.UsernameKey(p.CodehostUsername); key != "" {
+			wanted = append(wanted, target{readmodel.LookupNetworkCodehostUsername, key, r.Key})
+		}
+	}
+	for _, r := range want[record.KindCodehostPerson] {
+		p := r.Body.(*record.CodehostPerson)
+		wanted = append(wanted, target{readmodel.LookupCodehostUsername, identity.UsernameKey(p.CodehostUsername), r.Key})
+		for _, e := range append(slices.Concat(p.Emails, p.AdditionalEmails), p.PersonalEmail, p.SchoolEmail) {
+			if key, err := identity.EmailKey(e); err == nil {
+				wanted = append(wanted, target{readmodel.LookupCodehostEmail, key, r.Key})
+			}
+		}
+	}
+	for _, r := range want[record.KindNetworkCompany] {
+		if key := identity.UsernameKey(r.Body.(*record.NetworkCompany).NetworkSlug); key != "" {
+			wanted = append(wanted, target{readmodel.LookupCompanySlug, key, r.Key})
+		}
+	}
+	for _, r := range want[record.KindAccountLink] {
+		l := r.Body.(*record.AccountLink)
+		a, b := identity.UsernameKey(l.A.Username), identity.UsernameKey(l.B.Username)
+		wanted = append(wanted, target{readmodel.LookupLink(l.A.Platform), a, l.B.Platform + ":" + b}, target{readmodel.LookupLink(l.B.Platform), b, l.A.Platform + ":" + a})
+	}
+	require.NotEmpty(t, wanted)
+	for chunk := range slices.Chunk(wanted, readmodel.MaxKeys) {
+		keys := make([]uint64, len(chunk))
+		for i, w := range chunk {
+			keys[i] = readmodel.KeyHash(w.lookup, w.value)
+		}
+		found := map[target]bool{}
+		for _, r := range query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, keys...) {
+			found[target{readmodel.LookupType(r.Type), r.Value, r.Target}] = true
+		}
+		for _, w := range chunk {
+			require.True(t, found[w], "%+v", w)
+		}
+	}
+}
+
+// requireEntries recomputes what is visible of every account.
+func requireEntries(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
+	type entry struct {
+		version record.Version
+		id      int64
+	}
+	visible := map[int64][]entry{}
+	commits := map[int64]int{}
+	listed := func(user int64, list, item string, version record.Version) bool {
+		l := want[record.KindCodehostList][fmt.Sprintf("%d/%s", user, list)]
+		return l == nil || version > l.Version || slices.Contains(l.Body.(*record.CodehostList).Items, item)
+	}
+	for _, r := range want[record.KindCodehostRepo] {
+		p := r.Body.(*record.CodehostRepo)
+		if listed(*p.UserID, "repos", fmt.Sprint(*p.ID), r.Version) {
+			visible[*p.UserID] = append(visible[*p.UserID], entry{r.Version, *p.ID})
+		}
+	}
+	for _, r := range want[record.KindCodehostCommit] {
+		p := r.Body.(*record.CodehostCommit)
+		if listed(*p.UserID, "commits", p.SHA, r.Version) {
+			commits[*p.UserID]++
+		}
+	}
+	require.NotEmpty(t, visible)
+	var users []int64
+	for user := range visible {
+		users = append(users, user)
+	}
+	seen := 0
+	for chunk := range slices.Chunk(users, readmodel.MaxKeys) {
+		for _, row := range s.repos(readmodel.EntryFull, chunk...) {
+			entries := visible[row.UserID]
+			slices.SortFunc(entries, func(a, b entry) int {
+				if a.version != b.version {
+					return int(b.version - a.version)
+				}
+				return int(a.id - b.id)
+			})
+			var wantIDs []string
+			for _, e := range entries[:min(len(entries), readmodel.MaxEntries)] {
+				wantIDs = append(wantIDs, fmt.Sprint(e.id))
+			}
+			require.EqualValues(t, len(entries), row.Count)
+			require.Equal(t, strings.Join(wantIDs, " "), ids(row.Full))
+			seen++
+		}
+		for _, row := range s.commits(readmodel.EntryFull, chunk...) {
+			require.EqualValues(t, commits[row.UserID], row.Count)
+		}
+	}
+	require.Equal(t, len(visible), seen)
+}
+
+// requireNoMail: no byte of an address of any record stands in what the
+// network webset shows without its add-on.
+func requireNoMail(t *testing.T, s *store, want map[record.Kind]map[string]*record.Record) {
+	addresses := map[string]bool{}
+	add := func(list ...string) {
+		for _, a := range list {
+			if strings.Contains(a, "@") {
+				addresses[strings.ToLower(strings.TrimSpace(a))] = true
+			}
+		}
+	}
+	for _, r := range want[record.KindNetworkPerson] {
+		p := r.Body.(*record.NetworkPerson)
+		add(p.Emails...)
+		add(p.PersonalEmail)
+	}
+	for _, r := range want[record.KindCodehostPerson] {
+		p := r.Body.(*record.CodehostPerson)
+		add(p.Emails...)
+		add(p.AdditionalEmails...)
+		add(p.PersonalEmail, p.SchoolEmail)
+	}
+	for _, r := range want[record.KindCodehostCommit] {
+		add(r.Body.(*record.CodehostCommit).AuthorEmail)
+	}
+	require.NotEmpty(t, addresses)
+	for _, sql := range []string{
+		"SELECT arrayJoin([webset_shared, webset_rest]) FROM network_people FINAL",
+		"SELECT addon FROM codehost_people FINAL",
+		"SELECT if(empty(redacted), entry, redacted) FROM codehost_repos FINAL",
+		"SELECT if(empty(redacted), entry, redacted) FROM codehost_commits FINAL",
+	} {
+		rows, err := s.conn.Query(t.Context(), sql)
+		require.NoError(t, err)
+		for rows.Next() {
+			var shown string
+			require.NoError(t, rows.Scan(&shown))
+			if !strings.Contains(shown, "@") {
+				continue
+			}
+			shown = strings.ToLower(shown)
+			for a := range addresses {
+				require.NotContains(t, shown, a)
+			}
+		}
+		require.NoError(t, rows.Close())
+	}
+}
