@@ -10,6 +10,8 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 	"golang.org/x/term"
+
+	"muster/ingest/internal/source"
 )
 
 // Snapshot is how a run stands.
@@ -82,7 +84,7 @@ func (b *Bar) draw(s Snapshot) {
 			progressbar.OptionShowTotalBytes(true),
 			progressbar.OptionSetPredictTime(true),
 			progressbar.OptionSetElapsedTime(true),
-			progressbar.OptionThrottle(100*time.Millisecond),
+			progressbar.OptionSetSpinnerChangeInterval(0), // else it draws in a goroutine nobody waits for
 			progressbar.OptionSetWidth(20),
 			progressbar.OptionSetRenderBlankState(true),
 			progressbar.OptionUseANSICodes(true),
@@ -97,7 +99,11 @@ func (b *Bar) draw(s Snapshot) {
 }
 
 func (b *Bar) describe(s Snapshot) string {
-	text := fmt.Sprintf("%s %s records, %s/s", filepath.Base(s.File), grouped(s.Read), grouped(b.rate.of(s)))
+	name := filepath.Base(s.File)
+	if s.File == source.Stdin {
+		name = "standard input"
+	}
+	text := fmt.Sprintf("%s %s records, %s/s", name, grouped(s.Read), grouped(b.rate.of(s)))
 	if s.Rejected > 0 {
 		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
 	}
@@ -110,7 +116,8 @@ func (b *Bar) describe(s Snapshot) string {
 // stallReported is how long the brokers may be silent before it is mentioned.
 const stallReported = 3 * time.Second
 
-// rate is of the records published or rejected between two snapshots.
+// rate is of the records published or rejected, over a second or more once so
+// much time has passed.
 type rate struct {
 	at    time.Duration
 	count int64
@@ -119,8 +126,11 @@ type rate struct {
 
 func (r *rate) of(s Snapshot) int64 {
 	count := s.Published + s.Rejected
-	if passed := s.Elapsed - r.at; passed >= time.Second {
+	passed := s.Elapsed - r.at
+	if passed >= time.Second || r.at == 0 && passed > 0 {
 		r.last = int64(float64(count-r.count) / passed.Seconds())
+	}
+	if passed >= time.Second {
 		r.at, r.count = s.Elapsed, count
 	}
 	return r.last

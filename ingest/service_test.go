@@ -1,0 +1,64 @@
+package ingest_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/platform/broker"
+	"muster/platform/bus"
+)
+
+func TestService(t *testing.T) {
+	cfg := config(t)
+	s, err := ingest.New(t.Context(), cfg, ingest.Deps{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
+
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/ingest/v1/network-person", nil)
+	require.NoError(t, err)
+	res, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusNotFound, res.StatusCode)
+	require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
+	require.JSONEq(t, `{"type":"about:blank","title":"Not Found","status":404,"detail":"Records are not taken over HTTP yet. `+
+		"Publish files with `muster ingest KIND FILE`"+`, or write to the topics."}`, string(body))
+	cancel()
+	require.NoError(t, <-done)
+}
+
+func TestServiceWithoutBrokers(t *testing.T) {
+	_, err := ingest.New(t.Context(), ingest.Config{}, ingest.Deps{})
+	require.ErrorContains(t, err, "no Kafka brokers")
+
+	b, err := broker.Start(t.Context(), broker.Config{DataDir: t.TempDir()})
+	require.NoError(t, err)
+	cfg := ingest.Config{Bus: bus.Config{Brokers: b.Addrs()}, ConnectTimeout: 200 * time.Millisecond}
+	require.NoError(t, b.Close())
+	s, err := ingest.New(t.Context(), cfg, ingest.Deps{})
+	require.NoError(t, err)
+	require.Error(t, s.Ready(t.Context()))
+	require.ErrorContains(t, s.Run(t.Context()), "did not answer within 200ms")
+	require.NoError(t, s.Close())
+
+	// Asked to stop while it waits for them, it is done without an error.
+	cfg.ConnectTimeout = time.Hour
+	s, err = ingest.New(t.Context(), cfg, ingest.Deps{})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	cancel()
+	require.NoError(t, <-done)
+}
