@@ -12,24 +12,25 @@ import (
 	"github.com/google/uuid"
 )
 
-// The lock's timing. A holder that has not been seen for lockExpiry is taken for dead.
-const (
-	lockExpiry  = 30 * time.Second
-	lockRenewal = 5 * time.Second
-	lockPoll    = 250 * time.Millisecond
-)
+// lockTiming: a holder that has not been seen for expiry is taken for dead; it shows itself every renewal; those who
+// wait look every one to five polls.
+type lockTiming struct{ expiry, renewal, poll time.Duration }
+
+func defaultLockTiming() lockTiming {
+	return lockTiming{expiry: 30 * time.Second, renewal: 5 * time.Second, poll: 250 * time.Millisecond}
+}
 
 // ErrLocked says that another process was migrating for all of MigrateConfig.WaitForOther.
 var ErrLocked = errors.New("another process is migrating")
 
-// errLockLost ends the work of a holder whose renewals failed for so long that others may take it for dead.
-var errLockLost = errors.New("lost the migration lock: could not renew it in time")
+// ErrLockLost ends the work of a holder whose renewals failed for so long that others may take it for dead.
+var ErrLockLost = errors.New("lost the migration lock: could not renew it in time")
 
 // withLock runs work while no other process does. ClickHouse has no locks, so each announces itself with a row and
 // only then looks: of two who are there at once, the one who looked later has seen the other, and withdraws. That two
 // withdraw from each other is possible; they try again after different random times.
 func withLock(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work func(context.Context) error) error {
-	l := &lock{conn: conn, token: uuid.NewString(), replicated: cfg.OnCluster != ""}
+	l := &lock{conn: conn, token: uuid.NewString(), replicated: cfg.OnCluster != "", timing: cfg.timing}
 	if err := l.acquire(ctx, cfg.WaitForOther); err != nil {
 		return err
 	}
@@ -40,13 +41,13 @@ func withLock(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work fun
 		l.renew(held, lose)
 	}()
 	err := work(held)
-	if cause := context.Cause(held); err != nil && errors.Is(cause, errLockLost) {
+	if cause := context.Cause(held); err != nil && errors.Is(cause, ErrLockLost) {
 		err = errors.Join(cause, err)
 	}
 	lose(context.Canceled)
 	<-renewed
 	// Also when ctx has ended, so that the next one need not wait for the expiry.
-	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), lockRenewal)
+	release, cancel := context.WithTimeout(context.WithoutCancel(ctx), cfg.timing.renewal)
 	defer cancel()
 	return errors.Join(err, l.write(release, true))
 }
@@ -55,6 +56,7 @@ type lock struct {
 	conn       driver.Conn
 	token      string
 	replicated bool
+	timing     lockTiming
 }
 
 func (l *lock) acquire(ctx context.Context, patience time.Duration) error {
@@ -73,9 +75,9 @@ func (l *lock) acquire(ctx context.Context, patience time.Duration) error {
 			}
 		}
 		if time.Now().After(deadline) {
-			return fmt.Errorf("%w (token %s in muster_migrations_lock; it expires %v after its last sign of life)", ErrLocked, other, lockExpiry)
+			return fmt.Errorf("%w (token %s in muster_migrations_lock; it expires %v after its last sign of life)", ErrLocked, other, l.timing.expiry)
 		}
-		timer := time.NewTimer(lockPoll + rand.N(4*lockPoll)) //nolint:gosec // No secret.
+		timer := time.NewTimer(l.timing.poll + rand.N(4*l.timing.poll)) //nolint:gosec // No secret.
 		select {
 		case <-ctx.Done():
 			timer.Stop()
@@ -101,7 +103,7 @@ func (l *lock) announce(ctx context.Context) (other string, err error) {
 
 // renew shows signs of life until ctx ends, and ends it when they fail for too long.
 func (l *lock) renew(ctx context.Context, lose context.CancelCauseFunc) {
-	ticker := time.NewTicker(lockRenewal)
+	ticker := time.NewTicker(l.timing.renewal)
 	defer ticker.Stop()
 	last := time.Now()
 	for {
@@ -111,14 +113,14 @@ func (l *lock) renew(ctx context.Context, lose context.CancelCauseFunc) {
 		case <-ticker.C:
 		}
 		attempt := time.Now()
-		limited, cancel := context.WithTimeout(ctx, lockRenewal)
+		limited, cancel := context.WithTimeout(ctx, l.timing.renewal)
 		err := l.write(limited, false)
 		cancel()
 		switch {
 		case err == nil:
 			last = attempt
-		case time.Since(last) > lockExpiry-2*lockRenewal:
-			lose(fmt.Errorf("%w: %w", errLockLost, err))
+		case time.Since(last) > l.timing.expiry-2*l.timing.renewal:
+			lose(fmt.Errorf("%w: %w", ErrLockLost, err))
 			return
 		}
 	}
@@ -143,8 +145,8 @@ func (l *lock) other(ctx context.Context) (string, error) {
 	err := l.conn.QueryRow(ctx, `SELECT any(token) FROM (
 	SELECT token, max(seen_at) AS seen, argMax(released, (seen_at, released)) AS done FROM muster_migrations_lock
 	WHERE token != ? GROUP BY token)
-WHERE NOT done AND seen > now64(3) - toIntervalSecond(?)
-SETTINGS select_sequential_consistency = 1`, l.token, int(lockExpiry/time.Second)).Scan(&token)
+WHERE NOT done AND seen > now64(3) - toIntervalMillisecond(?)
+SETTINGS select_sequential_consistency = 1`, l.token, l.timing.expiry.Milliseconds()).Scan(&token)
 	if err != nil {
 		return "", fmt.Errorf("read migration lock: %w", err)
 	}

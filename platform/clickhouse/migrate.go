@@ -21,6 +21,8 @@ type MigrateConfig struct {
 	// WaitForOther is how long to wait for another process that is migrating; default 5 min.
 	WaitForOther time.Duration
 	Logger       *slog.Logger
+
+	timing lockTiming
 }
 
 // AppliedMigration is one row of muster_migrations.
@@ -49,7 +51,7 @@ type MigrationStatus struct {
 // then find nothing to do. The exclusion is a row in muster_migrations_lock, by the server's clock, which its holder
 // renews; when a holder dies, its row expires after 30 s and another goes on, repeating the statements of the
 // interrupted migration (which is why [LoadMigrations] wants them repeatable). A holder that cannot renew in time stops
-// by itself.
+// by itself ([ErrLockLost]).
 func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg MigrateConfig) (applied []string, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.createTables(ctx, conn); err != nil {
@@ -188,6 +190,9 @@ func (cfg MigrateConfig) withDefaults() MigrateConfig {
 	}
 	if cfg.WaitForOther <= 0 {
 		cfg.WaitForOther = 5 * time.Minute
+	}
+	if cfg.timing == (lockTiming{}) {
+		cfg.timing = defaultLockTiming()
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)

@@ -1,14 +1,19 @@
 package clickhouse_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/fstest"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/clickhouse"
@@ -205,4 +210,50 @@ func TestMigrateWaitsForALivingHolder(t *testing.T) {
 	applied, err := clickhouse.Migrate(t.Context(), conn, two, clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.Equal(t, []string{"0002_create_t2"}, applied)
+}
+
+// A holder that works for longer than the expiry keeps the lock, because it shows itself.
+func TestMigrateHolderStaysAlive(t *testing.T) {
+	dsn := enginetest.DSN(t)
+	first, second := openDSN(t, dsn), openDSN(t, dsn)
+	exec(t, first, "CREATE TABLE runs (m UInt8) ENGINE = MergeTree ORDER BY m")
+	migrations := load(t, "INSERT INTO runs SELECT 1 + sum(sleepEachRow(0.5)) FROM numbers(5) SETTINGS max_block_size = 1;\n")
+	cfg := clickhouse.MigrateConfig{}.WithLockTiming(time.Second, 100*time.Millisecond, 20*time.Millisecond)
+	var wg sync.WaitGroup
+	for _, conn := range []driver.Conn{first, second} {
+		wg.Go(func() {
+			if _, err := clickhouse.Migrate(t.Context(), conn, migrations, cfg); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	require.EqualValues(t, 1, scan[uint64](t, first, "SELECT count() FROM runs"))
+}
+
+// A holder that cannot show itself stops before another may take the lock.
+func TestMigrateHolderStopsWhenItLosesTheLock(t *testing.T) {
+	var cut atomic.Bool
+	dsn := proxied(t, func(r *http.Request) int {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			return http.StatusBadRequest
+		}
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		switch {
+		case bytes.Contains(body, []byte("sleepEachRow")):
+			cut.Store(true)
+		case cut.Load() && bytes.Contains(body, []byte("INSERT INTO muster_migrations_lock")):
+			return http.StatusServiceUnavailable
+		}
+		return 0
+	})
+	conn := openDSN(t, dsn)
+	migrations := load(t, "SELECT sum(sleepEachRow(0.5)) FROM numbers(100) SETTINGS max_block_size = 1;\n", createT1)
+	start := time.Now()
+	applied, err := clickhouse.Migrate(t.Context(), conn, migrations,
+		clickhouse.MigrateConfig{}.WithLockTiming(time.Second, 100*time.Millisecond, 20*time.Millisecond))
+	require.ErrorIs(t, err, clickhouse.ErrLockLost)
+	require.Empty(t, applied)
+	require.Less(t, time.Since(start), 10*time.Second)
 }

@@ -75,7 +75,7 @@ func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 
 func checkNumbers(migrations []Migration) error {
 	for i, m := range migrations {
-		if want := uint32(i) + 1; m.Number != want { //nolint:gosec // Files number at most 9,999.
+		if want := uint32(i) + 1; m.Number != want {
 			return fmt.Errorf("migrations: found %v where number %04d should be: numbers run from 0001 without gaps or repeats", m, want)
 		}
 	}

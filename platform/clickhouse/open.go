@@ -253,12 +253,12 @@ func QueryContext(ctx context.Context, l Limits, further ch.Settings) context.Co
 			settings[name] = value
 		}
 	}
-	set("max_execution_time", uint64(max(0, (l.MaxExecutionTime+time.Second-1)/time.Second))) //nolint:gosec // Not negative.
+	set("max_execution_time", uint64(max(0, (l.MaxExecutionTime+time.Second-1)/time.Second)))
 	set("max_rows_to_read", l.MaxRowsToRead)
 	set("max_bytes_to_read", l.MaxBytesToRead)
 	set("max_memory_usage", l.MaxMemoryBytes)
 	set("max_result_rows", l.MaxResultRows)
-	set("max_threads", uint64(max(0, l.MaxThreads))) //nolint:gosec // As above.
+	set("max_threads", uint64(max(0, l.MaxThreads)))
 	for name, value := range further {
 		settings[name] = value
 	}

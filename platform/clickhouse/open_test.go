@@ -89,7 +89,7 @@ func TestOpenWaitsUntilReady(t *testing.T) {
 }
 
 func TestOpenGivesUp(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // Closed at once: nobody listens there.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
 	for _, scheme := range []string{"http", "clickhouse"} {

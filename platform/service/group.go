@@ -232,7 +232,7 @@ func (g *Group) await(finished <-chan struct{}, abandon func()) {
 }
 
 // runUnit waits for what m needs, runs it and returns its failure.
-func (g *Group) runUnit(stop context.Context, m *member) error {
+func (g *Group) runUnit(stop context.Context, m *member) error { //nolint:contextcheck // m.ctx ends after stop, in order.
 	for _, need := range m.needs {
 		select {
 		case <-need.ready:

@@ -95,7 +95,7 @@ func readSecretFile(path string) (*RootSecret, error) {
 	if info.Mode().Perm()&0o077 != 0 {
 		return nil, fmt.Errorf("root secret: others can read %s (mode %04o): run `chmod 600` on it", path, info.Mode().Perm())
 	}
-	content, err := os.ReadFile(path) //nolint:gosec // The path is the operator's own data folder.
+	content, err := os.ReadFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("root secret: %w", err)
 	}
@@ -129,7 +129,7 @@ func createSecretFile(path string) (err error) {
 	if err := os.Link(tmp.Name(), path); err != nil {
 		return err
 	}
-	d, err := os.Open(dir) //nolint:gosec // As above.
+	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}

@@ -109,7 +109,9 @@ func (s *Server) Run(ctx context.Context) error {
 	grace, cancel := context.WithTimeout(base, s.cfg.StopTimeout)
 	defer cancel()
 	err := srv.Shutdown(grace)
-	<-served // http.ErrServerClosed: Shutdown was called.
+	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("http server %s: %w", s.Addr(), e))
+	}
 	if err == nil {
 		return nil
 	}

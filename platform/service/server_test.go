@@ -86,7 +86,7 @@ func TestServerCutsOffSlowRequests(t *testing.T) {
 	stop := start(t, s.Run)
 	failed := make(chan error, 1)
 	go func() {
-		resp, err := http.Get(s.URL()) //nolint:noctx // The server ends it.
+		resp, err := http.Get(s.URL())
 		if err == nil {
 			_ = resp.Body.Close()
 		}
@@ -94,7 +94,7 @@ func TestServerCutsOffSlowRequests(t *testing.T) {
 	}()
 	<-entered
 	require.ErrorContains(t, stop(), "requests cut off after 20ms")
-	<-failed // Either an error or an answer that the handler was quick enough to write.
+	t.Log("the client got", <-failed) // Or an answer, which the handler was quick enough to write.
 }
 
 func TestServerRefusesBadConfig(t *testing.T) {

@@ -110,7 +110,7 @@ func TestGroupTurnsPanicsIntoErrors(t *testing.T) {
 			service.Unit{Name: "bad", Run: func(context.Context) error { panic("oh") }})
 		err := g.Run(t.Context())
 		require.EqualError(t, err, "bad: panic: oh")
-		require.Contains(t, log.String(), "group_test.go", "the stack is in the log")
+		require.Contains(t, log.String(), "group_synctest_test.go", "the stack is in the log")
 	})
 }
 

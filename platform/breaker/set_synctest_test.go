@@ -18,7 +18,7 @@ import (
 	"muster/platform/breaker"
 )
 
-var errDown = errors.New("down") //nolint:gochecknoglobals // A sentinel of these tests.
+var errDown = errors.New("down")
 
 func newSet(t *testing.T, cfg breaker.Config) *breaker.Set {
 	t.Helper()
