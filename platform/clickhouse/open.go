@@ -58,7 +58,7 @@ const (
 	CompressionZSTD Compression = "zstd"
 )
 
-// pinned returns the settings that every connection has, whatever the server's profile says (anchors: async_insert
+// pinned returns the settings that every connection has, whatever the server's profile says (async_insert
 // became the server's default in 26.3, the deduplication settings changed theirs in 26.2). A server that does not know
 // one yet, or no longer, is not sent it.
 func pinned() ch.Settings {
