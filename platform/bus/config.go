@@ -23,7 +23,7 @@ const MaxMessageBytes = 2 << 20
 
 // metadataTTL bounds how long a client keeps writing to a partition's former
 // leader: kafka-go has no forced refresh.
-const metadataTTL = time.Second
+const metadataTTL = 2 * time.Second
 
 const (
 	dialTimeout    = 5 * time.Second

@@ -24,7 +24,7 @@ func Timing() bus.GroupTiming {
 // PubSubUnordered runs Watermill's universal suite with several messages of a
 // partition in flight, including a restart of the cluster.
 func PubSubUnordered(t *testing.T, c *Cluster) {
-	p := profile{cluster: c, partitions: 20, inFlight: 16, group: true}
+	p := profile{cluster: c, partitions: partitions(20), inFlight: 16, group: true}
 	tests.TestPubSub(t, tests.Features{
 		ConsumerGroups: true, Persistent: true, RestartServiceCommand: c.RestartCommand(),
 	}, p.pubSub, p.groupPubSub)
@@ -33,7 +33,7 @@ func PubSubUnordered(t *testing.T, c *Cluster) {
 // PubSubOrdered runs the suite with messages keyed by their payload, which must
 // arrive in order.
 func PubSubOrdered(t *testing.T, c *Cluster) {
-	p := profile{cluster: c, partitions: 20, inFlight: 1, group: true, keyed: true}
+	p := profile{cluster: c, partitions: partitions(20), inFlight: 1, group: true, keyed: true}
 	tests.TestPubSub(t, tests.Features{ConsumerGroups: true, Persistent: true, GuaranteedOrder: true}, p.pubSub, p.groupPubSub)
 }
 
@@ -41,6 +41,14 @@ func PubSubOrdered(t *testing.T, c *Cluster) {
 func PubSubWithoutGroup(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: 4, inFlight: 4}
 	tests.TestPubSub(t, tests.Features{Persistent: true, NewSubscriberReceivesOldMessages: true}, p.pubSub, p.groupPubSub)
+}
+
+// partitions is n, or less where everything takes ten times as long.
+func partitions(n int) int {
+	if raceEnabled {
+		return min(n, 6)
+	}
+	return n
 }
 
 type profile struct {

@@ -1,0 +1,273 @@
+package broker_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+)
+
+// childArg makes the test binary run a broker until it is killed.
+const childArg = "broker-child"
+
+func TestMain(m *testing.M) {
+	if len(os.Args) == 4 && os.Args[1] == childArg {
+		os.Exit(child(os.Args[2], os.Args[3]))
+	}
+	os.Exit(m.Run())
+}
+
+func child(dir, addr string) int {
+	b, err := broker.Start(context.Background(), broker.Config{DataDir: dir, Addr: addr})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	fmt.Println(b.Addrs()[0])
+	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+	return 0
+}
+
+// startChild runs a broker in a process of its own.
+func startChild(t *testing.T, dir, addr string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], childArg, dir, addr)
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	out, err := cmd.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Process.Kill() // may be dead already
+		_ = cmd.Wait()
+	})
+	line, err := bufio.NewReader(out).ReadString('\n')
+	require.NoError(t, err)
+	return cmd, strings.TrimSpace(line)
+}
+
+// The process is killed while many writers and a committing group are at work; what
+// was acknowledged is there afterwards.
+func TestKillLosesNothingAcknowledged(t *testing.T) {
+	dir := t.TempDir()
+	cmd, addr := startChild(t, dir, "127.0.0.1:0")
+	cfg := bus.Config{Brokers: []string{addr}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 3, Config: map[string]string{"cleanup.policy": "compact"}}}))
+	acked := make(map[string]bool)
+	committed := make(map[int]int64)
+	rounds := 3
+	if testing.Short() {
+		rounds = 2
+	}
+	for round := range rounds {
+		var mu sync.Mutex
+		ctx, cancel := context.WithCancel(t.Context())
+		w := bus.NewWriter(cfg, bus.WithBatch(20, 2*time.Millisecond))
+		var wg sync.WaitGroup
+		enough := make(chan struct{}, 1)
+		for g := range 8 {
+			wg.Go(func() {
+				for i := 0; ctx.Err() == nil; i++ {
+					msgs := make([]kafka.Message, 25)
+					for k := range msgs {
+						id := fmt.Sprintf("%d-%d-%d-%d", round, g, i, k)
+						msgs[k] = kafka.Message{Topic: "t", Key: []byte(id), Value: []byte(strings.Repeat(id, 20))}
+					}
+					if bus.WriteAll(ctx, w, msgs) != nil {
+						return
+					}
+					mu.Lock()
+					for _, m := range msgs {
+						acked[string(m.Key)] = true
+					}
+					if len(acked) > (round+1)*5000 {
+						select {
+						case enough <- struct{}{}:
+						default:
+						}
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Go(func() { consumeAndCommit(ctx, t, cfg, &mu, committed) })
+		<-enough
+		require.NoError(t, cmd.Process.Kill())
+		_ = cmd.Wait() // reports the signal
+		cancel()
+		wg.Wait()
+		require.NoError(t, w.Close())
+
+		cmd, addr = startChild(t, dir, addr) // the same port
+		require.Equal(t, cfg.Brokers[0], addr)
+		stored := readAll(t, cfg, "t")
+		for id := range acked {
+			if _, ok := stored[id]; !ok {
+				t.Fatalf("%s was acknowledged in or before round %d and is gone", id, round)
+			}
+		}
+		lag, err := bus.Lag(t.Context(), cfg, "g", []string{"t"})
+		require.NoError(t, err)
+		for _, p := range lag {
+			require.GreaterOrEqual(t, p.Committed, committed[p.Partition], "partition %d: a confirmed commit", p.Partition)
+		}
+		t.Logf("round %d: %d acknowledged, %d stored, committed %v", round, len(acked), len(stored), committed)
+	}
+}
+
+// consumeAndCommit notes what the broker confirmed as committed.
+func consumeAndCommit(ctx context.Context, t *testing.T, cfg bus.Config, mu *sync.Mutex, committed map[int]int64) {
+	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{ID: "g", Brokers: cfg.Brokers, Topics: []string{"t"}, HeartbeatInterval: 200 * time.Millisecond, SessionTimeout: 2 * time.Second, JoinGroupBackoff: 100 * time.Millisecond})
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer cg.Close() // always nil
+	for {
+		gen, err := cg.Next(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err != nil {
+			continue
+		}
+		for next := int64(1); ctx.Err() == nil; next++ {
+			offsets := make(map[int]int64)
+			for _, p := range gen.Assignments["t"] {
+				offsets[p.ID] = max(p.Offset, 0) + next
+			}
+			if gen.CommitOffsets(map[string]map[int]int64{"t": offsets}) != nil {
+				break
+			}
+			mu.Lock()
+			for p, o := range offsets {
+				committed[p] = max(committed[p], o)
+			}
+			mu.Unlock()
+		}
+	}
+}
+
+func readAll(t *testing.T, cfg bus.Config, topic string) map[string]string {
+	t.Helper()
+	out := make(map[string]string)
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+		out[string(m.Key)] = string(m.Value)
+		return nil
+	}})
+	require.NoError(t, f.WaitReady(t.Context()))
+	require.NoError(t, f.Close())
+	return out
+}
+
+func TestRestartKeepsEverything(t *testing.T) {
+	cfg := broker.Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)}
+	b, err := broker.Start(t.Context(), cfg)
+	require.NoError(t, err)
+	cfg.Addr = b.Addrs()[0]
+	client := bus.Config{Brokers: b.Addrs()}
+	topic := bus.Topic{Name: "t", Partitions: 2, Config: map[string]string{"cleanup.policy": "compact", "retention.ms": "-1"}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), client, []bus.Topic{topic}))
+	w := bus.NewWriter(client)
+	var msgs []kafka.Message
+	for i := range 1000 {
+		msgs = append(msgs, kafka.Message{Topic: "t", Key: fmt.Append(nil, i%100), Value: fmt.Append(nil, i)})
+	}
+	for batch := range 10 {
+		require.NoError(t, bus.WriteAll(t.Context(), w, msgs[batch*100:(batch+1)*100]))
+	}
+	require.NoError(t, w.Close())
+	before := readAll(t, client, "t")
+	require.NoError(t, b.Close())
+	require.NoError(t, b.Close(), "Close is idempotent")
+	b, err = broker.Start(t.Context(), cfg)
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	require.Equal(t, client.Brokers, b.Addrs(), "the same port")
+	require.NoError(t, bus.EnsureTopics(t.Context(), client, []bus.Topic{topic}), "topics keep their settings")
+	require.Equal(t, before, readAll(t, client, "t"), "compaction on start keeps the newest")
+	var stored int
+	f := bus.Follow(t.Context(), client, bus.FollowConfig{Topics: []string{"t"}, Handle: func(context.Context, kafka.Message) error { stored++; return nil }})
+	require.NoError(t, f.WaitReady(t.Context()))
+	require.NoError(t, f.Close())
+	require.Less(t, stored, 400, "start compacts")
+}
+
+func TestCompactAppliesRetention(t *testing.T) {
+	b := brokertest.Start(t)
+	cfg := bus.Config{Brokers: b.Addrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
+		{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "1000"}},
+		{Name: "unset", Partitions: 1},
+	}))
+	w := bus.NewWriter(cfg)
+	defer func() { require.NoError(t, w.Close()) }()
+	old := time.Now().Add(-time.Hour)
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "short", Value: []byte("x"), Time: old}, {Topic: "unset", Value: []byte("x"), Time: old}}))
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "short", Value: []byte("y")}, {Topic: "unset", Value: []byte("y")}}))
+	require.NoError(t, b.Compact(t.Context()))
+	o, err := bus.EndOffsets(t.Context(), cfg, []string{"short", "unset"})
+	require.NoError(t, err)
+	require.Equal(t, []bus.PartitionOffsets{{Topic: "short", First: 1, End: 2}, {Topic: "unset", First: 0, End: 2}}, o)
+}
+
+func TestNoTopicByNaming(t *testing.T) {
+	b := brokertest.Start(t)
+	w := bus.NewWriter(bus.Config{Brokers: b.Addrs()})
+	defer func() { require.NoError(t, w.Close()) }()
+	require.ErrorIs(t, w.WriteMessages(t.Context(), kafka.Message{Topic: "unknown", Value: []byte("x")}), kafka.UnknownTopicOrPartition)
+}
+
+func TestStartRefuses(t *testing.T) {
+	dir := t.TempDir()
+	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
+	_, err := broker.Start(t.Context(), broker.Config{DataDir: dir})
+	require.ErrorIs(t, err, broker.ErrDataDirInUse)
+	for name, cfg := range map[string]broker.Config{
+		"no folder":     {},
+		"no port":       {DataDir: t.TempDir(), Addr: "127.0.0.1"},
+		"port taken":    {DataDir: t.TempDir(), Addr: b.Addrs()[0]},
+		"bad mechanism": {DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "ROT13", Name: "a", Password: "b"}}},
+		"a file":        {DataDir: os.Args[0]},
+	} {
+		_, err := broker.Start(t.Context(), cfg)
+		require.Error(t, err, name)
+	}
+	free := t.TempDir()
+	_, err = broker.Start(t.Context(), broker.Config{DataDir: free, Addr: b.Addrs()[0]})
+	require.Error(t, err)
+	brokertest.StartConfig(t, broker.Config{DataDir: free}) // a failed start releases the folder
+}
+
+// Clients learn at once that the broker has gone.
+func TestCloseEndsConnections(t *testing.T) {
+	b := brokertest.Start(t)
+	conn, err := net.Dial("tcp", b.Addrs()[0])
+	require.NoError(t, err)
+	defer conn.Close()
+	require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+	topics := bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, []bus.Topic{{Name: "t", Partitions: 1}}) // accepted after conn
+	require.NoError(t, topics)
+	require.NoError(t, b.Close())
+	_, err = conn.Read(make([]byte, 1))
+	require.Error(t, err)
+	require.False(t, errors.Is(err, os.ErrDeadlineExceeded))
+}
