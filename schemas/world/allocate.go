@@ -161,12 +161,16 @@ func (al *allocator) take(s slot, handle string, until int64) {
 func (al *allocator) takeOver(nm *naming, s slot, from int64) string {
 	w, pool := al.w, al.pool[s.platform]
 	r := rng(mix(w.seed, streamHandle, uint64(s.entity), uint64(s.platform), uint64(s.era), 0xface))
-	if nm == nil || nm.class != classPerson || len(pool) == 0 || !r.is(6) {
+	if nm == nil || nm.class != classPerson || len(pool) == 0 || !r.is(8) {
 		return ""
 	}
-	for range 40 {
+	contested := r.is(40) // one whose former owner's newest record still has it
+	for try := range 120 {
 		f := pool[r.n(len(pool))]
 		if f.entity == s.entity || f.day+30 >= dayOf(from) {
+			continue
+		}
+		if a := w.account(int(f.entity), f.platform); contested && try < 80 && (a.withdrawn() || f.era == 1 || a.newestContent() >= a.renamed) {
 			continue
 		}
 		handle := w.handle(int(f.entity), f.platform, int(f.era))

@@ -83,9 +83,10 @@ func (w *world) developer(o *object, a *account, v int, p *person, r *rng, handl
 		o.str("personal_website", p.site)
 	}
 	if r.is(62) {
-		o.str("location", w.dirty(r, w.placeText(r, p.city, p.lang)))
+		place := w.placeOn(p, a)
+		o.str("location", w.dirty(r, w.placeText(r, place, p.lang)))
 		if r.is(72) {
-			w.canonical(o, p.city)
+			w.canonical(o, place)
 		}
 	} else {
 		o.loose(r, "location", "")

@@ -11,7 +11,9 @@
 // input is another test's matter.
 //
 // Contract:
-//   - Deterministic: the same Options give the same bytes, on every machine.
+//   - Deterministic: the same Options give the same bytes on every machine of
+//     one architecture; on another, where the compiler may fuse floating-point
+//     operations, a few counts may differ by one.
 //   - Streaming: people are derived from (seed, index) when they are written;
 //     what is held in memory is the handle registry and a few bytes a person.
 //   - The truth goes to [Sink.Truth] only. No record carries an index, a shared

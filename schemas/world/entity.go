@@ -235,7 +235,7 @@ func (w *world) account(e int, p platform) *account {
 	renameRate := [platforms]float64{5, 7, 9, 4}[p]
 	if r.is(renameRate) {
 		a.renamed = a.created + 10*day + int64(r.f()*float64(w.now-a.created-15*day))
-		if r.is(60) { // seen on both sides of the rename
+		if r.is(48) { // seen on both sides of the rename
 			a.renamed = a.created + 10*day + int64(r.f()*float64(newest-a.created-12*day))
 		}
 	}

@@ -24,7 +24,8 @@ import (
 //	handle  platform, handle (lower case), holder (identity whose newest record
 //	        carries it, the newer record if two do, or null), claimants
 //	        (identities that ever carried it), numeric_user_id (set when a
-//	        code-hosting handle of digits is also somebody's user id).
+//	        code-hosting handle of digits is also the user id of a record, which
+//	        is what a lookup by digits finds first).
 //	email   email (lower case), network and codehost (the identity on that
 //	        webset with the most recently updated record that states it, or
 //	        null), newest ("network" or "codehost", which of the two is newer),

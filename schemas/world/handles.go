@@ -130,6 +130,9 @@ func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 		return brandCandidate(&r, nm, p, era, k)
 	}
 	style := rng(mix(w.seed, streamHandle, uint64(e), uint64(p), uint64(era)+8))
+	if p == onCodehost && k == 0 && mix(w.seed, streamHandle, uint64(e), 0xd161)%900 == 0 {
+		return strconv.FormatInt(w.userID(r.n(w.entities)), 10) // a name that is somebody's number
+	}
 	var s string
 	switch like := nm.relation(p); {
 	case like == pseudonymShared && style.is(80):
@@ -146,14 +149,30 @@ func (w *world) candidate(nm *naming, e int, p platform, era, k int) string {
 	case p == onNetwork:
 		return networkSlug(&style, &r, nm, k)
 	case like == likeFirst && nm.first != p && k == 0:
-		if s = w.handleWith(nm, e, nm.first, 0); !isASCII(s) {
+		if s = withoutSuffix(w.handleWith(nm, e, nm.first, 0)); !isASCII(s) || len(s) < 3 {
 			s = nameHandle(&style, &r, nm, k)
 		}
-		s = strings.ToLower(strings.ReplaceAll(s, "-", ""))
+		if style.is(75) {
+			s = strings.ReplaceAll(s, "-", "")
+		}
+		s = strings.ToLower(s)
 	default:
 		s = nameHandle(&style, &r, nm, k)
 	}
 	return fit(&style, s, p)
+}
+
+// withoutSuffix drops the part of a slug that the platform made up: nobody
+// carries that to another platform.
+func withoutSuffix(slug string) string {
+	words := strings.Split(slug, "-")
+	kept := words[:1]
+	for _, s := range words[1:] {
+		if !strings.ContainsAny(s, "0123456789") {
+			kept = append(kept, s)
+		}
+	}
+	return strings.Join(kept, "-")
 }
 
 func (nm *naming) relation(p platform) int {

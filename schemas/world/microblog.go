@@ -21,7 +21,7 @@ func (w *world) renderMicroblog(o *object, a *account, v int, p *person) {
 		}
 		bio = strings.Join(append(nonEmpty(bio), mention...), " ")
 		if r.is(58) {
-			location = w.placeText(&r, p.city, p.lang)
+			location = w.placeText(&r, w.placeOn(p, a), p.lang)
 		}
 		website = site
 		if website == "" && p.site != "" && r.is(50) {

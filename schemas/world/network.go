@@ -124,10 +124,11 @@ func (w *world) renderNetwork(o *object, a *account, v int, p *person) {
 	o.close()
 }
 
-// skewed is a count with a long tail: the median near the given one.
+// skewed is a count with a long tail: the median as given, one in k more than k
+// times it.
 func skewed(r *rng, median, limit int) int {
 	u := r.f()
-	return min(int(float64(median)*u*u/((1-u)*(1-u)*0.9+0.0002)), limit)
+	return min(int(float64(median)*u/(1-u)), limit)
 }
 
 func (w *world) summary(r *rng, tx *texts, ctx *fillContext) string {

@@ -30,6 +30,7 @@ type person struct {
 	name    fullName
 	born    int
 	city    int
+	origin  int // where they grew up
 	field   int
 	lang    string // language they write in
 	jobs    []job  // oldest first
@@ -99,8 +100,8 @@ func (w *world) person(e int) *person {
 func (w *world) derivePerson(e int) *person {
 	p := &person{e: e, name: w.personName(e), field: w.fieldOf(e)}
 	c := p.name.culture
-	var origin int
-	origin, p.city = w.homeOf(e, c)
+	p.origin, p.city = w.homeOf(e, c)
+	origin := p.origin
 	r := rng(mix(w.seed, streamPerson, uint64(e), 5))
 	p.born = w.year - 21 - int(r.f()*r.f()*34) - r.n(12)
 	p.lang = "en"
@@ -239,6 +240,18 @@ func (w *world) techOf(r *rng, skills []string) []int {
 		out = append(out, min(r.n(len(w.lx.techNames)), r.n(len(w.lx.techNames))))
 	}
 	return out
+}
+
+// placeOn is the city that an account states: home, or one that was home once.
+func (w *world) placeOn(p *person, a *account) int {
+	r := rng(mix(w.seed, streamPerson, uint64(p.e), 20+uint64(a.platform)))
+	switch u := r.n(100); {
+	case u < 14:
+		return p.origin
+	case u < 19 && len(p.jobs) > 0:
+		return p.jobs[r.n(len(p.jobs))].city
+	}
+	return p.city
 }
 
 // jobAt is the main position at a moment, nil when there is none.

@@ -84,3 +84,17 @@ func (p *permutation) at(x uint64) uint64 {
 		}
 	}
 }
+
+// index is the inverse of at.
+func (p *permutation) index(y uint64) uint64 {
+	for {
+		l, r := y>>p.half, y&p.mask
+		for i := len(p.keys) - 1; i >= 0; i-- {
+			l, r = r^(finish(l^p.keys[i])&p.mask), l
+		}
+		y = l<<p.half | r
+		if y < p.size {
+			return y
+		}
+	}
+}

@@ -3,6 +3,7 @@ package world
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -242,6 +243,9 @@ func (w *world) truthHandles(o *object, e int, send func() error) error {
 				o.item(w.identity(c, p))
 			}
 			o.closeList()
+			if owner := w.userNumbered(h); p == onCodehost && owner >= 0 {
+				o.str("numeric_user_id", h)
+			}
 			o.close()
 			if err := send(); err != nil {
 				return err
@@ -249,6 +253,20 @@ func (w *world) truthHandles(o *object, e int, send func() error) error {
 		}
 	}
 	return nil
+}
+
+// userNumbered is the entity with the code-hosting user id that a handle spells,
+// -1 when it spells none that a record has.
+func (w *world) userNumbered(handle string) int {
+	n, err := strconv.ParseUint(handle, 10, 63)
+	if err != nil || n < 1000 || n-1000 >= w.permUser.size {
+		return -1
+	}
+	e := w.permUser.index(n - 1000)
+	if e >= uint64(w.entities) || !w.state[e].on(onCodehost) {
+		return -1
+	}
+	return int(e)
 }
 
 // sharedEmails finds the addresses that newest records of several entities

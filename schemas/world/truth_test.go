@@ -105,7 +105,7 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 			t.Fatalf("unknown truth line %s", l)
 		}
 	}
-	var recycled, staleHolders, nobody, lines int
+	var recycled, staleHolders, nobody, numbers, lines int
 	for p := range platforms {
 		newest, at, ever := newestRecords(t, m, p)
 		holder, when := map[string]string{}, map[string]time.Time{}
@@ -137,6 +137,13 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 				nobody++
 			}
 			require.Len(t, v["claimants"], len(ids))
+			_, isNumber := at[h]
+			if isNumber = isNumber && p == onCodehost; isNumber {
+				numbers++
+				require.Equal(t, h, v["numeric_user_id"])
+			} else {
+				require.NotContains(t, v, "numeric_user_id")
+			}
 			for _, c := range v["claimants"].([]any) {
 				require.True(t, ids[c.(string)])
 			}
@@ -156,7 +163,9 @@ func TestTruthAgreesWithRecords(t *testing.T) {
 	}
 	require.Len(t, handles, lines)
 	t.Logf("%d handles: %d recycled, of them %d on two newest records; %d held by nobody", lines, recycled, staleHolders, nobody)
+	require.Positive(t, numbers, "handles that are somebody's user id")
 	require.Greater(t, recycled, 10)
+	require.Greater(t, staleHolders, 3)
 	require.Greater(t, nobody, 100)
 
 	type stated struct {

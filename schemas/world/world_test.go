@@ -21,7 +21,7 @@ import (
 
 var (
 	update = flag.Bool("update", false, "rewrite golden files")
-	scale  = flag.Int("world.people", 15_000, "people in the statistics tests; 1000000 checks the full-size promises")
+	scale  = flag.Int("world.people", 15_000, "people in the statistics test and the benchmark; 1000000 checks the full-size promises")
 )
 
 // memory keeps a whole world.
@@ -236,6 +236,7 @@ func TestPermutation(t *testing.T) {
 			at := p.at(i)
 			require.Less(t, at, size)
 			require.False(t, seen[at])
+			require.Equal(t, i, p.index(at))
 			seen[at] = true
 		}
 	}
@@ -273,9 +274,9 @@ func TestMemoryBound(t *testing.T) {
 		require.Greater(t, p.most, base)
 		return p.most - base
 	}
-	small, large := measure(4000), measure(24000)
-	perPerson := (float64(large) - float64(small)) / 20000
-	t.Logf("live heap: %d bytes at 4,000 people, %d at 24,000: %.0f bytes a person", small, large, perPerson)
+	small, large := measure(3000), measure(15000)
+	perPerson := (float64(large) - float64(small)) / 12000
+	t.Logf("live heap: %d bytes at 3,000 people, %d at 15,000: %.0f bytes a person", small, large, perPerson)
 	require.Less(t, perPerson, 200.0)
 }
 
@@ -286,7 +287,7 @@ func (d *discard) Truth(json []byte) error            { d.bytes += int64(len(jso
 
 // BenchmarkGenerate reports people a minute on one goroutine.
 func BenchmarkGenerate(b *testing.B) {
-	const people = 5000
+	people := *scale
 	var d discard
 	for b.Loop() {
 		require.NoError(b, Generate(b.Context(), Options{People: people, Seed: 1}, &d, nil))
