@@ -20,7 +20,9 @@ func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.Codehost
 	w.own.set()
 	w.reset(false)
 	r.repo(p)
-	t.entry.add(w.fragment())
+	entry := w.fragment()
+	t.entry.add(entry)
+	mail := mayNeedWalk(entry) // hardly any repository has one
 
 	w.reset(false)
 	w.integer(`"repo_id":`, *p.ID)
@@ -31,7 +33,9 @@ func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.Codehost
 	t.enrich.add(w.fragment())
 
 	w.reset(true)
-	r.repo(p)
+	if mail {
+		r.repo(p)
+	}
 	t.redacted.add(w.ifChanged())
 }
 

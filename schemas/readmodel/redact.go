@@ -53,18 +53,6 @@ func interiorAt(s string) bool {
 	return len(s) > 2 && strings.IndexByte(s[1:len(s)-1], '@') >= 0
 }
 
-// mayHoldMail is a quick look that lets nearly every string without an
-// address pass; what it finds is examined by removeMail.
-func mayHoldMail[S string | []byte](s S) bool {
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '@', '%', 0xef:
-			return true
-		}
-	}
-	return false
-}
-
 // removeMail replaces what looks like an e-mail address, and then the record's
 // own addresses, in s.
 func (w *writer) removeMail(s string) (clean string, changed bool) {
@@ -214,9 +202,6 @@ func isMailName(name string) bool {
 		if name[i]|0x20 == 'm' && strings.EqualFold(name[i:i+len("mail")], "mail") {
 			return true
 		}
-	}
-	if !mayHoldMail(name) {
-		return false
 	}
 	_, shaped := removeShaped(name)
 	return shaped

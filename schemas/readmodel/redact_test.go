@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -41,7 +42,7 @@ func TestRemoveMail(t *testing.T) {
 			var w writer
 			w.own.set(tt.own)
 			got := tt.in
-			if mayHoldMail(tt.in) {
+			if _, mail := inspect(tt.in); mail {
 				got, _ = w.removeMail(tt.in)
 			}
 			require.Equal(t, tt.want, got)
@@ -54,5 +55,23 @@ func TestIsMailName(t *testing.T) {
 		"email": true, "E-Mail": true, "work_emails": true, "MAILBOX": true, "main": false, "mai": false, "name": false, "a@b.co": true, "": false,
 	} {
 		require.Equal(t, want, isMailName(name), name)
+	}
+}
+
+func TestInspect(t *testing.T) {
+	for _, filler := range []string{"a", " ", "\x7f", "\x80", "\xff", "A", "\xee", "?", "!"} {
+		for length := range 20 {
+			plain := strings.Repeat(filler, length)
+			escape, mail := inspect(plain)
+			require.False(t, escape || mail, "%q", plain)
+			for i := range length {
+				for c := range 256 {
+					s := plain[:i] + string([]byte{byte(c)}) + plain[i+1:]
+					escape, mail := inspect(s)
+					require.Equal(t, c < 0x20 || c == '"' || c == '\\', escape, "%q", s)
+					require.Equal(t, c == '@' || c == '%' || c == 0xef, mail, "%q", s)
+				}
+			}
+		}
 	}
 }

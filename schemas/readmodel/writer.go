@@ -38,19 +38,55 @@ func (w *writer) fragment() []byte {
 
 // quote appends a JSON string.
 func (w *writer) quote(s string) {
-	if w.noMail && mayHoldMail(s) {
+	escape, mail := inspect(s)
+	if mail && w.noMail {
 		clean, changed := w.removeMail(s)
 		if changed {
 			w.changed = true
-			s = clean
+			w.quoteAsIs(clean)
+			return
 		}
 	}
-	w.quoteAsIs(s)
+	if escape {
+		w.quoteAsIs(s)
+		return
+	}
+	w.buf = append(w.buf, '"')
+	w.buf = append(w.buf, s...)
+	w.buf = append(w.buf, '"')
 }
 
 func (w *writer) quoteAsIs(s string) {
 	// Decoding has refused bad UTF-8, the only error there is.
 	w.buf, _ = jsontext.AppendQuote(w.buf, s)
+}
+
+// inspect looks over a string once, eight bytes at a time, since most strings
+// can be copied as they are. escape: it has a byte that JSON escapes. mail: it
+// has a byte that an at sign may begin with (removeMail).
+func inspect(s string) (escape, mail bool) {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	var e, m uint64
+	for ; len(s) >= 8; s = s[8:] {
+		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
+			uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		// A byte of a word is zero where it equals c after an exclusive or with
+		// c; and (y-1) &^ y has a high bit set where a byte of y is zero.
+		quote, backslash := x^(ones*'"'), x^(ones*'\\')
+		e |= (x-ones*0x20)&^x | (quote-ones)&^quote | (backslash-ones)&^backslash
+		at, percent, wide := x^(ones*'@'), x^(ones*'%'), x^(ones*0xef)
+		m |= (at-ones)&^at | (percent-ones)&^percent | (wide-ones)&^wide
+	}
+	escape, mail = e&highs != 0, m&highs != 0
+	for i := 0; i < len(s); i++ {
+		switch c := s[i]; {
+		case c < 0x20, c == '"', c == '\\':
+			escape = true
+		case c == '@', c == '%', c == 0xef:
+			mail = true
+		}
+	}
+	return escape, mail
 }
 
 func (w *writer) str(key, value string) {
