@@ -227,17 +227,24 @@ func (w *world) account(e int, p platform) *account {
 	default:
 		age = 1200 + r.f()*1300
 	}
+	renameRate := [platforms]float64{5, 7, 9, 4}[p]
+	renamed, unseen := r.is(renameRate), r.is(25)
+	if renamed && unseen { // renamed since the last crawl, which is long ago
+		age = 300 + r.f()*2000
+	}
 	newest := w.now - int64(age*float64(day))
 	if earliest := a.created + 20*day; newest < earliest {
 		newest = earliest + int64(r.f()*float64(w.now-earliest))
 	}
 	newest = w.roundCrawl(&r, newest)
-	renameRate := [platforms]float64{5, 7, 9, 4}[p]
-	if r.is(renameRate) {
+	switch {
+	case !renamed:
+	case unseen:
+		a.renamed = newest + int64((0.05+0.6*r.f())*float64(w.now-newest))
+	case r.is(70): // seen on both sides of the rename
+		a.renamed = a.created + 10*day + int64(r.f()*float64(newest-a.created-12*day))
+	default:
 		a.renamed = a.created + 10*day + int64(r.f()*float64(w.now-a.created-15*day))
-		if r.is(48) { // seen on both sides of the rename
-			a.renamed = a.created + 10*day + int64(r.f()*float64(newest-a.created-12*day))
-		}
 	}
 	n := 1
 	switch u := r.n(100); {
@@ -246,7 +253,7 @@ func (w *world) account(e int, p platform) *account {
 	case u < 28:
 		n = 2
 	}
-	if a.renamed != 0 && n == 1 && r.is(65) {
+	if a.renamed != 0 && a.renamed < newest && n == 1 && r.is(65) {
 		n = 2
 	}
 	a.versions, a.content = a.store[:0], a.moments[:0]
