@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readyLine is what a child writes to its standard output once it serves.
+// readyLine is what a child reports once it serves.
 type readyLine struct {
 	Addr string `json:"addr"`
 }
@@ -40,24 +40,36 @@ func durations() json.Options {
 // errParentGone ends a child whose parent died.
 var errParentGone = errors.New("engine: the parent process is gone")
 
+// The child's files beside the standard ones. Standard input and output are
+// not used, because the engine itself may read and write them.
+const (
+	controlFD = 3 // the parent's end is open as long as the parent lives
+	readyFD   = 4
+)
+
 // RunChild is the body of the child process that [Start] supervises: it reads
-// its ServerConfig as one line of JSON from stdin, serves, and reports its
-// address on stdout. It ends with ctx, and at the latest a second after stdin
-// ends, which is when the parent died: no orphan keeps the data folder.
-func RunChild(ctx context.Context, stdin io.Reader, stdout io.Writer, logger *slog.Logger) error {
-	input := bufio.NewReader(stdin)
+// its ServerConfig as one line of JSON from file descriptor 3, serves, and
+// reports its address on file descriptor 4. It ends with ctx, and at the latest
+// a second after the parent died: no orphan keeps the data folder.
+func RunChild(ctx context.Context, logger *slog.Logger) error {
+	control, ready := os.NewFile(controlFD, "control"), os.NewFile(readyFD, "ready")
+	if control == nil || ready == nil {
+		return errors.New("engine: this process was not started by a supervisor")
+	}
+	defer ready.Close()
+	input := bufio.NewReader(control)
 	line, err := input.ReadBytes('\n')
 	if err != nil {
-		return fmt.Errorf("engine: read the configuration from standard input: %w", err)
+		return fmt.Errorf("engine: read the configuration from the supervisor: %w", err)
 	}
 	var cfg ServerConfig
 	if err := json.Unmarshal(line, &cfg, durations()); err != nil {
-		return fmt.Errorf("engine: read the configuration from standard input: %w", err)
+		return fmt.Errorf("engine: read the configuration from the supervisor: %w", err)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	// This goroutine ends with the process: a blocked read of standard input
-	// cannot be interrupted.
+	// This goroutine ends with the process, which has no other way of learning
+	// that its parent died.
 	go func() {
 		_, _ = io.Copy(io.Discard, input)
 		if ctx.Err() != nil {
@@ -69,7 +81,7 @@ func RunChild(ctx context.Context, stdin io.Reader, stdout io.Writer, logger *sl
 	return Serve(ctx, cfg, logger, func(addr string) {
 		out, err := json.Marshal(readyLine{Addr: addr})
 		if err == nil {
-			_, err = stdout.Write(append(out, '\n'))
+			_, err = ready.Write(append(out, '\n'))
 		}
 		if err != nil {
 			cancel(fmt.Errorf("engine: report readiness: %w", err))

@@ -125,6 +125,9 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 		return fmt.Errorf("engine: listen: %w", err)
 	}
 	defer listener.Close()
+	if err := closeStdin(); err != nil {
+		return err
+	}
 	library, err := chdb.Open(cfg.Library)
 	if err != nil {
 		return fmt.Errorf("engine: %w", err)

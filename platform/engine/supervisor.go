@@ -100,9 +100,9 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 
 // child is one run of the process.
 type child struct {
-	cmd   *exec.Cmd
-	stdin io.Closer
-	exit  chan error // receives once
+	cmd     *exec.Cmd
+	control io.Closer  // its end tells the child that this process is gone
+	exit    chan error // receives once
 }
 
 // spawn starts a child and waits until it serves.
@@ -113,32 +113,37 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 	}
 	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...)
 	cmd.Env = append(os.Environ(), p.cfg.Env...)
-	cmd.Stderr = p.cfg.Stderr
+	cmd.Stdout, cmd.Stderr = p.cfg.Stderr, p.cfg.Stderr
 	// A group of its own: Ctrl-C in a terminal reaches the parent only, which
 	// stops the engine last.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	stdin, err := cmd.StdinPipe()
+	controlRead, control, err := os.Pipe()
 	if err != nil {
 		return nil, fmt.Errorf("engine: start the child process: %w", err)
 	}
-	stdout, err := cmd.StdoutPipe()
+	ready, readyWrite, err := os.Pipe()
 	if err != nil {
-		return nil, fmt.Errorf("engine: start the child process: %w", err)
+		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, controlRead.Close(), control.Close()))
 	}
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("engine: start the child process: %w", err)
+	cmd.ExtraFiles = []*os.File{controlRead, readyWrite} // controlFD, readyFD
+	startErr := cmd.Start()
+	controlRead.Close()
+	readyWrite.Close()
+	if startErr != nil {
+		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(startErr, control.Close(), ready.Close()))
 	}
-	c := &child{cmd: cmd, stdin: stdin, exit: make(chan error, 1)}
+	c := &child{cmd: cmd, control: control, exit: make(chan error, 1)}
 	lines := make(chan readyLine, 1)
 	go func() {
 		defer close(lines)
-		line, err := bufio.NewReader(stdout).ReadBytes('\n')
-		var ready readyLine
-		if err == nil && json.Unmarshal(line, &ready) == nil {
-			lines <- ready
+		defer ready.Close()
+		line, err := bufio.NewReader(ready).ReadBytes('\n')
+		var report readyLine
+		if err == nil && json.Unmarshal(line, &report) == nil {
+			lines <- report
 		}
 	}()
-	_, writeErr := stdin.Write(append(config, '\n'))
+	_, writeErr := control.Write(append(config, '\n'))
 	timer := time.NewTimer(p.cfg.StartTimeout)
 	defer timer.Stop()
 	var failure error
@@ -154,6 +159,7 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 			return c, nil
 		}
 		err := <-c.exit
+		control.Close()
 		return nil, fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(err, writeErr))
 	case <-timer.C:
 		failure = fmt.Errorf("engine: the child process did not serve within %s", p.cfg.StartTimeout)
@@ -163,6 +169,7 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 	_ = cmd.Process.Kill() // it may have ended by itself
 	<-lines
 	_ = cmd.Wait() // killed
+	control.Close()
 	return nil, failure
 }
 
@@ -182,7 +189,7 @@ func (p *Process) supervise(ctx context.Context, c *child) {
 		p.mu.Lock()
 		p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
 		p.mu.Unlock()
-		c.stdin.Close()
+		c.control.Close()
 		p.cfg.Logger.Error("engine: the child process died, restarting", "error", err)
 		if time.Since(started) > time.Minute {
 			backoff = p.cfg.MinBackoff
@@ -225,7 +232,7 @@ func (p *Process) terminate(c *child) {
 		_ = c.cmd.Process.Kill() // it may have ended by itself
 		err = <-c.exit
 	}
-	c.stdin.Close()
+	c.control.Close()
 	p.mu.Lock()
 	p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
 	p.mu.Unlock()

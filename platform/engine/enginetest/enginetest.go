@@ -57,7 +57,7 @@ func RunIfChild() (code int, isChild bool) {
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
-	if err := engine.RunChild(ctx, os.Stdin, os.Stdout, logger); err != nil {
+	if err := engine.RunChild(ctx, logger); err != nil {
 		logger.Error("enginetest: child", "error", err)
 		return 1, true
 	}

@@ -44,9 +44,45 @@ func decodedBody(r *http.Request, framed bool) (io.ReadCloser, *chdb.Error) {
 		return nil, errUnknownCompression.errorf("Unknown compression method: %s", encoding)
 	}
 	if framed {
-		body = io.NopCloser(compress.NewReader(body))
+		body = io.NopCloser(newFrameReader(body))
 	}
 	return body, nil
+}
+
+// frameReader undoes ClickHouse's block framing. It tells the end between two
+// blocks (io.EOF) from an end within one (io.ErrUnexpectedEOF), which
+// compress.Reader reports alike.
+type frameReader struct {
+	blocks *compress.Reader
+	source *countingReader
+}
+
+func newFrameReader(r io.Reader) *frameReader {
+	source := &countingReader{r: r}
+	return &frameReader{blocks: compress.NewReader(source), source: source}
+}
+
+func (f *frameReader) Read(p []byte) (int, error) {
+	f.source.n = 0
+	n, err := f.blocks.Read(p)
+	if err != nil && errors.Is(err, io.EOF) {
+		if f.source.n == 0 {
+			return n, io.EOF
+		}
+		return n, io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
+type countingReader struct {
+	r io.Reader
+	n int
+}
+
+func (c *countingReader) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += n
+	return n, err
 }
 
 func emptyOnEOF(err error, encoding string) (io.ReadCloser, *chdb.Error) {

@@ -50,6 +50,8 @@ func (s *Server) admit(q *request, st *statement) error {
 		return errSyntax.errorf("Syntax error: failed at position 1 (end of query): Empty query")
 	case st.several:
 		return errSyntax.errorf("Syntax error (Multi-statements are not allowed): failed at position %d (end of query)", len(st.text))
+	case st.input:
+		return errNotImplemented.errorf("INSERT ... SELECT ... FROM input() does not work in the embedded engine: insert the rows, or send them as an external table")
 	case st.intoOutfile:
 		return code{358, "INTO_OUTFILE_NOT_ALLOWED"}.errorf("INTO OUTFILE and FROM INFILE are a client's business and not allowed here")
 	}

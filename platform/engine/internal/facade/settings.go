@@ -192,8 +192,11 @@ func (q *request) restrict(limits Limits) *chdb.Error {
 }
 
 // isFormatSetting reports settings that change only how results are written.
-// Schemas would be read from files.
+// Schemas are files.
 func isFormatSetting(name string) bool {
+	if strings.Contains(name, "schema") {
+		return false
+	}
 	return strings.HasPrefix(name, "output_format_") || strings.HasPrefix(name, "format_csv_") ||
 		strings.HasPrefix(name, "format_tsv_") || strings.HasPrefix(name, "format_custom_") ||
 		strings.HasPrefix(name, "bool_") && strings.HasSuffix(name, "_representation")

@@ -19,6 +19,7 @@ type statement struct {
 	totals      bool // WITH TOTALS: the streamed form would lose them
 	intoOutfile bool // INTO OUTFILE or FROM INFILE, which are a client's business
 	session     bool // changes the session: its connection is not shared afterwards
+	input       bool // INSERT ... SELECT ... FROM input(...)
 	ddl         bool // may change what a query's columns are
 }
 
@@ -56,6 +57,7 @@ func parseStatement(text string) statement {
 		switch {
 		case tok.punct('('), tok.punct('['), tok.punct('{'):
 			depth++
+			s.input = s.input || s.first == "INSERT" && last.is("input")
 		case tok.punct(')'), tok.punct(']'), tok.punct('}'):
 			depth--
 		case tok.punct(';') && last.kind != tokenEnd:

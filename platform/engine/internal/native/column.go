@@ -7,34 +7,53 @@ import (
 
 // skipColumn advances behind a column's state prefix and data.
 func (r *reader) skipColumn(t *columnType, rows int) error {
-	state := make(map[*columnType]*columnType)
-	if err := r.skipPrefix(t, state); err != nil {
+	t, err := r.skipPrefix(t)
+	if err != nil {
 		return err
 	}
-	return r.skipData(t, rows, state)
+	return r.skipData(t, rows)
 }
 
-// skipPrefix advances behind the state prefix, which nested types write in
-// front of all data. It notes the types that only the prefix tells.
-func (r *reader) skipPrefix(t *columnType, state map[*columnType]*columnType) error {
+// skipPrefix advances behind the state prefix, which all nested types write in
+// front of any data. It returns the type with what only the prefix tells filled
+// in.
+func (r *reader) skipPrefix(t *columnType) (*columnType, error) {
 	switch t.kind {
 	case kindLowCardinality:
 		if version := r.uint64(); version != 1 && !r.failed {
-			return fmt.Errorf("LowCardinality keys version %d", version)
+			return nil, fmt.Errorf("LowCardinality keys version %d", version)
 		}
 	case kindNullable, kindArray, kindTuple:
-		for _, element := range t.elements {
-			if err := r.skipPrefix(element, state); err != nil {
-				return err
-			}
+		if !t.stateful {
+			return t, nil
 		}
-	case kindVariant, kindDynamic, kindJSON:
-		return r.skipDynamicPrefix(t, state)
+		elements, err := r.skipPrefixes(t.elements)
+		if err != nil {
+			return nil, err
+		}
+		return &columnType{kind: t.kind, elements: elements}, nil
+	case kindVariant:
+		return r.skipVariantPrefix(t.elements)
+	case kindDynamic:
+		return r.skipDynamicPrefix()
+	case kindJSON:
+		return r.skipJSONPrefix(t)
 	}
-	return nil
+	return t, nil
 }
 
-func (r *reader) skipData(t *columnType, rows int, state map[*columnType]*columnType) error {
+func (r *reader) skipPrefixes(types []*columnType) ([]*columnType, error) {
+	out := make([]*columnType, len(types))
+	for i, t := range types {
+		var err error
+		if out[i], err = r.skipPrefix(t); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (r *reader) skipData(t *columnType, rows int) error {
 	if rows < 0 || rows > len(r.data) && t.kind != kindTuple {
 		r.fail()
 		return nil
@@ -53,26 +72,28 @@ func (r *reader) skipData(t *columnType, rows int, state map[*columnType]*column
 		}
 	case kindNullable:
 		r.skip(uint64(rows))
-		return r.skipData(t.elements[0], rows, state)
+		return r.skipData(t.elements[0], rows)
 	case kindArray:
 		if rows == 0 {
 			return nil
 		}
 		r.skip(uint64(rows-1) * 8)
-		return r.skipData(t.elements[0], int(r.uint64()), state)
+		return r.skipData(t.elements[0], int(r.uint64()))
 	case kindTuple:
 		if len(t.elements) == 0 {
 			r.skip(uint64(rows)) // Tuple() writes a byte a row
 		}
 		for _, element := range t.elements {
-			if err := r.skipData(element, rows, state); err != nil {
+			if err := r.skipData(element, rows); err != nil {
 				return err
 			}
 		}
 	case kindLowCardinality:
 		return r.skipLowCardinality(t.elements[0], rows)
+	case kindVariant:
+		return r.skipVariantData(t, rows)
 	default:
-		return r.skipDynamicData(t, rows, state)
+		return errors.New("data before its prefix")
 	}
 	return nil
 }
@@ -100,10 +121,15 @@ func (r *reader) skipLowCardinality(element *columnType, rows int) error {
 		element = element.elements[0] // the dictionary holds plain values, the first stands for NULL
 	}
 	if flags&lowCardinalityAdditional != 0 {
-		if err := r.skipData(element, int(r.uint64()), nil); err != nil {
+		if err := r.skipData(element, int(r.uint64())); err != nil {
 			return err
 		}
 	}
-	r.skip(r.uint64() * width)
+	indexes := r.uint64()
+	if indexes > uint64(len(r.data)) {
+		r.fail()
+		return nil
+	}
+	r.skip(indexes * width)
 	return nil
 }

@@ -25,9 +25,10 @@ const (
 // depends on it.
 type columnType struct {
 	kind     kind
-	width    int
+	width    int // of a value; kindVariant: of a discriminator
 	elements []*columnType
-	paths    []string // kindJSON: typed paths, sorted, parallel to elements
+	stateful bool   // has a state prefix, itself or in its elements
+	null     uint64 // kindVariant: the discriminator of NULL
 }
 
 var fixedWidths = map[string]int{
@@ -42,7 +43,8 @@ var fixedWidths = map[string]int{
 // geometric types are names of nested types.
 var geometric = map[string]string{
 	"Point": "Tuple(Float64, Float64)", "Ring": "Array(Point)", "LineString": "Array(Point)",
-	"Polygon": "Array(Ring)", "MultiLineString": "Array(LineString)", "MultiPolygon": "Array(Polygon)",
+	"Geometry": "Variant(LineString, MultiLineString, MultiPolygon, Point, Polygon, Ring)",
+	"Polygon":  "Array(Ring)", "MultiLineString": "Array(LineString)", "MultiPolygon": "Array(Polygon)",
 }
 
 // types caches parsed types by name; a process sees a bounded number of them.
@@ -129,7 +131,9 @@ func nested(k kind, names []string) (*columnType, error) {
 			return nil, err
 		}
 		t.elements = append(t.elements, element)
+		t.stateful = t.stateful || element.stateful
 	}
+	t.stateful = t.stateful || k == kindLowCardinality
 	return t, nil
 }
 
@@ -138,7 +142,7 @@ func arrayOfTuple(names []string) (*columnType, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &columnType{kind: kindArray, elements: []*columnType{tuple}}, nil
+	return &columnType{kind: kindArray, elements: []*columnType{tuple}, stateful: tuple.stateful}, nil
 }
 
 // splitArguments splits at commas outside parentheses and quotes.
