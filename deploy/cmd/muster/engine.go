@@ -70,7 +70,7 @@ standard input, reports its address on standard output, and ends when its parent
 				if err != nil {
 					return err
 				}
-				return engine.RunChild(cmd.Context(), c.std.in, c.std.out, tel.Logger)
+				return engine.RunChild(cmd.Context(), tel.Logger)
 			},
 		},
 	)
