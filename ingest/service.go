@@ -62,8 +62,12 @@ func (s *Service) Close() error { return s.server.Close() }
 // Ready is nil when records can be published: the brokers answer and know the
 // topics.
 func (s *Service) Ready(ctx context.Context) error {
-	if _, err := bus.EndOffsets(ctx, s.cfg.Bus, []string{event.TopicRejected}); err != nil {
+	offsets, err := bus.EndOffsets(ctx, s.cfg.Bus, []string{event.TopicRejected})
+	if err != nil {
 		return fmt.Errorf("ingest: %w", err)
+	}
+	if len(offsets) == 0 {
+		return fmt.Errorf("ingest: the topic %s does not exist yet", event.TopicRejected)
 	}
 	return nil
 }
