@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"fmt"
-	"math/bits"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -66,8 +65,8 @@ func (w *world) allocate(ctx context.Context) error {
 			if pass == 0 {
 				s.has = w.presence(e)
 				if w.class(e) == classPerson {
-					n := bits.OnesCount8(s.has)
-					w.accounts, w.pairs = w.accounts+n, w.pairs+n*(n-1)/2
+					w.accounts += boolInt(s.on(onNetwork)) + boolInt(s.on(onCodehost))
+					w.pairs += boolInt(s.on(onNetwork) && s.on(onCodehost))
 				}
 			}
 			var nm *naming

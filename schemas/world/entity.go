@@ -82,7 +82,7 @@ type world struct {
 	lx   *lexicon
 
 	people, firstCompany, firstBot, firstCommunity, firstGov, entities int
-	pairs, accounts                                                    int // account pairs and accounts of people
+	pairs, accounts                                                    int // of people on network and codehost: with both accounts, all accounts
 
 	companies   []company
 	companiesIn [][]int32

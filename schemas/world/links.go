@@ -286,16 +286,14 @@ func (w *world) extraLinks(out []accountLink, e int) []accountLink {
 		n := int(x)
 		return n + boolInt(r.f() < x-float64(n))
 	}
-	for _, pair := range [][2]platform{{onNetwork, onCodehost}, {onCodehost, onMicroblog}, {onNetwork, onMicroblog}} {
-		if a, b := pair[0], pair[1]; s.on(a) && s.on(b) {
-			x, y := w.account(e, a), w.account(e, b)
-			for k := range share(w.opts.JoinedLinks, w.pairs) {
-				out = append(out, accountLink{a: a, b: b, ha: w.handleAt(x, x.newestContent()), hb: w.handleAt(y, y.newestContent()), entity: e,
-					source: "crawl-" + strconv.Itoa(100+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)), confidence: float64(50+r.n(51)) / 100})
-			}
+	if s.on(onNetwork) && s.on(onCodehost) {
+		x, y := w.account(e, onNetwork), w.account(e, onCodehost)
+		for k := range share(w.opts.JoinedLinks, w.pairs) {
+			out = append(out, accountLink{a: onNetwork, b: onCodehost, ha: w.handleAt(x, x.newestContent()), hb: w.handleAt(y, y.newestContent()), entity: e,
+				source: "crawl-" + strconv.Itoa(100+k), observed: w.roundCrawl(&r, w.now-int64(r.f()*900*day)), confidence: float64(50+r.n(51)) / 100})
 		}
 	}
-	for p := range onCompany {
+	for p := onNetwork; p <= onCodehost; p++ {
 		if !s.on(p) {
 			continue
 		}

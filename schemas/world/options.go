@@ -28,13 +28,14 @@ type Options struct {
 	// Now is the moment of the newest possible crawl. Default 2026-11-15T00:00:00Z,
 	// fixed so that a seed means the same world tomorrow.
 	Now time.Time
-	// AccountLinks, when larger than what the world itself yields, is the least
-	// number of distinct account links to write. The additional ones name an
-	// account that no record describes on one side, as most links in a crawl do.
+	// AccountLinks is the least number of distinct account links to write, when
+	// the world itself yields fewer. The additional ones join the network and the
+	// codehost; but for JoinedLinks they name an account on one side that no
+	// record describes, as most links in a crawl do.
 	AccountLinks int
-	// JoinedLinks is the least number of account links whose two ends are both
-	// described by records. It is reached with further sources for the links of
-	// the same accounts when the world has too few pairs.
+	// JoinedLinks is the least number of links between network and codehost
+	// accounts that records describe on both sides. About 23 in 100 people have
+	// both; beyond that, the same pair is reported by further sources.
 	JoinedLinks int
 }
 

@@ -324,10 +324,11 @@ type fillContext struct {
 	title, company, past, city, school, major string
 	skills, hobbies                           []string
 	years                                     int
+	female                                    bool
 }
 
 func (w *world) fillFor(p *person, month int) *fillContext {
-	c := &fillContext{city: w.lx.cities[p.city].name, skills: p.skills, hobbies: p.hobbies, title: w.lx.fields[p.field].titles[0]}
+	c := &fillContext{city: w.lx.cities[p.city].name, skills: p.skills, hobbies: p.hobbies, female: p.name.female, title: w.lx.fields[p.field].titles[0]}
 	if n := w.lx.cities[p.city].native; n != "" && p.lang != "en" && p.lang == w.lx.countries[w.lx.cities[p.city].country].lang {
 		c.city = n
 	}
@@ -400,7 +401,14 @@ func (w *world) expand(r *rng, tmpl string, c *fillContext) string {
 // sentence expands one of the templates, trying a few until one can be filled.
 func (w *world) sentence(r *rng, list []string, c *fillContext) string {
 	for range 4 {
-		if s := w.expand(r, r.pick(list), c); s != "" {
+		tmpl := r.pick(list)
+		if female := strings.HasPrefix(tmpl, "she/") || strings.HasPrefix(tmpl, "Mum "); female && !c.female {
+			continue
+		}
+		if male := strings.HasPrefix(tmpl, "he/") || strings.HasPrefix(tmpl, "Dad,"); male && c.female {
+			continue
+		}
+		if s := w.expand(r, tmpl, c); s != "" {
 			return s
 		}
 	}
