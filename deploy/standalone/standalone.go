@@ -12,6 +12,7 @@ import (
 
 	"muster/deploy/instance"
 	"muster/deploy/status"
+	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
@@ -20,6 +21,7 @@ import (
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
+	webhook "muster/webhook-sender"
 )
 
 // Run runs the platform until ctx ends or a part of it fails for good. It
@@ -111,6 +113,14 @@ func runServices(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, c
 	if err != nil {
 		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
 	}
+	finder, err := discovery.New(discovery.Config{Bus: kafka}, discovery.Deps{Logger: logger, Registerer: registry})
+	if err != nil {
+		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+	}
+	sender, err := webhook.New(webhook.Config{Bus: kafka}, webhook.Deps{Logger: logger, Registerer: registry})
+	if err != nil {
+		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+	}
 	in.BaseURL, in.AdminURL, in.IngestURL = api.URL(), admin.URL(), records.URL()
 
 	group := service.NewGroup(service.GroupConfig{Logger: logger, StopTimeout: stopTimeout})
@@ -124,6 +134,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, c
 		{Name: "projector", Needs: []string{"clickhouse"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
 		{Name: "query-api", Needs: []string{"clickhouse"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
 		{Name: "ingest", Run: records.Run, Ready: service.Poll(records.Ready, ready)},
+		{Name: "discovery-worker", Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
+		{Name: "webhook-sender", Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
 		{
 			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest"}, Job: true,
 			Run: func(ctx context.Context) error { return welcome(ctx, cfg, deps, in, source, sample) },
@@ -135,7 +147,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, c
 	}
 	for name, check := range map[string]service.Check{
 		"projector": projection.Check, "query-api": api.Ready, "ingest": records.Ready,
-		"started": group.Check,
+		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check,
 	} {
 		if err := admin.AddCheck(name, check); err != nil {
 			return errors.Join(err, admin.Close(), api.Close(), records.Close())

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	discovery "muster/discovery-worker"
+	"muster/ingest"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/service"
+	"muster/projector"
+	queryapi "muster/query-api"
+	webhook "muster/webhook-sender"
+)
+
+// surroundings are what a service run alone is built on.
+type surroundings struct {
+	tel   *service.Telemetry
+	kafka bus.Config
+	dsn   string
+	addr  string
+}
+
+// runnable is a service that runs alone.
+type runnable struct {
+	run   func(context.Context) error
+	ready service.Check
+	close func() error
+}
+
+// services are the services that `muster run` knows.
+func services() []struct {
+	name, about string
+	build       func(context.Context, surroundings) (runnable, error)
+} {
+	return []struct {
+		name, about string
+		build       func(context.Context, surroundings) (runnable, error)
+	}{
+		{"projector", "keeps the read models; needs Kafka and ClickHouse", buildProjector},
+		{"query-api", "serves /v1 on --addr; needs Kafka and ClickHouse", buildQueryAPI},
+		{"ingest", "takes records on --addr; needs Kafka", buildIngest},
+		{"discovery-worker", "works on discovery and context tasks; needs Kafka", buildDiscovery},
+		{"webhook-sender", "delivers webhooks; needs Kafka", buildWebhook},
+	}
+}
+
+func (c *command) runCommand() *cobra.Command {
+	var names, lines []string
+	for _, s := range services() {
+		names = append(names, s.name)
+		lines = append(lines, fmt.Sprintf("  %-17s %s", s.name, s.about))
+	}
+	var addr, adminAddr string
+	cmd := &cobra.Command{
+		Use:   "run SERVICE",
+		Short: "Run one service, as a container does",
+		Long: `Runs one service against servers of your own: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
+CLICKHOUSE_DSN. Any number of replicas of a service may run. Run "muster migrate" first.
+
+Services:
+` + strings.Join(lines, "\n"),
+		Example:   `  KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://muster:...@clickhouse:8123/muster muster run query-api --addr 0.0.0.0:8080`,
+		GroupID:   "run",
+		Args:      cobra.ExactArgs(1),
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			for _, s := range services() {
+				if s.name != args[0] {
+					continue
+				}
+				around, err := c.surroundings(ctx, s.name, addr)
+				if err != nil {
+					return err
+				}
+				unit, err := s.build(ctx, around)
+				if err != nil {
+					return err
+				}
+				return runAlone(ctx, s.name, unit, around, adminAddr)
+			}
+			return fmt.Errorf("there is no service %q; the services are %s", args[0], strings.Join(names, ", "))
+		},
+	}
+	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
+	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of metrics, health and profiles")
+	return cmd
+}
+
+func (c *command) surroundings(ctx context.Context, name, addr string) (surroundings, error) {
+	tel, err := c.telemetry(ctx, name)
+	if err != nil {
+		return surroundings{}, err
+	}
+	kafka, err := bus.ConfigFromEnv(c.getenv)
+	if err != nil {
+		return surroundings{}, err
+	}
+	if len(kafka.Brokers) == 0 {
+		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
+	}
+	return surroundings{tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr}, nil
+}
+
+// runAlone runs a service with an admin server beside it.
+func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string) (err error) {
+	if unit.close != nil {
+		defer func() { err = errors.Join(err, unit.close()) }()
+	}
+	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: adminAddr, Logger: around.tel.Logger, Registry: around.tel.Registry})
+	if err != nil {
+		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
+	}
+	group := service.NewGroup(service.GroupConfig{Logger: around.tel.Logger})
+	err = errors.Join(
+		admin.AddCheck(name, unit.ready),
+		group.Add(service.Unit{Name: "admin", Run: admin.Run}),
+		group.Add(service.Unit{
+			Name: name, Needs: []string{"admin"}, Run: unit.run,
+			Ready: service.Poll(unit.ready, 200*time.Millisecond), StartTimeout: 5 * time.Minute,
+		}),
+	)
+	if err != nil {
+		return errors.Join(err, admin.Close())
+	}
+	return group.Run(ctx)
+}
+
+func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, ClientName: "muster projector", Logger: s.tel.Logger})
+	if err != nil {
+		return runnable{}, err
+	}
+	p, err := projector.New(projector.Config{Kafka: s.kafka}, projector.Deps{
+		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing,
+	})
+	if err != nil {
+		return runnable{}, errors.Join(err, conn.Close())
+	}
+	return runnable{run: p.Run, ready: p.Check, close: conn.Close}, nil
+}
+
+func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
+	cfg := queryapi.Config{Addr: s.addr}.WithDefaults()
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{
+		DSN: s.dsn, ClientName: "muster query-api", MaxOpenConns: cfg.MaxQueries, Logger: s.tel.Logger,
+	})
+	if err != nil {
+		return runnable{}, err
+	}
+	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
+		ClickHouse: conn, Bus: s.kafka, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
+	})
+	if err != nil {
+		return runnable{}, errors.Join(err, conn.Close())
+	}
+	return runnable{run: api.Run, ready: api.Ready, close: conn.Close}, nil
+}
+
+func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
+	i, err := ingest.New(ctx, ingest.Config{Bus: s.kafka, Addr: s.addr}, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	if err != nil {
+		return runnable{}, err
+	}
+	return runnable{run: i.Run, ready: i.Ready}, nil
+}
+
+func buildDiscovery(_ context.Context, s surroundings) (runnable, error) {
+	w, err := discovery.New(discovery.Config{Bus: s.kafka}, discovery.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	if err != nil {
+		return runnable{}, err
+	}
+	return runnable{run: w.Run, ready: w.Ready}, nil
+}
+
+func buildWebhook(_ context.Context, s surroundings) (runnable, error) {
+	w, err := webhook.New(webhook.Config{Bus: s.kafka}, webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	if err != nil {
+		return runnable{}, err
+	}
+	return runnable{run: w.Run, ready: w.Ready}, nil
+}

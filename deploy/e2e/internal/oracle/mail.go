@@ -1,0 +1,199 @@
+package oracle
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+const removed = "[e-mail removed]"
+
+// shaper renders known objects. With noMail it is one of the shapes marked
+// *no e-mail*.
+type shaper struct{ noMail bool }
+
+// atSign returns the length of an at sign that begins at i, 0 for none.
+func atSign(r []rune, i int) int {
+	switch r[i] {
+	case '@', '\uff20', '\ufe6b':
+		return 1
+	case '%':
+		if i+2 < len(r) && r[i+1] == '4' && r[i+2] == '0' {
+			return 3
+		}
+	}
+	return 0
+}
+
+func letterMarkNumber(r rune) bool { return unicode.In(r, unicode.L, unicode.M, unicode.N) }
+
+func localRune(r rune) bool {
+	return letterMarkNumber(r) || strings.ContainsRune(".!#$%&'*+-=?^_`{|}~", r)
+}
+
+func domainRune(r rune) bool { return letterMarkNumber(r) || r == '-' || r == '.' }
+
+// removeShaped replaces e-mail-shaped substrings (MAPPING.md, "E-mail removal", 1).
+func removeShaped(s string) string {
+	r := []rune(s)
+	var out strings.Builder
+	written, floor := 0, 0
+	for i := 0; i < len(r); {
+		n := atSign(r, i)
+		if n == 0 {
+			i++
+			continue
+		}
+		begin := i
+		for begin > floor && localRune(r[begin-1]) {
+			begin--
+		}
+		after := i + n
+		end := after
+		for end < len(r) && domainRune(r[end]) {
+			end++
+		}
+		for end > after && (r[end-1] == '.' || r[end-1] == '-') {
+			end--
+		}
+		host := r[after:end]
+		if begin < i && len(host) > 0 && host[0] != '.' && slices.Contains(host, '.') {
+			out.WriteString(string(r[written:begin]))
+			out.WriteString(removed)
+			written, floor, i = end, end, end
+			continue
+		}
+		floor, i = after, after
+	}
+	out.WriteString(string(r[written:]))
+	return out.String()
+}
+
+// removeOwn replaces the record's own addresses (MAPPING.md, "E-mail removal", 2).
+func removeOwn(s string, own []string) string {
+	for _, address := range own {
+		low, wanted := lowerASCII(s), lowerASCII(address)
+		var out strings.Builder
+		at := 0
+		for {
+			i := strings.Index(low[at:], wanted)
+			if i < 0 {
+				break
+			}
+			out.WriteString(s[at : at+i])
+			out.WriteString(removed)
+			at += i + len(wanted)
+		}
+		out.WriteString(s[at:])
+		s = out.String()
+	}
+	return s
+}
+
+func lowerASCII(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}
+
+// ownAddresses are a record's own addresses, longest first.
+func ownAddresses(rec Object) []string {
+	var own []string
+	add := func(s string) {
+		if i := strings.IndexByte(s, '@'); i > 0 && !strings.HasSuffix(s, "@") && !slices.Contains(own, s) {
+			own = append(own, s)
+		}
+	}
+	for _, name := range []string{"personal_email", "school_email", "author_email"} {
+		add(str(rec, name))
+	}
+	for _, name := range []string{"emails", "additional_emails"} {
+		for _, s := range presentStrings(rec[name]) {
+			add(s)
+		}
+	}
+	slices.SortStableFunc(own, func(a, b string) int { return len(b) - len(a) })
+	return own
+}
+
+// scrub removes e-mail addresses from every string of a rendered value of a
+// record, when the shape asks for it.
+func (sh shaper) scrub(v, record any) any {
+	if !sh.noMail {
+		return v
+	}
+	return scrub(v, ownAddresses(object(record)))
+}
+
+func scrub(v any, own []string) any {
+	switch v := v.(type) {
+	case string:
+		return removeOwn(removeShaped(v), own)
+	case []any:
+		out := make([]any, len(v))
+		for i, e := range v {
+			out[i] = scrub(e, own)
+		}
+		return out
+	case Object:
+		out := make(Object, len(v))
+		for k, e := range v {
+			out[k] = scrub(e, own)
+		}
+		return out
+	}
+	return v
+}
+
+func mailName(name string) bool {
+	return strings.Contains(strings.ToLower(name), "mail") || removeShaped(name) != name
+}
+
+// unknown serves the members of src that the shape neither serves nor reserves.
+func (sh shaper) unknown(dst, src Object, reserved ...[]string) {
+	for name, v := range src {
+		if absent(v) || sh.noMail && mailName(name) || slices.ContainsFunc(reserved, func(l []string) bool { return slices.Contains(l, name) }) {
+			continue
+		}
+		sh.member(dst, name, v)
+	}
+}
+
+func (sh shaper) member(dst Object, name string, v any) {
+	dst[name] = sh.unknownValue(v)
+	if l := list(v); len(l) > maxEntries {
+		dst[name+"_count"] = number(len(l))
+	}
+}
+
+// unknownValue serves a value inside which nothing is dropped but what is
+// beyond the hundredth entry, and members named after e-mail.
+func (sh shaper) unknownValue(v any) any {
+	switch v := v.(type) {
+	case []any:
+		out := []any{}
+		for _, e := range v[:min(len(v), maxEntries)] {
+			out = append(out, sh.unknownValue(e))
+		}
+		return out
+	case Object:
+		out := Object{}
+		for name, e := range v {
+			if sh.noMail && mailName(name) {
+				continue
+			}
+			out[name] = sh.unknownValue(e)
+		}
+		for name, e := range v { // counts replace upstream members of their name
+			if _, served := out[name]; served && len(list(e)) > maxEntries {
+				out[name+"_count"] = number(len(list(e)))
+			}
+		}
+		return out
+	}
+	return v
+}
