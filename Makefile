@@ -15,7 +15,7 @@ TESTS     ?= work
 TESTFLAGS ?=
 
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
-GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.12.2
+GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
 .PHONY: help run build engine test test-kafka bench lint fmt tidy generate clean

@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -9,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // FileName is the name of the file that describes an instance, in its data
@@ -92,7 +94,7 @@ func Find(dataDir string, getenv func(string) string) (Instance, error) {
 // Write stores an instance's description in its data folder, atomically and
 // readable by its owner only.
 func Write(dataDir string, in Instance) error {
-	raw, err := json.MarshalIndent(in, "", "  ")
+	raw, err := json.Marshal(in, jsontext.WithIndent("  "))
 	if err != nil {
 		return fmt.Errorf("encode the instance's description: %w", err)
 	}

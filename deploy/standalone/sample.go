@@ -2,12 +2,13 @@ package standalone
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/go-json-experiment/json"
 
 	"muster/ingest"
 	"muster/platform/bus"

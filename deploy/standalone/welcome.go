@@ -3,7 +3,6 @@ package standalone
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
 
 	"muster/deploy/instance"
 )
@@ -79,7 +79,7 @@ func names(ctx context.Context, conn driver.Conn, query string) (list []string, 
 func askEnrich(ctx context.Context, in instance.Instance, username string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{"codehost": username, "websets": []string{"codehost", "network"}})
+	body, err := json.Marshal(map[string]any{"codehost": username, "websets": []string{"codehost", "network"}}, json.Deterministic(true))
 	if err != nil {
 		return 0, err
 	}
@@ -100,7 +100,7 @@ func askEnrich(ctx context.Context, in instance.Instance, username string) (int,
 	var answer struct {
 		Matched []string `json:"websets_matched"`
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 64<<20)).Decode(&answer); err != nil {
+	if err := json.UnmarshalRead(io.LimitReader(resp.Body, 64<<20), &answer); err != nil {
 		return 0, err
 	}
 	return len(answer.Matched), nil
@@ -140,7 +140,7 @@ func (w Welcome) Curl() []string {
 	in := w.Instance
 	auth := fmt.Sprintf("-H 'Authorization: Bearer %s'", in.APIKey)
 	post := func(path string, body any) string {
-		raw, err := json.Marshal(body)
+		raw, err := json.Marshal(body, json.Deterministic(true))
 		if err != nil {
 			panic(err) // maps of strings always encode
 		}

@@ -2,7 +2,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,7 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
 
 	"muster/platform/bus"
 	"muster/platform/service"
@@ -116,7 +116,7 @@ func readiness(ctx context.Context, adminURL string) (service.Readiness, error) 
 	if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
 		return r, fmt.Errorf("ask %s/readyz: status %s", adminURL, resp.Status)
 	}
-	if err := json.NewDecoder(io.LimitReader(resp.Body, 1<<20)).Decode(&r); err != nil {
+	if err := json.UnmarshalRead(io.LimitReader(resp.Body, 1<<20), &r); err != nil {
 		return r, fmt.Errorf("read the answer of %s/readyz: %w", adminURL, err)
 	}
 	return r, nil

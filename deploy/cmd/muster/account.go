@@ -2,13 +2,14 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
 	"text/tabwriter"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
 	queryapi "muster/query-api"
@@ -50,9 +51,12 @@ func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) 
 }
 
 func printJSON(cmd *cobra.Command, v any) error {
-	enc := json.NewEncoder(cmd.OutOrStdout())
-	enc.SetIndent("", "  ")
-	return enc.Encode(v)
+	raw, err := json.Marshal(v, jsontext.WithIndent("  "))
+	if err != nil {
+		return fmt.Errorf("print JSON: %w", err)
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s\n", raw)
+	return err
 }
 
 func (c *command) accountCommand() *cobra.Command {

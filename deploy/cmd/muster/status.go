@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
@@ -58,9 +57,7 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				err = enc.Encode(st)
+				err = printJSON(cmd, st)
 			} else {
 				err = st.WriteText(cmd.OutOrStdout())
 			}
