@@ -129,17 +129,22 @@ func (w *world) companyNetworkID(i int32) string {
 	return strconv.FormatUint(w.permCompanyNet.at(uint64(i))+1000, 10)
 }
 
-// school is derived from a city and a template, so none is held.
 type school struct {
 	name, slug, id string
 }
 
-func (w *world) schoolAt(n int) school {
-	forms := w.lx.words["school"]
-	c, form := &w.lx.cities[n/len(forms)], forms[n%len(forms)]
-	name := strings.ReplaceAll(form, "{c}", c.name)
-	return school{name: name, slug: kebab(name), id: strconv.FormatUint(mix(w.seed, streamSchool, uint64(n))%90_000_000+1_000_000, 10)}
+// makeSchools gives every city one school of each form.
+func (w *world) makeSchools() {
+	for c := range w.lx.cities {
+		for _, form := range w.lx.words["school"] {
+			name := strings.ReplaceAll(form, "{c}", w.lx.cities[c].name)
+			id := mix(w.seed, streamSchool, uint64(len(w.schools)))%90_000_000 + 1_000_000
+			w.schools = append(w.schools, school{name: name, slug: kebab(name), id: strconv.FormatUint(id, 10)})
+		}
+	}
 }
+
+func (w *world) schoolAt(n int) *school { return &w.schools[n] }
 
 func (w *world) renderCompany(o *object, a *account, v int) {
 	i := int32(a.entity - w.firstCompany)

@@ -86,6 +86,7 @@ type world struct {
 
 	companies   []company
 	companiesIn [][]int32
+	schools     []school // by city, then form
 	companySlug []string // slug at the end of the slug's history
 	state       []entityState
 	contested   [platforms]map[uint64][]int32 // handle hash -> holders in order of taking, where there were several
@@ -110,6 +111,7 @@ func newWorld(ctx context.Context, o Options) (*world, error) {
 	}
 	w := &world{opts: o, seed: mix(0x6d75737465720001, o.Seed), now: o.Now.UnixMilli(), year: o.Now.Year(), lx: lx, people: o.People}
 	w.makeCompanies()
+	w.makeSchools()
 	w.firstCompany = w.people
 	w.firstBot = w.firstCompany + len(w.companies)
 	w.firstCommunity = w.firstBot + max(5, w.people/150)

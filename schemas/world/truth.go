@@ -1,6 +1,7 @@
 package world
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -270,39 +271,37 @@ func (w *world) userNumbered(handle string) int {
 }
 
 // sharedEmails finds the addresses that newest records of several entities
-// state: by sorting the hashes of all addresses, eight bytes each.
+// state, by sorting the hashes of all addresses: sixteen bytes each.
 func (w *world) sharedEmails(m *meter) (map[uint64][]int32, error) {
-	var all []uint64
-	visit := func(add func(e int, h uint64)) error {
-		for e := range w.entities {
-			if e%4096 == 0 {
-				if err := m.ctx.Err(); err != nil {
-					return fmt.Errorf("collect e-mail addresses: %w", err)
-				}
-			}
-			for _, s := range w.statedBy(e) {
-				add(e, xxhash.Sum64String(s))
+	type stated struct {
+		hash   uint64
+		entity int32
+	}
+	var all []stated
+	for e := range w.entities {
+		if e%4096 == 0 {
+			if err := m.ctx.Err(); err != nil {
+				return nil, fmt.Errorf("collect e-mail addresses: %w", err)
 			}
 		}
-		return nil
+		for _, s := range w.statedBy(e) {
+			all = append(all, stated{xxhash.Sum64String(s), int32(e)})
+		}
 	}
-	if err := visit(func(_ int, h uint64) { all = append(all, h) }); err != nil {
-		return nil, err
-	}
-	slices.Sort(all)
+	slices.SortFunc(all, func(a, b stated) int {
+		return cmp.Or(cmp.Compare(a.hash, b.hash), cmp.Compare(a.entity, b.entity))
+	})
 	shared := map[uint64][]int32{}
 	for i := 1; i < len(all); i++ {
-		if all[i] == all[i-1] {
-			shared[all[i]] = nil
+		if all[i].hash != all[i-1].hash {
+			continue
 		}
+		if shared[all[i].hash] == nil {
+			shared[all[i].hash] = []int32{all[i-1].entity}
+		}
+		shared[all[i].hash] = append(shared[all[i].hash], all[i].entity)
 	}
-	all = nil
-	err := visit(func(e int, h uint64) {
-		if list, ok := shared[h]; ok {
-			shared[h] = append(list, int32(e))
-		}
-	})
-	return shared, err
+	return shared, nil
 }
 
 // statedBy are the addresses in an entity's newest records, each once.
