@@ -49,6 +49,9 @@ type ServerConfig struct {
 	AnalystRows    int64
 	// Grace is how long running statements may go on after the stop; 0: 3 s.
 	Grace time.Duration
+	// EngineArgs are further arguments of the engine, --name=value, such as
+	// --mark_cache_size=67108864.
+	EngineArgs []string
 	// Library is the path of libchdb; empty: EnsureLibrary finds it.
 	Library string
 }
@@ -137,7 +140,7 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 		users = append(users, facade.User{Name: DefaultAnalyst, Password: cfg.AnalystPassword, Analyst: true})
 	}
 	server, err := facade.New(facade.Config{
-		Library: library, Dir: filepath.Join(cfg.Dir, "clickhouse"), Users: users,
+		Library: library, Dir: filepath.Join(cfg.Dir, "clickhouse"), Users: users, EngineArgs: cfg.EngineArgs,
 		AnalystLimits: facade.Limits{
 			MaxExecutionTime: cfg.AnalystTimeout, MaxMemory: cfg.AnalystMemory,
 			MaxThreads: cfg.AnalystThreads, MaxResultRows: cfg.AnalystRows,

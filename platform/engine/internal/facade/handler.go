@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"muster/platform/engine/internal/chdb"
 )
@@ -21,9 +22,17 @@ const (
 	maxFieldValueSize = 128 << 10
 )
 
+// headSize is how much of a body is read to learn what it is.
+const headSize = 64 << 10
+
 func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
-	s.active.Add(1)
+	if !s.enter() {
+		http.Error(w, "the server is stopping", http.StatusServiceUnavailable)
+		return
+	}
 	defer s.active.Done()
+	// A deadline of this connection's last response must not end this one.
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // supported by every connection
 	if len(r.RequestURI) > maxURISize {
 		http.Error(w, "HTTP request URI invalid or too long", http.StatusBadRequest)
 		return
@@ -44,6 +53,17 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
+// enter counts a request in, unless the server is stopping.
+func (s *Server) enter() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return false
+	}
+	s.active.Add(1)
+	return true
+}
+
 // handle answers one request. An error that it returns was not sent.
 func (s *Server) handle(out *response, r *http.Request) error {
 	switch r.Method {
@@ -57,6 +77,11 @@ func (s *Server) handle(out *response, r *http.Request) error {
 	values, err := parseFields(r.URL.RawQuery, r.Header)
 	if err != nil {
 		return err
+	}
+	for header, name := range map[string]string{"X-ClickHouse-Database": "database", "X-ClickHouse-Format": "default_format"} {
+		if v := r.Header.Get(header); v != "" && !values.Has(name) {
+			values.Set(name, v)
+		}
 	}
 	user, err := s.authenticate(r, values)
 	if err != nil {
@@ -80,7 +105,11 @@ func (s *Server) handle(out *response, r *http.Request) error {
 		return err
 	}
 	defer body.Close()
-	text, rest, readErr := splitBody(values.Get("query"), body, q.maxQuerySize)
+	size := headSize
+	if r.ContentLength >= 0 && r.ContentLength < headSize && r.Header.Get("Content-Encoding") == "" && !q.decompress {
+		size = int(r.ContentLength) + 1
+	}
+	text, rest, readErr := splitBody(values.Get("query"), body, size, q.maxQuerySize)
 	if readErr != nil {
 		return readErr
 	}
@@ -124,7 +153,9 @@ func checkFields(values url.Values) *chdb.Error {
 // splitBody puts the query's text together. The body continues the query
 // parameter, unless that is an INSERT, whose rows the body has. For an INSERT
 // rest is the unread part of the body behind the text.
-func splitBody(param string, body io.Reader, maxQuerySize int) (text statement, rest io.Reader, err error) {
+//
+// size is how much is read at first; a smaller body is then known whole.
+func splitBody(param string, body io.Reader, size, maxQuerySize int) (text statement, rest io.Reader, err error) {
 	if strings.TrimSpace(param) != "" {
 		if text = parseStatement(param); text.isInsert {
 			return text, body, nil
@@ -133,8 +164,8 @@ func splitBody(param string, body io.Reader, maxQuerySize int) (text statement, 
 	} else {
 		param = ""
 	}
-	reader := bufio.NewReaderSize(body, 64<<10)
-	head, peekErr := reader.Peek(64 << 10)
+	reader := bufio.NewReaderSize(body, size)
+	head, peekErr := reader.Peek(size)
 	if peekErr != nil && !errors.Is(peekErr, io.EOF) {
 		return text, nil, bodyError(peekErr)
 	}

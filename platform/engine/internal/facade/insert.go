@@ -3,8 +3,10 @@ package facade
 import (
 	"errors"
 	"io"
+	"net/http"
 	"strings"
 	"sync"
+	"time"
 )
 
 // insertChunk is how much of an insert's body is handed on at a time.
@@ -29,6 +31,9 @@ func (s *Server) insert(out *response, conn *pooled, q *request, st *statement, 
 	chunk := chunks.Get().(*[]byte)
 	defer chunks.Put(chunk)
 	for {
+		if err := http.NewResponseController(out.w).SetReadDeadline(time.Now().Add(transferTimeout)); err != nil {
+			return bodyError(err)
+		}
 		n, readErr := fill(data, *chunk)
 		if n > 0 {
 			if err := insert.Append((*chunk)[:n]); err != nil {
@@ -41,6 +46,9 @@ func (s *Server) insert(out *response, conn *pooled, q *request, st *statement, 
 		if readErr != nil {
 			return bodyError(readErr)
 		}
+	}
+	if err := http.NewResponseController(out.w).SetReadDeadline(time.Time{}); err != nil {
+		return bodyError(err)
 	}
 	stats, err := insert.Done()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 // The number of connections in use is bounded; callers wait for a place.
 type pool struct {
 	lib       *chdb.Library
-	storage   string // the --path argument, the same for every connection
+	args      []string // of every connection: storage path, engine options
 	places    chan struct{}
 	maxIdle   int
 	nextID    atomic.Uint64
@@ -64,13 +64,13 @@ func (s setup) key() string {
 	return b.String()
 }
 
-func newPool(lib *chdb.Library, storage string, maxInUse, maxIdle int, queueWait time.Duration) (*pool, error) {
-	keeper, err := lib.Connect(storage)
+func newPool(lib *chdb.Library, args []string, maxInUse, maxIdle int, queueWait time.Duration) (*pool, error) {
+	keeper, err := lib.Connect(args...)
 	if err != nil {
 		return nil, err
 	}
 	return &pool{
-		lib: lib, storage: storage, keeper: keeper, maxIdle: maxIdle, queueWait: queueWait,
+		lib: lib, args: args, keeper: keeper, maxIdle: maxIdle, queueWait: queueWait,
 		places: make(chan struct{}, maxInUse),
 		idle:   make(map[string]*list.List), lru: list.New(),
 	}, nil
@@ -113,8 +113,9 @@ func (p *pool) get(s setup) (*pooled, error) {
 
 func (p *pool) open(s setup, key string) (*pooled, error) {
 	c := &pooled{id: "muster/" + strconv.FormatUint(p.nextID.Add(1), 36), key: key}
-	args := make([]string, 0, len(s.settings)+3)
-	args = append(args, p.storage, "--implicit_select=0")
+	args := make([]string, 0, len(p.args)+len(s.settings)+2)
+	args = append(args, p.args...)
+	args = append(args, "--implicit_select=0")
 	comment := c.id
 	for _, set := range s.settings {
 		if set.Name == settingLogComment {
@@ -141,7 +142,7 @@ func (p *pool) open(s setup, key string) (*pooled, error) {
 // explain finds the setting that a connection was refused for, because the
 // library does not say.
 func (p *pool) explain(s setup, cause error) error {
-	conn, err := p.lib.Connect(p.storage)
+	conn, err := p.lib.Connect(p.args...)
 	if err != nil {
 		return fmt.Errorf("open a connection: %w", err)
 	}

@@ -110,7 +110,11 @@ func (o *response) send(data []byte) error {
 	if len(data) == 0 {
 		return nil
 	}
-	var err error
+	// A client that stops reading must not hold the engine for ever.
+	err := http.NewResponseController(o.w).SetWriteDeadline(time.Now().Add(transferTimeout))
+	if err != nil {
+		return errClientGone
+	}
 	if o.encoder != nil {
 		_, err = o.encoder.Write(data)
 	} else {
@@ -121,6 +125,10 @@ func (o *response) send(data []byte) error {
 	}
 	return nil
 }
+
+// transferTimeout bounds one read of a body and one write of a result, as
+// ClickHouse's http_receive_timeout and http_send_timeout do.
+const transferTimeout = 180 * time.Second
 
 var errClientGone = errors.New("the client closed the connection")
 

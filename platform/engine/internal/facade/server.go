@@ -21,7 +21,10 @@ import (
 type Config struct {
 	Library *chdb.Library
 	Dir     string // the data folder; one process at a time
-	Users   []User
+	// EngineArgs are further arguments of the engine, --name=value, such as
+	// the sizes of its caches.
+	EngineArgs []string
+	Users      []User
 	// AnalystLimits bound each analyst's query; zero fields: no limit.
 	AnalystLimits Limits
 	MaxConcurrent int           // statements at a time; further ones wait
@@ -41,7 +44,10 @@ type Server struct {
 	queryIDs atomic.Uint64
 	boot     string // makes query ids unique over restarts
 	http     *http.Server
-	active   sync.WaitGroup
+
+	mu      sync.Mutex
+	closing bool
+	active  sync.WaitGroup // requests; Add under mu, never after closing
 }
 
 type serverInfo struct{ displayName, timezone, version string }
@@ -55,7 +61,7 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine data folder: %w", err)
 	}
-	p, err := newPool(cfg.Library, "--path="+dir, cfg.MaxConcurrent, 2*cfg.MaxConcurrent, cfg.QueueWait)
+	p, err := newPool(cfg.Library, append([]string{"--path=" + dir}, cfg.EngineArgs...), cfg.MaxConcurrent, 2*cfg.MaxConcurrent, cfg.QueueWait)
 	if err != nil {
 		return nil, fmt.Errorf("start the engine: %w", err)
 	}
@@ -129,6 +135,9 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Du
 		err = <-failed
 	}
 	cancelBase()
+	s.mu.Lock()
+	s.closing = true
+	s.mu.Unlock()
 	s.active.Wait()
 	s.sessions.close()
 	s.pool.close()
