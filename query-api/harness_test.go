@@ -41,7 +41,7 @@ const patience = 30 * time.Second
 // fixture is a running service on the real engine and a real broker, with one
 // organization and a key that may do everything.
 type fixture struct {
-	t        *testing.T
+	t        testing.TB
 	conn     driver.Conn
 	bus      bus.Config
 	accounts *queryapi.Accounts
@@ -57,7 +57,7 @@ type fixture struct {
 
 // start runs a service over an empty store. change, when not nil, changes its
 // configuration.
-func start(t *testing.T, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
+func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, registry: prometheus.NewRegistry(), log: &lockedBuffer{}}
 	f.conn = openStore(t, enginetest.DSN(t))
@@ -99,7 +99,7 @@ func start(t *testing.T, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 }
 
 // openStore connects to a database and makes the tables in it.
-func openStore(t *testing.T, dsn string) driver.Conn {
+func openStore(t testing.TB, dsn string) driver.Conn {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, MaxOpenConns: 16})
 	require.NoError(t, err)
@@ -113,7 +113,7 @@ func openStore(t *testing.T, dsn string) driver.Conn {
 	return conn
 }
 
-func openAccounts(t *testing.T, cfg bus.Config) *queryapi.Accounts {
+func openAccounts(t testing.TB, cfg bus.Config) *queryapi.Accounts {
 	t.Helper()
 	a, err := queryapi.OpenAccounts(t.Context(), queryapi.AccountsConfig{Bus: cfg})
 	require.NoError(t, err)
@@ -148,7 +148,7 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 
 // response is an answer that was read to its end.
 type response struct {
-	t      *testing.T
+	t      testing.TB
 	status int
 	header http.Header
 	body   string
@@ -229,13 +229,13 @@ func (f *fixture) enrich(body string) map[string]any {
 // validator is a transport through which every HTTP test passes: it compares
 // each answer, and each request that is answered with 200, with openapi.yaml.
 type validator struct {
-	t      *testing.T
+	t      testing.TB
 	router routers.Router
 	base   http.RoundTripper
 	host   string
 }
 
-func loadDescription(t *testing.T) *openapi3.T {
+func loadDescription(t testing.TB) *openapi3.T {
 	t.Helper()
 	document, err := openapi3.NewLoader().LoadFromFile("openapi.yaml")
 	require.NoError(t, err)
@@ -243,7 +243,7 @@ func loadDescription(t *testing.T) *openapi3.T {
 	return document
 }
 
-func newValidator(t *testing.T, host string) *validator {
+func newValidator(t testing.TB, host string) *validator {
 	t.Helper()
 	router, err := gorillamux.NewRouter(loadDescription(t))
 	require.NoError(t, err)

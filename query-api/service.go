@@ -45,8 +45,9 @@ type Config struct {
 	// GatherLinger is how long a query waits for more keys when many callers
 	// are about; default 200 µs, negative for none.
 	GatherLinger time.Duration `koanf:"gather_linger"`
-	// MaxQueries bounds all read-model queries that run at once; default 16.
-	// The ClickHouse pool needs as many connections.
+	// MaxQueries bounds all read-model queries that run at once, and is how many
+	// connections the ClickHouse pool needs; default: as many as there are
+	// processors, at least 2. Raise it for a store of many nodes.
 	MaxQueries int `koanf:"max_queries"`
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration `koanf:"query_timeout"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"runtime"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -24,8 +25,10 @@ type Config struct {
 	MaxKeys int
 	// InFlight bounds the queries of one kind that run at once; default 2.
 	InFlight int
-	// MaxQueries bounds all queries that run at once; default 16. It needs as
-	// many connections.
+	// MaxQueries bounds all queries that run at once, and needs as many
+	// connections; default: as many as there are processors, at least 2. More is
+	// not faster than the store's processors are, and makes the queries smaller:
+	// raise it for a store of many nodes.
 	MaxQueries int
 	// QueryTimeout bounds one query; default 5 s.
 	QueryTimeout time.Duration
@@ -43,7 +46,7 @@ func (c Config) WithDefaults() Config {
 		c.InFlight = 2
 	}
 	if c.MaxQueries <= 0 {
-		c.MaxQueries = 16
+		c.MaxQueries = max(2, runtime.GOMAXPROCS(0))
 	}
 	if c.QueryTimeout <= 0 {
 		c.QueryTimeout = 5 * time.Second

@@ -1,0 +1,143 @@
+package queryapi_test
+
+import (
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// benchPeople is the number of linked pairs of the benchmarks' store. The
+// platform's own benchmarks use larger worlds; this one is for profiles.
+const benchPeople = 10_000
+
+func benchStore(b *testing.B, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
+	b.Helper()
+	f := start(b, func(cfg *queryapi.Config, deps *queryapi.Deps) {
+		deps.Logger = slog.New(slog.DiscardHandler)
+		if change != nil {
+			change(cfg, deps)
+		}
+	})
+	summary := strings.Repeat("Compilers and kites. ", 40)
+	for from := 0; from < benchPeople; from += 5000 {
+		var codehost, network []string
+		for i := from; i < from+5000; i++ {
+			codehost = append(codehost, codehostPerson(i, fmt.Sprintf("user-%d", i), "2026-01-01", fmt.Sprintf(`"network_username":"slug-%d","bio":%q`, i, summary)))
+			network = append(network, networkPerson(fmt.Sprintf("p%d", i), fmt.Sprintf("slug-%d", i), "2026-01-01", fmt.Sprintf(`"codehost_username":"user-%d","summary":%q`, i, summary)))
+		}
+		f.insert(record.KindCodehostPerson, codehost...)
+		f.insert(record.KindNetworkPerson, network...)
+	}
+	return f
+}
+
+// BenchmarkEnrich asks the handler for uniform random people.
+func BenchmarkEnrich(b *testing.B) {
+	f := benchStore(b, nil)
+	for _, tc := range []struct{ name, websets string }{{"codehost", `["codehost"]`}, {"both", `["codehost","network"]`}} {
+		for _, callers := range []int{1, 32, 256} {
+			b.Run(fmt.Sprintf("%s/%d", tc.name, callers), func(b *testing.B) {
+				handler := f.service.Handler()
+				before := f.queries("codehost_people")
+				var next atomic.Int64
+				var wg sync.WaitGroup
+				b.ReportAllocs()
+				b.ResetTimer()
+				for range callers {
+					wg.Go(func() {
+						for next.Add(1) <= int64(b.N) {
+							r := httptest.NewRequest(http.MethodPost, enrichPath, strings.NewReader(fmt.Sprintf(`{"codehost":"user-%d","websets":%s}`, rand.IntN(benchPeople), tc.websets)))
+							r.Header.Set("Authorization", "Bearer "+f.key)
+							r.Header.Set("Content-Type", "application/json")
+							w := httptest.NewRecorder()
+							handler.ServeHTTP(w, r)
+							if w.Code != http.StatusOK || w.Body.Len() < 500 {
+								b.Errorf("%d %s", w.Code, w.Body)
+								return
+							}
+						}
+					})
+				}
+				wg.Wait()
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
+				b.ReportMetric(float64(b.N)/float64(f.queries("codehost_people")-before), "keys/query")
+			})
+		}
+	}
+	b.Run("bare", func(b *testing.B) { benchBare(b, f) })
+}
+
+// benchBare reads the same tables as an answer of the codehost webset needs, in
+// queries of 128 keys, two at a time.
+func benchBare(b *testing.B, f *fixture) {
+	const keys = 128
+	query := func(sql, list string, row func() []any) error {
+		ctx := clickhouse.Context(b.Context(), clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: list}),
+			clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+		rows, err := f.conn.Query(ctx, sql)
+		if err != nil {
+			return err
+		}
+		for rows.Next() {
+			if err := rows.Scan(row()...); err != nil {
+				return err
+			}
+		}
+		return rows.Close()
+	}
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	b.ResetTimer()
+	for range 2 {
+		wg.Go(func() {
+			for next.Add(keys) <= int64(b.N)+keys {
+				hashes, ids := make([]uint64, keys), make([]int64, keys)
+				for i := range keys {
+					ids[i] = int64(rand.IntN(benchPeople))
+					hashes[i] = readmodel.KeyHash(readmodel.LookupCodehostUsername, fmt.Sprintf("user-%d", ids[i]))
+				}
+				list := readmodel.FormatKeys(ids)
+				for _, err := range []error{
+					query(readmodel.LookupQuery(), readmodel.FormatKeys(hashes), func() []any { return new(readmodel.LookupRow).Dest() }),
+					query(readmodel.CodehostPeopleQuery(readmodel.CodehostEnrich), list, func() []any { return new(readmodel.CodehostPersonRow).Dest() }),
+					query(readmodel.ReposQuery(readmodel.EntryEnrich), list, func() []any { return new(readmodel.EntriesRow).Dest() }),
+					query(readmodel.CommitsQuery(readmodel.EntryFull), list, func() []any { return new(readmodel.EntriesRow).Dest() }),
+				} {
+					if err != nil {
+						b.Error(err)
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "answers/s")
+}
+
+// BenchmarkBadInput is what a refused request costs.
+func BenchmarkBadInput(b *testing.B) {
+	f := start(b, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.Logger = slog.New(slog.DiscardHandler) })
+	b.ReportAllocs()
+	for b.Loop() {
+		r := httptest.NewRequest(http.MethodPost, enrichPath, strings.NewReader(`{"codehst":"x"}`))
+		r.Header.Set("Authorization", "Bearer "+f.key)
+		r.Header.Set("Content-Type", "application/json")
+		w := httptest.NewRecorder()
+		f.service.Handler().ServeHTTP(w, r)
+		require.Equal(b, http.StatusUnprocessableEntity, w.Code)
+	}
+}

@@ -1,0 +1,109 @@
+package v1
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	stdjson "encoding/json"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/api"
+)
+
+// What passes the strict reading is what the generated code then reads the same
+// way; what does not is an [*invalid] with a sentence in valid UTF-8.
+func FuzzCheckBody(f *testing.F) {
+	for _, seed := range []string{
+		`{"codehost":"x"}`, `{"codehost":null,"websets":["network"]}`, `{"Codehost":"x"}`, `{"codehost":"x","codehost":"y"}`, `{"codehost":"\ud800"}`,
+		`{`, ``, ` `, `[]`, `null`, `{"websets":[1]}`, "{\"codehost\":\"\xff\"}", `{"x":{"y":[{"z":1}]}}`, `{"codehost":1e999}`, `{"":""}`, `{"codehost":"x"}x`,
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var strict, loose api.PersonEnrichRequest
+		if err := checkBody(body, &strict); err != nil {
+			var in *invalid
+			require.ErrorAs(t, err, &in)
+			require.NotEmpty(t, in.detail)
+			require.True(t, utf8.ValidString(in.detail))
+			require.Less(t, len(in.detail), 2000)
+			return
+		}
+		require.True(t, utf8.Valid(body))
+		require.NoError(t, stdjson.Unmarshal(body, &loose))
+		require.Equal(t, strict, loose)
+	})
+}
+
+// Identifiers are a union of the generated code.
+func FuzzIdentifiers(f *testing.F) {
+	for _, seed := range []string{`"x"`, `["x","y"]`, `[]`, `[1]`, `null`, `{}`, `true`, ` [ "x" ] `, `7`} {
+		f.Add([]byte(`{"network":` + seed + `}`))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		var strict, loose api.NetworkPersonRequest
+		if err := checkBody(body, &strict); err != nil {
+			return
+		}
+		require.NoError(t, stdjson.Unmarshal(body, &loose))
+		list, isList, err := identifiers("network", loose.Network)
+		if err != nil {
+			var in *invalid
+			require.ErrorAs(t, err, &in)
+			return
+		}
+		require.NotEmpty(t, list)
+		require.LessOrEqual(t, len(list), maxIdentifiers)
+		require.True(t, isList || len(list) == 1)
+	})
+}
+
+func FuzzCheckQuery(f *testing.F) {
+	for _, seed := range []string{"network=x", "network=x&addons=a,b", "network=%ff", "network=x&network=y", "netwrk=x", "a;b", "%zz", "=", "&", "network=%00"} {
+		f.Add(seed)
+	}
+	parameters := []parameter{{"network", true, "give one"}, {name: "addons"}}
+	f.Fuzz(func(t *testing.T, raw string) {
+		if err := checkQuery(raw, parameters); err != nil {
+			var in *invalid
+			require.ErrorAs(t, err, &in)
+			require.True(t, utf8.ValidString(in.detail))
+			require.Less(t, len(in.detail), 2000)
+		}
+	})
+}
+
+func TestNearest(t *testing.T) {
+	known := []string{"codehost", "network_username", "email", "websets"}
+	for name, want := range map[string]string{
+		"codehst": "codehost", "EMAIL": "email", "e-mail": "email", "webset": "websets", "username": "network_username", "github": "codehost",
+		"": "email", strings.Repeat("x", 1<<20): "codehost",
+	} {
+		require.Equal(t, want, nearest(name, known), name[:min(len(name), 20)])
+	}
+	require.Contains(t, unknown("field", strings.Repeat("é", 100), known).Error(), `..."`)
+}
+
+func TestNumericID(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "12": 12, " 12 ": 12, "9223372036854775807": 9223372036854775807} {
+		id, ok := numericID(text)
+		require.True(t, ok, text)
+		require.Equal(t, want, id)
+	}
+	for _, text := range []string{"", "x", "-1", "+1", "012", "9223372036854775808", "1e3", "１２"} {
+		_, ok := numericID(text)
+		require.False(t, ok, text)
+	}
+}
+
+func TestProblemOf(t *testing.T) {
+	op := &operation{invalid: 422, unavailable: 503}
+	require.Equal(t, 422, problemOf(op, invalidf("x")).status)
+	p := problemOf(op, errors.New("SELECT * FROM secrets at db-7.internal"))
+	require.Equal(t, 500, p.status)
+	require.NotContains(t, p.detail, "secrets")
+	require.Error(t, p.cause)
+}

@@ -1,0 +1,99 @@
+package v1
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace/noop"
+	"go.yaml.in/yaml/v3"
+)
+
+// described is the part of openapi.yaml that operations repeat.
+type described struct {
+	Paths map[string]map[string]struct {
+		OperationID string                      `yaml:"operationId"`
+		Security    *[]map[string][]string      `yaml:"security"`
+		Parameters  []struct{ Name, In string } `yaml:"parameters"`
+		RequestBody any                         `yaml:"requestBody"`
+		Responses   map[string]any              `yaml:"responses"`
+	} `yaml:"paths"`
+}
+
+// The table of operations says what the description says.
+func TestOperationsMatchDescription(t *testing.T) {
+	text, err := os.ReadFile("../../openapi.yaml")
+	require.NoError(t, err)
+	var d described
+	require.NoError(t, yaml.Unmarshal(text, &d))
+	described := 0
+	for _, methods := range d.Paths {
+		described += len(methods)
+	}
+	require.Len(t, operations(), described)
+	for _, op := range operations() {
+		got, ok := d.Paths[op.path][strings.ToLower(op.method)]
+		require.True(t, ok, op.id)
+		require.Equal(t, op.id, got.OperationID)
+		require.Equal(t, op.scope == "", got.Security != nil, op.id)
+		require.Equal(t, op.body != nil, got.RequestBody != nil, op.id)
+		var names, want []string
+		for _, p := range got.Parameters {
+			names = append(names, p.Name)
+		}
+		for _, p := range op.parameters {
+			want = append(want, p.name)
+		}
+		require.Equal(t, want, names, op.id)
+		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400, "422": op.invalid == 422,
+			"401": op.scope != "", "403": op.scope != "", "415": op.body != nil}
+		for status, there := range statuses {
+			require.Equal(t, there, got.Responses[status] != nil, "%s %s", op.id, status)
+		}
+	}
+}
+
+func observed(t *testing.T, log *bytes.Buffer, handler http.HandlerFunc) (*httptest.ResponseRecorder, any) {
+	t.Helper()
+	m, err := newMetrics(prometheus.NewRegistry())
+	require.NoError(t, err)
+	s := &Server{logger: slog.New(slog.NewJSONHandler(log, nil)), tracer: noop.NewTracerProvider().Tracer(""), metrics: m}
+	w := httptest.NewRecorder()
+	var escaped any
+	func() {
+		defer func() { escaped = recover() }()
+		s.observe(handler).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+	}()
+	return w, escaped
+}
+
+// A panic is a 500 that says nothing of it, and a log line with the stack.
+func TestPanic(t *testing.T) {
+	var log bytes.Buffer
+	w, escaped := observed(t, &log, func(http.ResponseWriter, *http.Request) { panic("somebody@private.example") })
+	require.Nil(t, escaped)
+	require.Equal(t, 500, w.Code)
+	var body map[string]string
+	require.NoError(t, json.Unmarshal(w.Body.Bytes(), &body))
+	require.Contains(t, body["detail"], "unexpected")
+	require.Contains(t, log.String(), "server_test.go")
+	require.NotContains(t, log.String()+w.Body.String(), "private")
+
+	log.Reset()
+	w, escaped = observed(t, &log, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	require.Equal(t, http.ErrAbortHandler, escaped)
+	require.Empty(t, w.Body.String())
+
+	_, escaped = observed(t, &log, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"half":`))
+		panic("late")
+	})
+	require.Equal(t, http.ErrAbortHandler, escaped, "half an answer ends with a broken connection")
+}
