@@ -15,6 +15,7 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 	if err := s.admit(q, &st); err != nil {
 		return err
 	}
+	q.ownTables = q.session != "" || len(tables) > 0
 	if err := s.pool.acquire(ctx); err != nil {
 		return err
 	}
@@ -185,7 +186,7 @@ func (s *Server) empty(out *response, conn *pooled, q *request, st *statement) e
 	}
 	key := q.setup.key() + "\x00" + st.text
 	header, ok := s.headers.get(key)
-	if !ok {
+	if !ok || q.ownTables {
 		text := st.text
 		result, err := conn.Query("DESCRIBE TABLE ("+withoutFormat(text)+"\n)", "TabSeparatedRaw", q.params)
 		if err != nil {
@@ -194,7 +195,9 @@ func (s *Server) empty(out *response, conn *pooled, q *request, st *statement) e
 		}
 		header = parseDescription(string(result.Bytes()))
 		result.Close()
-		s.headers.put(key, header)
+		if !q.ownTables {
+			s.headers.put(key, header)
+		}
 	}
 	return out.finish(header)
 }

@@ -61,6 +61,7 @@ type request struct {
 	network       string // codec of the block framing
 	session       string
 	maxQuerySize  int
+	ownTables     bool // may see temporary tables that other requests do not
 }
 
 // parseRequest reads the parameters. ignore names parameters that belong to
