@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"maps"
 	"slices"
 	"strings"
 	"unicode"
@@ -104,7 +105,7 @@ func lowerASCII(s string) string {
 func ownAddresses(rec Object) []string {
 	var own []string
 	add := func(s string) {
-		if i := strings.IndexByte(s, '@'); i > 0 && !strings.HasSuffix(s, "@") && !slices.Contains(own, s) {
+		if len(s) > 2 && strings.Contains(s[1:len(s)-1], "@") && !slices.Contains(own, s) {
 			own = append(own, s)
 		}
 	}
@@ -155,19 +156,25 @@ func mailName(name string) bool {
 
 // unknown serves the members of src that the shape neither serves nor reserves.
 func (sh shaper) unknown(dst, src Object, reserved ...[]string) {
-	for name, v := range src {
-		if absent(v) || sh.noMail && mailName(name) || slices.ContainsFunc(reserved, func(l []string) bool { return slices.Contains(l, name) }) {
-			continue
-		}
-		sh.member(dst, name, v)
-	}
+	sh.members(dst, src, func(name string, v any) bool {
+		return absent(v) || slices.ContainsFunc(reserved, func(names []string) bool { return slices.Contains(names, name) })
+	})
 }
 
-func (sh shaper) member(dst Object, name string, v any) {
-	dst[name] = sh.unknownValue(v)
-	if l := list(v); len(l) > maxEntries {
-		dst[name+"_count"] = number(len(l))
+// members serves unknown members, those aside that leave says or that are
+// named after e-mail. The count of a cut list replaces a member of its name.
+func (sh shaper) members(dst, src Object, leave func(name string, v any) bool) {
+	counts := Object{}
+	for name, v := range src {
+		if leave(name, v) || sh.noMail && mailName(name) {
+			continue
+		}
+		dst[name] = sh.unknownValue(v)
+		if l := list(v); len(l) > maxEntries {
+			counts[name+"_count"] = number(len(l))
+		}
 	}
+	maps.Copy(dst, counts)
 }
 
 // unknownValue serves a value inside which nothing is dropped but what is
@@ -182,17 +189,7 @@ func (sh shaper) unknownValue(v any) any {
 		return out
 	case Object:
 		out := Object{}
-		for name, e := range v {
-			if sh.noMail && mailName(name) {
-				continue
-			}
-			out[name] = sh.unknownValue(e)
-		}
-		for name, e := range v { // counts replace upstream members of their name
-			if _, served := out[name]; served && len(list(e)) > maxEntries {
-				out[name+"_count"] = number(len(list(e)))
-			}
-		}
+		sh.members(out, v, func(string, any) bool { return false })
 		return out
 	}
 	return v

@@ -1,0 +1,250 @@
+package oracle
+
+import (
+	"strings"
+
+	"muster/schemas/identity"
+)
+
+// Names that the shapes serve or reserve, as the tables of MAPPING.md list them.
+var (
+	canonicalNames = []string{
+		"city", "state", "country", "country_code", "postal_code", "continent", "label", "timezone", "latitude", "longitude",
+	}
+	repoNames = []string{
+		"id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "topics", "topics_count",
+		"created_at", "updated_at", "user_id", "deleted",
+	}
+	commitNames = []string{
+		"sha", "message", "author_name", "author_email", "author_login", "author_date", "repo", "user_id", "deleted",
+	}
+	accountDetails = []string{
+		"avatar_url", "company", "location", "followers", "following", "public_repos", "public_gists", "type",
+	}
+	otherLists = []string{"starred_repos", "issues", "follower_accounts", "followed_accounts"}
+)
+
+// repo is 7.2.
+func (sh shaper) repo(rec Object) Object {
+	dst := Object{}
+	pick(dst, rec, "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at")
+	putDeepList(dst, "topics", present(rec["topics"]))
+	sh.unknown(dst, rec, repoNames)
+	return object(sh.scrub(dst, rec))
+}
+
+// commit is 7.3.
+func (sh shaper) commit(rec Object, authorEmail bool) Object {
+	dst := Object{}
+	pick(dst, rec, "sha", "message", "author_name", "author_login", "author_date")
+	if authorEmail {
+		pick(dst, rec, "author_email")
+	}
+	put(dst, "repo", sh.plain(rec["repo"], []string{"full_name", "language"}))
+	sh.unknown(dst, rec, commitNames)
+	return object(sh.scrub(dst, rec))
+}
+
+// putActivity serves repositories and commits as the websets do.
+func (s *Store) putActivity(dst Object, a *Account, sh shaper, authorEmail bool) {
+	var repos, commits []any
+	for i, it := range s.reposOf[a.ID] {
+		if i < maxEntries {
+			repos = append(repos, sh.repo(decodeObject(it.raw)))
+		}
+	}
+	for i, it := range s.commitsOf[a.ID] {
+		if i < maxEntries {
+			commits = append(commits, sh.commit(decodeObject(it.raw), authorEmail))
+		}
+	}
+	s.putCounted(dst, a, repos, commits)
+}
+
+func (s *Store) putCounted(dst Object, a *Account, repos, commits []any) {
+	if n := len(s.reposOf[a.ID]); n > 0 {
+		dst["repos"], dst["repos_count"] = repos, number(n)
+	}
+	if n := len(s.commitsOf[a.ID]); n > 0 {
+		dst["commits"], dst["commits_count"] = commits, number(n)
+	}
+}
+
+// others serves a list of 7.4.
+func (sh shaper) others(v any) []any {
+	var out []any
+	for _, e := range present(v) {
+		out = append(out, sh.unknownValue(e))
+	}
+	return out
+}
+
+// CodehostWebset is section 7.
+func (s *Store) CodehostWebset(a *Account, network bool) Object {
+	dst := s.codehostRecord(a)
+	if network {
+		if p := s.LinkedProfile(a); p != nil {
+			dst["network"] = s.networkAddOn(p)
+		}
+	}
+	return dst
+}
+
+func (s *Store) codehostRecord(a *Account) Object {
+	sh := shaper{}
+	rec := decodeObject(a.raw)
+	dst := Object{}
+	plain := []string{
+		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email", "avatar_url", "url",
+		"bio", "blog", "personal_website", "location", "company", "network_username", "microblog_username", "hireable", "followers", "following",
+		"public_repos", "public_gists", "commit_count", "created_at", "updated_at", "last_updated",
+	}
+	lists := []string{"emails", "additional_emails", "social_accounts", "repo_languages"}
+	pick(dst, rec, plain...)
+	for _, n := range lists {
+		putList(dst, n, present(rec[n]))
+	}
+	put(dst, "location_canonical", sh.plain(rec["location_canonical"], canonicalNames))
+	for _, n := range otherLists {
+		putList(dst, n, sh.others(rec[n]))
+	}
+	s.putActivity(dst, a, sh, true)
+	sh.unknown(dst, rec, plain, lists, counts(lists), otherLists, counts(otherLists), topReserved,
+		[]string{"location_canonical", "repos", "repos_count", "commits", "commits_count"})
+	return dst
+}
+
+func counts(lists []string) []string {
+	var out []string
+	for _, n := range lists {
+		out = append(out, n+"_count")
+	}
+	return out
+}
+
+// CodehostHas is section 8 for the codehost webset.
+func (s *Store) CodehostHas(a *Account, name string) bool {
+	if name == "network" {
+		return s.LinkedProfile(a) != nil
+	}
+	return !absent(s.codehostRecord(a)[name])
+}
+
+// codehostAddOn is 6.4.
+func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
+	sh := shaper{noMail: !personalEmail}
+	rec := decodeObject(a.raw)
+	dst := Object{}
+	pick(dst, rec, "user_id", "full_name", "url", "bio", "avatar_url", "blog", "personal_website", "company", "location", "type", "hireable",
+		"followers", "following", "public_repos", "public_gists", "commit_count", "created_at", "updated_at", "last_updated")
+	put(dst, "username", rec["codehost_username"])
+	putList(dst, "repo_languages", present(rec["repo_languages"]))
+	putList(dst, "stars", sh.others(rec["starred_repos"]))
+	putList(dst, "issues", sh.others(rec["issues"]))
+	dst = object(sh.scrub(dst, rec))
+	s.putActivity(dst, a, sh, personalEmail)
+	return dst
+}
+
+// EnrichedCodehost is 3.1.
+func (s *Store) EnrichedCodehost(a *Account) Object {
+	sh := shaper{}
+	rec := decodeObject(a.raw)
+	dst := Object{}
+	plain := []string{
+		"user_id", "codehost_username", "first_name", "last_name", "full_name", "bio", "blog", "url", "personal_website", "microblog_username",
+		"hireable", "commit_count", "last_updated",
+	}
+	pick(dst, rec, plain...)
+	details := Object{}
+	pick(details, rec, accountDetails...)
+	putDay(details, "created_at", rec, "created_at")
+	putDay(details, "updated_at", rec, "updated_at")
+	for name, v := range details {
+		dst[name] = v
+	}
+	pick(details, rec, "user_id", "codehost_username")
+	dst["codehost"] = details
+
+	putList(dst, "names", names(rec))
+	emails := addresses(rec)
+	putList(dst, "emails", anys(emails))
+	put(dst, "email", str(rec, "personal_email"))
+	if dst["email"] == nil && len(emails) > 0 {
+		dst["email"] = emails[0]
+	}
+	putList(dst, "social_accounts", present(rec["social_accounts"]))
+	put(dst, "network_username", rec["network_username"])
+	if dst["network_username"] == nil {
+		if p := s.LinkedProfile(a); p != nil {
+			dst["network_username"] = p.Username
+		}
+	}
+	put(dst, "location_canonical", sh.plain(rec["location_canonical"], canonicalNames))
+	putList(dst, "repo_languages", present(rec["repo_languages"]))
+
+	owner := Object{}
+	pick(owner, rec, "user_id", "codehost_username", "avatar_url")
+	var repos, commits []any
+	for _, it := range first(s.reposOf[a.ID]) {
+		repos = append(repos, enrichedRepo(decodeObject(it.raw), owner))
+	}
+	for _, it := range first(s.commitsOf[a.ID]) {
+		commits = append(commits, sh.commit(decodeObject(it.raw), true))
+	}
+	s.putCounted(dst, a, repos, commits)
+
+	sh.unknown(dst, rec, plain, accountDetails, otherLists, topReserved, []string{
+		"created_at", "updated_at", "codehost", "email", "network_username", "location_canonical",
+		"personal_email", "school_email", "additional_emails",
+	}, withCounts("names", "emails", "social_accounts", "repo_languages", "repos", "commits"))
+	return dst
+}
+
+func first(items []*item) []*item { return items[:min(len(items), maxEntries)] }
+
+func withCounts(lists ...string) []string { return append(counts(lists), lists...) }
+
+// enrichedRepo is 3.2.
+func enrichedRepo(rec, owner Object) Object {
+	dst := Object{}
+	pick(dst, rec, "full_name", "name", "description", "language", "stargazers_count", "forks_count")
+	put(dst, "repo_id", rec["id"])
+	putDeepList(dst, "topics", present(rec["topics"]))
+	putDay(dst, "created_at", rec, "created_at")
+	putDay(dst, "updated_at", rec, "updated_at")
+	dst["owner"] = owner
+	shaper{}.unknown(dst, rec, repoNames, []string{"repo_id", "owner"})
+	return dst
+}
+
+// names are the names found across the record.
+func names(rec Object) []any {
+	var out []any
+	for _, n := range []string{str(rec, "full_name"), join(rec, " ", "first_name", "last_name")} {
+		if n != "" && (len(out) == 0 || out[0] != n) {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// addresses are all of an account's e-mail addresses, each once.
+func addresses(rec Object) []string {
+	var out []string
+	seen := map[string]bool{}
+	all := presentStrings(rec["emails"])
+	all = append(all, str(rec, "personal_email"), str(rec, "school_email"))
+	all = append(all, presentStrings(rec["additional_emails"])...)
+	for _, e := range all {
+		key, err := identity.EmailKey(e)
+		if err != nil {
+			key = strings.ToLower(e)
+		}
+		if e != "" && !seen[key] {
+			seen[key] = true
+			out = append(out, e)
+		}
+	}
+	return out
+}

@@ -1,0 +1,326 @@
+package oracle
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/schemas/identity"
+)
+
+// index finds existing records.
+type index struct {
+	profilesByName, profilesByEmail map[string][]*Profile
+	accountsByName, accountsByEmail map[string][]*Account
+	companiesBySlug                 map[string][]*Company
+	companiesByNetworkID            map[string][]*Company
+	// declaring has, for an account, the records of the other webset that
+	// declare it.
+	profilesDeclaring map[string][]*Profile // by codehost username key
+	accountsDeclaring map[string][]*Account // by network username key
+	linksByEnd        map[end][]*link
+	reposOf           map[int64][]*item
+	commitsOf         map[int64][]*item
+}
+
+// Seal ends the adding and makes the indexes. It fails when two different
+// records of one identity share their newest version.
+func (s *Store) Seal() error {
+	var errs []error
+	tie := func(v version, what string) bool {
+		if v.tied {
+			errs = append(errs, fmt.Errorf("%s has two records of version %s: the oracle cannot tell which is current", what, v.at))
+		}
+		return v.deleted
+	}
+	ix := index{
+		profilesByName: map[string][]*Profile{}, profilesByEmail: map[string][]*Profile{},
+		accountsByName: map[string][]*Account{}, accountsByEmail: map[string][]*Account{},
+		companiesBySlug: map[string][]*Company{}, companiesByNetworkID: map[string][]*Company{},
+		profilesDeclaring: map[string][]*Profile{}, accountsDeclaring: map[string][]*Account{},
+		linksByEnd: map[end][]*link{}, reposOf: map[int64][]*item{}, commitsOf: map[int64][]*item{},
+	}
+	for _, p := range s.profiles {
+		if tie(p.version, "network-person "+p.ID) {
+			continue
+		}
+		addTo(ix.profilesByName, identity.UsernameKey(p.Username), p)
+		for _, k := range emailKeys(p.emails) {
+			addTo(ix.profilesByEmail, k, p)
+		}
+		for _, k := range p.declares[identity.Codehost] {
+			addTo(ix.profilesDeclaring, k, p)
+		}
+	}
+	for _, a := range s.accounts {
+		if tie(a.version, fmt.Sprint("codehost-person ", a.ID)) {
+			continue
+		}
+		addTo(ix.accountsByName, identity.UsernameKey(a.Username), a)
+		for _, k := range emailKeys(a.emails) {
+			addTo(ix.accountsByEmail, k, a)
+		}
+		for _, k := range a.declares[identity.Network] {
+			addTo(ix.accountsDeclaring, k, a)
+		}
+	}
+	for _, c := range s.companies {
+		if tie(c.version, "network-company "+c.ID) {
+			continue
+		}
+		addTo(ix.companiesBySlug, identity.UsernameKey(c.Slug), c)
+		addTo(ix.companiesByNetworkID, c.NetworkID, c)
+	}
+	for _, l := range s.links {
+		if tie(l.version, "account-link") || l.a.platform == l.b.platform {
+			continue
+		}
+		for _, e := range []end{l.a, l.b} {
+			if e.key != "" {
+				ix.linksByEnd[e] = append(ix.linksByEnd[e], l)
+			}
+		}
+	}
+	visible("repository", s.repos, s.reposComplete, ix.reposOf, tie)
+	visible("commit", s.commits, s.commitsComplete, ix.commitsOf, tie)
+	for _, repos := range ix.reposOf {
+		slices.SortFunc(repos, func(a, b *item) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(number64(a.id), number64(b.id))) })
+	}
+	for _, commits := range ix.commitsOf {
+		slices.SortFunc(commits, func(a, b *item) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.id, b.id)) })
+	}
+	s.index = ix
+	return errors.Join(errs...)
+}
+
+func addTo[T any](index map[string][]T, key string, v T) {
+	if key != "" {
+		index[key] = append(index[key], v)
+	}
+}
+
+func number64(s string) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+func emailKeys(emails []string) []string {
+	var keys []string
+	for _, e := range emails {
+		if k, err := identity.EmailKey(e); err == nil && !slices.Contains(keys, k) {
+			keys = append(keys, k)
+		}
+	}
+	return keys
+}
+
+// visible collects what is neither withdrawn itself nor by a complete list
+// (MAPPING.md, "Repositories and commits of an account").
+func visible(name string, items map[itemKey]*item, lists map[int64]*complete, of map[int64][]*item, tie func(version, string) bool) {
+	for key, it := range items {
+		if tie(it.version, fmt.Sprintf("%s %s of %d", name, key.id, key.owner)) {
+			continue
+		}
+		if l := lists[key.owner]; l != nil && !l.ids[key.id] && !it.at.After(l.at) {
+			continue
+		}
+		of[key.owner] = append(of[key.owner], it)
+	}
+}
+
+// newest returns the record with the newest version, of equal ones that with
+// the smallest identity.
+func newest[T any](records []*T, at func(*T) time.Time, smaller func(a, b *T) int) *T {
+	if len(records) == 0 {
+		return nil
+	}
+	return slices.MinFunc(records, func(a, b *T) int { return cmp.Or(at(b).Compare(at(a)), smaller(a, b)) })
+}
+
+func newestProfile(list []*Profile) *Profile {
+	return newest(list, func(p *Profile) time.Time { return p.at }, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func newestAccount(list []*Account) *Account {
+	return newest(list, func(a *Account) time.Time { return a.at }, func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func newestCompany(list []*Company) *Company {
+	return newest(list, func(c *Company) time.Time { return c.at }, func(a, b *Company) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// Profile returns the network-person that holds a username now, nil if nobody does.
+func (s *Store) Profile(username string) *Profile {
+	return newestProfile(s.profilesByName[identity.UsernameKey(username)])
+}
+
+// Account returns the codehost-person that holds a username now, nil if nobody does.
+func (s *Store) Account(username string) *Account {
+	return newestAccount(s.accountsByName[identity.UsernameKey(username)])
+}
+
+// AccountOrID is [Store.Account] for the codehost webset, where digits are a
+// user id first.
+func (s *Store) AccountOrID(identifier string) *Account {
+	if id, err := strconv.ParseInt(identifier, 10, 64); err == nil && strings.Trim(identifier, "0123456789") == "" {
+		if a := s.accounts[id]; a != nil && !a.deleted {
+			return a
+		}
+	}
+	return s.Account(identifier)
+}
+
+// CompanyBySlug returns the company that holds a slug now.
+func (s *Store) CompanyBySlug(slug string) *Company {
+	return newestCompany(s.companiesBySlug[identity.UsernameKey(slug)])
+}
+
+// CompanyByNetworkID returns the company with a network id.
+func (s *Store) CompanyByNetworkID(id string) *Company {
+	return newestCompany(s.companiesByNetworkID[id])
+}
+
+// CompanyByID returns the company with an id, nil when there is none or it is withdrawn.
+func (s *Store) CompanyByID(id string) *Company {
+	if c := s.companies[id]; c != nil && !c.deleted {
+		return c
+	}
+	return nil
+}
+
+// candidate is one way from a record to one of the other webset.
+type candidate[T any] struct {
+	confidence float64
+	at         time.Time
+	target     *T
+}
+
+func best[T any](candidates []candidate[T], smaller func(a, b *T) int) *T {
+	candidates = slices.DeleteFunc(candidates, func(c candidate[T]) bool { return c.target == nil })
+	if len(candidates) == 0 {
+		return nil
+	}
+	return slices.MinFunc(candidates, func(a, b candidate[T]) int {
+		return cmp.Or(cmp.Compare(b.confidence, a.confidence), b.at.Compare(a.at), smaller(a.target, b.target))
+	}).target
+}
+
+// LinkedProfile follows an account's link to the network webset (MAPPING.md,
+// "Followed link"); nil when there is none.
+func (s *Store) LinkedProfile(a *Account) *Profile {
+	var all []candidate[Profile]
+	for _, k := range a.declares[identity.Network] {
+		all = append(all, candidate[Profile]{1, a.at, newestProfile(s.profilesByName[k])})
+	}
+	key := identity.UsernameKey(a.Username)
+	for _, p := range s.profilesDeclaring[key] {
+		all = append(all, candidate[Profile]{1, p.at, p})
+	}
+	for _, l := range s.linksByEnd[end{identity.Codehost, key}] {
+		if other := l.other(identity.Codehost); other.platform == identity.Network {
+			all = append(all, candidate[Profile]{l.confidence, l.at, newestProfile(s.profilesByName[other.key])})
+		}
+	}
+	return best(all, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+// LinkedAccount follows a profile's link to the codehost webset; nil when there is none.
+func (s *Store) LinkedAccount(p *Profile) *Account {
+	var all []candidate[Account]
+	for _, k := range p.declares[identity.Codehost] {
+		all = append(all, candidate[Account]{1, p.at, newestAccount(s.accountsByName[k])})
+	}
+	key := identity.UsernameKey(p.Username)
+	for _, a := range s.accountsDeclaring[key] {
+		all = append(all, candidate[Account]{1, a.at, a})
+	}
+	for _, l := range s.linksByEnd[end{identity.Network, key}] {
+		if other := l.other(identity.Network); other.platform == identity.Codehost {
+			all = append(all, candidate[Account]{l.confidence, l.at, newestAccount(s.accountsByName[other.key])})
+		}
+	}
+	return best(all, func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+}
+
+func (l *link) other(platform string) end {
+	if l.a.platform == platform {
+		return l.b
+	}
+	return l.a
+}
+
+// PersonRequest is a body of the person enrichment.
+type PersonRequest struct {
+	Codehost        string   `json:"codehost,omitempty"`
+	NetworkUsername string   `json:"network_username,omitempty"`
+	Email           string   `json:"email,omitempty"`
+	Websets         []string `json:"websets,omitempty"`
+}
+
+// Wants says whether a webset was requested.
+func (r PersonRequest) Wants(webset string) bool {
+	if len(r.Websets) == 0 {
+		return webset == identity.Codehost
+	}
+	return slices.Contains(r.Websets, webset)
+}
+
+// Enrich returns the records of both websets that answer a request; nil where
+// a webset was not requested or has none.
+func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
+	var a *Account
+	var p *Profile
+	if r.Codehost != "" {
+		a = s.Account(r.Codehost)
+	}
+	if a == nil && r.NetworkUsername != "" {
+		p = s.Profile(r.NetworkUsername)
+	}
+	if a == nil && p == nil && r.Email != "" {
+		a, p = s.byEmail(r)
+	}
+	switch {
+	case a != nil:
+		p = s.LinkedProfile(a)
+	case p != nil:
+		a = s.LinkedAccount(p)
+	}
+	if !r.Wants(identity.Codehost) {
+		a = nil
+	}
+	if !r.Wants(identity.Network) {
+		p = nil
+	}
+	return a, p
+}
+
+// byEmail returns the most recently updated record of the requested websets
+// that has an address.
+func (s *Store) byEmail(r PersonRequest) (*Account, *Profile) {
+	key, err := identity.EmailKey(r.Email)
+	if err != nil {
+		return nil, nil
+	}
+	var a *Account
+	var p *Profile
+	if r.Wants(identity.Codehost) {
+		a = newestAccount(s.accountsByEmail[key])
+	}
+	if r.Wants(identity.Network) {
+		p = newestProfile(s.profilesByEmail[key])
+	}
+	if a != nil && p != nil {
+		if p.at.After(a.at) {
+			return nil, p
+		}
+		return a, nil
+	}
+	return a, p
+}

@@ -1,0 +1,228 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/instance"
+)
+
+// startTimeout is how long `muster up` may take on a busy machine, sample
+// included; the bar for an idle one is a benchmark's matter.
+const startTimeout = 2 * time.Minute
+
+// output collects what a process writes.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// platform is a running `muster up`.
+type platform struct {
+	instance.Instance
+	dataDir     string
+	cmd         *exec.Cmd
+	out, errors output
+	// ended is closed when the process has ended; exit is its error then.
+	ended chan struct{}
+	exit  error
+}
+
+// start runs `muster up` on a data folder, on free ports unless the arguments
+// say otherwise, and returns when it has said hello.
+func start(t *testing.T, dataDir string, args ...string) *platform {
+	t.Helper()
+	p := launch(t, dataDir, args...)
+	p.awaitWelcome(t)
+	return p
+}
+
+// launch is start without waiting.
+func launch(t *testing.T, dataDir string, args ...string) *platform {
+	t.Helper()
+	p := &platform{dataDir: dataDir, ended: make(chan struct{})}
+	flags := []string{"up", "--data-dir", dataDir}
+	for _, name := range []string{"--api-addr", "--ingest-addr", "--admin-addr", "--clickhouse-addr", "--kafka-addr"} {
+		if !slices.Contains(args, name) {
+			flags = append(flags, name, "127.0.0.1:0")
+		}
+	}
+	p.cmd = exec.Command(binary, append(flags, args...)...)
+	p.cmd.Env = environment()
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.errors
+	p.cmd.SysProcAttr = dieWithParent()
+	require.NoError(t, p.cmd.Start())
+	go func() {
+		p.exit = p.cmd.Wait()
+		close(p.ended)
+	}()
+	t.Cleanup(func() {
+		p.kill()
+		if t.Failed() {
+			t.Logf("the last log lines of `muster up` (pid %d):\n%s", p.cmd.Process.Pid, lastLines(p.errors.String(), 40))
+		}
+	})
+	return p
+}
+
+// environment is this process's without what would point muster elsewhere.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "KAFKA_") || strings.HasPrefix(v, "CLICKHOUSE_") || strings.HasPrefix(v, "OTEL_") ||
+			strings.HasPrefix(v, "MUSTER_") && !strings.HasPrefix(v, "MUSTER_LIBCHDB")
+	})
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
+}
+
+func (p *platform) awaitWelcome(t *testing.T) {
+	t.Helper()
+	eventually(t, startTimeout, func() (bool, string) {
+		select {
+		case <-p.ended:
+			t.Fatalf("`muster up` ended: %v\n%s", p.exit, lastLines(p.errors.String(), 20))
+		default:
+		}
+		return strings.Contains(p.out.String(), "Ctrl-C stops it"), "`muster up` has not said hello"
+	})
+	in, err := instance.Read(p.dataDir)
+	require.NoError(t, err)
+	p.Instance = in
+}
+
+// eventually polls until done, and fails with why after a time.
+func eventually(t *testing.T, timeout time.Duration, poll func() (done bool, why string)) {
+	t.Helper()
+	deadline := time.NewTimer(timeout)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, why := poll()
+		if done {
+			return
+		}
+		select {
+		case <-deadline.C:
+			t.Fatalf("after %s: %s", timeout, why)
+		case <-tick.C:
+		}
+	}
+}
+
+// stop ends the platform with Ctrl-C and asserts that it stops in order and in time.
+func (p *platform) stop(t *testing.T) {
+	t.Helper()
+	const limit = 5 * time.Second // issue: "Ctrl-C stops in order within 5 s"
+	began := time.Now()
+	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
+	select {
+	case <-p.ended:
+		t.Logf("stopped in %s", time.Since(began).Round(time.Millisecond))
+		require.NoError(t, p.exit, "exit status after Ctrl-C; the log:\n%s", lastLines(p.errors.String(), 20))
+	case <-time.After(limit):
+		t.Fatalf("`muster up` still runs %s after Ctrl-C; the log:\n%s", limit, lastLines(p.errors.String(), 20))
+	}
+}
+
+// kill ends the platform with SIGKILL, as a machine would.
+func (p *platform) kill() {
+	select {
+	case <-p.ended:
+		return
+	default:
+	}
+	_ = p.cmd.Process.Kill()
+	<-p.ended
+}
+
+// result is how a command ended.
+type result struct {
+	out, errors string
+	status      int
+	took        time.Duration
+}
+
+// muster runs a command to its end, on a data folder.
+func muster(ctx context.Context, dataDir string, args ...string) (result, error) {
+	cmd := exec.CommandContext(ctx, binary, append([]string{"--data-dir", dataDir}, args...)...)
+	cmd.Env = environment()
+	cmd.SysProcAttr = dieWithParent()
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	began := time.Now()
+	err := cmd.Run()
+	r := result{out: out.String(), errors: errs.String(), status: cmd.ProcessState.ExitCode(), took: time.Since(began)}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		err = nil
+	}
+	return r, err
+}
+
+// muster runs a command that must succeed.
+func (p *platform) muster(t *testing.T, args ...string) string {
+	t.Helper()
+	r, err := muster(t.Context(), p.dataDir, args...)
+	require.NoError(t, err)
+	require.Zero(t, r.status, "exit status of muster %s\n%s%s", strings.Join(args, " "), r.out, r.errors)
+	return r.out
+}
+
+func (p *platform) musterJSON(t *testing.T, into any, args ...string) {
+	t.Helper()
+	out := p.muster(t, args...)
+	require.NoError(t, json.Unmarshal([]byte(out), into), "muster %s printed no JSON:\n%s", strings.Join(args, " "), out)
+}
+
+// engine returns the process id of the platform's engine, its one child process.
+func (p *platform) engine(t *testing.T) int {
+	t.Helper()
+	children := childProcesses(t, p.cmd.Process.Pid)
+	require.Len(t, children, 1, "the engine is the one child process of `muster up`")
+	return children[0]
+}
+
+func killProcess(t *testing.T, pid int) {
+	t.Helper()
+	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
+}
+
+// generate writes a world with the binary, into a folder of the test.
+func generate(t *testing.T, people int, seed string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "world")
+	r, err := muster(t.Context(), t.TempDir(), "generate", "--people", itoa(people), "--seed", seed, "--out", dir)
+	require.NoError(t, err)
+	require.Zero(t, r.status, r.errors)
+	t.Logf("%d people generated in %s", people, r.took.Round(time.Millisecond))
+	return dir
+}
