@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -190,17 +191,25 @@ func (s *Service) Run(ctx context.Context) error {
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
 	s.follower.Store(follower)
 	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() {
+	var watch sync.WaitGroup
+	watch.Go(func() {
 		<-follower.Done()
-		stop(errors.New("following the accounts has stopped"))
-	}()
-	serveErr := s.server.Run(ctx)
-	if err := errors.Join(serveErr, follower.Close()); err != nil {
+		stop(errFollowingEnded)
+	})
+	err := s.server.Run(ctx)
+	if errors.Is(context.Cause(ctx), errFollowingEnded) {
+		err = errors.Join(err, errFollowingEnded)
+	}
+	err = errors.Join(err, follower.Close())
+	watch.Wait()
+	if err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil
 }
+
+// errFollowingEnded: without the accounts nobody could be let in or kept out.
+var errFollowingEnded = errors.New("following the accounts has ended")
 
 // Close frees what New took, for a service whose Run is never called.
 func (s *Service) Close() error {

@@ -71,13 +71,21 @@ func unknown(what, name string, known []string) *invalid {
 	return invalidf("unknown %s %s: did you mean %q? Known are %s", what, quote(name), nearest(name, known), strings.Join(known, ", "))
 }
 
-// nearest is the known name with the fewest typing mistakes, of equally near ones the first.
+// nearest is the known name with the fewest typing mistakes, of equally near
+// ones the first. A name that is a part of a known one counts as one mistake.
 func nearest(name string, known []string) string {
 	if len(name) > 4*maxQuoted {
 		name = name[:4*maxQuoted]
 	}
 	name = strings.ToLower(name)
-	return slices.MinFunc(known, func(a, b string) int { return matchr.OSA(name, a) - matchr.OSA(name, b) })
+	mistakes := func(k string) int {
+		n := matchr.OSA(name, k)
+		if n > 1 && len(name) >= 3 && strings.Contains(k, name) {
+			return 1
+		}
+		return n
+	}
+	return slices.MinFunc(known, func(a, b string) int { return mistakes(a) - mistakes(b) })
 }
 
 // fieldNames are the JSON names of a request type.

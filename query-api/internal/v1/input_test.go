@@ -79,7 +79,7 @@ func FuzzCheckQuery(f *testing.F) {
 func TestNearest(t *testing.T) {
 	known := []string{"codehost", "network_username", "email", "websets"}
 	for name, want := range map[string]string{
-		"codehst": "codehost", "EMAIL": "email", "e-mail": "email", "webset": "websets", "username": "network_username", "github": "codehost",
+		"codehst": "codehost", "EMAIL": "email", "e-mail": "email", "webset": "websets", "username": "network_username",
 		"": "email", strings.Repeat("x", 1<<20): "codehost",
 	} {
 		require.Equal(t, want, nearest(name, known), name[:min(len(name), 20)])
