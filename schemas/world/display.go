@@ -23,7 +23,7 @@ func (w *world) networkName(p *person) shownName {
 		return s
 	}
 	alt := 0
-	if r.is(22) {
+	if r.is(16) {
 		alt = 1 + r.n(2)
 	}
 	f, m, l := n.parts(alt)
@@ -48,7 +48,7 @@ func (w *world) networkName(p *person) shownName {
 	if c.code == "vi" && r.is(70) {
 		s.full = join(l, m, f)
 	}
-	if c.rate["accents"] > 0 && r.is(22) || c.rate["accents"] == 0 && r.is(10) {
+	if c.rate["accents"] > 0 && r.is(16) || c.rate["accents"] == 0 && r.is(10) {
 		s = shownName{plain(s.first), plain(s.middle), plain(s.last), plain(s.full)}
 	}
 	switch u := r.n(1000); {
