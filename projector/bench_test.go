@@ -30,13 +30,14 @@ func engineTime(tb testing.TB) time.Duration {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", enginetest.Get(tb).PID()))
 	require.NoError(tb, err)
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
-	var ticks time.Duration
-	for _, f := range fields[11:13] { // utime and stime, in ticks of 10 ms
+	const tick = 10 * time.Millisecond
+	var total time.Duration
+	for _, f := range fields[11:13] { // utime and stime, in ticks
 		n, err := strconv.ParseInt(f, 10, 64)
 		require.NoError(tb, err)
-		ticks += time.Duration(n)
+		total += time.Duration(n * int64(tick))
 	}
-	return ticks * 10 * time.Millisecond
+	return total
 }
 
 // BenchmarkRender measures what the projector does to a record of a generated

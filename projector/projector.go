@@ -53,12 +53,12 @@ type Config struct {
 	Timing bus.GroupTiming
 }
 
-// Deps are what a Projector works with. Conn is required; it must pin the
-// insert settings as platform/clickhouse's Open does.
+// Deps are what a Projector works with. Conn must pin the insert settings as
+// platform/clickhouse's Open does.
 type Deps struct {
-	Conn       driver.Conn
+	Conn       driver.Conn           // required
 	Platforms  *identity.Platforms   // default identity.Default()
-	Logger     *slog.Logger          // default slog.Default()
+	Logger     *slog.Logger          // required
 	Registerer prometheus.Registerer // nil: no metrics
 	Tracer     trace.TracerProvider  // default: no traces
 	Now        func() time.Time      // default time.Now
@@ -81,6 +81,9 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if deps.Conn == nil {
 		return nil, errors.New("projector: no connection to ClickHouse")
 	}
+	if deps.Logger == nil {
+		return nil, errors.New("projector: no logger")
+	}
 	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.Workers < 0 {
 		return nil, errors.New("projector: negative limit")
 	}
@@ -91,9 +94,6 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	setDefault(&cfg.Workers, runtime.GOMAXPROCS(0))
 	if deps.Platforms == nil {
 		deps.Platforms = identity.Default()
-	}
-	if deps.Logger == nil {
-		deps.Logger = slog.Default()
 	}
 	if deps.Tracer == nil {
 		deps.Tracer = noop.NewTracerProvider()

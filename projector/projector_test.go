@@ -386,11 +386,14 @@ func TestNewRefusesBadConfiguration(t *testing.T) {
 		"no connection": func() (projector.Config, projector.Deps) {
 			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}}, projector.Deps{}
 		},
+		"no logger": func() (projector.Config, projector.Deps) {
+			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}}, projector.Deps{Conn: s.conn}
+		},
 		"no brokers": func() (projector.Config, projector.Deps) {
-			return projector.Config{}, projector.Deps{Conn: s.conn}
+			return projector.Config{}, projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
 		},
 		"negative": func() (projector.Config, projector.Deps) {
-			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1}, projector.Deps{Conn: s.conn}
+			return projector.Config{Kafka: bus.Config{Brokers: []string{"127.0.0.1:1"}}, MaxMessages: -1}, projector.Deps{Conn: s.conn, Logger: slog.New(slog.DiscardHandler)}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -131,6 +131,36 @@ func TestLookups(t *testing.T) {
 	require.Empty(t, targets(readmodel.LookupLinkCodehost, "bobhub"))
 }
 
+func TestCodehostPeople(t *testing.T) {
+	s := openStore(t)
+	s.insert("1",
+		decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2025-02","codehost_username":"Ann","bio":"a@x.example","emails":["E@x.example"],"network_username":"Ann-1","microblog_username":"am","social_accounts":["https://network.example/in/ann-2"]}`),
+		decode(t, record.KindCodehostPerson, `{"user_id":8,"last_updated":"2025","deleted":true}`),
+	)
+	rows := s.codehostPeople(readmodel.CodehostEnrich|readmodel.CodehostWebset|readmodel.CodehostAddon|readmodel.CodehostAddonOpen, 7, 8, 9)
+	require.Len(t, rows, 2)
+	slices.SortFunc(rows, func(a, b readmodel.CodehostPersonRow) int { return int(a.UserID - b.UserID) })
+	row := rows[0]
+	require.Equal(t, "2025-02", row.LastUpdated)
+	require.Equal(t, []string{"Ann", "ann", "Ann-1"}, []string{row.CodehostUsername, row.UsernameKey, row.NetworkUsername})
+	require.Equal(t, []string{"e@x.example"}, row.EmailKeys)
+	require.Equal(t, []string{"ann-1", "ann-2"}, row.NetworkUsernameKeys)
+	require.Equal(t, []string{"am"}, row.MicroblogUsernameKeys)
+	bio, _ := readmodel.CodehostFieldMask("bio")
+	blog, _ := readmodel.CodehostFieldMask("blog")
+	require.NotZero(t, row.Present&bio)
+	require.Zero(t, row.Present&blog)
+	require.JSONEq(t, `{"user_id":7,"codehost_username":"Ann"}`, "{"+row.Owner+"}")
+	require.JSONEq(t, `{"user_id":7,"username":"Ann","bio":"[e-mail removed]"}`, "{"+row.Addon+"}")
+	require.JSONEq(t, `{"user_id":7,"username":"Ann","bio":"a@x.example"}`, "{"+row.AddonOpen+"}")
+	require.Contains(t, row.Enrich, `"emails_count":1`)
+	require.Contains(t, row.Webset, `"network_username":"Ann-1"`)
+	require.True(t, rows[1].Deleted)
+
+	row = s.codehostPeople(0, 7)[0]
+	require.Empty(t, row.Enrich+row.Owner+row.Webset+row.Addon+row.AddonOpen)
+}
+
 func repo(tb testing.TB, user, id int, updated, members string) *record.Record {
 	return decode(tb, record.KindCodehostRepo, fmt.Sprintf(`{"user_id":%d,"id":%d,"updated_at":%q%s}`, user, id, updated, members))
 }

@@ -42,8 +42,6 @@ func object(fragments ...string) string {
 	return "{" + strings.Join(parts, ",") + "}"
 }
 
-func lastUpdated(s string) string { return `"last_updated":"` + s + `"` }
-
 // list repeats an element n times, "#" replaced by its index.
 func list(n int, element string) string {
 	parts := make([]string, n)
