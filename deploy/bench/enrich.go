@@ -219,7 +219,7 @@ func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Co
 						mu.Unlock()
 						cancel()
 					}
-					return
+					break
 				}
 				if counts && measuring.Load() {
 					mine.calls = append(mine.calls, time.Since(began))
@@ -251,7 +251,7 @@ func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Co
 	if err := errors.Join(failed, err, cpuErr); err != nil {
 		return all, err
 	}
-	if all.found*10 < all.asked*9 {
+	if all.asked == 0 || all.found*10 < all.asked*9 {
 		return all, fmt.Errorf("only %d of %d keys were found: this measures misses", all.found, all.asked)
 	}
 	return all, nil

@@ -25,6 +25,7 @@ type options struct {
 	dir     string
 	muster  string
 	seconds int
+	limit   time.Duration
 }
 
 // part is one measurement. It prints to out.
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, 45*time.Minute, errors.New("the bench took longer than 45 minutes"))
+	ctx, cancel := context.WithTimeoutCause(ctx, o.limit, fmt.Errorf("the bench took longer than its limit of %s", o.limit))
 	defer cancel()
 	fmt.Fprintf(out, "muster bench: %d people, seed %d, %d cores, %s/%s, %s\n",
 		o.people, o.seed, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
@@ -89,7 +90,8 @@ func parse(args []string) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the world")
 	flags.StringVar(&o.dir, "dir", "", "folder that keeps the worlds (default: muster-bench in the user's cache)")
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
-	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement")
+	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")
+	flags.DurationVar(&o.limit, "limit", 45*time.Minute, "end the whole run after so long")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

@@ -61,8 +61,8 @@ npm, checks it against the hash that muster was built with, and unpacks it into 
 		&cobra.Command{
 			Use:   "child",
 			Short: "Serve the engine as the child process of `muster up`",
-			Long: `Is started by "muster up" and by nobody else: it reads its configuration as one line of JSON from
-standard input, reports its address on standard output, and ends when its parent does.`,
+			Long: `Is started by "muster up" and by nobody else: it takes its configuration from an inherited file
+descriptor, reports its address on another, and ends when its parent does.`,
 			Hidden: true,
 			Args:   cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
