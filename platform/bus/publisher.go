@@ -32,11 +32,11 @@ type PublisherConfig struct {
 // message's UUID travels as ce_id, its metadata as headers, its context's span as
 // traceparent.
 type Publisher struct {
-	cfg    PublisherConfig
-	writer *kafka.Writer
+	cfg PublisherConfig
 
 	mu      sync.Mutex
 	closed  bool
+	writers map[string]*kafka.Writer // by topic: each knows the metadata of its own only
 	running sync.WaitGroup
 }
 
@@ -57,7 +57,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.Default()
 	}
-	return &Publisher{cfg: cfg, writer: NewWriter(cfg.Config, WithWriterLogger(cfg.Logger))}, nil
+	return &Publisher{cfg: cfg, writers: make(map[string]*kafka.Writer)}, nil
 }
 
 func metadataKey(_ string, msg *message.Message) ([]byte, error) {
@@ -72,13 +72,10 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	if len(messages) == 0 {
 		return nil
 	}
-	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return ErrClosed
+	w, err := p.begin(topic)
+	if err != nil {
+		return err
 	}
-	p.running.Add(1)
-	p.mu.Unlock()
 	defer p.running.Done()
 
 	out := make([]kafka.Message, len(messages))
@@ -91,10 +88,26 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 	}
 	ctx, cancel := context.WithTimeout(messages[0].Context(), p.cfg.Timeout)
 	defer cancel()
-	if err := WriteAll(ctx, p.writer, out); err != nil {
+	if err := WriteAll(ctx, w, out); err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
 	return nil
+}
+
+// begin returns the topic's writer and counts the caller among the running.
+func (p *Publisher) begin(topic string) (*kafka.Writer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, ErrClosed
+	}
+	w := p.writers[topic]
+	if w == nil {
+		w = NewWriter(p.cfg.Config, WithTopics(p.cfg.Config, topic), WithWriterLogger(p.cfg.Logger))
+		p.writers[topic] = w
+	}
+	p.running.Add(1)
+	return w, nil
 }
 
 // Close waits for the publishing in progress and closes the connections. It is
@@ -104,8 +117,10 @@ func (p *Publisher) Close() error {
 	p.closed = true
 	p.mu.Unlock()
 	p.running.Wait()
-	if err := p.writer.Close(); err != nil {
-		return fmt.Errorf("close publisher: %w", err)
+	for topic, w := range p.writers { // nobody else touches the map any more
+		if err := w.Close(); err != nil {
+			return fmt.Errorf("close publisher: topic %s: %w", topic, err)
+		}
 	}
 	return nil
 }

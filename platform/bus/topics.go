@@ -72,12 +72,15 @@ func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	if err := cfg.validate(); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
 	}
+	if len(topics) == 0 {
+		return nil
+	}
 	for _, t := range topics {
 		if err := t.validate(); err != nil {
 			return fmt.Errorf("ensure topics: %w", err)
 		}
 	}
-	tr := cfg.transport()
+	tr := cfg.transport(topicNames(topics)...)
 	defer tr.CloseIdleConnections()
 	client := cfg.client(tr)
 	if err := createMissing(ctx, client, topics); err != nil {
@@ -224,9 +227,6 @@ func compareTopics(ctx context.Context, client *kafka.Client, topics []Topic, me
 			ResourceName: t.Name,
 			ConfigNames:  slices.Sorted(maps.Keys(wants[t.Name])),
 		})
-	}
-	if len(topics) == 0 {
-		return nil, nil
 	}
 	res, err := client.DescribeConfigs(ctx, req)
 	if err != nil {

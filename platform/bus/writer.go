@@ -26,9 +26,18 @@ func WithBatch(messages int, wait time.Duration) WriterOption {
 	return func(w *kafka.Writer) { w.BatchSize, w.BatchTimeout = messages, wait }
 }
 
-// WithCompression sets the codec, [kafka.Lz4] by default.
+// WithCompression sets the codec. The default, [kafka.Snappy], costs half the CPU of
+// kafka-go's LZ4 at the same ratio, and no 4 MiB of buffer for every batch; Zstd
+// halves the size again at nine times the CPU.
 func WithCompression(c kafka.Compression) WriterOption {
 	return func(w *kafka.Writer) { w.Compression = c }
+}
+
+// WithTopics says which topics will be written: the writer then keeps the metadata
+// of those only, which matters on clusters with many topics. Others are refused as
+// unknown.
+func WithTopics(cfg Config, topics ...string) WriterOption {
+	return func(w *kafka.Writer) { w.Transport = cfg.transport(topics...) }
 }
 
 // WithWriterLogger reports failed attempts, which the writer retries itself.
@@ -62,7 +71,7 @@ func NewWriter(cfg Config, opts ...WriterOption) *kafka.Writer {
 		WriteBackoffMax:        500 * time.Millisecond,
 		WriteTimeout:           requestTimeout,
 		ReadTimeout:            requestTimeout,
-		Compression:            kafka.Lz4,
+		Compression:            kafka.Snappy,
 		Transport:              cfg.transport(),
 	}
 	for _, o := range opts {
