@@ -49,7 +49,8 @@ fmt: ## format every Go file
 
 tidy: ## tidy every module, in dependency order
 	for m in $(MODULES); do (cd $$m && $(GO) mod tidy); done
-	$(GO) work sync
+	$(GO) work sync # raises the modules to common versions, without their sums
+	for m in $(MODULES); do (cd $$m && $(GO) mod tidy); done
 
 generate: ## regenerate what is generated
 	for m in $(MODULES); do (cd $$m && $(GO) generate ./...); done
