@@ -6,6 +6,8 @@
 //
 //	MUSTER_TEST_KAFKA unset   the embedded broker
 //	MUSTER_TEST_KAFKA=apache  Apache Kafka, fetched, started and stopped by package kafkatest
+//	MUSTER_TEST_KAFKA=apache-sasl-ssl
+//	                          the same with TLS and SCRAM
 //	MUSTER_TEST_KAFKA=env     the cluster that KAFKA_BROKERS and its companions name
 //
 // A cluster that was asked for and cannot be had fails the tests, it never skips them.
@@ -72,14 +74,16 @@ func start(ctx context.Context) (*Cluster, error) {
 	case "":
 		c, err = embedded(ctx)
 	case "apache":
-		c, err = apache(ctx)
+		c, err = apache(ctx, kafkatest.Config{})
+	case "apache-sasl-ssl":
+		c, err = apache(ctx, kafkatest.Config{Secure: true})
 	case "env":
 		c = &Cluster{close: func() error { return nil }}
 		if c.Config, err = bus.ConfigFromEnv(os.Getenv); err == nil && len(c.Config.Brokers) == 0 {
 			err = errors.New("MUSTER_TEST_KAFKA=env, but KAFKA_BROKERS is empty")
 		}
 	default:
-		err = fmt.Errorf("MUSTER_TEST_KAFKA=%q is neither apache nor env", v)
+		err = fmt.Errorf("MUSTER_TEST_KAFKA=%q is none of apache, apache-sasl-ssl, env", v)
 	}
 	if err != nil {
 		return nil, err
@@ -116,13 +120,13 @@ func embedded(ctx context.Context) (*Cluster, error) {
 	}, nil
 }
 
-func apache(ctx context.Context) (*Cluster, error) {
-	k, err := kafkatest.Start(ctx, kafkatest.Config{})
+func apache(ctx context.Context, cfg kafkatest.Config) (*Cluster, error) {
+	k, err := kafkatest.Start(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &Cluster{
-		Config:  bus.Config{Brokers: []string{k.Addr()}},
+		Config:  bus.Config{Brokers: []string{k.Addr()}, TLS: k.TLS(), SASL: k.SASL()},
 		restart: k.Restart,
 		close:   k.Close,
 	}, nil
