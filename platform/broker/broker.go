@@ -48,7 +48,7 @@ type Config struct {
 	// MinSessionTimeout is the shortest consumer group session a client may ask for.
 	// Default 1 s.
 	MinSessionTimeout time.Duration
-	// Logger receives the broker's warnings and errors. Default slog.Default().
+	// Logger receives the broker's warnings and errors; nil: nobody does.
 	Logger *slog.Logger
 }
 
@@ -76,7 +76,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		cfg.MinSessionTimeout = time.Second
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	host, portText, err := net.SplitHostPort(cfg.Addr)
 	if err != nil {
@@ -100,7 +100,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			if err != nil {
 				return nil, err
 			}
-			ln, err := net.Listen(network, net.JoinHostPort(host, p))
+			ln, err := (&net.ListenConfig{}).Listen(ctx, network, net.JoinHostPort(host, p))
 			if err != nil {
 				return nil, err
 			}

@@ -39,7 +39,7 @@ func child(dir, addr string) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Println(b.Addrs()[0])
+	fmt.Fprintln(os.Stdout, b.Addrs()[0])
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
 	return 0
 }

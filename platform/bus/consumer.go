@@ -44,7 +44,7 @@ type BatchConsumerConfig struct {
 	MaxWait time.Duration
 	// LagInterval is how often the lag metrics are renewed. Default 5 s.
 	LagInterval time.Duration
-	Logger      *slog.Logger
+	Logger      *slog.Logger          // nil: nothing is logged, not even lost messages
 	Registerer  prometheus.Registerer // nil: no metrics
 }
 
@@ -88,7 +88,7 @@ func NewBatchConsumer(cfg BatchConsumerConfig) (*BatchConsumer, error) {
 	setDefault(&cfg.LagInterval, 5*time.Second)
 	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	metrics, err := newConsumerMetrics(cfg.Registerer)
 	if err != nil {

@@ -154,20 +154,20 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	defer cancel()
 	r, err := f.client.Transport.RoundTrip(rctx, f.client.Addr, &fetch.Request{
 		ReplicaID:      -1,
-		MaxWaitTime:    int32(f.maxWait.Milliseconds()),
+		MaxWaitTime:    int32(f.maxWait.Milliseconds()), //nolint:gosec // seconds
 		MinBytes:       1,
-		MaxBytes:       int32(f.maxBytes),
+		MaxBytes:       int32(f.maxBytes), //nolint:gosec // maxFetchBytes at most
 		IsolationLevel: int8(kafka.ReadCommitted),
 		SessionID:      -1,
 		SessionEpoch:   -1,
 		Topics: []fetch.RequestTopic{{
 			Topic: f.tp.topic,
 			Partitions: []fetch.RequestPartition{{
-				Partition:          int32(f.tp.partition),
+				Partition:          int32(f.tp.partition), //nolint:gosec // it came as one
 				CurrentLeaderEpoch: -1,
 				FetchOffset:        f.position,
 				LogStartOffset:     -1,
-				PartitionMaxBytes:  int32(f.maxBytes),
+				PartitionMaxBytes:  int32(f.maxBytes), //nolint:gosec // maxFetchBytes at most
 			}},
 		}},
 	})

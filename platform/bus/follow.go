@@ -27,7 +27,7 @@ type FollowConfig struct {
 	// PartitionWatch is how often the topics are looked at for new partitions.
 	// Default 10 s.
 	PartitionWatch time.Duration
-	Logger         *slog.Logger
+	Logger         *slog.Logger // nil: nothing is logged
 }
 
 // Follower reads whole topics without a consumer group. See [Follow].
@@ -49,7 +49,7 @@ func Follow(ctx context.Context, cfg Config, follow FollowConfig) *Follower {
 	setDefault(&follow.MaxWait, 2*time.Second)
 	setDefault(&follow.PartitionWatch, 10*time.Second)
 	if follow.Logger == nil {
-		follow.Logger = slog.Default()
+		follow.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	f := &Follower{cfg: cfg, follow: follow, ready: make(chan struct{}), done: make(chan struct{}), cancel: cancel}

@@ -24,7 +24,7 @@ type PublisherConfig struct {
 	Key func(topic string, msg *message.Message) ([]byte, error)
 	// Timeout bounds one Publish, beside the context of its first message. Default 30 s.
 	Timeout time.Duration
-	Logger  *slog.Logger
+	Logger  *slog.Logger // nil: nothing is logged
 }
 
 // Publisher is Watermill's Publisher on Kafka. Publish returns when every message is
@@ -55,7 +55,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 		cfg.Key = metadataKey
 	}
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	return &Publisher{cfg: cfg, writers: make(map[string]*kafka.Writer)}, nil
 }

@@ -30,7 +30,7 @@ type SubscriberConfig struct {
 	// Initialize is the shape of topics made by SubscribeInitialize; its Name is
 	// not used. Default: one partition.
 	Initialize Topic
-	Logger     *slog.Logger
+	Logger     *slog.Logger // nil: nothing is logged
 }
 
 // Subscriber is Watermill's Subscriber on Kafka.
@@ -69,7 +69,7 @@ func NewSubscriber(cfg SubscriberConfig) (*Subscriber, error) {
 	setDefault(&cfg.Initialize.Partitions, 1)
 	cfg.Timing = cfg.Timing.withDefaults()
 	if cfg.Logger == nil {
-		cfg.Logger = slog.Default()
+		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	closing, cancel := context.WithCancel(context.Background())
 	return &Subscriber{cfg: cfg, closing: closing, close: cancel}, nil
@@ -98,7 +98,7 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	sub := &subscription{cfg: s.cfg, topic: topic, out: make(chan *message.Message), msgCtx: ctx}
 	// Closing ends the reading at once, the messages only after their drain.
 	rctx, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(s.closing, cancel)
+	stop := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends what ctx does not
 	s.running.Go(func() {
 		defer close(sub.out)
 		defer cancel()

@@ -88,7 +88,7 @@ func start(ctx context.Context) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.control, err = net.Listen("tcp", "127.0.0.1:0")
+	c.control, err = (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, errors.Join(err, c.close())
 	}
@@ -165,7 +165,7 @@ func (c *Cluster) serveRestarts() {
 }
 
 func requestRestart(addr string) int {
-	conn, err := net.Dial("tcp", addr)
+	conn, err := net.Dial("tcp", addr) //nolint:gosec,noctx // the address is the test process's own
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

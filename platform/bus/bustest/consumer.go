@@ -123,7 +123,7 @@ func retriesTheSameBatch(t *testing.T, c *Cluster) {
 			if len(tokens) < 5 {
 				tokens = append(tokens, b.Token())
 				messages = append(messages, slices.Clone(b.Messages))
-				ledger.RequireCommitsHandled(t, c.Config, group, topic)
+				ledger.RequireCommitsHandled(t, c.Config, group, topic) //nolint:contextcheck // the test's context is meant
 				return errors.New("not yet")
 			}
 			ledger.Apply(b)
@@ -235,7 +235,7 @@ func rebalances(t *testing.T, c *Cluster) {
 			Config: c.Config, Group: group, Topics: topics, MaxMessages: 50, MaxAge: 10 * time.Millisecond,
 			Handle: func(_ context.Context, b bus.Batch) error {
 				ledger.Apply(b)
-				time.Sleep(2 * time.Millisecond) // an insert takes its time
+				<-time.After(2 * time.Millisecond) // an insert takes its time
 				return nil
 			},
 		})

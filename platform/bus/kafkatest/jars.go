@@ -30,7 +30,7 @@ func fetchJars(ctx context.Context) (string, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return "", fmt.Errorf("fetch jars: %w", err)
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
 		return "", fmt.Errorf("fetch jars: %w", err)
 	}
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), "kafka-")
@@ -39,11 +39,11 @@ func fetchJars(ctx context.Context) (string, error) {
 	}
 	defer os.RemoveAll(tmp) // gone after the rename
 	file := filepath.Join(tmp, "pom.xml")
-	if err := os.WriteFile(file, pom, 0o644); err != nil {
+	if err := os.WriteFile(file, pom, 0o600); err != nil {
 		return "", fmt.Errorf("fetch jars: %w", err)
 	}
 	jars := filepath.Join(tmp, "jars")
-	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars)
+	cmd := exec.CommandContext(ctx, "mvn", "-q", "-B", "-f", file, "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+jars) //nolint:gosec // folders of this package
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("fetch jars: mvn: %w\n%s", err, out)
 	}

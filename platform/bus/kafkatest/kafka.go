@@ -124,7 +124,7 @@ func (k *Kafka) Close() error {
 }
 
 func (k *Kafka) prepare(ctx context.Context) error {
-	ports, err := freePorts(2)
+	ports, err := freePorts(ctx, 2)
 	if err != nil {
 		return err
 	}
@@ -151,7 +151,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		"group.min.session.timeout.ms":             "1000",
 	}
 	if k.cfg.Secure {
-		extra, err := freePorts(1)
+		extra, err := freePorts(ctx, 1)
 		if err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 	if k.cfg.Secure {
 		args = append(args, "--add-scram", fmt.Sprintf("SCRAM-SHA-512=[name=%s,password=%s]", User, Password))
 	}
-	if out, err := exec.CommandContext(ctx, "java", args...).CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "java", args...).CombinedOutput(); err != nil { //nolint:gosec // paths and constants of this package
 		return fmt.Errorf("format storage: %w\n%s", err, out)
 	}
 	return nil
@@ -185,8 +185,8 @@ func (k *Kafka) start(ctx context.Context) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	// The server outlives ctx, but not this process.
-	cmd := exec.Command("java", "-Xms256m", "-Xmx768m", "-Dorg.apache.logging.log4j.level=WARN",
-		"-cp", k.classpath, "kafka.Kafka", k.properties())
+	args := []string{"-Xms256m", "-Xmx768m", "-Dorg.apache.logging.log4j.level=WARN", "-cp", k.classpath, "kafka.Kafka", k.properties()}
+	cmd := exec.Command("java", args...) //nolint:gosec,noctx // paths and constants of this package; see above
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	k.output = &tail{limit: 32 << 10}
 	cmd.Stdout, cmd.Stderr = k.output, k.output
@@ -219,7 +219,7 @@ func (k *Kafka) awaitReady(ctx context.Context) error {
 		case <-k.exited:
 			return fmt.Errorf("server exited while starting:\n%s", k.output)
 		case <-ctx.Done():
-			return fmt.Errorf("server is not ready: %w (last: %v)\n%s", ctx.Err(), err, k.output)
+			return fmt.Errorf("server is not ready: %w (last: %w)\n%s", ctx.Err(), err, k.output)
 		}
 	}
 }
@@ -245,10 +245,10 @@ func (k *Kafka) stop(sig syscall.Signal) error {
 	return nil
 }
 
-func freePorts(n int) ([]int, error) {
+func freePorts(ctx context.Context, n int) ([]int, error) {
 	ports := make([]int, 0, n)
 	for range n {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, fmt.Errorf("find a free port: %w", err)
 		}
