@@ -42,7 +42,8 @@ bench: build ## measure against named alternatives (PARTS="enrich ..." selects, 
 	$(GO) run ./deploy/bench $(BENCHFLAGS)
 
 lint: ## static analysis and the import rules
-	for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GOLANGCI) run --config ../.golangci.yml ./...); done
+	failed=; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GOLANGCI) run --config ../.golangci.yml ./...) || failed+=" $$m"; done; \
+	[ -z "$$failed" ] || { echo "lint failed in:$$failed" >&2; exit 1; }
 
 fmt: ## format every Go file
 	gofmt -w $(MODULES)

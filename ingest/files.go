@@ -94,15 +94,17 @@ func checkPaths(deps Deps, paths []string) error {
 }
 
 // lineOptions are the limits of a record (records.md, rule 4).
-var lineOptions = source.Options{MaxLine: record.MaxSize, Head: event.MaxRejectedRaw}
+func lineOptions() source.Options {
+	return source.Options{MaxLine: record.MaxSize, Head: event.MaxRejectedRaw}
+}
 
 // opener returns how a path is opened.
 func opener(deps Deps, path string) func(context.Context) (source.Source, error) {
 	return func(ctx context.Context) (source.Source, error) {
 		if path == source.Stdin {
-			return source.FromReader(ctx, source.Stdin, deps.Stdin, lineOptions)
+			return source.FromReader(ctx, source.Stdin, deps.Stdin, lineOptions())
 		}
-		return source.Open(ctx, path, lineOptions)
+		return source.Open(ctx, path, lineOptions())
 	}
 }
 

@@ -96,10 +96,6 @@ func values(t testing.TB, cfg bus.Config, kind record.Kind) map[string]string {
 	return out
 }
 
-func repo(owner, id int, version string) string {
-	return fmt.Sprintf(`{"user_id":%d,"id":%d,"updated_at":"%s","name":"r"}`, owner, id, version)
-}
-
 // people returns lines of network people p_from to p_to-1.
 func people(from, to int) string {
 	var b strings.Builder

@@ -88,6 +88,7 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics) *run {
 	r.reading, r.stopReading = context.WithCancelCause(ctx)
 	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.writer = bus.NewWriter(cfg.Bus)
+	//nolint:contextcheck // what has been read is still published after ctx has ended
 	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes)
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)

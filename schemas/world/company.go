@@ -24,7 +24,6 @@ func (w *world) makeCompanies() {
 	n := max(300, w.opts.People/20)
 	w.companies = make([]company, n)
 	w.companiesIn = make([][]int32, len(w.lx.countries))
-	rank := 0
 	for i := range w.companies {
 		r := rng(mix(w.seed, streamCompany, uint64(i)))
 		cul := w.lx.cultures[w.lx.cultureW.pick(&r)]
@@ -35,7 +34,7 @@ func (w *world) makeCompanies() {
 		c.industry = uint8(r.n(len(w.lx.industries)))
 		c.name = w.companyName(&r, cul, ctry, int(c.city))
 		w.companiesIn[ctry] = append(w.companiesIn[ctry], int32(i))
-		rank = len(w.companiesIn[ctry])
+		rank := len(w.companiesIn[ctry])
 		scale := float64(w.opts.People) / 20000
 		staff := 900 * math.Max(scale, 1) / math.Pow(float64(rank), 0.85) * (0.3 + r.f()*1.4)
 		c.size = int32(math.Max(1, math.Min(staff, 400_000)))

@@ -20,7 +20,7 @@ func FileName(kind string) string { return kind + ".ndjson" }
 // are complete and on disk; after an error or cancellation none of them does,
 // and files of an earlier run are untouched.
 func WriteFiles(ctx context.Context, dir string, o Options, progress func(done, total int)) (sum Summary, err error) {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return Summary{}, fmt.Errorf("make folder for the world: %w", err)
 	}
 	s := &fileSink{files: map[string]*outFile{}, sum: Summary{People: o.People, Records: map[string]int{}}}

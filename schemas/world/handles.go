@@ -396,12 +396,12 @@ func (w *world) companyCandidate(r *rng, e, era, k int) string {
 		base = kebab(w.shortName(int32(e-w.firstCompany))) + "-" + r.pick([]string{"group", "global", "hq", "io", "now"})
 	}
 	city := &w.lx.cities[c.city]
-	switch {
-	case k == 0:
+	switch k {
+	case 0:
 		return base
-	case k == 1:
+	case 1:
 		return base + "-" + strings.ToLower(w.lx.countries[city.country].code)
-	case k == 2:
+	case 2:
 		return base + "-" + city.slug
 	}
 	return base + "-" + digits(r, 1+min(k/2, 5))

@@ -27,7 +27,6 @@ func (o *object) comma() {
 
 func (o *object) open()      { o.comma(); o.b = append(o.b, '{') }
 func (o *object) close()     { o.b = append(o.b, '}') }
-func (o *object) openList()  { o.comma(); o.b = append(o.b, '[') }
 func (o *object) closeList() { o.b = append(o.b, ']') }
 
 func (o *object) key(k string) {

@@ -37,9 +37,6 @@ func (r *rng) n(max int) int {
 	return int(hi)
 }
 
-// between returns a number in [lo, hi], hi included.
-func (r *rng) between(lo, hi int) int { return lo + r.n(hi-lo+1) }
-
 // f returns a number in [0, 1).
 func (r *rng) f() float64 { return float64(r.next()>>11) / (1 << 53) }
 

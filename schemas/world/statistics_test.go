@@ -32,7 +32,6 @@ type census struct {
 	sameName  int
 	unlinked  int
 	distinct  map[string]int // the world's own names
-	order     map[string][]string
 	positions map[string]map[string]int
 	dirt      map[string]int
 }

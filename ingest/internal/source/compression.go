@@ -23,18 +23,23 @@ var ErrFormat = errors.New("unsupported format")
 
 // foreign lists formats that crawlers and archives use and that would otherwise
 // be reported as thousands of malformed lines.
-var foreign = []struct {
+func foreign() []foreignFormat {
+	return []foreignFormat{
+		{[]byte("BZh"), "bzip2"},
+		{[]byte{0xFD, '7', 'z', 'X', 'Z', 0x00}, "xz"},
+		{[]byte("PK\x03\x04"), "zip"},
+		{[]byte{0x04, 0x22, 0x4D, 0x18}, "lz4"},
+		{[]byte("PAR1"), "Parquet"},
+		{[]byte("7z\xBC\xAF\x27\x1C"), "7z"},
+		{[]byte{0xFF, 0xFE}, "UTF-16"},
+		{[]byte{0xFE, 0xFF}, "UTF-16"},
+	}
+}
+
+// foreignFormat is a format by the bytes that it begins with.
+type foreignFormat struct {
 	magic []byte
 	name  string
-}{
-	{[]byte("BZh"), "bzip2"},
-	{[]byte{0xFD, '7', 'z', 'X', 'Z', 0x00}, "xz"},
-	{[]byte("PK\x03\x04"), "zip"},
-	{[]byte{0x04, 0x22, 0x4D, 0x18}, "lz4"},
-	{[]byte("PAR1"), "Parquet"},
-	{[]byte("7z\xBC\xAF\x27\x1C"), "7z"},
-	{[]byte{0xFF, 0xFE}, "UTF-16"},
-	{[]byte{0xFE, 0xFF}, "UTF-16"},
 }
 
 // decompressor is a reader of the uncompressed bytes.
@@ -67,7 +72,7 @@ func decompress(magic []byte, r io.Reader) (decompressor, error) {
 		d.Reader, d.close = zs, zs.Close
 		return d, nil
 	}
-	for _, f := range foreign {
+	for _, f := range foreign() {
 		if bytes.HasPrefix(magic, f.magic) {
 			return plain, fmt.Errorf("%w: the input is %s; NDJSON is read plain, gzip or zstd", ErrFormat, f.name)
 		}

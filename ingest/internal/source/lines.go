@@ -43,7 +43,6 @@ type Lines struct {
 	name     string
 	opts     Options
 	consumed *atomic.Int64
-	op       string
 	pump     *pump
 	file     *os.File // nil when the bytes are not ours to close
 	closed   sync.Once
@@ -197,14 +196,12 @@ func (l *Lines) Next() (*Chunk, error) {
 	buf := append((*buffer)[:0], l.carry...)
 	end := bytes.LastIndexByte(buf, '\n') + 1 // behind the last whole line
 	var err error
-	for {
-		if end > 0 && len(buf) >= l.opts.ChunkSize {
-			break
-		}
+	for end == 0 || len(buf) < l.opts.ChunkSize {
 		if end == 0 && len(buf) > l.opts.MaxLine+slack {
 			return l.oversize(buf)
 		}
-		before, more := len(buf), false
+		var more bool
+		before := len(buf)
 		buf, more, err = l.pump.next(l.ctx, buf, end == 0)
 		if !more {
 			break
@@ -213,9 +210,9 @@ func (l *Lines) Next() (*Chunk, error) {
 			end = before + i + 1
 		}
 	}
-	switch {
-	case err == nil:
-	case err == io.EOF: //nolint:errorlint // the pump passes io.EOF on as it is
+	switch err { //nolint:errorlint // the pump passes io.EOF on as it is
+	case nil:
+	case io.EOF:
 		end = len(buf) // the last line needs no line end
 		l.failure = io.EOF
 	default:
@@ -260,15 +257,15 @@ func (l *Lines) locate() {
 func (l *Lines) split(data []byte) *Chunk {
 	c := &Chunk{Lines: make([]Line, 0, 1+len(data)/1024)}
 	for len(data) > 0 {
-		raw, rest, found := bytes.Cut(data, newline)
+		raw, rest, found := bytes.Cut(data, []byte(newline))
 		length := int64(len(raw))
 		if found {
 			length++
 		}
 		offset := l.pos.Offset
-		raw = bytes.TrimSuffix(raw, carriageReturn)
+		raw = bytes.TrimSuffix(raw, []byte(carriageReturn))
 		if offset == 0 {
-			raw = bytes.TrimPrefix(raw, byteOrderMark)
+			raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
 		}
 		l.pos.Line++
 		l.pos.Offset += length
@@ -287,10 +284,10 @@ func (l *Lines) split(data []byte) *Chunk {
 	return c
 }
 
-var (
-	newline        = []byte{'\n'}
-	carriageReturn = []byte{'\r'}
-	byteOrderMark  = []byte{0xEF, 0xBB, 0xBF}
+const (
+	newline        = "\n"
+	carriageReturn = "\r"
+	byteOrderMark  = "\uFEFF"
 )
 
 // blank tells a line of JSON white space (RFC 8259, 2).
@@ -310,7 +307,7 @@ func (l *Lines) oversize(head []byte) (*Chunk, error) {
 	length := int64(len(head)) // of everything up to the next line
 	buf := head[:0]
 	if start.Offset == 0 {
-		head = bytes.TrimPrefix(head, byteOrderMark)
+		head = bytes.TrimPrefix(head, []byte(byteOrderMark))
 	}
 	sum := lineHash{sha: sha256.New()}
 	sum.write(head)
@@ -329,7 +326,7 @@ func (l *Lines) oversize(head []byte) (*Chunk, error) {
 			l.carry = l.carry[:0]
 			break
 		}
-		line, rest, found := bytes.Cut(buf, newline)
+		line, rest, found := bytes.Cut(buf, []byte(newline))
 		sum.write(line)
 		length += int64(len(line))
 		if found {
@@ -360,7 +357,7 @@ func (h *lineHash) write(p []byte) {
 		return
 	}
 	if h.held {
-		h.sha.Write(carriageReturn)
+		h.sha.Write([]byte(carriageReturn))
 		h.length++
 	}
 	h.held = p[len(p)-1] == '\r'
