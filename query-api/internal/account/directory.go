@@ -137,7 +137,7 @@ func (d *Directory) Authenticate(authorization []string, now time.Time) (Princip
 }
 
 // noHash has the length of a SHA-256 in hex and is none.
-var noHash = strings.Repeat("x", 64)
+const noHash = "xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx"
 
 // Organization returns an organization by id.
 func (d *Directory) Organization(id string) (event.Organization, bool) {

@@ -184,8 +184,7 @@ func (g *gatherer[K, V]) serve() {
 		crowd := g.crowd && len(g.queue) < g.cfg.maxKeys
 		g.mu.Unlock()
 		if crowd && g.cfg.linger > 0 {
-			// Too short for a timer to be worth stopping early.
-			time.Sleep(g.cfg.linger)
+			time.Sleep(g.cfg.linger) //nolint:forbidigo // too short for a timer to be worth stopping early
 		}
 		// A full store makes the batch larger, since more callers come meanwhile.
 		if g.cfg.permits != nil {

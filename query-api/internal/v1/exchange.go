@@ -86,7 +86,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		defer func() {
 			s.metrics.inFlight.Dec()
 			p := recover()
-			if p == http.ErrAbortHandler {
+			if p == http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
 				span.End()
 				panic(p)
 			}

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	stdjson "encoding/json"
+	stdjson "encoding/json" //nolint:depguard // the oracle: an independent parser
 
 	"github.com/stretchr/testify/require"
 

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -156,7 +157,7 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 	finds := make([]lookup, len(list))
 	for i, id := range list {
 		if finds[i], err = w.find(id, chosen, must); err != nil {
-			if bad, ok := err.(*invalid); ok {
+			if bad, ok := errors.AsType[*invalid](err); ok {
 				return nil, invalidf("%s[%d]%s", w.name, i, strings.TrimPrefix(bad.detail, w.name))
 			}
 			return nil, err
