@@ -24,7 +24,7 @@ type question struct {
 	about string
 	keys  []string
 	// request asks for one key.
-	request func(base, key string) (*http.Request, error)
+	request func(ctx context.Context, base, key string) (*http.Request, error)
 	// bare reads what the answers for keys need straight from the tables, with
 	// one IN query a table and step, and returns how many of them have a record.
 	bare func(ctx context.Context, keys []string) (found int, err error)
@@ -43,12 +43,12 @@ func measureEnrich(ctx context.Context, b *bench, out io.Writer) error {
 	return b.compare(ctx, out, question{
 		about: "by code-host username, both websets",
 		keys:  usernames,
-		request: func(base, key string) (*http.Request, error) {
+		request: func(ctx context.Context, base, key string) (*http.Request, error) {
 			body, err := json.Marshal(map[string]any{"codehost": key, "websets": []string{"codehost", "network"}})
 			if err != nil {
 				return nil, err
 			}
-			req, err := http.NewRequest(http.MethodPost, base+"/v1/person/enrich", bytes.NewReader(body))
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/enrich", bytes.NewReader(body))
 			if err != nil {
 				return nil, err
 			}
@@ -67,9 +67,9 @@ func measureAddons(ctx context.Context, b *bench, out io.Writer) error {
 	return b.compare(ctx, out, question{
 		about: "network webset by username, add-ons codehost and personal_email",
 		keys:  profiles,
-		request: func(base, key string) (*http.Request, error) {
+		request: func(ctx context.Context, base, key string) (*http.Request, error) {
 			q := url.Values{"network": {key}, "addons": {"codehost,personal_email"}}
-			return http.NewRequest(http.MethodGet, base+"/v1/webset/network/person?"+q.Encode(), nil)
+			return http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/webset/network/person?"+q.Encode(), nil)
 		},
 		bare: b.bareAddons,
 	})
@@ -156,12 +156,12 @@ func (b *bench) ask(ctx context.Context, q question, base string, callers int) (
 	}
 	defer client.CloseIdleConnections()
 	return b.timed(ctx, callers, 1, func(ctx context.Context, rng *rand.Rand) (int, error) {
-		req, err := q.request(base, q.keys[rng.IntN(len(q.keys))])
+		req, err := q.request(ctx, base, q.keys[rng.IntN(len(q.keys))])
 		if err != nil {
 			return 0, err
 		}
 		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
-		resp, err := client.Do(req.WithContext(ctx))
+		resp, err := client.Do(req)
 		if err != nil {
 			return 0, err
 		}

@@ -114,7 +114,7 @@ func (b *bench) up(ctx context.Context) error {
 	select {
 	case <-hello:
 	case err := <-b.ended:
-		return fmt.Errorf("muster up ended (%v); its log is %s", err, logFile.Name())
+		return fmt.Errorf("muster up ended (its log is %s): %w", logFile.Name(), err)
 	}
 	b.started = time.Since(began)
 	b.in, err = instance.Read(b.data)

@@ -21,7 +21,7 @@ func (c *command) migrateCommand() *cobra.Command {
 		Long: `Applies the migrations that the database does not have yet, in order, and records each. Running it
 again, or from several machines at once, is harmless. "muster up" does it by itself.`,
 		Example: `  muster migrate --dry-run
-  CLICKHOUSE_DSN=https://muster:...@clickhouse:8443/muster muster migrate --cluster main`,
+  CLICKHOUSE_DSN=https://clickhouse:8443/muster muster migrate --cluster main`,
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {

@@ -66,7 +66,7 @@ CLICKHOUSE_DSN. Any number of replicas of a service may run. Run "muster migrate
 
 Services:
 ` + strings.Join(lines, "\n"),
-		Example:   `  KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://muster:...@clickhouse:8123/muster muster run query-api --addr 0.0.0.0:8080`,
+		Example:   `  KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://clickhouse:8123/muster muster run query-api --addr 0.0.0.0:8080`,
 		GroupID:   "run",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: names,
