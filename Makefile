@@ -10,6 +10,8 @@ DATA_DIR  ?= .muster
 SAMPLE    ?= 2000
 # RACE=-race turns the race detector on, as CI does.
 RACE      ?=
+# KAFKAS are the ways in which `make test-kafka` runs Apache Kafka.
+KAFKAS    ?= apache apache-sasl-ssl
 # TESTS narrows `make test` to some packages: make test TESTS=./schemas/...
 TESTS     ?= work
 TESTFLAGS ?=
@@ -35,11 +37,15 @@ engine: ## fetch and unpack the embedded ClickHouse engine into the user's cache
 test: engine ## all tests that need no further server (RACE=-race for the race detector)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -timeout 20m $(TESTFLAGS) $(TESTS)
 
-test-kafka: engine ## the pipeline suites on a real Apache Kafka (needs Java 17 and Maven)
-	MUSTER_TEST_KAFKA=apache $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -count=1 -timeout 20m $(TESTFLAGS) ./platform/bus/... ./ingest/... ./projector/...
+test-kafka: ## the pipeline suites on a real Apache Kafka, plain and with SASL_SSL (needs Java 17 and Maven)
+	for kafka in $(KAFKAS); do \
+		MUSTER_TEST_KAFKA=$$kafka $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- \
+			-count=1 -short -timeout 20m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
+	done
 
-bench: build ## measure against named alternatives (PARTS="enrich ..." selects, PEOPLE=N sizes the world)
-	$(GO) run ./deploy/bench $(BENCHFLAGS)
+bench: build ## measure against named alternatives (PARTS="enrich addons footprint" selects, PEOPLE=N sizes the world)
+	$(GO) build -o bin/muster-bench ./deploy/bench
+	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)
 
 lint: ## static analysis and the import rules
 	failed=; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GOLANGCI) run --config ../.golangci.yml ./...) || failed+=" $$m"; done; \
