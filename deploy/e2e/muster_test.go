@@ -6,7 +6,6 @@ import (
 	"errors"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -214,15 +213,4 @@ func (p *platform) engine(t *testing.T) int {
 func killProcess(t *testing.T, pid int) {
 	t.Helper()
 	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-}
-
-// generate writes a world with the binary, into a folder of the test.
-func generate(t *testing.T, people int, seed string) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "world")
-	r, err := muster(t.Context(), t.TempDir(), "generate", "--people", itoa(people), "--seed", seed, "--out", dir)
-	require.NoError(t, err)
-	require.Zero(t, r.status, r.errors)
-	t.Logf("%d people generated in %s", people, r.took.Round(time.Millisecond))
-	return dir
 }

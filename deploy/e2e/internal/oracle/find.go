@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -215,11 +216,16 @@ func best[T any](candidates []candidate[T], smaller func(a, b *T) int) *T {
 // LinkedProfile follows an account's link to the network webset (MAPPING.md,
 // "Followed link"); nil when there is none.
 func (s *Store) LinkedProfile(a *Account) *Profile {
-	var all []candidate[Profile]
+	var declared []candidate[Profile]
 	for _, k := range a.declares[identity.Network] {
-		all = append(all, candidate[Profile]{1, a.at, newestProfile(s.profilesByName[k])})
+		declared = append(declared, candidate[Profile]{1, a.at, newestProfile(s.profilesByName[k])})
 	}
-	key := identity.UsernameKey(a.Username)
+	return s.profileNaming(identity.UsernameKey(a.Username), declared)
+}
+
+// profileNaming returns the network-person that names a codehost username, or
+// that an account-link joins with it.
+func (s *Store) profileNaming(key string, all []candidate[Profile]) *Profile {
 	for _, p := range s.profilesDeclaring[key] {
 		all = append(all, candidate[Profile]{1, p.at, p})
 	}
@@ -233,11 +239,15 @@ func (s *Store) LinkedProfile(a *Account) *Profile {
 
 // LinkedAccount follows a profile's link to the codehost webset; nil when there is none.
 func (s *Store) LinkedAccount(p *Profile) *Account {
-	var all []candidate[Account]
+	var declared []candidate[Account]
 	for _, k := range p.declares[identity.Codehost] {
-		all = append(all, candidate[Account]{1, p.at, newestAccount(s.accountsByName[k])})
+		declared = append(declared, candidate[Account]{1, p.at, newestAccount(s.accountsByName[k])})
 	}
-	key := identity.UsernameKey(p.Username)
+	return s.accountNaming(identity.UsernameKey(p.Username), declared)
+}
+
+// accountNaming is profileNaming the other way round.
+func (s *Store) accountNaming(key string, all []candidate[Account]) *Account {
 	for _, a := range s.accountsDeclaring[key] {
 		all = append(all, candidate[Account]{1, a.at, a})
 	}
@@ -274,24 +284,17 @@ func (r PersonRequest) Wants(webset string) bool {
 
 // Enrich returns the records of both websets that answer a request; nil where
 // a webset was not requested or has none.
+//
+// A username that nobody holds still finds the record of the other webset that
+// names it ("identifiers of one webset also find the other webset's record
+// through account links", rulings.md). An e-mail address finds the most
+// recently updated record of the requested websets. The other webset answers
+// with the record linked to it; when there is none, with the newest one that
+// has the same address ("matched against the emails of the records across all
+// requested websets", interface.md), unless that one is linked to somebody else
+// ("never a mixture", rulings.md).
 func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
-	var a *Account
-	var p *Profile
-	if r.Codehost != "" {
-		a = s.Account(r.Codehost)
-	}
-	if a == nil && r.NetworkUsername != "" {
-		p = s.Profile(r.NetworkUsername)
-	}
-	if a == nil && p == nil && r.Email != "" {
-		a, p = s.byEmail(r)
-	}
-	switch {
-	case a != nil:
-		p = s.LinkedProfile(a)
-	case p != nil:
-		a = s.LinkedAccount(p)
-	}
+	a, p := s.find(r)
 	if !r.Wants(identity.Codehost) {
 		a = nil
 	}
@@ -301,9 +304,23 @@ func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
 	return a, p
 }
 
-// byEmail returns the most recently updated record of the requested websets
-// that has an address.
-func (s *Store) byEmail(r PersonRequest) (*Account, *Profile) {
+func (s *Store) find(r PersonRequest) (*Account, *Profile) {
+	if r.Codehost != "" {
+		if a := s.Account(r.Codehost); a != nil {
+			return a, s.LinkedProfile(a)
+		}
+		if p := s.profileNaming(identity.UsernameKey(r.Codehost), nil); p != nil {
+			return s.LinkedAccount(p), p
+		}
+	}
+	if r.NetworkUsername != "" {
+		if p := s.Profile(r.NetworkUsername); p != nil {
+			return s.LinkedAccount(p), p
+		}
+		if a := s.accountNaming(identity.UsernameKey(r.NetworkUsername), nil); a != nil {
+			return a, s.LinkedProfile(a)
+		}
+	}
 	key, err := identity.EmailKey(r.Email)
 	if err != nil {
 		return nil, nil
@@ -316,11 +333,18 @@ func (s *Store) byEmail(r PersonRequest) (*Account, *Profile) {
 	if r.Wants(identity.Network) {
 		p = newestProfile(s.profilesByEmail[key])
 	}
-	if a != nil && p != nil {
-		if p.at.After(a.at) {
-			return nil, p
+	switch {
+	case a != nil && (p == nil || !p.at.After(a.at)):
+		if linked := s.LinkedProfile(a); linked != nil || p != nil && s.LinkedAccount(p) != nil {
+			p = linked
 		}
-		return a, nil
+	case p != nil:
+		if linked := s.LinkedAccount(p); linked != nil || a != nil && s.LinkedProfile(a) != nil {
+			a = linked
+		}
 	}
 	return a, p
 }
+
+// Addresses are the e-mail addresses that the records state, each once, in no order.
+func (s *Store) Addresses() []string { return slices.Collect(maps.Keys(s.addresses)) }

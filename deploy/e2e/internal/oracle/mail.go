@@ -165,12 +165,13 @@ func (sh shaper) unknown(dst, src Object, reserved ...[]string) {
 // named after e-mail. The count of a cut list replaces a member of its name.
 func (sh shaper) members(dst, src Object, leave func(name string, v any) bool) {
 	counts := Object{}
-	for name, v := range src {
+	for _, name := range slices.Sorted(maps.Keys(src)) {
+		v := src[name]
 		if leave(name, v) || sh.noMail && mailName(name) {
 			continue
 		}
 		dst[name] = sh.unknownValue(v)
-		if l := list(v); len(l) > maxEntries {
+		if l := list(v); len(l) > maxEntries && counts[name] == nil {
 			counts[name+"_count"] = number(len(l))
 		}
 	}

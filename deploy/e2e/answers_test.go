@@ -1,0 +1,260 @@
+package e2e_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/oracle"
+)
+
+var both = []string{"codehost", "network"}
+
+// TestAnswers: each identifier of the truth file returns the holder that the
+// truth names, and the answer is field for field what MAPPING.md says of the
+// files.
+func TestAnswers(t *testing.T) {
+	people := 20_000
+	if testing.Short() {
+		people = 2_000
+	}
+	people = number(t, "MUSTER_E2E_PEOPLE", people)
+	drawn := seed(t)
+	rng := rand.New(rand.NewPCG(drawn, 1))
+
+	dir := generate(t, people, drawn)
+	p := start(t, t.TempDir(), "--no-sample")
+	ingestAll(t, p, dir)
+	store, tr := load(t, dir), readTruth(t, dir)
+	c := newChecker(p, store)
+	require.Greater(t, len(tr.handles["network"]), people/2)
+
+	network, codehost := askedHandles(tr.handles["network"]), askedHandles(tr.handles["codehost"])
+	numeric := map[string]bool{}
+	for _, id := range slices.Concat(tr.identities["codehost"], tr.withdrawn["codehost"]) {
+		numeric[id] = true
+	}
+	for i := range codehost { // digits are a user id first, whatever the truth says of the handle
+		codehost[i].known = !numeric[codehost[i].identifier]
+	}
+
+	t.Run("network webset", func(t *testing.T) {
+		check(t, c, listCallers, batches(network), c.network)
+		// Every identifier again, with one of the combinations of add-ons.
+		combinations := [][]string{{"codehost"}, {"personal_email"}, {"codehost", "personal_email"}}
+		again := batches(network)
+		for i := range again {
+			again[i].addons = combinations[i%len(combinations)]
+		}
+		check(t, c, listCallers, again, c.network)
+	})
+	t.Run("codehost webset", func(t *testing.T) {
+		ids := slices.Concat(askedIDs(tr.identities["codehost"], true), askedIDs(tr.withdrawn["codehost"], false))
+		check(t, c, listCallers, slices.Concat(batches(codehost, "network"), batches(ids)), c.codehost)
+	})
+	t.Run("must_have", func(t *testing.T) { mustHave(t, c, rng, network, codehost) })
+	t.Run("one record", func(t *testing.T) { oneRecord(t, c, rng, network, codehost) })
+	t.Run("person enrichment", func(t *testing.T) { enrich(t, c, rng, tr, network, codehost) })
+	t.Run("companies", func(t *testing.T) { companies(t, c, tr) })
+	t.Run("spellings", func(t *testing.T) { spellings(t, c, rng, tr) })
+	t.Run("edges", func(t *testing.T) { edgeAnswers(t, p, drawn) })
+	p.stop(t)
+}
+
+// enrich asks for all e-mail addresses, and for a drawn part of everything else:
+// the websets have been asked for every name.
+func enrich(t *testing.T, c *checker, rng *rand.Rand, tr truth, network, codehost []asked) {
+	t.Helper()
+	var requests []oracle.PersonRequest
+	for _, e := range tr.emails {
+		a, p := c.store.Enrich(oracle.PersonRequest{Email: e.address})
+		_, q := c.store.Enrich(oracle.PersonRequest{Email: e.address, Websets: []string{"network"}})
+		require.Nil(t, p)
+		require.Equal(t, e.codehost, accountID(a), "the truth and the oracle")
+		require.Equal(t, e.network, profileID(q), "the truth and the oracle")
+		requests = append(requests, oracle.PersonRequest{Email: e.address, Websets: both})
+	}
+	any1 := func() oracle.PersonRequest {
+		n, h, e := network[rng.IntN(len(network))].identifier, codehost[rng.IntN(len(codehost))].identifier, tr.emails[rng.IntN(len(tr.emails))].address
+		switch rng.IntN(8) {
+		case 0:
+			return oracle.PersonRequest{Codehost: h, NetworkUsername: n, Email: e}
+		case 1:
+			return oracle.PersonRequest{Codehost: "nobody-" + h, NetworkUsername: n, Email: e}
+		case 2:
+			return oracle.PersonRequest{NetworkUsername: "nobody-" + n, Email: strings.ToUpper(e)}
+		case 3:
+			return oracle.PersonRequest{Email: e}
+		case 4, 5:
+			return oracle.PersonRequest{NetworkUsername: n}
+		default:
+			return oracle.PersonRequest{Codehost: h}
+		}
+	}
+	for range len(network) / 4 {
+		r := any1()
+		r.Websets = [][]string{nil, {"network"}, {"codehost"}, both, both, {"network", "codehost"}}[rng.IntN(6)]
+		requests = append(requests, r)
+	}
+	check(t, c, callers, requests, c.person)
+}
+
+func oneRecord(t *testing.T, c *checker, rng *rand.Rand, network, codehost []asked) {
+	t.Helper()
+	const questions = 200
+	var jobs []webset
+	for range questions {
+		w := webset{identifiers: []asked{network[rng.IntN(len(network))]}, addons: [][]string{nil, {"codehost"}, {"personal_email", "codehost"}}[rng.IntN(3)]}
+		if rng.IntN(3) == 0 {
+			w.mustHave = []string{"codehost", "certifications"}
+		}
+		jobs = append(jobs, w)
+	}
+	check(t, c, callers, jobs, func(ctx context.Context, w webset) error { return c.one(ctx, "network", w) })
+	jobs = nil
+	for range questions {
+		w := webset{identifiers: []asked{codehost[rng.IntN(len(codehost))]}, addons: [][]string{nil, {"network"}}[rng.IntN(2)]}
+		if rng.IntN(3) == 0 {
+			w.mustHave = []string{"network", "repos", "school_email"}
+		}
+		jobs = append(jobs, w)
+	}
+	check(t, c, callers, jobs, func(ctx context.Context, w webset) error { return c.one(ctx, "codehost", w) })
+}
+
+// edgeAnswers: what a crawl seldom has is answered as MAPPING.md says.
+func edgeAnswers(t *testing.T, p *platform, drawn uint64) {
+	t.Helper()
+	const n = 400
+	dir := filepath.Join(t.TempDir(), "edges")
+	writeEdges(t, dir, n, drawn)
+	ingestAll(t, p, dir)
+	store := load(t, dir)
+	c := newChecker(p, store)
+	rng := rand.New(rand.NewPCG(drawn, 3))
+
+	var network, codehost []asked
+	var requests []oracle.PersonRequest
+	type question struct {
+		body map[string]string
+		want *oracle.Company
+	}
+	var questions []question
+	for i := range n {
+		network = append(network, asked{identifier: edgeNetwork(i)})
+		codehost = append(codehost, asked{identifier: edgeCodehost(i)})
+		requests = append(requests, oracle.PersonRequest{NetworkUsername: edgeNetwork(i), Websets: both}, oracle.PersonRequest{Codehost: edgeCodehost(i), Websets: both})
+		questions = append(questions, question{map[string]string{"network_slug": edgeSlug(i)}, store.CompanyBySlug(edgeSlug(i))})
+	}
+	for _, addons := range [][]string{nil, {"codehost"}, {"personal_email"}, {"codehost", "personal_email"}} {
+		check(t, c, listCallers, batches(network, addons...), c.network)
+	}
+	check(t, c, listCallers, batches(codehost, "network"), c.codehost)
+	mustHave(t, c, rng, network, codehost)
+	check(t, c, callers, requests, c.person)
+	check(t, c, callers, questions, func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
+}
+
+func askedHandles(handles []handle) []asked {
+	var out []asked
+	for _, h := range handles {
+		out = append(out, asked{h.name, h.holder, true})
+	}
+	return out
+}
+
+// askedIDs asks for identities by themselves.
+func askedIDs(ids []string, exist bool) []asked {
+	var out []asked
+	for _, id := range ids {
+		a := asked{identifier: id, identity: id, known: exist}
+		out = append(out, a)
+	}
+	return out
+}
+
+func mustHave(t *testing.T, c *checker, rng *rand.Rand, network, codehost []asked) {
+	t.Helper()
+	sample := func(ids []asked) []asked {
+		out := make([]asked, 0, 100)
+		for range 100 {
+			out = append(out, ids[rng.IntN(len(ids))])
+		}
+		return out
+	}
+	draw := func(names []string) [][]string {
+		var out [][]string
+		for _, n := range names {
+			out = append(out, []string{n}, []string{n, names[rng.IntN(len(names))]})
+		}
+		return out
+	}
+	var jobs []webset
+	for _, names := range draw(networkMustHave) {
+		w := webset{identifiers: sample(network), mustHave: names}
+		if slices.Contains(names, "personal_email") {
+			w.addons = []string{"personal_email"}
+		}
+		jobs = append(jobs, w)
+	}
+	check(t, c, listCallers, jobs, c.network)
+	jobs = nil
+	for _, names := range draw(codehostMustHave) {
+		jobs = append(jobs, webset{identifiers: sample(codehost), mustHave: names})
+	}
+	check(t, c, listCallers, jobs, c.codehost)
+}
+
+// The names of MAPPING.md, section 8.
+var (
+	networkMustHave = []string{
+		"profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary", "location",
+		"connections", "followers", "following", "current_position", "experience", "education", "certifications", "languages", "skills",
+		"codehost_username", "microblog_username", "social_accounts", "last_updated", "personal_email", "codehost",
+	}
+	codehostMustHave = []string{
+		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email", "additional_emails",
+		"emails", "avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable", "followers",
+		"following", "public_repos", "public_gists", "created_at", "updated_at", "repo_languages", "commit_count", "social_accounts",
+		"network_username", "microblog_username", "starred_repos", "issues", "follower_accounts", "followed_accounts", "last_updated",
+		"repos", "commits", "network",
+	}
+)
+
+func companies(t *testing.T, c *checker, tr truth) {
+	t.Helper()
+	type question struct {
+		body map[string]string
+		want *oracle.Company
+	}
+	var questions []question
+	for _, h := range tr.handles[oracle.NetworkCompany] {
+		want := c.store.CompanyBySlug(h.name)
+		holder := ""
+		if want != nil {
+			holder = want.ID
+		}
+		require.Equal(t, h.holder, holder, "slug %q: the truth and the oracle", h.name)
+		questions = append(questions,
+			question{map[string]string{"network_slug": h.name}, want},
+			question{map[string]string{"network_url": "https://www.network.example/company/" + h.name + "/"}, want})
+	}
+	for _, id := range tr.identities[oracle.NetworkCompany] {
+		want := c.store.CompanyByID(id)
+		require.NotNil(t, want, id)
+		questions = append(questions, question{map[string]string{"company_id": id}, want})
+		if networkID := tr.networkIDs[id]; networkID != "" {
+			questions = append(questions, question{map[string]string{"network_id": networkID}, c.store.CompanyByNetworkID(networkID)})
+		}
+	}
+	for _, id := range tr.withdrawn[oracle.NetworkCompany] {
+		questions = append(questions, question{map[string]string{"company_id": id}, nil})
+	}
+	require.Greater(t, len(questions), 100)
+	check(t, c, callers, questions, func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
+}

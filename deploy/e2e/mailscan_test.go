@@ -1,0 +1,114 @@
+package e2e_test
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/oracle"
+)
+
+// mailScan looks for e-mail addresses in answers. It does not know how they are
+// removed: it has all addresses of the records, and an expression for what
+// looks like one.
+type mailScan struct {
+	// locals has, for a domain, what stands before the at sign; lower case.
+	locals  map[string][]string
+	longest int
+	shaped  *regexp.Regexp
+}
+
+func newMailScan(addresses []string) *mailScan {
+	s := &mailScan{
+		locals: map[string][]string{},
+		shaped: regexp.MustCompile(`[\pL\pM\pN._%+'-]+(?:@|＠|﹫|%40)[\pL\pM\pN-]+(?:\.[\pL\pM\pN-]+)+`),
+	}
+	for _, a := range addresses {
+		a = strings.ToLower(a)
+		at := strings.LastIndexByte(a, '@')
+		if at <= 0 || at == len(a)-1 {
+			continue
+		}
+		s.locals[a[at+1:]] = append(s.locals[a[at+1:]], a[:at])
+		s.longest = max(s.longest, len(a)-at-1)
+	}
+	return s
+}
+
+// find returns an address in a JSON text, "" when there is none.
+func (s *mailScan) find(raw []byte) string {
+	interesting := false
+	for _, sign := range []string{"@", "%40", "＠", "﹫", `\u`} {
+		interesting = interesting || bytes.Contains(raw, []byte(sign))
+	}
+	if !interesting {
+		return ""
+	}
+	v, err := oracle.Decode(raw)
+	if err != nil {
+		return err.Error()
+	}
+	return s.in(v)
+}
+
+func (s *mailScan) in(v any) string {
+	switch v := v.(type) {
+	case string:
+		return s.inText(v)
+	case []any:
+		for _, e := range v {
+			if found := s.in(e); found != "" {
+				return found
+			}
+		}
+	case oracle.Object:
+		for name, e := range v {
+			if found := s.inText(name); found != "" {
+				return found
+			}
+			if found := s.in(e); found != "" {
+				return found
+			}
+		}
+	}
+	return ""
+}
+
+func (s *mailScan) inText(text string) string {
+	if found := s.shaped.FindString(text); found != "" {
+		return found
+	}
+	text = strings.ToLower(text)
+	for at := strings.IndexByte(text, '@'); at >= 0; {
+		for end := at + 2; end <= len(text) && end-at-1 <= s.longest; end++ {
+			for _, local := range s.locals[text[at+1:end]] {
+				if strings.HasSuffix(text[:at], local) {
+					return local + "@" + text[at+1:end]
+				}
+			}
+		}
+		next := strings.IndexByte(text[at+1:], '@')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return ""
+}
+
+func TestMailScan(t *testing.T) {
+	s := newMailScan([]string{"Ada.L@Post.Example", "root@host", "plain", "@x", "y@"})
+	for raw, want := range map[string]string{
+		`{"a":"nobody @here, a@b"}`:        "",
+		`{"a":["x ada.l@POST.example y"]}`: "ada.l@POST.example",
+		`{"a":"ada.l\u0040post.example"}`:  "ada.l@post.example",
+		`{"x":{"b":"mailto:q%40r.org"}}`:   "q%40r.org",
+		`{"to q@r.org":1}`:                 "q@r.org",
+		`{"a":"as ROOT@HOST, in all"}`:     "root@host",
+	} {
+		require.Equal(t, want, s.find([]byte(raw)), raw)
+	}
+}
