@@ -348,3 +348,48 @@ func (s *Store) find(r PersonRequest) (*Account, *Profile) {
 
 // Addresses are the e-mail addresses that the records state, each once, in no order.
 func (s *Store) Addresses() []string { return slices.Collect(maps.Keys(s.addresses)) }
+
+// Newest is the newest record of one identity.
+type Newest struct {
+	At      time.Time
+	Deleted bool
+}
+
+// Newest returns the newest record of every identity of a kind, withdrawn ones
+// too. Identities that have two parts are joined with a slash; those of account
+// links are both ends in order, then the source, separated by spaces.
+func (s *Store) Newest(kind string) map[string]Newest {
+	out := map[string]Newest{}
+	add := func(id string, v version) { out[id] = Newest{v.at, v.deleted} }
+	switch kind {
+	case NetworkPerson:
+		for id, p := range s.profiles {
+			add(id, p.version)
+		}
+	case CodehostPerson:
+		for id, a := range s.accounts {
+			add(strconv.FormatInt(id, 10), a.version)
+		}
+	case NetworkCompany:
+		for id, c := range s.companies {
+			add(id, c.version)
+		}
+	case MicroblogPerson:
+		for id, v := range s.microblog {
+			add(id, *v)
+		}
+	case CodehostRepo:
+		for key, it := range s.repos {
+			add(fmt.Sprintf("%d/%s", key.owner, key.id), it.version)
+		}
+	case CodehostCommit:
+		for key, it := range s.commits {
+			add(fmt.Sprintf("%d/%s", key.owner, key.id), it.version)
+		}
+	case AccountLink:
+		for id, l := range s.links {
+			add(id, l.version)
+		}
+	}
+	return out
+}

@@ -1,0 +1,275 @@
+package e2e_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/oracle"
+)
+
+// tables says where the records of each kind are to be found, and how an
+// identity reads there (compare oracle.Newest).
+var tables = map[string]struct{ table, identity string }{
+	oracle.NetworkPerson:   {"network_people", "profile_id"},
+	oracle.NetworkCompany:  {"network_companies", "company_id"},
+	oracle.CodehostPerson:  {"codehost_people", "toString(user_id)"},
+	oracle.CodehostRepo:    {"codehost_repos", "concat(toString(user_id), '/', toString(repo_id))"},
+	oracle.CodehostCommit:  {"codehost_commits", "concat(toString(user_id), '/', sha)"},
+	oracle.MicroblogPerson: {"microblog_people", "user_id"},
+	oracle.AccountLink: {
+		"account_links",
+		"concat(arrayStringConcat(arraySort([concat(a_platform, '/', a_key), concat(b_platform, '/', b_key)]), ' '), ' ', source)",
+	},
+}
+
+// TestKill: kill -9 of the engine and of `muster up` while records are being
+// ingested. Every record that an ingest run reported as published is visible
+// afterwards, in its newest version, once.
+//
+// The files are cut into pieces. A piece whose run ended well is never ingested
+// again, so that nothing but the platform itself can bring back what it lost.
+func TestKill(t *testing.T) {
+	people := 3000
+	if testing.Short() {
+		people = 800
+	}
+	drawn := seed(t)
+	rng := rand.New(rand.NewPCG(drawn, 4))
+	world := generate(t, people, drawn)
+	pieces := cut(t, world, rng)
+
+	dataDir := t.TempDir()
+	p := start(t, dataDir, "--no-sample")
+	ports := []string{
+		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
+		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
+		"--clickhouse-addr", p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
+	}
+	in := startIngesting(t, dataDir, pieces)
+
+	victims := []string{"engine", "up", "engine", "up", "up"}
+	rng.Shuffle(len(victims), func(a, b int) { victims[a], victims[b] = victims[b], victims[a] })
+	for i, victim := range victims {
+		in.await(t, (i+1)*len(pieces)/(len(victims)+1))
+		pause := time.Duration(rng.IntN(300)) * time.Millisecond
+		<-time.After(pause)
+		p = kill(t, p, victim, fmt.Sprintf("%d of %d pieces published, and %s", in.published(), len(pieces), pause), ports)
+	}
+	in.await(t, len(pieces))
+	in.wait()
+	t.Logf("%d pieces published, %d runs failed on the way", in.published(), in.failed())
+	// What is published and not yet projected.
+	p = kill(t, p, "engine", "everything published", ports)
+	p = kill(t, p, "up", "everything published", ports)
+
+	began := time.Now()
+	p.muster(t, "status", "--wait", "--timeout", "2m")
+	t.Logf("visible after another %s", time.Since(began).Round(time.Millisecond))
+
+	store := load(t, world)
+	for kind, where := range tables {
+		t.Run(kind, func(t *testing.T) { holds(t, p, where.table, where.identity, store.Newest(kind)) })
+	}
+	t.Run("lookups", func(t *testing.T) {
+		c, tr := newChecker(p, store), readTruth(t, world)
+		check(t, c, listCallers, batches(askedHandles(tr.handles["network"]), "codehost"), c.network)
+		check(t, c, listCallers, batches(askedIDs(tr.identities["codehost"], true)), c.codehost)
+		var requests []oracle.PersonRequest
+		for _, e := range tr.emails[:min(500, len(tr.emails))] {
+			requests = append(requests, oracle.PersonRequest{Email: e.address, Websets: both})
+		}
+		check(t, c, callers, requests, c.person)
+	})
+	p.stop(t)
+}
+
+// kill ends a process with SIGKILL and returns the platform that runs then.
+func kill(t *testing.T, p *platform, victim, when string, ports []string) *platform {
+	t.Helper()
+	began := time.Now()
+	if victim == "engine" {
+		pid := p.engine(t)
+		killProcess(t, pid)
+		eventually(t, startTimeout, func() (bool, string) {
+			children := childProcesses(t, p.cmd.Process.Pid)
+			return len(children) == 1 && children[0] != pid, "the engine is not started again"
+		})
+	} else {
+		p.kill()
+		again := start(t, p.dataDir, ports...)
+		require.Equal(t, p.BaseURL, again.BaseURL)
+		require.Equal(t, p.APIKey, again.APIKey)
+		p = again
+	}
+	t.Logf("killed %s after %s; it runs again after %s", victim, when, time.Since(began).Round(time.Millisecond))
+	return p
+}
+
+// holds compares a table with the newest records that the files have.
+func holds(t *testing.T, p *platform, table, identity string, want map[string]oracle.Newest) {
+	t.Helper()
+	require.NotEmpty(t, want)
+	rows := p.sql(t, fmt.Sprintf("SELECT %s, version, toUInt8(deleted) FROM %s FINAL", identity, table))
+	require.Equal(t, []string{strconv.Itoa(len(rows))}, p.sql(t, fmt.Sprintf("SELECT uniqExact(%s) FROM %s", identity, table)), "each identity once under FINAL")
+	got := map[string]bool{}
+	wrong := 0
+	complain := func(format string, args ...any) {
+		if wrong++; wrong <= maxProblems {
+			t.Errorf(format, args...)
+		}
+	}
+	for _, row := range rows {
+		fields := strings.Split(row, "\t")
+		require.Len(t, fields, 3, row)
+		newest, ok := want[fields[0]]
+		version, err := strconv.ParseInt(fields[1], 10, 64)
+		require.NoError(t, err)
+		// Microseconds since the year 1, as the column's comment says.
+		at := time.Unix(version/1e6+time.Time{}.Unix(), version%1e6*1e3).UTC()
+		switch {
+		case !ok:
+			complain("%s is in no file", fields[0])
+		case got[fields[0]]:
+			complain("%s is there twice", fields[0])
+		case !at.Equal(newest.At.Truncate(time.Microsecond)) || (fields[2] == "1") != newest.Deleted:
+			complain("%s is there as of %s, deleted %s; want %+v", fields[0], at, fields[2], newest)
+		}
+		got[fields[0]] = true
+	}
+	for id := range want {
+		if !got[id] {
+			complain("%s is missing", id)
+		}
+	}
+	require.Zero(t, wrong, "%d identities in the files, %d in the table", len(want), len(rows))
+	t.Logf("%d identities", len(rows))
+}
+
+// piece is a part of a kind's file.
+type piece struct{ kind, path string }
+
+// cut cuts a world's files into pieces, in a drawn order.
+func cut(t *testing.T, world string, rng *rand.Rand) []piece {
+	t.Helper()
+	dir := t.TempDir()
+	var pieces []piece
+	for _, kind := range kinds {
+		raw, err := os.ReadFile(file(world, kind))
+		require.NoError(t, err)
+		all := bytes.SplitAfter(raw, []byte("\n"))
+		n := 6
+		if len(all) < 1000 {
+			n = 2
+		}
+		for i := range n {
+			path := filepath.Join(dir, fmt.Sprintf("%s-%d.ndjson", kind, i))
+			part := bytes.Join(all[i*len(all)/n:(i+1)*len(all)/n], nil)
+			require.NoError(t, os.WriteFile(path, part, 0o600))
+			pieces = append(pieces, piece{kind, path})
+		}
+	}
+	rng.Shuffle(len(pieces), func(a, b int) { pieces[a], pieces[b] = pieces[b], pieces[a] })
+	return pieces
+}
+
+// ingesting runs `muster ingest` for one piece after the other, and again for
+// those whose run did not end well.
+type ingesting struct {
+	done sync.WaitGroup
+
+	mu       sync.Mutex
+	ok, bad  int
+	err      error
+	progress chan struct{} // closed and made anew when something happened
+}
+
+func startIngesting(t *testing.T, dataDir string, pieces []piece) *ingesting {
+	in := &ingesting{progress: make(chan struct{})}
+	ctx, cancel := context.WithCancel(t.Context())
+	queue := make(chan piece, len(pieces))
+	for _, p := range pieces {
+		queue <- p
+	}
+	close(queue)
+	const atOnce = 2
+	for range atOnce {
+		in.done.Go(func() {
+			for p := range queue {
+				if err := in.piece(ctx, dataDir, p); err != nil {
+					in.note(func() { in.err = err })
+					return
+				}
+			}
+		})
+	}
+	t.Cleanup(func() { cancel(); in.wait() })
+	return in
+}
+
+// piece publishes one piece, however often that takes.
+func (in *ingesting) piece(ctx context.Context, dataDir string, p piece) error {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		r, err := muster(ctx, dataDir, "ingest", p.kind, p.path)
+		switch {
+		case err != nil:
+			return err
+		case r.status == 0:
+			in.note(func() { in.ok++ })
+			return nil
+		case r.status != 2 && ctx.Err() == nil:
+			return fmt.Errorf("ingest %s: exit status %d\n%s%s", p.path, r.status, r.out, r.errors)
+		}
+		in.note(func() { in.bad++ })
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}
+
+func (in *ingesting) note(what func()) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	what()
+	close(in.progress)
+	in.progress = make(chan struct{})
+}
+
+func (in *ingesting) published() int { in.mu.Lock(); defer in.mu.Unlock(); return in.ok }
+func (in *ingesting) failed() int    { in.mu.Lock(); defer in.mu.Unlock(); return in.bad }
+func (in *ingesting) wait()          { in.done.Wait() }
+
+// await returns when so many pieces are published.
+func (in *ingesting) await(t *testing.T, pieces int) {
+	t.Helper()
+	late := time.NewTimer(startTimeout)
+	defer late.Stop()
+	for {
+		in.mu.Lock()
+		ok, err, progress := in.ok, in.err, in.progress
+		in.mu.Unlock()
+		require.NoError(t, err)
+		if ok >= pieces {
+			return
+		}
+		select {
+		case <-progress:
+		case <-late.C:
+			t.Fatalf("%d pieces published after %s, want %d", ok, startTimeout, pieces)
+		}
+	}
+}
