@@ -142,10 +142,10 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 			target[partition{e.Topic, e.Partition}] = e.End
 		}
 	}
-	const pause = 100 * time.Millisecond
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
+	// Asking costs the brokers a few requests: short waits are noticed at once,
+	// long ones within a second.
+	const longest = time.Second
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
 		lags, err := bus.Lag(ctx, src.Kafka, src.Group, src.Topics)
 		if err != nil {
 			return fmt.Errorf("read the lag from Kafka: %w", err)
@@ -166,7 +166,7 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%d offsets are not visible yet: %w", missing, context.Cause(ctx))
-		case <-tick.C:
+		case <-time.After(pause):
 		}
 	}
 }
