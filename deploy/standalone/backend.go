@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -39,8 +40,12 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 	if len(external.Brokers) > 0 {
 		return kafkaBackend{config: external, close: func() error { return nil }}, nil
 	}
+	compactUpTo := int64(0) // the broker's default
+	if cfg.Compact {
+		compactUpTo = math.MaxInt64
+	}
 	b, err := broker.Start(ctx, broker.Config{
-		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, Logger: deps.Telemetry.Logger,
+		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, CompactUpTo: compactUpTo, Logger: deps.Telemetry.Logger,
 	})
 	if err != nil {
 		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)

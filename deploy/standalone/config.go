@@ -17,6 +17,9 @@ type Config struct {
 	// Sample is the number of invented people that an empty data folder begins
 	// with; 0 for none.
 	Sample int
+	// Compact compacts the embedded broker's log before it listens, however large
+	// it is.
+	Compact bool
 }
 
 // Validate says what is wrong with the configuration.

@@ -48,6 +48,10 @@ type Config struct {
 	// MinSessionTimeout is the shortest consumer group session a client may ask for.
 	// Default 1 s.
 	MinSessionTimeout time.Duration
+	// CompactUpTo is the size, in bytes, up to which Start compacts the log before
+	// it listens; a larger log waits for Compact, since compacting takes seconds for
+	// every few hundred megabytes. Default 128 MiB, negative for never.
+	CompactUpTo int64
 	// Logger receives the broker's warnings and errors; nil: nobody does.
 	Logger *slog.Logger
 }
@@ -63,7 +67,8 @@ type Broker struct {
 	closeErr  error
 }
 
-// Start opens the data folder, replays it, compacts it and then listens.
+// Start opens the data folder, replays it, compacts it unless it is large, and
+// then listens.
 // ctx bounds the start only; the broker runs until Close.
 func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if cfg.DataDir == "" {
@@ -74,6 +79,9 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	if cfg.MinSessionTimeout == 0 {
 		cfg.MinSessionTimeout = time.Second
+	}
+	if cfg.CompactUpTo == 0 {
+		cfg.CompactUpTo = 128 << 20
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -139,11 +147,40 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
 	}
 	b.cluster = cluster
-	if err := b.Compact(ctx); err != nil {
+	if err := b.compactOnStart(ctx, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.Close())
 	}
 	b.gate.open()
 	return b, nil
+}
+
+// compactOnStart compacts a log that is small enough for nobody to notice.
+func (b *Broker) compactOnStart(ctx context.Context, cfg Config) error {
+	size, err := folderSize(cfg.DataDir)
+	if err != nil {
+		return fmt.Errorf("measure the log: %w", err)
+	}
+	if size > cfg.CompactUpTo {
+		b.logger.InfoContext(ctx, "the log is too large to compact it on the way", "megabytes", size>>20)
+		return nil
+	}
+	return b.Compact(ctx)
+}
+
+// folderSize is the sum of the files in a folder, in bytes.
+func folderSize(dir string) (size int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
+		if err != nil || !d.Type().IsRegular() {
+			return err
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		size += info.Size()
+		return nil
+	})
+	return size, err
 }
 
 // Addrs returns the addresses to bootstrap from, host:port.

@@ -20,9 +20,10 @@
 // # Compaction and retention
 //
 // Compaction stops the whole broker while it runs, so there is no timer for it:
-// it happens once in Start, before the broker accepts a connection, and whenever
-// Compact is called (after an erasure). Retention is applied at the same moments,
-// and only to topics that set retention.ms or retention.bytes explicitly.
+// it happens in Start, before the broker accepts a connection, as long as the log
+// is small (Config.CompactUpTo), and whenever Compact is called. Retention is
+// applied at the same moments, and only to topics that set retention.ms or
+// retention.bytes explicitly.
 //
 // Topics are never created by being named: a producer or consumer that names a
 // topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.
