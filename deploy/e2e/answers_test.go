@@ -57,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		ids := slices.Concat(askedIDs(tr.identities["codehost"], true), askedIDs(tr.withdrawn["codehost"], false))
 		check(t, c, listCallers, slices.Concat(batches(codehost, "network"), batches(ids)), c.codehost)
 	})
-	t.Run("must_have", func(t *testing.T) { mustHave(t, c, rng, network, codehost) })
+	t.Run("must_have", func(t *testing.T) { mustHave(t, c, rng, 100, network, codehost) })
 	t.Run("one record", func(t *testing.T) { oneRecord(t, c, rng, network, codehost) })
 	t.Run("person enrichment", func(t *testing.T) { enrich(t, c, rng, tr, network, codehost) })
 	t.Run("companies", func(t *testing.T) { companies(t, c, tr) })
@@ -130,7 +130,7 @@ func oneRecord(t *testing.T, c *checker, rng *rand.Rand, network, codehost []ask
 // edgeAnswers: what a crawl seldom has is answered as MAPPING.md says.
 func edgeAnswers(t *testing.T, p *platform, drawn uint64) {
 	t.Helper()
-	const n = 400
+	const n = 250
 	dir := filepath.Join(t.TempDir(), "edges")
 	writeEdges(t, dir, n, drawn)
 	ingestAll(t, p, dir)
@@ -155,7 +155,7 @@ func edgeAnswers(t *testing.T, p *platform, drawn uint64) {
 		check(t, c, listCallers, batches(network, addons...), c.network)
 	}
 	check(t, c, listCallers, batches(codehost, "network"), c.codehost)
-	mustHave(t, c, rng, network, codehost)
+	mustHave(t, c, rng, 25, network, codehost)
 	check(t, c, callers, requests, c.person)
 	check(t, c, callers, questions, func(ctx context.Context, q question) error { return c.company(ctx, q.body, q.want) })
 }
@@ -178,11 +178,11 @@ func askedIDs(ids []string, exist bool) []asked {
 	return out
 }
 
-func mustHave(t *testing.T, c *checker, rng *rand.Rand, network, codehost []asked) {
+func mustHave(t *testing.T, c *checker, rng *rand.Rand, size int, network, codehost []asked) {
 	t.Helper()
 	sample := func(ids []asked) []asked {
-		out := make([]asked, 0, 100)
-		for range 100 {
+		out := make([]asked, 0, size)
+		for range size {
 			out = append(out, ids[rng.IntN(len(ids))])
 		}
 		return out

@@ -41,6 +41,8 @@ type checker struct {
 	// verified has the bytes, hashed, of answers that were compared: one
 	// record in one shape is one sequence of bytes wherever it is served.
 	verified sync.Map
+	// present has, by record, the names that must_have may ask for.
+	present  sync.Map
 	compared atomic.Int64
 	requests atomic.Int64
 	repeated atomic.Int64
@@ -267,6 +269,18 @@ func (c *checker) one(ctx context.Context, name string, w webset) error {
 	return check(w, 0, record)
 }
 
+// has says whether a record meets a request's must_have.
+func (c *checker) has(w webset, key string, names func() map[string]bool) bool {
+	if len(w.mustHave) == 0 {
+		return true
+	}
+	present, ok := c.present.Load(key)
+	if !ok {
+		present, _ = c.present.LoadOrStore(key, names())
+	}
+	return slices.ContainsFunc(w.mustHave, func(n string) bool { return present.(map[string]bool)[n] })
+}
+
 // network checks a request of the network webset.
 func (c *checker) network(ctx context.Context, w webset) error {
 	records, err := c.ask(ctx, "network", w)
@@ -288,7 +302,7 @@ func (c *checker) networkRecord(w webset, i int, raw jsontext.Value) error {
 	if id.known && profileID(p) != id.identity {
 		return c.problem("%s: the oracle names %q and the truth %q", what, profileID(p), id.identity)
 	}
-	if p == nil || len(w.mustHave) > 0 && !slices.ContainsFunc(w.mustHave, func(n string) bool { return c.store.NetworkHas(p, n) }) {
+	if p == nil || !c.has(w, "network "+p.ID, func() map[string]bool { return c.store.NetworkPresent(p) }) {
 		return c.empty(what, raw)
 	}
 	return c.record(what, w.shape("network")+" of "+p.ID, raw, func() oracle.Object {
@@ -317,7 +331,7 @@ func (c *checker) codehostRecord(w webset, i int, raw jsontext.Value) error {
 	if id.known && accountID(a) != id.identity {
 		return c.problem("%s: the oracle names %q and the truth %q", what, accountID(a), id.identity)
 	}
-	if a == nil || len(w.mustHave) > 0 && !slices.ContainsFunc(w.mustHave, func(n string) bool { return c.store.CodehostHas(a, n) }) {
+	if a == nil || !c.has(w, "codehost "+accountID(a), func() map[string]bool { return c.store.CodehostPresent(a) }) {
 		return c.empty(what, raw)
 	}
 	return c.record(what, w.shape("codehost")+" of "+accountID(a), raw, func() oracle.Object {

@@ -3,6 +3,7 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -210,6 +211,20 @@ func TestEmptyFolder(t *testing.T) {
 	require.Equal(t, p.APIKey, again.APIKey)
 	require.NotContains(t, again.errors.String(), "Inventing", "a folder that is not empty gets no sample")
 	again.stop(t)
+}
+
+// TestStopWithOpenConnections: connections that wait for something, with a
+// request behind them or none yet, hold nothing up.
+func TestStopWithOpenConnections(t *testing.T) {
+	p := start(t, t.TempDir(), "--no-sample")
+	var dialer net.Dialer
+	for _, url := range []string{p.BaseURL, p.AdminURL, p.IngestURL} {
+		silent, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { _ = silent.Close() })
+		require.NotZero(t, (&api{base: url, client: newClient()}).mustGet(t, "/healthz", nil).status)
+	}
+	p.stop(t)
 }
 
 // accountView is what `muster account ... --json` prints.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -91,6 +92,35 @@ func TestKill(t *testing.T) {
 		}
 		check(t, c, callers, requests, c.person)
 	})
+	p.stop(t)
+}
+
+// TestVersionsThatAreNotProjectedYet: a newer version that was published before
+// an older one, which is any crawl's daily bread, survives a restart that finds
+// both in the topic and neither in the read models.
+func TestVersionsThatAreNotProjectedYet(t *testing.T) {
+	dataDir := t.TempDir()
+	p := start(t, dataDir, "--no-sample")
+	dir := t.TempDir()
+	run := func(name, record string) {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.WriteFile(path, []byte(record+"\n"), 0o600))
+		p.muster(t, "ingest", oracle.NetworkPerson, path)
+	}
+	engine := p.engine(t)
+	require.NoError(t, syscall.Kill(engine, syscall.SIGSTOP)) // nothing is projected from here on
+	run("newest", `{"profile_id":"one","username":"now","last_updated":"2026-02-01"}`)
+	run("older", `{"profile_id":"one","username":"before","last_updated":"2025-01-01"}`)
+	run("older again", `{"profile_id":"one","username":"before","last_updated":"2025-01-01"}`)
+	p.kill()
+	killProcess(t, engine)
+
+	p = start(t, dataDir)
+	p.muster(t, "status", "--wait", "--timeout", "1m")
+	got := p.api().mustGet(t, "/v1/webset/network/person", map[string][]string{"network": {"now"}})
+	require.Contains(t, string(got.body), `"2026-02-01"`)
+	got = p.api().mustGet(t, "/v1/webset/network/person", map[string][]string{"network": {"before"}})
+	require.JSONEq(t, `{}`, string(got.body))
 	p.stop(t)
 }
 

@@ -40,11 +40,7 @@ func newMailScan(addresses []string) *mailScan {
 
 // find returns an address in a JSON text, "" when there is none.
 func (s *mailScan) find(raw []byte) string {
-	interesting := false
-	for _, sign := range []string{"@", "%40", "＠", "﹫", `\u`} {
-		interesting = interesting || bytes.Contains(raw, []byte(sign))
-	}
-	if !interesting {
+	if !hasAtSign(string(raw)) && !bytes.Contains(raw, []byte(`\u`)) {
 		return ""
 	}
 	v, err := oracle.Decode(raw)
@@ -52,6 +48,10 @@ func (s *mailScan) find(raw []byte) string {
 		return err.Error()
 	}
 	return s.in(v)
+}
+
+func hasAtSign(text string) bool {
+	return strings.Contains(text, "@") || strings.Contains(text, "%40") || strings.Contains(text, "＠") || strings.Contains(text, "﹫")
 }
 
 func (s *mailScan) in(v any) string {
@@ -78,6 +78,9 @@ func (s *mailScan) in(v any) string {
 }
 
 func (s *mailScan) inText(text string) string {
+	if !hasAtSign(text) {
+		return ""
+	}
 	if found := s.shaped.FindString(text); found != "" {
 		return found
 	}

@@ -122,12 +122,11 @@ func counts(lists []string) []string {
 	return out
 }
 
-// CodehostHas is section 8 for the codehost webset.
-func (s *Store) CodehostHas(a *Account, name string) bool {
-	if name == "network" {
-		return s.LinkedProfile(a) != nil
-	}
-	return !absent(s.codehostRecord(a)[name])
+// CodehostPresent is NetworkPresent for the codehost webset.
+func (s *Store) CodehostPresent(a *Account) map[string]bool {
+	present := names(s.codehostRecord(a))
+	present["network"] = s.LinkedProfile(a) != nil
+	return present
 }
 
 // codehostAddOn is 6.4.
@@ -166,7 +165,7 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 	pick(details, rec, "user_id", "codehost_username")
 	dst["codehost"] = details
 
-	putList(dst, "names", names(rec))
+	putList(dst, "names", namesFound(rec))
 	emails := addresses(rec)
 	putList(dst, "emails", anys(emails))
 	put(dst, "email", str(rec, "personal_email"))
@@ -218,8 +217,8 @@ func enrichedRepo(rec, owner Object) Object {
 	return dst
 }
 
-// names are the names found across the record.
-func names(rec Object) []any {
+// namesFound are the names found across the record.
+func namesFound(rec Object) []any {
 	var out []any
 	for _, n := range []string{str(rec, "full_name"), join(rec, " ", "first_name", "last_name")} {
 		if n != "" && (len(out) == 0 || out[0] != n) {

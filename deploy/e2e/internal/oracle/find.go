@@ -289,10 +289,10 @@ func (r PersonRequest) Wants(webset string) bool {
 // names it ("identifiers of one webset also find the other webset's record
 // through account links", rulings.md). An e-mail address finds the most
 // recently updated record of the requested websets. The other webset answers
-// with the record linked to it; when there is none, with the newest one that
-// has the same address ("matched against the emails of the records across all
-// requested websets", interface.md), unless that one is linked to somebody else
-// ("never a mixture", rulings.md).
+// with the record linked to it; when there is none, with the newest one of
+// those that have the same address ("matched against the emails of the records
+// across all requested websets", interface.md) and are not linked to somebody
+// else ("never a mixture", rulings.md).
 func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
 	a, p := s.find(r)
 	if !r.Wants(identity.Codehost) {
@@ -333,14 +333,13 @@ func (s *Store) find(r PersonRequest) (*Account, *Profile) {
 	if r.Wants(identity.Network) {
 		p = newestProfile(s.profilesByEmail[key])
 	}
-	switch {
-	case a != nil && (p == nil || !p.at.After(a.at)):
-		if linked := s.LinkedProfile(a); linked != nil || p != nil && s.LinkedAccount(p) != nil {
-			p = linked
+	if a != nil && (p == nil || !p.at.After(a.at)) {
+		if p = s.LinkedProfile(a); p == nil && r.Wants(identity.Network) {
+			p = newestProfile(slices.DeleteFunc(slices.Clone(s.profilesByEmail[key]), func(p *Profile) bool { return s.LinkedAccount(p) != nil }))
 		}
-	case p != nil:
-		if linked := s.LinkedAccount(p); linked != nil || a != nil && s.LinkedProfile(a) != nil {
-			a = linked
+	} else if p != nil {
+		if a = s.LinkedAccount(p); a == nil && r.Wants(identity.Codehost) {
+			a = newestAccount(slices.DeleteFunc(slices.Clone(s.accountsByEmail[key]), func(a *Account) bool { return s.LinkedProfile(a) != nil }))
 		}
 	}
 	return a, p

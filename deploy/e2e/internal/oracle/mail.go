@@ -164,15 +164,21 @@ func (sh shaper) unknown(dst, src Object, reserved ...[]string) {
 // members serves unknown members, those aside that leave says or that are
 // named after e-mail. The count of a cut list replaces a member of its name.
 func (sh shaper) members(dst, src Object, leave func(name string, v any) bool) {
-	counts := Object{}
-	for _, name := range slices.Sorted(maps.Keys(src)) {
-		v := src[name]
+	var long []string
+	for name, v := range src {
 		if leave(name, v) || sh.noMail && mailName(name) {
 			continue
 		}
 		dst[name] = sh.unknownValue(v)
-		if l := list(v); len(l) > maxEntries && counts[name] == nil {
-			counts[name+"_count"] = number(len(l))
+		if len(list(v)) > maxEntries {
+			long = append(long, name)
+		}
+	}
+	slices.Sort(long)
+	counts := Object{}
+	for _, name := range long {
+		if counts[name] == nil { // not replaced by another list's count
+			counts[name+"_count"] = number(len(list(src[name])))
 		}
 	}
 	maps.Copy(dst, counts)

@@ -205,12 +205,20 @@ func (s *Store) NetworkWebset(p *Profile, o NetworkOptions) Object {
 	return dst
 }
 
-// NetworkHas is section 8 for the network webset.
-func (s *Store) NetworkHas(p *Profile, name string) bool {
-	if name == "codehost" {
-		return s.LinkedAccount(p) != nil
+// NetworkPresent returns the names of section 8 that a record of the network
+// webset meets, and names that are no must_have.
+func (s *Store) NetworkPresent(p *Profile) map[string]bool {
+	present := names(s.NetworkWebset(p, NetworkOptions{PersonalEmail: true}))
+	present["codehost"] = s.LinkedAccount(p) != nil
+	return present
+}
+
+func names(o Object) map[string]bool {
+	out := map[string]bool{}
+	for name, v := range o {
+		out[name] = !absent(v)
 	}
-	return !absent(s.NetworkWebset(p, NetworkOptions{PersonalEmail: true})[name])
+	return out
 }
 
 // networkAddOn is 7.5.

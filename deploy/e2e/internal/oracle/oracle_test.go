@@ -150,9 +150,9 @@ func TestByHand(t *testing.T) {
 	equal("company", `{"company_id":"c","network_slug":"Mill","last_updated":"2026",
 		"headquarters":{"city":"London","region":null,"country":null,"postal_code":null,"line1":null,"line2":null}}`,
 		s.CompanyBySlug("mill").Render())
-	require.True(t, s.NetworkHas(ada, "personal_email"))
-	require.False(t, s.NetworkHas(ada, "middle_name"))
-	require.True(t, s.CodehostHas(account, "network"))
+	require.True(t, s.NetworkPresent(ada)["personal_email"])
+	require.False(t, s.NetworkPresent(ada)["middle_name"])
+	require.True(t, s.CodehostPresent(account)["network"])
 }
 
 func TestTwoContentsOfOneVersion(t *testing.T) {
