@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -123,8 +124,10 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			// A century: the cleaner's ticker must never fire (see the package comment).
 			"log.cleaner.backoff.ms": strconv.FormatInt((100 * 365 * 24 * time.Hour).Milliseconds(), 10),
 			// A stopped installation must find its committed offsets, however long it rested.
-			"offsets.retention.minutes":    strconv.FormatInt(int64((10*365*24*time.Hour)/time.Minute), 10),
-			"message.max.bytes":            strconv.Itoa(MaxMessageBytes),
+			"offsets.retention.minutes": strconv.FormatInt(int64((10*365*24*time.Hour)/time.Minute), 10),
+			"message.max.bytes":         strconv.Itoa(MaxMessageBytes),
+			// Start reads each segment whole to check it.
+			"log.segment.bytes":            strconv.Itoa(16 << 20),
 			"default.replication.factor":   "1",
 			"group.min.session.timeout.ms": strconv.FormatInt(cfg.MinSessionTimeout.Milliseconds(), 10),
 		}),
@@ -147,6 +150,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
 	}
 	b.cluster = cluster
+	debug.FreeOSMemory() // checking the log leaves as much garbage as the log is large
 	if err := b.compactOnStart(ctx, cfg); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.Close())
 	}

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -60,8 +61,13 @@ func (r *LookupRow) Dest() []any {
 // each key at most the 100 newest. Rows come in no order.
 func LookupQuery() string {
 	return `SELECT key_hash, toString(type) AS type, value, toString(target_kind) AS target_kind, target, source, confidence, declared, version
-FROM lookups FINAL
-WHERE key_hash IN {keys:Array(UInt64)} AND NOT deleted
+FROM (
+    SELECT key_hash, type, value, target_kind, target, source, confidence, declared, version, content_hash, deleted
+    FROM lookups
+    WHERE key_hash IN {keys:Array(UInt64)}
+    ` + newestOf("key_hash, type, value, target_kind, target, source") + `
+)
+WHERE NOT deleted
 ORDER BY version DESC, content_hash DESC
 LIMIT 100 BY key_hash`
 }
@@ -116,14 +122,15 @@ func (r *NetworkPersonRow) Dest() []any {
 func NetworkPeopleQuery(columns NetworkColumns) string {
 	return `SELECT profile_hash, profile_id, version, deleted, last_updated, updated_at, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
 		choose(
-			choice{"enrich", columns&NetworkEnrich != 0},
-			choice{"webset_shared", columns&(NetworkWebset|NetworkAddon) != 0},
-			choice{"webset_rest", columns&NetworkWebset != 0},
-			choice{"webset_open", columns&NetworkOpen != 0},
-			choice{"webset_email", columns&NetworkOpen != 0},
+			choice{column: "enrich", chosen: columns&NetworkEnrich != 0},
+			choice{column: "webset_shared", chosen: columns&(NetworkWebset|NetworkAddon) != 0},
+			choice{column: "webset_rest", chosen: columns&NetworkWebset != 0},
+			choice{column: "webset_open", chosen: columns&NetworkOpen != 0},
+			choice{column: "webset_email", chosen: columns&NetworkOpen != 0},
 		) + `
-FROM network_people FINAL
-WHERE profile_hash IN {keys:Array(UInt64)}`
+FROM network_people
+WHERE profile_hash IN {keys:Array(UInt64)}
+` + newestOf("profile_hash, profile_id")
 }
 
 // CodehostColumns chooses the rendered columns of CodehostPeopleQuery.
@@ -172,14 +179,15 @@ func (r *CodehostPersonRow) Dest() []any {
 func CodehostPeopleQuery(columns CodehostColumns) string {
 	return `SELECT user_id, version, deleted, last_updated, codehost_username, username_key, email_keys, network_username, network_username_keys, microblog_username_keys, present, ` +
 		choose(
-			choice{"enrich", columns&CodehostEnrich != 0},
-			choice{"owner", columns&CodehostEnrich != 0},
-			choice{"webset", columns&CodehostWebset != 0},
-			choice{"addon", columns&CodehostAddon != 0},
-			choice{"addon_open", columns&CodehostAddonOpen != 0},
+			choice{column: "enrich", chosen: columns&CodehostEnrich != 0},
+			choice{column: "owner", chosen: columns&CodehostEnrich != 0},
+			choice{column: "webset", chosen: columns&CodehostWebset != 0},
+			choice{column: "addon", chosen: columns&CodehostAddon != 0},
+			choice{column: "addon_open", chosen: columns&CodehostAddonOpen != 0},
 		) + `
-FROM codehost_people FINAL
-WHERE user_id IN {keys:Array(Int64)}`
+FROM codehost_people
+WHERE user_id IN {keys:Array(Int64)}
+` + newestOf("user_id")
 }
 
 // CompanyRow is a network-company.
@@ -203,8 +211,9 @@ func (r *CompanyRow) Dest() []any {
 // with Deleted set. Compare CompanyID: hashes may collide.
 func CompaniesQuery() string {
 	return `SELECT company_hash, company_id, version, deleted, last_updated, slug_key, network_id, company
-FROM network_companies FINAL
-WHERE company_hash IN {keys:Array(UInt64)}`
+FROM network_companies
+WHERE company_hash IN {keys:Array(UInt64)}
+` + newestOf("company_hash, company_id")
 }
 
 // EntryColumns chooses the shapes of ReposQuery and CommitsQuery.
@@ -250,11 +259,12 @@ func CommitsQuery(columns EntryColumns) string {
 // The redacted column is empty where nothing had to be removed.
 func entriesQuery(table, list, id, item string, columns EntryColumns, enrich string) string {
 	shapes := []choice{
-		{enrich, columns&EntryEnrich != 0},
-		{"entry", columns&EntryFull != 0},
-		{"if(empty(redacted), entry, redacted)", columns&EntryRedacted != 0},
+		{column: enrich, needs: []string{enrich}, chosen: columns&EntryEnrich != 0},
+		{column: "entry", needs: []string{"entry"}, chosen: columns&EntryFull != 0},
+		{column: "if(empty(redacted), entry, redacted)", needs: []string{"entry", "redacted"}, chosen: columns&EntryRedacted != 0},
 	}
 	var tuple, out strings.Builder
+	read := []string{"user_id", id, "version", "content_hash", "deleted"}
 	n := 2
 	for i, s := range shapes {
 		if i > 0 {
@@ -266,24 +276,46 @@ func entriesQuery(table, list, id, item string, columns EntryColumns, enrich str
 		}
 		n++
 		tuple.WriteString(", " + s.column)
+		for _, c := range s.needs {
+			if !slices.Contains(read, c) {
+				read = append(read, c)
+			}
+		}
 		out.WriteString("tupleElement(newest, " + strconv.Itoa(n) + ")")
 	}
 	newest := "groupArraySorted(" + strconv.Itoa(MaxEntries) + ")((-version, " + id + tuple.String() + "))"
 	return `WITH
     complete AS (
-        SELECT user_id, version, items FROM codehost_lists FINAL
-        WHERE user_id IN {keys:Array(Int64)} AND list = '` + list + `' AND NOT deleted
+        SELECT user_id, version, items FROM (
+            SELECT user_id, version, content_hash, items, deleted FROM codehost_lists
+            WHERE user_id IN {keys:Array(Int64)} AND list = '` + list + `'
+            ` + newestOf("user_id") + `
+        )
+        WHERE NOT deleted
     ),
     (SELECT (groupArray(user_id), groupArray(version)) FROM complete) AS lists
 SELECT user_id, count() AS entries, ` + strings.ReplaceAll(out.String(), "newest", newest) + `
-FROM ` + table + ` FINAL
-WHERE user_id IN {keys:Array(Int64)} AND NOT deleted
+FROM (
+    SELECT ` + strings.Join(read, ", ") + `
+    FROM ` + table + `
+    WHERE user_id IN {keys:Array(Int64)}
+    ` + newestOf("user_id, "+id) + `
+)
+WHERE NOT deleted
   AND (version > lists.2[indexOf(lists.1, user_id)] OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete))
 GROUP BY user_id`
 }
 
+// newestOf keeps the newest version of each key of a ReplacingMergeTree. For the
+// few rows of a point lookup it takes a fifth of what FINAL does, which merges
+// every granule that may hold a key in every part.
+func newestOf(key string) string {
+	return "ORDER BY version DESC, content_hash DESC LIMIT 1 BY " + key
+}
+
 type choice struct {
 	column string
+	needs  []string // the table's columns that column is made of
 	chosen bool
 }
 
