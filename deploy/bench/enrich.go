@@ -75,50 +75,44 @@ func measureAddons(ctx context.Context, b *bench, out io.Writer) error {
 	})
 }
 
-// compare asks a question in three arrangements: gathered lookups, one query a
-// request, and bare IN queries.
+// compare asks a question in three arrangements that read the same columns of
+// the same tables: bare IN queries of 128 keys; one query a table and step for
+// each request, straight from the tables, without HTTP; and the API, which
+// gathers the lookups of concurrent requests.
 func (b *bench) compare(ctx context.Context, out io.Writer, q question) error {
 	fmt.Fprintf(out, "  %s; %d keys, drawn uniformly, no result cache; %d s each\n", q.about, len(q.keys), b.seconds)
 	if len(q.keys) == 0 {
 		return errors.New("there are no keys to ask for")
 	}
-	bare, err := b.measureBare(ctx, q)
+	bare, err := b.measureBare(ctx, q, 2, 128)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "  %-38s %s\n", "bare IN queries of 128 keys, 2 at a time", bare)
-
-	alternatives := []struct {
-		name   string
-		config queryapi.Config
-	}{
-		{"one query a request", queryapi.Config{GatherKeys: 1, GatherQueries: 64, MaxQueries: 16, GatherLinger: -1}},
-		{"gathered", queryapi.Config{}},
-	}
-	rates := map[string]float64{}
-	for _, a := range alternatives {
-		a.config.Addr = "127.0.0.1:0"
-		a.config.RequestTimeout, a.config.QueryTimeout = time.Minute, time.Minute
-		if err := b.serving(ctx, a.config, func(base string) error {
-			for _, callers := range []int{32, 256} {
-				m, err := b.ask(ctx, q, base, callers)
-				if err != nil {
-					return err
-				}
-				rates[fmt.Sprint(a.name, callers)] = m.rate()
-				fmt.Fprintf(out, "  %-38s %s\n", fmt.Sprintf("%s, %d callers", a.name, callers), m)
-			}
-			return nil
-		}); err != nil {
+	callers := []int{32, 256}
+	var single []measurement
+	for _, n := range callers {
+		m, err := b.measureBare(ctx, q, n, 1)
+		if err != nil {
 			return err
 		}
+		single = append(single, m)
+		fmt.Fprintf(out, "  %-38s %s\n", fmt.Sprintf("one query a request, %d callers", n), m)
 	}
-	for _, callers := range []int{32, 256} {
-		fmt.Fprintf(out, "  ratio at %3d callers: gathered / one query a request %.1f, gathered / bare keys %.2f\n", callers,
-			rates[fmt.Sprint("gathered", callers)]/rates[fmt.Sprint("one query a request", callers)],
-			rates[fmt.Sprint("gathered", callers)]/bare.rate())
-	}
-	return nil
+	return b.serving(ctx, queryapi.Config{
+		Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute,
+	}, func(base string) error {
+		for i, n := range callers {
+			m, err := b.ask(ctx, q, base, n)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "  %-38s %s\n", fmt.Sprintf("gathered, over HTTP, %d callers", n), m)
+			fmt.Fprintf(out, "  ratio at %d callers: %.1f times one query a request, %.2f of the bare keys a second\n",
+				n, m.rate()/single[i].rate(), m.rate()/bare.rate())
+		}
+		return nil
+	})
 }
 
 // serving runs a query-api of its own over the same ClickHouse.
@@ -179,9 +173,8 @@ func (b *bench) ask(ctx context.Context, q question, base string, callers int) (
 	})
 }
 
-func (b *bench) measureBare(ctx context.Context, q question) (measurement, error) {
-	const batch, atATime = 128, 2
-	return b.timed(ctx, atATime, batch, func(ctx context.Context, rng *rand.Rand) (int, error) {
+func (b *bench) measureBare(ctx context.Context, q question, callers, batch int) (measurement, error) {
+	return b.timed(ctx, callers, batch, func(ctx context.Context, rng *rand.Rand) (int, error) {
 		keys := make([]string, batch)
 		for i := range keys {
 			keys[i] = q.keys[rng.IntN(len(q.keys))]
