@@ -69,7 +69,7 @@ func EnsureLibrary(ctx context.Context, cfg LibraryConfig) (string, error) {
 	if _, err := os.Stat(path); err == nil {
 		return path, nil
 	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
 		return "", fmt.Errorf("cache folder for the engine's library: %w", err)
 	}
 	unlock, err := lockFile(ctx, dir+".lock")
@@ -123,7 +123,7 @@ func fetchLibrary(ctx context.Context, p pin, dir string, progress func(string, 
 		return err
 	}
 	out := filepath.Join(tmp, "out")
-	if err := os.Mkdir(out, 0o755); err != nil {
+	if err := os.Mkdir(out, 0o750); err != nil {
 		return fmt.Errorf("unpack the engine's library: %w", err)
 	}
 	if err := unpack(archive, filepath.Join(out, "libchdb.so"), progress); err != nil {
@@ -202,7 +202,7 @@ func unpack(archive, target string, progress func(string, int64, int64)) error {
 		if name := filepath.Base(header.Name); name != "libchdb.so" && name != "libchdb.dylib" {
 			continue
 		}
-		out, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o755)
+		out, err := os.OpenFile(target, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 		if err != nil {
 			return err
 		}

@@ -177,7 +177,7 @@ func TestOrphanParent(t *testing.T) {
 	}
 	e, err := enginetest.Start(t.Context())
 	require.NoError(t, err)
-	fmt.Printf("child %d\n", e.PID())
+	fmt.Fprintf(os.Stdout, "child %d\n", e.PID())
 	<-t.Context().Done()
 }
 

@@ -210,9 +210,9 @@ func (l *Lines) Next() (*Chunk, error) {
 			end = before + i + 1
 		}
 	}
-	switch err { //nolint:errorlint // the pump passes io.EOF on as it is
-	case nil:
-	case io.EOF:
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
 		end = len(buf) // the last line needs no line end
 		l.failure = io.EOF
 	default:

@@ -34,7 +34,7 @@ func TestLibrary(t *testing.T) {
 		defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
 		defer func() { require.NotNil(t, recover()) }()
 		var p *int
-		*p = 1
+		*p = 1 //nolint:govet // the fault is what is tested
 	})
 	stop := time.After(50 * time.Millisecond)
 	spinning := make(chan struct{})

@@ -1,6 +1,7 @@
 package facade
 
 import (
+	"errors"
 	"io"
 	"mime"
 	"mime/multipart"
@@ -40,7 +41,7 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 	left := int64(maxExternalSize)
 	for {
 		part, err := form.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {

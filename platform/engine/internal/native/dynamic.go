@@ -60,7 +60,7 @@ func parseJSONType(parts []string) (*columnType, error) {
 // prefixes.
 func (r *reader) skipVariantPrefix(elements []*columnType) (*columnType, error) {
 	if mode := r.uint64(); mode != 0 && !r.failed {
-		return nil, fmt.Errorf("Variant discriminators mode %d", mode)
+		return nil, fmt.Errorf("variant discriminators mode %d", mode)
 	}
 	elements, err := r.skipPrefixes(elements)
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *reader) skipDynamicPrefix() (*columnType, error) {
 		if r.failed {
 			return nil, ErrTruncated
 		}
-		return nil, fmt.Errorf("Dynamic serialization version %d", version)
+		return nil, fmt.Errorf("dynamic serialization version %d", version)
 	}
 	count := r.uvarint()
 	if count > uint64(len(r.data)) {
