@@ -150,15 +150,6 @@ func (e *edges) text() any {
 	}
 }
 
-// phrase is a text that is present.
-func (e *edges) phrase() string {
-	for {
-		if s, ok := e.text().(string); ok && s != "" {
-			return s
-		}
-	}
-}
-
 func (e *edges) date() string {
 	return choose(e, "1999", "2003-07", "2003-07-01", "2003-07-01T00:00:00Z", "2003-07-01T00:00:00.5Z", "2011-12-31T23:30:00-05:00",
 		"2012-01-01", "2012-01-01T03:04:05", "2020-02-29", fmt.Sprintf("%d", 1980+e.rng.IntN(40)), fmt.Sprintf("%d-%02d", 1980+e.rng.IntN(40), 1+e.rng.IntN(12)))

@@ -240,7 +240,7 @@ type accountView struct {
 
 // accounts: changes hold within a second.
 func accounts(t *testing.T, p *platform) {
-	const aSecond = time.Second
+	const effective = time.Second
 	var created accountView
 	p.musterJSON(t, &created, "account", "create", "Example Ltd", "--json")
 	require.NotEmpty(t, created.OrganizationID)
@@ -250,7 +250,7 @@ func accounts(t *testing.T, p *platform) {
 		t.Helper()
 		caller := &api{base: p.BaseURL, key: key, client: newClient()}
 		var got answer
-		eventually(t, aSecond, func() (bool, string) {
+		eventually(t, effective, func() (bool, string) {
 			got = caller.mustPost(t, "/v1/person/enrich", map[string]any{"codehost": "nobody"})
 			return got.status == want, "status " + itoa(got.status) + ", want " + itoa(want)
 		})

@@ -111,7 +111,7 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
 	}
-	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...)
+	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...) //nolint:noctx // Stop ends it in order; a context would kill it
 	cmd.Env = append(os.Environ(), p.cfg.Env...)
 	cmd.Stdout, cmd.Stderr = p.cfg.Stderr, p.cfg.Stderr
 	// A group of its own: Ctrl-C in a terminal reaches the parent only, which
