@@ -40,7 +40,7 @@ func newMailScan(addresses []string) *mailScan {
 
 // find returns an address in a JSON text, "" when there is none.
 func (s *mailScan) find(raw []byte) string {
-	if !hasAtSign(string(raw)) && !bytes.Contains(raw, []byte(`\u`)) {
+	if !suspicious(raw) {
 		return ""
 	}
 	v, err := oracle.Decode(raw)
@@ -48,6 +48,28 @@ func (s *mailScan) find(raw []byte) string {
 		return err.Error()
 	}
 	return s.in(v)
+}
+
+// suspicious says whether a JSON text may hold an address at all: an at sign
+// between two characters that are neither a space nor a quotation mark, or one
+// that is written in another way.
+func suspicious(raw []byte) bool {
+	for _, sign := range []string{"%40", "＠", "﹫", `\u`} {
+		if bytes.Contains(raw, []byte(sign)) {
+			return true
+		}
+	}
+	for at := bytes.IndexByte(raw, '@'); at >= 0; {
+		if at > 0 && at+1 < len(raw) && !strings.ContainsRune(" \"@", rune(raw[at-1])) && !strings.ContainsRune(" \"@", rune(raw[at+1])) {
+			return true
+		}
+		next := bytes.IndexByte(raw[at+1:], '@')
+		if next < 0 {
+			break
+		}
+		at += 1 + next
+	}
+	return false
 }
 
 func hasAtSign(text string) bool {
