@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"math"
 	"path/filepath"
 	"time"
 
@@ -29,7 +28,9 @@ const (
 // kafkaBackend is a Kafka to work with, the embedded one or a server.
 type kafkaBackend struct {
 	config bus.Config
-	close  func() error
+	// compact is nil for a server, which looks after itself.
+	compact func(context.Context) error
+	close   func() error
 }
 
 func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error) {
@@ -40,17 +41,13 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 	if len(external.Brokers) > 0 {
 		return kafkaBackend{config: external, close: func() error { return nil }}, nil
 	}
-	compactUpTo := int64(0) // the broker's default
-	if cfg.Compact {
-		compactUpTo = math.MaxInt64
-	}
 	b, err := broker.Start(ctx, broker.Config{
-		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, CompactUpTo: compactUpTo, Logger: deps.Telemetry.Logger,
+		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, Logger: deps.Telemetry.Logger,
 	})
 	if err != nil {
 		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
 	}
-	return kafkaBackend{config: bus.Config{Brokers: b.Addrs(), ClientID: "muster"}, close: b.Close}, nil
+	return kafkaBackend{config: bus.Config{Brokers: b.Addrs(), ClientID: "muster"}, compact: b.Compact, close: b.Close}, nil
 }
 
 // clickHouseBackend is a ClickHouse to work with, the embedded one or a server.

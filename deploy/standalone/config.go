@@ -17,8 +17,8 @@ type Config struct {
 	// Sample is the number of invented people that an empty data folder begins
 	// with; 0 for none.
 	Sample int
-	// Compact compacts the embedded broker's log before it listens, however large
-	// it is.
+	// Compact compacts the embedded broker's log once everything in it is
+	// projected. It answers nobody meanwhile.
 	Compact bool
 }
 

@@ -63,11 +63,12 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if startErr != nil {
 		return startErr
 	}
-	return runServices(ctx, cfg, deps, kafka.config, clickHouse, sample)
+	return runServices(ctx, cfg, deps, kafka, clickHouse, sample)
 }
 
 // runServices runs the services on backends that are there.
-func runServices(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, clickHouse clickHouseBackend, sample sampleState) (err error) {
+func runServices(ctx context.Context, cfg Config, deps Deps, backend kafkaBackend, clickHouse clickHouseBackend, sample sampleState) (err error) {
+	kafka := backend.config
 	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
 
 	if err := ensureTopics(ctx, kafka, deps); err != nil {
@@ -138,7 +139,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, c
 		{Name: "webhook-sender", Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
 		{
 			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest"}, Job: true,
-			Run: func(ctx context.Context) error { return welcome(ctx, cfg, deps, in, source, sample) },
+			Run: func(ctx context.Context) error { return welcome(ctx, cfg, deps, backend, in, source, sample) },
 		},
 	} {
 		if err := group.Add(u); err != nil {
@@ -203,7 +204,7 @@ func (b clickHouseBackend) watch(ctx context.Context) error {
 
 // welcome writes the instance's description as soon as everything answers,
 // loads the sample, and says hello.
-func welcome(ctx context.Context, cfg Config, deps Deps, in instance.Instance, source status.Source, sample sampleState) error {
+func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in instance.Instance, source status.Source, sample sampleState) error {
 	if err := instance.Write(cfg.DataDir, in); err != nil {
 		return err
 	}
@@ -212,6 +213,17 @@ func welcome(ctx context.Context, cfg Config, deps Deps, in instance.Instance, s
 			return err
 		}
 		if err := showVisible(ctx, deps, source); err != nil {
+			return err
+		}
+	}
+	if cfg.Compact && kafka.compact != nil {
+		if err := showVisible(ctx, deps, source); err != nil {
+			return err
+		}
+		deps.Progress.Begin("Compacting the embedded broker's log", -1)
+		err := kafka.compact(ctx)
+		deps.Progress.End()
+		if err != nil {
 			return err
 		}
 	}

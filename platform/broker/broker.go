@@ -49,10 +49,6 @@ type Config struct {
 	// MinSessionTimeout is the shortest consumer group session a client may ask for.
 	// Default 1 s.
 	MinSessionTimeout time.Duration
-	// CompactUpTo is the size, in bytes, up to which Start compacts the log before
-	// it listens; a larger log waits for Compact, since compacting takes seconds for
-	// every few hundred megabytes. Default 128 MiB, negative for never.
-	CompactUpTo int64
 	// Logger receives the broker's warnings and errors; nil: nobody does.
 	Logger *slog.Logger
 }
@@ -68,8 +64,7 @@ type Broker struct {
 	closeErr  error
 }
 
-// Start opens the data folder, replays it, compacts it unless it is large, and
-// then listens.
+// Start opens the data folder, replays it and then listens.
 // ctx bounds the start only; the broker runs until Close.
 func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if cfg.DataDir == "" {
@@ -80,9 +75,6 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	if cfg.MinSessionTimeout == 0 {
 		cfg.MinSessionTimeout = time.Second
-	}
-	if cfg.CompactUpTo == 0 {
-		cfg.CompactUpTo = 128 << 20
 	}
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
@@ -151,40 +143,8 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	b.cluster = cluster
 	debug.FreeOSMemory() // checking the log leaves as much garbage as the log is large
-	if err := b.compactOnStart(ctx, cfg); err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.Close())
-	}
 	b.gate.open()
 	return b, nil
-}
-
-// compactOnStart compacts a log that is small enough for nobody to notice.
-func (b *Broker) compactOnStart(ctx context.Context, cfg Config) error {
-	size, err := folderSize(cfg.DataDir)
-	if err != nil {
-		return fmt.Errorf("measure the log: %w", err)
-	}
-	if size > cfg.CompactUpTo {
-		b.logger.InfoContext(ctx, "the log is too large to compact it on the way", "megabytes", size>>20)
-		return nil
-	}
-	return b.Compact(ctx)
-}
-
-// folderSize is the sum of the files in a folder, in bytes.
-func folderSize(dir string) (size int64, err error) {
-	err = filepath.WalkDir(dir, func(_ string, d fs.DirEntry, err error) error {
-		if err != nil || !d.Type().IsRegular() {
-			return err
-		}
-		info, err := d.Info()
-		if err != nil {
-			return err
-		}
-		size += info.Size()
-		return nil
-	})
-	return size, err
 }
 
 // Addrs returns the addresses to bootstrap from, host:port.
@@ -197,6 +157,9 @@ func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 // retention to all of them. The broker answers no request meanwhile: seconds for
 // every few hundred megabytes. When ctx ends first, Compact returns its error
 // and the compaction finishes on its own.
+//
+// Compaction keeps the last message of a key, which need not be its newest
+// version: compact when the consumers have caught up.
 func (b *Broker) Compact(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {

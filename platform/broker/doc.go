@@ -19,11 +19,11 @@
 //
 // # Compaction and retention
 //
-// Compaction stops the whole broker while it runs, so there is no timer for it:
-// it happens in Start, before the broker accepts a connection, as long as the log
-// is small (Config.CompactUpTo), and whenever Compact is called. Retention is
-// applied at the same moments, and only to topics that set retention.ms or
-// retention.bytes explicitly.
+// Compaction stops the whole broker while it runs, and keeps the last message of
+// a key, which need not be the newest version of what it states. So there is no
+// timer for it, and none at start: it happens when Compact is called, by somebody
+// who knows that the consumers have caught up. Retention is applied at the same
+// moments, and only to topics that set retention.ms or retention.bytes explicitly.
 //
 // Topics are never created by being named: a producer or consumer that names a
 // topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.

@@ -85,7 +85,9 @@ func (s *Server) Close() error {
 func (s *Server) Run(ctx context.Context) error {
 	base, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
+	silent := &silentConns{conns: make(map[net.Conn]struct{})}
 	srv := &http.Server{
+		ConnState: silent.changed,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.inflight.Add(1)
 			defer s.inflight.Done()
@@ -108,6 +110,8 @@ func (s *Server) Run(ctx context.Context) error {
 	}
 	grace, cancel := context.WithTimeout(base, s.cfg.StopTimeout)
 	defer cancel()
+	// Shutdown takes connections without a first request for busy ones, for five seconds.
+	silent.close()
 	err := srv.Shutdown(grace)
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
 		err = errors.Join(err, fmt.Errorf("http server %s: %w", s.Addr(), e))
@@ -125,6 +129,36 @@ func (s *Server) Run(ctx context.Context) error {
 		return err
 	case <-time.After(s.cfg.StopTimeout):
 		return errors.Join(err, errors.New("http server: handlers ignore the end of their context"))
+	}
+}
+
+// silentConns are the connections on which no request has begun.
+type silentConns struct {
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	closing bool
+}
+
+func (s *silentConns) changed(c net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state != http.StateNew {
+		delete(s.conns, c)
+		return
+	}
+	if s.closing {
+		_ = c.Close() // came in with the stop
+		return
+	}
+	s.conns[c] = struct{}{}
+}
+
+func (s *silentConns) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closing = true
+	for c := range s.conns {
+		_ = c.Close()
 	}
 }
 

@@ -64,7 +64,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.StringVar(&cfg.ClickHouseAddr, "clickhouse-addr", "127.0.0.1:8123", "address of the embedded ClickHouse engine")
 	flags.StringVar(&cfg.KafkaAddr, "kafka-addr", "127.0.0.1:9092", "address of the embedded Kafka broker")
 	flags.IntVar(&cfg.Sample, "sample", 2000, "invented people to begin an empty data folder with")
-	flags.BoolVar(&cfg.Compact, "compact", false, "first compact the embedded broker's log, also a large one (small ones always are)")
+	flags.BoolVar(&cfg.Compact, "compact", false, "compact the embedded broker's log once everything in it is projected")
 	flags.BoolVar(&noSample, "no-sample", false, "begin an empty data folder empty")
 	return cmd
 }
