@@ -115,6 +115,7 @@ const (
 	TypeOrganization = "io.muster.account.v1.organization"
 	TypeKey          = "io.muster.account.v1.key"
 	TypeRejected     = "io.muster.record.v1.rejected"
+	TypeSeen         = "io.muster.record.v1.seen"
 )
 
 // RecordType returns the CloudEvents type of a record of the kind.

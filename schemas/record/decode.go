@@ -31,6 +31,9 @@ type Record struct {
 	// source, "codehost:a|network:b|source".
 	Key     string
 	Version Version
+	// VersionText is the version as the record gives it: "2026-03" and
+	// "2026-03-01T00:00:00Z" are the same Version.
+	VersionText string
 	// Deleted marks a withdrawal: there is only identity and version.
 	Deleted bool
 	// Hash is of the content without the version field, and without the lists
@@ -80,6 +83,7 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 	if version == "" {
 		return nil, &Invalid{Path: c.version, Code: CodeMissingVersion, Reason: "is missing"}
 	}
+	r.VersionText = version
 	var err error
 	if r.Version, err = ParseVersion(version); err != nil {
 		return nil, &Invalid{Path: c.version, Code: CodeBadDate, Reason: err.Error()}
