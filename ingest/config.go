@@ -28,6 +28,9 @@ type Config struct {
 	// Workers is the number of goroutines that decode; the default is one for
 	// each CPU.
 	Workers int `koanf:"workers"`
+	// Readers is the number of inputs that are read beside one another; each is
+	// read in its own order. The default is one for each CPU, at most 4.
+	Readers int `koanf:"readers"`
 	// Lanes is the number of writes to Kafka that may be in flight. Records of
 	// one identity share a lane. The default is 8, one for each partition of a
 	// topic of records.
@@ -64,8 +67,8 @@ func (c Config) Validate() error {
 	if len(c.Bus.Brokers) == 0 {
 		errs = append(errs, errors.New("ingest: no Kafka brokers are configured"))
 	}
-	if c.Workers < 0 || c.Lanes < 0 || c.ConnectTimeout < 0 || c.DrainTimeout < 0 {
-		errs = append(errs, errors.New("ingest: workers, lanes, connect_timeout and drain_timeout must not be negative"))
+	if c.Workers < 0 || c.Readers < 0 || c.Lanes < 0 || c.ConnectTimeout < 0 || c.DrainTimeout < 0 {
+		errs = append(errs, errors.New("ingest: workers, readers, lanes, connect_timeout and drain_timeout must not be negative"))
 	}
 	return errors.Join(errs...)
 }
@@ -80,6 +83,9 @@ func (c Config) withDefaults() (Config, error) {
 	}
 	if c.Workers == 0 {
 		c.Workers = runtime.GOMAXPROCS(0)
+	}
+	if c.Readers == 0 {
+		c.Readers = min(runtime.GOMAXPROCS(0), 4)
 	}
 	if c.Lanes == 0 {
 		c.Lanes = 8

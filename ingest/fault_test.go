@@ -171,7 +171,7 @@ func TestOutage(t *testing.T) {
 // came.
 func TestInterrupted(t *testing.T) {
 	cfg := config(t)
-	cfg.DrainTimeout = time.Minute
+	cfg.DrainTimeout, cfg.Readers = time.Minute, 1
 	ctx, cancel := context.WithCancel(t.Context())
 	stdin, progress := newGate(), newWatcher()
 	go func() {
@@ -201,7 +201,7 @@ func TestInterrupted(t *testing.T) {
 // everything up to there is stored.
 func TestInterruptedInFullFlow(t *testing.T) {
 	cfg := config(t)
-	cfg.DrainTimeout = time.Minute // however slow the machine
+	cfg.DrainTimeout, cfg.Readers = time.Minute, 1 // however slow the machine
 	const n = 60_000
 	path := write(t, "people", []byte(people(0, n)))
 	ctx, cancel := context.WithCancel(t.Context())

@@ -44,7 +44,7 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 	if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
 		return Summary{}, failed("ingest", err)
 	}
-	r := newRun(ctx, cfg, deps, meters)
+	r := newRun(ctx, cfg, deps, meters, nil)
 	for _, path := range paths {
 		r.add(path, kind, storedSize(deps, path), opener(deps, path))
 	}

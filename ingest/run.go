@@ -15,6 +15,7 @@ import (
 	"muster/ingest/internal/publish"
 	"muster/ingest/internal/source"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -23,8 +24,9 @@ const progressInterval = 200 * time.Millisecond
 // errDrained ends writing when an interrupted run has waited long enough.
 var errDrained = errors.New("the brokers did not acknowledge in time")
 
-// run is one run over a list of inputs: one goroutine reads, several decode, one
-// hands over in the order of reading, and the publisher's lanes write.
+// run is one run over a list of inputs: some goroutines read, each one input at a
+// time, several decode, one hands over in the order of reading, and the
+// publisher's lanes write.
 //
 //	read -> jobs -> decode -> ordered -> publish -> settled
 type run struct {
@@ -43,12 +45,14 @@ type run struct {
 	stopWriting context.CancelCauseFunc
 
 	writer    *kafka.Writer
+	ownWriter bool
 	publisher *publish.Publisher
+	mapper    convert.Mapper       // nil without a mapping
+	rejected  func(event.Rejected) // nil if nobody wants to know
 	jobs      chan *job
 	ordered   chan *job
 
-	current    atomic.Pointer[input]
-	storedDone atomic.Int64 // stored bytes of the inputs before the current one
+	current    atomic.Pointer[input] // the one opened last
 	storedSize int64
 
 	mu          sync.Mutex
@@ -64,8 +68,9 @@ type input struct {
 	kind record.Kind
 	open func(context.Context) (source.Source, error)
 
-	source  atomic.Pointer[source.Source]
-	summary FileSummary // Lines, Bytes and Blank under run.mu
+	source  atomic.Pointer[source.Source] // while it is open
+	taken   atomic.Int64                  // stored bytes, once it is closed
+	summary FileSummary                   // Lines, Bytes, Blank and Err under run.mu
 	read    source.Position
 	ended   bool
 	queue   []*job // handed over, in order; under run.mu
@@ -83,11 +88,16 @@ type job struct {
 	stored    bool // under run.mu
 }
 
-func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics) *run {
+// newRun begins a run. It writes with the given writer, or with one of its own
+// if that is nil.
+func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *kafka.Writer) *run {
 	r := &run{cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally)}
 	r.reading, r.stopReading = context.WithCancelCause(ctx)
 	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
-	r.writer = bus.NewWriter(cfg.Bus)
+	r.writer, r.ownWriter = writer, writer == nil
+	if r.ownWriter {
+		r.writer = bus.NewWriter(cfg.Bus)
+	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
 	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes)
 	r.jobs = make(chan *job, cfg.Workers)
@@ -126,29 +136,42 @@ func (r *run) finish() (Summary, error) {
 	watching.Wait()
 	r.stopWriting(nil)
 	r.stopReading(nil)
-	if closeErr := r.writer.Close(); closeErr != nil {
-		r.deps.Logger.Warn("close the Kafka writer", "error", closeErr)
+	if r.ownWriter {
+		if closeErr := r.writer.Close(); closeErr != nil {
+			r.deps.Logger.Warn("close the Kafka writer", "error", closeErr)
+		}
 	}
 	r.deps.Progress.Finish(r.snapshot())
 	s := r.summary()
 	return s, r.outcome(s, err)
 }
 
-// read reads all inputs.
+// read reads all inputs, some of them beside one another, begun in their order.
 func (r *run) read() {
+	waiting := make(chan *input, len(r.inputs))
 	for _, in := range r.inputs {
-		if r.reading.Err() != nil {
-			return
-		}
-		if err := r.readInput(in); err != nil {
-			r.mu.Lock()
-			in.summary.Err = err
-			r.mu.Unlock()
-			if r.reading.Err() == nil {
-				r.deps.Logger.Error("input could not be read to its end", "error", err)
-			}
-		}
+		waiting <- in
 	}
+	close(waiting)
+	var reading sync.WaitGroup
+	for range min(r.cfg.Readers, len(r.inputs)) {
+		reading.Go(func() {
+			for in := range waiting {
+				if r.reading.Err() != nil {
+					return
+				}
+				if err := r.readInput(in); err != nil {
+					r.mu.Lock()
+					in.summary.Err = err
+					r.mu.Unlock()
+					if r.reading.Err() == nil {
+						r.deps.Logger.Error("input could not be read to its end", "error", err)
+					}
+				}
+			}
+		})
+	}
+	reading.Wait()
 }
 
 func (r *run) readInput(in *input) (err error) {
@@ -160,10 +183,12 @@ func (r *run) readInput(in *input) (err error) {
 	r.current.Store(in)
 	defer func() {
 		err = errors.Join(err, s.Close())
-		r.storedDone.Add(s.Consumed())
+		in.taken.Store(s.Consumed())
 		in.source.Store(nil)
 	}()
-	converter := convert.New(convert.Config{Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now})
+	converter := convert.New(convert.Config{
+		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected,
+	})
 	for {
 		chunk, err := s.Next()
 		if errors.Is(err, io.EOF) {
@@ -231,7 +256,7 @@ func (r *run) settled(j *job, err error) {
 	}
 	r.lastAck = time.Now()
 	for kind, c := range j.tally {
-		r.tally.Add(kind, convert.Counts{Published: c.Published, Rejected: c.Rejected})
+		r.tally.Add(kind, convert.Counts{Published: c.Published, Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped})
 	}
 	r.meters.add(j.tally)
 	r.meters.blank.Add(float64(j.chunk.Blank))
@@ -300,10 +325,12 @@ func (r *run) snapshot() Snapshot {
 
 // stored is the number of stored bytes read.
 func (r *run) stored() int64 {
-	n := r.storedDone.Load()
-	if in := r.current.Load(); in != nil {
+	var n int64
+	for _, in := range r.inputs {
 		if s := in.source.Load(); s != nil {
 			n += (*s).Consumed()
+		} else {
+			n += in.taken.Load()
 		}
 	}
 	return n
@@ -314,14 +341,18 @@ func (r *run) summary() Summary {
 	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	kinds := []record.Kind{convert.Foreign}
 	for _, d := range record.Definitions() {
-		c, ok := r.tally[d.Kind]
+		kinds = append(kinds, d.Kind)
+	}
+	for _, kind := range kinds {
+		c, ok := r.tally[kind]
 		if !ok {
 			continue
 		}
-		s.Kinds = append(s.Kinds, KindCounts{Kind: d.Kind, Counts: Counts{
-			Read: c.Read, Split: c.Split, Published: c.Published, Rejected: c.Rejected,
-			Unfinished: c.Read + c.Split - c.Published - c.Rejected,
+		s.Kinds = append(s.Kinds, KindCounts{Kind: kind, Counts: Counts{
+			Read: c.Read, Split: c.Split, Published: c.Published, Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped,
+			Unfinished: c.Read + c.Split - c.Published - c.Rejected - c.Mapped - c.Dropped,
 		}})
 	}
 	for _, in := range r.inputs {

@@ -6,6 +6,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"muster/ingest/internal/convert"
 	"muster/schemas/record"
 )
 
@@ -13,14 +14,18 @@ import (
 type Counts struct {
 	// Read is the number of records found in the input.
 	Read int64 `json:"read"`
-	// Split is the number of records that came out of other records, those that
-	// were then rejected included.
+	// Split is the number of records that came out of other records, or that a
+	// mapping made of foreign objects, those that were then rejected included.
 	Split int64 `json:"split"`
 	// Published is the number of records that are stored on the kind's topic.
 	Published int64 `json:"published"`
 	// Rejected is the number of records that are stored on the topic of rejected
 	// records.
 	Rejected int64 `json:"rejected"`
+	// Mapped and Dropped are of the objects of the kind [Foreign]: those of which
+	// the mapping made records, and those of which it made none.
+	Mapped  int64 `json:"mapped,omitzero"`
+	Dropped int64 `json:"dropped,omitzero"`
 	// Unfinished is the number of records that were read or split off, and of
 	// which nothing says that they are stored anywhere. It is zero unless the
 	// run was cut short.
@@ -29,8 +34,11 @@ type Counts struct {
 
 // Reconciles tells whether every record is accounted for (records.md, rule 6).
 func (c Counts) Reconciles() bool {
-	return c.Read+c.Split == c.Published+c.Rejected+c.Unfinished
+	return c.Read+c.Split == c.Published+c.Rejected+c.Mapped+c.Dropped+c.Unfinished
 }
+
+// Foreign is the kind under which the objects that a mapping reads are counted.
+const Foreign = convert.Foreign
 
 // KindCounts are the counts of one kind.
 type KindCounts struct {
@@ -78,6 +86,8 @@ func (s Summary) Total() Counts {
 		t.Split += k.Split
 		t.Published += k.Published
 		t.Rejected += k.Rejected
+		t.Mapped += k.Mapped
+		t.Dropped += k.Dropped
 		t.Unfinished += k.Unfinished
 	}
 	return t
@@ -113,16 +123,34 @@ func (s Summary) String() string {
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
+	columns := []struct {
+		name  string
+		count func(Counts) int64
+		shown bool
+	}{
+		{"read", func(c Counts) int64 { return c.Read }, true},
+		{"split off", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
+		{"made", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
+		{"published", func(c Counts) int64 { return c.Published }, true},
+		{"rejected", func(c Counts) int64 { return c.Rejected }, true},
+		{"mapped", func(c Counts) int64 { return c.Mapped }, total.Mapped+total.Dropped > 0},
+		{"dropped", func(c Counts) int64 { return c.Dropped }, total.Mapped+total.Dropped > 0},
+		{"unfinished", func(c Counts) int64 { return c.Unfinished }, total.Unfinished > 0},
+	}
 	row := func(name string, c Counts) {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t", name, grouped(c.Read), grouped(c.Split), grouped(c.Published), grouped(c.Rejected))
-		if total.Unfinished > 0 {
-			fmt.Fprintf(w, "%s\t", grouped(c.Unfinished))
+		fmt.Fprintf(w, "%s\t", name)
+		for _, column := range columns {
+			if column.shown {
+				fmt.Fprintf(w, "%s\t", grouped(column.count(c)))
+			}
 		}
 		fmt.Fprintln(w)
 	}
-	fmt.Fprint(w, "kind\tread\tsplit off\tpublished\trejected\t")
-	if total.Unfinished > 0 {
-		fmt.Fprint(w, "unfinished\t")
+	fmt.Fprint(w, "kind\t")
+	for _, column := range columns {
+		if column.shown {
+			fmt.Fprintf(w, "%s\t", column.name)
+		}
 	}
 	fmt.Fprintln(w)
 	for _, k := range s.Kinds {

@@ -22,14 +22,22 @@ import (
 type Counts struct {
 	// Read is the number of records in the input.
 	Read int64
-	// Split is the number of records that came out of other records, those
-	// that were then rejected included.
+	// Split is the number of records that came out of other records, or that a
+	// mapping made of foreign objects, those that were then rejected included.
 	Split int64
 	// Published and Rejected are numbers of messages on the kind's topic and on
 	// the topic of rejected records.
 	Published int64
 	Rejected  int64
+	// Mapped and Dropped are of [Foreign] objects: those of which the mapping
+	// made records, and those of which it made none.
+	Mapped  int64
+	Dropped int64
 }
+
+// Foreign is the kind under which objects are counted, and rejected, that a
+// mapping reads: they are no records yet.
+const Foreign record.Kind = "foreign"
 
 // Tally holds counts by kind.
 type Tally map[record.Kind]Counts
@@ -41,6 +49,8 @@ func (t Tally) Add(kind record.Kind, c Counts) {
 	sum.Split += c.Split
 	sum.Published += c.Published
 	sum.Rejected += c.Rejected
+	sum.Mapped += c.Mapped
+	sum.Dropped += c.Dropped
 	t[kind] = sum
 }
 
@@ -51,6 +61,33 @@ type Config struct {
 	File string
 	// Now tells the time of reception.
 	Now func() time.Time
+	// Mapper makes records of each object; Kind is then [Foreign].
+	Mapper Mapper
+	// Rejected, if set, is told of every rejected record that is added to a
+	// batch, from any goroutine.
+	Rejected func(event.Rejected)
+}
+
+// Mapper makes records of a foreign object.
+type Mapper interface {
+	// Map returns the records of one object, none if it has none. The error is a
+	// *record.Invalid or any other, and concerns this object alone. It is called
+	// from any number of goroutines.
+	Map(ctx context.Context, object Object) ([]Mapped, error)
+}
+
+// Object is a foreign object and its place.
+type Object struct {
+	Raw      []byte
+	File     string
+	Number   int64
+	Received time.Time
+}
+
+// Mapped is one record that a [Mapper] made.
+type Mapped struct {
+	Kind record.Kind
+	JSON []byte
 }
 
 // Converter converts the lines of one input.
@@ -74,7 +111,7 @@ func (c *Converter) Chunk(ctx context.Context, chunk *source.Chunk, batch *publi
 	w := work{Converter: c, batch: batch, tally: make(Tally, 4), now: c.Now().UTC()}
 	w.headers = newHeaders(ctx, c, w.now)
 	for _, line := range chunk.Lines {
-		if err := w.line(line); err != nil {
+		if err := w.line(ctx, line); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", c.File, line.Number, err)
 		}
 	}
@@ -90,35 +127,92 @@ type work struct {
 	headers *headers
 }
 
-func (w *work) line(line source.Line) error {
-	w.tally.Add(w.Kind, Counts{Read: 1})
-	if line.Oversize != nil {
-		return w.reject(newLetter(line), 0, tooLarge(w.Kind))
+func (w *work) line(ctx context.Context, line source.Line) error {
+	kind := w.Kind
+	if line.Kind != "" {
+		kind = line.Kind
 	}
-	main, err := record.Decode(w.Kind, line.Raw)
+	w.tally.Add(kind, Counts{Read: 1})
+	switch {
+	case line.Oversize != nil:
+		return w.reject(newLetter(line), kind, 0, tooLarge(kind))
+	case line.Bad != nil:
+		bad := *line.Bad
+		bad.Kind = kind
+		return w.reject(newLetter(line), kind, 0, &bad)
+	case kind == Foreign && w.Mapper != nil:
+		return w.mapped(ctx, line)
+	}
+	main, err := record.Decode(kind, line.Raw)
 	if err != nil {
-		return w.reject(newLetter(line), 0, err)
+		return w.reject(newLetter(line), kind, 0, err)
 	}
-	parts, bad := main.Split()
-	w.publish(line, 0, main)
-	for i, part := range parts {
-		w.tally.Add(part.Kind, Counts{Split: 1})
-		w.publish(line, i+1, part)
+	_, err = w.take(line, line.Raw, main, 0)
+	return err
+}
+
+// mapped publishes what the mapping makes of a foreign object: all of it, or
+// nothing when the mapping fails.
+func (w *work) mapped(ctx context.Context, line source.Line) error {
+	made, err := w.Mapper.Map(ctx, Object{Raw: line.Raw, File: w.File, Number: line.Number, Received: w.now})
+	if ctx.Err() != nil {
+		return ctx.Err()
 	}
-	if len(bad) == 0 {
+	if err != nil {
+		return w.reject(newLetter(line), Foreign, 0, err)
+	}
+	if len(made) == 0 {
+		w.tally.Add(Foreign, Counts{Dropped: 1})
 		return nil
 	}
-	letter := newLetter(line)
-	for i, reason := range bad {
-		w.tally.Add(reason.Kind, Counts{Split: 1})
-		if err := w.reject(letter, len(parts)+1+i, reason); err != nil {
+	w.tally.Add(Foreign, Counts{Mapped: 1})
+	part := 0
+	for _, m := range made {
+		w.tally.Add(m.Kind, Counts{Split: 1})
+		main, err := record.Decode(m.Kind, m.JSON)
+		if err != nil {
+			// What the mapping made is kept, under the place of what it was made of.
+			made := line
+			made.Raw = m.JSON
+			err = w.reject(newLetter(made), m.Kind, part, err)
+			part++
+		} else {
+			part, err = w.take(line, m.JSON, main, part)
+		}
+		if err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// take publishes a record and what is split off from it. Its messages are
+// numbered from part; it returns the number that follows.
+func (w *work) take(line source.Line, raw []byte, main *record.Record, part int) (int, error) {
+	parts, bad := main.Split()
+	w.publish(line, part, main)
+	part++
+	for _, split := range parts {
+		w.tally.Add(split.Kind, Counts{Split: 1})
+		w.publish(line, part, split)
+		part++
+	}
+	if len(bad) == 0 {
+		return part, nil
+	}
+	line.Raw = raw
+	letter := newLetter(line)
+	for _, reason := range bad {
+		w.tally.Add(reason.Kind, Counts{Split: 1})
+		if err := w.reject(letter, reason.Kind, part, reason); err != nil {
+			return part, err
+		}
+		part++
 		// The first letter holds the line; thousands of bad entries must not
 		// store it thousands of times.
 		letter.raw = nil
 	}
-	return nil
+	return part, nil
 }
 
 func tooLarge(kind record.Kind) *record.Invalid {
@@ -157,11 +251,7 @@ func newLetter(line source.Line) letter {
 }
 
 // reject adds a letter, the message that is the part-th of its line.
-func (w *work) reject(l letter, part int, reason error) error {
-	kind := w.Kind
-	if bad, ok := record.AsInvalid(reason); ok {
-		kind = bad.Kind
-	}
+func (w *work) reject(l letter, kind record.Kind, part int, reason error) error {
 	place := event.Source{Run: w.Run, File: w.File, Line: l.line.Number, Offset: l.line.Offset}
 	rejected := event.NewRejectedPart(kind, place, l.raw, l.sum, l.length, reason, w.now)
 	rejected.Path, rejected.Reason = brief(rejected.Path), brief(rejected.Reason)
@@ -170,6 +260,9 @@ func (w *work) reject(l letter, part int, reason error) error {
 		return fmt.Errorf("write rejected record: %w", err)
 	}
 	w.tally.Add(kind, Counts{Rejected: 1})
+	if w.Rejected != nil {
+		w.Rejected(rejected)
+	}
 	w.batch.Add(kafka.Message{
 		Topic:   event.TopicRejected,
 		Key:     []byte(place.Name()),

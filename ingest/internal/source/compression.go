@@ -80,6 +80,12 @@ func decompress(magic []byte, r io.Reader) (decompressor, error) {
 	return plain, nil
 }
 
+// isPlain tells that an input that begins with magic is not compressed, as far
+// as decompress knows.
+func isPlain(magic []byte) bool {
+	return !bytes.HasPrefix(magic, []byte{0x1F, 0x8B}) && !isZstd(magic)
+}
+
 // isZstd knows a zstd frame and a skippable frame, which parallel compressors
 // put first (RFC 8878, 3.1).
 func isZstd(magic []byte) bool {

@@ -28,6 +28,9 @@ type Options struct {
 	// ChunkSize is about how many bytes of lines make a chunk; 256 KiB when
 	// it is zero.
 	ChunkSize int
+	// From is where reading begins: the End of a chunk of an earlier reading
+	// of the same input.
+	From Position
 }
 
 const defaultChunkSize = 256 << 10
@@ -47,6 +50,8 @@ type Lines struct {
 	file     *os.File // nil when the bytes are not ours to close
 	closed   sync.Once
 
+	opening *opening
+	skip    int64  // bytes to leave out before the first line
 	carry   []byte // begins at pos, belongs to the next chunk
 	pos     Position
 	failure error
@@ -74,14 +79,47 @@ func Open(ctx context.Context, path string, opts Options) (*Lines, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	l.file = f
+	if info.Mode().IsRegular() {
+		if err := l.seek(f, info.Size()); err != nil {
+			return nil, errors.Join(err, l.Close())
+		}
+	}
+	l.start()
 	return l, nil
+}
+
+// seek leaves out what stands before the place to begin at, in a file that is
+// not compressed.
+func (l *Lines) seek(f *os.File, size int64) error {
+	if l.skip == 0 || l.skip > size {
+		return nil // reading says that the file is too short
+	}
+	head := make([]byte, magicSize)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err // an fs.PathError
+	}
+	if !isPlain(head[:n]) {
+		return nil
+	}
+	if _, err := f.Seek(l.skip, io.SeekStart); err != nil {
+		return err // an fs.PathError
+	}
+	l.consumed.Add(l.skip)
+	l.opening.sought, l.skip = true, 0
+	return nil
 }
 
 // FromReader reads from r, which stays the caller's to close. Reading ends with
 // ctx's error once ctx has ended, even while r is waiting for input; the one
 // goroutine that waits inside r then ends when r returns.
 func FromReader(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
-	return newLines(ctx, name, r, opts)
+	l, err := newLines(ctx, name, r, opts)
+	if err != nil {
+		return nil, err
+	}
+	l.start()
+	return l, nil
 }
 
 func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
@@ -92,14 +130,16 @@ func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lin
 		return nil, fmt.Errorf("source %s: a line limit of %d bytes with a head of %d makes no sense", name, opts.MaxLine, opts.Head)
 	}
 	consumed := new(atomic.Int64)
-	opened := &opening{counted: &counter{r: r, n: consumed}}
-	l := &Lines{
+	return &Lines{
 		ctx: ctx, name: name, opts: opts, consumed: consumed,
+		opening: &opening{counted: &counter{r: r, n: consumed}},
+		pos:     opts.From, skip: opts.From.Offset,
 		buffers: &sync.Pool{New: func() any { return new([]byte) }},
-	}
-	l.pump = newPump(opened, opened.close)
-	return l, nil
+	}, nil
 }
+
+// start starts reading.
+func (l *Lines) start() { l.pump = newPump(l.opening, l.opening.close) }
 
 // opening finds out at the first read, in the pump's goroutine, what the input
 // holds: opening a pipe must not wait for its producer.
@@ -107,6 +147,7 @@ type opening struct {
 	counted *counter
 	inner   decompressor
 	begun   bool
+	sought  bool // the file is not compressed, and does not begin at its beginning
 }
 
 // opError carries the name of the operation out of the pump.
@@ -125,6 +166,9 @@ func (o *opening) Read(p []byte) (int, error) {
 		// A short input is no error here: what cannot be peeked at is
 		// reported when it is read.
 		magic, _ := br.Peek(magicSize)
+		if o.sought {
+			magic = nil
+		}
 		var err error
 		if o.inner, err = decompress(magic, br); err != nil {
 			return 0, &opError{op: o.inner.op, err: torn(err)}
@@ -178,9 +222,14 @@ func (l *Lines) Consumed() int64 { return l.consumed.Load() }
 func (l *Lines) Close() error {
 	var err error
 	l.closed.Do(func() {
-		l.pump.close()
-		if l.file != nil {
-			err = l.file.Close()
+		if l.pump != nil {
+			l.pump.close()
+		}
+		if l.file == nil {
+			return
+		}
+		err = l.file.Close()
+		if l.pump != nil {
 			<-l.pump.done
 		}
 	})
@@ -190,6 +239,11 @@ func (l *Lines) Close() error {
 // Next implements [Source].
 func (l *Lines) Next() (*Chunk, error) {
 	if l.failure != nil {
+		return nil, l.failure
+	}
+	if err := l.leaveOut(); err != nil {
+		l.failure = l.explain(err)
+		l.locate()
 		return nil, l.failure
 	}
 	buffer := l.buffers.Get().(*[]byte)
@@ -232,6 +286,25 @@ func (l *Lines) Next() (*Chunk, error) {
 	*buffer = buf
 	c.release = func(*Chunk) { l.buffers.Put(buffer) }
 	return c, nil
+}
+
+// leaveOut reads over what stands before the place to begin at.
+func (l *Lines) leaveOut() error {
+	var buf []byte
+	for l.skip > 0 {
+		var err error
+		buf, _, err = l.pump.next(l.ctx, buf[:0], true)
+		if errors.Is(err, io.EOF) {
+			return fmt.Errorf("begin at byte %d: %w", l.opts.From.Offset, io.ErrUnexpectedEOF)
+		}
+		if err != nil {
+			return err
+		}
+		n := min(int64(len(buf)), l.skip)
+		l.skip -= n
+		l.carry = append(l.carry[:0], buf[n:]...)
+	}
+	return nil
 }
 
 // explain makes the error that the caller sees.

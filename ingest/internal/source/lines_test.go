@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -420,5 +421,58 @@ func drainCount(s source.Source) (lines int, blank int64, end source.Position, e
 		lines += len(c.Lines)
 		end = c.End
 		c.Release()
+	}
+}
+
+// A reading that begins behind any chunk of another gives the rest of it.
+func TestFrom(t *testing.T) {
+	text := "\ufeff{\"a\":1}\r\n\n" + strings.Repeat(`{"b":"`+strings.Repeat("x", 30)+`"}`+"\n", 40) + `{"c":3}`
+	for name, data := range map[string][]byte{"plain": []byte(text), "gzip": gzipped(t, []byte(text))} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f")
+			require.NoError(t, os.WriteFile(path, data, 0o600))
+			open := func(from source.Position) ([]source.Line, []source.Position) {
+				opts := small
+				opts.From = from
+				s, err := source.Open(t.Context(), path, opts)
+				require.NoError(t, err)
+				defer s.Close()
+				var lines []source.Line
+				var ends []source.Position
+				for {
+					c, err := s.Next()
+					if err != nil {
+						require.ErrorIs(t, err, io.EOF)
+						require.Equal(t, int64(len(data)), s.Consumed())
+						return lines, ends
+					}
+					for _, l := range c.Lines {
+						l.Raw = bytes.Clone(l.Raw)
+						lines = append(lines, l)
+					}
+					ends = append(ends, c.End)
+				}
+			}
+			all, ends := open(source.Position{})
+			require.Len(t, all, 42)
+			require.Greater(t, len(ends), 2)
+			for _, end := range ends {
+				rest, _ := open(end)
+				i := slices.IndexFunc(all, func(l source.Line) bool { return l.Number > end.Line })
+				if i < 0 {
+					require.Empty(t, rest)
+				} else {
+					require.Equal(t, all[i:], rest)
+				}
+			}
+			opts := small
+			opts.From = source.Position{Line: 99, Offset: int64(len(text)) + 1}
+			s, err := source.Open(t.Context(), path, opts)
+			require.NoError(t, err)
+			defer s.Close()
+			_, err = s.Next()
+			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
+			require.ErrorContains(t, err, "begin at byte")
+		})
 	}
 }

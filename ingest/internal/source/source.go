@@ -3,6 +3,8 @@ package source
 import (
 	"crypto/sha256"
 	"fmt"
+
+	"muster/schemas/record"
 )
 
 // Source is one input, read from its beginning to its end by one goroutine.
@@ -10,8 +12,9 @@ type Source interface {
 	// Name says which input this is, as the operator wrote it; "-" is
 	// standard input. It is the "file" of every record's place.
 	Name() string
-	// Next returns the lines that follow, at least one unless it fails.
-	// It returns io.EOF, alone, behind the last line, an [*Error] when the
+	// Next returns the objects that follow, at least one or a place behind
+	// blank lines, unless it fails.
+	// It returns io.EOF, alone, behind the last object, an [*Error] when the
 	// input fails, and the error of the context the source was opened with
 	// when that has ended. It does not wait for a chunk to fill up when a
 	// slow producer has sent at least one whole line.
@@ -23,25 +26,37 @@ type Source interface {
 	Close() error
 }
 
-// Position is a place between two lines of an input.
+// Position is a place between two objects of an input. A reading that begins at
+// the End of a chunk (Options.From) gives what an uninterrupted one gives behind
+// that chunk, as long as the input is the same.
 type Position struct {
-	// Line is the number of lines before this place, blank ones included.
+	// Line is the number of lines, rows or objects before this place, blank
+	// lines included.
 	Line int64
 	// Offset is the number of uncompressed bytes before this place.
 	Offset int64
 }
 
-// Line is one line of an input, without its line end.
+// Line is one object of an input, with its place: a line of JSON without its
+// line end, a row of columns as a JSON object, or an object that the source made
+// itself.
 type Line struct {
-	// Raw is the line itself; of an over-long line only the beginning. It is
-	// valid until the chunk is released.
+	// Kind is set when the source knows better than the run of what kind the
+	// object is.
+	Kind record.Kind
+	// Raw is the JSON text of the object; of an over-long one only the
+	// beginning. It is valid until the chunk is released.
 	Raw []byte
-	// Number counts from 1, blank lines included.
+	// Number counts from 1: lines, blank ones included, or rows, or objects.
 	Number int64
-	// Offset is that of the line's first byte in the uncompressed input.
+	// Offset is that of the object's first byte in the uncompressed input. Rows
+	// of a Parquet file have that of their row group.
 	Offset int64
-	// Oversize is set when the line is longer than the limit.
+	// Oversize is set when the object is longer than the limit.
 	Oversize *Oversize
+	// Bad is set when what stands here cannot be made an object, and says why.
+	// Raw is then the text as it stands in the input.
+	Bad *record.Invalid
 }
 
 // Oversize describes a line too long to be kept.
@@ -52,9 +67,9 @@ type Oversize struct {
 	SHA256 [sha256.Size]byte
 }
 
-// Chunk is a run of consecutive lines.
+// Chunk is a run of consecutive objects.
 type Chunk struct {
-	// Lines holds the lines that are not blank.
+	// Lines holds the objects, without blank lines.
 	Lines []Line
 	// Blank is the number of lines passed over because they hold nothing but
 	// white space.
