@@ -4,6 +4,7 @@ import (
 	"embed"
 	"fmt"
 	"io/fs"
+	"strconv"
 )
 
 //go:embed migrations/*.sql
@@ -55,15 +56,24 @@ func (l Layout) ReplacingMergeTree(table, version string) string {
 	return "ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/" + table + "', '{replica}', " + version + ")"
 }
 
-// Settings are the table settings for point lookups: small granules, small
-// compression blocks, and a window of insert tokens, which single nodes do not
-// keep by default, so that a retried insert is recognised.
-func (l Layout) Settings() string {
-	window := "non_replicated_deduplication_window = 10000"
+// Lookup is the settings of a table that is read by key: granules of so many
+// rows, in compact parts, which keep a granule's columns side by side in one
+// file. A point read of many columns then decompresses little besides what it
+// asks for: a third of the processor time that wide parts take
+// (deploy/docs/benchmarks.md). Rows of several hundred bytes want 32, short ones
+// 128: fewer rows cost disk, more cost reading.
+func (l Layout) Lookup(granularity int) string {
+	return "index_granularity = " + strconv.Itoa(granularity) + ", index_granularity_bytes = 104857600, " +
+		"min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, " + l.Deduplication()
+}
+
+// Deduplication is the setting that keeps a window of insert tokens, which
+// single nodes do not keep by default, so that a retried insert is recognised.
+func (l Layout) Deduplication() string {
 	if l.Cluster != "" {
-		window = "replicated_deduplication_window = 10000"
+		return "replicated_deduplication_window = 10000"
 	}
-	return "index_granularity = 64, index_granularity_bytes = 0, min_compress_block_size = 16384, max_compress_block_size = 65536, " + window
+	return "non_replicated_deduplication_window = 10000"
 }
 
 // Distributed is the statement that puts a table over the nodes' local ones,

@@ -25,6 +25,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "network_people" "ver"}}
 ORDER BY (profile_hash, profile_id)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 32}}
 COMMENT 'Profiles of the professional network, newest version of each';
 {{.Distributed "network_people" "profile_hash"}}

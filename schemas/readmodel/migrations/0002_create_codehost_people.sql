@@ -25,6 +25,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "codehost_people" "ver"}}
 ORDER BY (user_id)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 32}}
 COMMENT 'Accounts of the code host, newest version of each';
 {{.Distributed "codehost_people" "user_id"}}

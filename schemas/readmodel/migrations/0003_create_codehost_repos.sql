@@ -15,6 +15,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "codehost_repos" "ver"}}
 ORDER BY (user_id, repo_id)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 64}}
 COMMENT 'Repositories, newest version of each';
 {{.Distributed "codehost_repos" "user_id"}}

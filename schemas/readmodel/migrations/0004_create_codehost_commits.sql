@@ -14,6 +14,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "codehost_commits" "ver"}}
 ORDER BY (user_id, sha)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 64}}
 COMMENT 'Commits, newest version of each';
 {{.Distributed "codehost_commits" "user_id"}}

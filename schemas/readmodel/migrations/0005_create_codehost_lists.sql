@@ -13,6 +13,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "codehost_lists"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "codehost_lists" "ver"}}
 ORDER BY (user_id, list)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 64}}
 COMMENT 'Complete lists of an account, newest version of each';
 {{.Distributed "codehost_lists" "user_id"}}

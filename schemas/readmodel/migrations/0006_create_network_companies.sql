@@ -18,6 +18,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "network_companies"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "network_companies" "ver"}}
 ORDER BY (company_hash, company_id)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 32}}
 COMMENT 'Companies of the professional network, newest version of each';
 {{.Distributed "network_companies" "company_hash"}}

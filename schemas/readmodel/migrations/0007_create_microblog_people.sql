@@ -24,6 +24,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "microblog_people" "ver"}}
 ORDER BY (user_hash, user_id)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 64}}
 COMMENT 'Accounts of the microblog, newest version of each';
 {{.Distributed "microblog_people" "user_hash"}}

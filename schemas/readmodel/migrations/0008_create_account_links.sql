@@ -21,6 +21,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "account_links"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "account_links" "ver"}}
 ORDER BY (link_hash, link_id)
-SETTINGS {{.Settings}}
+SETTINGS {{.Deduplication}}
 COMMENT 'Statements that two accounts belong to one person, newest version of each';
 {{.Distributed "account_links" "link_hash"}}

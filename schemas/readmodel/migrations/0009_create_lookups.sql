@@ -18,6 +18,6 @@ CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}} (
 )
 ENGINE = {{.ReplacingMergeTree "lookups" "ver"}}
 ORDER BY (key_hash, type, value, target_kind, target, source)
-SETTINGS {{.Settings}}
+SETTINGS {{.Lookup 128}}
 COMMENT 'Candidates: which record held which value, checked against the main tables by readers';
 {{.Distributed "lookups" "key_hash"}}
