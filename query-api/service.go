@@ -18,6 +18,9 @@ import (
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/credits"
+	"muster/query-api/internal/limits"
+	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/identity"
@@ -120,6 +123,7 @@ type Service struct {
 	cfg      Config
 	deps     Deps
 	accounts *account.Directory
+	meter    *metering.Meter
 	store    *readstore.Store
 	api      *v1.Server
 	server   *service.Server
@@ -165,8 +169,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
+	rates, err := limits.NewMemory(deps.Now)
+	if err != nil {
+		s.store.Close()
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
+	s.meter = metering.New(metering.Config{Lease: 4 * cfg.RequestTimeout}, metering.Deps{
+		Credits: credits.NewMemory(deps.Now), Limits: rates, Now: deps.Now, Logger: deps.Logger,
+		Sums: func(context.Context, string) (credits.Sums, error) { return credits.Sums{}, nil },
+	})
 	s.api, err = v1.New(v1.Config{RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
-		Store: s.store, Accounts: s.accounts, Platforms: deps.Platforms, Description: description,
+		Store: s.store, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {

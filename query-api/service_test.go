@@ -275,7 +275,7 @@ func TestClient(t *testing.T) {
 		}))
 	require.NoError(t, err)
 	username := "octavia"
-	answer, err := c.EnrichPersonWithResponse(t.Context(), client.PersonEnrichRequest{Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"}})
+	answer, err := c.EnrichPersonWithResponse(t.Context(), nil, client.PersonEnrichRequest{Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"}})
 	require.NoError(t, err)
 	require.Equal(t, []client.WebsetName{"codehost", "network"}, answer.JSON200.WebsetsMatched)
 	require.Equal(t, int64(12), *answer.JSON200.Person.Codehost.UserId)

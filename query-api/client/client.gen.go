@@ -470,7 +470,10 @@ type CodehostPersonRequest struct {
 	Addons *[]CodehostAddon `json:"addons,omitempty"`
 
 	// Codehost One identifier, or a list of 1 to 100.
-	Codehost Identifiers         `json:"codehost"`
+	Codehost Identifiers `json:"codehost"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun   *bool               `json:"dry_run,omitempty"`
 	MustHave *[]CodehostMustHave `json:"must_have,omitempty"`
 }
 
@@ -912,7 +915,10 @@ type NetworkPersonList = []NetworkPerson
 
 // NetworkPersonRequest defines model for NetworkPersonRequest.
 type NetworkPersonRequest struct {
-	Addons   *[]NetworkAddon    `json:"addons,omitempty"`
+	Addons *[]NetworkAddon `json:"addons,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun   *bool              `json:"dry_run,omitempty"`
 	MustHave *[]NetworkMustHave `json:"must_have,omitempty"`
 
 	// Network One identifier, or a list of 1 to 100.
@@ -1071,6 +1077,15 @@ type Timestamp = string
 // WebsetName defines model for WebsetName.
 type WebsetName string
 
+// DryRun defines model for DryRun.
+type DryRun = bool
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
+// Conflict defines model for Conflict.
+type Conflict = Error
+
 // Forbidden defines model for Forbidden.
 type Forbidden = Error
 
@@ -1083,6 +1098,9 @@ type ServerError = Error
 // TooLarge defines model for TooLarge.
 type TooLarge = Error
 
+// TooMany defines model for TooMany.
+type TooMany = Error
+
 // Unauthorized defines model for Unauthorized.
 type Unauthorized = Error
 
@@ -1092,10 +1110,26 @@ type Unprocessable = Error
 // UnsupportedType defines model for UnsupportedType.
 type UnsupportedType = Error
 
+// EnrichCompanyParams defines parameters for EnrichCompany.
+type EnrichCompanyParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetDescription200JSONResponseBody defines parameters for GetDescription.
 type GetDescription200JSONResponseBody struct {
 	Openapi              string                 `json:"openapi"`
 	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// EnrichPersonParams defines parameters for EnrichPerson.
+type EnrichPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
@@ -1109,6 +1143,17 @@ type GetCodehostPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `network` tests the account
 	// link, with or without the add-on.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+}
+
+// PostCodehostPersonParams defines parameters for PostCodehostPerson.
+type PostCodehostPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // PostCodehostPerson200JSONResponseBody defines parameters for PostCodehostPerson.
@@ -1127,6 +1172,17 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+}
+
+// PostNetworkPersonParams defines parameters for PostNetworkPerson.
+type PostNetworkPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // PostNetworkPerson200JSONResponseBody defines parameters for PostNetworkPerson.
@@ -8343,7 +8399,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-	EnrichCompanyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	EnrichCompanyWithBody(ctx context.Context, params *EnrichCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EnrichCompany Find a company
 	//
@@ -8353,7 +8409,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-	EnrichCompany(ctx context.Context, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	EnrichCompany(ctx context.Context, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetDescription This description as JSON
 	//
@@ -8371,7 +8427,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-	EnrichPersonWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	EnrichPersonWithBody(ctx context.Context, params *EnrichPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// EnrichPerson Find a person by username or e-mail
 	//
@@ -8384,7 +8440,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-	EnrichPerson(ctx context.Context, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	EnrichPerson(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetCodehostPerson One code-hosting person
 	//
@@ -8401,7 +8457,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-	PostCodehostPersonWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostCodehostPersonWithBody(ctx context.Context, params *PostCodehostPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostCodehostPerson One or up to 100 code-hosting people
 	//
@@ -8411,7 +8467,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-	PostCodehostPerson(ctx context.Context, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostCodehostPerson(ctx context.Context, params *PostCodehostPersonParams, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetNetworkPerson One professional-network person
 	//
@@ -8428,7 +8484,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-	PostNetworkPersonWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostNetworkPersonWithBody(ctx context.Context, params *PostNetworkPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PostNetworkPerson One or up to 100 professional-network people
 	//
@@ -8438,7 +8494,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-	PostNetworkPerson(ctx context.Context, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	PostNetworkPerson(ctx context.Context, params *PostNetworkPersonParams, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // EnrichCompanyWithBody Find a company
@@ -8449,8 +8505,8 @@ type ClientInterface interface {
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-func (c *Client) EnrichCompanyWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewEnrichCompanyRequestWithBody(c.Server, contentType, body)
+func (c *Client) EnrichCompanyWithBody(ctx context.Context, params *EnrichCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrichCompanyRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8469,8 +8525,8 @@ func (c *Client) EnrichCompanyWithBody(ctx context.Context, contentType string, 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-func (c *Client) EnrichCompany(ctx context.Context, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewEnrichCompanyRequest(c.Server, body)
+func (c *Client) EnrichCompany(ctx context.Context, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrichCompanyRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8507,8 +8563,8 @@ func (c *Client) GetDescription(ctx context.Context, reqEditors ...RequestEditor
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-func (c *Client) EnrichPersonWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewEnrichPersonRequestWithBody(c.Server, contentType, body)
+func (c *Client) EnrichPersonWithBody(ctx context.Context, params *EnrichPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrichPersonRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8530,8 +8586,8 @@ func (c *Client) EnrichPersonWithBody(ctx context.Context, contentType string, b
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-func (c *Client) EnrichPerson(ctx context.Context, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewEnrichPersonRequest(c.Server, body)
+func (c *Client) EnrichPerson(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewEnrichPersonRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8567,8 +8623,8 @@ func (c *Client) GetCodehostPerson(ctx context.Context, params *GetCodehostPerso
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-func (c *Client) PostCodehostPersonWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostCodehostPersonRequestWithBody(c.Server, contentType, body)
+func (c *Client) PostCodehostPersonWithBody(ctx context.Context, params *PostCodehostPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostCodehostPersonRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8587,8 +8643,8 @@ func (c *Client) PostCodehostPersonWithBody(ctx context.Context, contentType str
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-func (c *Client) PostCodehostPerson(ctx context.Context, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostCodehostPersonRequest(c.Server, body)
+func (c *Client) PostCodehostPerson(ctx context.Context, params *PostCodehostPersonParams, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostCodehostPersonRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8624,8 +8680,8 @@ func (c *Client) GetNetworkPerson(ctx context.Context, params *GetNetworkPersonP
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-func (c *Client) PostNetworkPersonWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostNetworkPersonRequestWithBody(c.Server, contentType, body)
+func (c *Client) PostNetworkPersonWithBody(ctx context.Context, params *PostNetworkPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostNetworkPersonRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8644,8 +8700,8 @@ func (c *Client) PostNetworkPersonWithBody(ctx context.Context, contentType stri
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-func (c *Client) PostNetworkPerson(ctx context.Context, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewPostNetworkPersonRequest(c.Server, body)
+func (c *Client) PostNetworkPerson(ctx context.Context, params *PostNetworkPersonParams, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPostNetworkPersonRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8657,18 +8713,18 @@ func (c *Client) PostNetworkPerson(ctx context.Context, body PostNetworkPersonJS
 }
 
 // NewEnrichCompanyRequest calls the generic EnrichCompany builder with application/json body
-func NewEnrichCompanyRequest(server string, body EnrichCompanyJSONRequestBody) (*http.Request, error) {
+func NewEnrichCompanyRequest(server string, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewEnrichCompanyRequestWithBody(server, "application/json", bodyReader)
+	return NewEnrichCompanyRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewEnrichCompanyRequestWithBody constructs an http.Request for the EnrichCompany method, with any body, and a specified content type
-func NewEnrichCompanyRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewEnrichCompanyRequestWithBody(server string, params *EnrichCompanyParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -8692,6 +8748,21 @@ func NewEnrichCompanyRequestWithBody(server string, contentType string, body io.
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -8724,18 +8795,18 @@ func NewGetDescriptionRequest(server string) (*http.Request, error) {
 }
 
 // NewEnrichPersonRequest calls the generic EnrichPerson builder with application/json body
-func NewEnrichPersonRequest(server string, body EnrichPersonJSONRequestBody) (*http.Request, error) {
+func NewEnrichPersonRequest(server string, params *EnrichPersonParams, body EnrichPersonJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewEnrichPersonRequestWithBody(server, "application/json", bodyReader)
+	return NewEnrichPersonRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewEnrichPersonRequestWithBody constructs an http.Request for the EnrichPerson method, with any body, and a specified content type
-func NewEnrichPersonRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewEnrichPersonRequestWithBody(server string, params *EnrichPersonParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -8759,6 +8830,21 @@ func NewEnrichPersonRequestWithBody(server string, contentType string, body io.R
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -8823,6 +8909,18 @@ func NewGetCodehostPersonRequest(server string, params *GetCodehostPersonParams)
 
 		}
 
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -8838,18 +8936,18 @@ func NewGetCodehostPersonRequest(server string, params *GetCodehostPersonParams)
 }
 
 // NewPostCodehostPersonRequest calls the generic PostCodehostPerson builder with application/json body
-func NewPostCodehostPersonRequest(server string, body PostCodehostPersonJSONRequestBody) (*http.Request, error) {
+func NewPostCodehostPersonRequest(server string, params *PostCodehostPersonParams, body PostCodehostPersonJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostCodehostPersonRequestWithBody(server, "application/json", bodyReader)
+	return NewPostCodehostPersonRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewPostCodehostPersonRequestWithBody constructs an http.Request for the PostCodehostPerson method, with any body, and a specified content type
-func NewPostCodehostPersonRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPostCodehostPersonRequestWithBody(server string, params *PostCodehostPersonParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -8873,6 +8971,21 @@ func NewPostCodehostPersonRequestWithBody(server string, contentType string, bod
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -8937,6 +9050,18 @@ func NewGetNetworkPersonRequest(server string, params *GetNetworkPersonParams) (
 
 		}
 
+		if params.DryRun != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "dry_run", *params.DryRun, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
 		if encoded := queryValues.Encode(); encoded != "" {
 			rawQueryFragments = append(rawQueryFragments, encoded)
 		}
@@ -8952,18 +9077,18 @@ func NewGetNetworkPersonRequest(server string, params *GetNetworkPersonParams) (
 }
 
 // NewPostNetworkPersonRequest calls the generic PostNetworkPerson builder with application/json body
-func NewPostNetworkPersonRequest(server string, body PostNetworkPersonJSONRequestBody) (*http.Request, error) {
+func NewPostNetworkPersonRequest(server string, params *PostNetworkPersonParams, body PostNetworkPersonJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewPostNetworkPersonRequestWithBody(server, "application/json", bodyReader)
+	return NewPostNetworkPersonRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewPostNetworkPersonRequestWithBody constructs an http.Request for the PostNetworkPerson method, with any body, and a specified content type
-func NewPostNetworkPersonRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewPostNetworkPersonRequestWithBody(server string, params *PostNetworkPersonParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -8987,6 +9112,21 @@ func NewPostNetworkPersonRequestWithBody(server string, contentType string, body
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -9043,7 +9183,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-	EnrichCompanyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error)
+	EnrichCompanyWithBodyWithResponse(ctx context.Context, params *EnrichCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error)
 
 	// EnrichCompanyWithResponse Find a company
 	//
@@ -9053,7 +9193,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-	EnrichCompanyWithResponse(ctx context.Context, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error)
+	EnrichCompanyWithResponse(ctx context.Context, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error)
 
 	// GetDescriptionWithResponse This description as JSON
 	//
@@ -9073,7 +9213,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-	EnrichPersonWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error)
+	EnrichPersonWithBodyWithResponse(ctx context.Context, params *EnrichPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error)
 
 	// EnrichPersonWithResponse Find a person by username or e-mail
 	//
@@ -9086,7 +9226,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-	EnrichPersonWithResponse(ctx context.Context, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error)
+	EnrichPersonWithResponse(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error)
 
 	// GetCodehostPersonWithResponse One code-hosting person
 	//
@@ -9105,7 +9245,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-	PostCodehostPersonWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error)
+	PostCodehostPersonWithBodyWithResponse(ctx context.Context, params *PostCodehostPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error)
 
 	// PostCodehostPersonWithResponse One or up to 100 code-hosting people
 	//
@@ -9115,7 +9255,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-	PostCodehostPersonWithResponse(ctx context.Context, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error)
+	PostCodehostPersonWithResponse(ctx context.Context, params *PostCodehostPersonParams, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error)
 
 	// GetNetworkPersonWithResponse One professional-network person
 	//
@@ -9134,7 +9274,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-	PostNetworkPersonWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error)
+	PostNetworkPersonWithBodyWithResponse(ctx context.Context, params *PostNetworkPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error)
 
 	// PostNetworkPersonWithResponse One or up to 100 professional-network people
 	//
@@ -9144,12 +9284,19 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-	PostNetworkPersonWithResponse(ctx context.Context, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error)
+	PostNetworkPersonWithResponse(ctx context.Context, params *PostNetworkPersonParams, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error)
 }
 
 // EnrichCompanyResponse200Headers the declared response headers of an HTTP 200 response for EnrichCompany
 type EnrichCompanyResponse200Headers struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // EnrichCompanyResponse401Headers the declared response headers of an HTTP 401 response for EnrichCompany
@@ -9161,6 +9308,17 @@ type EnrichCompanyResponse401Headers struct {
 // EnrichCompanyResponse403Headers the declared response headers of an HTTP 403 response for EnrichCompany
 type EnrichCompanyResponse403Headers struct {
 	XRequestId string
+}
+
+// EnrichCompanyResponse409Headers the declared response headers of an HTTP 409 response for EnrichCompany
+type EnrichCompanyResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // EnrichCompanyResponse413Headers the declared response headers of an HTTP 413 response for EnrichCompany
@@ -9178,6 +9336,17 @@ type EnrichCompanyResponse422Headers struct {
 	XRequestId string
 }
 
+// EnrichCompanyResponse429Headers the declared response headers of an HTTP 429 response for EnrichCompany
+type EnrichCompanyResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // EnrichCompanyResponse500Headers the declared response headers of an HTTP 500 response for EnrichCompany
 type EnrichCompanyResponse500Headers struct {
 	RetryAfter *int
@@ -9193,12 +9362,16 @@ type EnrichCompanyResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Unprocessable
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9207,12 +9380,16 @@ type EnrichCompanyResponse struct {
 	Headers401 *EnrichCompanyResponse401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *EnrichCompanyResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *EnrichCompanyResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *EnrichCompanyResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
 	Headers415 *EnrichCompanyResponse415Headers
 	// Headers422 the parsed response headers for an HTTP 422 response
 	Headers422 *EnrichCompanyResponse422Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *EnrichCompanyResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *EnrichCompanyResponse500Headers
 }
@@ -9232,6 +9409,11 @@ func (r EnrichCompanyResponse) GetJSON403() *Forbidden {
 	return r.JSON403
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r EnrichCompanyResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r EnrichCompanyResponse) GetJSON413() *TooLarge {
 	return r.JSON413
@@ -9245,6 +9427,11 @@ func (r EnrichCompanyResponse) GetJSON415() *UnsupportedType {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r EnrichCompanyResponse) GetJSON422() *Unprocessable {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EnrichCompanyResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -9374,7 +9561,14 @@ func (r GetDescriptionResponse) ContentType() string {
 
 // EnrichPersonResponse200Headers the declared response headers of an HTTP 200 response for EnrichPerson
 type EnrichPersonResponse200Headers struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // EnrichPersonResponse401Headers the declared response headers of an HTTP 401 response for EnrichPerson
@@ -9386,6 +9580,17 @@ type EnrichPersonResponse401Headers struct {
 // EnrichPersonResponse403Headers the declared response headers of an HTTP 403 response for EnrichPerson
 type EnrichPersonResponse403Headers struct {
 	XRequestId string
+}
+
+// EnrichPersonResponse409Headers the declared response headers of an HTTP 409 response for EnrichPerson
+type EnrichPersonResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // EnrichPersonResponse413Headers the declared response headers of an HTTP 413 response for EnrichPerson
@@ -9403,6 +9608,17 @@ type EnrichPersonResponse422Headers struct {
 	XRequestId string
 }
 
+// EnrichPersonResponse429Headers the declared response headers of an HTTP 429 response for EnrichPerson
+type EnrichPersonResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // EnrichPersonResponse500Headers the declared response headers of an HTTP 500 response for EnrichPerson
 type EnrichPersonResponse500Headers struct {
 	RetryAfter *int
@@ -9418,12 +9634,16 @@ type EnrichPersonResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
 	// JSON422 the response for an HTTP 422 `application/json` response
 	JSON422 *Unprocessable
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9432,12 +9652,16 @@ type EnrichPersonResponse struct {
 	Headers401 *EnrichPersonResponse401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *EnrichPersonResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *EnrichPersonResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *EnrichPersonResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
 	Headers415 *EnrichPersonResponse415Headers
 	// Headers422 the parsed response headers for an HTTP 422 response
 	Headers422 *EnrichPersonResponse422Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *EnrichPersonResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *EnrichPersonResponse500Headers
 }
@@ -9457,6 +9681,11 @@ func (r EnrichPersonResponse) GetJSON403() *Forbidden {
 	return r.JSON403
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r EnrichPersonResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r EnrichPersonResponse) GetJSON413() *TooLarge {
 	return r.JSON413
@@ -9470,6 +9699,11 @@ func (r EnrichPersonResponse) GetJSON415() *UnsupportedType {
 // GetJSON422 returns the response for an HTTP 422 `application/json` response
 func (r EnrichPersonResponse) GetJSON422() *Unprocessable {
 	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r EnrichPersonResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -9508,7 +9742,13 @@ func (r EnrichPersonResponse) ContentType() string {
 
 // GetCodehostPersonResponse200Headers the declared response headers of an HTTP 200 response for GetCodehostPerson
 type GetCodehostPersonResponse200Headers struct {
-	XRequestId string
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // GetCodehostPersonResponse400Headers the declared response headers of an HTTP 400 response for GetCodehostPerson
@@ -9532,6 +9772,17 @@ type GetCodehostPersonResponse413Headers struct {
 	XRequestId string
 }
 
+// GetCodehostPersonResponse429Headers the declared response headers of an HTTP 429 response for GetCodehostPerson
+type GetCodehostPersonResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // GetCodehostPersonResponse500Headers the declared response headers of an HTTP 500 response for GetCodehostPerson
 type GetCodehostPersonResponse500Headers struct {
 	RetryAfter *int
@@ -9551,6 +9802,8 @@ type GetCodehostPersonResponse struct {
 	JSON403 *Forbidden
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9563,6 +9816,8 @@ type GetCodehostPersonResponse struct {
 	Headers403 *GetCodehostPersonResponse403Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *GetCodehostPersonResponse413Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetCodehostPersonResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *GetCodehostPersonResponse500Headers
 }
@@ -9590,6 +9845,11 @@ func (r GetCodehostPersonResponse) GetJSON403() *Forbidden {
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r GetCodehostPersonResponse) GetJSON413() *TooLarge {
 	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetCodehostPersonResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -9628,7 +9888,14 @@ func (r GetCodehostPersonResponse) ContentType() string {
 
 // PostCodehostPersonResponse200Headers the declared response headers of an HTTP 200 response for PostCodehostPerson
 type PostCodehostPersonResponse200Headers struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // PostCodehostPersonResponse400Headers the declared response headers of an HTTP 400 response for PostCodehostPerson
@@ -9647,6 +9914,17 @@ type PostCodehostPersonResponse403Headers struct {
 	XRequestId string
 }
 
+// PostCodehostPersonResponse409Headers the declared response headers of an HTTP 409 response for PostCodehostPerson
+type PostCodehostPersonResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // PostCodehostPersonResponse413Headers the declared response headers of an HTTP 413 response for PostCodehostPerson
 type PostCodehostPersonResponse413Headers struct {
 	XRequestId string
@@ -9655,6 +9933,22 @@ type PostCodehostPersonResponse413Headers struct {
 // PostCodehostPersonResponse415Headers the declared response headers of an HTTP 415 response for PostCodehostPerson
 type PostCodehostPersonResponse415Headers struct {
 	XRequestId string
+}
+
+// PostCodehostPersonResponse422Headers the declared response headers of an HTTP 422 response for PostCodehostPerson
+type PostCodehostPersonResponse422Headers struct {
+	XRequestId string
+}
+
+// PostCodehostPersonResponse429Headers the declared response headers of an HTTP 429 response for PostCodehostPerson
+type PostCodehostPersonResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // PostCodehostPersonResponse500Headers the declared response headers of an HTTP 500 response for PostCodehostPerson
@@ -9674,10 +9968,16 @@ type PostCodehostPersonResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Unprocessable
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9688,10 +9988,16 @@ type PostCodehostPersonResponse struct {
 	Headers401 *PostCodehostPersonResponse401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *PostCodehostPersonResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *PostCodehostPersonResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *PostCodehostPersonResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
 	Headers415 *PostCodehostPersonResponse415Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *PostCodehostPersonResponse422Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PostCodehostPersonResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *PostCodehostPersonResponse500Headers
 }
@@ -9716,6 +10022,11 @@ func (r PostCodehostPersonResponse) GetJSON403() *Forbidden {
 	return r.JSON403
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PostCodehostPersonResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r PostCodehostPersonResponse) GetJSON413() *TooLarge {
 	return r.JSON413
@@ -9724,6 +10035,16 @@ func (r PostCodehostPersonResponse) GetJSON413() *TooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r PostCodehostPersonResponse) GetJSON415() *UnsupportedType {
 	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PostCodehostPersonResponse) GetJSON422() *Unprocessable {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PostCodehostPersonResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -9762,7 +10083,13 @@ func (r PostCodehostPersonResponse) ContentType() string {
 
 // GetNetworkPersonResponse200Headers the declared response headers of an HTTP 200 response for GetNetworkPerson
 type GetNetworkPersonResponse200Headers struct {
-	XRequestId string
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // GetNetworkPersonResponse400Headers the declared response headers of an HTTP 400 response for GetNetworkPerson
@@ -9786,6 +10113,17 @@ type GetNetworkPersonResponse413Headers struct {
 	XRequestId string
 }
 
+// GetNetworkPersonResponse429Headers the declared response headers of an HTTP 429 response for GetNetworkPerson
+type GetNetworkPersonResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // GetNetworkPersonResponse500Headers the declared response headers of an HTTP 500 response for GetNetworkPerson
 type GetNetworkPersonResponse500Headers struct {
 	RetryAfter *int
@@ -9805,6 +10143,8 @@ type GetNetworkPersonResponse struct {
 	JSON403 *Forbidden
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9817,6 +10157,8 @@ type GetNetworkPersonResponse struct {
 	Headers403 *GetNetworkPersonResponse403Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *GetNetworkPersonResponse413Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *GetNetworkPersonResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *GetNetworkPersonResponse500Headers
 }
@@ -9844,6 +10186,11 @@ func (r GetNetworkPersonResponse) GetJSON403() *Forbidden {
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r GetNetworkPersonResponse) GetJSON413() *TooLarge {
 	return r.JSON413
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r GetNetworkPersonResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -9882,7 +10229,14 @@ func (r GetNetworkPersonResponse) ContentType() string {
 
 // PostNetworkPersonResponse200Headers the declared response headers of an HTTP 200 response for PostNetworkPerson
 type PostNetworkPersonResponse200Headers struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // PostNetworkPersonResponse400Headers the declared response headers of an HTTP 400 response for PostNetworkPerson
@@ -9901,6 +10255,17 @@ type PostNetworkPersonResponse403Headers struct {
 	XRequestId string
 }
 
+// PostNetworkPersonResponse409Headers the declared response headers of an HTTP 409 response for PostNetworkPerson
+type PostNetworkPersonResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // PostNetworkPersonResponse413Headers the declared response headers of an HTTP 413 response for PostNetworkPerson
 type PostNetworkPersonResponse413Headers struct {
 	XRequestId string
@@ -9909,6 +10274,22 @@ type PostNetworkPersonResponse413Headers struct {
 // PostNetworkPersonResponse415Headers the declared response headers of an HTTP 415 response for PostNetworkPerson
 type PostNetworkPersonResponse415Headers struct {
 	XRequestId string
+}
+
+// PostNetworkPersonResponse422Headers the declared response headers of an HTTP 422 response for PostNetworkPerson
+type PostNetworkPersonResponse422Headers struct {
+	XRequestId string
+}
+
+// PostNetworkPersonResponse429Headers the declared response headers of an HTTP 429 response for PostNetworkPerson
+type PostNetworkPersonResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 // PostNetworkPersonResponse500Headers the declared response headers of an HTTP 500 response for PostNetworkPerson
@@ -9928,10 +10309,16 @@ type PostNetworkPersonResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Unprocessable
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
 	JSON500 *ServerError
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -9942,10 +10329,16 @@ type PostNetworkPersonResponse struct {
 	Headers401 *PostNetworkPersonResponse401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *PostNetworkPersonResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *PostNetworkPersonResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *PostNetworkPersonResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
 	Headers415 *PostNetworkPersonResponse415Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *PostNetworkPersonResponse422Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *PostNetworkPersonResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
 	Headers500 *PostNetworkPersonResponse500Headers
 }
@@ -9970,6 +10363,11 @@ func (r PostNetworkPersonResponse) GetJSON403() *Forbidden {
 	return r.JSON403
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r PostNetworkPersonResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r PostNetworkPersonResponse) GetJSON413() *TooLarge {
 	return r.JSON413
@@ -9978,6 +10376,16 @@ func (r PostNetworkPersonResponse) GetJSON413() *TooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r PostNetworkPersonResponse) GetJSON415() *UnsupportedType {
 	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r PostNetworkPersonResponse) GetJSON422() *Unprocessable {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r PostNetworkPersonResponse) GetJSON429() *TooMany {
+	return r.JSON429
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
@@ -10022,8 +10430,8 @@ func (r PostNetworkPersonResponse) ContentType() string {
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-func (c *ClientWithResponses) EnrichCompanyWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error) {
-	rsp, err := c.EnrichCompanyWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) EnrichCompanyWithBodyWithResponse(ctx context.Context, params *EnrichCompanyParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error) {
+	rsp, err := c.EnrichCompanyWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10038,8 +10446,8 @@ func (c *ClientWithResponses) EnrichCompanyWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/company/enrich (the `EnrichCompany` operationId).
-func (c *ClientWithResponses) EnrichCompanyWithResponse(ctx context.Context, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error) {
-	rsp, err := c.EnrichCompany(ctx, body, reqEditors...)
+func (c *ClientWithResponses) EnrichCompanyWithResponse(ctx context.Context, params *EnrichCompanyParams, body EnrichCompanyJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichCompanyResponse, error) {
+	rsp, err := c.EnrichCompany(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10070,8 +10478,8 @@ func (c *ClientWithResponses) GetDescriptionWithResponse(ctx context.Context, re
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-func (c *ClientWithResponses) EnrichPersonWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error) {
-	rsp, err := c.EnrichPersonWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) EnrichPersonWithBodyWithResponse(ctx context.Context, params *EnrichPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error) {
+	rsp, err := c.EnrichPersonWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10089,8 +10497,8 @@ func (c *ClientWithResponses) EnrichPersonWithBodyWithResponse(ctx context.Conte
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
-func (c *ClientWithResponses) EnrichPersonWithResponse(ctx context.Context, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error) {
-	rsp, err := c.EnrichPerson(ctx, body, reqEditors...)
+func (c *ClientWithResponses) EnrichPersonWithResponse(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error) {
+	rsp, err := c.EnrichPerson(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10120,8 +10528,8 @@ func (c *ClientWithResponses) GetCodehostPersonWithResponse(ctx context.Context,
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-func (c *ClientWithResponses) PostCodehostPersonWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error) {
-	rsp, err := c.PostCodehostPersonWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PostCodehostPersonWithBodyWithResponse(ctx context.Context, params *PostCodehostPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error) {
+	rsp, err := c.PostCodehostPersonWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10136,8 +10544,8 @@ func (c *ClientWithResponses) PostCodehostPersonWithBodyWithResponse(ctx context
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/webset/codehost/person (the `PostCodehostPerson` operationId).
-func (c *ClientWithResponses) PostCodehostPersonWithResponse(ctx context.Context, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error) {
-	rsp, err := c.PostCodehostPerson(ctx, body, reqEditors...)
+func (c *ClientWithResponses) PostCodehostPersonWithResponse(ctx context.Context, params *PostCodehostPersonParams, body PostCodehostPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostCodehostPersonResponse, error) {
+	rsp, err := c.PostCodehostPerson(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10167,8 +10575,8 @@ func (c *ClientWithResponses) GetNetworkPersonWithResponse(ctx context.Context, 
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-func (c *ClientWithResponses) PostNetworkPersonWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error) {
-	rsp, err := c.PostNetworkPersonWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) PostNetworkPersonWithBodyWithResponse(ctx context.Context, params *PostNetworkPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error) {
+	rsp, err := c.PostNetworkPersonWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10183,8 +10591,8 @@ func (c *ClientWithResponses) PostNetworkPersonWithBodyWithResponse(ctx context.
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/webset/network/person (the `PostNetworkPerson` operationId).
-func (c *ClientWithResponses) PostNetworkPersonWithResponse(ctx context.Context, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error) {
-	rsp, err := c.PostNetworkPerson(ctx, body, reqEditors...)
+func (c *ClientWithResponses) PostNetworkPersonWithResponse(ctx context.Context, params *PostNetworkPersonParams, body PostNetworkPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*PostNetworkPersonResponse, error) {
+	rsp, err := c.PostNetworkPerson(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10226,6 +10634,13 @@ func ParseEnrichCompanyResponse(rsp *http.Response) (*EnrichCompanyResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10247,6 +10662,13 @@ func ParseEnrichCompanyResponse(rsp *http.Response) (*EnrichCompanyResponse, err
 		}
 		response.JSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest ServerError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10259,6 +10681,55 @@ func ParseEnrichCompanyResponse(rsp *http.Response) (*EnrichCompanyResponse, err
 	switch {
 	case rsp.StatusCode == 200:
 		var headers EnrichCompanyResponse200Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -10294,6 +10765,58 @@ func ParseEnrichCompanyResponse(rsp *http.Response) (*EnrichCompanyResponse, err
 			headers.XRequestId = value
 		}
 		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers EnrichCompanyResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers EnrichCompanyResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -10324,6 +10847,58 @@ func ParseEnrichCompanyResponse(rsp *http.Response) (*EnrichCompanyResponse, err
 			headers.XRequestId = value
 		}
 		response.Headers422 = &headers
+	case rsp.StatusCode == 429:
+		var headers EnrichCompanyResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers EnrichCompanyResponse500Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -10478,6 +11053,13 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10499,6 +11081,13 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 		}
 		response.JSON422 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest ServerError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10511,6 +11100,55 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 	switch {
 	case rsp.StatusCode == 200:
 		var headers EnrichPersonResponse200Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -10546,6 +11184,58 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 			headers.XRequestId = value
 		}
 		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers EnrichPersonResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers EnrichPersonResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -10576,6 +11266,58 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 			headers.XRequestId = value
 		}
 		response.Headers422 = &headers
+	case rsp.StatusCode == 429:
+		var headers EnrichPersonResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers EnrichPersonResponse500Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -10647,6 +11389,13 @@ func ParseGetCodehostPersonResponse(rsp *http.Response) (*GetCodehostPersonRespo
 		}
 		response.JSON413 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest ServerError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10659,6 +11408,48 @@ func ParseGetCodehostPersonResponse(rsp *http.Response) (*GetCodehostPersonRespo
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetCodehostPersonResponse200Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -10714,6 +11505,58 @@ func ParseGetCodehostPersonResponse(rsp *http.Response) (*GetCodehostPersonRespo
 			headers.XRequestId = value
 		}
 		response.Headers413 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetCodehostPersonResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetCodehostPersonResponse500Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -10778,6 +11621,13 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10792,6 +11642,20 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest ServerError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10804,6 +11668,55 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PostCodehostPersonResponse200Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -10849,6 +11762,58 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 			headers.XRequestId = value
 		}
 		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers PostCodehostPersonResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers PostCodehostPersonResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -10869,6 +11834,68 @@ func ParsePostCodehostPersonResponse(rsp *http.Response) (*PostCodehostPersonRes
 			headers.XRequestId = value
 		}
 		response.Headers415 = &headers
+	case rsp.StatusCode == 422:
+		var headers PostCodehostPersonResponse422Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers422 = &headers
+	case rsp.StatusCode == 429:
+		var headers PostCodehostPersonResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers PostCodehostPersonResponse500Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -10940,6 +11967,13 @@ func ParseGetNetworkPersonResponse(rsp *http.Response) (*GetNetworkPersonRespons
 		}
 		response.JSON413 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest ServerError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -10952,6 +11986,48 @@ func ParseGetNetworkPersonResponse(rsp *http.Response) (*GetNetworkPersonRespons
 	switch {
 	case rsp.StatusCode == 200:
 		var headers GetNetworkPersonResponse200Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -11007,6 +12083,58 @@ func ParseGetNetworkPersonResponse(rsp *http.Response) (*GetNetworkPersonRespons
 			headers.XRequestId = value
 		}
 		response.Headers413 = &headers
+	case rsp.StatusCode == 429:
+		var headers GetNetworkPersonResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetNetworkPersonResponse500Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
@@ -11071,6 +12199,13 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11085,6 +12220,20 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 		}
 		response.JSON415 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
 		var dest ServerError
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -11097,6 +12246,55 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 	switch {
 	case rsp.StatusCode == 200:
 		var headers PostNetworkPersonResponse200Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -11142,6 +12340,58 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 			headers.XRequestId = value
 		}
 		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers PostNetworkPersonResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers PostNetworkPersonResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -11162,6 +12412,68 @@ func ParsePostNetworkPersonResponse(rsp *http.Response) (*PostNetworkPersonRespo
 			headers.XRequestId = value
 		}
 		response.Headers415 = &headers
+	case rsp.StatusCode == 422:
+		var headers PostNetworkPersonResponse422Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers422 = &headers
+	case rsp.StatusCode == 429:
+		var headers PostNetworkPersonResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers PostNetworkPersonResponse500Headers
 		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {

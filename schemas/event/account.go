@@ -16,6 +16,9 @@ type Organization struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 	Plan string `json:"plan,omitempty"`
+	// Limits are the plan's numbers when they were set for this organization; see
+	// [Organization.LimitsOf].
+	Limits *Limits `json:"limits,omitempty"`
 	// Active is false for an organization whose calls are answered with 403
 	// (interface.md, Authentication).
 	Active    bool      `json:"active"`
@@ -35,6 +38,11 @@ func (o Organization) Validate() error {
 		return fmt.Errorf("organization %s without name", o.ID)
 	case o.CreatedAt.IsZero():
 		return fmt.Errorf("organization %s without created_at", o.ID)
+	}
+	if o.Limits != nil {
+		if err := o.Limits.Validate(); err != nil {
+			return fmt.Errorf("organization %s: plan %s: %w", o.ID, o.Plan, err)
+		}
 	}
 	return nil
 }

@@ -464,7 +464,10 @@ type CodehostPersonRequest struct {
 	Addons *[]CodehostAddon `json:"addons,omitempty"`
 
 	// Codehost One identifier, or a list of 1 to 100.
-	Codehost Identifiers         `json:"codehost"`
+	Codehost Identifiers `json:"codehost"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun   *bool               `json:"dry_run,omitempty"`
 	MustHave *[]CodehostMustHave `json:"must_have,omitempty"`
 }
 
@@ -869,7 +872,10 @@ type NetworkPersonList = []NetworkPerson
 
 // NetworkPersonRequest defines model for NetworkPersonRequest.
 type NetworkPersonRequest struct {
-	Addons   *[]NetworkAddon    `json:"addons,omitempty"`
+	Addons *[]NetworkAddon `json:"addons,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun   *bool              `json:"dry_run,omitempty"`
 	MustHave *[]NetworkMustHave `json:"must_have,omitempty"`
 
 	// Network One identifier, or a list of 1 to 100.
@@ -1018,6 +1024,15 @@ type Timestamp = string
 // WebsetName defines model for WebsetName.
 type WebsetName string
 
+// DryRun defines model for DryRun.
+type DryRun = bool
+
+// IdempotencyKey defines model for IdempotencyKey.
+type IdempotencyKey = string
+
+// Conflict defines model for Conflict.
+type Conflict = Error
+
 // Forbidden defines model for Forbidden.
 type Forbidden = Error
 
@@ -1030,6 +1045,9 @@ type ServerError = Error
 // TooLarge defines model for TooLarge.
 type TooLarge = Error
 
+// TooMany defines model for TooMany.
+type TooMany = Error
+
 // Unauthorized defines model for Unauthorized.
 type Unauthorized = Error
 
@@ -1039,10 +1057,26 @@ type Unprocessable = Error
 // UnsupportedType defines model for UnsupportedType.
 type UnsupportedType = Error
 
+// EnrichCompanyParams defines parameters for EnrichCompany.
+type EnrichCompanyParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetDescription200JSONResponseBody defines parameters for GetDescription.
 type GetDescription200JSONResponseBody struct {
 	Openapi              string                 `json:"openapi"`
 	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// EnrichPersonParams defines parameters for EnrichPerson.
+type EnrichPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
@@ -1056,6 +1090,17 @@ type GetCodehostPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `network` tests the account
 	// link, with or without the add-on.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+}
+
+// PostCodehostPersonParams defines parameters for PostCodehostPerson.
+type PostCodehostPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // PostCodehostPerson200JSONResponseBody defines parameters for PostCodehostPerson.
@@ -1074,6 +1119,17 @@ type GetNetworkPersonParams struct {
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
 	// add-on of that name.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun *DryRun `form:"dry_run,omitempty" json:"dry_run,omitempty"`
+}
+
+// PostNetworkPersonParams defines parameters for PostNetworkPerson.
+type PostNetworkPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // PostNetworkPerson200JSONResponseBody defines parameters for PostNetworkPerson.
@@ -1349,25 +1405,25 @@ func (t *PostNetworkPerson200JSONResponseBody) UnmarshalJSON(b []byte) error {
 type ServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
-	EnrichCompany(w http.ResponseWriter, r *http.Request)
+	EnrichCompany(w http.ResponseWriter, r *http.Request, params EnrichCompanyParams)
 	// GetDescription This description as JSON
 	// (GET /v1/openapi.json)
 	GetDescription(w http.ResponseWriter, r *http.Request)
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
-	EnrichPerson(w http.ResponseWriter, r *http.Request)
+	EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams)
 	// GetCodehostPerson One code-hosting person
 	// (GET /v1/webset/codehost/person)
 	GetCodehostPerson(w http.ResponseWriter, r *http.Request, params GetCodehostPersonParams)
 	// PostCodehostPerson One or up to 100 code-hosting people
 	// (POST /v1/webset/codehost/person)
-	PostCodehostPerson(w http.ResponseWriter, r *http.Request)
+	PostCodehostPerson(w http.ResponseWriter, r *http.Request, params PostCodehostPersonParams)
 	// GetNetworkPerson One professional-network person
 	// (GET /v1/webset/network/person)
 	GetNetworkPerson(w http.ResponseWriter, r *http.Request, params GetNetworkPersonParams)
 	// PostNetworkPerson One or up to 100 professional-network people
 	// (POST /v1/webset/network/person)
-	PostNetworkPerson(w http.ResponseWriter, r *http.Request)
+	PostNetworkPerson(w http.ResponseWriter, r *http.Request, params PostNetworkPersonParams)
 }
 
 // ServerInterfaceWrapper converts contexts to parameters.
@@ -1382,8 +1438,35 @@ type MiddlewareFunc func(http.Handler) http.Handler
 // EnrichCompany operation middleware
 func (siw *ServerInterfaceWrapper) EnrichCompany(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EnrichCompanyParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.EnrichCompany(w, r)
+		siw.Handler.EnrichCompany(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1410,8 +1493,35 @@ func (siw *ServerInterfaceWrapper) GetDescription(w http.ResponseWriter, r *http
 // EnrichPerson operation middleware
 func (siw *ServerInterfaceWrapper) EnrichPerson(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params EnrichPersonParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.EnrichPerson(w, r)
+		siw.Handler.EnrichPerson(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1469,6 +1579,19 @@ func (siw *ServerInterfaceWrapper) GetCodehostPerson(w http.ResponseWriter, r *h
 		return
 	}
 
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dry_run"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dry_run", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetCodehostPerson(w, r, params)
 	}))
@@ -1483,8 +1606,35 @@ func (siw *ServerInterfaceWrapper) GetCodehostPerson(w http.ResponseWriter, r *h
 // PostCodehostPerson operation middleware
 func (siw *ServerInterfaceWrapper) PostCodehostPerson(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PostCodehostPersonParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PostCodehostPerson(w, r)
+		siw.Handler.PostCodehostPerson(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1542,6 +1692,19 @@ func (siw *ServerInterfaceWrapper) GetNetworkPerson(w http.ResponseWriter, r *ht
 		return
 	}
 
+	// ------------- Optional query parameter "dry_run" -------------
+
+	err = runtime.BindQueryParameterWithOptions("form", true, false, "dry_run", r.URL.Query(), &params.DryRun, runtime.BindQueryParameterOptions{Type: "boolean", Format: ""})
+	if err != nil {
+		var requiredError *runtime.RequiredParameterError
+		if errors.As(err, &requiredError) {
+			siw.ErrorHandlerFunc(w, r, &RequiredParamError{ParamName: "dry_run"})
+		} else {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "dry_run", Err: err})
+		}
+		return
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetNetworkPerson(w, r, params)
 	}))
@@ -1556,8 +1719,35 @@ func (siw *ServerInterfaceWrapper) GetNetworkPerson(w http.ResponseWriter, r *ht
 // PostNetworkPerson operation middleware
 func (siw *ServerInterfaceWrapper) PostNetworkPerson(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params PostNetworkPersonParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.PostNetworkPerson(w, r)
+		siw.Handler.PostNetworkPerson(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1697,6 +1887,21 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	return r
 }
 
+type ConflictResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+type ConflictJSONResponse struct {
+	Body Error
+
+	Headers ConflictResponseHeaders
+}
+
 type ForbiddenResponseHeaders struct {
 	XRequestId string
 }
@@ -1734,6 +1939,21 @@ type TooLargeJSONResponse struct {
 	Headers TooLargeResponseHeaders
 }
 
+type TooManyResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+type TooManyJSONResponse struct {
+	Body Error
+
+	Headers TooManyResponseHeaders
+}
+
 type UnauthorizedResponseHeaders struct {
 	WWWAuthenticate string
 	XRequestId      string
@@ -1763,7 +1983,8 @@ type UnsupportedTypeJSONResponse struct {
 }
 
 type EnrichCompanyRequestObject struct {
-	Body *EnrichCompanyJSONRequestBody
+	Params EnrichCompanyParams
+	Body   *EnrichCompanyJSONRequestBody
 }
 
 type EnrichCompanyResponseObject interface {
@@ -1771,7 +1992,14 @@ type EnrichCompanyResponseObject interface {
 }
 
 type EnrichCompany200ResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 type EnrichCompany200JSONResponse struct {
@@ -1786,6 +2014,15 @@ func (response EnrichCompany200JSONResponse) VisitEnrichCompanyResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -1819,6 +2056,29 @@ func (response EnrichCompany403JSONResponse) VisitEnrichCompanyResponse(w http.R
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnrichCompany409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EnrichCompany409JSONResponse) VisitEnrichCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1864,6 +2124,29 @@ func (response EnrichCompany422JSONResponse) VisitEnrichCompanyResponse(w http.R
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnrichCompany429JSONResponse struct{ TooManyJSONResponse }
+
+func (response EnrichCompany429JSONResponse) VisitEnrichCompanyResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -1964,7 +2247,8 @@ func (response GetDescription500JSONResponse) VisitGetDescriptionResponse(w http
 }
 
 type EnrichPersonRequestObject struct {
-	Body *EnrichPersonJSONRequestBody
+	Params EnrichPersonParams
+	Body   *EnrichPersonJSONRequestBody
 }
 
 type EnrichPersonResponseObject interface {
@@ -1972,7 +2256,14 @@ type EnrichPersonResponseObject interface {
 }
 
 type EnrichPerson200ResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 type EnrichPerson200JSONResponse struct {
@@ -1987,6 +2278,15 @@ func (response EnrichPerson200JSONResponse) VisitEnrichPersonResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2020,6 +2320,29 @@ func (response EnrichPerson403JSONResponse) VisitEnrichPersonResponse(w http.Res
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type EnrichPerson409JSONResponse struct{ ConflictJSONResponse }
+
+func (response EnrichPerson409JSONResponse) VisitEnrichPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2069,6 +2392,29 @@ func (response EnrichPerson422JSONResponse) VisitEnrichPersonResponse(w http.Res
 	return err
 }
 
+type EnrichPerson429JSONResponse struct{ TooManyJSONResponse }
+
+func (response EnrichPerson429JSONResponse) VisitEnrichPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type EnrichPerson500JSONResponse struct{ ServerErrorJSONResponse }
 
 func (response EnrichPerson500JSONResponse) VisitEnrichPersonResponse(w http.ResponseWriter) error {
@@ -2096,7 +2442,13 @@ type GetCodehostPersonResponseObject interface {
 }
 
 type GetCodehostPerson200ResponseHeaders struct {
-	XRequestId string
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 type GetCodehostPerson200JSONResponse struct {
@@ -2111,6 +2463,12 @@ func (response GetCodehostPerson200JSONResponse) VisitGetCodehostPersonResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2178,6 +2536,29 @@ func (response GetCodehostPerson413JSONResponse) VisitGetCodehostPersonResponse(
 	return err
 }
 
+type GetCodehostPerson429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetCodehostPerson429JSONResponse) VisitGetCodehostPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetCodehostPerson500JSONResponse struct{ ServerErrorJSONResponse }
 
 func (response GetCodehostPerson500JSONResponse) VisitGetCodehostPersonResponse(w http.ResponseWriter) error {
@@ -2197,7 +2578,8 @@ func (response GetCodehostPerson500JSONResponse) VisitGetCodehostPersonResponse(
 }
 
 type PostCodehostPersonRequestObject struct {
-	Body *PostCodehostPersonJSONRequestBody
+	Params PostCodehostPersonParams
+	Body   *PostCodehostPersonJSONRequestBody
 }
 
 type PostCodehostPersonResponseObject interface {
@@ -2205,7 +2587,14 @@ type PostCodehostPersonResponseObject interface {
 }
 
 type PostCodehostPerson200ResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 type PostCodehostPerson200JSONResponse struct {
@@ -2220,6 +2609,15 @@ func (response PostCodehostPerson200JSONResponse) VisitPostCodehostPersonRespons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2272,6 +2670,29 @@ func (response PostCodehostPerson403JSONResponse) VisitPostCodehostPersonRespons
 	return err
 }
 
+type PostCodehostPerson409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PostCodehostPerson409JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PostCodehostPerson413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response PostCodehostPerson413JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
@@ -2298,6 +2719,44 @@ func (response PostCodehostPerson415JSONResponse) VisitPostCodehostPersonRespons
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostCodehostPerson422JSONResponse struct{ UnprocessableJSONResponse }
+
+func (response PostCodehostPerson422JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostCodehostPerson429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PostCodehostPerson429JSONResponse) VisitPostCodehostPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2329,7 +2788,13 @@ type GetNetworkPersonResponseObject interface {
 }
 
 type GetNetworkPerson200ResponseHeaders struct {
-	XRequestId string
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 type GetNetworkPerson200JSONResponse struct {
@@ -2344,6 +2809,12 @@ func (response GetNetworkPerson200JSONResponse) VisitGetNetworkPersonResponse(w 
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2411,6 +2882,29 @@ func (response GetNetworkPerson413JSONResponse) VisitGetNetworkPersonResponse(w 
 	return err
 }
 
+type GetNetworkPerson429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetNetworkPerson429JSONResponse) VisitGetNetworkPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type GetNetworkPerson500JSONResponse struct{ ServerErrorJSONResponse }
 
 func (response GetNetworkPerson500JSONResponse) VisitGetNetworkPersonResponse(w http.ResponseWriter) error {
@@ -2430,7 +2924,8 @@ func (response GetNetworkPerson500JSONResponse) VisitGetNetworkPersonResponse(w 
 }
 
 type PostNetworkPersonRequestObject struct {
-	Body *PostNetworkPersonJSONRequestBody
+	Params PostNetworkPersonParams
+	Body   *PostNetworkPersonJSONRequestBody
 }
 
 type PostNetworkPersonResponseObject interface {
@@ -2438,7 +2933,14 @@ type PostNetworkPersonResponseObject interface {
 }
 
 type PostNetworkPerson200ResponseHeaders struct {
-	XRequestId string
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
 }
 
 type PostNetworkPerson200JSONResponse struct {
@@ -2453,6 +2955,15 @@ func (response PostNetworkPerson200JSONResponse) VisitPostNetworkPersonResponse(
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(200)
 	_, err := buf.WriteTo(w)
@@ -2505,6 +3016,29 @@ func (response PostNetworkPerson403JSONResponse) VisitPostNetworkPersonResponse(
 	return err
 }
 
+type PostNetworkPerson409JSONResponse struct{ ConflictJSONResponse }
+
+func (response PostNetworkPerson409JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type PostNetworkPerson413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response PostNetworkPerson413JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
@@ -2531,6 +3065,44 @@ func (response PostNetworkPerson415JSONResponse) VisitPostNetworkPersonResponse(
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostNetworkPerson422JSONResponse struct{ UnprocessableJSONResponse }
+
+func (response PostNetworkPerson422JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type PostNetworkPerson429JSONResponse struct{ TooManyJSONResponse }
+
+func (response PostNetworkPerson429JSONResponse) VisitPostNetworkPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -2618,8 +3190,10 @@ type strictHandler struct {
 }
 
 // EnrichCompany operation middleware
-func (sh *strictHandler) EnrichCompany(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) EnrichCompany(w http.ResponseWriter, r *http.Request, params EnrichCompanyParams) {
 	var request EnrichCompanyRequestObject
+
+	request.Params = params
 
 	var body EnrichCompanyJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -2673,8 +3247,10 @@ func (sh *strictHandler) GetDescription(w http.ResponseWriter, r *http.Request) 
 }
 
 // EnrichPerson operation middleware
-func (sh *strictHandler) EnrichPerson(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams) {
 	var request EnrichPersonRequestObject
+
+	request.Params = params
 
 	var body EnrichPersonJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -2730,8 +3306,10 @@ func (sh *strictHandler) GetCodehostPerson(w http.ResponseWriter, r *http.Reques
 }
 
 // PostCodehostPerson operation middleware
-func (sh *strictHandler) PostCodehostPerson(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) PostCodehostPerson(w http.ResponseWriter, r *http.Request, params PostCodehostPersonParams) {
 	var request PostCodehostPersonRequestObject
+
+	request.Params = params
 
 	var body PostCodehostPersonJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
@@ -2787,8 +3365,10 @@ func (sh *strictHandler) GetNetworkPerson(w http.ResponseWriter, r *http.Request
 }
 
 // PostNetworkPerson operation middleware
-func (sh *strictHandler) PostNetworkPerson(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) PostNetworkPerson(w http.ResponseWriter, r *http.Request, params PostNetworkPersonParams) {
 	var request PostNetworkPersonRequestObject
+
+	request.Params = params
 
 	var body PostNetworkPersonJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/schemas/identity"
 )
@@ -15,8 +16,23 @@ func (s *Server) EnrichPerson(ctx context.Context, request api.EnrichPersonReque
 	if err != nil {
 		return nil, err
 	}
+	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Release()
 	p, err := s.store.Person(ctx, q)
 	if err != nil {
+		return nil, err
+	}
+	var used metering.Used
+	if p.Codehost != nil {
+		used.Units, used.Groups = 1, append(used.Groups, identity.Codehost)
+	}
+	if p.Network != nil {
+		used.Units, used.Groups = 1, append(used.Groups, identity.Network)
+	}
+	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err
 	}
 	b := make([]byte, 0, len(p.Codehost)+len(p.Network)+96)
@@ -92,8 +108,20 @@ func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyReq
 	if err != nil {
 		return nil, err
 	}
+	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Release()
 	company, err := s.store.Company(ctx, q)
 	if err != nil {
+		return nil, err
+	}
+	var used metering.Used
+	if company != nil {
+		used = metering.Used{Units: 1, Groups: []string{"company"}}
+	}
+	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err
 	}
 	if company == nil {

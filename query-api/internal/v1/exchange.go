@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/metering"
 )
 
 // exchange is what is known of one request and its answer, for log, metrics and
@@ -27,7 +28,8 @@ type exchange struct {
 	id        string
 	operation *operation // nil: no such endpoint
 	principal account.Principal
-	cause     error // of a 5xx
+	call      *metering.Call // nil: not authenticated
+	cause     error          // of a 5xx
 }
 
 type exchangeKey struct{}
@@ -49,6 +51,7 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
+	failed error // of a write
 }
 
 // WriteHeader notes the status.
@@ -66,6 +69,9 @@ func (r *recorder) Write(b []byte) (int, error) {
 	}
 	n, err := r.ResponseWriter.Write(b)
 	r.bytes += int64(n)
+	if err != nil {
+		r.failed = err
+	}
 	return n, err
 }
 
@@ -95,6 +101,9 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				if rec.status == 0 {
 					unexpected(x.cause).write(rec)
 				}
+			}
+			if err := x.end(ctx, rec); err != nil && x.cause == nil {
+				x.cause = err
 			}
 			s.record(ctx, r, x, rec, span, time.Since(start))
 			if p != nil && rec.bytes > 0 && rec.status < http.StatusInternalServerError {

@@ -12,6 +12,7 @@ import (
 	"github.com/gorilla/mux"
 
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/metering"
 	"muster/schemas/event"
 )
 
@@ -29,7 +30,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		x.operation = op
 		body, err := s.readBody(w, r, op)
 		if err == nil {
-			err = s.authorize(r, op, x)
+			err = s.authorize(w, r, op, x)
 		}
 		if err == nil {
 			err = op.check(r, body)
@@ -40,6 +41,10 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.RequestTimeout)
 		defer cancel()
+		if x.call != nil {
+			ctx = metering.With(ctx, x.call)
+			w = &chargedWriter{ResponseWriter: w, op: op, call: x.call}
+		}
 		r = r.WithContext(ctx)
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
@@ -106,8 +111,8 @@ func isJSON(r *http.Request) bool {
 	return !given || strings.EqualFold(charset, "utf-8")
 }
 
-// authorize answers 401 and 403.
-func (s *Server) authorize(r *http.Request, op *operation, x *exchange) error {
+// authorize answers 401, 403, and 429 for the rate.
+func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation, x *exchange) error {
 	if op.scope == "" {
 		return nil
 	}
@@ -116,6 +121,11 @@ func (s *Server) authorize(r *http.Request, op *operation, x *exchange) error {
 		return err
 	}
 	x.principal = who
+	x.call = s.meter.Begin(metering.Request{
+		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price, Counted: op.counted, Sized: op.sized,
+	})
+	rate := x.call.Rate(r.Context())
+	rateHeaders(w.Header(), rate, s.now())
 	if !who.Organization.Active {
 		return &problem{
 			status: http.StatusForbidden,
@@ -127,6 +137,9 @@ func (s *Server) authorize(r *http.Request, op *operation, x *exchange) error {
 			status: http.StatusForbidden,
 			detail: "this API key lacks the scope " + op.scope + ": use a key that has it, or ask the operator of this service for one" + scopesOf(who),
 		}
+	}
+	if !rate.Allowed {
+		return x.call.RateRefused(rate)
 	}
 	return nil
 }

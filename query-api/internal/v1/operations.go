@@ -17,6 +17,13 @@ type operation struct {
 	// invalid is the status of wrong input, unavailable that of a store that is away.
 	invalid     int
 	unavailable int
+	// price is what a unit costs; nil: the endpoint is free. counted: its calls
+	// count by the month. sized says how a call is made smaller, for the text of
+	// a refusal. quota: a 200 carries X-Quota-*.
+	price   func(event.Prices) int64
+	counted bool
+	sized   string
+	quota   bool
 	// body returns a pointer to decode the request body into; nil: no body.
 	body       func() any
 	parameters []parameter
@@ -36,37 +43,40 @@ func operations() []operation {
 		bad           = http.StatusBadRequest
 		internal      = http.StatusInternalServerError
 	)
-	lists := []parameter{{name: "addons"}, {name: "must_have"}}
+	lists := []parameter{{name: "addons"}, {name: "must_have"}, {name: "dry_run"}}
+	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{
 		{
 			id: "enrichPerson", method: http.MethodPost, path: "/v1/person/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
-			body: func() any { return new(api.PersonEnrichRequest) },
+			body:  func() any { return new(api.PersonEnrichRequest) },
+			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true,
 		},
 		{
 			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
-			body: func() any { return new(api.CompanyEnrichRequest) },
+			body:  func() any { return new(api.CompanyEnrichRequest) },
+			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true,
 		},
 		{
 			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			parameters: append([]parameter{{"network", true, "give a username or a profile URL"}}, lists...),
+			parameters: append([]parameter{{"network", true, "give a username or a profile URL"}}, lists...), price: webset,
 		},
 		{
 			id: "postNetworkPerson", method: http.MethodPost, path: "/v1/webset/network/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			body: func() any { return new(api.NetworkPersonRequest) },
+			body: func() any { return new(api.NetworkPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
 			id: "getCodehostPerson", method: http.MethodGet, path: "/v1/webset/codehost/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			parameters: append([]parameter{{"codehost", true, "give a username, a profile URL or a numeric user id"}}, lists...),
+			parameters: append([]parameter{{"codehost", true, "give a username, a profile URL or a numeric user id"}}, lists...), price: webset,
 		},
 		{
 			id: "postCodehostPerson", method: http.MethodPost, path: "/v1/webset/codehost/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			body: func() any { return new(api.CodehostPersonRequest) },
+			body: func() any { return new(api.CodehostPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
 			id: "getDescription", method: http.MethodGet, path: "/v1/openapi.json",

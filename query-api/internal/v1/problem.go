@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 )
 
@@ -41,6 +43,7 @@ func problemOf(op *operation, err error) *problem {
 	var p *problem
 	var in *invalid
 	var unauthorized *account.Unauthorized
+	var refused *metering.Refused
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -48,6 +51,16 @@ func problemOf(op *operation, err error) *problem {
 		return &problem{status: op.invalid, detail: in.detail}
 	case errors.As(err, &unauthorized):
 		return &problem{status: http.StatusUnauthorized, detail: unauthorized.Reason}
+	case errors.As(err, &refused):
+		return &problem{
+			status: http.StatusTooManyRequests, detail: refused.Detail,
+			retryAfter: max(1, int((refused.RetryAfter+time.Second-1)/time.Second)),
+		}
+	case errors.Is(err, metering.ErrUnavailable):
+		return &problem{
+			status: op.unavailable, retryAfter: retryAfter, cause: err,
+			detail: fmt.Sprintf("the balances of this service cannot be read at present, and nothing was charged: call again in %d seconds", retryAfter),
+		}
 	case errors.Is(err, readstore.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,

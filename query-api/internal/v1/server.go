@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/schemas/identity"
 )
@@ -32,6 +34,7 @@ type Config struct {
 type Deps struct {
 	Store     *readstore.Store
 	Accounts  *account.Directory
+	Meter     *metering.Meter
 	Platforms *identity.Platforms
 	// Description is the API description as JSON.
 	Description []byte
@@ -46,6 +49,7 @@ type Server struct {
 	cfg         Config
 	store       *readstore.Store
 	accounts    *account.Directory
+	meter       *metering.Meter
 	platforms   *identity.Platforms
 	description []byte
 	logger      *slog.Logger
@@ -66,7 +70,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, store: deps.Store, accounts: deps.Accounts, platforms: deps.Platforms, description: deps.Description,
+		cfg: cfg, store: deps.Store, accounts: deps.Accounts, meter: deps.Meter, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now, routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and
@@ -171,6 +175,7 @@ func (a answer) write(w http.ResponseWriter) error {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(a)))
 	w.WriteHeader(http.StatusOK)
 	// The caller may be gone; there is nobody else to tell.
 	_, _ = w.Write(a)

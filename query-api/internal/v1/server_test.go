@@ -19,11 +19,14 @@ import (
 // described is the part of openapi.yaml that operations repeat.
 type described struct {
 	Paths map[string]map[string]struct {
-		OperationID string                      `yaml:"operationId"`
-		Security    *[]map[string][]string      `yaml:"security"`
-		Parameters  []struct{ Name, In string } `yaml:"parameters"`
-		RequestBody any                         `yaml:"requestBody"`
-		Responses   map[string]any              `yaml:"responses"`
+		OperationID string                 `yaml:"operationId"`
+		Security    *[]map[string][]string `yaml:"security"`
+		Parameters  []struct {
+			Name, In string
+			Ref      string `yaml:"$ref"`
+		} `yaml:"parameters"`
+		RequestBody any            `yaml:"requestBody"`
+		Responses   map[string]any `yaml:"responses"`
 	} `yaml:"paths"`
 }
 
@@ -45,15 +48,24 @@ func TestOperationsMatchDescription(t *testing.T) {
 		require.Equal(t, op.scope == "", got.Security != nil, op.id)
 		require.Equal(t, op.body != nil, got.RequestBody != nil, op.id)
 		var names, want []string
+		idempotent := false
 		for _, p := range got.Parameters {
-			names = append(names, p.Name)
+			switch strings.TrimPrefix(p.Ref, "#/components/parameters/") {
+			case "IdempotencyKey":
+				idempotent = true
+			case "DryRun":
+				names = append(names, "dry_run")
+			default:
+				names = append(names, p.Name)
+			}
 		}
+		require.Equal(t, op.method == http.MethodPost, idempotent, op.id)
 		for _, p := range op.parameters {
 			want = append(want, p.name)
 		}
 		require.Equal(t, want, names, op.id)
-		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400, "422": op.invalid == 422,
-			"401": op.scope != "", "403": op.scope != "", "415": op.body != nil}
+		statuses := map[string]bool{"200": true, "413": true, "500": true, "400": op.invalid == 400, "422": op.invalid == 422 || idempotent,
+			"409": idempotent, "429": op.scope != "", "401": op.scope != "", "403": op.scope != "", "415": op.body != nil}
 		for status, there := range statuses {
 			require.Equal(t, there, got.Responses[status] != nil, "%s %s", op.id, status)
 		}

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -82,25 +83,25 @@ func numericID(text string) (int64, bool) {
 // GetNetworkPerson is GET /v1/webset/network/person.
 func (s *Server) GetNetworkPerson(ctx context.Context, request api.GetNetworkPersonRequestObject) (api.GetNetworkPersonResponseObject, error) {
 	p := request.Params
-	return s.one(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave))
+	return s.one(ctx, s.networkWebset(), p.Network, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
 }
 
 // PostNetworkPerson is POST /v1/webset/network/person.
 func (s *Server) PostNetworkPerson(ctx context.Context, request api.PostNetworkPersonRequestObject) (api.PostNetworkPersonResponseObject, error) {
 	b := request.Body
-	return s.several(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave))
+	return s.several(ctx, s.networkWebset(), b.Network, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
 }
 
 // GetCodehostPerson is GET /v1/webset/codehost/person.
 func (s *Server) GetCodehostPerson(ctx context.Context, request api.GetCodehostPersonRequestObject) (api.GetCodehostPersonResponseObject, error) {
 	p := request.Params
-	return s.one(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave))
+	return s.one(ctx, s.codehostWebset(), p.Codehost, texts(p.Addons), texts(p.MustHave), isTrue(p.DryRun))
 }
 
 // PostCodehostPerson is POST /v1/webset/codehost/person.
 func (s *Server) PostCodehostPerson(ctx context.Context, request api.PostCodehostPersonRequestObject) (api.PostCodehostPersonResponseObject, error) {
 	b := request.Body
-	return s.several(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave))
+	return s.several(ctx, s.codehostWebset(), b.Codehost, texts(b.Addons), texts(b.MustHave), isTrue(b.DryRun))
 }
 
 // VisitGetNetworkPersonResponse implements api.GetNetworkPersonResponseObject.
@@ -128,7 +129,7 @@ func texts[T ~string](list *[]T) []string {
 }
 
 // one answers one identifier with one record.
-func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave []string) (answer, error) {
+func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave []string, dryRun bool) (answer, error) {
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
 		return nil, err
@@ -137,18 +138,52 @@ func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave 
 	if err != nil {
 		return nil, err
 	}
-	record, err := find(ctx)
-	return answer(record), err
+	if dryRun {
+		return estimate(ctx, 1)
+	}
+	records, err := s.charged(ctx, w, []lookup{find}, addons)
+	if err != nil {
+		return nil, err
+	}
+	return answer(records[0]), nil
+}
+
+// charged reads records and charges those that are not empty.
+func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons []string) ([][]byte, error) {
+	res, err := metering.CallOf(ctx).Reserve(ctx, int64(len(finds)))
+	if err != nil {
+		return nil, err
+	}
+	defer res.Release()
+	records := make([][]byte, len(finds))
+	g, gctx := errgroup.WithContext(ctx)
+	for i, find := range finds {
+		g.Go(func() (err error) {
+			records[i], err = find(gctx)
+			return err
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	used := metering.Used{Groups: append([]string{w.name}, addons...)}
+	for _, r := range records {
+		if len(r) > len(`{}`) {
+			used.Units++
+		}
+	}
+	_, err = res.Commit(ctx, used)
+	return records, err
 }
 
 // several answers one identifier with one record, a list with a list.
-func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string) (answer, error) {
+func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool) (answer, error) {
 	list, isList, err := identifiers(w.name, ids)
 	if err != nil {
 		return nil, err
 	}
 	if !isList {
-		return s.one(ctx, w, list[0], addons, mustHave)
+		return s.one(ctx, w, list[0], addons, mustHave, dryRun)
 	}
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
@@ -163,15 +198,11 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 			return nil, err
 		}
 	}
-	records := make([][]byte, len(finds))
-	g, gctx := errgroup.WithContext(ctx)
-	for i, find := range finds {
-		g.Go(func() (err error) {
-			records[i], err = find(gctx)
-			return err
-		})
+	if dryRun {
+		return estimate(ctx, int64(len(finds)))
 	}
-	if err := g.Wait(); err != nil {
+	records, err := s.charged(ctx, w, finds, addons)
+	if err != nil {
 		return nil, err
 	}
 	size := 2

@@ -1,0 +1,249 @@
+package credits
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Memory is a [Store] for one replica. Its Load is needed once a period.
+type Memory struct {
+	now func() time.Time
+
+	mu      sync.Mutex
+	periods map[string]map[string]*account // by period and organization
+}
+
+// keptPeriods bounds the periods in memory: the current one, the one before,
+// whose last calls may still be in flight, and one that a test may ask for.
+const keptPeriods = 3
+
+// NewMemory returns a store that has no period loaded.
+func NewMemory(now func() time.Time) *Memory {
+	return &Memory{now: now, periods: make(map[string]map[string]*account)}
+}
+
+// account is an organization in a period.
+type account struct {
+	balance Balance
+	lines   map[lineKey]*Line
+	claims  map[string]*held
+	// next is no later than the first lease to end; zero: there is none.
+	next time.Time
+}
+
+type lineKey struct{ key, endpoint string }
+
+// held is a claim that is not settled.
+type held struct {
+	requests, credits int64 // reserved, or after the commit: used
+	committed         bool
+	line              lineKey
+	until             time.Time
+}
+
+func newAccount() *account {
+	return &account{lines: make(map[lineKey]*Line), claims: make(map[string]*held)}
+}
+
+// Reserve implements [Store].
+func (m *Memory) Reserve(_ context.Context, c Claim) (Balance, error) {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, err := m.account(c)
+	if err != nil {
+		return Balance{}, err
+	}
+	a.sweep(now)
+	if _, there := a.claims[c.ID]; there {
+		return a.balance, nil
+	}
+	if err := check(c, a.balance); err != nil {
+		return a.balance, err
+	}
+	a.balance.HeldRequests += c.Requests
+	a.balance.HeldCredits += c.Credits
+	a.hold(c.ID, &held{
+		requests: c.Requests, credits: c.Credits, line: lineKey{c.Key, c.Endpoint}, until: now.Add(c.Lease),
+	})
+	return a.balance, nil
+}
+
+// Commit implements [Store].
+func (m *Memory) Commit(_ context.Context, c Claim, requests, credits int64) (Balance, error) {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, err := m.account(c)
+	if err != nil {
+		return Balance{}, err
+	}
+	a.sweep(now)
+	h := a.claims[c.ID]
+	if h == nil {
+		return a.balance, ErrLost
+	}
+	if h.committed {
+		return a.balance, nil
+	}
+	a.balance.HeldRequests -= h.requests
+	a.balance.HeldCredits -= h.credits
+	h.requests, h.credits = min(requests, h.requests), min(credits, h.credits)
+	h.committed, h.until = true, now.Add(commitLease)
+	a.use(h, 1)
+	return a.balance, nil
+}
+
+// Settle implements [Store].
+func (m *Memory) Settle(_ context.Context, claims []Claim) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range claims {
+		if a, err := m.account(c); err == nil {
+			delete(a.claims, c.ID)
+		}
+	}
+	return nil
+}
+
+// Release implements [Store].
+func (m *Memory) Release(_ context.Context, claims []Claim) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, c := range claims {
+		if a, err := m.account(c); err == nil {
+			a.drop(c.ID)
+		}
+	}
+	return nil
+}
+
+// Usage implements [Store].
+func (m *Memory) Usage(_ context.Context, organization, period string) (Totals, error) {
+	now := m.now()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	a, err := m.account(Claim{Organization: organization, Period: period})
+	if err != nil {
+		return Totals{}, err
+	}
+	a.sweep(now)
+	t := Totals{Balance: a.balance}
+	for _, l := range a.lines {
+		if *l != (Line{Key: l.Key, Endpoint: l.Endpoint}) {
+			t.Lines = append(t.Lines, *l)
+		}
+	}
+	sortLines(t.Lines)
+	return t, nil
+}
+
+// Load implements [Store].
+func (m *Memory) Load(_ context.Context, period string, sums Sums) (bool, error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.periods[period] != nil {
+		return false, nil
+	}
+	accounts := make(map[string]*account, len(sums))
+	for organization, lines := range sums {
+		a := newAccount()
+		for _, l := range lines {
+			a.balance.Requests += l.Requests
+			a.balance.Credits += l.Credits
+			*a.line(lineKey{l.Key, l.Endpoint}) = l
+		}
+		accounts[organization] = a
+	}
+	m.periods[period] = accounts
+	for len(m.periods) > keptPeriods {
+		oldest := ""
+		for p := range m.periods {
+			if oldest == "" || p < oldest {
+				oldest = p
+			}
+		}
+		delete(m.periods, oldest)
+	}
+	return true, nil
+}
+
+// account is the claim's; m.mu is held.
+func (m *Memory) account(c Claim) (*account, error) {
+	accounts := m.periods[c.Period]
+	if accounts == nil {
+		return nil, ErrNotLoaded
+	}
+	a := accounts[c.Organization]
+	if a == nil {
+		a = newAccount()
+		accounts[c.Organization] = a
+	}
+	return a, nil
+}
+
+func (a *account) hold(id string, h *held) {
+	a.claims[id] = h
+	if a.next.IsZero() || h.until.Before(a.next) {
+		a.next = h.until
+	}
+}
+
+// use adds a commit to the balance, or with -1 takes it back.
+func (a *account) use(h *held, sign int64) {
+	a.balance.Requests += sign * h.requests
+	a.balance.Credits += sign * h.credits
+	l := a.line(h.line)
+	l.Calls += sign
+	l.Requests += sign * h.requests
+	l.Credits += sign * h.credits
+}
+
+func (a *account) line(k lineKey) *Line {
+	l := a.lines[k]
+	if l == nil {
+		l = &Line{Key: k.key, Endpoint: k.endpoint}
+		a.lines[k] = l
+	}
+	return l
+}
+
+// drop frees what a claim holds or has committed.
+func (a *account) drop(id string) {
+	h := a.claims[id]
+	if h == nil {
+		return
+	}
+	delete(a.claims, id)
+	if h.committed {
+		a.use(h, -1)
+		return
+	}
+	a.balance.HeldRequests -= h.requests
+	a.balance.HeldCredits -= h.credits
+}
+
+// sweep ends the leases that are over.
+func (a *account) sweep(now time.Time) {
+	if a.next.IsZero() || now.Before(a.next) {
+		return
+	}
+	a.next = time.Time{}
+	for id, h := range a.claims {
+		switch {
+		case !now.Before(h.until):
+			a.drop(id)
+		case a.next.IsZero() || h.until.Before(a.next):
+			a.next = h.until
+		}
+	}
+}
+
+func sortLines(lines []Line) {
+	slices.SortFunc(lines, func(a, b Line) int {
+		return cmp.Or(cmp.Compare(a.Endpoint, b.Endpoint), cmp.Compare(a.Key, b.Key))
+	})
+}

@@ -1,0 +1,274 @@
+package metering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"muster/query-api/internal/account"
+	"muster/query-api/internal/credits"
+	"muster/query-api/internal/limits"
+	"muster/schemas/event"
+)
+
+// Request is what a [Call] needs to know of an HTTP request.
+type Request struct {
+	ID        string
+	Method    string
+	Endpoint  string // the path
+	Principal account.Principal
+	// Price is what a unit costs; nil: the endpoint is free.
+	Price func(event.Prices) int64
+	// Counted endpoints have a monthly number of requests.
+	Counted bool
+	// Sized says how a caller makes a call smaller, for the text of a refusal.
+	Sized string
+}
+
+// Call is one authenticated request. It is used by one goroutine at a time.
+type Call struct {
+	meter   *Meter
+	request Request
+	began   time.Time
+	limits  event.Limits
+	refused event.Outcome // set when it is
+
+	mu          sync.Mutex
+	reservation *Reservation
+}
+
+type callKey struct{}
+
+// With returns a context that carries the call.
+func With(ctx context.Context, c *Call) context.Context {
+	return context.WithValue(ctx, callKey{}, c)
+}
+
+// CallOf returns the context's call. There is one wherever the interface runs
+// an endpoint that needs a key.
+func CallOf(ctx context.Context) *Call {
+	c, _ := ctx.Value(callKey{}).(*Call)
+	return c
+}
+
+// Rate takes one request from the key's rate. Without a decision (the limits
+// cannot be reached) the request passes, as if it were the first.
+func (c *Call) Rate(ctx context.Context) limits.Decision {
+	perMinute := c.limits.RequestsPerMinute
+	d, err := c.meter.limits.Take(ctx, c.request.Principal.Key.ID, perMinute)
+	if err != nil {
+		c.meter.rateUnknown(ctx, err)
+		return limits.Decision{Allowed: true, Limit: perMinute, Remaining: max(0, perMinute-1)}
+	}
+	return d
+}
+
+// RateRefused is the refusal of a request over the rate.
+func (c *Call) RateRefused(d limits.Decision) *Refused {
+	c.refused = event.OutcomeRefusedRate
+	seconds := max(1, int64((d.RetryAfter+time.Second-1)/time.Second))
+	unit := "seconds"
+	if seconds == 1 {
+		unit = "second"
+	}
+	return &Refused{
+		Outcome: c.refused, RetryAfter: d.RetryAfter,
+		Detail: fmt.Sprintf("rate limit exceeded: the plan allows %d requests a minute for each key: call again in %d %s", d.Limit, seconds, unit),
+	}
+}
+
+// Quota is the state of the period's credits after a call, and what the call
+// cost (interface.md, Limits: X-Quota-* and X-Credits-Charged).
+type Quota struct {
+	Used, Limit, Remaining int64
+	Charged                int64
+}
+
+// Used is what a call has used.
+type Used struct {
+	// Units is the number of results, records or matches; no more than were
+	// reserved.
+	Units int64
+	// Identities are those that are returned, as "<kind> <identity>": the ledger
+	// keeps keyed hashes of them. Groups are the groups of fields.
+	Identities []string
+	Groups     []string
+}
+
+// ErrUnavailable is the error of a call that cannot be counted at present. It
+// may pass.
+var ErrUnavailable = errors.New("calls cannot be counted at present")
+
+// Refused is the error of a call that is over a limit (429).
+type Refused struct {
+	Outcome event.Outcome
+	// Detail is meant for the caller.
+	Detail string
+	// RetryAfter is when a call may succeed.
+	RetryAfter time.Duration
+}
+
+// Error returns the detail.
+func (e *Refused) Error() string { return e.Detail }
+
+// UnitPrice is what a unit costs the call's organization.
+func (c *Call) UnitPrice() int64 {
+	if c.request.Price == nil {
+		return 0
+	}
+	return c.request.Price(c.limits.Prices)
+}
+
+// Affordable is how many of the units may be used if the call must not cost
+// more than maxCredits.
+func (c *Call) Affordable(units, maxCredits int64) int64 {
+	if price := c.UnitPrice(); price > 0 {
+		return min(units, maxCredits/price)
+	}
+	return units
+}
+
+// Estimate is what a call costs at most, and the credits of the period, without
+// reserving anything: the answer to a dry run.
+func (c *Call) Estimate(ctx context.Context, units int64) (maxCredits int64, quota Quota, err error) {
+	totals, err := c.meter.usage(ctx, c.request.Principal.Organization.ID, event.PeriodOf(c.began))
+	if err != nil {
+		return 0, Quota{}, err
+	}
+	q := c.quota(totals.Balance, 0)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reservation = &Reservation{call: c, quota: q, ended: true}
+	return units * c.UnitPrice(), q, nil
+}
+
+// Reserve holds what so many units cost, and a monthly request where the
+// endpoint counts them. It is called once a call, when the input is known to be
+// valid. The error is a [*Refused] or [ErrUnavailable].
+func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
+	claim := credits.Claim{
+		ID: c.request.ID, Organization: c.request.Principal.Organization.ID, Period: event.PeriodOf(c.began),
+		Key: c.request.Principal.Key.ID, Endpoint: c.request.Endpoint,
+		Credits: units * c.UnitPrice(), RequestLimit: c.limits.MonthlyRequests, CreditLimit: c.limits.Credits,
+		Lease: c.meter.cfg.Lease,
+	}
+	if c.request.Counted {
+		claim.Requests = 1
+	}
+	balance, err := c.meter.reserve(ctx, claim)
+	var exceeded *credits.Exceeded
+	switch {
+	case errors.As(err, &exceeded):
+		refused := c.refusal(claim, exceeded)
+		c.refused = refused.Outcome
+		return nil, refused
+	case err != nil:
+		return nil, unavailable(err)
+	}
+	r := &Reservation{call: c, claim: claim, quota: c.quota(balance, 0)}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.reservation = r
+	return r, nil
+}
+
+// unavailable hides what is away behind [ErrUnavailable].
+func unavailable(err error) error { return fmt.Errorf("%w: %w", ErrUnavailable, err) }
+
+func (c *Call) quota(b credits.Balance, charged int64) Quota {
+	return Quota{
+		Used: b.Credits, Limit: c.limits.Credits, Remaining: max(0, c.limits.Credits-b.Credits), Charged: charged,
+	}
+}
+
+// refusal words what is missing (interface.md, Errors).
+func (c *Call) refusal(claim credits.Claim, e *credits.Exceeded) *Refused {
+	_, end, err := event.PeriodBounds(claim.Period)
+	if err != nil { // it was made from a time
+		end = c.began
+	}
+	next, wait := end.Format("2006-01-02"), end.Sub(c.began)
+	if e.Requests {
+		return &Refused{
+			Outcome: event.OutcomeRefusedRequests, RetryAfter: wait,
+			Detail: fmt.Sprintf("monthly request limit exceeded: the plan allows %d requests a month, and they are used up: upgrade the plan, or call again from %s",
+				claim.RequestLimit, next),
+		}
+	}
+	held := max(0, claim.CreditLimit-e.Balance.Credits-e.Balance.HeldCredits)
+	smaller := "the size of the request"
+	if c.request.Sized != "" {
+		smaller = c.request.Sized
+	}
+	return &Refused{
+		Outcome: event.OutcomeRefusedCredits, RetryAfter: wait,
+		Detail: fmt.Sprintf("insufficient credits: %d credits are held, and this call needs up to %d: reduce %s or upgrade the plan; new credits come on %s",
+			held, claim.Credits, smaller, next),
+	}
+}
+
+// Quota is the state of the period's credits after the call, for the headers of
+// a 200; ok is false for a call that has nothing to do with credits.
+func (c *Call) Quota() (quota Quota, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.reservation == nil {
+		return Quota{}, false
+	}
+	return c.reservation.quota, true
+}
+
+// Reservation is what a call holds.
+type Reservation struct {
+	call      *Call
+	claim     credits.Claim
+	quota     Quota
+	committed bool
+	ended     bool // nothing is held any more
+}
+
+// Commit says what the call has used. The usage event is durable when it
+// returns; the answer may be sent. An error, which matches [ErrUnavailable],
+// means that nothing is charged and the answer must not be sent.
+func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
+	c := r.call
+	if r.committed || r.ended {
+		return r.quota, nil
+	}
+	charged := min(used.Units*c.UnitPrice(), r.claim.Credits)
+	balance, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, charged)
+	if err != nil {
+		return Quota{}, unavailable(err)
+	}
+	r.committed = true
+	r.quota = c.quota(balance, charged)
+	return r.quota, nil
+}
+
+// Release gives back what is reserved and not committed. A call's end does so
+// too.
+func (r *Reservation) Release() {
+	r.call.mu.Lock()
+	defer r.call.mu.Unlock()
+	if !r.committed {
+		r.ended = true
+	}
+}
+
+// End finishes the call. sent says that the whole answer has left, with the
+// given status.
+func (c *Call) End(ctx context.Context, status int, sent bool) error {
+	c.mu.Lock()
+	r := c.reservation
+	c.mu.Unlock()
+	if r == nil || r.claim.ID == "" {
+		return nil
+	}
+	claims := []credits.Claim{r.claim}
+	if r.committed && sent && status < 300 {
+		return c.meter.credits.Settle(ctx, claims)
+	}
+	return c.meter.credits.Release(ctx, claims)
+}

@@ -1,0 +1,86 @@
+package v1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"muster/query-api/internal/limits"
+	"muster/query-api/internal/metering"
+)
+
+// chargedWriter says in the headers of a 200 what the call has cost
+// (interface.md, Limits).
+type chargedWriter struct {
+	http.ResponseWriter
+	op    *operation
+	call  *metering.Call
+	wrote bool
+}
+
+// WriteHeader adds the headers.
+func (w *chargedWriter) WriteHeader(status int) {
+	if !w.wrote && status == http.StatusOK && w.op.price != nil {
+		h := w.Header()
+		quota, ok := w.call.Quota()
+		h.Set("X-Credits-Charged", strconv.FormatInt(quota.Charged, 10))
+		if w.op.quota && ok {
+			h.Set("X-Quota-Used", strconv.FormatInt(quota.Used, 10))
+			h.Set("X-Quota-Limit", strconv.FormatInt(quota.Limit, 10))
+			h.Set("X-Quota-Remaining", strconv.FormatInt(quota.Remaining, 10))
+		}
+	}
+	w.wrote = true
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write begins a 200 if nothing was begun.
+func (w *chargedWriter) Write(b []byte) (int, error) {
+	if !w.wrote {
+		w.WriteHeader(http.StatusOK)
+	}
+	return w.ResponseWriter.Write(b)
+}
+
+// Unwrap serves http.ResponseController.
+func (w *chargedWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// estimate answers a dry run of a call that needs so many units at most.
+func estimate(ctx context.Context, units int64) (answer, error) {
+	cost, quota, err := metering.CallOf(ctx).Estimate(ctx, units)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, `{"dry_run":true,"max_credits":%d,"credits_remaining":%d}`, cost, quota.Remaining), nil
+}
+
+// isTrue reads an optional flag.
+func isTrue(flag *bool) bool { return flag != nil && *flag }
+
+// rateHeaders states the key's rate, in the form that everybody reads and in
+// that of draft-ietf-httpapi-ratelimit-headers-10.
+func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
+	limit, remaining := strconv.FormatInt(d.Limit, 10), strconv.FormatInt(d.Remaining, 10)
+	h.Set("X-RateLimit-Limit", limit)
+	h.Set("X-RateLimit-Remaining", remaining)
+	h.Set("X-RateLimit-Reset", strconv.FormatInt(now.Add(d.ResetAfter+time.Second-1).Unix(), 10))
+	h["RateLimit-Policy"] = []string{`"default";q=` + limit + `;w=60`}
+	h["RateLimit"] = []string{`"default";r=` + remaining + `;t=` + strconv.FormatInt(int64((d.ResetAfter+time.Second-1)/time.Second), 10)}
+}
+
+// end finishes a call: its answer leaves, and then it is known whether it
+// stands.
+func (x *exchange) end(ctx context.Context, rec *recorder) error {
+	if x.call == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	flushed := http.NewResponseController(rec.ResponseWriter).Flush()
+	if errors.Is(flushed, http.ErrNotSupported) { // a writer of a test's, which keeps everything
+		flushed = nil
+	}
+	return x.call.End(ctx, rec.status, rec.failed == nil && flushed == nil)
+}
