@@ -17,6 +17,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"muster/platform/breaker"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/schemas/event"
@@ -68,6 +69,9 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 	rejected, err := p.project(ctx, b.Messages, b.Token())
 	if err != nil {
 		return err
+	}
+	if p.reached != nil {
+		p.reached.note(b)
 	}
 	return p.reject(ctx, rejected)
 }
@@ -146,13 +150,18 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 	}
 	p.metrics.decode.Observe(p.deps.Now().Sub(begin).Seconds())
 
-	begin = p.deps.Now()
-	err := readmodel.Insert(ctx, p.deps.Conn, token, batches...)
-	outcome := "ok"
-	if err != nil {
-		outcome = "error"
-	}
-	p.metrics.insert.WithLabelValues(outcome).Observe(p.deps.Now().Sub(begin).Seconds())
+	// While ClickHouse fails the batch waits here, uncommitted, and so does the
+	// consumer, whose buffers are bounded. No attempt is counted against it.
+	_, err := breaker.DoWhenClosed(ctx, p.breaker, breakerKey, func(ctx context.Context) (struct{}, error) {
+		begin := p.deps.Now()
+		err := readmodel.InsertInto(ctx, p.deps.Conn, p.tables, token, batches...)
+		outcome := "ok"
+		if err != nil {
+			outcome = "error"
+		}
+		p.metrics.insert.WithLabelValues(outcome).Observe(p.deps.Now().Sub(begin).Seconds())
+		return struct{}{}, err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -219,7 +228,7 @@ func (w *worker) reject(m *kafka.Message, kind record.Kind, err error, now time.
 // reject publishes what was rejected. Its events have the same ids when the
 // batch is repeated.
 func (p *Projector) reject(ctx context.Context, rejected []event.Rejected) error {
-	if len(rejected) == 0 {
+	if len(rejected) == 0 || p.writer == nil {
 		return nil
 	}
 	messages := make([]kafka.Message, 0, len(rejected))

@@ -14,8 +14,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"muster/platform/breaker"
 	"muster/platform/bus"
 	"muster/schemas/identity"
+	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 
@@ -46,6 +48,10 @@ type Config struct {
 	MaxAge      time.Duration
 	// Workers decode and render in parallel; default: the processors.
 	Workers int
+	// BreakFor is how long inserting pauses once ClickHouse has failed
+	// BreakAfter times in a row; defaults 2 s and 5.
+	BreakFor   time.Duration
+	BreakAfter uint32
 	// RetryMin and RetryMax bound the pause before a batch is tried again;
 	// defaults 100 ms and 10 s.
 	RetryMin, RetryMax time.Duration
@@ -71,20 +77,37 @@ type Projector struct {
 	metrics  *metrics
 	tracer   trace.Tracer
 	consumer *bus.BatchConsumer
-	writer   *kafka.Writer
+	breaker  *breaker.Set
+	writer   *kafka.Writer // nil in a replay: what it rejects was rejected before
+	tables   readmodel.Names
+	reached  *reached // nil but in a replay
 	workers  []*worker
 	kinds    map[string]record.Kind // by topic
 }
 
+// breakerKey is the one key of the projector's breaker.
+const breakerKey = "clickhouse"
+
 // New checks the configuration. It connects to nothing.
 func New(cfg Config, deps Deps) (*Projector, error) {
+	p, err := newProjector(cfg, deps, Topics(), nil)
+	if err != nil {
+		return nil, err
+	}
+	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
+	return p, nil
+}
+
+// newProjector makes a projector of some topics that writes to tables of other
+// names and publishes nothing.
+func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names) (*Projector, error) {
 	if deps.Conn == nil {
 		return nil, errors.New("projector: no connection to ClickHouse")
 	}
 	if deps.Logger == nil {
 		return nil, errors.New("projector: no logger")
 	}
-	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.Workers < 0 {
+	if cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.Workers < 0 || cfg.BreakFor < 0 {
 		return nil, errors.New("projector: negative limit")
 	}
 	setDefault(&cfg.Group, Group)
@@ -92,6 +115,8 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	setDefault(&cfg.MaxBytes, 8<<20)
 	setDefault(&cfg.MaxAge, 200*time.Millisecond)
 	setDefault(&cfg.Workers, runtime.GOMAXPROCS(0))
+	setDefault(&cfg.BreakFor, 2*time.Second)
+	setDefault(&cfg.BreakAfter, 5)
 	if deps.Platforms == nil {
 		deps.Platforms = identity.Default()
 	}
@@ -105,15 +130,24 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	p := &Projector{cfg: cfg, deps: deps, metrics: m, tracer: deps.Tracer.Tracer("muster/projector"), kinds: make(map[string]record.Kind)}
+	p := &Projector{cfg: cfg, deps: deps, metrics: m, tracer: deps.Tracer.Tracer("muster/projector"), tables: tables, kinds: make(map[string]record.Kind)}
 	for _, d := range record.Definitions() {
 		p.kinds[d.Topic] = d.Kind
 	}
 	for range cfg.Workers {
 		p.workers = append(p.workers, newWorker(deps.Platforms))
 	}
+	p.breaker, err = breaker.NewSet(breaker.Config{
+		Name: "projector", Failures: cfg.BreakAfter, OpenFor: cfg.BreakFor, KeyMetrics: true,
+		// A refusal of data is an answer: ClickHouse works.
+		IsFailure: func(err error) bool { return !refusesData(err) },
+		Logger:    deps.Logger, Registerer: deps.Registerer,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("projector: %w", err)
+	}
 	p.consumer, err = bus.NewBatchConsumer(bus.BatchConsumerConfig{
-		Config: cfg.Kafka, Group: cfg.Group, Topics: Topics(),
+		Config: cfg.Kafka, Group: cfg.Group, Topics: topics,
 		MaxMessages: cfg.MaxMessages, MaxBytes: cfg.MaxBytes, MaxAge: cfg.MaxAge,
 		Handle: p.handle, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax,
 		Timing: cfg.Timing, Logger: deps.Logger, Registerer: deps.Registerer,
@@ -121,7 +155,6 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if err != nil {
 		return nil, fmt.Errorf("projector: %w", err)
 	}
-	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
 	return p, nil
 }
 
@@ -137,6 +170,9 @@ func setDefault[T comparable](v *T, def T) {
 // an error means a configuration that cannot work. A Projector runs once.
 func (p *Projector) Run(ctx context.Context) (err error) {
 	defer func() {
+		if p.writer == nil {
+			return
+		}
 		if closeErr := p.writer.Close(); closeErr != nil {
 			err = errors.Join(err, fmt.Errorf("projector: close writer: %w", closeErr))
 		}
@@ -147,8 +183,11 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// Check says whether ClickHouse answers, for readiness.
+// Check says whether ClickHouse answers and takes rows, for readiness.
 func (p *Projector) Check(ctx context.Context) error {
+	if p.breaker.State(breakerKey) == "open" {
+		return errors.New("projector: paused, ClickHouse has failed repeatedly")
+	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -311,6 +313,42 @@ func TestRefusedRecordIsIsolated(t *testing.T) {
 	}
 }
 
+// While ClickHouse refuses, the breaker is open and the projector paused; nothing
+// is rejected and nothing lost.
+func TestPausesWhileClickHouseFails(t *testing.T) {
+	h := newHarness(t)
+	people := readmodel.Rebuild{Model: readmodel.Model{Table: "network_people"}}
+	require.NoError(t, h.conn.Exec(t.Context(), people.Freeze()))
+	registry := prometheus.NewRegistry()
+	cfg := projector.Config{Kafka: h.kafka, RetryMin: time.Millisecond, RetryMax: 10 * time.Millisecond, BreakAfter: 3, BreakFor: 100 * time.Millisecond}
+	p, err := projector.New(cfg, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler), Registerer: registry})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	defer func() { cancel(); require.NoError(t, <-done) }()
+	h.publishRecords(person(t, "p_1", "2025", `"username":"ann"`))
+	eventually(t, func(ctx context.Context) bool { err := p.Check(ctx); return err != nil && strings.Contains(err.Error(), "paused") }, "breaker did not open")
+	opened, err := testutil.GatherAndCount(registry, "muster_breaker_state", "muster_breaker_transitions_total")
+	require.NoError(t, err)
+	require.NotZero(t, opened)
+	lag, err := projector.Lag(t.Context(), h.kafka)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, totalLag(lag), "the record is not committed")
+	require.NoError(t, h.conn.Exec(t.Context(), people.Thaw("network_people")))
+	h.caughtUp()
+	require.Len(t, h.networkPeople(0, "p_1"), 1)
+	require.Empty(t, h.rejectedRecords())
+	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "breaker did not close")
+}
+
+func totalLag(lags []bus.PartitionLag) (n int64) {
+	for _, l := range lags {
+		n += l.Lag
+	}
+	return n
+}
+
 // What is not the record's fault is waited out, whatever it is.
 func TestMissingTableIsWaitedOut(t *testing.T) {
 	h := newHarness(t)
@@ -378,6 +416,66 @@ func TestProjectorsShareTheWork(t *testing.T) {
 	h.start(nil)
 	h.caughtUp()
 	h.requireNewest(want)
+}
+
+// Three projectors of one group, of which one after the other leaves and comes
+// back, with slow batches under way: every rebalance meets some.
+func TestRebalancesMidBatch(t *testing.T) {
+	h := newHarness(t)
+	all, want := history(t, 11, 120, 6)
+	registry := prometheus.NewRegistry()
+	small := func(c *projector.Config, d *projector.Deps) { c.MaxMessages, c.MaxAge = 10, time.Millisecond }
+	stops := []func(){h.start(small), h.start(small), h.start(func(c *projector.Config, d *projector.Deps) { small(c, d); d.Registerer = registry })}
+	var publishing sync.WaitGroup
+	publishing.Go(func() {
+		for rest := all; len(rest) > 0; {
+			n := min(len(rest), 20)
+			var messages []kafka.Message
+			for _, r := range rest[:n] {
+				messages = append(messages, message(r))
+			}
+			if err := bus.WriteAll(t.Context(), h.writer, messages); err != nil {
+				t.Error(err)
+				return
+			}
+			rest = rest[n:]
+		}
+	})
+	rounds := 6
+	if testing.Short() {
+		rounds = 2
+	}
+	for i := range rounds {
+		stops[i%2]()
+		h.requireInsertedCommitted()
+		stops[i%2] = h.start(small)
+	}
+	publishing.Wait()
+	h.caughtUp()
+	h.requireInsertedCommitted()
+	h.requireNewest(want)
+	require.Empty(t, h.rejectedRecords())
+	generations, err := testutil.GatherAndCount(registry, "muster_bus_generations_total")
+	require.NoError(t, err)
+	require.NotZero(t, generations)
+}
+
+// requireInsertedCommitted: no committed offset is ahead of what is inserted. The
+// last committed record of a partition is in the table, under its own offset
+// unless a later one of the same identity has replaced it.
+func (h *harness) requireInsertedCommitted() {
+	h.t.Helper()
+	lags, err := projector.Lag(h.t.Context(), h.kafka)
+	require.NoError(h.t, err)
+	for _, l := range lags {
+		if l.Committed <= 0 || l.Topic != record.KindNetworkPerson.Topic() {
+			continue
+		}
+		// Without FINAL: rows that were replaced but not merged count too.
+		n := h.count(fmt.Sprintf("SELECT count() FROM network_people WHERE partition = %d AND offset >= %d", l.Partition, l.Committed-1))
+		merged := h.count("SELECT countIf(active AND level > 0) FROM system.parts WHERE database = currentDatabase() AND table = 'network_people'")
+		require.True(h.t, n > 0 || merged > 0, "partition %d is committed to %d", l.Partition, l.Committed)
+	}
 }
 
 func TestNewRefusesBadConfiguration(t *testing.T) {

@@ -43,6 +43,11 @@ type TopicLag struct {
 	Topic string `json:"topic"`
 	End   int64  `json:"end_offset"`
 	Lag   int64  `json:"lag"`
+	// Behind is the age of the oldest record that is not projected, in seconds;
+	// absent when no projector says so.
+	Behind *float64 `json:"behind_seconds,omitempty"`
+	// Lost is how many offsets retention removed before they were projected.
+	Lost int64 `json:"lost"`
 }
 
 // ReadModel is what a table holds.
@@ -73,6 +78,19 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		return st, fmt.Errorf("read the lag from Kafka: %w", err)
 	}
 	st.Topics = sumByTopic(partitions)
+	if src.AdminURL != "" {
+		seen, err := observe(ctx, src.AdminURL, src.Group)
+		if err != nil {
+			return st, err
+		}
+		for i := range st.Topics {
+			t := &st.Topics[i]
+			t.Lost += seen.lost[t.Topic]
+			if behind, known := seen.behind[t.Topic]; known {
+				t.Behind = &behind
+			}
+		}
+	}
 	counts, err := readmodel.Counts(ctx, src.ClickHouse)
 	if err != nil {
 		return st, err
@@ -97,6 +115,7 @@ func sumByTopic(partitions []bus.PartitionLag) []TopicLag {
 		last := &topics[len(topics)-1]
 		last.End += p.End
 		last.Lag += p.Lag
+		last.Lost += p.Lost
 	}
 	return topics
 }
@@ -186,9 +205,13 @@ func (st Status) WriteText(w io.Writer) error {
 		}
 		line("")
 	}
-	line("TOPIC\tEND OFFSET\tLAG")
+	line("TOPIC\tEND OFFSET\tLAG\tSECONDS BEHIND\tLOST")
 	for _, t := range st.Topics {
-		line("%s\t%d\t%d", t.Topic, t.End, t.Lag)
+		behind := ""
+		if t.Behind != nil {
+			behind = fmt.Sprintf("%.1f", *t.Behind)
+		}
+		line("%s\t%d\t%d\t%s\t%d", t.Topic, t.End, t.Lag, behind, t.Lost)
 	}
 	line("")
 	line("READ MODEL\tRECORDS\tPARTS\tMB\tNEWEST")
@@ -205,12 +228,18 @@ func (st Status) WriteText(w io.Writer) error {
 	return nil
 }
 
-// Err says whether something needs an operator: a service is not ready.
+// Err says whether something needs an operator: a service is not ready, or records
+// are lost.
 func (st Status) Err() error {
 	var errs []error
 	for _, s := range st.Services {
 		if !s.Ready {
 			errs = append(errs, fmt.Errorf("%s is not ready: %s", s.Name, s.Reason))
+		}
+	}
+	for _, t := range st.Topics {
+		if t.Lost > 0 {
+			errs = append(errs, fmt.Errorf("retention removed %d messages of %s before they were projected: ingest them again, and give the topic more retention", t.Lost, t.Topic))
 		}
 	}
 	return errors.Join(errs...)

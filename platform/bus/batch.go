@@ -3,12 +3,14 @@ package bus
 import (
 	"cmp"
 	"crypto/sha256"
+	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/cespare/xxhash/v2"
 	"github.com/segmentio/kafka-go"
 )
 
@@ -28,18 +30,29 @@ type Batch struct {
 	Ranges   []Range // by topic, then partition
 }
 
-// Token names what the batch covers: equal for every attempt at the same batch,
-// different for different offsets. It is at most 300 bytes long.
+// Token names the batch: equal for every attempt at it, different for different
+// messages. Offsets alone do not tell: a topic that was made anew has the same
+// again, and a server that remembers tokens would drop what it never saw. So the
+// messages' times and sizes go into it. It is at most 320 bytes long.
 func (b Batch) Token() string {
+	fingerprint := xxhash.New()
+	var buf [24]byte
+	for i := range b.Messages {
+		m := &b.Messages[i]
+		binary.LittleEndian.PutUint64(buf[0:], uint64(m.Offset))          //nolint:gosec // bits
+		binary.LittleEndian.PutUint64(buf[8:], uint64(m.Time.UnixNano())) //nolint:gosec // bits
+		binary.LittleEndian.PutUint64(buf[16:], uint64(len(m.Value)))
+		_, _ = fingerprint.Write(buf[:]) // never fails
+	}
 	if len(b.Ranges) == 1 {
 		r := b.Ranges[0]
-		return fmt.Sprintf("%s:%d:%d-%d", r.Topic, r.Partition, r.First, r.Last)
+		return fmt.Sprintf("%s:%d:%d-%d:%016x", r.Topic, r.Partition, r.First, r.Last, fingerprint.Sum64())
 	}
 	h := sha256.New()
 	for _, r := range b.Ranges {
 		fmt.Fprintf(h, "%s:%d:%d-%d;", r.Topic, r.Partition, r.First, r.Last)
 	}
-	return fmt.Sprintf("%d:%s", len(b.Ranges), hex.EncodeToString(h.Sum(nil)))
+	return fmt.Sprintf("%d:%s:%016x", len(b.Ranges), hex.EncodeToString(h.Sum(nil)), fingerprint.Sum64())
 }
 
 // offsets is what to commit once the batch is done: the next offset to read.

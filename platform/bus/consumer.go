@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -147,7 +148,7 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 		}
 		wg.Go(func() {
 			f.run(ctx, func(ctx context.Context, ch chunk) bool {
-				progress.sawEnd(ch.tp, ch.highWater, ch.next)
+				progress.fetched(ch)
 				if len(ch.messages) == 0 {
 					return true
 				}
@@ -301,7 +302,7 @@ func (c *BatchConsumer) reportGap(ctx context.Context, client *kafka.Client, g g
 		return
 	}
 	policy, err := cleanupPolicy(ctx, client, g.tp.topic)
-	if err == nil && policy == "compact" {
+	if err == nil && policy == compactOnly {
 		c.cfg.Logger.LogAttrs(ctx, slog.LevelInfo, "log start of a compacted topic moved past the position", attrs...)
 		return
 	}
@@ -309,6 +310,9 @@ func (c *BatchConsumer) reportGap(ctx context.Context, client *kafka.Client, g g
 	c.cfg.Logger.LogAttrs(ctx, slog.LevelError, "committed offset is below the start of the log: retention removed messages that were never handled",
 		append(attrs, slog.Int64("lost", g.to-g.from))...)
 }
+
+// compactOnly is the cleanup.policy under which retention removes nothing.
+const compactOnly = "compact"
 
 func cleanupPolicy(ctx context.Context, client *kafka.Client, topic string) (string, error) {
 	res, err := client.DescribeConfigs(ctx, &kafka.DescribeConfigsRequest{Resources: []kafka.DescribeConfigRequestResource{
@@ -351,7 +355,7 @@ func (c *BatchConsumer) reportLag(ctx context.Context, client *kafka.Client, pro
 		now := time.Now()
 		for tp, p := range progress.snapshot() {
 			if p.known {
-				c.metrics.setLag(c.cfg.Group, tp, max(0, p.end-max(p.next, 0)), p.lastHandled, now)
+				c.metrics.setLag(c.cfg.Group, tp, p, now)
 			}
 		}
 		if !sleep(ctx, c.cfg.LagInterval) {
@@ -371,7 +375,17 @@ type partitionProgress struct {
 	end         int64
 	known       bool // end was seen
 	lastHandled time.Time
+	pending     []fetchedChunk // fetched and not handled, oldest first; as many as memory holds, a few
 }
+
+// fetchedChunk is what the age of a partition's unhandled messages is told from.
+type fetchedChunk struct {
+	last  int64     // offset of its last message
+	since time.Time // timestamp of its first message
+}
+
+// lag is the number of offsets that are not handled.
+func (p *partitionProgress) lag() int64 { return max(0, p.end-max(p.next, 0)) }
 
 func newProgress(assignments map[string][]kafka.PartitionAssignment) *progress {
 	p := &progress{partitions: make(map[topicPartition]*partitionProgress)}
@@ -383,14 +397,20 @@ func newProgress(assignments map[string][]kafka.PartitionAssignment) *progress {
 	return p
 }
 
-// sawEnd notes the end of the log as a fetch saw it.
-func (p *progress) sawEnd(tp topicPartition, end, fetched int64) {
+// fetched notes a chunk and the end of the log as its fetch saw it.
+func (p *progress) fetched(c chunk) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	pp := p.partitions[tp]
-	pp.end, pp.known = max(pp.end, end), true
+	pp := p.partitions[c.tp]
+	pp.end, pp.known = max(pp.end, c.highWater), true
 	if pp.next < 0 {
-		pp.next = fetched
+		pp.next = c.next
+		if len(c.messages) > 0 {
+			pp.next = c.messages[0].Offset
+		}
+	}
+	if n := len(c.messages); n > 0 {
+		pp.pending = append(pp.pending, fetchedChunk{last: c.messages[n-1].Offset, since: c.messages[0].Time})
 	}
 }
 
@@ -410,6 +430,11 @@ func (p *progress) handled(b Batch) {
 	for _, r := range b.Ranges {
 		pp := p.partitions[topicPartition{r.Topic, r.Partition}]
 		pp.next = r.Last + 1
+		done := 0
+		for done < len(pp.pending) && pp.pending[done].last < pp.next {
+			done++
+		}
+		pp.pending = slices.Delete(pp.pending, 0, done)
 	}
 	for i := range b.Messages {
 		m := &b.Messages[i]
@@ -422,7 +447,9 @@ func (p *progress) snapshot() map[topicPartition]partitionProgress {
 	defer p.mu.Unlock()
 	out := make(map[topicPartition]partitionProgress, len(p.partitions))
 	for tp, pp := range p.partitions {
-		out[tp] = *pp
+		copied := *pp
+		copied.pending = slices.Clone(pp.pending)
+		out[tp] = copied
 	}
 	return out
 }

@@ -132,10 +132,16 @@ func TestMessageRoundTrip(t *testing.T) {
 
 func TestBatchToken(t *testing.T) {
 	one := bus.Batch{Ranges: []bus.Range{{Topic: "muster.record.person.v1", Partition: 3, First: 10, Last: 19}}}
-	require.Equal(t, "muster.record.person.v1:3:10-19", one.Token())
+	require.Equal(t, "muster.record.person.v1:3:10-19:ef46db3751d8e999", one.Token())
 	two := bus.Batch{Ranges: append([]bus.Range{{Topic: "a", First: 1, Last: 1}}, one.Ranges...)}
 	other := bus.Batch{Ranges: append([]bus.Range{{Topic: "a", First: 1, Last: 2}}, one.Ranges...)}
 	require.Equal(t, two.Token(), two.Token())
 	require.NotEqual(t, two.Token(), other.Token())
-	require.Less(t, len(two.Token()), 300)
+	require.Less(t, len(two.Token()), 320)
+	// A topic made anew has the same offsets with other messages.
+	anew := one
+	one.Messages = []kafka.Message{{Offset: 10, Time: time.Unix(1, 0), Value: []byte("x")}}
+	anew.Messages = []kafka.Message{{Offset: 10, Time: time.Unix(2, 0), Value: []byte("x")}}
+	require.NotEqual(t, one.Token(), anew.Token())
+	require.Equal(t, one.Token(), one.Token())
 }

@@ -220,7 +220,7 @@ func (l *logSink) String() string {
 
 // overtake lets a consumer stop, the log start move past its committed offset, and
 // the consumer start again. It returns what was logged and the registry.
-func overtake(t *testing.T, settings map[string]string, keyOf func(i int) string) (string, *prometheus.Registry, *bustest.Ledger) {
+func overtake(t *testing.T, settings map[string]string, keyOf func(i int) string, lost int64) (string, *prometheus.Registry, *bustest.Ledger) {
 	b, cfg := own(t)
 	topic := bustest.Topic(t, cfg, 1, settings)
 	w := bustest.Writer(t, cfg, bus.WithBatch(1, 0))
@@ -245,6 +245,9 @@ func overtake(t *testing.T, settings map[string]string, keyOf func(i int) string
 	offsets, err := bus.EndOffsets(t.Context(), cfg, []string{topic})
 	require.NoError(t, err)
 	require.Greater(t, offsets[0].First, int64(10), "the log start has moved")
+	lag, err := bus.Lag(t.Context(), cfg, "g", []string{topic})
+	require.NoError(t, err)
+	require.Equal(t, lost, lag[0].Lost, "while the consumer is stopped")
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("new"), Value: []byte("new"), Time: time.Now()}}))
 	start()
 	bustest.Eventually(t, func() bool {
@@ -274,14 +277,14 @@ func sumOf(t *testing.T, reg *prometheus.Registry, name string) float64 {
 }
 
 func TestRetentionOvertakingIsAlarmed(t *testing.T) {
-	log, reg, _ := overtake(t, map[string]string{"retention.ms": "60000"}, func(i int) string { return fmt.Sprint(i) })
+	log, reg, _ := overtake(t, map[string]string{"retention.ms": "60000"}, func(i int) string { return fmt.Sprint(i) }, 20)
 	require.Contains(t, log, "retention removed messages that were never handled")
 	require.Contains(t, log, "level=ERROR")
 	require.Equal(t, 20.0, sumOf(t, reg, "muster_bus_lost_records_total"))
 }
 
 func TestCompactionOvertakingIsNot(t *testing.T) {
-	log, reg, ledger := overtake(t, map[string]string{"cleanup.policy": "compact"}, func(int) string { return "the only key" })
+	log, reg, ledger := overtake(t, map[string]string{"cleanup.policy": "compact"}, func(int) string { return "the only key" }, 0)
 	require.NotContains(t, log, "level=ERROR")
 	require.Zero(t, sumOf(t, reg, "muster_bus_lost_records_total"))
 	require.Contains(t, ledger.Values(), "29", "the newest of the key")

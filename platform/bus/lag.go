@@ -21,6 +21,10 @@ type PartitionLag struct {
 	// Lag is the number of offsets between what was committed (or, without a
 	// commit, what is oldest) and the end. Offsets removed by compaction count.
 	Lag int64
+	// Lost is how many offsets the group never read and never will, because
+	// retention has overtaken what it committed. Compaction loses nothing: on a
+	// topic that is only compacted this is 0.
+	Lost int64
 }
 
 // PartitionOffsets are the bounds of one partition's log.
@@ -70,6 +74,7 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 			committed[topicPartition{topic, p.Partition}] = p.CommittedOffset
 		}
 	}
+	policies := make(map[string]string)
 	out := make([]PartitionLag, len(offsets))
 	for i, o := range offsets {
 		c, ok := committed[topicPartition{o.Topic, o.Partition}]
@@ -78,6 +83,19 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 		}
 		out[i] = PartitionLag{Topic: o.Topic, Partition: o.Partition, Committed: c, First: o.First, End: o.End}
 		out[i].Lag = max(0, o.End-max(c, o.First))
+		if c < 0 || c >= o.First {
+			continue
+		}
+		policy, known := policies[o.Topic]
+		if !known {
+			if policy, err = cleanupPolicy(ctx, client, o.Topic); err != nil {
+				return nil, fmt.Errorf("lag of group %s: %w", group, err)
+			}
+			policies[o.Topic] = policy
+		}
+		if policy != compactOnly {
+			out[i].Lost = o.First - c
+		}
 	}
 	return out, nil
 }

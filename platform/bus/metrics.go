@@ -49,7 +49,7 @@ func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
 		dropped:      counter("dropped_batches_total", "Batches given up uncommitted because their partitions were revoked; they are delivered again.", g),
 		skipped:      counter("lost_records_total", "Offsets that retention removed before they were handled. Anything but zero is data loss.", gtp),
 		lag:          gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
-		lagSeconds:   gauge("lag_seconds", "Age of the last handled record while the partition holds newer ones, else 0."),
+		lagSeconds:   gauge("lag_seconds", "Age of the oldest record that is not handled, to the fetch it came in; 0 when there is none."),
 		lastHandled:  gauge("last_handled_timestamp_seconds", "Timestamp of the last handled record, Unix time."),
 	}
 	if reg == nil {
@@ -79,16 +79,16 @@ func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 	return err
 }
 
-func (m *consumerMetrics) setLag(group string, tp topicPartition, lag int64, lastHandled time.Time, now time.Time) {
+func (m *consumerMetrics) setLag(group string, tp topicPartition, p partitionProgress, now time.Time) {
 	labels := []string{group, tp.topic, strconv.Itoa(tp.partition)}
-	m.lag.WithLabelValues(labels...).Set(float64(lag))
+	m.lag.WithLabelValues(labels...).Set(float64(p.lag()))
 	behind := 0.0
-	if lag > 0 && !lastHandled.IsZero() {
-		behind = max(0, now.Sub(lastHandled).Seconds())
+	if p.lag() > 0 && len(p.pending) > 0 {
+		behind = max(0, now.Sub(p.pending[0].since).Seconds())
 	}
 	m.lagSeconds.WithLabelValues(labels...).Set(behind)
-	if !lastHandled.IsZero() {
-		m.lastHandled.WithLabelValues(labels...).Set(float64(lastHandled.UnixMilli()) / 1000)
+	if !p.lastHandled.IsZero() {
+		m.lastHandled.WithLabelValues(labels...).Set(float64(p.lastHandled.UnixMilli()) / 1000)
 	}
 }
 

@@ -21,7 +21,7 @@ func defaultLockTiming() lockTiming {
 }
 
 // ErrLocked says that another process was migrating for all of MigrateConfig.WaitForOther.
-var ErrLocked = errors.New("another process is migrating")
+var ErrLocked = errors.New("another process is migrating or rebuilding tables")
 
 // ErrLockLost ends the work of a holder whose renewals failed for so long that others may take it for dead.
 var ErrLockLost = errors.New("lost the migration lock: could not renew it in time")

@@ -225,3 +225,14 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	}
 	return nil
 }
+
+// Exclusively runs work while no other process migrates or works exclusively, by the lock of [Migrate]: for what must
+// not meet a change of the schema. The context of work ends when the lock is lost. It waits for another holder, and
+// fails with [ErrLocked].
+func Exclusively(ctx context.Context, conn driver.Conn, cfg MigrateConfig, work func(context.Context) error) error {
+	cfg = cfg.withDefaults()
+	if err := cfg.createTables(ctx, conn); err != nil {
+		return err
+	}
+	return withLock(ctx, conn, cfg, work)
+}

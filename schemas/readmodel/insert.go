@@ -20,6 +20,24 @@ import (
 // what it has seen under the token, and if it has forgotten, the rows replace
 // themselves. A batch is not changed by Insert.
 func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Batch) error {
+	return InsertInto(ctx, conn, nil, token, batches...)
+}
+
+// Names are the tables to write to instead of those of Tables, by their names
+// there; what has no entry is not written. Nil means the tables themselves.
+type Names map[string]string
+
+func (n Names) of(table string) (string, bool) {
+	if n == nil {
+		return table, true
+	}
+	name, ok := n[table]
+	return name, ok
+}
+
+// InsertInto is Insert into other tables of the same columns, as a rebuild has
+// them (Rebuild).
+func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch) error {
 	if len(batches) == 0 {
 		return nil
 	}
@@ -34,18 +52,19 @@ func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Bat
 				parts = append(parts, t[i])
 			}
 		}
-		if len(parts) == 0 {
+		name, wanted := names.of(tables[0][i].name)
+		if len(parts) == 0 || !wanted {
 			continue
 		}
-		if err := insertTable(ctx, conn, token, parts); err != nil {
-			return fmt.Errorf("insert into %s: %w", parts[0].name, err)
+		if err := insertTable(ctx, conn, name, token, parts); err != nil {
+			return fmt.Errorf("insert into %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
 // insertTable writes one table's rows of several batches.
-func insertTable(ctx context.Context, conn driver.Conn, token string, parts []table) error {
+func insertTable(ctx context.Context, conn driver.Conn, name, token string, parts []table) error {
 	columns := parts[0].columns()
 	names := make([]string, len(columns))
 	kinds := make([]clickhouse.ColumnNameAndType, len(columns))
@@ -59,7 +78,7 @@ func insertTable(ctx context.Context, conn driver.Conn, token string, parts []ta
 		clickhouse.WithSettings(clickhouse.Settings{
 			"insert_deduplication_token": token + ":" + parts[0].name,
 		}))
-	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+parts[0].name+" ("+strings.Join(names, ", ")+")")
+	batch, err := conn.PrepareBatch(ctx, "INSERT INTO "+name+" ("+strings.Join(names, ", ")+")")
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}

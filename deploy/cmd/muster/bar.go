@@ -18,9 +18,14 @@ type bar struct {
 	logger   *slog.Logger
 
 	label string
+	total int64
 	began time.Time
+	said  time.Time // when the log last had a line
 	bar   *progressbar.ProgressBar
 }
+
+// sayEvery is how often long work says in a log how far it is.
+const sayEvery = 10 * time.Second
 
 func newBar(out io.Writer, logger *slog.Logger) *bar {
 	file, ok := out.(*os.File)
@@ -29,7 +34,8 @@ func newBar(out io.Writer, logger *slog.Logger) *bar {
 
 // Begin implements standalone.Progress.
 func (b *bar) Begin(label string, total int64) {
-	b.label, b.began = label, time.Now()
+	b.label, b.total, b.began = label, total, time.Now()
+	b.said = b.began
 	if !b.terminal {
 		b.logger.Info(label)
 		return
@@ -49,6 +55,13 @@ func (b *bar) Begin(label string, total int64) {
 func (b *bar) Set(done int64) {
 	if b.bar != nil {
 		_ = b.bar.Set64(done)
+		return
+	}
+	if now := time.Now(); b.total > 0 && done > 0 && now.Sub(b.said) >= sayEvery {
+		b.said = now
+		passed := now.Sub(b.began)
+		left := time.Duration(float64(passed) * float64(max(0, b.total-done)) / float64(done))
+		b.logger.Info(b.label, "done", done, "of", b.total, "seconds_left", int(left.Seconds()))
 	}
 }
 

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/deploy/instance"
+	"muster/platform/clickhouse"
+	"muster/projector"
+	"muster/schemas/readmodel"
+)
+
+func (c *command) replayCommand() *cobra.Command {
+	var cfg projector.ReplayConfig
+	var dropOld, abort, asJSON bool
+	cmd := &cobra.Command{
+		Use:   "replay [TABLE...]",
+		Short: "Rebuild read models from the topics, while the API answers",
+		Long: `Rebuilds read models (all of them, or the tables named) from the record topics in new tables beside
+the live ones, compares the two, and exchanges them. The API answers all the while, from the live
+tables until the exchange and from the new ones after it; no record vanishes and no answer goes back
+to an older version. Records that arrive meanwhile are in the new tables too.
+
+What a live table has and the topics have no more, or only older, is taken over from it. A replay that
+would lose a record, or make one older, does not exchange anything.
+
+For a moment at the end, usually well under a second, inserts into the live tables pause. Projectors
+wait that out as they do an overload of ClickHouse.
+
+A replay that was interrupted or killed goes on where it was when it is run again with the same
+tables; --restart begins anew, --abort gives it up. The tables that were live before keep their
+content as <table>__old_<id> until --drop-old: they take as much disk again.
+
+Read models: ` + strings.Join(readmodel.Tables(), ", ") + `.
+
+Exit status: 0 done; 2 it could not be done, and the live tables are as they were.`,
+		Example: `  muster replay
+  muster replay lookups network_people
+  muster replay --drop-old`,
+		GroupID:   "data",
+		ValidArgs: readmodel.Tables(),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			ctx, out := cmd.Context(), cmd.OutOrStdout()
+			tel, err := c.telemetry(ctx, "replay")
+			if err != nil {
+				return err
+			}
+			in, err := instance.Find(c.dataDir, c.getenv)
+			if err != nil {
+				return err
+			}
+			if cfg.Projector.Kafka, err = c.kafka(); err != nil {
+				return err
+			}
+			conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: in.ClickHouseURL, ClientName: "muster replay", Logger: tel.Logger})
+			if err != nil {
+				return err
+			}
+			defer func() { err = errors.Join(err, conn.Close()) }()
+			switch {
+			case (dropOld || abort) && len(args) > 0:
+				return errors.New("--drop-old and --abort take no tables: they are about all of them")
+			case dropOld:
+				dropped, err := projector.DropOld(ctx, conn, cfg.Layout, tel.Logger)
+				return dropReport(out, "dropped", dropped, err)
+			case abort:
+				dropped, err := projector.AbortReplay(ctx, cfg.Projector.Kafka, conn, cfg.Layout, tel.Logger)
+				return dropReport(out, "gave up", dropped, err)
+			}
+			cfg.Tables = args
+			began := time.Now()
+			report, err := projector.Replay(ctx, cfg, projector.ReplayDeps{
+				Deps: projector.Deps{Conn: conn, Logger: tel.Logger}, Progress: newBar(c.std.err, tel.Logger),
+			})
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				return printJSON(cmd, report)
+			}
+			return printReplay(out, report, time.Since(began))
+		},
+	}
+	flags := cmd.Flags()
+	flags.BoolVar(&cfg.Restart, "restart", false, "begin anew instead of going on with an unfinished replay")
+	flags.BoolVar(&dropOld, "drop-old", false, "remove the tables that earlier replays have replaced")
+	flags.BoolVar(&abort, "abort", false, "give an unfinished replay up, and let projectors insert again if it stopped them")
+	flags.StringVar(&cfg.Layout.Cluster, "cluster", "", "name of the cluster in ClickHouse's remote_servers (default: a single node)")
+	flags.BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.MarkFlagsMutuallyExclusive("restart", "drop-old", "abort")
+	return cmd
+}
+
+func dropReport(out io.Writer, verb string, tables []string, err error) error {
+	for _, name := range tables {
+		fmt.Fprintf(out, "%s %s\n", verb, name)
+	}
+	if err == nil && len(tables) == 0 {
+		fmt.Fprintln(out, "there was nothing to do")
+	}
+	return err
+}
+
+func printReplay(out io.Writer, report projector.ReplayReport, took time.Duration) error {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "READ MODEL\tIDENTITIES BEFORE\tAFTER\tADDED\tNEWER\tFROM THE LIVE TABLE\tPARTITIONS EQUAL\tOLD TABLE")
+	for _, t := range report.Tables {
+		fmt.Fprintf(tw, "%s\t%d\t%d\t%d\t%d\t%d\t%d of %d\t%s\n", t.Table, t.Before, t.After, t.Added, t.Newer, t.FromLive, t.Equal, t.Partitions, t.Kept)
+	}
+	if err := tw.Flush(); err != nil {
+		return fmt.Errorf("print the report: %w", err)
+	}
+	again := ""
+	if report.Resumed {
+		again = ", going on with an unfinished one"
+	}
+	fmt.Fprintf(out, "\nreplay %s took %s%s; inserts paused for %s\n", report.ID, took.Round(time.Millisecond), again, report.Frozen.Round(time.Millisecond))
+	_, err := fmt.Fprintln(out, "the old tables take disk until: muster replay --drop-old")
+	return err
+}

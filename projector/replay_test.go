@@ -1,0 +1,310 @@
+package projector_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/projector"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+func (h *harness) replayConfig(tables ...string) (projector.ReplayConfig, projector.ReplayDeps) {
+	cfg := projector.ReplayConfig{Projector: projector.Config{Kafka: h.kafka}, Tables: tables}
+	cfg.Projector.Timing.JoinBackoff = 100 * time.Millisecond
+	return cfg, projector.ReplayDeps{Deps: projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)}}
+}
+
+func (h *harness) replay(tables ...string) projector.ReplayReport {
+	h.t.Helper()
+	cfg, deps := h.replayConfig(tables...)
+	report, err := projector.Replay(h.t.Context(), cfg, deps)
+	require.NoError(h.t, err)
+	return report
+}
+
+// content is a checksum of all of a table's current rows.
+func (h *harness) content(table string) uint64 {
+	return h.count("SELECT sum(cityHash64(* EXCEPT (topic, partition, offset))) FROM " + table + " FINAL")
+}
+
+func TestModelsAreTheTables(t *testing.T) {
+	s := openStore(t)
+	var tables []string
+	for _, m := range readmodel.Models() {
+		tables = append(tables, m.Table)
+		var key string
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT sorting_key FROM system.tables WHERE database = currentDatabase() AND name = '"+m.Table+"'").Scan(&key))
+		require.Equal(t, strings.Trim(key, "()"), strings.Join(m.Key, ", "), m.Table)
+		for _, topic := range m.Topics {
+			require.Contains(t, projector.Topics(), topic, m.Table)
+		}
+	}
+	require.Equal(t, readmodel.Tables(), tables)
+}
+
+// What is wrong in the live tables is right afterwards, what only they have stays.
+func TestReplay(t *testing.T) {
+	h := newHarness(t)
+	recs := worldRecords(t, 60, 5)
+	h.start(nil)
+	h.publishRecords(recs...)
+	h.caughtUp()
+	before := map[string]uint64{}
+	for _, table := range readmodel.Tables() {
+		before[table] = h.content(table)
+	}
+	parts := h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")
+
+	report := h.replay()
+	require.False(t, report.Resumed)
+	require.Len(t, report.Tables, len(readmodel.Tables()))
+	for _, r := range report.Tables {
+		require.Equal(t, before[r.Table], h.content(r.Table), r.Table)
+		require.Equal(t, before[r.Table], h.content(r.Kept), r.Kept)
+		require.Equal(t, r.Before, r.After, r.Table)
+		require.Equal(t, r.Partitions, r.Equal, r.Table)
+		require.Zero(t, r.Added+r.Newer, r.Table)
+		if r.Table != "lookups" { // which keeps values that a record once had
+			require.Zero(t, r.FromLive, r.Table)
+		}
+	}
+
+	// Rows are lost and spoilt; one is newer than any topic knows, one only here.
+	victims := []string{}
+	for _, r := range newest(recs)[record.KindNetworkPerson] {
+		if victims = append(victims, r.Key); len(victims) == 4 {
+			break
+		}
+	}
+	require.NoError(t, h.conn.Exec(t.Context(), "DELETE FROM network_people WHERE profile_id IN ('"+victims[0]+"', '"+victims[1]+"')"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people UPDATE enrich = 'spoilt' WHERE profile_id = '"+victims[2]+"' SETTINGS mutations_sync = 1"))
+	h.insert("newer", person(t, victims[3], "2099", `"username":"from-the-future"`), person(t, "p_only_here", "2024", `"username":"only-here"`))
+	require.NotEqual(t, before["network_people"], h.content("network_people"))
+
+	report = h.replay("lookups", "network_people")
+	require.Len(t, report.Tables, 2)
+	people := report.Tables[1]
+	require.EqualValues(t, 2, people.FromLive)
+	require.EqualValues(t, 2, people.Added)
+	require.Equal(t, people.Before+2, people.After)
+	rows := h.networkPeople(readmodel.NetworkEnrich, append(victims, "p_only_here")...)
+	require.Len(t, rows, 5)
+	for _, r := range rows {
+		require.NotEqual(t, "spoilt", r.Enrich)
+		if r.ProfileID == victims[3] {
+			require.Equal(t, "from-the-future", r.Username)
+		}
+	}
+	require.Equal(t, "p_only_here", h.lookup(readmodel.LookupNetworkUsername, "only-here")[0].Target)
+
+	dropped, err := projector.DropOld(t.Context(), h.conn, readmodel.Layout{}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Len(t, dropped, len(readmodel.Tables())+2)
+	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")/1000, "nothing is left beside the tables")
+	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
+	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE database = currentDatabase() AND name = 'network_people'"))
+}
+
+func TestReplayRefuses(t *testing.T) {
+	h := newHarness(t)
+	cfg, deps := h.replayConfig("people")
+	_, err := projector.Replay(t.Context(), cfg, deps)
+	require.ErrorContains(t, err, `no read model "people"; the read models are lookups,`)
+}
+
+// stopAt cancels a replay when it has come to a phase and so far in it.
+type stopAt struct {
+	phase  string
+	done   int64
+	cancel context.CancelCauseFunc
+	now    string
+}
+
+var errKilled = errors.New("killed")
+
+func (s *stopAt) Begin(label string, _ int64) { s.now = label }
+func (s *stopAt) End()                        {}
+func (s *stopAt) Set(done int64) {
+	if strings.HasPrefix(s.now, s.phase) && done >= s.done {
+		s.cancel(errKilled)
+	}
+}
+
+// A replay that ended anywhere goes on when it is called again, or is given up.
+func TestReplayInterrupted(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	recs := worldRecords(t, 40, 6)
+	h.publishRecords(recs...)
+	h.caughtUp()
+	before := map[string]uint64{}
+	for _, table := range readmodel.Tables() {
+		before[table] = h.content(table)
+	}
+	some := []string{"lookups", "network_people", "codehost_lists"}
+	interrupt := func(phase string, done int64, tables ...string) {
+		t.Helper()
+		cfg, deps := h.replayConfig(tables...)
+		cfg.Projector.MaxMessages = 20
+		ctx, cancel := context.WithCancelCause(t.Context())
+		defer cancel(nil)
+		deps.Progress = &stopAt{phase: phase, done: done, cancel: cancel}
+		_, err := projector.Replay(ctx, cfg, deps)
+		require.Error(t, err, phase)
+	}
+	check := func(report projector.ReplayReport) {
+		t.Helper()
+		for _, table := range readmodel.Tables() {
+			require.Equal(t, before[table], h.content(table), table)
+		}
+		h.publishRecords(person(t, "p_"+report.ID, "2025", `"username":"ann"`))
+		h.caughtUp()
+		require.Len(t, h.networkPeople(0, "p_"+report.ID), 1, "the projector writes on")
+		before["network_people"], before["lookups"] = h.content("network_people"), h.content("lookups")
+	}
+
+	type point struct {
+		phase string
+		done  int64
+	}
+	points := []point{{"Replaying", 60}, {"Keeping", 1}, {"Comparing codehost_lists", 3}}
+	if testing.Short() {
+		points = points[:1]
+	}
+	for _, at := range points {
+		interrupt(at.phase, at.done, some...)
+		report := h.replay(some...)
+		require.True(t, report.Resumed, at.phase)
+		check(report)
+	}
+
+	// Killed between two exchanges: what is exchanged stays, the rest is done.
+	// Inserts were stopped.
+	interrupt("Comparing codehost_lists", 16, some...)
+	id := h.openReplay()
+	for _, m := range readmodel.Models()[:2] {
+		require.NoError(t, h.conn.Exec(t.Context(), readmodel.Rebuild{Model: m, ID: id}.Freeze()))
+	}
+	first := readmodel.Rebuild{Model: readmodel.Models()[0], ID: id}
+	require.NoError(t, h.conn.Exec(t.Context(), first.Exchange()))
+	report := h.replay(some...)
+	require.True(t, report.Resumed)
+	require.Equal(t, id, report.ID)
+	require.Len(t, report.Tables, len(some)-1)
+	require.NotZero(t, h.count("SELECT count() FROM "+first.Kept()))
+	check(report)
+
+	if testing.Short() {
+		return
+	}
+	// Other tables than before: what was begun is not used.
+	interrupt("Comparing", 1, "network_people")
+	report = h.replay(some...)
+	require.False(t, report.Resumed)
+	check(report)
+	interrupt("Comparing", 1, "network_people", "lookups")
+	cfg, deps := h.replayConfig("network_people")
+	_, err := projector.Replay(t.Context(), cfg, deps)
+	require.ErrorContains(t, err, "unfinished replay of")
+
+	// Given up while inserts were stopped.
+	require.NoError(t, h.conn.Exec(t.Context(), first.Freeze()))
+	dropped, err := projector.AbortReplay(t.Context(), h.kafka, h.conn, readmodel.Layout{}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Len(t, dropped, 2)
+	check(h.replay("network_people"))
+}
+
+// openReplay is the id of the replay that is not finished.
+func (h *harness) openReplay() string {
+	h.t.Helper()
+	var name string
+	require.NoError(h.t, h.conn.QueryRow(h.t.Context(), "SELECT name FROM system.tables WHERE database = currentDatabase() AND name LIKE 'lookups\\\\_\\\\_new\\\\_%'").Scan(&name))
+	_, id, old, ok := readmodel.ParseRebuilt(name)
+	require.True(h.t, ok && !old)
+	return id
+}
+
+// Records arrive all the while. Readers never see a record vanish, or an older
+// version after a newer one, and nothing is lost in the end.
+func TestReplayWhileRecordsArrive(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.start(nil) // as replicas do
+	const people = 40
+	var ids []string
+	publish := func(version int) {
+		var messages []kafka.Message
+		for i := range people {
+			messages = append(messages, message(person(t, fmt.Sprint("p_", i), fmt.Sprintf("2024-01-01T%02d:%02d:%02dZ", version/3600, version/60%60, version%60),
+				fmt.Sprintf(`"username":"user-%d","headline":"v%d"`, i, version))))
+		}
+		if err := bus.WriteAll(t.Context(), h.writer, messages); err != nil {
+			t.Error(err)
+		}
+	}
+	for i := range people {
+		ids = append(ids, fmt.Sprint("p_", i))
+	}
+	publish(0)
+	h.caughtUp()
+
+	var work sync.WaitGroup
+	var done atomic.Bool
+	last, reads := 0, 0
+	work.Go(func() {
+		pace := time.NewTicker(10 * time.Millisecond)
+		defer pace.Stop()
+		for version := 1; !done.Load(); version++ {
+			<-pace.C
+			publish(version)
+			last = version
+		}
+	})
+	work.Go(func() {
+		seen := map[string]int64{}
+		for !done.Load() {
+			reads++
+			rows := h.networkPeople(readmodel.NetworkEnrich, ids...)
+			if len(rows) != people {
+				t.Errorf("read %d: %d of %d people", reads, len(rows), people)
+				return
+			}
+			for _, r := range rows {
+				if r.Version < seen[r.ProfileID] {
+					t.Errorf("read %d: %s went back", reads, r.ProfileID)
+				}
+				seen[r.ProfileID] = r.Version
+			}
+			if n := len(h.lookup(readmodel.LookupNetworkUsername, identity.UsernameKey("user-3"))); n == 0 {
+				t.Errorf("read %d: a lookup vanished", reads)
+			}
+		}
+	})
+	for range 2 {
+		report := h.replay("lookups", "network_people")
+		require.Less(t, report.Frozen, 20*time.Second)
+		require.EqualValues(t, people, report.Tables[1].After)
+	}
+	done.Store(true)
+	work.Wait()
+	h.caughtUp()
+	t.Logf("%d versions published, %d reads", last+1, reads)
+	for _, r := range h.networkPeople(readmodel.NetworkEnrich, ids...) {
+		require.Contains(t, r.Enrich, fmt.Sprintf(`"v%d"`, last), r.ProfileID)
+	}
+	require.Empty(t, h.rejectedRecords())
+}

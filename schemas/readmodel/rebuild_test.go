@@ -1,0 +1,57 @@
+package readmodel
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The statements of a rebuild, on a single node and on a cluster.
+func TestRebuildGolden(t *testing.T) {
+	single := "CREATE TABLE muster.codehost_lists (`user_id` Int64 COMMENT 'Owner (it''s \\'theirs\\')', `ver` UInt128 MATERIALIZED version) " +
+		"ENGINE = ReplacingMergeTree(ver) ORDER BY (user_id, list) SETTINGS index_granularity = 64, max_parts_in_total = 0 " +
+		"COMMENT 'Complete \\'lists\\', newest; rebuilt by replay 20260101t000000000'"
+	cluster := strings.Replace(strings.Replace(single, "codehost_lists", "codehost_lists_local", 1), "ReplacingMergeTree(ver)",
+		"ReplicatedReplacingMergeTree('/clickhouse/tables/{shard}/{database}/codehost_lists', '{replica}', ver)", 1)
+	var b strings.Builder
+	for _, tt := range []struct {
+		name, existing string
+		layout         Layout
+	}{
+		{"single node", single, Layout{}},
+		{"single node, without a comment", strings.Split(single, " COMMENT 'Complete")[0], Layout{}},
+		{"cluster", cluster, Layout{Cluster: "main"}},
+		{"cluster, rebuilt before", strings.Replace(cluster, "/codehost_lists'", "/codehost_lists__new_20260101t000000000'", 1), Layout{Cluster: "main"}},
+		{"cluster, a path by uuid", strings.Replace(cluster, "{database}/codehost_lists'", "{uuid}'", 1), Layout{Cluster: "main"}},
+	} {
+		r := Rebuild{Model: Models()[5], Layout: tt.layout, ID: "20261121t021500123"}
+		create, err := r.Create(tt.existing)
+		require.NoError(t, err)
+		s := Slice{Index: 3, Of: 16}
+		b.WriteString("## " + tt.name + "\n")
+		for _, list := range [][]string{create, {r.CountBehind(s), r.CopyBehind(s, []string{"user_id", "list", "items"})},
+			{r.CompareQuery(s, []Progress{{Topic: r.Topics[0], Partition: 2, Next: 17}, {Topic: "another", Next: 1}})},
+			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.Freeze(), r.Exchange(), r.Thaw(r.Fresh())}, r.Keep(), r.Drop(r.Fresh()), r.Drop(r.Kept())} {
+			b.WriteString(strings.Join(list, "\n;\n") + "\n;\n")
+		}
+		b.WriteString("\n")
+	}
+	golden(t, "testdata/rebuild.sql.golden", b.String())
+
+	_, err := Rebuild{ID: "x"}.Create("CREATE MATERIALIZED VIEW a (b Int8)")
+	require.Error(t, err)
+}
+
+func TestParseRebuilt(t *testing.T) {
+	r := Rebuild{Model: Models()[0], ID: "20261121t021500123"}
+	for name, old := range map[string]bool{r.Fresh(): false, r.Kept(): true} {
+		table, id, isOld, ok := ParseRebuilt(name)
+		require.True(t, ok)
+		require.Equal(t, []any{"lookups", r.ID, old}, []any{table, id, isOld})
+	}
+	for _, name := range []string{"lookups", "lookups__new_", "__new_1", "lookups__new_1_local", "lookups_new_1", ""} {
+		_, _, _, ok := ParseRebuilt(name)
+		require.False(t, ok, name)
+	}
+}
