@@ -328,7 +328,10 @@ func TestPausesWhileClickHouseFails(t *testing.T) {
 	go func() { done <- p.Run(ctx) }()
 	defer func() { cancel(); require.NoError(t, <-done) }()
 	h.publishRecords(person(t, "p_1", "2025", `"username":"ann"`))
-	eventually(t, func(ctx context.Context) bool { err := p.Check(ctx); return err != nil && strings.Contains(err.Error(), "paused") }, "breaker did not open")
+	eventually(t, func(ctx context.Context) bool {
+		err := p.Check(ctx)
+		return err != nil && strings.Contains(err.Error(), "paused")
+	}, "breaker did not open")
 	opened, err := testutil.GatherAndCount(registry, "muster_breaker_state", "muster_breaker_transitions_total")
 	require.NoError(t, err)
 	require.NotZero(t, opened)

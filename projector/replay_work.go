@@ -148,7 +148,7 @@ func (r *replay) catchUp(ctx context.Context) error {
 
 // slices is how many parts a table is compared in.
 func (r *replay) slices(ctx context.Context, t readmodel.Rebuild) (uint64, error) {
-	const least = 16
+	const least = 8
 	var n uint64
 	for _, table := range []string{t.Table, t.Fresh()} {
 		var rows uint64
@@ -185,7 +185,7 @@ func (r *replay) keepNewer(ctx context.Context) error {
 				}
 				rebuilt.FromLive += behind
 			}
-			r.deps.Progress.Set(int64(i + 1)) //nolint:gosec // small
+			r.deps.Progress.Set(int64(i + 1))
 		}
 		r.deps.Progress.End()
 		r.report.Tables = append(r.report.Tables, rebuilt)
@@ -217,7 +217,7 @@ func (r *replay) compare(ctx context.Context) error {
 			return err
 		}
 		rebuilt := &r.report.Tables[i]
-		rebuilt.Partitions = int(parts)                          //nolint:gosec // small
+		rebuilt.Partitions = int(parts)                           //nolint:gosec // small
 		r.deps.Progress.Begin("Comparing "+t.Table, int64(parts)) //nolint:gosec // small
 		var behind uint64
 		for n := range parts {
@@ -233,7 +233,7 @@ func (r *replay) compare(ctx context.Context) error {
 				rebuilt.Equal++
 			}
 			behind += c.Behind
-			r.deps.Progress.Set(int64(n + 1)) //nolint:gosec // small
+			r.deps.Progress.Set(int64(n + 1))
 		}
 		r.deps.Progress.End()
 		if behind > 0 {

@@ -39,8 +39,8 @@ func (b Batch) Token() string {
 	var buf [24]byte
 	for i := range b.Messages {
 		m := &b.Messages[i]
-		binary.LittleEndian.PutUint64(buf[0:], uint64(m.Offset))          //nolint:gosec // bits
-		binary.LittleEndian.PutUint64(buf[8:], uint64(m.Time.UnixNano())) //nolint:gosec // bits
+		binary.LittleEndian.PutUint64(buf[0:], uint64(m.Offset)) //nolint:gosec // bits
+		binary.LittleEndian.PutUint64(buf[8:], uint64(m.Time.UnixNano()))
 		binary.LittleEndian.PutUint64(buf[16:], uint64(len(m.Value)))
 		_, _ = fingerprint.Write(buf[:]) // never fails
 	}

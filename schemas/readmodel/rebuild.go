@@ -103,7 +103,7 @@ type createPatterns struct{ head, path, frozen, comment, marker *regexp.Regexp }
 
 func newCreatePatterns() createPatterns {
 	return createPatterns{
-		head:    regexp.MustCompile("^CREATE TABLE (?:[^ (]+\\.)?[^ (]+ \\("),
+		head:    regexp.MustCompile(`^CREATE TABLE (?:[^ (]+\.)?[^ (]+ \(`),
 		path:    regexp.MustCompile(`(Replicated\w*MergeTree\(')([^']+)'`),
 		frozen:  regexp.MustCompile(`, ` + freeze + ` = \d+|` + freeze + ` = \d+, `),
 		comment: regexp.MustCompile(` COMMENT '((?:[^'\\]|\\.)*)'$`),
