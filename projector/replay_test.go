@@ -193,7 +193,7 @@ func TestReplayInterrupted(t *testing.T) {
 
 	// Killed between two exchanges: what is exchanged stays, the rest is done.
 	// Inserts were stopped.
-	interrupt("Comparing codehost_lists", 16, some...)
+	interrupt("Comparing codehost_lists", 8, some...)
 	id := h.openReplay()
 	for _, m := range readmodel.Models()[:2] {
 		require.NoError(t, h.conn.Exec(t.Context(), readmodel.Rebuild{Model: m, ID: id}.Freeze()))
