@@ -1,0 +1,384 @@
+package versions_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest/internal/versions"
+	"muster/schemas/record"
+)
+
+func open(t testing.TB, dir string) *versions.Store {
+	t.Helper()
+	s, err := versions.Open(dir)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Close()) })
+	return s
+}
+
+func identity(key string) versions.Identity {
+	return versions.NewIdentity(record.KindNetworkPerson, []byte(key), versions.StripeOf([]byte(key)))
+}
+
+func identities(keys []string) []versions.Identity {
+	out := make([]versions.Identity, len(keys))
+	for i, k := range keys {
+		out[i] = identity(k)
+	}
+	return out
+}
+
+// set notes states of keys.
+func set(t testing.TB, s *versions.Store, states map[string]versions.State) {
+	t.Helper()
+	keys := make([]string, 0, len(states))
+	for k := range states {
+		keys = append(keys, k)
+	}
+	tx, err := s.Begin(t.Context(), identities(keys))
+	require.NoError(t, err)
+	for i, k := range keys {
+		tx.Set(i, states[k])
+	}
+	require.NoError(t, tx.Commit())
+}
+
+// holds compares what a store knows with what it should.
+func holds(t testing.TB, s *versions.Store, keys []string, want map[string]versions.State) {
+	t.Helper()
+	tx, err := s.Begin(t.Context(), identities(keys))
+	require.NoError(t, err)
+	for i, k := range keys {
+		got, known := tx.Get(i)
+		state, ok := want[k]
+		require.Equal(t, ok, known, k)
+		require.Equal(t, state, got, k)
+	}
+	require.NoError(t, tx.Discard())
+}
+
+// Any sequence of sets, discards, reopenings and uses by a second opener is what a
+// map would hold.
+func TestModel(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			dir := t.TempDir()
+			stores := []*versions.Store{open(t, dir), open(t, dir)}
+			model := map[string]versions.State{}
+			keys := make([]string, 3000+r.IntN(8000))
+			for i := range keys {
+				keys[i] = "p_" + strconv.Itoa(i)
+			}
+			for range 60 {
+				s := stores[r.IntN(len(stores))]
+				some := make([]string, 1+r.IntN(600))
+				for i := range some {
+					some[i] = keys[r.IntN(len(keys))] // may repeat
+				}
+				tx, err := s.Begin(t.Context(), identities(some))
+				require.NoError(t, err)
+				changed := map[string]versions.State{}
+				for i, k := range some {
+					want, ok := changed[k]
+					if !ok {
+						want, ok = model[k]
+					}
+					got, known := tx.Get(i)
+					require.Equal(t, ok, known)
+					require.Equal(t, want, got)
+					if r.IntN(3) > 0 {
+						changed[k] = versions.State{Version: record.Version(r.Int64()), Hash: r.Uint64()}
+						tx.Set(i, changed[k])
+					}
+				}
+				if r.IntN(5) == 0 {
+					require.NoError(t, tx.Discard())
+					continue
+				}
+				require.NoError(t, tx.Commit())
+				for k, v := range changed {
+					model[k] = v
+				}
+			}
+			holds(t, open(t, dir), keys, model)
+		})
+	}
+}
+
+// Kinds are kept apart.
+func TestKinds(t *testing.T) {
+	s := open(t, t.TempDir())
+	set(t, s, map[string]versions.State{"1": {Version: 1, Hash: 2}})
+	other := versions.NewIdentity(record.KindCodehostPerson, []byte("1"), versions.StripeOf([]byte("1")))
+	tx, err := s.Begin(t.Context(), []versions.Identity{other})
+	require.NoError(t, err)
+	_, known := tx.Get(0)
+	require.False(t, known)
+	require.NoError(t, tx.Commit())
+}
+
+// An identity that is held is not given to anybody else until it is let go, and
+// everybody gets it in the end.
+func TestHeld(t *testing.T) {
+	dir := t.TempDir()
+	stores := []*versions.Store{open(t, dir), open(t, dir)}
+	who := []versions.Identity{identity("a"), identity("b"), identity("c")}
+	var inside, total int
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for n := range 6 {
+		wg.Go(func() {
+			for range 50 {
+				tx, err := stores[n%2].Begin(t.Context(), who)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				inside++
+				if inside != 1 {
+					t.Error("held twice")
+				}
+				mu.Unlock()
+				state, _ := tx.Get(1)
+				tx.Set(1, versions.State{Version: state.Version + 1})
+				mu.Lock()
+				inside--
+				total++
+				mu.Unlock()
+				if err := tx.Commit(); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	require.Equal(t, 300, total)
+	holds(t, stores[0], []string{"b"}, map[string]versions.State{"b": {Version: 300}})
+
+	tx, err := stores[0].Begin(t.Context(), who)
+	require.NoError(t, err)
+	for _, s := range stores {
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Millisecond)
+		_, err := s.Begin(ctx, who[:1])
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		cancel()
+	}
+	require.NoError(t, tx.Commit())
+}
+
+func TestBind(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	known := map[string]versions.State{"a": {Version: 1, Hash: 2}, "b": {Version: 3, Hash: 4}}
+	bind := func(cluster string, ends ...int64) bool {
+		t.Helper()
+		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
+			return versions.Topics{Cluster: cluster, Ends: map[string][]int64{"t": ends}}, nil
+		})
+		require.NoError(t, err)
+		return forgotten
+	}
+	require.False(t, bind("x", 0, 0))
+	set(t, s, known)
+	require.False(t, bind("x", 5, 9), "topics grow")
+	require.False(t, bind("x", 5, 9, 0), "so does their number of partitions")
+	holds(t, s, []string{"a", "b"}, known)
+	require.True(t, bind("x", 5, 8, 0), "a topic that has lost messages")
+	holds(t, s, []string{"a", "b"}, nil)
+	set(t, s, known)
+	require.True(t, bind("y", 5, 8, 0), "another cluster")
+	set(t, s, known)
+	require.True(t, bind("y"), "a topic that has lost partitions")
+	set(t, s, known)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "topics.json"), []byte(`{"clu`), 0o600))
+	require.True(t, bind("y", 1), "nothing is known")
+
+	broken := errors.New("broken")
+	_, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) { return versions.Topics{}, broken })
+	require.ErrorIs(t, err, broken)
+}
+
+func TestScratch(t *testing.T) {
+	s := open(t, t.TempDir())
+	set(t, s, map[string]versions.State{"a": {Version: 1, Hash: 2}})
+	scratch, err := s.Scratch(t.TempDir())
+	require.NoError(t, err)
+	defer func() { require.NoError(t, scratch.Close()) }()
+	holds(t, scratch, []string{"a", "b", "c"}, map[string]versions.State{"a": {Version: 1, Hash: 2}})
+	set(t, scratch, map[string]versions.State{"a": {Version: 5}, "b": {Version: 6}})
+	holds(t, scratch, []string{"a", "b"}, map[string]versions.State{"a": {Version: 5}, "b": {Version: 6}})
+	holds(t, s, []string{"a", "b"}, map[string]versions.State{"a": {Version: 1, Hash: 2}})
+}
+
+// Damage costs entries and nothing else: what is left is as it was written.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	want := map[string]versions.State{}
+	var keys []string
+	for i := range 20_000 {
+		keys = append(keys, strconv.Itoa(i))
+		want[keys[i]] = versions.State{Version: record.Version(i), Hash: uint64(i) * 7919}
+	}
+	s, err := versions.Open(dir)
+	require.NoError(t, err)
+	set(t, s, want)
+	require.NoError(t, s.Close())
+	r := rand.New(rand.NewPCG(5, 5))
+	for i := range 32 {
+		path := filepath.Join(dir, fmt.Sprintf("%02d", i))
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		switch i % 4 {
+		case 0: // cut short: begins anew
+			raw = raw[:len(raw)/3]
+		case 1: // a page that was never written, another that was written half
+			clear(raw[2048:3072])
+			clear(raw[4096+500 : 5120])
+		case 2: // bits
+			for range 100 {
+				raw[1024+r.IntN(len(raw)-1024)] ^= 1
+			}
+		}
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
+	}
+	s = open(t, dir)
+	missing := 0
+	for i, k := range keys {
+		tx, err := s.Begin(t.Context(), identities([]string{k}))
+		require.NoError(t, err)
+		got, known := tx.Get(0)
+		require.NoError(t, tx.Discard())
+		if !known {
+			missing++
+			continue
+		}
+		require.Equal(t, want[keys[i]], got)
+	}
+	t.Logf("%d of %d entries are missing", missing, len(keys))
+	require.Less(t, missing, len(keys)/2)
+	set(t, s, want)
+	holds(t, s, keys, want)
+}
+
+const childEnv = "MUSTER_TEST_VERSIONS_CHILD"
+
+// child notes one version after the other and says so.
+func child(dir string) error {
+	s, err := versions.Open(dir)
+	if err != nil {
+		return err
+	}
+	for n := 0; ; n++ {
+		keys := make([]string, 50)
+		for i := range keys {
+			keys[i] = strconv.Itoa(n*50 + i)
+		}
+		tx, err := s.Begin(context.Background(), identities(keys))
+		if err != nil {
+			return err
+		}
+		for i := range keys {
+			tx.Set(i, versions.State{Version: record.Version(n), Hash: uint64(i)})
+		}
+		if err := tx.Commit(); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintln(os.Stdout, n); err != nil {
+			return err
+		}
+	}
+}
+
+// What was committed is there after kill -9, and the killed process holds nothing.
+func TestKill(t *testing.T) {
+	if dir := os.Getenv(childEnv); dir != "" {
+		t.Fatal(child(dir))
+	}
+	dir := t.TempDir()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	for round := range 3 {
+		cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestKill$")
+		cmd.Env = append(os.Environ(), childEnv+"="+dir)
+		out, err := cmd.StdoutPipe()
+		require.NoError(t, err)
+		require.NoError(t, cmd.Start())
+		last := -1
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			n, err := strconv.Atoi(strings.TrimSpace(lines.Text()))
+			if err != nil {
+				break
+			}
+			last = n
+			if n == 40+60*round {
+				require.NoError(t, cmd.Process.Kill())
+			}
+		}
+		require.Error(t, cmd.Wait())
+		require.GreaterOrEqual(t, last, 40)
+		var keys []string
+		want := map[string]versions.State{}
+		for n := range last + 1 {
+			for i := range 50 {
+				k := strconv.Itoa(n*50 + i)
+				keys = append(keys, k)
+				want[k] = versions.State{Version: record.Version(n), Hash: uint64(i)}
+			}
+		}
+		holds(t, open(t, dir), keys, want)
+	}
+}
+
+// BenchmarkRefresh looks every identity up and notes a newer version, 2,000 at a
+// time, in another order than they came in.
+func BenchmarkRefresh(b *testing.B) {
+	for _, n := range []int{100_000, 1_000_000} {
+		b.Run(strconv.Itoa(n), func(b *testing.B) {
+			s := open(b, b.TempDir())
+			pass := func(version int, order []int) {
+				const group = 2000
+				all := make([]versions.Identity, 0, group)
+				for len(order) > 0 {
+					part := order[:min(group, len(order))]
+					order = order[len(part):]
+					all = all[:0]
+					for _, i := range part {
+						key := []byte("p_" + strconv.Itoa(i))
+						all = append(all, versions.NewIdentity(record.KindNetworkPerson, key, versions.StripeOf(key)))
+					}
+					tx, err := s.Begin(b.Context(), all)
+					require.NoError(b, err)
+					for i := range all {
+						_, _ = tx.Get(i)
+						tx.Set(i, versions.State{Version: record.Version(version), Hash: 1})
+					}
+					require.NoError(b, tx.Commit())
+				}
+			}
+			order := rand.New(rand.NewPCG(1, 1)).Perm(n)
+			pass(0, order)
+			version := 0
+			for b.Loop() {
+				version++
+				pass(version, order)
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/record")
+		})
+	}
+}
