@@ -21,18 +21,23 @@ import (
 // Counts are what happened to the records of one kind.
 type Counts struct {
 	// Read is the number of records in the input.
-	Read int64
+	Read int64 `json:"read,omitzero"`
 	// Split is the number of records that came out of other records, or that a
 	// mapping made of foreign objects, those that were then rejected included.
-	Split int64
+	Split int64 `json:"split,omitzero"`
 	// Published and Rejected are numbers of messages on the kind's topic and on
 	// the topic of rejected records.
-	Published int64
-	Rejected  int64
+	Published int64 `json:"published,omitzero"`
+	Rejected  int64 `json:"rejected,omitzero"`
+	// Seen, Unchanged and Stale are numbers of records that the publisher did not
+	// publish whole: publish.Outcome. Chunk counts them as Published.
+	Seen      int64 `json:"seen,omitzero"`
+	Unchanged int64 `json:"unchanged,omitzero"`
+	Stale     int64 `json:"stale,omitzero"`
 	// Mapped and Dropped are of [Foreign] objects: those of which the mapping
 	// made records, and those of which it made none.
-	Mapped  int64
-	Dropped int64
+	Mapped  int64 `json:"mapped,omitzero"`
+	Dropped int64 `json:"dropped,omitzero"`
 }
 
 // Foreign is the kind under which objects are counted, and rejected, that a
@@ -49,9 +54,19 @@ func (t Tally) Add(kind record.Kind, c Counts) {
 	sum.Split += c.Split
 	sum.Published += c.Published
 	sum.Rejected += c.Rejected
+	sum.Seen += c.Seen
+	sum.Unchanged += c.Unchanged
+	sum.Stale += c.Stale
 	sum.Mapped += c.Mapped
 	sum.Dropped += c.Dropped
 	t[kind] = sum
+}
+
+// Settle moves the records that were not published whole to where they belong.
+func (t Tally) Settle(outcomes publish.Outcomes) {
+	for kind, o := range outcomes {
+		t.Add(kind, Counts{Published: -o.Seen - o.Unchanged - o.Stale, Seen: o.Seen, Unchanged: o.Unchanged, Stale: o.Stale})
+	}
 }
 
 // Config says where lines come from and where their messages go.
@@ -223,12 +238,12 @@ func tooLarge(kind record.Kind) *record.Invalid {
 // Kafka's limit, which is twice that of a record.
 func (w *work) publish(line source.Line, part int, r *record.Record) {
 	w.tally.Add(r.Kind, Counts{Published: 1})
-	w.batch.Add(kafka.Message{
+	w.batch.AddRecord(kafka.Message{
 		Topic:   r.Kind.Topic(),
 		Key:     []byte(r.Key),
 		Value:   r.JSON,
 		Headers: w.headers.of(event.RecordType(r.Kind), line.Number, part),
-	})
+	}, r)
 }
 
 // letter is what a rejected record is told about the line it stands in.

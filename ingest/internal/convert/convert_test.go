@@ -30,7 +30,7 @@ func FuzzChunk(f *testing.F) {
 	}
 	f.Add([]byte("{\"\xff\":1}"), uint8(0))
 	f.Add([]byte(`{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}],"repos_complete":true}`), uint8(2))
-	publisher := publish.New(f.Context(), nil, 3) // nothing is written
+	publisher := publish.New(f.Context(), nil, 3, publish.Options{}) // nothing is written
 	f.Cleanup(func() { require.NoError(f, publisher.Close()) })
 	f.Fuzz(func(t *testing.T, raw []byte, kind uint8) {
 		c := convert.New(convert.Config{

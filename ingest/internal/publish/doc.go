@@ -13,6 +13,10 @@
 // backpressure stops the reading). A retry may store a message twice, never in
 // the wrong order: see bus.WriteAll.
 //
+// Refreshes (records.md, rule 5). With [Options.Versions] each record is compared
+// with what is known of its identity, while no other lane or process can publish
+// that identity, and noted as known once it is acknowledged: see [Outcome].
+//
 // A message that the brokers will never take stops the publisher: whether it may
 // be lost is nobody's to decide here.
 package publish

@@ -9,7 +9,9 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"muster/ingest/internal/versions"
 	"muster/platform/bus"
+	"muster/schemas/record"
 )
 
 // Limits of one write, and of what waits before it.
@@ -26,12 +28,24 @@ var ErrStopped = errors.New("publishing has stopped")
 // Batch is a set of messages whose fate is reported together: all of what one
 // stretch of input became.
 type Batch struct {
-	lanes   []int
-	groups  [][]kafka.Message
+	groups  [][]item
 	bytes   []int
 	pending atomic.Int32
 	failed  atomic.Pointer[error]
 	settled func(error)
+
+	mu       sync.Mutex
+	outcomes Outcomes
+}
+
+// item is a message, of a record if it has a kind.
+type item struct {
+	message kafka.Message
+	kind    record.Kind
+	stripe  int
+	state   versions.State
+	text    string // the version as given
+	deleted bool
 }
 
 // Len is the number of messages added.
@@ -46,30 +60,46 @@ func (b *Batch) Len() int {
 // Publisher writes batches.
 type Publisher struct {
 	writer  *kafka.Writer
+	opts    Options
 	lanes   []chan group
-	ids     []int
 	running sync.WaitGroup
 	stopped chan struct{}
 	once    sync.Once
 	err     error
+	// internal has the kinds that are published whole however little is new.
+	internal map[record.Kind]bool
 }
 
 // group is a batch's share of a lane.
 type group struct {
-	batch    *Batch
-	messages []kafka.Message
-	bytes    int
+	batch *Batch
+	items []item
+	bytes int
+}
+
+// Options change what a publisher does. The zero value publishes everything.
+type Options struct {
+	// Versions, if set, is what is known of identities: what was published before
+	// is left out, and noted what is published now.
+	Versions *versions.Store
+	// Again publishes records also when they are known, except stale ones.
+	Again bool
+	// Dry writes nothing to the brokers and settles as if it did.
+	Dry bool
 }
 
 // New starts a publisher with a number of lanes, which writes until ctx ends:
 // messages that are not acknowledged then count as not written. The writer stays
-// the caller's to close, after [Publisher.Close].
-func New(ctx context.Context, writer *kafka.Writer, lanes int) *Publisher {
-	p := &Publisher{writer: writer, stopped: make(chan struct{})}
-	for i := range max(lanes, 1) {
+// the caller's to close, after [Publisher.Close]. There are at most
+// versions.Stripes lanes.
+func New(ctx context.Context, writer *kafka.Writer, lanes int, opts Options) *Publisher {
+	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), internal: make(map[record.Kind]bool)}
+	for _, d := range record.Definitions() {
+		p.internal[d.Kind] = d.Internal
+	}
+	for range min(max(lanes, 1), versions.Stripes) {
 		lane := make(chan group, waitingGroups)
 		p.lanes = append(p.lanes, lane)
-		p.ids = append(p.ids, i)
 		p.running.Go(func() { p.run(ctx, lane) })
 	}
 	return p
@@ -80,8 +110,7 @@ func New(ctx context.Context, writer *kafka.Writer, lanes int) *Publisher {
 // be by this publisher.
 func (p *Publisher) NewBatch(settled func(error)) *Batch {
 	return &Batch{
-		lanes:   p.ids,
-		groups:  make([][]kafka.Message, len(p.lanes)),
+		groups:  make([][]item, len(p.lanes)),
 		bytes:   make([]int, len(p.lanes)),
 		settled: settled,
 	}
@@ -90,11 +119,24 @@ func (p *Publisher) NewBatch(settled func(error)) *Batch {
 // Add adds a message, which has a topic and a key. Batches may be filled beside
 // one another, and not once they are published.
 func (b *Batch) Add(m kafka.Message) {
+	b.add(item{message: m, stripe: versions.StripeOf(m.Key)})
+}
+
+// AddRecord adds the message of a record, which is published whole, as a version
+// only, or not at all, depending on what is known of its identity.
+func (b *Batch) AddRecord(m kafka.Message, r *record.Record) {
+	b.add(item{
+		message: m, kind: r.Kind, stripe: versions.StripeOf(m.Key),
+		state: versions.State{Version: r.Version, Hash: r.Hash}, text: r.VersionText, deleted: r.Deleted,
+	})
+}
+
+func (b *Batch) add(i item) {
 	// The brokers' partitions are chosen by the same hash, so that with a number
 	// of lanes that divides theirs no two lanes share a partition.
-	lane := kafka.Murmur2Balancer{}.Balance(kafka.Message{Key: m.Key}, b.lanes...)
-	b.groups[lane] = append(b.groups[lane], m)
-	b.bytes[lane] += len(m.Key) + len(m.Value)
+	lane := i.stripe % len(b.groups)
+	b.groups[lane] = append(b.groups[lane], i)
+	b.bytes[lane] += len(i.message.Key) + len(i.message.Value)
 }
 
 // Publish hands a batch over. Order is that of the calls, which must not run
@@ -108,9 +150,9 @@ func (p *Publisher) Publish(b *Batch) {
 		}
 	}
 	b.pending.Store(shares + 1) // one for this call: nothing settles before all is handed over
-	for i, messages := range b.groups {
-		if len(messages) > 0 {
-			p.lanes[i] <- group{batch: b, messages: messages, bytes: b.bytes[i]}
+	for i, items := range b.groups {
+		if len(items) > 0 {
+			p.lanes[i] <- group{batch: b, items: items, bytes: b.bytes[i]}
 		}
 	}
 	b.settle(nil)
@@ -154,41 +196,52 @@ func (p *Publisher) fail(err error) {
 // more: a later message of a key must not be stored without the earlier one.
 func (p *Publisher) run(ctx context.Context, lane <-chan group) {
 	var failed error
-	var messages []kafka.Message
 	var groups []group
 	for first := range lane {
 		groups = append(groups[:0], first)
 		if failed == nil {
 			groups = gather(groups, lane)
-			messages = messages[:0]
-			for _, g := range groups {
-				messages = append(messages, g.messages...)
-			}
-			if err := p.write(ctx, messages); err != nil {
+			if err := p.write(ctx, groups); err != nil {
 				p.fail(err)
 				failed = fmt.Errorf("%w: %w", ErrStopped, err)
 			}
-			clear(messages) // what is stored is not kept from being freed
 		}
 		for _, g := range groups {
 			g.batch.settle(failed)
 		}
-		clear(groups)
+		clear(groups) // what is stored is not kept from being freed
 	}
 }
 
-func (p *Publisher) write(ctx context.Context, messages []kafka.Message) error {
+func (p *Publisher) write(ctx context.Context, groups []group) error {
 	select {
 	case <-p.stopped: // by another lane
 		return ErrStopped
 	default:
+	}
+	if p.opts.Versions != nil {
+		return p.writeNew(ctx, groups)
+	}
+	var messages []kafka.Message
+	for _, g := range groups {
+		for _, i := range g.items {
+			messages = append(messages, i.message)
+		}
+	}
+	return p.send(ctx, messages)
+}
+
+// send writes to the brokers.
+func (p *Publisher) send(ctx context.Context, messages []kafka.Message) error {
+	if p.opts.Dry || len(messages) == 0 {
+		return nil
 	}
 	return bus.WriteAll(ctx, p.writer, messages)
 }
 
 // gather takes what waits already, up to what one write should carry.
 func gather(groups []group, lane <-chan group) []group {
-	count, bytes := len(groups[0].messages), groups[0].bytes
+	count, bytes := len(groups[0].items), groups[0].bytes
 	for count < writeMessages && bytes < writeBytes {
 		select {
 		case g, open := <-lane:
@@ -196,7 +249,7 @@ func gather(groups []group, lane <-chan group) []group {
 				return groups
 			}
 			groups = append(groups, g)
-			count += len(g.messages)
+			count += len(g.items)
 			bytes += g.bytes
 		default:
 			return groups

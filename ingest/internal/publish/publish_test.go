@@ -83,7 +83,7 @@ func TestOrderUnderFaults(t *testing.T) {
 				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.NotLeaderForPartition, Count: -1, When: sometimes},
 				kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Err: kerr.RequestTimedOut, Count: -1, When: sometimes},
 			)
-			p := publish.New(t.Context(), w, 4)
+			p := publish.New(t.Context(), w, 4, publish.Options{})
 			var got settlements
 			n := 0
 			for range batches {
@@ -121,7 +121,7 @@ func TestOrderUnderFaults(t *testing.T) {
 func TestOrder(t *testing.T) {
 	const keys, batches, size = 50, 40, 200
 	_, cfg, w := start(t)
-	p := publish.New(t.Context(), w, 3) // does not divide the partitions
+	p := publish.New(t.Context(), w, 3, publish.Options{}) // does not divide the partitions
 	var got settlements
 	n := 0
 	for range batches {
@@ -152,7 +152,7 @@ func TestOrder(t *testing.T) {
 // later is stored, and every batch is settled.
 func TestRefused(t *testing.T) {
 	_, cfg, w := start(t)
-	p := publish.New(t.Context(), w, 2)
+	p := publish.New(t.Context(), w, 2, publish.Options{})
 	var got settlements
 	bad := p.NewBatch(got.settle)
 	bad.Add(kafka.Message{Topic: topic, Key: []byte("a"), Value: make([]byte, 3<<20)})
@@ -178,7 +178,7 @@ func TestContextEnds(t *testing.T) {
 	b, _, w := start(t)
 	require.NoError(t, b.Close())
 	ctx, cancel := context.WithCancelCause(t.Context())
-	p := publish.New(ctx, w, 2)
+	p := publish.New(ctx, w, 2, publish.Options{})
 	var got settlements
 	batch := p.NewBatch(got.settle)
 	for i := range 20 {

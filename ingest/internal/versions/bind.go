@@ -18,14 +18,18 @@ type Topics struct {
 	Ends    map[string][]int64 `json:"ends"`
 }
 
-// contains tells whether t can be a later state of the same topics as before.
+// contains tells whether t can be a later state of the same topics as before, as
+// far as it says anything of them.
 func (t Topics) contains(before Topics) bool {
 	if t.Cluster != before.Cluster {
 		return false
 	}
 	for topic, ends := range before.Ends {
 		now, ok := t.Ends[topic]
-		if !ok || len(now) < len(ends) {
+		if !ok {
+			continue
+		}
+		if len(now) < len(ends) {
 			return false
 		}
 		for p, end := range ends {
@@ -39,7 +43,8 @@ func (t Topics) contains(before Topics) bool {
 
 const bindName = "topics.json"
 
-// Bind says which topics the store is used with, before and after each use. It
+// Bind says which topics the store is used with, before and after each use, as far
+// as that use concerns them. It
 // forgets all entries, and says so, when these cannot be the topics of the last
 // use: another cluster, topics that were made anew, a broker that lost its data.
 // What the brokers no longer have must be published again.
@@ -74,6 +79,13 @@ func (s *Store) Bind(ctx context.Context, topics func(context.Context) (Topics, 
 		for i := range s.stripes {
 			if err := s.stripes[i].empty(); err != nil {
 				return false, fmt.Errorf("forget the versions: %w", err)
+			}
+		}
+	}
+	if !forgotten {
+		for topic, ends := range before.Ends {
+			if _, asked := now.Ends[topic]; !asked {
+				now.Ends[topic] = ends
 			}
 		}
 	}

@@ -197,6 +197,11 @@ func TestBind(t *testing.T) {
 	set(t, s, known)
 	require.False(t, bind("x", 5, 9), "topics grow")
 	require.False(t, bind("x", 5, 9, 0), "so does their number of partitions")
+	other, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
+		return versions.Topics{Cluster: "x", Ends: map[string][]int64{"u": {3}}}, nil
+	})
+	require.NoError(t, err)
+	require.False(t, other, "another topic of the same cluster")
 	holds(t, s, []string{"a", "b"}, known)
 	require.True(t, bind("x", 5, 8, 0), "a topic that has lost messages")
 	holds(t, s, []string{"a", "b"}, nil)
@@ -209,7 +214,7 @@ func TestBind(t *testing.T) {
 	require.True(t, bind("y", 1), "nothing is known")
 
 	broken := errors.New("broken")
-	_, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) { return versions.Topics{}, broken })
+	_, err = s.Bind(t.Context(), func(context.Context) (versions.Topics, error) { return versions.Topics{}, broken })
 	require.ErrorIs(t, err, broken)
 }
 

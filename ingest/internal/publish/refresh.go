@@ -1,0 +1,149 @@
+package publish
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/ingest/internal/versions"
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// Outcome counts the records of a kind that were not published whole.
+type Outcome struct {
+	// Seen is the number of records whose content is known and whose version is
+	// new: the version was published, on event.TopicSeen.
+	Seen int64
+	// Unchanged is the number of records that were known, version included, and
+	// Stale of those that are older than what is known. Of equal versions the one
+	// with the lesser content hash counts as older (design.md, Newest version
+	// wins). Nothing was published for them.
+	Unchanged, Stale int64
+}
+
+// Outcomes holds outcomes by kind.
+type Outcomes map[record.Kind]Outcome
+
+// Outcomes returns what became of the batch's records, once it is settled.
+func (b *Batch) Outcomes() Outcomes {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.outcomes
+}
+
+func (b *Batch) note(outcomes Outcomes) {
+	if len(outcomes) == 0 {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.outcomes == nil {
+		b.outcomes = make(Outcomes, len(outcomes))
+	}
+	for kind, o := range outcomes {
+		sum := b.outcomes[kind]
+		sum.Seen += o.Seen
+		sum.Unchanged += o.Unchanged
+		sum.Stale += o.Stale
+		b.outcomes[kind] = sum
+	}
+}
+
+// writeNew writes what is not known yet and notes it as known. The identities are
+// held meanwhile.
+func (p *Publisher) writeNew(ctx context.Context, groups []group) (err error) {
+	var identities []versions.Identity
+	for _, g := range groups {
+		for _, i := range g.items {
+			if i.kind != "" {
+				identities = append(identities, versions.NewIdentity(i.kind, i.message.Key, i.stripe))
+			}
+		}
+	}
+	tx, err := p.opts.Versions.Begin(ctx, identities)
+	if err != nil {
+		return err
+	}
+	var messages []kafka.Message
+	outcomes := make([]Outcomes, len(groups))
+	n := 0
+	for at, g := range groups {
+		outcomes[at] = make(Outcomes)
+		for _, i := range g.items {
+			if i.kind == "" {
+				messages = append(messages, i.message)
+				continue
+			}
+			m, publish, err := p.decide(tx, n, i, outcomes[at])
+			if err != nil {
+				return errors.Join(err, tx.Discard())
+			}
+			if publish {
+				messages = append(messages, m)
+			}
+			n++
+		}
+	}
+	if err := p.send(ctx, messages); err != nil {
+		return errors.Join(err, tx.Discard())
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	for at, g := range groups {
+		g.batch.note(outcomes[at])
+	}
+	return nil
+}
+
+// decide says what is published of the record that is the n-th of the
+// transaction, if anything.
+func (p *Publisher) decide(tx *versions.Tx, n int, i item, outcomes Outcomes) (kafka.Message, bool, error) {
+	before, known := tx.Get(n)
+	outcome := outcomes[i.kind]
+	switch {
+	case !known:
+	case i.state.Version < before.Version, i.state.Version == before.Version && i.state.Hash < before.Hash:
+		outcome.Stale++
+		outcomes[i.kind] = outcome
+		return kafka.Message{}, false, nil
+	case p.opts.Again:
+	case i.state == before:
+		outcome.Unchanged++
+		outcomes[i.kind] = outcome
+		return kafka.Message{}, false, nil
+	case i.state.Hash == before.Hash && !i.deleted && !p.internal[i.kind]:
+		m, err := seen(i)
+		if err != nil {
+			return m, false, err
+		}
+		outcome.Seen++
+		outcomes[i.kind] = outcome
+		tx.Set(n, i.state)
+		return m, true, nil
+	}
+	tx.Set(n, i.state)
+	return i.message, true, nil
+}
+
+// seen makes the message of a new version out of that of its record, whose
+// headers it takes.
+func seen(i item) (kafka.Message, error) {
+	s := event.Seen{Kind: i.kind, Key: string(i.message.Key), Version: i.text, Hash: i.state.Hash}
+	value, err := json.Marshal(s)
+	if err != nil {
+		return kafka.Message{}, fmt.Errorf("write seen version: %w", err)
+	}
+	headers := i.message.Headers
+	for h := range headers {
+		if headers[h].Key == bus.HeaderType {
+			headers[h].Value = []byte(event.TypeSeen) // the record itself is not published
+		}
+	}
+	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value, Headers: headers}, nil
+}
