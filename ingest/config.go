@@ -41,6 +41,17 @@ type Config struct {
 	// DrainTimeout bounds how long an interrupted run waits for the
 	// acknowledgement of what it has read. The default is 3 s.
 	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	// StateDir is the folder of what is kept between runs: the last version of
+	// every identity, and how far each run came. It may be shared by processes.
+	// Without it everything is published, and a run that is stopped begins anew.
+	StateDir string `koanf:"-"`
+	// Restart begins anew although a run over the same files was stopped.
+	Restart bool `koanf:"-"`
+	// Again publishes also what is known, except what is older than that.
+	Again bool `koanf:"-"`
+	// DryRun decodes, checks and counts, and publishes nothing. No brokers are
+	// needed.
+	DryRun bool `koanf:"-"`
 	// RunID names the run in the headers of its messages and in rejected
 	// records. The default is a new UUIDv7.
 	RunID string `koanf:"-"`
@@ -57,6 +68,9 @@ type Deps struct {
 	Progress Progress
 	// Stdin is what the path "-" reads.
 	Stdin io.Reader
+	// Rejected, if set, is told of every record that a run rejects, from any
+	// goroutine.
+	Rejected func(event.Rejected)
 	// Now tells the time that records are received at; time.Now by default.
 	Now func() time.Time
 }
@@ -64,7 +78,7 @@ type Deps struct {
 // Validate says what is wrong with the configuration.
 func (c Config) Validate() error {
 	var errs []error
-	if len(c.Bus.Brokers) == 0 {
+	if len(c.Bus.Brokers) == 0 && !c.DryRun {
 		errs = append(errs, errors.New("ingest: no Kafka brokers are configured"))
 	}
 	if c.Workers < 0 || c.Readers < 0 || c.Lanes < 0 || c.ConnectTimeout < 0 || c.DrainTimeout < 0 {
@@ -123,7 +137,7 @@ func (d Deps) withDefaults() Deps {
 // time to connect. Topics that exist with other settings are an operator's
 // choice and only reported.
 func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
-	written := map[string]bool{event.TopicRejected: true}
+	written := map[string]bool{event.TopicRejected: true, event.TopicSeen: true}
 	for _, d := range record.Definitions() {
 		written[d.Topic] = true
 	}

@@ -25,6 +25,10 @@ import (
 // is published within Config.DrainTimeout. The summary is valid with any error,
 // and empty when nothing was begun: that is so if any of the paths does not
 // exist.
+//
+// With Config.StateDir, what is known of an identity is not published again, and a
+// run over the same files that was stopped is taken up: the summary is then that of
+// all of it.
 func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -41,14 +45,28 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 	if err != nil {
 		return Summary{}, failed("ingest", err)
 	}
-	if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
+	if !cfg.DryRun {
+		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
+			return Summary{}, failed("ingest", err)
+		}
+	}
+	kept, err := openState(ctx, cfg, deps, kind, paths)
+	if err != nil {
 		return Summary{}, failed("ingest", err)
 	}
-	r := newRun(ctx, cfg, deps, meters, nil)
+	if kept.handle != nil {
+		cfg.RunID = kept.handle.Run().ID
+	}
+	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
 	for _, path := range paths {
 		r.add(path, kind, storedSize(deps, path), opener(deps, path))
 	}
-	return r.finish()
+	r.keep(kept.handle)
+	s, outcome := r.finish()
+	if err := kept.finish(deps, s, outcome); err != nil && outcome == nil {
+		outcome = failed("ingest", err)
+	}
+	return s, outcome
 }
 
 // checkKind refuses kinds that are not handed in from outside.
@@ -94,17 +112,17 @@ func checkPaths(deps Deps, paths []string) error {
 }
 
 // lineOptions are the limits of a record (records.md, rule 4).
-func lineOptions() source.Options {
-	return source.Options{MaxLine: record.MaxSize, Head: event.MaxRejectedRaw}
+func lineOptions(from source.Position) source.Options {
+	return source.Options{MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, From: from}
 }
 
-// opener returns how a path is opened.
-func opener(deps Deps, path string) func(context.Context) (source.Source, error) {
-	return func(ctx context.Context) (source.Source, error) {
+// opener returns how a path is opened, to be read from a place on.
+func opener(deps Deps, path string) func(context.Context, source.Position) (source.Source, error) {
+	return func(ctx context.Context, from source.Position) (source.Source, error) {
 		if path == source.Stdin {
-			return source.FromReader(ctx, source.Stdin, deps.Stdin, lineOptions())
+			return source.FromReader(ctx, source.Stdin, deps.Stdin, lineOptions(from))
 		}
-		return source.Open(ctx, path, lineOptions())
+		return source.Open(ctx, path, lineOptions(from))
 	}
 }
 

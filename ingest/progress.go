@@ -21,9 +21,10 @@ type Snapshot struct {
 	// StoredBytes is how much has been read, compressed as it is, and StoredSize
 	// how much there is, or -1 when that is not known.
 	StoredBytes, StoredSize int64
-	// Read, Published and Rejected count records, those split off included in the
-	// latter two.
-	Read, Published, Rejected int64
+	// Read, Published, Known and Rejected count records, those split off included
+	// in the latter three. Known ones were published before: seen, unchanged and
+	// stale ones.
+	Read, Published, Known, Rejected int64
 	// Elapsed is the time since the run began.
 	Elapsed time.Duration
 	// Stalled is for how long the brokers have not acknowledged anything, while
@@ -125,7 +126,7 @@ type rate struct {
 }
 
 func (r *rate) of(s Snapshot) int64 {
-	count := s.Published + s.Rejected
+	count := s.Published + s.Known + s.Rejected
 	passed := s.Elapsed - r.at
 	if passed >= time.Second || r.at == 0 && passed > 0 {
 		r.last = int64(float64(count-r.count) / passed.Seconds())
@@ -157,7 +158,7 @@ func (l *Log) Update(s Snapshot) {
 	l.next = s.Elapsed + l.every
 	args := []any{
 		"file", s.File, "stored_bytes", s.StoredBytes,
-		"read", s.Read, "published", s.Published, "rejected", s.Rejected, "records_per_second", l.rate.of(s),
+		"read", s.Read, "published", s.Published, "known", s.Known, "rejected", s.Rejected, "records_per_second", l.rate.of(s),
 	}
 	if s.StoredSize > 0 && s.StoredBytes > 0 {
 		left := time.Duration(float64(s.Elapsed) * float64(s.StoredSize-s.StoredBytes) / float64(s.StoredBytes))

@@ -13,7 +13,9 @@ import (
 
 	"muster/ingest/internal/convert"
 	"muster/ingest/internal/publish"
+	"muster/ingest/internal/runstate"
 	"muster/ingest/internal/source"
+	"muster/ingest/internal/versions"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -56,6 +58,7 @@ type run struct {
 	storedSize int64
 
 	mu          sync.Mutex
+	handle      *runstate.Handle // nil when nothing is kept
 	tally       convert.Tally
 	outstanding int       // jobs handed over and not settled
 	lastAck     time.Time // or when the first of the outstanding was handed over
@@ -66,14 +69,15 @@ type run struct {
 type input struct {
 	path string
 	kind record.Kind
-	open func(context.Context) (source.Source, error)
+	open func(context.Context, source.Position) (source.Source, error)
 
 	source  atomic.Pointer[source.Source] // while it is open
 	taken   atomic.Int64                  // stored bytes, once it is closed
-	summary FileSummary                   // Lines, Bytes, Blank and Err under run.mu
-	read    source.Position
-	ended   bool
-	queue   []*job // handed over, in order; under run.mu
+	number  int                           // among the run's inputs
+	summary FileSummary                   // Lines, Bytes, Blank, Complete and Err under run.mu
+	read    source.Position               // under run.mu
+	ended   bool                          // under run.mu
+	queue   []*job                        // handed over, in order; under run.mu
 }
 
 // job is one chunk on its way.
@@ -89,29 +93,54 @@ type job struct {
 }
 
 // newRun begins a run. It writes with the given writer, or with one of its own
-// if that is nil.
-func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *kafka.Writer) *run {
-	r := &run{cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally)}
+// if that is nil. What is known of identities, if not nil, is left out.
+func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *kafka.Writer, known *versions.Store) *run {
+	r := &run{cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected}
 	r.reading, r.stopReading = context.WithCancelCause(ctx)
 	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
-	r.writer, r.ownWriter = writer, writer == nil
+	r.writer, r.ownWriter = writer, writer == nil && !cfg.DryRun
 	if r.ownWriter {
 		r.writer = bus.NewWriter(cfg.Bus)
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
-	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes)
+	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes, publish.Options{Versions: known, Again: cfg.Again, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r
 }
 
 // add appends an input of a number of stored bytes, -1 if that is not known.
-func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context) (source.Source, error)) {
-	r.inputs = append(r.inputs, &input{path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
+func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context, source.Position) (source.Source, error)) {
+	r.inputs = append(r.inputs, &input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
 	if size < 0 || r.storedSize < 0 {
 		r.storedSize = -1
 	} else {
 		r.storedSize += size
+	}
+}
+
+// keep makes the run go on where it stopped, and note how far it comes. The
+// inputs are added.
+func (r *run) keep(handle *runstate.Handle) {
+	if handle == nil {
+		return
+	}
+	r.handle = handle
+	before := handle.Run()
+	for kind, c := range before.Counts {
+		r.tally.Add(kind, c)
+	}
+	for i, f := range before.Files {
+		in := r.inputs[i]
+		in.path, in.summary.Path = f.Path, f.Path // places read as they did before
+		in.read = source.Position{Line: f.Line, Offset: f.Offset}
+		in.summary.Lines, in.summary.Bytes, in.summary.Blank, in.summary.Complete = f.Line, f.Offset, f.Blank, f.Complete
+		if f.Complete {
+			in.taken.Store(f.Size)
+		}
+		if f.Line > 0 {
+			r.deps.Logger.Info("the run goes on where it stopped", "run", before.ID, "file", f.Path, "line", f.Line, "complete", f.Complete)
+		}
 	}
 }
 
@@ -160,6 +189,9 @@ func (r *run) read() {
 				if r.reading.Err() != nil {
 					return
 				}
+				if in.summary.Complete {
+					continue
+				}
 				if err := r.readInput(in); err != nil {
 					r.mu.Lock()
 					in.summary.Err = err
@@ -175,7 +207,7 @@ func (r *run) read() {
 }
 
 func (r *run) readInput(in *input) (err error) {
-	s, err := in.open(r.reading)
+	s, err := in.open(r.reading, in.read)
 	if err != nil {
 		return err
 	}
@@ -192,7 +224,10 @@ func (r *run) readInput(in *input) (err error) {
 	for {
 		chunk, err := s.Next()
 		if errors.Is(err, io.EOF) {
+			r.mu.Lock()
+			defer r.mu.Unlock()
 			in.ended = true
+			r.complete(in)
 			return nil
 		}
 		if err != nil {
@@ -201,7 +236,9 @@ func (r *run) readInput(in *input) (err error) {
 			}
 			return err
 		}
+		r.mu.Lock()
 		in.read = chunk.End
+		r.mu.Unlock()
 		j := &job{input: in, converter: converter, chunk: chunk, converted: make(chan struct{})}
 		j.batch = r.publisher.NewBatch(func(err error) { r.settled(j, err) })
 		r.ordered <- j
@@ -255,20 +292,60 @@ func (r *run) settled(j *job, err error) {
 		return
 	}
 	r.lastAck = time.Now()
+	j.tally.Settle(j.batch.Outcomes())
 	for kind, c := range j.tally {
-		r.tally.Add(kind, convert.Counts{Published: c.Published, Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped})
+		c.Read, c.Split = 0, 0 // counted when it was read
+		r.tally.Add(kind, c)
 	}
 	r.meters.add(j.tally)
 	r.meters.blank.Add(float64(j.chunk.Blank))
 	j.input.summary.Blank += j.chunk.Blank
 	j.stored = true
-	in := j.input
+	r.advance(j.input)
+	j.chunk.Release()
+}
+
+// advance moves the place up to which all of an input is stored, and notes it.
+func (r *run) advance(in *input) {
+	var blank int64
+	var tally convert.Tally
 	for len(in.queue) > 0 && in.queue[0].stored {
-		in.summary.Lines, in.summary.Bytes = in.queue[0].chunk.End.Line, in.queue[0].chunk.End.Offset
+		j := in.queue[0]
+		in.summary.Lines, in.summary.Bytes = j.chunk.End.Line, j.chunk.End.Offset
+		blank += j.chunk.Blank
+		if tally == nil {
+			tally = j.tally
+		} else {
+			for kind, c := range j.tally {
+				tally.Add(kind, c)
+			}
+		}
 		in.queue[0] = nil
 		in.queue = in.queue[1:]
 	}
-	j.chunk.Release()
+	if tally != nil && r.handle != nil {
+		r.noted(r.handle.Advance(in.number, in.summary.Lines, in.summary.Bytes, blank, tally))
+	}
+	r.complete(in)
+}
+
+// complete notes that an input is stored to its end, when it is.
+func (r *run) complete(in *input) {
+	if in.summary.Complete || !in.ended || in.summary.Lines != in.read.Line {
+		return
+	}
+	in.summary.Complete = true
+	if r.handle != nil {
+		r.noted(r.handle.Complete(in.number))
+	}
+}
+
+// noted stops the run when what it did cannot be noted.
+func (r *run) noted(err error) {
+	if err != nil && r.failure == nil {
+		r.failure = err
+		r.stopReading(err)
+	}
 }
 
 // watch ends reading when publishing has failed, and writing when the run was
@@ -315,6 +392,7 @@ func (r *run) snapshot() Snapshot {
 	for _, c := range r.tally {
 		s.Read += c.Read
 		s.Published += c.Published
+		s.Known += c.Seen + c.Unchanged + c.Stale
 		s.Rejected += c.Rejected
 	}
 	if r.outstanding > 0 {
@@ -350,14 +428,11 @@ func (r *run) summary() Summary {
 		if !ok {
 			continue
 		}
-		s.Kinds = append(s.Kinds, KindCounts{Kind: kind, Counts: Counts{
-			Read: c.Read, Split: c.Split, Published: c.Published, Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped,
-			Unfinished: c.Read + c.Split - c.Published - c.Rejected - c.Mapped - c.Dropped,
-		}})
+		s.Kinds = append(s.Kinds, KindCounts{Kind: kind, Counts: countsOf(c)})
 	}
 	for _, in := range r.inputs {
 		f := in.summary
-		f.Complete = in.ended && f.Err == nil && f.Lines == in.read.Line
+		f.Complete = f.Complete && f.Err == nil
 		s.Interrupted = s.Interrupted || r.asked.Err() != nil && !f.Complete
 		s.Files = append(s.Files, f)
 	}

@@ -19,6 +19,13 @@ type Counts struct {
 	Split int64 `json:"split"`
 	// Published is the number of records that are stored on the kind's topic.
 	Published int64 `json:"published"`
+	// Seen is the number of records that only have a newer version, which is stored
+	// on the topic of seen versions.
+	Seen int64 `json:"seen"`
+	// Unchanged and Stale are the numbers of records that are known, version
+	// included, and that are older than what is known. They are not published.
+	Unchanged int64 `json:"unchanged"`
+	Stale     int64 `json:"stale"`
 	// Rejected is the number of records that are stored on the topic of rejected
 	// records.
 	Rejected int64 `json:"rejected"`
@@ -34,7 +41,22 @@ type Counts struct {
 
 // Reconciles tells whether every record is accounted for (records.md, rule 6).
 func (c Counts) Reconciles() bool {
-	return c.Read+c.Split == c.Published+c.Rejected+c.Mapped+c.Dropped+c.Unfinished
+	return c.Read+c.Split == c.accounted()+c.Unfinished
+}
+
+// accounted is the number of records of which it is known what became of them.
+func (c Counts) accounted() int64 {
+	return c.Published + c.Seen + c.Unchanged + c.Stale + c.Rejected + c.Mapped + c.Dropped
+}
+
+// countsOf returns the counts of what was read and settled so far.
+func countsOf(c convert.Counts) Counts {
+	out := Counts{
+		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale,
+		Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped,
+	}
+	out.Unfinished = c.Read + c.Split - out.accounted()
+	return out
 }
 
 // Foreign is the kind under which the objects that a mapping reads are counted.
@@ -85,12 +107,25 @@ func (s Summary) Total() Counts {
 		t.Read += k.Read
 		t.Split += k.Split
 		t.Published += k.Published
+		t.Seen += k.Seen
+		t.Unchanged += k.Unchanged
+		t.Stale += k.Stale
 		t.Rejected += k.Rejected
 		t.Mapped += k.Mapped
 		t.Dropped += k.Dropped
 		t.Unfinished += k.Unfinished
 	}
 	return t
+}
+
+// Complete tells whether every input was read to its end and all of it is stored.
+func (s Summary) Complete() bool {
+	for _, f := range s.Files {
+		if !f.Complete {
+			return false
+		}
+	}
+	return true
 }
 
 // Reconciles tells whether every record of every kind is accounted for.
@@ -119,7 +154,7 @@ func (s Summary) String() string {
 	}
 	fmt.Fprintf(&b, ", %s", s.Elapsed.Round(time.Millisecond))
 	if seconds := s.Elapsed.Seconds(); seconds > 0 {
-		fmt.Fprintf(&b, ", %s records/s", grouped(int64(float64(total.Published+total.Rejected)/seconds)))
+		fmt.Fprintf(&b, ", %s records/s", grouped(int64(float64(total.accounted())/seconds)))
 	}
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', tabwriter.AlignRight)
@@ -132,6 +167,9 @@ func (s Summary) String() string {
 		{"split off", func(c Counts) int64 { return c.Split }, total.Mapped == 0},
 		{"made", func(c Counts) int64 { return c.Split }, total.Mapped > 0},
 		{"published", func(c Counts) int64 { return c.Published }, true},
+		{"seen", func(c Counts) int64 { return c.Seen }, total.Seen > 0},
+		{"unchanged", func(c Counts) int64 { return c.Unchanged }, total.Unchanged > 0},
+		{"stale", func(c Counts) int64 { return c.Stale }, total.Stale > 0},
 		{"rejected", func(c Counts) int64 { return c.Rejected }, true},
 		{"mapped", func(c Counts) int64 { return c.Mapped }, total.Mapped+total.Dropped > 0},
 		{"dropped", func(c Counts) int64 { return c.Dropped }, total.Mapped+total.Dropped > 0},

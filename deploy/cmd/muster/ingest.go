@@ -1,15 +1,21 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"muster/deploy/instance"
 	"muster/ingest"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -31,6 +37,9 @@ func (c *command) kafka() (bus.Config, error) {
 	return cfg, nil
 }
 
+// ingestState is the folder of what is kept between runs of ingest.
+func (c *command) ingestState() string { return filepath.Join(c.dataDir, "ingest") }
+
 func ingestibleKinds() []string {
 	var kinds []string
 	for _, d := range record.Definitions() {
@@ -44,47 +53,223 @@ func ingestibleKinds() []string {
 func (c *command) ingestCommand() *cobra.Command {
 	kinds := ingestibleKinds()
 	cfg := ingest.Config{}
+	var resume, asJSON bool
 	cmd := &cobra.Command{
-		Use:   "ingest KIND FILE...",
+		Use:   "ingest KIND FILE... | ingest --resume [RUN]",
 		Short: "Stream records of one kind in from files or standard input",
 		Long: `Reads newline-delimited JSON records (plain, gzip or zstd, found out from the content) and
 publishes them. "-" is standard input.
 
 Kinds: ` + strings.Join(kinds, ", ") + `.
 
-A record that does not fit is kept on the topic muster.record.rejected.v1 with the reason and
-its place, and stops nothing.
+A full refresh is the same command again with the newer files. The last version of every record
+is remembered in the data folder, so that only what is new is published:
+  published  the record was not known, or its content is new
+  seen       only its version is new: identity and version are published
+  unchanged  it was known, version included
+  stale      a newer version was published before
+  rejected   it does not fit; see "muster rejected"
+
+A run that was stopped (Ctrl-C, kill -9, brokers away) goes on where it stopped when the same
+command is given again, or with --resume; nothing that was acknowledged is sent again. A file that
+has changed since (path, size, time or first bytes) begins anew. "muster ingest runs" lists the runs.
 
 Exit status: 0 everything was published; 1 some records were rejected; 2 the run could not start,
 was interrupted, or could not read an input to its end. Running it again is safe.`,
 		Example: `  muster ingest network-person people.ndjson.gz
-  zcat dump.gz | muster ingest codehost-person -`,
-		GroupID:   "data",
-		Args:      cobra.MinimumNArgs(2),
+  muster ingest network-person people.ndjson --dry-run     what it would do
+  zcat dump.gz | muster ingest codehost-person -
+  muster ingest --resume                                   the run that was stopped last`,
+		GroupID: "data",
+		Args: func(cmd *cobra.Command, args []string) error {
+			if resume {
+				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			return cobra.MinimumNArgs(2)(cmd, args)
+		},
 		ValidArgs: kinds,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			kind := record.Kind(args[0])
-			if d, ok := record.Lookup(kind); !ok || d.Internal {
-				return fmt.Errorf("%q is no kind of record; the kinds are %s", args[0], strings.Join(kinds, ", "))
-			}
 			tel, err := c.telemetry(cmd.Context(), "ingest")
 			if err != nil {
 				return err
 			}
-			if cfg.Bus, err = c.kafka(); err != nil {
-				return err
-			}
+			cfg.StateDir = c.ingestState()
 			deps := ingest.Deps{Logger: tel.Logger, Stdin: c.std.in}
 			if file, ok := c.std.err.(*os.File); ok {
 				deps.Progress = ingest.NewProgress(file, tel.Logger)
 			}
-			summary, err := ingest.Files(cmd.Context(), cfg, deps, kind, args[1:])
-			if summary.Run != "" {
-				fmt.Fprint(cmd.OutOrStdout(), summary.String())
+			defects := defectList{max: maxShownDefects}
+			if cfg.DryRun {
+				deps.Rejected = defects.add
+			} else if cfg.Bus, err = c.kafka(); err != nil {
+				return err
+			}
+			var summary ingest.Summary
+			if resume {
+				if cfg.Restart || cfg.DryRun {
+					return errors.New("--resume goes with neither --restart nor --dry-run")
+				}
+				summary, err = ingest.Resume(cmd.Context(), cfg, deps, strings.Join(args, ""))
+			} else {
+				kind := record.Kind(args[0])
+				if d, ok := record.Lookup(kind); !ok || d.Internal {
+					return fmt.Errorf("%q is no kind of record; the kinds are %s", args[0], strings.Join(kinds, ", "))
+				}
+				summary, err = ingest.Files(cmd.Context(), cfg, deps, kind, args[1:])
+			}
+			if summary.Run == "" {
+				return err
+			}
+			if asJSON {
+				return errors.Join(err, printJSON(cmd, summary))
+			}
+			fmt.Fprint(cmd.OutOrStdout(), defects.String())
+			fmt.Fprint(cmd.OutOrStdout(), summary.String())
+			switch {
+			case cfg.DryRun:
+				fmt.Fprintln(cmd.OutOrStdout(), "This was a dry run: nothing was published.")
+			case !summary.Complete():
+				fmt.Fprintf(cmd.OutOrStdout(), "`muster ingest --resume %s` goes on from there.\n", summary.Run)
 			}
 			return err
 		},
 	}
 	cmd.Flags().IntVar(&cfg.Workers, "workers", 0, "goroutines that decode (0: one for each CPU)")
+	cmd.Flags().BoolVar(&resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
+	cmd.Flags().BoolVar(&cfg.Restart, "restart", false, "begin anew although a run over the same files was stopped")
+	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
+	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records, say what would be done, and publish nothing (no platform is needed)")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	cmd.AddCommand(c.ingestRuns())
+	return cmd
+}
+
+// maxShownDefects is how many rejected records a dry run prints.
+const maxShownDefects = 20
+
+// defectList keeps the first rejected records of a dry run: their places and
+// reasons, nothing of their contents.
+type defectList struct {
+	max   int
+	mu    sync.Mutex
+	lines []string
+	more  int
+}
+
+func (d *defectList) add(r event.Rejected) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.lines) >= d.max {
+		d.more++
+		return
+	}
+	d.lines = append(d.lines, fmt.Sprintf("%s: %s %s: %s %s", r.Source, r.Kind, r.Code, r.Path, r.Reason))
+}
+
+func (d *defectList) String() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var b strings.Builder
+	for _, line := range d.lines {
+		fmt.Fprintln(&b, line)
+	}
+	if d.more > 0 {
+		fmt.Fprintf(&b, "and %d more\n", d.more)
+	}
+	return b.String()
+}
+
+// runView is how runs are printed as JSON.
+type runView struct {
+	ID         string           `json:"id"`
+	Kind       record.Kind      `json:"kind"`
+	State      string           `json:"state"`
+	Error      string           `json:"error,omitempty"`
+	Began      time.Time        `json:"began"`
+	Ended      time.Time        `json:"ended,omitzero"`
+	AgeSeconds int64            `json:"age_seconds"`
+	Attempts   int              `json:"attempts"`
+	Counts     map[string]int64 `json:"counts"`
+	Files      []runFileView    `json:"files"`
+}
+
+type runFileView struct {
+	Path     string `json:"path"`
+	Size     int64  `json:"size"`
+	Line     int64  `json:"line"`
+	Offset   int64  `json:"offset"`
+	Complete bool   `json:"complete"`
+}
+
+func viewOfRun(r ingest.Run, now time.Time) runView {
+	v := runView{
+		ID: r.ID, Kind: r.Kind, State: string(r.State), Error: r.Error, Began: r.Began, Ended: r.Ended,
+		AgeSeconds: int64(now.Sub(r.Began).Seconds()), Attempts: r.Attempts, Counts: map[string]int64{}, Files: []runFileView{},
+	}
+	for _, k := range r.Counts {
+		v.Counts["read"] += k.Read
+		v.Counts["split"] += k.Split
+		v.Counts["published"] += k.Published
+		v.Counts["seen"] += k.Seen
+		v.Counts["unchanged"] += k.Unchanged
+		v.Counts["stale"] += k.Stale
+		v.Counts["rejected"] += k.Rejected
+		v.Counts["mapped"] += k.Mapped
+		v.Counts["dropped"] += k.Dropped
+	}
+	for _, f := range r.Files {
+		v.Files = append(v.Files, runFileView{f.Path, f.Size, f.Line, f.Offset, f.Complete})
+	}
+	return v
+}
+
+func (c *command) ingestRuns() *cobra.Command {
+	var asJSON bool
+	var limit int
+	var forget string
+	cmd := &cobra.Command{
+		Use:   "runs",
+		Short: "List the runs of ingest, the newest first",
+		Long: `Lists the runs of ingest with this data folder: what each did, and whether it can be resumed.
+
+States: running (a process works on it), stopped (it can be resumed), done.`,
+		Example: `  muster ingest runs
+  muster ingest runs --forget 019a4b   a run that will not be resumed`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if forget != "" {
+				return ingest.RemoveRun(c.ingestState(), forget)
+			}
+			runs, err := ingest.Runs(c.ingestState())
+			if len(runs) > limit {
+				runs = runs[:limit]
+			}
+			views := []runView{}
+			for _, r := range runs {
+				views = append(views, viewOfRun(r, time.Now()))
+			}
+			if asJSON {
+				return errors.Join(printJSON(cmd, views), err)
+			}
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "RUN\tKIND\tSTATE\tAGE\tFILES\tREAD\tPUBLISHED\tSEEN\tUNCHANGED\tSTALE\tREJECTED")
+			for _, v := range views {
+				complete := 0
+				for _, f := range v.Files {
+					if f.Complete {
+						complete++
+					}
+				}
+				n := v.Counts
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%d/%d\t%d\t%d\t%d\t%d\t%d\t%d\n", v.ID, v.Kind, v.State,
+					(time.Duration(v.AgeSeconds) * time.Second).String(), complete, len(v.Files),
+					n["read"], n["published"], n["seen"], n["unchanged"], n["stale"], n["rejected"])
+			}
+			return errors.Join(tw.Flush(), err)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, with how far each file came")
+	cmd.Flags().IntVar(&limit, "limit", 20, "how many runs to list")
+	cmd.Flags().StringVar(&forget, "forget", "", "forget a run (the beginning of its id); what it published stays")
 	return cmd
 }

@@ -1,0 +1,261 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/platform/bus"
+	"muster/schemas/record"
+)
+
+// inFlight bounds what a run may have sent without knowing that it is
+// acknowledged: what waits in the lanes and what was written last. A chunk is of
+// 256 KiB, and there are some dozens of them at most between reading and settling.
+const inFlight = 64 * 256 << 10
+
+const childEnv = "MUSTER_TEST_INGEST_CHILD"
+
+// TestIngestChild is the process that TestKill kills.
+func TestIngestChild(t *testing.T) {
+	args := strings.Split(os.Getenv(childEnv), "\n")
+	if len(args) < 3 {
+		return // not asked for
+	}
+	cfg := ingest.Config{Bus: bus.Config{Brokers: []string{args[0]}}, StateDir: args[1]}
+	_, err := ingest.Files(context.Background(), cfg, ingest.Deps{}, record.KindNetworkPerson, args[2:])
+	require.NoError(t, err)
+}
+
+// kill -9 at drawn points of a run, again and again, until one of its processes
+// comes to the end: every record is published, what was noted as acknowledged is
+// never sent again, and the counts are those of all of the run.
+func TestKill(t *testing.T) {
+	people := bigPeople(6000)
+	for name, forget := range map[string]bool{"with versions": false, "without versions": true} {
+		t.Run(name, func(t *testing.T) {
+			rng := rand.New(rand.NewPCG(uint64(len(name)), 3))
+			cfg := kept(t)
+			paths := []string{
+				write(t, "a", []byte(strings.Join(people[:3500], ""))),
+				write(t, "b", zstded(t, []byte(strings.Join(people[3500:], "")))),
+			}
+			self, err := os.Executable()
+			require.NoError(t, err)
+			kind := record.KindNetworkPerson
+			var sent, noted, unknown int64 // at the last kill, and unknown at all of them
+			kills := 0
+			for {
+				cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestIngestChild$")
+				cmd.Env = append(os.Environ(), childEnv+"="+strings.Join(append([]string{cfg.Bus.Brokers[0], cfg.StateDir}, paths...), "\n"))
+				require.NoError(t, cmd.Start())
+				done := make(chan error, 1)
+				go func() { done <- cmd.Wait() }()
+				// Until it has noted some more, or has ended.
+				goal := noted + 200 + rng.Int64N(1500)
+				ended := false
+				require.Eventually(t, func() bool {
+					select {
+					case err := <-done:
+						require.NoError(t, err)
+						ended = true
+						return true
+					default:
+						return kills < 4 && notedLines(t, cfg.StateDir) >= goal
+					}
+				}, time.Minute, time.Millisecond)
+				if !ended {
+					require.NoError(t, cmd.Process.Kill())
+					if <-done == nil {
+						ended = true // it was faster
+					}
+				}
+				now := ends(t, cfg.Bus, kind.Topic())
+				before := noted
+				noted = notedLines(t, cfg.StateDir)
+				t.Logf("noted %d of %d lines, %d messages are stored", noted, len(people), now)
+				// Sent by this process: at most what was not noted before, and what
+				// its predecessor had in flight.
+				require.LessOrEqual(t, now-sent, int64(len(people))-before)
+				if ended {
+					break
+				}
+				kills++
+				require.LessOrEqual(t, (now-noted)*int64(len(people[0])), int64(inFlight))
+				sent, unknown = now, unknown+now-noted
+				runs, err := ingest.Runs(cfg.StateDir)
+				require.NoError(t, err)
+				require.Len(t, runs, 1)
+				require.EqualValues(t, "stopped", runs[0].State)
+				if forget {
+					require.NoError(t, os.RemoveAll(filepath.Join(cfg.StateDir, "versions")))
+				}
+			}
+			require.NotZero(t, kills)
+			require.Len(t, values(t, cfg.Bus, kind), len(people), "a record is missing")
+			runs, err := ingest.Runs(cfg.StateDir)
+			require.NoError(t, err)
+			require.Len(t, runs, 1)
+			require.EqualValues(t, "done", runs[0].State)
+			require.Equal(t, kills+1, runs[0].Attempts)
+			c := runs[0].Counts[kind]
+			require.Equal(t, int64(len(people)), c.Read)
+			require.Equal(t, c.Read, c.Published+c.Unchanged)
+			if !forget {
+				// What was in flight at a kill may be stored and not known.
+				require.LessOrEqual(t, ends(t, cfg.Bus, kind.Topic()), int64(len(people))+unknown)
+			}
+		})
+	}
+}
+
+// notedLines is the number of lines that the runs have noted as stored.
+func notedLines(t *testing.T, stateDir string) int64 {
+	runs, err := ingest.Runs(stateDir)
+	require.NoError(t, err)
+	var n int64
+	for _, r := range runs {
+		for _, f := range r.Files {
+			n += f.Line
+		}
+	}
+	return n
+}
+
+// bigPeople returns lines of about 1 KB.
+func bigPeople(n int) []string {
+	text := randomText(900)
+	out := make([]string, n)
+	for i := range out {
+		out[i] = fmt.Sprintf(`{"profile_id":"p_%d","last_updated":"2026-01-02","username":"user-%d","headline":"%s"}`+"\n", i, i, text)
+	}
+	return out
+}
+
+// A run that is asked to stop while the brokers are away goes on when they are
+// back, by the same command or by its id.
+func TestResume(t *testing.T) {
+	dir := t.TempDir()
+	b := startBroker(t, dir, "127.0.0.1:0")
+	addr := b.Addrs()[0]
+	cfg := ingest.Config{Bus: bus.Config{Brokers: []string{addr}}, StateDir: t.TempDir(), DrainTimeout: 300 * time.Millisecond}
+	lines := bigPeople(30_000)
+	path := write(t, "people", []byte(strings.Join(lines, "")))
+	kind := record.KindNetworkPerson
+	enough := errors.New("enough")
+
+	progress := newWatcher()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	done := make(chan struct{})
+	var first ingest.Summary
+	var failure error
+	go func() {
+		defer close(done)
+		first, failure = ingest.Files(ctx, cfg, ingest.Deps{Progress: progress}, kind, []string{path})
+	}()
+	require.Eventually(t, func() bool { return notedLines(t, cfg.StateDir) > 1000 }, time.Minute, time.Millisecond)
+	require.NoError(t, b.Close())
+	progress.await(t, "the run waits", func(s ingest.Snapshot) bool { return s.Stalled > 300*time.Millisecond })
+	cancel(enough)
+	<-done
+	requireExit(t, ingest.ExitFailed, failure)
+	require.ErrorIs(t, failure, enough)
+	require.False(t, first.Files[0].Complete)
+	require.Equal(t, first.Files[0].Lines, notedLines(t, cfg.StateDir), "what is reported is what is noted")
+	require.True(t, first.Reconciles())
+
+	b = startBroker(t, dir, addr)
+	defer func() { require.NoError(t, b.Close()) }()
+	before := ends(t, cfg.Bus, kind.Topic())
+	second, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, first.Run[:13])
+	require.NoError(t, err)
+	require.Equal(t, first.Run, second.Run)
+	require.True(t, second.Files[0].Complete)
+	c := counts(second, kind)
+	require.Equal(t, int64(len(lines)), c.Read)
+	require.Equal(t, c.Read, c.Published+c.Unchanged)
+	require.LessOrEqual(t, ends(t, cfg.Bus, kind.Topic())-before, int64(len(lines))-first.Files[0].Lines)
+	require.Len(t, values(t, cfg.Bus, kind), len(lines))
+
+	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
+	requireExit(t, ingest.ExitFailed, err)
+	require.ErrorContains(t, err, "no run was stopped")
+	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, first.Run)
+	require.ErrorContains(t, err, "is done")
+	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "f00")
+	require.ErrorContains(t, err, "no such run")
+}
+
+// An input that is damaged in its middle leaves a run that can go on, unless its
+// file changes.
+func TestResumeOfAChangedFile(t *testing.T) {
+	cfg := kept(t)
+	kind := record.KindNetworkPerson
+	whole := gzipped(t, []byte(people(0, 5000)))
+	path := write(t, "people", whole[:len(whole)-20])
+	good := write(t, "good", []byte(people(6000, 6100)))
+	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
+	requireExit(t, ingest.ExitFailed, err)
+	stored := ends(t, cfg.Bus, kind.Topic())
+
+	// The same files: the same run. It fails where it failed before.
+	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
+	requireExit(t, ingest.ExitFailed, err)
+	require.Equal(t, s.Run, again.Run)
+	require.Equal(t, stored, ends(t, cfg.Bus, kind.Topic()))
+	require.Equal(t, counts(s, kind), counts(again, kind))
+
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
+	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, "")
+	requireExit(t, ingest.ExitFailed, err)
+	require.ErrorContains(t, err, "and has")
+	fixed, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{good, path})
+	require.NoError(t, err)
+	require.NotEqual(t, s.Run, fixed.Run)
+	c := counts(fixed, kind)
+	require.Equal(t, int64(5100), c.Read)
+	require.Equal(t, stored, c.Unchanged, "nothing is published twice")
+
+	runs, err := ingest.Runs(cfg.StateDir)
+	require.NoError(t, err)
+	require.Len(t, runs, 2)
+	require.Equal(t, fixed.Run, runs[0].ID, "the newest first")
+	require.EqualValues(t, "stopped", runs[1].State)
+	require.NotEmpty(t, runs[1].Error)
+	require.NoError(t, ingest.RemoveRun(cfg.StateDir, s.Run))
+	runs, err = ingest.Runs(cfg.StateDir)
+	require.NoError(t, err)
+	require.Len(t, runs, 1)
+}
+
+// Two runs at a time share what is known: each record is published once.
+func TestTwoRunsAtATime(t *testing.T) {
+	cfg := kept(t)
+	path := write(t, "people", []byte(people(0, 20_000)))
+	kind := record.KindNetworkPerson
+	done := make(chan error, 2)
+	var total [2]ingest.Counts
+	for i := range 2 {
+		go func() {
+			cfg := cfg
+			cfg.Restart = true
+			s, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
+			total[i] = counts(s, kind)
+			done <- err
+		}()
+	}
+	require.NoError(t, errors.Join(<-done, <-done))
+	require.Equal(t, int64(20_000), total[0].Published+total[1].Published)
+	require.Equal(t, int64(20_000), total[0].Unchanged+total[1].Unchanged)
+	require.Equal(t, int64(20_000), ends(t, cfg.Bus, kind.Topic()))
+}

@@ -1,0 +1,298 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"muster/ingest/internal/convert"
+	"muster/ingest/internal/runstate"
+	"muster/ingest/internal/source"
+	"muster/ingest/internal/versions"
+	"muster/platform/bus"
+	"muster/schemas/record"
+)
+
+// Folders of Config.StateDir.
+const (
+	versionsDir = "versions"
+	runsDir     = "runs"
+)
+
+// keptRuns is how many runs that are done are remembered.
+const keptRuns = 200
+
+// bindTimeout bounds how long the brokers are asked, at the end of a run, how far
+// their topics go.
+const bindTimeout = 5 * time.Second
+
+// state is what a run knows from the disk and leaves there. Its zero value knows
+// nothing and leaves nothing.
+type state struct {
+	versions *versions.Store
+	scratch  *versions.Store // of a dry run
+	tmp      string          // the folder of scratch
+	runs     *runstate.Store
+	handle   *runstate.Handle
+	topics   func(context.Context) (versions.Topics, error)
+}
+
+// openState opens the state of a run over files, which is a new one or, unless
+// Config.Restart, one over the same files that was stopped.
+func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths []string) (s *state, err error) {
+	s = new(state)
+	if cfg.StateDir == "" && !cfg.DryRun {
+		return s, nil
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close())
+		}
+	}()
+	if cfg.DryRun {
+		return s, s.openScratch(cfg)
+	}
+	if s.versions, err = openVersions(ctx, cfg, deps, kind); err != nil {
+		return s, err
+	}
+	s.topics = topicsOf(cfg, kind)
+	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
+		return s, err
+	}
+	run := runstate.Run{ID: cfg.RunID, Kind: kind}
+	for _, path := range paths {
+		f := runstate.File{Path: path}
+		if path != source.Stdin {
+			if f, err = runstate.Identify(path); err != nil {
+				return s, err
+			}
+		}
+		run.Files = append(run.Files, f)
+	}
+	if !cfg.Restart {
+		if err = s.takeUp(run, deps); err != nil || s.handle != nil {
+			return s, err
+		}
+	}
+	s.handle, err = s.runs.Begin(run, deps.Now)
+	return s, err
+}
+
+// openVersions opens what is known of identities and makes sure that it is what
+// the brokers have.
+func openVersions(ctx context.Context, cfg Config, deps Deps, kind record.Kind) (*versions.Store, error) {
+	store, err := versions.Open(filepath.Join(cfg.StateDir, versionsDir))
+	if err != nil {
+		return nil, err
+	}
+	forgotten, err := store.Bind(ctx, topicsOf(cfg, kind))
+	if err != nil {
+		return nil, errors.Join(err, store.Close())
+	}
+	if forgotten {
+		deps.Logger.Warn("the topics are not those that were published to before: every record is published again", "state", cfg.StateDir)
+	}
+	return store, nil
+}
+
+// topicsOf returns how to ask for the topics that records of a kind, and of the
+// kinds that are split off from it, are published on.
+func topicsOf(cfg Config, kind record.Kind) func(context.Context) (versions.Topics, error) {
+	var names []string
+	for _, d := range record.Definitions() {
+		alone := kind != record.KindCodehostPerson && kind != convert.Foreign && kind != ""
+		if !alone || d.Kind == kind {
+			names = append(names, d.Topic)
+		}
+	}
+	return func(ctx context.Context) (versions.Topics, error) {
+		cluster, err := bus.ClusterID(ctx, cfg.Bus)
+		if err != nil {
+			return versions.Topics{}, err
+		}
+		bounds, err := bus.EndOffsets(ctx, cfg.Bus, names)
+		if err != nil {
+			return versions.Topics{}, err
+		}
+		t := versions.Topics{Cluster: cluster, Ends: make(map[string][]int64)}
+		for _, b := range bounds { // by topic and partition
+			t.Ends[b.Topic] = append(t.Ends[b.Topic], b.End)
+		}
+		return t, nil
+	}
+}
+
+// openScratch opens a copy of what is known, to try on.
+func (s *state) openScratch(cfg Config) (err error) {
+	if s.tmp, err = os.MkdirTemp("", "muster-dry-run-"); err != nil {
+		return fmt.Errorf("make room for a dry run: %w", err)
+	}
+	dir := filepath.Join(cfg.StateDir, versionsDir)
+	if _, err := os.Stat(dir); cfg.StateDir == "" || err != nil {
+		s.scratch, err = versions.Open(s.tmp) // nothing is known
+		return err
+	}
+	if s.versions, err = versions.Open(dir); err != nil {
+		return err
+	}
+	s.scratch, err = s.versions.Scratch(s.tmp)
+	return err
+}
+
+// takeUp takes up the newest run over the same files that was stopped, if any.
+func (s *state) takeUp(run runstate.Run, deps Deps) error {
+	runs, err := s.runs.List()
+	if err != nil {
+		deps.Logger.Warn("some runs cannot be read", "error", err)
+	}
+	for _, before := range runs {
+		if before.State != runstate.Stopped || before.Kind != run.Kind || len(before.Files) != len(run.Files) {
+			continue
+		}
+		same := true
+		for i, f := range before.Files {
+			same = same && f.Changed(run.Files[i]) == ""
+		}
+		if !same {
+			continue
+		}
+		handle, err := s.runs.Resume(before.ID, deps.Now)
+		if errors.Is(err, runstate.ErrRunning) || errors.Is(err, runstate.ErrUnknown) {
+			continue // another process was faster
+		}
+		s.handle = handle
+		return err
+	}
+	return nil
+}
+
+// known returns what the publisher looks at.
+func (s *state) known() *versions.Store {
+	if s.scratch != nil {
+		return s.scratch
+	}
+	return s.versions
+}
+
+// finish notes how a run ended and closes everything.
+func (s *state) finish(deps Deps, sum Summary, outcome error) error {
+	var errs []error
+	if s.handle != nil {
+		end, reason := runstate.Done, ""
+		if !sum.Complete() {
+			end = runstate.Stopped
+		}
+		if exit, ok := errors.AsType[*ExitError](outcome); ok && exit.Code == ExitFailed {
+			reason = outcome.Error()
+		}
+		errs = append(errs, s.handle.Finish(end, reason))
+		if err := s.runs.Prune(keptRuns); err != nil {
+			deps.Logger.Warn("old runs cannot be removed", "error", err)
+		}
+	}
+	if s.topics != nil {
+		// The run's own context may have ended.
+		ctx, cancel := context.WithTimeout(context.Background(), bindTimeout)
+		defer cancel()
+		if _, err := s.versions.Bind(ctx, s.topics); err != nil {
+			deps.Logger.Debug("the end of the topics is not noted", "error", err)
+		}
+	}
+	return errors.Join(append(errs, s.close())...)
+}
+
+func (s *state) close() error {
+	var errs []error
+	if s.scratch != nil {
+		errs = append(errs, s.scratch.Close())
+	}
+	if s.versions != nil {
+		errs = append(errs, s.versions.Close())
+	}
+	if s.tmp != "" {
+		errs = append(errs, os.RemoveAll(s.tmp))
+	}
+	return errors.Join(errs...)
+}
+
+// Run is what is known of a run of [Files].
+type Run = runstate.Run
+
+// Runs returns the runs that a state folder knows, the newest first.
+func Runs(stateDir string) ([]Run, error) {
+	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
+	if err != nil {
+		return nil, err
+	}
+	return store.List()
+}
+
+// RemoveRun makes a state folder forget a run that is not being worked on. What it
+// published stays published, and known.
+func RemoveRun(stateDir, id string) error {
+	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
+	if err != nil {
+		return err
+	}
+	return store.Remove(id)
+}
+
+// Resume goes on with a run that was stopped, of which the beginning of the id is
+// enough; without an id with the newest one. It fails when a file is not what it
+// was: then it is to be ingested anew, and what is known is not published again.
+// Otherwise it does what [Files] does.
+func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, error) {
+	run, err := stopped(cfg.StateDir, id)
+	if err != nil {
+		return Summary{}, failed("resume", err)
+	}
+	var changed []error
+	var paths []string
+	for _, f := range run.Files {
+		if f.Absolute == "" {
+			changed = append(changed, fmt.Errorf("%s cannot be read again", f.Path))
+			continue
+		}
+		now, err := runstate.Identify(f.Absolute)
+		if err != nil {
+			changed = append(changed, err)
+		} else if how := f.Changed(now); how != "" {
+			changed = append(changed, fmt.Errorf("%s %s", f.Path, how))
+		}
+		paths = append(paths, f.Absolute)
+	}
+	if err := errors.Join(changed...); err != nil {
+		return Summary{}, failed("resume", fmt.Errorf(
+			"run %s cannot go on; ingest its files anew, what is known will not be published again: %w", run.ID, err))
+	}
+	cfg.Restart = false
+	return Files(ctx, cfg, deps, run.Kind, paths)
+}
+
+// stopped finds a run to go on with.
+func stopped(stateDir, id string) (Run, error) {
+	if stateDir == "" {
+		return Run{}, errors.New("there is no folder with the state of runs")
+	}
+	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
+	if err != nil {
+		return Run{}, err
+	}
+	if id != "" {
+		run, err := store.Get(id)
+		if err == nil && run.State != runstate.Stopped {
+			err = fmt.Errorf("run %s is %s", run.ID, run.State)
+		}
+		return run, err
+	}
+	runs, err := store.List()
+	for _, run := range runs {
+		if run.State == runstate.Stopped {
+			return run, nil
+		}
+	}
+	return Run{}, errors.Join(errors.New("no run was stopped"), err)
+}
