@@ -178,7 +178,7 @@ func (s *state) known() *versions.Store {
 }
 
 // finish notes how a run ended and closes everything.
-func (s *state) finish(deps Deps, sum Summary, outcome error) error {
+func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome error) error {
 	var errs []error
 	if s.handle != nil {
 		end, reason := runstate.Done, ""
@@ -194,8 +194,8 @@ func (s *state) finish(deps Deps, sum Summary, outcome error) error {
 		}
 	}
 	if s.topics != nil {
-		// The run's own context may have ended.
-		ctx, cancel := context.WithTimeout(context.Background(), bindTimeout)
+		// The run may have been asked to stop.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
 		defer cancel()
 		if _, err := s.versions.Bind(ctx, s.topics); err != nil {
 			deps.Logger.Debug("the end of the topics is not noted", "error", err)

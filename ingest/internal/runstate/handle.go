@@ -67,15 +67,15 @@ func (r *Run) replay(path string) error {
 	if err != nil {
 		return err
 	}
-	for {
-		line, rest, whole := bytes.Cut(raw, []byte("\n"))
+	for whole := true; whole; {
+		var line []byte
+		line, raw, whole = bytes.Cut(raw, []byte("\n"))
 		var s step
-		if !whole || json.Unmarshal(line, &s) != nil {
-			return nil
+		if whole = whole && json.Unmarshal(line, &s) == nil; whole {
+			r.apply(s)
 		}
-		r.apply(s)
-		raw = rest
 	}
+	return nil
 }
 
 // Begin makes a new run of this process.
