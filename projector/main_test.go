@@ -127,7 +127,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables()))
+			require.Len(t, migrations, len(readmodel.Tables())+1, "those of records, and the ledger")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)
@@ -143,7 +143,7 @@ func TestMigrateTwice(t *testing.T) {
 	applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{}, chplatform.MigrateConfig{})
 	require.NoError(t, err)
 	require.Empty(t, applied)
-	for _, table := range readmodel.Tables() {
+	for _, table := range append(readmodel.Tables(), readmodel.UsageTable) {
 		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = ''"), table)
 		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
 	}

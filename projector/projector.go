@@ -40,6 +40,8 @@ type Config struct {
 	// Group defaults to the constant of this name. A replay into other tables
 	// takes another.
 	Group string
+	// UsageGroup defaults to the constant of this name.
+	UsageGroup string
 	// A batch is written when it has MaxMessages (default 20,000) or MaxBytes
 	// (default 8 MiB) or is MaxAge old (default 200 ms). Rendered rows take
 	// about five times the bytes of their records, in memory, twice.
@@ -81,6 +83,7 @@ type Projector struct {
 	writer   *kafka.Writer // nil in a replay: what it rejects was rejected before
 	tables   readmodel.Names
 	reached  *reached // nil but in a replay
+	usage    *bus.BatchConsumer // nil in a replay
 	workers  []*worker
 	kinds    map[string]record.Kind // by topic
 }
@@ -93,6 +96,9 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	p, err := newProjector(cfg, deps, Topics(), nil)
 	if err != nil {
 		return nil, err
+	}
+	if p.usage, err = p.newUsageConsumer(); err != nil {
+		return nil, fmt.Errorf("projector: usage: %w", err)
 	}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
 	return p, nil
@@ -111,6 +117,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 		return nil, errors.New("projector: negative limit")
 	}
 	setDefault(&cfg.Group, Group)
+	setDefault(&cfg.UsageGroup, UsageGroup)
 	setDefault(&cfg.MaxMessages, 20_000)
 	setDefault(&cfg.MaxBytes, 8<<20)
 	setDefault(&cfg.MaxAge, 200*time.Millisecond)
@@ -177,7 +184,7 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("projector: close writer: %w", closeErr))
 		}
 	}()
-	if err := p.consumer.Run(ctx); err != nil {
+	if err := p.runBoth(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
 	return nil

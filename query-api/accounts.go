@@ -126,6 +126,31 @@ func (a *Accounts) SetActive(ctx context.Context, organization string, active bo
 	return o, nil
 }
 
+// Plan is what an organization has bought.
+type Plan struct {
+	Name   string
+	Limits event.Limits
+}
+
+// SetPlan gives an organization another plan. It holds from the next call on;
+// what was used of the month stays used.
+func (a *Accounts) SetPlan(ctx context.Context, organization string, plan Plan) (event.Organization, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	o, err := a.Organization(organization)
+	if err != nil {
+		return o, err
+	}
+	o.Plan, o.Limits, o.UpdatedAt = plan.Name, &plan.Limits, a.time()
+	if err := o.Validate(); err != nil {
+		return o, fmt.Errorf("change the plan: %w", err)
+	}
+	if err := a.write(ctx, event.TypeOrganization, o.EventKey(), o); err != nil {
+		return o, fmt.Errorf("change the plan of %s: %w", organization, err)
+	}
+	return o, nil
+}
+
 // KeyOptions describes a new API key.
 type KeyOptions struct {
 	Name string

@@ -26,6 +26,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
+	"muster/platform/service"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -63,7 +64,7 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	f.conn = openStore(t, enginetest.DSN(t))
 	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
-		if topic.Name == event.TopicAccount {
+		if topic.Name == event.TopicAccount || topic.Name == event.TopicUsage {
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))
@@ -75,8 +76,9 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	require.NoError(t, err)
 	f.key = f.newKey(queryapi.KeyOptions{Name: "all"})
 
-	cfg := queryapi.Config{Addr: "127.0.0.1:0"}
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
 	deps := queryapi.Deps{
+		Secret:     testSecret(t),
 		ClickHouse: f.conn, Bus: f.bus, Registerer: f.registry,
 		Logger: slog.New(slog.NewJSONHandler(f.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	}
@@ -96,6 +98,13 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	})
 	require.Eventually(t, func() bool { return f.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
 	return f
+}
+
+func testSecret(t testing.TB) *service.RootSecret {
+	t.Helper()
+	secret, err := service.NewRootSecret([]byte("a root secret that only tests have"))
+	require.NoError(t, err)
+	return secret
 }
 
 // openStore connects to a database and makes the tables in it.

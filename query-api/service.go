@@ -18,8 +18,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/query-api/internal/account"
-	"muster/query-api/internal/credits"
-	"muster/query-api/internal/limits"
+	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	v1 "muster/query-api/internal/v1"
@@ -30,6 +29,9 @@ import (
 type Config struct {
 	// Addr is host:port to listen on; port 0 takes a free one. Default 127.0.0.1:8080.
 	Addr string `koanf:"addr"`
+	// DataDir is a folder of this replica alone, for usage events that are not
+	// published yet. Required.
+	DataDir string `koanf:"data_dir"`
 	// RequestTimeout bounds the work on one request; default 10 s.
 	RequestTimeout time.Duration `koanf:"request_timeout"`
 	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout are those of
@@ -109,6 +111,8 @@ type Deps struct {
 	ClickHouse driver.Conn
 	// Bus is where the account topic is.
 	Bus bus.Config
+	// Secret is the root secret, the same for all replicas. Required.
+	Secret *service.RootSecret
 	// Platforms says which URLs belong to whom; default identity.Default().
 	Platforms *identity.Platforms
 	// Logger defaults to none, Registerer to one of its own, Tracing to none, Now to time.Now.
@@ -124,12 +128,14 @@ type Service struct {
 	deps     Deps
 	accounts *account.Directory
 	meter    *metering.Meter
+	outbox   *ledger.Outbox
 	store    *readstore.Store
 	api      *v1.Server
 	server   *service.Server
 
 	follower atomic.Pointer[bus.Follower]
 	answered atomic.Bool // the store has answered once
+	balanced atomic.Bool // the balances are there
 }
 
 // New builds a service that listens already: connections queue until Run.
@@ -140,6 +146,9 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if deps.ClickHouse == nil {
 		return nil, errors.New("query-api: no ClickHouse connection")
+	}
+	if deps.Secret == nil {
+		return nil, errors.New("query-api: no root secret")
 	}
 	cfg = cfg.WithDefaults()
 	if deps.Logger == nil {
@@ -169,15 +178,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	rates, err := limits.NewMemory(deps.Now)
-	if err != nil {
+	if err := s.openMeter(); err != nil {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	s.meter = metering.New(metering.Config{Lease: 4 * cfg.RequestTimeout}, metering.Deps{
-		Credits: credits.NewMemory(deps.Now), Limits: rates, Now: deps.Now, Logger: deps.Logger,
-		Sums: func(context.Context, string) (credits.Sums, error) { return credits.Sums{}, nil },
-	})
 	s.api, err = v1.New(v1.Config{RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
 		Store: s.store, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
@@ -191,7 +195,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if err != nil {
 		s.store.Close()
-		return nil, fmt.Errorf("query-api: %w", err)
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.outbox.Close())
 	}
 	return s, nil
 }
@@ -209,13 +213,24 @@ func (s *Service) Run(ctx context.Context) error {
 		<-follower.Done()
 		stop(errFollowingEnded)
 	})
+	// The ledger is written for as long as requests are in flight.
+	writing, endWriting := context.WithCancel(context.WithoutCancel(ctx))
+	defer endWriting()
+	written := make(chan error, 1)
+	go func() { written <- s.writeLedger(writing) }()
+	var counting sync.WaitGroup
+	counting.Go(func() { s.meter.Run(writing) })
+	watch.Go(func() { s.balance(ctx) })
 	err := s.server.Run(ctx)
 	if errors.Is(context.Cause(ctx), errFollowingEnded) {
 		err = errors.Join(err, errFollowingEnded)
 	}
+	stop(nil)
 	err = errors.Join(err, follower.Close())
 	watch.Wait()
-	if err != nil {
+	endWriting()
+	counting.Wait()
+	if err = errors.Join(err, <-written); err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil
@@ -227,7 +242,7 @@ var errFollowingEnded = errors.New("following the accounts has ended")
 // Close frees what New took, for a service whose Run is never called.
 func (s *Service) Close() error {
 	s.store.Close()
-	if err := s.server.Close(); err != nil {
+	if err := errors.Join(s.server.Close(), s.outbox.Close()); err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil
@@ -242,7 +257,7 @@ func (s *Service) Addr() string { return s.server.Addr() }
 // URL is Addr as an http URL without a path.
 func (s *Service) URL() string { return s.server.URL() }
 
-// Ready is a readiness check: the accounts are known, and the store has answered
+// Ready is a readiness check: the accounts are known, the balances are there, and the store has answered
 // once. A store that goes away later does not make the service unready, since
 // it then answers better than nobody.
 func (s *Service) Ready(ctx context.Context) error {
@@ -254,6 +269,9 @@ func (s *Service) Ready(ctx context.Context) error {
 	case <-follower.Ready():
 	default:
 		return errors.New("the accounts are being read")
+	}
+	if !s.balanced.Load() {
+		return errors.New("the balances are being added up")
 	}
 	if s.answered.Load() {
 		return nil

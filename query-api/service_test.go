@@ -16,7 +16,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 
-	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
 	queryapi "muster/query-api"
 	"muster/query-api/client"
@@ -178,12 +177,10 @@ func TestStoreAway(t *testing.T) {
 	require.Contains(t, f.log.String(), "read model query failed")
 }
 
-// A store without its tables is as good as away.
+// A store without a table is as good as away.
 func TestStoreNotMigrated(t *testing.T) {
-	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	f := start(t, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.ClickHouse = conn })
+	f := start(t, nil)
+	require.NoError(t, f.conn.Exec(t.Context(), "DROP TABLE lookups SYNC"))
 	require.Equal(t, 500, f.post(enrichPath, `{"codehost":"x"}`).status)
 }
 
@@ -232,7 +229,7 @@ func TestMetrics(t *testing.T) {
 func TestOrderlyStop(t *testing.T) {
 	f := start(t, nil)
 	registry := prometheus.NewRegistry()
-	service, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0"}, queryapi.Deps{ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
+	service, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
 	require.NoError(t, err)
 	require.ErrorContains(t, service.Ready(t.Context()), "not running")
 	ctx, stop := context.WithCancel(t.Context())

@@ -3,12 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
+	cryptorand "crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 
+	"muster/platform/service"
 	queryapi "muster/query-api"
 )
 
@@ -119,8 +122,16 @@ func (b *bench) compare(ctx context.Context, out io.Writer, q question) error {
 func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if cfg.DataDir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(cfg.DataDir)) }()
+	secret, err := service.NewRootSecret([]byte(cryptorand.Text() + cryptorand.Text()))
+	if err != nil {
+		return err
+	}
 	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
-		ClickHouse: b.conn, Bus: b.kafka(), Logger: b.logger, Registerer: prometheus.NewRegistry(),
+		Secret: secret, ClickHouse: b.conn, Bus: b.kafka(), Logger: b.logger, Registerer: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"path/filepath"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -63,11 +64,11 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if startErr != nil {
 		return startErr
 	}
-	return runServices(ctx, cfg, deps, kafka, clickHouse, sample)
+	return runServices(ctx, cfg, deps, secret, kafka, clickHouse, sample)
 }
 
 // runServices runs the services on backends that are there.
-func runServices(ctx context.Context, cfg Config, deps Deps, backend kafkaBackend, clickHouse clickHouseBackend, sample sampleState) (err error) {
+func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret, backend kafkaBackend, clickHouse clickHouseBackend, sample sampleState) (err error) {
 	kafka := backend.config
 	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
 
@@ -82,7 +83,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, backend kafkaBacken
 	if _, err := projector.Migrate(ctx, writing, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: logger}); err != nil {
 		return err
 	}
-	apiConfig := queryapi.Config{Addr: cfg.APIAddr}.WithDefaults()
+	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api")}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.dsn, "muster query-api", apiConfig.MaxQueries, deps)
 	if err != nil {
 		return err
@@ -99,7 +100,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, backend kafkaBacken
 		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
 	}
 	api, err := queryapi.New(ctx, apiConfig, queryapi.Deps{
-		ClickHouse: reading, Bus: kafka, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
+		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
 	})
 	if err != nil {
 		return errors.Join(fmt.Errorf("start query-api (another address: --api-addr): %w", err), admin.Close())

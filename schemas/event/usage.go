@@ -73,9 +73,6 @@ func (u *Usage) Validate() error {
 	return nil
 }
 
-// Counts reports whether the event is one of those that are summed.
-func (u *Usage) Counts() bool { return u.Requests > 0 || u.Credits > 0 }
-
 // Void turns the event into that of a call whose answer did not leave.
 func (u *Usage) Void() {
 	u.Outcome, u.Requests, u.Credits = OutcomeUnanswered, 0, 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,6 +26,9 @@ type surroundings struct {
 	kafka bus.Config
 	dsn   string
 	addr  string
+	// dataDir holds what a replica must not lose when it is killed.
+	dataDir string
+	getenv  func(string) string
 }
 
 // runnable is a service that runs alone.
@@ -106,7 +110,7 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 	if len(kafka.Brokers) == 0 {
 		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
 	}
-	return surroundings{tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr}, nil
+	return surroundings{tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr, dataDir: c.dataDir, getenv: c.getenv}, nil
 }
 
 // runAlone runs a service with an admin server beside it.
@@ -148,7 +152,11 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 }
 
 func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
-	cfg := queryapi.Config{Addr: s.addr}.WithDefaults()
+	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := s.getenv(name); return v, v != "" }, s.dataDir)
+	if err != nil {
+		return runnable{}, err
+	}
+	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api")}.WithDefaults()
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{
 		DSN: s.dsn, ClientName: "muster query-api", MaxOpenConns: cfg.MaxQueries, Logger: s.tel.Logger,
 	})
@@ -156,7 +164,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 		return runnable{}, err
 	}
 	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
-		ClickHouse: conn, Bus: s.kafka, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
+		ClickHouse: conn, Bus: s.kafka, Secret: secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
 	})
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/gorilla/mux"
 	"github.com/oapi-codegen/runtime"
@@ -1021,6 +1022,52 @@ type Skill struct {
 // Examples: 2026-10-02T00:00:00Z
 type Timestamp = string
 
+// Usage defines model for Usage.
+type Usage struct {
+	Credits        UsageCount  `json:"credits"`
+	Endpoints      []UsageLine `json:"endpoints"`
+	OrganizationId string      `json:"organization_id"`
+
+	// Period A month of UTC.
+	Period   UsagePeriod `json:"period"`
+	Plan     string      `json:"plan"`
+	Requests UsageCount  `json:"requests"`
+
+	// RequestsPerMinute Of each key.
+	RequestsPerMinute int64 `json:"requests_per_minute"`
+}
+
+// UsageCount defines model for UsageCount.
+type UsageCount struct {
+	Limit     int64 `json:"limit"`
+	Remaining int64 `json:"remaining"`
+	Used      int64 `json:"used"`
+}
+
+// UsageLine defines model for UsageLine.
+type UsageLine struct {
+	// Calls Calls that were answered.
+	Calls    int64  `json:"calls"`
+	Credits  int64  `json:"credits"`
+	Endpoint string `json:"endpoint"`
+
+	// Key The public part of the API key, the 8 characters behind `mk_live_`.
+	Key     string  `json:"key"`
+	KeyName *string `json:"key_name,omitempty"`
+
+	// Requests What counts against the monthly requests.
+	Requests int64 `json:"requests"`
+}
+
+// UsagePeriod A month of UTC.
+type UsagePeriod struct {
+	Begin time.Time `json:"begin"`
+	End   time.Time `json:"end"`
+
+	// Name Examples: 2026-11
+	Name string `json:"name"`
+}
+
 // WebsetName defines model for WebsetName.
 type WebsetName string
 
@@ -1050,6 +1097,9 @@ type TooMany = Error
 
 // Unauthorized defines model for Unauthorized.
 type Unauthorized = Error
+
+// Unavailable defines model for Unavailable.
+type Unavailable = Error
 
 // Unprocessable defines model for Unprocessable.
 type Unprocessable = Error
@@ -1412,6 +1462,9 @@ type ServerInterface interface {
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
 	EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams)
+	// GetUsage This month's requests and credits
+	// (GET /v1/usage)
+	GetUsage(w http.ResponseWriter, r *http.Request)
 	// GetCodehostPerson One code-hosting person
 	// (GET /v1/webset/codehost/person)
 	GetCodehostPerson(w http.ResponseWriter, r *http.Request, params GetCodehostPersonParams)
@@ -1522,6 +1575,20 @@ func (siw *ServerInterfaceWrapper) EnrichPerson(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.EnrichPerson(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetUsage operation middleware
+func (siw *ServerInterfaceWrapper) GetUsage(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetUsage(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1876,6 +1943,8 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 
 	r.HandleFunc(options.BaseURL+"/v1/person/enrich", wrapper.EnrichPerson).Methods(http.MethodPost)
 
+	r.HandleFunc(options.BaseURL+"/v1/usage", wrapper.GetUsage).Methods(http.MethodGet)
+
 	r.HandleFunc(options.BaseURL+"/v1/webset/codehost/person", wrapper.GetCodehostPerson).Methods(http.MethodGet)
 
 	r.HandleFunc(options.BaseURL+"/v1/webset/codehost/person", wrapper.PostCodehostPerson).Methods(http.MethodPost)
@@ -1962,6 +2031,16 @@ type UnauthorizedJSONResponse struct {
 	Body Error
 
 	Headers UnauthorizedResponseHeaders
+}
+
+type UnavailableResponseHeaders struct {
+	RetryAfter *int
+	XRequestId string
+}
+type UnavailableJSONResponse struct {
+	Body Error
+
+	Headers UnavailableResponseHeaders
 }
 
 type UnprocessableResponseHeaders struct {
@@ -2429,6 +2508,165 @@ func (response EnrichPerson500JSONResponse) VisitEnrichPersonResponse(w http.Res
 	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsageRequestObject struct {
+}
+
+type GetUsageResponseObject interface {
+	VisitGetUsageResponse(w http.ResponseWriter) error
+}
+
+type GetUsage200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetUsage200JSONResponse struct {
+	Body    Usage
+	Headers GetUsage200ResponseHeaders
+}
+
+func (response GetUsage200JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage400JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetUsage400JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetUsage401JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetUsage403JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetUsage413JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetUsage429JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage500JSONResponse struct{ ServerErrorJSONResponse }
+
+func (response GetUsage500JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetUsage503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetUsage503JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -3136,6 +3374,9 @@ type StrictServerInterface interface {
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
 	EnrichPerson(ctx context.Context, request EnrichPersonRequestObject) (EnrichPersonResponseObject, error)
+	// GetUsage This month's requests and credits
+	// (GET /v1/usage)
+	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
 	// GetCodehostPerson One code-hosting person
 	// (GET /v1/webset/codehost/person)
 	GetCodehostPerson(ctx context.Context, request GetCodehostPersonRequestObject) (GetCodehostPersonResponseObject, error)
@@ -3272,6 +3513,30 @@ func (sh *strictHandler) EnrichPerson(w http.ResponseWriter, r *http.Request, pa
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnrichPersonResponseObject); ok {
 		if err := validResponse.VisitEnrichPersonResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetUsage operation middleware
+func (sh *strictHandler) GetUsage(w http.ResponseWriter, r *http.Request) {
+	var request GetUsageRequestObject
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetUsage(ctx, request.(GetUsageRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetUsage")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetUsageResponseObject); ok {
+		if err := validResponse.VisitGetUsageResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

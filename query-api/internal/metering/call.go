@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"net/http"
 	"sync"
 	"time"
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/credits"
+	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/schemas/event"
 )
@@ -148,11 +151,17 @@ func (c *Call) Estimate(ctx context.Context, units int64) (maxCredits int64, quo
 // endpoint counts them. It is called once a call, when the input is known to be
 // valid. The error is a [*Refused] or [ErrUnavailable].
 func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
+	return c.ReserveFor(ctx, units, c.meter.cfg.Lease)
+}
+
+// ReserveFor is Reserve with a lease of its own, for work that goes on when the
+// call has been answered; see [Reservation.Detach].
+func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration) (*Reservation, error) {
 	claim := credits.Claim{
 		ID: c.request.ID, Organization: c.request.Principal.Organization.ID, Period: event.PeriodOf(c.began),
 		Key: c.request.Principal.Key.ID, Endpoint: c.request.Endpoint,
 		Credits: units * c.UnitPrice(), RequestLimit: c.limits.MonthlyRequests, CreditLimit: c.limits.Credits,
-		Lease: c.meter.cfg.Lease,
+		Lease: lease,
 	}
 	if c.request.Counted {
 		claim.Requests = 1
@@ -225,8 +234,10 @@ type Reservation struct {
 	call      *Call
 	claim     credits.Claim
 	quota     Quota
+	entry     ledger.Entry
 	committed bool
-	ended     bool // nothing is held any more
+	ended     bool // nothing may be committed any more
+	detached  bool
 }
 
 // Commit says what the call has used. The usage event is durable when it
@@ -238,24 +249,64 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 		return r.quota, nil
 	}
 	charged := min(used.Units*c.UnitPrice(), r.claim.Credits)
-	balance, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, charged)
+	u := c.event(http.StatusOK, event.OutcomeFree)
+	if charged > 0 {
+		u.Outcome = event.OutcomeCharged
+	}
+	u.Requests, u.Credits, u.Groups = r.claim.Requests, charged, used.Groups
+	u.Returned = c.meter.hashes(used.Identities)
+	entry, err := c.meter.ledger.Prepare(&u)
 	if err != nil {
 		return Quota{}, unavailable(err)
 	}
-	r.committed = true
+	balance, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, charged)
+	if err != nil {
+		return Quota{}, errors.Join(unavailable(err), entry.Void())
+	}
+	r.committed, r.entry = true, entry
 	r.quota = c.quota(balance, charged)
+	if r.detached {
+		if err := entry.Answered(); err != nil {
+			return r.quota, unavailable(err)
+		}
+	}
 	return r.quota, nil
 }
 
 // Release gives back what is reserved and not committed. A call's end does so
-// too.
+// too, unless the reservation is detached.
 func (r *Reservation) Release() {
-	r.call.mu.Lock()
-	defer r.call.mu.Unlock()
-	if !r.committed {
-		r.ended = true
+	r.ended = r.ended || !r.committed
+	if r.detached && !r.committed {
+		c := r.call
+		if err := c.meter.credits.Release(context.Background(), []credits.Claim{r.claim}); err != nil {
+			c.meter.logger.Warn("a reservation is not released before its lease ends", slog.String("request_id", r.claim.ID), slog.Any("error", err))
+		}
 	}
 }
+
+// Detach lets the reservation outlive its call, for work that is answered later:
+// the call's end leaves it alone, and its Commit is final at once.
+func (r *Reservation) Detach() {
+	c := r.call
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r.detached = true
+	c.reservation = nil
+}
+
+// event begins the call's usage event.
+func (c *Call) event(status int, outcome event.Outcome) event.Usage {
+	who := c.request.Principal
+	return event.Usage{
+		RequestID: c.request.ID, OrganizationID: who.Organization.ID, KeyID: who.Key.ID, At: c.began.UTC(),
+		Period: event.PeriodOf(c.began), Method: c.request.Method, Endpoint: c.request.Endpoint, Status: status,
+		Outcome: outcome, Plan: who.Organization.Plan, DurationMicros: c.meter.now().Sub(c.began).Microseconds(),
+	}
+}
+
+// Forbidden notes that the call is answered with 403.
+func (c *Call) Forbidden() { c.refused = event.OutcomeRefusedForbidden }
 
 // End finishes the call. sent says that the whole answer has left, with the
 // given status.
@@ -263,12 +314,31 @@ func (c *Call) End(ctx context.Context, status int, sent bool) error {
 	c.mu.Lock()
 	r := c.reservation
 	c.mu.Unlock()
+	if c.refused != "" {
+		u := c.event(status, c.refused)
+		return c.meter.ledger.Record(&u)
+	}
 	if r == nil || r.claim.ID == "" {
 		return nil
 	}
 	claims := []credits.Claim{r.claim}
-	if r.committed && sent && status < 300 {
-		return c.meter.credits.Settle(ctx, claims)
+	switch {
+	case r.committed && sent && status < http.StatusMultipleChoices:
+		return r.entry.Answered() // what publishes it settles the claim
+	case r.committed:
+		return errors.Join(r.entry.Void(), c.meter.credits.Release(ctx, claims))
+	case sent && status >= http.StatusInternalServerError && r.claim.Requests > 0:
+		return c.failed(ctx, r, status)
 	}
 	return c.meter.credits.Release(ctx, claims)
+}
+
+// failed counts a call that was answered with a 5xx as a request.
+func (c *Call) failed(ctx context.Context, r *Reservation, status int) error {
+	if _, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, 0); err != nil {
+		return err
+	}
+	u := c.event(status, event.OutcomeFailed)
+	u.Requests = r.claim.Requests
+	return c.meter.ledger.Record(&u)
 }

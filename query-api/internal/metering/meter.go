@@ -2,15 +2,18 @@ package metering
 
 import (
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
 	"time"
 
-	"golang.org/x/sync/singleflight"
-
 	"muster/query-api/internal/credits"
+	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
+	"muster/schemas/event"
 )
 
 // Config configures a [Meter].
@@ -24,6 +27,9 @@ type Config struct {
 type Deps struct {
 	Credits credits.Store
 	Limits  limits.Limiter
+	Ledger  *ledger.Outbox
+	// IdentityKey is the key of the hashes of returned identities.
+	IdentityKey []byte
 	// Sums adds up a period of the ledger.
 	Sums   func(ctx context.Context, period string) (credits.Sums, error)
 	Now    func() time.Time
@@ -35,15 +41,19 @@ type Meter struct {
 	cfg     Config
 	credits credits.Store
 	limits  limits.Limiter
+	ledger  *ledger.Outbox
+	key     []byte
 	logger  *slog.Logger
 	sums    func(ctx context.Context, period string) (credits.Sums, error)
 	now     func() time.Time
-	loading singleflight.Group
+	loads   chan load
 }
 
 // New returns a Meter.
 func New(cfg Config, deps Deps) *Meter {
-	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, logger: deps.Logger, sums: deps.Sums, now: deps.Now}
+	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, now: deps.Now,
+		loads: make(chan load),
+	}
 }
 
 // Begin begins a call.
@@ -51,25 +61,71 @@ func (m *Meter) Begin(r Request) *Call {
 	return &Call{meter: m, request: r, began: m.now(), limits: r.Principal.Organization.LimitsOf()}
 }
 
+// load is a period that somebody waits for.
+type load struct {
+	period string
+	done   chan error // has room for the one answer
+}
+
+// Run loads balances that are asked for, until ctx ends. Nothing can be charged
+// in a period that is not loaded, hence not without Run.
+func (m *Meter) Run(ctx context.Context) {
+	for {
+		select {
+		case l := <-m.loads:
+			err := m.load(ctx, l.period)
+			l.done <- err
+			m.answerOthers(l.period, err)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// answerOthers gives the result to those who have been waiting for the same.
+func (m *Meter) answerOthers(period string, err error) {
+	var others []load
+	for {
+		select {
+		case l := <-m.loads:
+			if l.period == period {
+				l.done <- err
+				continue
+			}
+			others = append(others, l)
+			continue
+		default:
+		}
+		break
+	}
+	for _, l := range others { // a month is turning: they try again
+		l.done <- credits.ErrNotLoaded
+	}
+}
+
+func (m *Meter) load(ctx context.Context, period string) error {
+	sums, err := m.sums(ctx, period)
+	if err == nil {
+		_, err = m.credits.Load(ctx, period, sums)
+	}
+	if err != nil {
+		return fmt.Errorf("load the balances of %s: %w", period, err)
+	}
+	return nil
+}
+
 // Load gives the store the balances of a period if it has none: at the start,
 // when a month begins, and when the store has lost what it had.
 func (m *Meter) Load(ctx context.Context, period string) error {
-	// Whoever waits here does not end the work of the others.
-	done := m.loading.DoChan(period, func() (any, error) {
-		ctx := context.WithoutCancel(ctx)
-		sums, err := m.sums(ctx, period)
-		if err != nil {
-			return nil, err
-		}
-		_, err = m.credits.Load(ctx, period, sums)
-		return nil, err
-	})
+	l := load{period: period, done: make(chan error, 1)}
 	select {
-	case r := <-done:
-		if r.Err != nil {
-			return fmt.Errorf("load the balances of %s: %w", period, r.Err)
-		}
-		return nil
+	case m.loads <- l:
+	case <-ctx.Done():
+		return fmt.Errorf("load the balances of %s: %w", period, context.Cause(ctx))
+	}
+	select {
+	case err := <-l.done:
+		return err
 	case <-ctx.Done():
 		return fmt.Errorf("load the balances of %s: %w", period, context.Cause(ctx))
 	}
@@ -102,4 +158,52 @@ func (m *Meter) usage(ctx context.Context, organization, period string) (credits
 		return totals, unavailable(err)
 	}
 	return totals, nil
+}
+
+// Usage is what an organization has used in a period.
+func (m *Meter) Usage(ctx context.Context, organization, period string) (credits.Totals, error) {
+	return m.usage(ctx, organization, period)
+}
+
+// Settle makes what the ledger has final: published charges are settled,
+// published voids released.
+func (m *Meter) Settle(ctx context.Context, events []event.Usage) error {
+	var settled, released []credits.Claim
+	for i := range events {
+		u := &events[i]
+		c := credits.Claim{ID: u.RequestID, Organization: u.OrganizationID, Period: u.Period}
+		switch u.Outcome {
+		case event.OutcomeCharged, event.OutcomeFree, event.OutcomeFailed:
+			settled = append(settled, c)
+		case event.OutcomeUnanswered:
+			released = append(released, c)
+		case event.OutcomeReplayed, event.OutcomeRefusedForbidden, event.OutcomeRefusedRate, event.OutcomeRefusedRequests, event.OutcomeRefusedCredits:
+		}
+	}
+	if len(settled) > 0 {
+		if err := m.credits.Settle(ctx, settled); err != nil {
+			return fmt.Errorf("settle %d claims: %w", len(settled), err)
+		}
+	}
+	if len(released) > 0 {
+		if err := m.credits.Release(ctx, released); err != nil {
+			return fmt.Errorf("release %d claims: %w", len(released), err)
+		}
+	}
+	return nil
+}
+
+// hashes are the keyed hashes of identities, 16 bytes each.
+func (m *Meter) hashes(identities []string) []string {
+	if len(identities) == 0 {
+		return nil
+	}
+	out := make([]string, len(identities))
+	h := hmac.New(sha256.New, m.key)
+	for i, identity := range identities {
+		h.Reset()
+		h.Write([]byte(identity))
+		out[i] = base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
+	}
+	return out
 }

@@ -28,6 +28,8 @@ type PersonQuery struct {
 type Person struct {
 	Codehost []byte
 	Network  []byte
+	// Identities of the records that the answer was made from, as "<kind> <identity>".
+	Identities []string
 }
 
 // Person finds a person (rulings.md, Person enrichment) and renders
@@ -58,6 +60,7 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 	var out Person
 	if q.Network && m.network != nil {
 		out.Network = appendEnrichedNetwork(nil, m.network.network)
+		out.Identities = append(out.Identities, identities(m.network)...)
 	}
 	if !q.Codehost || m.codehost == nil {
 		return out, nil
@@ -78,6 +81,7 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return Person{}, err
 	}
 	out.Codehost = appendEnrichedCodehost(nil, row, username, e)
+	out.Identities = append(out.Identities, identities(m.codehost)...)
 	return out, nil
 }
 
@@ -237,6 +241,9 @@ func (s *session) companion(ctx context.Context, who *person, holders []*person)
 	return nil, nil
 }
 
+// targetCompany is the kind of a company in Record.Identities.
+const targetCompany = "network-company"
+
 // CompanyQuery names a company. Slugs are identity.UsernameKey forms, ids are
 // exact; empty means not given.
 type CompanyQuery struct {
@@ -247,8 +254,8 @@ type CompanyQuery struct {
 }
 
 // Company finds a company by the first identifier that matches, in the order
-// of the fields, and renders it (MAPPING.md, section 4). nil means no match.
-func (s *Store) Company(ctx context.Context, q CompanyQuery) ([]byte, error) {
+// of the fields, and renders it (MAPPING.md, section 4). A nil Body means no match.
+func (s *Store) Company(ctx context.Context, q CompanyQuery) (Record, error) {
 	identifiers := []struct {
 		kind  readmodel.LookupType
 		value string
@@ -267,7 +274,7 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) ([]byte, error) {
 		}
 	}
 	if err := w.ask(ctx, keys...); err != nil {
-		return nil, err
+		return Record{}, err
 	}
 	for _, id := range identifiers {
 		if id.value == "" {
@@ -282,13 +289,13 @@ func (s *Store) Company(ctx context.Context, q CompanyQuery) ([]byte, error) {
 		}
 		found, err := s.company(ctx, ids, func(c *readmodel.CompanyRow) bool { return id.holds(c) == id.value })
 		if err != nil {
-			return nil, err
+			return Record{}, err
 		}
 		if found != nil {
-			return appendCompany(nil, found), nil
+			return Record{Body: appendCompany(nil, found), Identities: []string{targetCompany + " " + found.CompanyID}}, nil
 		}
 	}
-	return nil, nil
+	return Record{}, nil
 }
 
 // company is the newest existing one of ids that passes, then the smallest.

@@ -37,12 +37,38 @@ type MustHave struct {
 	Commits bool
 }
 
+// Record is an answer that is one record, and whose data is in it.
+type Record struct {
+	Body []byte // a JSON object
+	// Identities of the records that it was made from, as "<kind> <identity>".
+	Identities []string
+}
+
+func record(body []byte, from ...*person) Record {
+	return Record{Body: body, Identities: identities(from...)}
+}
+
+// identities names the records that are not nil.
+func identities(people ...*person) []string {
+	out := make([]string, 0, len(people))
+	for _, p := range people {
+		switch {
+		case p == nil:
+		case p.network != nil:
+			out = append(out, readmodel.TargetNetworkPerson+" "+p.network.ProfileID)
+		default:
+			out = append(out, readmodel.TargetCodehostPerson+" "+strconv.FormatInt(p.codehost.UserID, 10))
+		}
+	}
+	return out
+}
+
 // empty appends the record of a miss.
 const empty = "{}"
 
 // NetworkPerson renders a record of the network webset (MAPPING.md, section
 // 6), or "{}" when there is none or it does not meet MustHave.
-func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out []byte, err error) {
+func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out Record, err error) {
 	network, codehost := readmodel.NetworkWebset, readmodel.CodehostColumns(0)
 	if q.Email {
 		network |= readmodel.NetworkOpen
@@ -66,7 +92,7 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out []byte, 
 		}
 		who, err := w.holder(ctx, networkPlatform(), q.Username)
 		if err != nil || who == nil {
-			out = []byte(empty)
+			out.Body = []byte(empty)
 			return err
 		}
 		met := q.MustHave == MustHave{} || who.network.Present&q.MustHave.Mask != 0
@@ -78,18 +104,18 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out []byte, 
 			met = met || linked != nil
 		}
 		if !met {
-			out = []byte(empty)
+			out.Body = []byte(empty)
 			return nil
 		}
 		if !q.Codehost || linked == nil {
-			out = appendNetworkPerson(nil, who.network, q.Email, nil, nil)
+			out = record(appendNetworkPerson(nil, who.network, q.Email, nil, nil), who, nil)
 			return nil
 		}
 		e := w.startEntries(ctx, linked.codehost.UserID, entry, entry)
 		if err := e.wait(); err != nil {
 			return err
 		}
-		out = appendNetworkPerson(nil, who.network, q.Email, linked.codehost, e)
+		out = record(appendNetworkPerson(nil, who.network, q.Email, linked.codehost, e), who, linked)
 		return nil
 	})
 	return out, err
@@ -97,7 +123,7 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out []byte, 
 
 // CodehostPerson renders a record of the codehost webset (MAPPING.md, section
 // 7), or "{}" when there is none or it does not meet MustHave.
-func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out []byte, err error) {
+func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out Record, err error) {
 	network := readmodel.NetworkColumns(0)
 	if q.Network {
 		network = readmodel.NetworkAddon
@@ -106,7 +132,7 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out []byte
 	err = w.ahead(ctx, func(ctx context.Context) error {
 		who, err := w.codehostHolder(ctx, q)
 		if err != nil || who == nil {
-			out = []byte(empty)
+			out.Body = []byte(empty)
 			return err
 		}
 		e := w.startEntries(ctx, who.codehost.UserID, readmodel.EntryFull, readmodel.EntryFull)
@@ -125,16 +151,16 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out []byte
 			met = met || linked != nil
 		}
 		if !met {
-			out = []byte(empty)
+			out.Body = []byte(empty)
 			return nil
 		}
 		if err := e.wait(); err != nil {
 			return err
 		}
 		if !q.Network || linked == nil {
-			out = appendCodehostPerson(nil, who.codehost, e, nil)
+			out = record(appendCodehostPerson(nil, who.codehost, e, nil), who, nil)
 		} else {
-			out = appendCodehostPerson(nil, who.codehost, e, linked.network)
+			out = record(appendCodehostPerson(nil, who.codehost, e, linked.network), who, linked)
 		}
 		return nil
 	})

@@ -25,7 +25,7 @@ func (s *Server) EnrichPerson(ctx context.Context, request api.EnrichPersonReque
 	if err != nil {
 		return nil, err
 	}
-	var used metering.Used
+	used := metering.Used{Identities: p.Identities}
 	if p.Codehost != nil {
 		used.Units, used.Groups = 1, append(used.Groups, identity.Codehost)
 	}
@@ -118,18 +118,18 @@ func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyReq
 		return nil, err
 	}
 	var used metering.Used
-	if company != nil {
-		used = metering.Used{Units: 1, Groups: []string{"company"}}
+	if company.Body != nil {
+		used = metering.Used{Units: 1, Identities: company.Identities, Groups: []string{"company"}}
 	}
 	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err
 	}
-	if company == nil {
+	if company.Body == nil {
 		return answer(`{"matched":false,"company":null}`), nil
 	}
-	b := make([]byte, 0, len(company)+32)
+	b := make([]byte, 0, len(company.Body)+32)
 	b = append(b, `{"matched":true,"company":`...)
-	return answer(append(append(b, company...), '}')), nil
+	return answer(append(append(b, company.Body...), '}')), nil
 }
 
 // VisitEnrichCompanyResponse implements api.EnrichCompanyResponseObject.

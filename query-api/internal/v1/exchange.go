@@ -102,10 +102,10 @@ func (s *Server) observe(next http.Handler) http.Handler {
 					unexpected(x.cause).write(rec)
 				}
 			}
-			if err := x.end(ctx, rec); err != nil && x.cause == nil {
-				x.cause = err
-			}
 			s.record(ctx, r, x, rec, span, time.Since(start))
+			if err := x.end(ctx, rec); err != nil {
+				s.logger.LogAttrs(ctx, slog.LevelError, "a call was not counted as it ended", slog.String("request_id", x.id), slog.Any("error", err))
+			}
 			if p != nil && rec.bytes > 0 && rec.status < http.StatusInternalServerError {
 				// A half-written answer must not look like a whole one.
 				panic(http.ErrAbortHandler)

@@ -127,12 +127,14 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())
 	if !who.Organization.Active {
+		x.call.Forbidden()
 		return &problem{
 			status: http.StatusForbidden,
 			detail: "the organization of this API key is inactive: ask the operator of this service to activate it",
 		}
 	}
 	if !who.Key.HasScope(op.scope) {
+		x.call.Forbidden()
 		return &problem{
 			status: http.StatusForbidden,
 			detail: "this API key lacks the scope " + op.scope + ": use a key that has it, or ask the operator of this service for one" + scopesOf(who),

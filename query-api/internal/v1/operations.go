@@ -79,6 +79,10 @@ func operations() []operation {
 			body: func() any { return new(api.CodehostPersonRequest) }, price: webset, sized: "the list of identifiers",
 		},
 		{
+			id: "getUsage", method: http.MethodGet, path: "/v1/usage", scope: event.ScopeUsage,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+		},
+		{
 			id: "getDescription", method: http.MethodGet, path: "/v1/openapi.json",
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},

@@ -46,7 +46,7 @@ type webset struct {
 
 // lookup reads one record. It exists so that all identifiers of a list are
 // checked before the first is read.
-type lookup func(ctx context.Context) ([]byte, error)
+type lookup func(ctx context.Context) (readstore.Record, error)
 
 func (s *Server) networkWebset() webset {
 	return webset{
@@ -55,7 +55,7 @@ func (s *Server) networkWebset() webset {
 		find: func(id string, addons map[string]bool, must readstore.MustHave) (lookup, error) {
 			username, err := s.person(identity.Network, identity.Network, id)
 			q := readstore.NetworkQuery{Username: username, Codehost: addons[addonCodehost], Email: addons[addonEmail], MustHave: must}
-			return func(ctx context.Context) ([]byte, error) { return s.store.NetworkPerson(ctx, q) }, err
+			return func(ctx context.Context) (readstore.Record, error) { return s.store.NetworkPerson(ctx, q) }, err
 		},
 	}
 }
@@ -68,7 +68,7 @@ func (s *Server) codehostWebset() webset {
 			username, err := s.person(identity.Codehost, identity.Codehost, id)
 			q := readstore.CodehostQuery{Username: username, Network: addons[addonNetwork], MustHave: must}
 			q.UserID, q.HasID = numericID(id)
-			return func(ctx context.Context) ([]byte, error) { return s.store.CodehostPerson(ctx, q) }, err
+			return func(ctx context.Context) (readstore.Record, error) { return s.store.CodehostPerson(ctx, q) }, err
 		},
 	}
 }
@@ -145,17 +145,17 @@ func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave 
 	if err != nil {
 		return nil, err
 	}
-	return answer(records[0]), nil
+	return answer(records[0].Body), nil
 }
 
 // charged reads records and charges those that are not empty.
-func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons []string) ([][]byte, error) {
+func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons []string) ([]readstore.Record, error) {
 	res, err := metering.CallOf(ctx).Reserve(ctx, int64(len(finds)))
 	if err != nil {
 		return nil, err
 	}
 	defer res.Release()
-	records := make([][]byte, len(finds))
+	records := make([]readstore.Record, len(finds))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, find := range finds {
 		g.Go(func() (err error) {
@@ -168,8 +168,9 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons [
 	}
 	used := metering.Used{Groups: append([]string{w.name}, addons...)}
 	for _, r := range records {
-		if len(r) > len(`{}`) {
+		if len(r.Identities) > 0 {
 			used.Units++
+			used.Identities = append(used.Identities, r.Identities...)
 		}
 	}
 	_, err = res.Commit(ctx, used)
@@ -207,14 +208,14 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 	}
 	size := 2
 	for _, r := range records {
-		size += len(r) + 1
+		size += len(r.Body) + 1
 	}
 	b := append(make([]byte, 0, size), '[')
 	for i, r := range records {
 		if i > 0 {
 			b = append(b, ',')
 		}
-		b = append(b, r...)
+		b = append(b, r.Body...)
 	}
 	return answer(append(b, ']')), nil
 }

@@ -1,0 +1,92 @@
+package bus
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+// readWait is how long the broker may hold a fetch of [Read], which asks only
+// for what is there.
+const readWait = 250 * time.Millisecond
+
+// Read hands the messages of a topic to handle, partition by partition in
+// offset order, from the given offsets (those of partitions that are not named:
+// from the beginning) up to the ends that the partitions had when Read was
+// called. It returns those ends. An error of handle ends it. It commits nothing.
+//
+// Brokers that are away are waited for until ctx ends.
+func Read(ctx context.Context, cfg Config, topic string, from map[int]int64, handle func(kafka.Message) error) (map[int]int64, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("read %s: %w", topic, err)
+	}
+	tr := cfg.transport(topic)
+	defer tr.CloseIdleConnections()
+	client := cfg.client(tr)
+	offsets, err := awaitOffsets(ctx, cfg, client, topic)
+	if err != nil {
+		return nil, fmt.Errorf("read %s: %w", topic, err)
+	}
+	ends := make(map[int]int64, len(offsets))
+	for _, o := range offsets {
+		ends[o.Partition] = o.End
+		position := max(o.First, from[o.Partition])
+		if position >= o.End {
+			continue
+		}
+		if err := readPartition(ctx, client, o, position, handle); err != nil {
+			return nil, fmt.Errorf("read %s, partition %d: %w", topic, o.Partition, err)
+		}
+	}
+	return ends, nil
+}
+
+// awaitOffsets reads the bounds of a topic's partitions, trying until ctx ends.
+func awaitOffsets(ctx context.Context, cfg Config, client *kafka.Client, topic string) ([]PartitionOffsets, error) {
+	wait := newBackoff(50*time.Millisecond, 2*time.Second)
+	for {
+		offsets, err := partitionOffsets(ctx, cfg, client, []string{topic})
+		if err == nil && len(offsets) > 0 {
+			return offsets, nil
+		}
+		if !sleep(ctx, wait.NextBackOff()) {
+			if err == nil {
+				err = kafka.UnknownTopicOrPartition
+			}
+			return nil, fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+		}
+	}
+}
+
+func readPartition(ctx context.Context, client *kafka.Client, o PartitionOffsets, position int64, handle func(kafka.Message) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var failed error
+	done := false
+	f := &fetcher{
+		client: client, tp: topicPartition{o.Topic, o.Partition}, position: position, maxBytes: maxFetchBytes, maxWait: readWait,
+		logger: slog.New(slog.DiscardHandler), onGap: func(context.Context, gap) {},
+	}
+	f.run(ctx, func(_ context.Context, c chunk) bool {
+		for i := range c.messages {
+			if c.messages[i].Offset >= o.End {
+				break
+			}
+			if failed = handle(c.messages[i]); failed != nil {
+				return false
+			}
+		}
+		done = c.next >= o.End || c.drained
+		return !done
+	})
+	if failed != nil {
+		return failed
+	}
+	if !done {
+		return fmt.Errorf("stopped at offset %d of %d: %w", f.position, o.End, context.Cause(ctx))
+	}
+	return nil
+}

@@ -1,0 +1,207 @@
+package ledger
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/go-json-experiment/json"
+
+	"muster/schemas/event"
+)
+
+// Publish makes events durable in the ledger. Events that come again were
+// published before, or not: at least once.
+type Publish func(ctx context.Context, events []event.Usage) error
+
+// Run publishes until ctx ends and everything that stands then is published, or
+// grace has passed; what is left stays in the files. It closes the outbox.
+func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) error {
+	work, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	syncing := make(chan struct{})
+	go func() {
+		defer close(syncing)
+		o.syncUntil(work)
+	}()
+	for {
+		select {
+		case <-o.ready:
+			o.drain(ctx, publish)
+			if ctx.Err() == nil {
+				continue
+			}
+		case <-ctx.Done():
+		}
+		break
+	}
+	ending, stop := context.WithTimeoutCause(work, grace, errors.New("the service stops"))
+	defer stop()
+	o.drain(ending, publish)
+	cancel()
+	<-syncing
+	return o.Close()
+}
+
+// drain publishes what is queued until nothing is left or ctx ends.
+func (o *Outbox) drain(ctx context.Context, publish Publish) {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
+	for ctx.Err() == nil {
+		refs := o.take()
+		if len(refs) == 0 {
+			return
+		}
+		events := o.load(ctx, refs)
+		var err error
+		if len(events) > 0 {
+			err = publish(ctx, events)
+		}
+		o.done(refs, err == nil)
+		if err == nil {
+			pause.Reset()
+			continue
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		o.cfg.Logger.LogAttrs(ctx, slog.LevelWarn, "usage events cannot be published at present, they are kept",
+			slog.Int("waiting", o.Pending()), slog.Any("error", err))
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+}
+
+func (o *Outbox) take() []ref {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	n := min(len(o.queue), batchEvents)
+	return o.queue[:n:n]
+}
+
+// done removes what was published.
+func (o *Outbox) done(refs []ref, published bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !published {
+		return
+	}
+	for i, r := range refs {
+		r.segment.pending--
+		o.kept -= int64(len(r.payload))
+		refs[i] = ref{}
+	}
+	o.queue = o.queue[len(refs):]
+	if len(o.queue) == 0 {
+		o.queue = nil
+	}
+	o.prune()
+	close(o.drained)
+	o.drained = make(chan struct{})
+}
+
+// load decodes events. One that cannot be read any more is reported and given
+// up: it must not keep the others.
+func (o *Outbox) load(ctx context.Context, refs []ref) []event.Usage {
+	events := make([]event.Usage, 0, len(refs))
+	for _, r := range refs {
+		payload := r.payload
+		if payload == nil {
+			var err error
+			if _, _, payload, _, err = readFrame(r.segment.file, r.offset); err != nil {
+				o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost: its frame cannot be read",
+					slog.String("segment", r.segment.file.Name()), slog.Int64("offset", r.offset), slog.Any("error", err))
+				continue
+			}
+		}
+		var u event.Usage
+		if err := json.Unmarshal(payload, &u); err != nil {
+			o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost: it cannot be decoded",
+				slog.String("segment", r.segment.file.Name()), slog.Int64("offset", r.offset), slog.Any("error", err))
+			continue
+		}
+		if r.void {
+			u.Void()
+		}
+		events = append(events, u)
+	}
+	return events
+}
+
+// syncUntil syncs what was written, until ctx ends.
+func (o *Outbox) syncUntil(ctx context.Context) {
+	if o.cfg.SyncEvery < 0 {
+		return
+	}
+	ticker := time.NewTicker(o.cfg.SyncEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := o.sync(); err != nil {
+				o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "outbox cannot be synced", slog.Any("error", err))
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// sync makes what was written survive the machine. Writers go on meanwhile.
+func (o *Outbox) sync() error {
+	o.mu.Lock()
+	s := o.segments[len(o.segments)-1]
+	dirty := s.dirty && !o.closed && s.pending > 0
+	if dirty {
+		s.dirty = false
+	}
+	o.mu.Unlock()
+	if !dirty {
+		return nil
+	}
+	if err := s.file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // published and removed meanwhile
+		return fmt.Errorf("sync: %w", err)
+	}
+	return nil
+}
+
+// Close ends writing and gives the folder back. Run does so at its end; it is
+// idempotent.
+func (o *Outbox) Close() error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.closed {
+		return nil
+	}
+	o.closed = true
+	last := o.segments[len(o.segments)-1]
+	last.sealed = true
+	var err error
+	if last.dirty && last.pending > 0 {
+		err = last.file.Sync()
+	}
+	if last.pending == 0 && len(o.segments) == 1 {
+		o.segments = nil
+		err = errors.Join(err, last.remove())
+	}
+	if err = errors.Join(err, o.closeFiles()); err != nil {
+		return fmt.Errorf("close the outbox: %w", err)
+	}
+	return nil
+}
+
+func (o *Outbox) closeFiles() error {
+	var errs []error
+	for _, s := range o.segments {
+		errs = append(errs, s.file.Close())
+	}
+	return errors.Join(append(errs, o.lock.Close())...)
+}

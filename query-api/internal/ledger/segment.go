@@ -1,0 +1,130 @@
+package ledger
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Kinds of a frame.
+const (
+	framePrepared byte = 'p' // an event whose answer is not yet sent
+	frameFinal    byte = 'f' // an event that stands
+	frameAnswered byte = 'a' // the answer to a prepared event has left
+	frameVoid     byte = 'v' // it has not
+)
+
+// A frame is: length of the payload (4 bytes), CRC-32C of what follows (4),
+// kind (1), sequence number of the event (8), payload. Integers are big endian.
+const (
+	frameHead  = 17
+	maxPayload = 1 << 20
+)
+
+func appendFrame(b []byte, kind byte, seq uint64, payload []byte) []byte {
+	begin := len(b)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload))) //nolint:gosec // maxPayload at most
+	b = append(b, 0, 0, 0, 0, kind)
+	b = binary.BigEndian.AppendUint64(b, seq)
+	b = append(b, payload...)
+	binary.BigEndian.PutUint32(b[begin+4:], crc32.Checksum(b[begin+8:], crc32.MakeTable(crc32.Castagnoli)))
+	return b
+}
+
+// errTorn is the error of a frame that is not whole or not sound.
+var errTorn = errors.New("torn frame")
+
+// readFrame reads the frame at an offset; io.EOF at the end.
+func readFrame(file io.ReaderAt, offset int64) (kind byte, seq uint64, payload []byte, next int64, err error) {
+	var head [frameHead]byte
+	n, err := file.ReadAt(head[:], offset)
+	switch {
+	case n == 0 && errors.Is(err, io.EOF):
+		return 0, 0, nil, offset, io.EOF
+	case n < frameHead && errors.Is(err, io.EOF):
+		return 0, 0, nil, offset, errTorn
+	case n < frameHead:
+		return 0, 0, nil, offset, err
+	}
+	length := binary.BigEndian.Uint32(head[:])
+	if length > maxPayload {
+		return 0, 0, nil, offset, errTorn
+	}
+	payload = make([]byte, length)
+	if n, err := file.ReadAt(payload, offset+frameHead); n < len(payload) {
+		if errors.Is(err, io.EOF) {
+			err = errTorn
+		}
+		return 0, 0, nil, offset, err
+	}
+	sum := crc32.Checksum(head[8:], crc32.MakeTable(crc32.Castagnoli))
+	sum = crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), payload)
+	if sum != binary.BigEndian.Uint32(head[4:]) {
+		return 0, 0, nil, offset, errTorn
+	}
+	return head[8], binary.BigEndian.Uint64(head[9:]), payload, offset + frameHead + int64(length), nil
+}
+
+// segment is one file of the outbox.
+type segment struct {
+	number  uint64
+	file    *os.File
+	size    int64
+	pending int  // events in it that are not published
+	sealed  bool // nothing is written to it any more
+	dirty   bool // written since the last sync
+}
+
+const segmentSuffix = ".outbox"
+
+func segmentPath(dir string, number uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%016d%s", number, segmentSuffix))
+}
+
+// segmentNumbers lists the segments of a folder, oldest first.
+func segmentNumbers(dir string) ([]uint64, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []uint64
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), segmentSuffix)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseUint(name, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%s is not a segment's name", e.Name())
+		}
+		numbers = append(numbers, n)
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+func createSegment(dir string, number uint64) (*segment, error) {
+	file, err := os.OpenFile(segmentPath(dir, number), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.Open(dir)
+	if err == nil {
+		err = errors.Join(folder.Sync(), folder.Close())
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return &segment{number: number, file: file}, nil
+}
+
+func (s *segment) remove() error {
+	return errors.Join(s.file.Close(), os.Remove(s.file.Name()))
+}

@@ -1,0 +1,144 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/ext"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/query-api/internal/credits"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// Reader adds up the ledger.
+type Reader struct {
+	Conn driver.Conn
+	Bus  bus.Config
+}
+
+// tailTable is the name of the external table of the request ids that the topic
+// has and the read model perhaps not.
+const tailTable = "tail"
+
+// Sums is what a period has been charged and has counted, by organization: the
+// rows of the read model, and the events of the topic that are not in it yet.
+// It is exact at the ends that the topic had when it was called.
+func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
+	from, err := r.projected(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("add up the ledger: %w", err)
+	}
+	tail := make(map[string]event.Usage)
+	_, err = bus.Read(ctx, r.Bus, event.TopicUsage, from, func(m kafka.Message) error {
+		var u event.Usage
+		// What cannot be read is rejected by the projector, and counts as little here.
+		if json.Unmarshal(m.Value, &u) == nil && u.Validate() == nil && u.Period == period && countsAsCall(u.Outcome) {
+			tail[u.RequestID] = u
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("add up the ledger: %w", err)
+	}
+	sums, err := r.rows(ctx, period, tail)
+	if err != nil {
+		return nil, fmt.Errorf("add up the ledger: %w", err)
+	}
+	type place struct{ organization, key, endpoint string }
+	added := make(map[place]credits.Line)
+	for _, u := range tail {
+		at := place{u.OrganizationID, u.KeyID, u.Endpoint}
+		l := added[at]
+		l.Calls++
+		l.Requests += u.Requests
+		l.Credits += u.Credits
+		added[at] = l
+	}
+	for at, l := range added {
+		l.Key, l.Endpoint = at.key, at.endpoint
+		sums[at.organization] = merge(sums[at.organization], l)
+	}
+	return sums, nil
+}
+
+// countsAsCall: these are the outcomes that UsageBalancesQuery has.
+func countsAsCall(o event.Outcome) bool {
+	return o == event.OutcomeCharged || o == event.OutcomeFree || o == event.OutcomeFailed
+}
+
+func merge(lines []credits.Line, l credits.Line) []credits.Line {
+	for i := range lines {
+		if lines[i].Key == l.Key && lines[i].Endpoint == l.Endpoint {
+			lines[i].Calls += l.Calls
+			lines[i].Requests += l.Requests
+			lines[i].Credits += l.Credits
+			return lines
+		}
+	}
+	return append(lines, l)
+}
+
+// projected is, by partition, up to where the read model is complete.
+func (r Reader) projected(ctx context.Context) (from map[int]int64, err error) {
+	rows, err := r.Conn.Query(ctx, readmodel.UsageOffsetsQuery())
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger's offsets: %w", err)
+	}
+	from = make(map[int]int64)
+	for rows.Next() {
+		var partition int32
+		var next int64
+		if err := rows.Scan(&partition, &next); err != nil {
+			return nil, fmt.Errorf("read the ledger's offsets: %w", err)
+		}
+		from[int(partition)] = next
+	}
+	if err := rows.Close(); err != nil {
+		return nil, fmt.Errorf("read the ledger's offsets: %w", err)
+	}
+	return from, rows.Err()
+}
+
+// rows sums what the read model has, without what is in tail.
+func (r Reader) rows(ctx context.Context, period string, tail map[string]event.Usage) (credits.Sums, error) {
+	options := []clickhouse.QueryOption{clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterPeriod: period})}
+	without := ""
+	if len(tail) > 0 {
+		table, err := ext.NewTable(tailTable, ext.Column("request_id", "String"))
+		if err != nil {
+			return nil, err
+		}
+		for id := range tail {
+			if err := table.Append(id); err != nil {
+				return nil, err
+			}
+		}
+		options = append(options, clickhouse.WithExternalTable(table))
+		without = tailTable
+	}
+	rows, err := r.Conn.Query(clickhouse.Context(ctx, options...), readmodel.UsageBalancesQuery(without))
+	if err != nil {
+		return nil, fmt.Errorf("read the ledger's rows: %w", err)
+	}
+	sums := make(credits.Sums)
+	for rows.Next() {
+		var organization string
+		var l credits.Line
+		var calls uint64
+		if err := rows.Scan(&organization, &l.Key, &l.Endpoint, &calls, &l.Requests, &l.Credits); err != nil {
+			return nil, fmt.Errorf("read the ledger's rows: %w", err)
+		}
+		l.Calls = int64(calls) //nolint:gosec // a count of rows
+		sums[organization] = append(sums[organization], l)
+	}
+	if err := rows.Close(); err != nil {
+		return nil, fmt.Errorf("read the ledger's rows: %w", err)
+	}
+	return sums, rows.Err()
+}

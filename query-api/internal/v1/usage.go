@@ -1,0 +1,52 @@
+package v1
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/go-json-experiment/json"
+
+	"muster/query-api/internal/api"
+	"muster/schemas/event"
+)
+
+// GetUsage is GET /v1/usage.
+func (s *Server) GetUsage(ctx context.Context, _ api.GetUsageRequestObject) (api.GetUsageResponseObject, error) {
+	x := exchangeOf(ctx)
+	organization := x.principal.Organization
+	period := event.PeriodOf(s.now())
+	totals, err := s.meter.Usage(ctx, organization.ID, period)
+	if err != nil {
+		return nil, err
+	}
+	begin, end, err := event.PeriodBounds(period)
+	if err != nil {
+		return nil, err
+	}
+	limits := organization.LimitsOf()
+	count := func(used, limit int64) api.UsageCount {
+		return api.UsageCount{Used: used, Limit: limit, Remaining: max(0, limit-used)}
+	}
+	out := api.Usage{
+		OrganizationId: organization.ID, Plan: organization.Plan, RequestsPerMinute: limits.RequestsPerMinute,
+		Period:   api.UsagePeriod{Name: period, Begin: begin, End: end},
+		Requests: count(totals.Requests, limits.MonthlyRequests), Credits: count(totals.Credits, limits.Credits),
+		Endpoints: make([]api.UsageLine, 0, len(totals.Lines)),
+	}
+	for _, l := range totals.Lines {
+		line := api.UsageLine{Endpoint: l.Endpoint, Key: l.Key, Calls: l.Calls, Requests: l.Requests, Credits: l.Credits}
+		if k, ok := s.accounts.Key(l.Key); ok && k.Name != "" {
+			line.KeyName = &k.Name
+		}
+		out.Endpoints = append(out.Endpoints, line)
+	}
+	body, err := json.Marshal(out, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("write usage: %w", err)
+	}
+	return answer(body), nil
+}
+
+// VisitGetUsageResponse implements api.GetUsageResponseObject.
+func (a answer) VisitGetUsageResponse(w http.ResponseWriter) error { return a.write(w) }

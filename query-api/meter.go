@@ -1,0 +1,119 @@
+package queryapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/query-api/internal/credits"
+	"muster/query-api/internal/ledger"
+	"muster/query-api/internal/limits"
+	"muster/query-api/internal/metering"
+	"muster/schemas/event"
+)
+
+// usageSource is the CloudEvents source of usage events.
+const usageSource = "/muster/query-api"
+
+// publishGrace is how long a service that stops waits for its last usage events
+// to be published. What is left is published by the next one on its folder.
+const publishGrace = 2 * time.Second
+
+// identityHash names the key of the ledger's hashes of identities.
+const identityHash = "usage-identity-hash"
+
+// openMeter opens everything that counts and charges calls.
+func (s *Service) openMeter() error {
+	key, err := s.deps.Secret.Key(identityHash, 32)
+	if err != nil {
+		return err
+	}
+	rates, err := limits.NewMemory(s.deps.Now)
+	if err != nil {
+		return err
+	}
+	s.outbox, err = ledger.Open(ledger.Config{Dir: filepath.Join(s.cfg.DataDir, "outbox"), Logger: s.deps.Logger})
+	if err != nil {
+		return err
+	}
+	reader := ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}
+	s.meter = metering.New(metering.Config{Lease: 4 * s.cfg.RequestTimeout}, metering.Deps{
+		Credits: credits.NewMemory(s.deps.Now), Limits: rates, Ledger: s.outbox, IdentityKey: key, Now: s.deps.Now, Logger: s.deps.Logger,
+		Sums: func(ctx context.Context, period string) (credits.Sums, error) {
+			// What this replica has answered counts too.
+			if err := s.outbox.Flush(ctx); err != nil {
+				return nil, err
+			}
+			return reader.Sums(ctx, period)
+		},
+	})
+	return nil
+}
+
+// writeLedger publishes usage events until ctx ends.
+func (s *Service) writeLedger(ctx context.Context) error {
+	writer := bus.NewWriter(s.deps.Bus, bus.WithTopics(s.deps.Bus, event.TopicUsage), bus.WithWriterLogger(s.deps.Logger))
+	err := s.outbox.Run(ctx, publishGrace, func(ctx context.Context, events []event.Usage) error {
+		messages := make([]kafka.Message, len(events))
+		for i := range events {
+			m, err := usageMessage(&events[i])
+			if err != nil {
+				return err
+			}
+			messages[i] = m
+		}
+		if err := bus.WriteAll(ctx, writer, messages); err != nil {
+			return fmt.Errorf("write usage events: %w", err)
+		}
+		return s.meter.Settle(ctx, events)
+	})
+	if closeErr := writer.Close(); closeErr != nil {
+		err = errors.Join(err, fmt.Errorf("close the ledger's writer: %w", closeErr))
+	}
+	return err
+}
+
+func usageMessage(u *event.Usage) (kafka.Message, error) {
+	value, err := json.Marshal(u)
+	if err != nil {
+		return kafka.Message{}, fmt.Errorf("encode usage event: %w", err)
+	}
+	return kafka.Message{
+		Topic: event.TopicUsage, Key: []byte(u.OrganizationID), Value: value,
+		Headers: bus.SetEvent(nil, bus.Event{
+			ID: u.RequestID, Type: event.TypeUsage, Source: usageSource, Subject: u.OrganizationID, Time: u.At, ContentType: "application/json",
+		}),
+	}, nil
+}
+
+// balance loads the balances of the current period, trying until ctx ends.
+func (s *Service) balance(ctx context.Context) {
+	pause := backoff.NewExponentialBackOff()
+	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 2*time.Second
+	for {
+		err := s.meter.Load(ctx, event.PeriodOf(s.deps.Now()))
+		if err == nil {
+			s.balanced.Store(true)
+			return
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		s.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "balances cannot be added up yet, trying again", slog.Any("error", err))
+		timer := time.NewTimer(pause.NextBackOff())
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		}
+	}
+}

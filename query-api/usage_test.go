@@ -1,0 +1,125 @@
+package queryapi_test
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// withLimits gives the fixture's organization other numbers.
+func (f *fixture) withLimits(change func(*event.Limits)) {
+	f.t.Helper()
+	limits := event.DefaultLimits()
+	limits.RequestsPerMinute = 60_000
+	change(&limits)
+	_, err := f.accounts.SetPlan(f.t.Context(), f.organization.ID, queryapi.Plan{Name: "test", Limits: limits})
+	require.NoError(f.t, err)
+	require.Eventually(f.t, func() bool {
+		return f.get("/v1/usage").json()["credits"].(map[string]any)["limit"] == float64(limits.Credits)
+	}, patience, time.Millisecond)
+}
+
+func charged(t testing.TB, got response) int {
+	t.Helper()
+	require.Equal(t, 200, got.status, got.body)
+	n, err := strconv.Atoi(got.header.Get("X-Credits-Charged"))
+	require.NoError(t, err)
+	return n
+}
+
+func (f *fixture) usage() (requests, credits float64) {
+	f.t.Helper()
+	u := f.get("/v1/usage").json()
+	return u["requests"].(map[string]any)["used"].(float64), u["credits"].(map[string]any)["used"].(float64)
+}
+
+func TestCharges(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"codehost_username":"octa"`))
+	f.insert(record.KindCodehostPerson, codehostPerson(7, "octa", "2026-01-01"))
+	f.insert(record.KindNetworkCompany, `{"company_id":"c1","last_updated":"2026-01-01","network_slug":"acme","name":"Acme"}`)
+	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 100, 50 })
+	for _, tc := range []struct {
+		what     string
+		got      response
+		credits  int
+		requests int
+	}{
+		{"a match in two websets", f.post(enrichPath, `{"codehost":"octa","websets":["codehost","network"]}`), 1, 1},
+		{"a miss", f.post(enrichPath, `{"codehost":"nobody"}`), 0, 1},
+		{"a company", f.post(companyPath, `{"network_slug":"acme"}`), 1, 1},
+		{"no company", f.post(companyPath, `{"network_slug":"nope"}`), 0, 1},
+		{"a record", f.get(networkPath + "?network=octavia"), 1, 0},
+		{"no record", f.get(networkPath + "?network=nobody"), 0, 0},
+		{"a list", f.post(codehostPath, `{"codehost":["octa","nobody","7"]}`), 2, 0},
+		{"a dry run", f.get(networkPath + "?network=octavia&dry_run=true"), 0, 0},
+	} {
+		require.Equal(t, tc.credits, charged(t, tc.got), tc.what)
+	}
+	requests, credits := f.usage()
+	require.InDelta(t, 4, requests, 0)
+	require.InDelta(t, 5, credits, 0)
+	got := f.post(codehostPath, `{"codehost":["octa","nobody"],"dry_run":true}`).json()
+	require.Equal(t, map[string]any{"dry_run": true, "max_credits": 2., "credits_remaining": 95.}, got)
+	require.Equal(t, 400, f.get(networkPath+"?network=octavia&dry_run=perhaps").status)
+	require.Equal(t, 400, f.get(networkPath+"?network=https://evil.example/x&dry_run=true").status)
+}
+
+func TestRefusals(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
+	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 3, 2 })
+	got := f.post(networkPath, `{"network":["octavia","a","b","c"]}`)
+	require.Equal(t, 429, got.status)
+	require.Contains(t, got.detail(), "3 credits are held")
+	require.Contains(t, got.detail(), "up to 4")
+	require.Contains(t, got.detail(), "upgrade the plan")
+	require.NotEmpty(t, got.header.Get("Retry-After"))
+	require.Equal(t, 1, charged(t, f.post(networkPath, `{"network":["octavia","a","b"]}`)))
+	for range 2 {
+		require.Equal(t, 0, charged(t, f.post(enrichPath, `{"codehost":"nobody"}`)))
+	}
+	got = f.post(enrichPath, `{"codehost":"nobody"}`)
+	require.Equal(t, 429, got.status)
+	require.Contains(t, got.detail(), "monthly request limit exceeded")
+	require.Equal(t, 422, f.post(enrichPath, `{}`).status, "input is checked before")
+	require.Equal(t, 200, f.get(networkPath+"?network=octavia").status)
+	requests, credits := f.usage()
+	require.InDelta(t, 2, requests, 0)
+	require.InDelta(t, 2, credits, 0)
+
+	// A larger plan holds at once, and what was used stays used.
+	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 5, 3 })
+	require.Equal(t, 200, f.post(enrichPath, `{"codehost":"nobody"}`).status)
+	_, credits = f.usage()
+	require.InDelta(t, 2, credits, 0)
+
+	f.withLimits(func(l *event.Limits) { l.RequestsPerMinute, l.Credits = 3, 6 })
+	var refused response
+	for i := range 4 {
+		refused = f.get(networkPath + "?network=nobody")
+		require.Equal(t, "3", refused.header.Get("X-Ratelimit-Limit"))
+		if refused.status == 429 {
+			require.Positive(t, i)
+			break
+		}
+	}
+	require.Equal(t, 429, refused.status)
+	require.Equal(t, "0", refused.header.Get("X-Ratelimit-Remaining"))
+	require.Equal(t, `"default";q=3;w=60`, refused.header.Get("Ratelimit-Policy"))
+	require.Contains(t, refused.detail(), "3 requests a minute")
+	wait, err := strconv.Atoi(refused.header.Get("Retry-After"))
+	require.NoError(t, err)
+	require.LessOrEqual(t, wait, 20)
+	reset, err := strconv.ParseInt(refused.header.Get("X-Ratelimit-Reset"), 10, 64)
+	require.NoError(t, err)
+	require.InDelta(t, time.Now().Unix()+60, reset, 25)
+	require.Equal(t, 429, f.get(networkPath).status, "the rate is checked before the input")
+	require.Equal(t, 404, f.get("/v1/nothing").status)
+}

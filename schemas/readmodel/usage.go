@@ -1,0 +1,162 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/schemas/event"
+)
+
+// UsageTable is the read model of the ledger. UsageMonthly is a view over it:
+// the usage of each month by organization, key and endpoint.
+const (
+	UsageTable   = "usage_events"
+	UsageMonthly = "usage_monthly"
+)
+
+// UsageBatch holds rows of the ledger, ready to be inserted. The zero value is
+// empty.
+type UsageBatch struct {
+	organization, period, request, key column[string]
+	at                                 column[time.Time]
+	method, endpoint                   column[string]
+	status                             column[uint16]
+	outcome, plan                      column[string]
+	requests, credits, duration        column[int64]
+	returned, groups                   column[[]string]
+	ver                                column[uint8]
+	topic                              column[string]
+	partition                          column[int32]
+	offset                             column[int64]
+}
+
+// Add adds the row of an event.
+func (b *UsageBatch) Add(u *event.Usage, at Position) {
+	b.organization.add(u.OrganizationID)
+	b.period.add(u.Period)
+	b.request.add(u.RequestID)
+	b.key.add(u.KeyID)
+	b.at.add(u.At.UTC())
+	b.method.add(u.Method)
+	b.endpoint.add(u.Endpoint)
+	b.status.add(uint16(max(0, min(u.Status, 999)))) //nolint:gosec // bounded
+	b.outcome.add(string(u.Outcome))
+	b.plan.add(u.Plan)
+	b.requests.add(u.Requests)
+	b.credits.add(u.Credits)
+	b.duration.add(u.DurationMicros)
+	b.returned.add(u.Returned)
+	b.groups.add(u.Groups)
+	ver := uint8(2)
+	if u.Outcome == event.OutcomeUnanswered {
+		ver = 1
+	}
+	b.ver.add(ver)
+	b.topic.add(at.Topic)
+	b.partition.add(at.Partition)
+	b.offset.add(at.Offset)
+}
+
+// Len is the number of rows.
+func (b *UsageBatch) Len() int { return len(b.request.list) }
+
+func (b *UsageBatch) columns() []field {
+	return []field{
+		{"organization_id", "String", &b.organization},
+		{"period", "String", &b.period},
+		{"request_id", "String", &b.request},
+		{"key_id", "String", &b.key},
+		{"at", "DateTime64(6, 'UTC')", &b.at},
+		{"method", "String", &b.method},
+		{"endpoint", "String", &b.endpoint},
+		{"status", "UInt16", &b.status},
+		{"outcome", "String", &b.outcome},
+		{"plan", "String", &b.plan},
+		{"requests", "Int64", &b.requests},
+		{"credits", "Int64", &b.credits},
+		{"duration_us", "Int64", &b.duration},
+		{"returned", "Array(String)", &b.returned},
+		{"groups", "Array(String)", &b.groups},
+		{"ver", "UInt8", &b.ver},
+		{"topic", "String", &b.topic},
+		{"partition", "Int32", &b.partition},
+		{"offset", "Int64", &b.offset},
+	}
+}
+
+// InsertUsage writes a batch of the ledger, as Insert does those of records:
+// calling it again with the same token and rows changes nothing.
+func InsertUsage(ctx context.Context, conn driver.Conn, token string, b *UsageBatch) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := insertTable(ctx, conn, UsageTable, token, []table{{UsageTable, b.Len(), b.columns}}); err != nil {
+		return fmt.Errorf("insert into %s: %w", UsageTable, err)
+	}
+	return nil
+}
+
+// Parameters of the queries over the ledger.
+const (
+	ParameterPeriod       = "period"
+	ParameterOrganization = "organization"
+)
+
+// UsageSum is a month's usage of one organization, key and endpoint.
+type UsageSum struct {
+	Organization, Key, Endpoint string
+	// Calls counts what was answered.
+	Calls             uint64
+	Requests, Credits int64
+	LastAt            time.Time
+}
+
+// Dest gives the scan destinations in the order of UsageSumsQuery's columns.
+func (s *UsageSum) Dest() []any {
+	return []any{&s.Organization, &s.Key, &s.Endpoint, &s.Calls, &s.Requests, &s.Credits, &s.LastAt}
+}
+
+const usageSums = "SELECT organization_id, key_id, endpoint, calls, requests, credits, last_at FROM " + UsageMonthly +
+	" WHERE period = {" + ParameterPeriod + ":String}"
+
+// UsageSumsQuery reads the usage of every organization in a period.
+func UsageSumsQuery() string { return usageSums }
+
+// OrganizationUsageQuery reads the usage of one organization in a period.
+func OrganizationUsageQuery() string {
+	return usageSums + " AND organization_id = {" + ParameterOrganization + ":String} ORDER BY endpoint, key_id"
+}
+
+// LastUsedQuery reads when each key of an organization was used last.
+func LastUsedQuery() string {
+	return "SELECT key_id, max(at) FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} GROUP BY key_id"
+}
+
+// UsageOffsetsQuery reads, by partition of the ledger's topic, the offset that
+// the next row will have: everything before it is in the read model, because
+// the projector inserts a partition's events in their order.
+func UsageOffsetsQuery() string {
+	return "SELECT partition, max(offset) + 1 FROM " + UsageTable + " GROUP BY partition"
+}
+
+// UsageBalancesQuery reads what counts in a period, by organization, key and
+// endpoint, leaving out the request ids that the external table without names
+// in its column request_id, unless without is empty.
+func UsageBalancesQuery(without string) string {
+	where := ""
+	if without != "" {
+		where = " AND request_id NOT IN (SELECT request_id FROM " + without + ")"
+	}
+	return "SELECT organization_id, key_id, endpoint, count(), sum(requests), sum(credits) FROM " + UsageTable +
+		" FINAL WHERE period = {" + ParameterPeriod + ":String} AND outcome IN ('charged', 'free', 'failed')" + where +
+		" GROUP BY organization_id, key_id, endpoint"
+}
+
+// UsageRowsQuery reads a period of the ledger, each request once.
+func UsageRowsQuery() string {
+	return "SELECT request_id, organization_id, outcome, requests, credits FROM " + UsageTable +
+		" FINAL WHERE period = {" + ParameterPeriod + ":String}"
+}
