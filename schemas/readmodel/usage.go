@@ -42,7 +42,7 @@ func (b *UsageBatch) Add(u *event.Usage, at Position) {
 	b.at.add(u.At.UTC())
 	b.method.add(u.Method)
 	b.endpoint.add(u.Endpoint)
-	b.status.add(uint16(max(0, min(u.Status, 999)))) //nolint:gosec // bounded
+	b.status.add(uint16(max(0, min(u.Status, 999))))
 	b.outcome.add(string(u.Outcome))
 	b.plan.add(u.Plan)
 	b.requests.add(u.Requests)

@@ -134,7 +134,7 @@ func (r Reader) rows(ctx context.Context, period string, tail map[string]event.U
 		if err := rows.Scan(&organization, &l.Key, &l.Endpoint, &calls, &l.Requests, &l.Credits); err != nil {
 			return nil, fmt.Errorf("read the ledger's rows: %w", err)
 		}
-		l.Calls = int64(calls) //nolint:gosec // a count of rows
+		l.Calls = int64(calls)
 		sums[organization] = append(sums[organization], l)
 	}
 	if err := rows.Close(); err != nil {

@@ -177,6 +177,7 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 		return nil, unavailable(err)
 	}
 	r := &Reservation{call: c, claim: claim, quota: c.quota(balance, 0)}
+	r.release = func() error { return c.meter.credits.Release(context.WithoutCancel(ctx), []credits.Claim{claim}) }
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reservation = r
@@ -238,6 +239,7 @@ type Reservation struct {
 	committed bool
 	ended     bool // nothing may be committed any more
 	detached  bool
+	release   func() error
 }
 
 // Commit says what the call has used. The usage event is durable when it
@@ -278,9 +280,8 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 func (r *Reservation) Release() {
 	r.ended = r.ended || !r.committed
 	if r.detached && !r.committed {
-		c := r.call
-		if err := c.meter.credits.Release(context.Background(), []credits.Claim{r.claim}); err != nil {
-			c.meter.logger.Warn("a reservation is not released before its lease ends", slog.String("request_id", r.claim.ID), slog.Any("error", err))
+		if err := r.release(); err != nil {
+			r.call.meter.logger.Warn("a reservation is not released before its lease ends", slog.String("request_id", r.claim.ID), slog.Any("error", err))
 		}
 	}
 }
