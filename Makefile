@@ -12,6 +12,9 @@ SAMPLE    ?= 2000
 RACE      ?=
 # KAFKAS are the ways in which `make test-kafka` runs Apache Kafka.
 KAFKAS    ?= apache apache-sasl-ssl
+# QUERIES and SEED are those of `make test-search`.
+QUERIES   ?= 5000
+SEED      ?= 1
 # TESTS narrows `make test` to some packages: make test TESTS=./schemas/...
 TESTS     ?= work
 TESTFLAGS ?=
@@ -20,7 +23,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine test test-kafka bench lint fmt tidy generate clean
+.PHONY: help run build engine test test-kafka test-search bench lint fmt tidy generate clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +45,10 @@ test-kafka: ## the pipeline suites on a real Apache Kafka, plain and with SASL_S
 		MUSTER_TEST_KAFKA=$$kafka $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- \
 			-count=1 -short -timeout 20m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
 	done
+
+test-search: engine ## search against OpenSearch, QUERIES random queries (needs Java 17 and Maven; SEED=n draws others)
+	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
+		-count=1 -timeout 20m $(TESTFLAGS) ./query-api/internal/search/differential
 
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench

@@ -44,7 +44,7 @@ func (sc *scanner) next(at int) (n int, isToken bool) {
 	// The first two go on over the library's boundaries.
 	beyond := sc.text[at:min(len(sc.text), at+view)]
 	n = max(runOfComplexContext(beyond), emojiSequence(beyond), longest(seg))
-	if n == 0 && at >= sc.barren || n > 0 && isWordPictograph(seg) {
+	if n == 0 && at >= sc.barren || n > 0 && beginsWord(seg) {
 		word, connectors := wordAt(seg)
 		n = max(n, word)
 		sc.barren = at + connectors
@@ -268,10 +268,10 @@ func isExtend(r rune) bool {
 	return joins('漢', r)
 }
 
-// isWordPictograph tells the few letters that are emoji too: the longer match counts.
-func isWordPictograph(s string) bool {
+// beginsWord tells the few letters that begin a word beside being emoji or ideographs: the longer match counts.
+func beginsWord(s string) bool {
 	r, _ := decode(s)
-	return isPictographic(r) && isWord(r)
+	return isWord(r)
 }
 
 // isPictographic tells what an emoji sequence is made of.

@@ -1,0 +1,178 @@
+package differential_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/opensearch"
+	"muster/query-api/internal/search/searchtest"
+	"muster/schemas/text"
+)
+
+// The judge itself is held against scores computed by hand from the formula of rulings.md.
+func TestJudgeScores(t *testing.T) {
+	require.NoError(t, node.Index(t.Context(), "hand", [][]byte{
+		[]byte(`{"profile_id":"a","profile":{"headline":"go go engineer"}}`),
+		[]byte(`{"profile_id":"b","profile":{"headline":"go"},"experience":[{"title":"lead"},{"title":"lead go"}]}`),
+		[]byte(`{"profile_id":"c","profile":{"headline":"rust engineer in big city"},"experience":[{"title":"go"}]}`),
+		[]byte(`{"profile_id":"d"}`),
+	}))
+	bm25 := func(n, df, f, length, average float64) float64 {
+		idf := math.Log(1 + (n-df+0.5)/(df+0.5))
+		return 2.2 * idf * f / (f + 1.2*(0.25+0.75*length/average))
+	}
+	for query, want := range map[string]map[string]float64{
+		`{"match":{"profile.headline":"go"}}`:               {"a": bm25(3, 2, 2, 3, 3), "b": bm25(3, 2, 1, 1, 3)},
+		`{"term":{"profile.headline":"rust"}}`:              {"c": bm25(3, 1, 1, 5, 3)},
+		`{"prefix":{"profile.headline":"eng"}}`:             {"a": 1, "c": 1},
+		`{"exists":{"field":"profile"}}`:                    {"a": 1, "b": 1, "c": 1},
+		`{"bool":{"filter":{"match_all":{}}}}`:              {"a": 0, "b": 0, "c": 0, "d": 0},
+		`{"match_phrase":{"experience.title":"lead lead"}}`: {},
+		// Elements of nested lists are documents, and so are those that include them: five with titles, of 1, 2, 1 and of
+		// 3 and 1 words.
+		`{"match":{"experience.title":"lead"}}`: {"b": bm25(5, 3, 2, 3, 8.0/5)},
+		`{"nested":{"path":"experience","query":{"match":{"experience.title":"lead"}},"score_mode":"sum"}}`: {
+			"b": bm25(5, 3, 1, 1, 8.0/5) + bm25(5, 3, 1, 2, 8.0/5),
+		},
+		// One field of twice the headline's words and once the titles': 5 words on average in 3 documents.
+		`{"combined_fields":{"query":"rust","fields":["profile.headline^2"]}}`: {"c": bm25(3, 1, 2, 10, 6)},
+	} {
+		res, err := node.Search(t.Context(), "hand", []byte(`{"size":100,"query":`+query+`}`))
+		require.NoError(t, err, query)
+		require.Len(t, res.Hits, len(want), query)
+		for _, h := range res.Hits {
+			require.InEpsilon(t, want[h.ID]+1, *h.Score+1, 1e-6, "%s %s", query, h.ID)
+		}
+	}
+}
+
+// Every text means the same tokens here and there.
+func TestAnalyser(t *testing.T) {
+	// Letters of Unicode 9 and signs. Left out is where the boundaries are known to differ: Hebrew letters beside
+	// quotation marks, and letters that are emoji after a joiner.
+	alphabet := []rune("aZ1_9.,;:'\"-# *@\u0301\u200d\u00ad\ufe0f\ufe0e\u20e3😀👍🏽🏿❤©™★🇺🇸🏴\U000e0067\U000e007f漢々ひーカｶﾞ한글ก็ัລກ\u3000\u202f_‿ßİΣςДжعَ०٣१²Ⅷ〇㊗〰🈀é")
+	r := rand.New(rand.NewPCG(seed, 2))
+	var texts []string
+	for range 4000 {
+		var b strings.Builder
+		for range 1 + r.IntN(12) {
+			b.WriteRune(alphabet[r.IntN(len(alphabet))])
+		}
+		if r.IntN(20) == 0 {
+			b.WriteString(strings.Repeat(string(alphabet[r.IntN(len(alphabet))]), r.IntN(400)))
+			b.WriteRune(alphabet[r.IntN(len(alphabet))])
+		}
+		texts = append(texts, b.String())
+	}
+	for _, name := range text.Names() {
+		analyse, err := text.Named(name)
+		require.NoError(t, err)
+		for i := 0; i < len(texts); i += 200 {
+			var want, got []opensearch.Token
+			want, err := node.Tokens(t.Context(), name, texts[i:i+200]...)
+			require.NoError(t, err)
+			base := 0
+			for _, s := range texts[i : i+200] {
+				last := -1
+				for _, tok := range analyse(nil, s) {
+					got = append(got, opensearch.Token{Text: tok.Text, Position: base + tok.Position})
+					last = tok.Position
+				}
+				base += last + 1 // the gap is the field's
+			}
+			for k := range want {
+				require.Less(t, k, len(got), "%s", name)
+				require.Equal(t, want[k].Text, got[k].Text, "%s of %+q", name, texts[i:i+200])
+				if name != "stop" { // the judge counts holes at the end of a value, too
+					require.Equal(t, want[k], got[k], name)
+				}
+			}
+			require.Len(t, got, len(want))
+		}
+	}
+}
+
+// The queries are worth asking: most find somebody and not everybody, and every parameter occurs.
+func TestGenerator(t *testing.T) {
+	conn := store(t)
+	docs := documents(t, conn)
+	index(t, "generator", docs)
+	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed})
+	require.NoError(t, err)
+	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
+	refused := map[string]int{}
+	for range queries {
+		q := g.Next()
+		body, err := json.Marshal(q.Body, json.Deterministic(true))
+		require.NoError(t, err)
+		res, err := ask(t.Context(), "generator", q.Body, 0)
+		if err != nil {
+			if refused[cause(err)]++; refused[cause(err)] < 3 {
+				t.Logf("%s\n%v", body, err)
+			}
+			continue
+		}
+		coverage.Add(q, res.Total)
+	}
+	t.Logf("%d people, refused by the judge: %v", len(docs), refused)
+	require.NoError(t, coverage.Print(os.Stdout))
+	t.Logf("rare: %v", coverage.Rare(20))
+	require.GreaterOrEqual(t, coverage.Telling(), 60.0)
+}
+
+func cause(err error) string {
+	var e *opensearch.StatusError
+	if !asStatus(err, &e) {
+		return err.Error()
+	}
+	var b struct {
+		Error struct {
+			RootCause []struct {
+				Type   string `json:"type"`
+				Reason string `json:"reason"`
+			} `json:"root_cause"`
+		} `json:"error"`
+	}
+	if json.Unmarshal([]byte(e.Body), &b) == nil && len(b.Error.RootCause) > 0 {
+		return fmt.Sprintf("%s: %.60s", b.Error.RootCause[0].Type, b.Error.RootCause[0].Reason)
+	}
+	return e.Error()
+}
+
+func index(t *testing.T, name string, docs []searchtest.Document) {
+	t.Helper()
+	var raw [][]byte
+	for _, d := range docs {
+		raw = append(raw, d.JSON)
+	}
+	require.NoError(t, node.Index(t.Context(), name, raw))
+}
+
+// ask puts a request to the judge.
+func ask(ctx context.Context, index string, body map[string]any, size int) (searchtest.Result, error) {
+	m := map[string]any{"size": size}
+	for k, v := range body {
+		m[k] = v
+	}
+	raw, err := json.Marshal(m, json.Deterministic(true))
+	if err != nil {
+		return searchtest.Result{}, err
+	}
+	res, err := node.Search(ctx, index, raw)
+	if err != nil {
+		return searchtest.Result{}, err
+	}
+	out := searchtest.Result{Total: res.Total}
+	for _, h := range res.Hits {
+		out.Hits = append(out.Hits, searchtest.Hit{ID: h.ID, Score: h.Score, Sort: h.Sort})
+	}
+	return out, nil
+}

@@ -1,0 +1,160 @@
+package opensearch
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// mapping is the search document of rulings.md (Search): text with .keyword, lists of objects nested and visible from
+// the root, nothing else searchable.
+//
+//go:embed mapping.json
+var mapping []byte
+
+// bulkBytes bounds one bulk request.
+const bulkBytes = 4 << 20
+
+// Index makes an index of the documents, each a JSON object with the member profile_id, which becomes its _id. All
+// are in one segment, so that no deleted document counts in a statistic.
+func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
+	if err := n.Do(ctx, http.MethodPut, "/"+name, mapping, nil); err != nil {
+		return fmt.Errorf("make index: %w", err)
+	}
+	var b bytes.Buffer
+	flush := func() error {
+		if b.Len() == 0 {
+			return nil
+		}
+		var res struct {
+			Errors bool           `json:"errors"`
+			Items  jsontext.Value `json:"items"`
+		}
+		if err := n.Do(ctx, http.MethodPost, "/"+name+"/_bulk", b.Bytes(), &res); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+		if res.Errors {
+			return fmt.Errorf("index: %.600s", res.Items)
+		}
+		b.Reset()
+		return nil
+	}
+	for _, d := range documents {
+		var id struct {
+			ProfileID string `json:"profile_id"`
+		}
+		if err := json.Unmarshal(d, &id); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+		fmt.Fprintf(&b, "{\"index\":{\"_id\":%s}}\n%s\n", strconv.Quote(id.ProfileID), d)
+		if b.Len() > bulkBytes {
+			if err := flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	for _, action := range []string{"/_refresh", "/_forcemerge?max_num_segments=1", "/_refresh"} {
+		if err := n.Do(ctx, http.MethodPost, "/"+name+action, nil, nil); err != nil {
+			return fmt.Errorf("index: %w", err)
+		}
+	}
+	return nil
+}
+
+// Hit is a document that a query found.
+type Hit struct {
+	ID    string
+	Score *float64         // nil when the query sorts by something else
+	Sort  []jsontext.Value // values of the query's sort keys
+	Inner map[string]Inner // inner_hits by name
+}
+
+// Inner are the elements of a nested path that matched.
+type Inner struct {
+	Total   int
+	Offsets []int // in the list of the document
+	Scores  []*float64
+}
+
+// Result is the answer to a search.
+type Result struct {
+	Total int
+	Hits  []Hit
+}
+
+// Search runs a request body and returns all hits up to its size. The total is exact.
+func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, error) {
+	type hits struct {
+		Total struct {
+			Value int `json:"value"`
+		} `json:"total"`
+		Hits []struct {
+			ID     string           `json:"_id"`
+			Score  *float64         `json:"_score"`
+			Sort   []jsontext.Value `json:"sort"`
+			Nested struct {
+				Offset int `json:"offset"`
+			} `json:"_nested"`
+			Inner map[string]struct {
+				Hits jsontext.Value `json:"hits"`
+			} `json:"inner_hits"`
+		} `json:"hits"`
+	}
+	var res struct {
+		Hits hits `json:"hits"`
+	}
+	if err := n.Do(ctx, http.MethodPost, "/"+index+"/_search?track_total_hits=true&request_cache=false&_source=false", body, &res); err != nil {
+		return Result{}, err
+	}
+	out := Result{Total: res.Hits.Total.Value, Hits: make([]Hit, 0, len(res.Hits.Hits))}
+	for _, h := range res.Hits.Hits {
+		hit := Hit{ID: h.ID, Score: h.Score, Sort: h.Sort}
+		for name, raw := range h.Inner {
+			var in hits
+			if err := json.Unmarshal(raw.Hits, &in); err != nil {
+				return Result{}, fmt.Errorf("opensearch: inner hits: %w", err)
+			}
+			inner := Inner{Total: in.Total.Value}
+			for _, e := range in.Hits {
+				inner.Offsets = append(inner.Offsets, e.Nested.Offset)
+				inner.Scores = append(inner.Scores, e.Score)
+			}
+			if hit.Inner == nil {
+				hit.Inner = map[string]Inner{}
+			}
+			hit.Inner[name] = inner
+		}
+		out.Hits = append(out.Hits, hit)
+	}
+	return out, nil
+}
+
+// Tokens is what an analyzer makes of a text.
+func (n *Node) Tokens(ctx context.Context, analyzer string, texts ...string) ([]Token, error) {
+	body, err := json.Marshal(map[string]any{"analyzer": analyzer, "text": texts})
+	if err != nil {
+		return nil, fmt.Errorf("opensearch: %w", err)
+	}
+	var res struct {
+		Tokens []Token `json:"tokens"`
+	}
+	if err := n.Do(ctx, http.MethodPost, "/_analyze", body, &res); err != nil {
+		return nil, err
+	}
+	return res.Tokens, nil
+}
+
+// Token is a word of an analysed text.
+type Token struct {
+	Text     string `json:"token"`
+	Position int    `json:"position"`
+}

@@ -1,0 +1,163 @@
+package searchtest
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// kind of a searchable field.
+type kind uint8
+
+const (
+	text kind = iota + 1
+	number
+	date
+	boolean
+)
+
+// field is one of the search document.
+type field struct {
+	path   string
+	nested string // path of the list it is in; empty at the root
+	kind   kind
+}
+
+// keyword is the field's exact subfield.
+func (f field) keyword() string { return f.path + ".keyword" }
+
+// fields are those of the search document (interface.md, "Search result person").
+func fields() []field {
+	var out []field
+	add := func(nested string, k kind, paths ...string) {
+		for _, p := range paths {
+			if nested != "" {
+				p = nested + "." + p
+			}
+			out = append(out, field{path: p, nested: nested, kind: k})
+		}
+	}
+	add("", text, "network_url", "network_username", "profile_id", "profile.first_name", "profile.last_name", "profile.full_name",
+		"profile.headline", "profile.summary", "profile.image_url", "profile.location.raw_address", "profile.location.country",
+		"profile.location.country_code", "profile.personal_email")
+	add("", number, "profile.connections", "profile.followers")
+	add("", date, "updated_at")
+	add("experience", text, "title", "company_name", "company_id", "company_url", "location", "description")
+	add("experience", date, "start_date", "end_date")
+	add("experience", boolean, "is_current")
+	add("education", text, "school_name", "school_id", "school_url", "degree", "field_of_study")
+	add("education", date, "start_date", "end_date")
+	add("certifications", text, "name", "issuer")
+	add("certifications", date, "issue_date")
+	add("languages", text, "language", "proficiency")
+	return out
+}
+
+// Document is a search document: what a search result shows.
+type Document struct {
+	ID   string
+	JSON []byte
+	root map[string]any
+}
+
+// ParseDocument reads a search result.
+func ParseDocument(raw []byte) (Document, error) {
+	d := Document{JSON: raw}
+	if err := json.Unmarshal(raw, &d.root); err != nil {
+		return d, fmt.Errorf("searchtest: document: %w", err)
+	}
+	id, ok := d.root["profile_id"].(string)
+	if !ok {
+		return d, fmt.Errorf("searchtest: document without profile_id: %.200s", raw)
+	}
+	d.ID = id
+	return d, nil
+}
+
+// lookup gives the values at a path of an object, through lists.
+func lookup(v any, path string) []any {
+	switch v := v.(type) {
+	case nil:
+		return nil
+	case []any:
+		var out []any
+		for _, e := range v {
+			out = append(out, lookup(e, path)...)
+		}
+		return out
+	case map[string]any:
+		name, rest, _ := strings.Cut(path, ".")
+		return lookup(v[name], rest)
+	default:
+		if path != "" {
+			return nil
+		}
+		return []any{v}
+	}
+}
+
+// scope is what a query is asked of: a document, or an element of a nested list.
+type scope struct {
+	path string // of the list; empty for the document
+	v    any
+}
+
+// values gives the values of a field in the scope.
+func (s scope) values(f field) []any {
+	path := f.path
+	if s.path != "" {
+		if f.nested != s.path {
+			return nil
+		}
+		path = strings.TrimPrefix(path, s.path+".")
+	}
+	return lookup(s.v, path)
+}
+
+// pick draws an element.
+func pick[T any](r *rand.Rand, list ...T) T { return list[r.IntN(len(list))] }
+
+// object makes a JSON object of pairs.
+func object(pairs ...any) map[string]any {
+	m := make(map[string]any, len(pairs)/2)
+	for len(pairs) >= 2 {
+		m[pairs[0].(string)], pairs = pairs[1], pairs[2:]
+	}
+	return m
+}
+
+// clone copies a JSON value.
+func clone(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		m := make(map[string]any, len(v))
+		for k, e := range v {
+			m[k] = clone(e)
+		}
+		return m
+	case []any:
+		l := make([]any, len(v))
+		for i, e := range v {
+			l[i] = clone(e)
+		}
+		return l
+	}
+	return v
+}
+
+// sorted gives a map's keys in order, for the sake of repeatable draws.
+func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+
+// integer gives a JSON number as an integer.
+func integer(v any) (int64, bool) {
+	f, ok := v.(float64)
+	if !ok || f != math.Trunc(f) || math.Abs(f) > 1<<53 {
+		return 0, false
+	}
+	return int64(f), true
+}

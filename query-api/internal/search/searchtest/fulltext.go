@@ -1,0 +1,621 @@
+package searchtest
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// some draws words of a text: a stretch of it, or words here and there; sometimes with a word of somebody else.
+func (g *Generator) some(value string, most int, inOrder bool) []string {
+	all := strings.Fields(value)
+	if len(all) == 0 {
+		return nil
+	}
+	n := 1 + g.r.IntN(min(most, len(all)))
+	var out []string
+	if inOrder || g.r.IntN(2) == 0 {
+		at := g.r.IntN(len(all) - n + 1)
+		out = append(out, all[at:at+n]...)
+	} else {
+		for range n {
+			out = append(out, pick(g.r, all...))
+		}
+	}
+	if !inOrder && g.r.IntN(3) == 0 {
+		out = append(out, pick(g.r, g.words...))
+	}
+	return out
+}
+
+func (g *Generator) match(s scope, _ int) any {
+	f, v := g.fieldOf(s, pick(g.r, text, text, text, text, number, date, boolean))
+	if v == nil {
+		return nil
+	}
+	str, isString := v.(string)
+	if f.kind != text {
+		args := object("query", v)
+		g.boost("match", args)
+		return object(f.path, args)
+	}
+	if !isString {
+		return nil
+	}
+	name := f.path
+	words := g.some(str, 4, false)
+	if len(words) == 0 {
+		return nil
+	}
+	args := object()
+	query := strings.Join(words, " ")
+	if g.r.IntN(6) == 0 {
+		name, query = f.keyword(), str
+	}
+	if g.may("match", "fuzziness", 4) {
+		args["fuzziness"] = g.fuzziness()
+		if words := strings.Fields(query); len(words) > 0 && name == f.path {
+			words[0] = g.misspell(words[0])
+			query = strings.Join(words, " ")
+		}
+		if g.may("match", "prefix_length", 3) {
+			args["prefix_length"] = g.r.IntN(3)
+		}
+		if g.may("match", "max_expansions", 3) {
+			args["max_expansions"] = pick(g.r, 1, 2, 10)
+		}
+		if g.may("match", "fuzzy_transpositions", 3) {
+			args["fuzzy_transpositions"] = g.r.IntN(2) == 0
+		}
+		if g.may("match", "fuzzy_rewrite", 6) {
+			args["fuzzy_rewrite"] = pick(g.r, "constant_score", "top_terms_blended_freqs_10", "top_terms_5")
+		}
+	}
+	if g.may("match", "zero_terms_query", 8) {
+		args["zero_terms_query"] = pick(g.r, "none", "all")
+		if g.r.IntN(2) == 0 && name == f.path {
+			query = pick(g.r, "!?", "", "--- ,")
+		}
+	}
+	g.matchCommon("match", args)
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, query)
+	}
+	args["query"] = query
+	return object(name, args)
+}
+
+// matchCommon sets what match has in common with its relatives.
+func (g *Generator) matchCommon(clause string, args map[string]any) {
+	if g.may(clause, "operator", 3) {
+		args["operator"] = pick(g.r, "and", "or", "AND", "OR")
+	}
+	if g.may(clause, "minimum_should_match", 4) {
+		args["minimum_should_match"] = g.minimum()
+	}
+	if g.may(clause, "analyzer", 8) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace", "keyword", "stop")
+	}
+	if g.may(clause, "lenient", 12) {
+		args["lenient"] = true
+	}
+	if g.may(clause, "auto_generate_synonyms_phrase_query", 14) {
+		args["auto_generate_synonyms_phrase_query"] = false
+	}
+	g.boost(clause, args)
+}
+
+func (g *Generator) minimum() any {
+	return pick[any](g.r, 1, 2, -1, "2", "-1", "50%", "75%", "-25%", "-50%", "0", "2<75%", "1<-1 3<50%", "3<90%", 100, "100%")
+}
+
+// phrase draws a stretch of a text of the scope.
+func (g *Generator) phrase(s scope) (field, []string) {
+	for range 4 {
+		if f, v := g.textField(s); v != "" {
+			if words := g.some(v, 4, true); len(words) > 0 {
+				return f, words
+			}
+		}
+	}
+	return field{}, nil
+}
+
+func (g *Generator) matchPhrase(s scope, _ int) any {
+	f, words := g.phrase(s)
+	if words == nil {
+		return nil
+	}
+	args := object()
+	if g.may("match_phrase", "slop", 3) {
+		args["slop"] = g.r.IntN(5)
+		words = g.disturb(words)
+	}
+	if g.may("match_phrase", "zero_terms_query", 10) {
+		args["zero_terms_query"] = pick(g.r, "none", "all")
+		if g.r.IntN(2) == 0 {
+			words = []string{"!"}
+		}
+	}
+	if g.may("match_phrase", "analyzer", 8) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace", "stop", "keyword")
+	}
+	g.boost("match_phrase", args)
+	return g.shortOrLong(f.path, strings.Join(words, " "), args)
+}
+
+// disturb drops or swaps words of a phrase, so that only slop finds it again.
+func (g *Generator) disturb(words []string) []string {
+	if len(words) < 2 {
+		return words
+	}
+	out := append([]string{}, words...)
+	i := g.r.IntN(len(out) - 1)
+	switch g.r.IntN(4) {
+	case 0:
+		out[i], out[i+1] = out[i+1], out[i]
+	case 1, 2:
+		if len(out) > 2 {
+			out = append(out[:1:1], out[2:]...)
+		}
+	}
+	return out
+}
+
+// shorten cuts the last word to its beginning.
+func (g *Generator) shorten(words []string) string {
+	out := append([]string{}, words...)
+	last := []rune(out[len(out)-1])
+	out[len(out)-1] = string(last[:1+g.r.IntN(len(last))])
+	return strings.Join(out, " ")
+}
+
+func (g *Generator) shortOrLong(name, query string, args map[string]any) any {
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, query)
+	}
+	args["query"] = query
+	return object(name, args)
+}
+
+func (g *Generator) matchPhrasePrefix(s scope, _ int) any {
+	f, words := g.phrase(s)
+	if words == nil {
+		return nil
+	}
+	args := object()
+	if g.may("match_phrase_prefix", "slop", 4) {
+		args["slop"] = g.r.IntN(4)
+	}
+	if g.may("match_phrase_prefix", "max_expansions", 3) {
+		args["max_expansions"] = pick(g.r, 1, 3, 20, 100)
+	}
+	if g.may("match_phrase_prefix", "zero_terms_query", 10) {
+		args["zero_terms_query"] = pick(g.r, "none", "all")
+		if g.r.IntN(2) == 0 {
+			words = []string{"?"}
+		}
+	}
+	if g.may("match_phrase_prefix", "analyzer", 10) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace")
+	}
+	g.boost("match_phrase_prefix", args)
+	return g.shortOrLong(f.path, g.shorten(words), args)
+}
+
+func (g *Generator) matchBoolPrefix(s scope, _ int) any {
+	f, words := g.phrase(s)
+	if words == nil {
+		return nil
+	}
+	args := object()
+	g.matchBoolPrefixArgs("match_bool_prefix", args)
+	return g.shortOrLong(f.path, g.shorten(words), args)
+}
+
+func (g *Generator) matchBoolPrefixArgs(clause string, args map[string]any) {
+	if g.may(clause, "fuzziness", 5) {
+		args["fuzziness"] = g.fuzziness()
+		if g.may(clause, "prefix_length", 3) {
+			args["prefix_length"] = g.r.IntN(3)
+		}
+		if g.may(clause, "max_expansions", 3) {
+			args["max_expansions"] = pick(g.r, 1, 2, 10)
+		}
+		if g.may(clause, "fuzzy_transpositions", 3) {
+			args["fuzzy_transpositions"] = g.r.IntN(2) == 0
+		}
+	}
+	if g.may(clause, "operator", 3) {
+		args["operator"] = pick(g.r, "and", "or")
+	}
+	if g.may(clause, "minimum_should_match", 4) {
+		args["minimum_should_match"] = g.minimum()
+	}
+	if g.may(clause, "analyzer", 10) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace")
+	}
+	g.boost(clause, args)
+}
+
+// fieldList draws names for a list of fields of the scope, the given one among them, with boosts and patterns.
+func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []any {
+	names := []string{f.path}
+	for range g.r.IntN(4) {
+		if other, v := g.textField(s); v != "" {
+			names = append(names, other.path)
+		}
+	}
+	if patterns && g.may(clause, "fields_pattern", 5) {
+		switch {
+		case s.path != "":
+			names = append(names, map[string]string{"experience": "experience.company_*", "education": "education.school_*",
+				"certifications": "certifications.n*", "languages": "lang*.language"}[s.path])
+		case clause == "combined_fields":
+			names = append(names, pick(g.r, "profile.*_name", "exp*.title", "profile.*_address"))
+		default:
+			names = append(names, pick(g.r, "profile.*_name", "profile.location.*", "exp*.title", "*.name", "languages.*"))
+		}
+	}
+	var out []any
+	seen := map[string]bool{}
+	for _, n := range names {
+		if seen[n] {
+			continue
+		}
+		seen[n] = true
+		if g.may(clause, "fields_boost", 4) {
+			n += pick(g.r, "^2", "^0.5", "^3.5")
+			if clause == "combined_fields" {
+				n = strings.Replace(n, "^0.5", "^1.5", 1)
+			}
+		}
+		out = append(out, n)
+	}
+	return out
+}
+
+func (g *Generator) multiMatch(s scope, _ int) any {
+	const c = "multi_match"
+	f, words := g.phrase(s)
+	if words == nil {
+		return nil
+	}
+	args := object("fields", g.fieldList(c, s, f, true))
+	kind := "best_fields"
+	if g.r.IntN(6) > 0 {
+		kind = pick(g.r, "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+		if !g.may(c, "type."+kind, 1) {
+			kind = "best_fields"
+		} else {
+			args["type"] = kind
+		}
+	}
+	query := strings.Join(words, " ")
+	switch kind {
+	case "phrase":
+		if g.may(c, "slop", 3) {
+			args["slop"] = g.r.IntN(4)
+			query = strings.Join(g.disturb(words), " ")
+		}
+	case "phrase_prefix":
+		query = g.shorten(words)
+		if g.may(c, "slop", 4) {
+			args["slop"] = g.r.IntN(3)
+		}
+		if g.may(c, "max_expansions", 3) {
+			args["max_expansions"] = pick(g.r, 1, 5, 50)
+		}
+	case "bool_prefix":
+		query = g.shorten(words)
+	default:
+		if g.r.IntN(3) == 0 {
+			query += " " + pick(g.r, g.words...)
+		}
+		if kind != "cross_fields" && g.may(c, "fuzziness", 5) {
+			args["fuzziness"] = g.fuzziness()
+			query = g.misspell(query)
+			if g.may(c, "prefix_length", 3) {
+				args["prefix_length"] = g.r.IntN(3)
+			}
+			if g.may(c, "max_expansions", 3) {
+				args["max_expansions"] = pick(g.r, 1, 5, 50)
+			}
+			if g.may(c, "fuzzy_transpositions", 3) {
+				args["fuzzy_transpositions"] = false
+			}
+		}
+	}
+	if kind != "phrase" && kind != "phrase_prefix" {
+		if g.may(c, "operator", 3) {
+			args["operator"] = pick(g.r, "and", "or")
+		}
+		if g.may(c, "minimum_should_match", 4) {
+			args["minimum_should_match"] = g.minimum()
+		}
+	}
+	if kind != "most_fields" && kind != "bool_prefix" && g.may(c, "tie_breaker", 3) {
+		args["tie_breaker"] = pick(g.r, 0.0, 0.3, 1.0)
+	}
+	if g.may(c, "zero_terms_query", 12) {
+		args["zero_terms_query"] = pick(g.r, "none", "all")
+		if g.r.IntN(2) == 0 && kind != "bool_prefix" {
+			query = "!"
+		}
+	}
+	if g.may(c, "analyzer", 10) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace", "stop")
+	}
+	if g.may(c, "lenient", 12) {
+		args["lenient"] = true
+	}
+	g.boost(c, args)
+	args["query"] = query
+	return args
+}
+
+func (g *Generator) combinedFields(s scope, _ int) any {
+	const c = "combined_fields"
+	f, words := g.phrase(s)
+	if words == nil {
+		return nil
+	}
+	if g.r.IntN(3) == 0 {
+		words = append(words, pick(g.r, g.words...))
+	}
+	args := object("fields", g.fieldList(c, s, f, true), "query", strings.Join(words, " "))
+	if g.may(c, "operator", 3) {
+		args["operator"] = pick(g.r, "and", "or")
+	}
+	if g.may(c, "minimum_should_match", 4) {
+		args["minimum_should_match"] = g.minimum()
+	}
+	if g.may(c, "zero_terms_query", 10) {
+		args["zero_terms_query"] = pick(g.r, "none", "all")
+		if g.r.IntN(2) == 0 {
+			args["query"] = "!"
+		}
+	}
+	g.boost(c, args)
+	return args
+}
+
+// queryString draws an expression in Lucene's query syntax.
+func (g *Generator) queryString(s scope, _ int) any {
+	const c = "query_string"
+	f, v := g.textField(s)
+	if v == "" {
+		return nil
+	}
+	args := object()
+	switch g.r.IntN(3) {
+	case 0:
+		if !g.may(c, "default_field", 1) {
+			return nil
+		}
+		args["default_field"] = f.path
+	default:
+		args["fields"] = g.fieldList(c, s, f, true)
+		g.use(c + ".fields")
+		if g.may(c, "type", 4) {
+			args["type"] = pick(g.r, "best_fields", "most_fields", "cross_fields", "phrase")
+		}
+		if g.may(c, "tie_breaker", 5) {
+			args["tie_breaker"] = pick(g.r, 0.2, 1.0)
+		}
+	}
+	var parts []string
+	for range 1 + g.r.IntN(4) {
+		if p := g.expression(s, f, v); p != "" {
+			parts = append(parts, p)
+		}
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	query := parts[0]
+	for _, p := range parts[1:] {
+		query += pick(g.r, " ", " ", " AND ", " OR ", " OR ", " && ", " || ") + p
+	}
+	if g.r.IntN(8) == 0 {
+		query += pick(g.r, " NOT ", " -", " !") + plain(pick(g.r, g.words...))
+	}
+	args["query"] = query
+	if g.may(c, "default_operator", 4) {
+		args["default_operator"] = pick(g.r, "AND", "OR", "and")
+	}
+	if g.may(c, "minimum_should_match", 6) {
+		args["minimum_should_match"] = g.minimum()
+	}
+	if g.may(c, "analyze_wildcard", 8) {
+		args["analyze_wildcard"] = true
+	}
+	if g.may(c, "allow_leading_wildcard", 10) {
+		args["allow_leading_wildcard"] = true
+	}
+	if g.may(c, "phrase_slop", 6) {
+		args["phrase_slop"] = g.r.IntN(4)
+	}
+	if g.may(c, "fuzziness", 8) {
+		args["fuzziness"] = g.fuzziness()
+	}
+	if g.may(c, "fuzzy_prefix_length", 10) {
+		args["fuzzy_prefix_length"] = 1
+	}
+	if g.may(c, "fuzzy_max_expansions", 10) {
+		args["fuzzy_max_expansions"] = pick(g.r, 2, 20)
+	}
+	if g.may(c, "fuzzy_transpositions", 10) {
+		args["fuzzy_transpositions"] = false
+	}
+	if g.may(c, "quote_field_suffix", 12) {
+		args["quote_field_suffix"] = ".keyword"
+	}
+	if g.may(c, "analyzer", 12) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace")
+	}
+	if g.may(c, "lenient", 8) {
+		args["lenient"] = true
+	}
+	if g.may(c, "time_zone", 12) {
+		args["time_zone"] = "+02:00"
+	}
+	g.boost(c, args)
+	return args
+}
+
+// expression draws one operand of a query string.
+func (g *Generator) expression(s scope, f field, v string) string {
+	words := g.some(v, 3, true)
+	if len(words) == 0 {
+		return ""
+	}
+	word := plain(words[0])
+	if word == "" {
+		return ""
+	}
+	name := strings.ReplaceAll(f.path, " ", `\ `)
+	switch g.r.IntN(14) {
+	case 0:
+		return `"` + plainPhrase(words) + `"`
+	case 1:
+		return `"` + plainPhrase(words) + `"~` + pick(g.r, "1", "2", "5")
+	case 2:
+		return name + ":" + word
+	case 3:
+		return name + `:"` + plainPhrase(words) + `"`
+	case 4:
+		return "+" + word
+	case 5:
+		r := []rune(word)
+		return string(r[:1+g.r.IntN(len(r))]) + "*"
+	case 6:
+		return g.misspell(word) + "~" + pick(g.r, "", "1", "2")
+	case 7:
+		return word + "^" + pick(g.r, "2", "0.5")
+	case 8:
+		other, w := g.textField(s)
+		if p := plain(firstWord(w)); p != "" {
+			return "(" + word + " OR " + other.path + ":" + p + ")"
+		}
+		return "(" + word + ")"
+	case 9:
+		if n, val := g.fieldOf(s, number); val != nil {
+			x, ok := integer(val)
+			if !ok {
+				return ""
+			}
+			return n.path + pick(g.r, ":>=", ":>", ":<", ":<=") + itoa(x)
+		}
+		return word
+	case 10:
+		if d, val := g.fieldOf(s, date); val != nil {
+			day, _ := val.(string)
+			if len(day) >= 10 {
+				return d.path + ":" + pick(g.r, "[", "{") + day[:4] + " TO " + pick(g.r, "*", day[:10]) + pick(g.r, "]", "}")
+			}
+		}
+		return word
+	case 11:
+		e, val := g.fieldOf(s, text, number, date)
+		if val == nil {
+			return ""
+		}
+		return "_exists_:" + e.path
+	case 12:
+		return "/" + strings.ReplaceAll(g.pattern([]rune(strings.ToLower(word))), "/", `\/`) + "/"
+	}
+	return word
+}
+
+// plain strips what a query string would read as syntax.
+func plain(word string) string {
+	return strings.Map(func(r rune) rune {
+		if r < utf8.RuneSelf && !unicode.IsLetter(r) && !unicode.IsDigit(r) || r == unicode.ReplacementChar {
+			return -1
+		}
+		return r
+	}, word)
+}
+
+func plainPhrase(words []string) string {
+	var out []string
+	for _, w := range words {
+		out = append(out, plain(w))
+	}
+	return strings.TrimSpace(strings.Join(out, " "))
+}
+
+func firstWord(s string) string {
+	if f := strings.Fields(s); len(f) > 0 {
+		return f[0]
+	}
+	return ""
+}
+
+func (g *Generator) simpleQueryString(s scope, _ int) any {
+	const c = "simple_query_string"
+	f, v := g.textField(s)
+	if v == "" {
+		return nil
+	}
+	args := object("fields", g.fieldList(c, s, f, true))
+	var parts []string
+	for range 1 + g.r.IntN(4) {
+		words := g.some(v, 3, true)
+		if len(words) == 0 {
+			continue
+		}
+		w := plain(words[0])
+		if w == "" {
+			continue
+		}
+		r := []rune(w)
+		parts = append(parts, pick(g.r,
+			w, w, "+"+w, `"`+plainPhrase(words)+`"`, `"`+plainPhrase(words)+`"~2`, string(r[:1+g.r.IntN(len(r))])+"*",
+			g.misspell(w)+"~1", "("+w+" | "+plain(pick(g.r, g.words...))+")", "-"+plain(pick(g.r, g.words...))))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	query := parts[0]
+	for _, p := range parts[1:] {
+		query += pick(g.r, " ", " ", " + ", " | ") + p
+	}
+	if g.r.IntN(10) == 0 {
+		query += pick(g.r, " (", ` "`, " +", " |", ")") // malformed input is read as well as it can be
+	}
+	args["query"] = query
+	if g.may(c, "default_operator", 3) {
+		args["default_operator"] = pick(g.r, "and", "or", "AND")
+	}
+	if g.may(c, "minimum_should_match", 5) {
+		args["minimum_should_match"] = g.minimum()
+	}
+	if g.may(c, "flags", 5) {
+		args["flags"] = pick(g.r, "ALL", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT", "OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
+	}
+	if g.may(c, "analyze_wildcard", 10) {
+		args["analyze_wildcard"] = true
+	}
+	if g.may(c, "fuzzy_prefix_length", 10) {
+		args["fuzzy_prefix_length"] = 1
+	}
+	if g.may(c, "fuzzy_max_expansions", 10) {
+		args["fuzzy_max_expansions"] = pick(g.r, 2, 20)
+	}
+	if g.may(c, "fuzzy_transpositions", 10) {
+		args["fuzzy_transpositions"] = false
+	}
+	if g.may(c, "quote_field_suffix", 12) {
+		args["quote_field_suffix"] = ".keyword"
+	}
+	if g.may(c, "lenient", 10) {
+		args["lenient"] = true
+	}
+	if g.may(c, "analyzer", 12) {
+		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace")
+	}
+	g.boost(c, args)
+	return args
+}

@@ -1,0 +1,450 @@
+package searchtest
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+
+	analyser "muster/schemas/text"
+)
+
+func (g *Generator) matchAll(scope, int) any {
+	args := object()
+	g.boost("match_all", args)
+	return args
+}
+
+func (g *Generator) matchNone(scope, int) any { return object() }
+
+func (g *Generator) term(s scope, _ int) any {
+	args := object()
+	f, name, v := g.exact(s)
+	if f.path == "" {
+		return nil
+	}
+	if str, ok := v.(string); ok && f.kind == text && g.may("term", "case_insensitive", 4) {
+		args["case_insensitive"] = g.r.IntN(4) > 0
+		v = g.recase(str)
+	}
+	g.boost("term", args)
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, v)
+	}
+	args["value"] = v
+	return object(name, args)
+}
+
+// exact draws a field and a term of it: a whole value of a .keyword, a token of a text, a number, a date, a boolean.
+func (g *Generator) exact(s scope) (field, string, any) {
+	f, v := g.fieldOf(s, pick(g.r, text, text, text, number, date, boolean))
+	if f.path == "" {
+		return f, "", nil
+	}
+	str, isString := v.(string)
+	if f.kind == text && isString {
+		if g.r.IntN(2) == 0 && len(utf16.Encode([]rune(str))) <= 256 {
+			return f, f.keyword(), str
+		}
+		if tokens := analyser.Analyse(nil, str); len(tokens) > 0 {
+			return f, f.path, pick(g.r, tokens...).Text
+		}
+		return field{}, "", nil
+	}
+	return f, f.path, v
+}
+
+func (g *Generator) terms(s scope, _ int) any {
+	f, name, v := g.exact(s)
+	if f.path == "" {
+		return nil
+	}
+	values := []any{v}
+	for range g.r.IntN(4) {
+		if other, otherName, w := g.exact(scope{v: pick(g.r, g.docs...).root}); other.path == f.path && otherName == name {
+			values = append(values, w)
+		} else if f.kind == text {
+			values = append(values, strings.ToLower(pick(g.r, g.words...)))
+		}
+	}
+	args := object(name, values)
+	g.boost("terms", args)
+	return args
+}
+
+func (g *Generator) termsSet(s scope, _ int) any {
+	if s.path != "" {
+		return nil // the field that says how many is at the root
+	}
+	f, v := g.textField(s)
+	tokens := analyser.Analyse(nil, v)
+	if len(tokens) == 0 {
+		return nil
+	}
+	var terms []any
+	for range 1 + g.r.IntN(5) {
+		terms = append(terms, pick(g.r, tokens...).Text)
+	}
+	args := object("terms", terms, "minimum_should_match_field", pick(g.r, "profile.connections", "profile.followers"))
+	g.use("terms_set.minimum_should_match_field")
+	g.boost("terms_set", args)
+	return object(f.path, args)
+}
+
+func (g *Generator) exists(s scope, _ int) any {
+	f, v := g.fieldOf(s, text, number, date, boolean)
+	if v == nil {
+		return nil
+	}
+	name := f.path
+	if f.kind == text && g.r.IntN(3) == 0 {
+		name = f.keyword()
+	}
+	if g.r.IntN(6) == 0 {
+		if i := strings.LastIndexByte(f.path, '.'); i > 0 && s.path == "" {
+			name = f.path[:i] // an object exists where any of its fields does
+		}
+	}
+	args := object("field", name)
+	g.use("exists.field")
+	g.boost("exists", args)
+	return args
+}
+
+func (g *Generator) ids(s scope, _ int) any {
+	if s.path != "" {
+		return nil
+	}
+	id, _ := s.v.(map[string]any)["profile_id"].(string)
+	values := []any{id}
+	for range g.r.IntN(5) {
+		values = append(values, pick(g.r, g.docs...).ID)
+	}
+	args := object("values", values)
+	g.use("ids.values")
+	g.boost("ids", args)
+	return args
+}
+
+// rawTerm draws a string term: what prefix, wildcard, regexp and fuzzy are compared with.
+func (g *Generator) rawTerm(s scope) (name, term string) {
+	for range 5 {
+		f, n, v := g.exact(s)
+		if str, ok := v.(string); ok && f.kind == text && str != "" {
+			return n, str
+		}
+	}
+	return "", ""
+}
+
+func (g *Generator) prefix(s scope, _ int) any {
+	name, term := g.rawTerm(s)
+	if term == "" {
+		return nil
+	}
+	r := []rune(term)
+	value := string(r[:1+g.r.IntN(min(len(r), 6))])
+	args := object()
+	if g.may("prefix", "case_insensitive", 3) {
+		args["case_insensitive"] = g.r.IntN(4) > 0
+		value = g.recase(value)
+	}
+	g.boost("prefix", args)
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, value)
+	}
+	args["value"] = value
+	return object(name, args)
+}
+
+func (g *Generator) wildcard(s scope, _ int) any {
+	name, term := g.rawTerm(s)
+	if term == "" {
+		return nil
+	}
+	args := object()
+	value := g.wild(term)
+	if g.may("wildcard", "case_insensitive", 3) {
+		args["case_insensitive"] = g.r.IntN(4) > 0
+		value = g.recase(value)
+	}
+	g.boost("wildcard", args)
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, value)
+	}
+	if g.may("wildcard", "wildcard", 4) {
+		args["wildcard"] = value
+	} else {
+		args["value"] = value
+	}
+	return object(name, args)
+}
+
+// wild replaces parts of a term by wildcards.
+func (g *Generator) wild(term string) string {
+	r := []rune(term)
+	var b strings.Builder
+	for i := 0; i < len(r); i++ {
+		switch n := g.r.IntN(8); {
+		case n == 0:
+			b.WriteByte('?')
+		case n == 1:
+			b.WriteByte('*')
+			i += g.r.IntN(4)
+		case r[i] == '*' || r[i] == '?' || r[i] == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r[i])
+		default:
+			b.WriteRune(r[i])
+		}
+	}
+	if g.r.IntN(2) == 0 {
+		b.WriteByte('*')
+	}
+	return b.String()
+}
+
+func (g *Generator) regexp(s scope, _ int) any {
+	name, term := g.rawTerm(s)
+	if term == "" || len(term) > 200 {
+		return nil
+	}
+	args := object()
+	if g.may("regexp", "case_insensitive", 4) {
+		args["case_insensitive"] = g.r.IntN(4) > 0
+		term = g.recase(term)
+	}
+	value := g.pattern([]rune(term))
+	if g.may("regexp", "flags", 4) {
+		args["flags"] = pick(g.r, "ALL", "NONE", "INTERSECTION|INTERVAL", "COMPLEMENT", "ANYSTRING")
+		switch args["flags"] {
+		case "ALL", "INTERSECTION|INTERVAL":
+			value = "(" + value + ")&(.{1,200})"
+			if args["flags"] == "ALL" && g.r.IntN(2) == 0 {
+				value = "@&~(" + g.pattern([]rune(pick(g.r, g.words...))) + ")&" + value
+			}
+		case "ANYSTRING":
+			value += "@"
+		}
+	}
+	if g.may("regexp", "max_determinized_states", 8) {
+		args["max_determinized_states"] = 20000
+	}
+	g.boost("regexp", args)
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, value)
+	}
+	args["value"] = value
+	return object(name, args)
+}
+
+// pattern writes a regular expression that matches the term.
+func (g *Generator) pattern(term []rune) string {
+	var b strings.Builder
+	for i, r := range term {
+		switch n := g.r.IntN(14); {
+		case n == 0:
+			b.WriteByte('.')
+		case n == 1:
+			b.WriteString(".*")
+		case n == 2 && unicode.IsLetter(r) && r < 0x80:
+			b.WriteString("[" + string(r) + "x-z]")
+		case n == 3 && unicode.IsDigit(r) && r < 0x80:
+			b.WriteString("[0-9]+")
+		case n == 4:
+			b.WriteString("(" + quoteRegexp(r) + "|qq)")
+		case n == 5:
+			b.WriteString(quoteRegexp(r) + "{1,2}")
+		case n == 6:
+			b.WriteString(quoteRegexp(r) + "x?")
+		case n == 7 && i == len(term)-1:
+			b.WriteString("[^ #]")
+		default:
+			b.WriteString(quoteRegexp(r))
+		}
+	}
+	return b.String()
+}
+
+func quoteRegexp(r rune) string {
+	if r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != ' ' && r != '_' {
+		return "\\" + string(r)
+	}
+	return string(r)
+}
+
+func (g *Generator) fuzzy(s scope, _ int) any {
+	name, term := g.rawTerm(s)
+	if term == "" {
+		return nil
+	}
+	args := object()
+	value := g.misspell(term)
+	if g.may("fuzzy", "fuzziness", 2) {
+		args["fuzziness"] = g.fuzziness()
+	}
+	if g.may("fuzzy", "prefix_length", 4) {
+		args["prefix_length"] = g.r.IntN(4)
+	}
+	if g.may("fuzzy", "max_expansions", 5) {
+		args["max_expansions"] = pick(g.r, 1, 3, 10, 100)
+	}
+	if g.may("fuzzy", "transpositions", 5) {
+		args["transpositions"] = g.r.IntN(2) == 0
+	}
+	if g.may("fuzzy", "rewrite", 8) {
+		args["rewrite"] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_10")
+	}
+	g.boost("fuzzy", args)
+	if len(args) == 0 && g.r.IntN(2) == 0 {
+		return object(name, value)
+	}
+	args["value"] = value
+	return object(name, args)
+}
+
+func (g *Generator) fuzziness() any {
+	return pick[any](g.r, "AUTO", "AUTO", "AUTO:2,5", 0, 1, 2, "1")
+}
+
+// misspell makes up to two single-character edits.
+func (g *Generator) misspell(term string) string {
+	r := []rune(term)
+	for range g.r.IntN(3) {
+		if len(r) < 2 {
+			break
+		}
+		i := g.r.IntN(len(r) - 1)
+		switch g.r.IntN(4) {
+		case 0:
+			r = append(r[:i:i], r[i+1:]...)
+		case 1:
+			r[i], r[i+1] = r[i+1], r[i]
+		case 2:
+			r[i] = pick(g.r, 'e', 'a', 'x')
+		default:
+			r = append(r[:i:i], append([]rune{pick(g.r, 'n', 'o')}, r[i:]...)...)
+		}
+	}
+	return string(r)
+}
+
+// recase changes the case of some ASCII letters.
+func (g *Generator) recase(s string) string {
+	b := []byte(s)
+	for i, c := range b {
+		if g.r.IntN(3) > 0 {
+			continue
+		}
+		switch {
+		case c >= 'a' && c <= 'z' && (i == 0 || b[i-1] != '\\'):
+			b[i] = c - 'a' + 'A'
+		case c >= 'A' && c <= 'Z' && (i == 0 || b[i-1] != '\\'):
+			b[i] = c - 'A' + 'a'
+		}
+	}
+	return string(b)
+}
+
+func (g *Generator) rangeOf(s scope, _ int) any {
+	args := object()
+	var name string
+	switch pick(g.r, number, date, date, text) {
+	case number:
+		f, v := g.fieldOf(s, number)
+		n, ok := integer(v)
+		if !ok {
+			return nil
+		}
+		name = f.path
+		g.bounds(args, func(side int) any {
+			bound := n + int64(side*g.r.IntN(40))
+			return pick[any](g.r, bound, bound, strconv.FormatInt(bound, 10), float64(bound)+0.5)
+		})
+	case date:
+		f, v := g.fieldOf(s, date)
+		str, _ := v.(string)
+		t, err := parseDate(str)
+		if err != nil {
+			return nil
+		}
+		name = f.path
+		g.dateRange(args, t)
+	default:
+		f, v := g.textField(s)
+		if v == "" {
+			return nil
+		}
+		name = f.keyword()
+		if g.r.IntN(3) == 0 {
+			name, v = f.path, strings.ToLower(v)
+		}
+		r := []rune(v)
+		g.bounds(args, func(side int) any {
+			if side < 0 {
+				return string(r[:1+g.r.IntN(len(r))])
+			}
+			return string(r[:1+g.r.IntN(min(3, len(r)))]) + "zz"
+		})
+	}
+	g.boost("range", args)
+	return object(name, args)
+}
+
+// bounds draws one or two bounds; side is -1 below and 1 above the value.
+func (g *Generator) bounds(args map[string]any, bound func(side int) any) {
+	which := g.r.IntN(3)
+	if which != 0 {
+		p := pick(g.r, "gt", "gte")
+		g.use("range." + p)
+		args[p] = bound(-1)
+	}
+	if which != 1 {
+		p := pick(g.r, "lt", "lte")
+		g.use("range." + p)
+		args[p] = bound(1)
+	}
+}
+
+func (g *Generator) dateRange(args map[string]any, t time.Time) {
+	layout := ""
+	if g.may("range", "format", 4) {
+		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy", "strict_date_optional_time")
+		layout = map[string]string{"yyyy-MM-dd": "2006-01-02", "dd/MM/yyyy": "02/01/2006", "yyyy": "2006", "yyyy-MM||yyyy": "2006-01",
+			"strict_date_optional_time": "2006-01-02T15:04:05Z", "epoch_millis": "ms"}[args["format"].(string)]
+	}
+	if layout != "ms" && g.may("range", "time_zone", 5) {
+		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "Europe/Berlin", "UTC")
+	}
+	g.bounds(args, func(side int) any {
+		u := t.AddDate(0, side*g.r.IntN(30), side*g.r.IntN(300))
+		if g.r.IntN(4) == 0 {
+			u = t
+		}
+		var literal string
+		switch layout {
+		case "":
+			literal = u.Format(pick(g.r, "2006-01-02", "2006-01-02", "2006-01", "2006", "2006-01-02T15:04:05Z", "2006-01-02T15:04"))
+		case "ms":
+			return u.UnixMilli()
+		default:
+			literal = u.Format(layout)
+		}
+		if g.r.IntN(3) > 0 {
+			return literal
+		}
+		g.use("range.date_math")
+		if g.r.IntN(5) == 0 && layout == "" {
+			return pick(g.r, "now", "now-20y", "now/y", "now-5y/M", "now+1d/d")
+		}
+		return literal + "||" + pick(g.r, "/M", "/y", "/d", "-1y", "+3M/M", "+1w/w", "-36h", "-2d/d", "+90m", "/w")
+	})
+}
+
+func parseDate(s string) (time.Time, error) {
+	if t, err := time.Parse("2006-01-02", s); err == nil {
+		return t, nil
+	}
+	return time.Parse(time.RFC3339Nano, s)
+}
