@@ -75,6 +75,7 @@ type Batch struct {
 
 	lookups          lookupTable
 	networkPeople    networkPeopleTable
+	searchPeople     searchPeopleTable
 	codehostPeople   codehostPeopleTable
 	codehostRepos    codehostReposTable
 	codehostCommits  codehostCommitsTable
@@ -89,6 +90,7 @@ func (b *Batch) Reset() {
 	b.records = 0
 	clear(b.slab)
 	b.slab = b.slab[:0]
+	b.searchPeople.reset()
 	for _, t := range b.tables() {
 		for _, f := range t.columns() {
 			f.values.reset()

@@ -76,6 +76,15 @@ func (l Layout) Deduplication() string {
 	return "non_replicated_deduplication_window = 10000"
 }
 
+// SearchSettings are the table settings for scans over all rows: default
+// granules, and the window of insert tokens of Settings.
+func (l Layout) SearchSettings() string {
+	if l.Cluster != "" {
+		return "replicated_deduplication_window = 10000"
+	}
+	return "non_replicated_deduplication_window = 10000"
+}
+
 // Distributed is the statement that puts a table over the nodes' local ones,
 // sharded by the row's own key. A single node needs none.
 func (l Layout) Distributed(table, shardKey string) string {

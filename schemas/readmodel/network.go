@@ -50,6 +50,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	t := &b.networkPeople
 	if rec.Deleted {
 		t.withdraw(rec, at, p.ProfileID, p.LastUpdated)
+		r.searchPerson(b, rec, p, at, nil, nil, nil)
 		return
 	}
 	usernameKey := identity.UsernameKey(p.Username)
@@ -65,6 +66,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
 
 	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
+	r.searchPerson(b, rec, p, at, experience, education, certifications)
 	w := &r.w
 	w.own.set(p.Emails, one(p.PersonalEmail))
 

@@ -1,0 +1,254 @@
+package algebra
+
+import (
+	"muster/schemas/readmodel"
+)
+
+// Field is a searchable field, or the .keyword of a text.
+type Field struct {
+	readmodel.SearchField
+	// Keyword: the whole values of a text, its subfield .keyword.
+	Keyword bool
+}
+
+// Name is the field as queries name it.
+func (f Field) Name() string {
+	if f.Keyword {
+		return f.Path + ".keyword"
+	}
+	return f.Path
+}
+
+// IsText says that the field's values are analysed.
+func (f Field) IsText() bool { return f.Type == readmodel.SearchText && !f.Keyword }
+
+// IsString says that terms of the field are strings.
+func (f Field) IsString() bool { return f.Type == readmodel.SearchText }
+
+// Node is a part of a query.
+type Node interface{ isNode() }
+
+// All matches everything with score 1.
+type All struct{}
+
+// None matches nothing.
+type None struct{}
+
+// Term matches documents whose field has a term, scored by BM25. Booleans have
+// the terms "T" and "F".
+type Term struct {
+	Field Field
+	Text  string
+	// Blend, when not zero, joins the statistics of all terms of the query with
+	// the same number.
+	Blend int
+	// Across says how a blend counts: over the fields of a multi_match of type
+	// cross_fields; else over the terms of an expansion.
+	Across bool
+}
+
+// Set matches documents whose field has any of the terms, with score 1.
+type Set struct {
+	Field  Field
+	Values []string
+}
+
+// Phrase matches documents in which a text has terms one after the other,
+// scored by BM25. Position i accepts any of Terms[i]. Slop is how many
+// positions they may be apart. With PrefixLast the last term is the beginning
+// of one, expanded to at most Expansions terms before planning.
+type Phrase struct {
+	Field      Field
+	Terms      [][]string
+	Slop       int
+	PrefixLast bool
+	Expansions int
+}
+
+// Combined matches documents in which any of several texts has a term, scored
+// by BM25F: as if the fields were one, each repeated by its weight.
+type Combined struct {
+	Fields  []Field
+	Weights []float64
+	Text    string
+}
+
+// Range matches documents with a value between two bounds, with score 1.
+type Range struct {
+	Field Field
+	// Min and Max are inclusive bounds of numbers and dates.
+	Min, Max int64
+	// Lower and Upper are bounds of strings; nil: none.
+	Lower, Upper *Bound
+}
+
+// Bound is an end of a range of strings.
+type Bound struct {
+	Text      string
+	Inclusive bool
+}
+
+// PatternKind is a way of matching terms.
+type PatternKind uint8
+
+// The kinds of patterns.
+const (
+	// Prefix: terms that begin with the text.
+	Prefix PatternKind = iota + 1
+	// Wildcard: * any number of characters, ? one, \ takes the next as it is.
+	Wildcard
+	// Regexp: Lucene's regular expressions, which match a whole term.
+	Regexp
+	// Whole: the term itself, for the sake of Insensitive.
+	Whole
+)
+
+// Pattern matches documents whose field has a term of a form, with score 1.
+type Pattern struct {
+	Field Field
+	Kind  PatternKind
+	Text  string
+	// Insensitive takes ASCII letters of either case as equal.
+	Insensitive bool
+	// Expressions are the RE2 forms of a Regexp or Wildcard; a term matches when
+	// it matches all of them (those of Excluded: none of them).
+	Expressions []string
+	Excluded    []string
+}
+
+// Fuzzy matches documents whose field has a term at most Edits single-character
+// edits away. It is expanded to at most Expansions terms before planning.
+type Fuzzy struct {
+	Field          Field
+	Text           string
+	Edits          int
+	PrefixLength   int // characters that must be equal
+	Expansions     int
+	Transpositions bool // swapping two neighbours is one edit
+	// Constant gives every match score 1 instead of BM25.
+	Constant bool
+}
+
+// Exists matches documents with any value in the field, with score 1.
+type Exists struct{ Field Field }
+
+// Bool combines nodes. Its score is the sum of those of Must and of the
+// matching ones of Should.
+type Bool struct {
+	Must, Filter, Should, MustNot []Node
+	// Minimum is how many of Should must match.
+	Minimum int
+	// MinimumField, when set, is the number field that says how many instead.
+	MinimumField *Field
+}
+
+// DisMax matches what any of its nodes matches. Its score is the greatest of
+// theirs plus Tie times the sum of the others.
+type DisMax struct {
+	Nodes []Node
+	Tie   float64
+}
+
+// Boost multiplies the score of a node.
+type Boost struct {
+	Node   Node
+	Factor float64
+}
+
+// Constant gives what a node matches a score of its own.
+type Constant struct {
+	Node  Node
+	Score float64
+}
+
+// ScoreMode says how several scores become one.
+type ScoreMode string
+
+// The score modes. Nested knows avg, sum, min, max and none; Function
+// multiply, sum, avg, first, max and min.
+const (
+	ScoreAvg      ScoreMode = "avg"
+	ScoreSum      ScoreMode = "sum"
+	ScoreMin      ScoreMode = "min"
+	ScoreMax      ScoreMode = "max"
+	ScoreNone     ScoreMode = "none"
+	ScoreMultiply ScoreMode = "multiply"
+	ScoreFirst    ScoreMode = "first"
+	ScoreReplace  ScoreMode = "replace" // boost_mode only
+)
+
+// Nested matches documents with an element of a nested path that matches a node.
+type Nested struct {
+	Path string
+	Node Node
+	Mode ScoreMode
+	// InnerHits asks for the matching elements.
+	InnerHits *InnerHits
+}
+
+// InnerHits says which of the matching elements are shown beside a result.
+type InnerHits struct {
+	Name string
+	From int
+	Size int
+}
+
+// Function changes the score of a node (function_score, boosting).
+type Function struct {
+	Node      Node
+	Functions []Factor
+	// ScoreMode joins the factors, BoostMode joins them with the node's score.
+	ScoreMode, BoostMode ScoreMode
+	MaxBoost             float64 // bounds the joined factors; +Inf: no bound
+	MinScore             *float64
+}
+
+// FactorKind is a way of computing a factor.
+type FactorKind uint8
+
+// The kinds of factors.
+const (
+	FactorWeight FactorKind = iota + 1 // the weight alone
+	FactorField
+	FactorDecay
+	FactorRandom
+)
+
+// Factor is one function of a Function: it counts for documents that Filter
+// matches, nil for all.
+type Factor struct {
+	Filter Node
+	Kind   FactorKind
+	Weight float64
+	// Field of FactorField, FactorDecay and FactorRandom.
+	Field Field
+	// FactorField: Multiplier times the value, then Modifier. Missing stands in
+	// for a missing value; without it a missing value is an error in
+	// Elasticsearch and 1 here.
+	Multiplier float64
+	Modifier   string
+	Missing    *float64
+	// FactorDecay: Shape is gauss, exp or linear.
+	Shape                        string
+	Origin, Scale, Offset, Decay float64
+	MultiValue                   ScoreMode
+	// FactorRandom.
+	Seed int64
+}
+
+func (All) isNode()      {}
+func (None) isNode()     {}
+func (Term) isNode()     {}
+func (Set) isNode()      {}
+func (Phrase) isNode()   {}
+func (Combined) isNode() {}
+func (Range) isNode()    {}
+func (Pattern) isNode()  {}
+func (Fuzzy) isNode()    {}
+func (Exists) isNode()   {}
+func (Bool) isNode()     {}
+func (DisMax) isNode()   {}
+func (Boost) isNode()    {}
+func (Constant) isNode() {}
+func (Nested) isNode()   {}
+func (Function) isNode() {}

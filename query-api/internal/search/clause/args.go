@@ -1,0 +1,169 @@
+package clause
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/antzucaro/matchr"
+)
+
+// args reads the parameters of an object. The first error sticks and is
+// returned by done, which also refuses what nobody asked for.
+type args struct {
+	at    value
+	known []string // names, for who mistypes one
+	read  map[string]bool
+	err   error
+}
+
+// arguments begins to read an object whose members are parameters of a clause.
+func arguments(v value, known []Parameter) *args {
+	a := &args{at: v, read: make(map[string]bool)}
+	for _, p := range known {
+		a.known = append(a.known, p.Name)
+	}
+	if v.kind != '{' {
+		a.err = v.errorf("must be an object, not %s", v.what())
+	}
+	return a
+}
+
+func (a *args) fail(err error) {
+	if a.err == nil {
+		a.err = err
+	}
+}
+
+// get finds a member.
+func (a *args) get(name string) (value, bool) {
+	a.read[name] = true
+	for _, m := range a.at.members {
+		if m.name == name {
+			return m.value, true
+		}
+	}
+	return value{}, false
+}
+
+// must finds a member that has to be there.
+func (a *args) must(name string) value {
+	v, ok := a.get(name)
+	if !ok {
+		a.fail(a.at.errorf("needs %q", name))
+	}
+	return v
+}
+
+func (a *args) text(name, otherwise string) string {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return otherwise
+	}
+	s, err := v.scalar()
+	if err != nil {
+		a.fail(err)
+	}
+	return s
+}
+
+// choice reads a word of a list; letter case does not matter.
+func (a *args) choice(name, otherwise string, words ...string) string {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return otherwise
+	}
+	s := strings.ToLower(v.text)
+	if v.kind != '"' || !slices.Contains(words, s) {
+		a.fail(v.errorf("must be one of %s", strings.Join(words, ", ")))
+	}
+	return s
+}
+
+func (a *args) number(name string, otherwise float64) float64 {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return otherwise
+	}
+	n, err := strconv.ParseFloat(v.text, 64)
+	if (v.kind != '0' && v.kind != '"') || err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
+		a.fail(v.errorf("must be a number"))
+	}
+	return n
+}
+
+func (a *args) integer(name string, otherwise, least, most int) int {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return otherwise
+	}
+	n, err := strconv.Atoi(v.text)
+	if (v.kind != '0' && v.kind != '"') || err != nil || n < least || n > most {
+		a.fail(v.errorf("must be an integer from %d to %d", least, most))
+	}
+	return n
+}
+
+func (a *args) flag(name string, otherwise bool) bool {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return otherwise
+	}
+	switch {
+	case v.kind == 't', v.kind == '"' && v.text == "true":
+		return true
+	case v.kind == 'f', v.kind == '"' && v.text == "false":
+		return false
+	}
+	a.fail(v.errorf("must be true or false"))
+	return otherwise
+}
+
+// boost is the parameter that every clause has. Elasticsearch keeps it as a
+// 32-bit number.
+func (a *args) boost() float64 {
+	b := a.number("boost", 1)
+	if b < 0 {
+		a.fail(a.at.errorf("boost must not be negative"))
+	}
+	if b > math.MaxFloat32 {
+		a.fail(a.at.errorf("boost is too large"))
+	}
+	return float64(float32(b))
+}
+
+// done gives the first error, or one that names a member nobody asked for.
+func (a *args) done() error {
+	if a.err != nil {
+		return a.err
+	}
+	for _, m := range a.at.members {
+		if !a.read[m.name] {
+			return a.at.errorf("unknown parameter %s: %s", quote(m.name), suggestion(m.name, a.known))
+		}
+	}
+	return nil
+}
+
+// suggestion names the nearest of the known names.
+func suggestion(name string, known []string) string {
+	if len(known) == 0 {
+		return "there are none here"
+	}
+	return "did you mean " + strconv.Quote(nearest(name, known)) + "? Known are " + strings.Join(known, ", ")
+}
+
+// nearest is the known name with the fewest typing mistakes, of equally near
+// ones the first. A part of a known name counts as one mistake.
+func nearest(name string, known []string) string {
+	name = strings.ToLower(name[:min(len(name), 4*maxName)])
+	mistakes := func(k string) int {
+		n := matchr.OSA(name, k)
+		if n > 1 && len(name) >= 3 && strings.Contains(k, name) {
+			return 1
+		}
+		return n
+	}
+	return slices.MinFunc(known, func(a, b string) int { return mistakes(a) - mistakes(b) })
+}

@@ -1,0 +1,420 @@
+package clause
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	_ "time/tzdata" // time_zone names zones; containers may have no zone files
+)
+
+// dateReader reads dates as Elasticsearch's date fields do: a date in one of
+// the formats, or an anchor with date math.
+type dateReader struct {
+	now     time.Time
+	zone    *time.Location // nil: UTC
+	formats []dateFormat   // nil: strict_date_optional_time||epoch_millis
+}
+
+// dateFormat reads a date whose missing parts are zero. parts says how much was
+// there. ok is false when the text is of another form.
+type dateFormat func(text string) (d localDate, ok bool)
+
+// localDate is a date without its zone, or an instant.
+type localDate struct {
+	year, month, day, hour, minute, second, nano int
+	precision                                    precision
+	zone                                         *time.Location // as written; nil: none
+	instant                                      *int64         // milliseconds, of epoch formats
+}
+
+type precision int
+
+const (
+	toYear precision = iota
+	toMonth
+	toDay
+	toHour
+	toMinute
+	toSecond
+	toNano
+)
+
+// maxMillis keeps instants within what dates can be compared with.
+const maxMillis = 1 << 53
+
+func (d *dateReader) inZone(at value, name string) error {
+	if name == "" {
+		return nil
+	}
+	zone, ok := zoneOf(name)
+	if !ok {
+		return at.errorf("time_zone %s is no UTC offset such as +01:00 and no zone such as Europe/Berlin", quote(name))
+	}
+	d.zone = zone
+	return nil
+}
+
+func zoneOf(name string) (*time.Location, bool) {
+	if zone, rest, ok := offset(name); ok && rest == "" {
+		return zone, true
+	}
+	if name == "Local" {
+		return nil, false
+	}
+	zone, err := time.LoadLocation(name)
+	return zone, err == nil
+}
+
+// offset reads Z, +hh, +hhmm or +hh:mm at the beginning of a text.
+func offset(text string) (zone *time.Location, rest string, ok bool) {
+	if text == "" {
+		return nil, "", false
+	}
+	if text[0] == 'Z' {
+		return time.UTC, text[1:], true
+	}
+	if text[0] != '+' && text[0] != '-' {
+		return nil, "", false
+	}
+	sign := 1
+	if text[0] == '-' {
+		sign = -1
+	}
+	hours, rest, ok := digits(text[1:], 2, 2)
+	if !ok {
+		return nil, "", false
+	}
+	minutes := 0
+	next := strings.TrimPrefix(rest, ":")
+	if m, after, found := digits(next, 2, 2); found {
+		minutes, rest = m, after
+	} else if next != rest {
+		return nil, "", false
+	}
+	if hours > 18 || minutes > 59 {
+		return nil, "", false
+	}
+	return time.FixedZone(text[:len(text)-len(rest)], sign*(hours*3600+minutes*60)), rest, true
+}
+
+// digits reads a number of least to most digits.
+func digits(text string, least, most int) (n int, rest string, ok bool) {
+	i := 0
+	for i < len(text) && i < most && text[i] >= '0' && text[i] <= '9' {
+		n = n*10 + int(text[i]-'0')
+		i++
+	}
+	return n, text[i:], i >= least
+}
+
+// read gives the instant of a text in milliseconds. up completes what is
+// missing, and rounds, to the last instant instead of the first.
+func (d dateReader) read(at value, text string, up bool) (int64, error) {
+	anchor, math, isMath := strings.Cut(text, "||")
+	var t time.Time
+	switch {
+	case strings.HasPrefix(text, "now"):
+		t, math, isMath = d.now.Truncate(time.Millisecond), text[len("now"):], true
+	default:
+		ms, ok := d.date(anchor, up && !isMath)
+		if !ok {
+			return 0, at.errorf("cannot read %s as a date: write 2006-01-02, 2006-01-02T15:04:05Z, milliseconds since 1970, now-1d/d or 2006-01-02||+1M/d, or name the format", quote(text))
+		}
+		t = time.UnixMilli(ms)
+	}
+	if isMath {
+		var err error
+		if t, err = d.math(at, t, math, up); err != nil {
+			return 0, err
+		}
+	}
+	ms := t.UnixMilli()
+	if ms > maxMillis || ms < -maxMillis {
+		return 0, at.errorf("the date %s is too far away", quote(text))
+	}
+	return ms, nil
+}
+
+// date reads a date without math.
+func (d dateReader) date(text string, up bool) (int64, bool) {
+	formats := d.formats
+	if formats == nil {
+		formats = []dateFormat{strictDateOptionalTime, epochMillis}
+	}
+	for _, f := range formats {
+		parsed, ok := f(text)
+		if !ok {
+			continue
+		}
+		if parsed.instant != nil {
+			return *parsed.instant, true
+		}
+		zone := parsed.zone
+		if zone == nil {
+			zone = d.zone
+		}
+		if ms, ok := parsed.millis(zone, up); ok {
+			return ms, true
+		}
+	}
+	return 0, false
+}
+
+// millis completes a date: missing months and days are the first, missing
+// times zero, or with up the last of the day.
+func (p localDate) millis(zone *time.Location, up bool) (int64, bool) {
+	if zone == nil {
+		zone = time.UTC
+	}
+	if p.precision < toMonth {
+		p.month = 1
+	}
+	if p.precision < toDay {
+		p.day = 1
+	}
+	if up {
+		if p.precision < toHour {
+			p.hour = 23
+		}
+		if p.precision < toMinute {
+			p.minute = 59
+		}
+		if p.precision < toSecond {
+			p.second = 59
+		}
+		if p.precision < toNano {
+			p.nano = 999_999_999
+		}
+	}
+	if p.month < 1 || p.month > 12 || p.day < 1 || p.hour > 23 || p.minute > 59 || p.second > 59 {
+		return 0, false
+	}
+	t := time.Date(p.year, time.Month(p.month), p.day, p.hour, p.minute, p.second, p.nano, zone)
+	if check := time.Date(p.year, time.Month(p.month), p.day, 0, 0, 0, 0, time.UTC); check.Day() != p.day {
+		return 0, false // there is no such day
+	}
+	return t.UnixMilli(), true
+}
+
+// math applies +1M, -2d, /d and so on.
+func (d dateReader) math(at value, t time.Time, math string, up bool) (time.Time, error) {
+	zone := d.zone
+	if zone == nil {
+		zone = time.UTC
+	}
+	t = t.In(zone)
+	for rest := math; rest != ""; {
+		operator := rest[0]
+		rest = rest[1:]
+		if operator != '/' && operator != '+' && operator != '-' {
+			return t, at.errorf("operator not supported for date math %s: use +, - or /", quote(math))
+		}
+		n := 1
+		if rest != "" && rest[0] >= '0' && rest[0] <= '9' {
+			var ok bool
+			if n, rest, ok = digits(rest, 1, 9); !ok || operator == '/' && n != 1 {
+				return t, at.errorf("rounding `/` can only be used on single unit types: %s", quote(math))
+			}
+		}
+		if rest == "" {
+			return t, at.errorf("truncated date math %s: a unit is missing, one of y, M, w, d, h, m, s", quote(math))
+		}
+		unit := rest[0]
+		rest = rest[1:]
+		if operator == '-' {
+			n = -n
+		}
+		var ok bool
+		if operator == '/' {
+			t, ok = round(t, unit, up)
+		} else {
+			t, ok = add(t, unit, n)
+		}
+		if !ok {
+			return t, at.errorf("unit %s not supported for date math %s: use y, M, w, d, h, m, s", quote(string(rune(unit))), quote(math))
+		}
+	}
+	return t, nil
+}
+
+// add moves an instant by units of the calendar; a day that the month does not
+// have becomes its last.
+func add(t time.Time, unit byte, n int) (time.Time, bool) {
+	switch unit {
+	case 'y':
+		return addMonths(t, 12*n), true
+	case 'M':
+		return addMonths(t, n), true
+	case 'w':
+		return t.AddDate(0, 0, 7*n), true
+	case 'd':
+		return t.AddDate(0, 0, n), true
+	case 'h', 'H':
+		return t.Add(time.Duration(min(max(n, -maxHours), maxHours)) * time.Hour), true
+	case 'm':
+		return t.Add(time.Duration(n) * time.Minute), true
+	case 's':
+		return t.Add(time.Duration(n) * time.Second), true
+	}
+	return t, false
+}
+
+// maxHours keeps a number of hours within a time.Duration.
+const maxHours = 2_500_000
+
+func addMonths(t time.Time, n int) time.Time {
+	first := time.Date(t.Year(), t.Month()+time.Month(n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())
+	last := time.Date(first.Year(), first.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	return first.AddDate(0, 0, min(t.Day(), last)-1)
+}
+
+// round goes to the first instant of a unit, or the last.
+func round(t time.Time, unit byte, up bool) (time.Time, bool) {
+	y, m, d := t.Date()
+	var next time.Time
+	switch unit {
+	case 'y':
+		t = time.Date(y, 1, 1, 0, 0, 0, 0, t.Location())
+		next = t.AddDate(1, 0, 0)
+	case 'M':
+		t = time.Date(y, m, 1, 0, 0, 0, 0, t.Location())
+		next = t.AddDate(0, 1, 0)
+	case 'w':
+		t = time.Date(y, m, d-(int(t.Weekday())+6)%7, 0, 0, 0, 0, t.Location())
+		next = t.AddDate(0, 0, 7)
+	case 'd':
+		t = time.Date(y, m, d, 0, 0, 0, 0, t.Location())
+		next = t.AddDate(0, 0, 1)
+	case 'h', 'H':
+		t = t.Add(-time.Duration(t.Minute())*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
+		next = t.Add(time.Hour)
+	case 'm':
+		t = t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
+		next = t.Add(time.Minute)
+	case 's':
+		t = t.Add(-time.Duration(t.Nanosecond()))
+		next = t.Add(time.Second)
+	default:
+		return t, false
+	}
+	if up {
+		return next.Add(-time.Millisecond), true
+	}
+	return t, true
+}
+
+// strictDateOptionalTime reads 2006, 2006-01, 2006-01-02, with a time from the
+// hour on after T, a fraction of up to nine digits, and an offset.
+func strictDateOptionalTime(text string) (d localDate, ok bool) {
+	return isoDate(text, 4)
+}
+
+func dateOptionalTime(text string) (d localDate, ok bool) {
+	return isoDate(text, 1)
+}
+
+func isoDate(text string, yearDigits int) (d localDate, ok bool) {
+	two := func(rest string) (int, string, bool) {
+		if yearDigits == 4 {
+			return digits(rest, 2, 2)
+		}
+		return digits(rest, 1, 2)
+	}
+	rest := text
+	if d.year, rest, ok = digits(rest, yearDigits, 4); !ok {
+		return d, false
+	}
+	for _, part := range []struct {
+		into *int
+		to   precision
+	}{{&d.month, toMonth}, {&d.day, toDay}} {
+		after, found := strings.CutPrefix(rest, "-")
+		if !found {
+			break
+		}
+		if *part.into, rest, ok = two(after); !ok || *part.into == 0 {
+			return d, false
+		}
+		d.precision = part.to
+	}
+	after, hasTime := strings.CutPrefix(rest, "T")
+	if !hasTime {
+		return d, rest == ""
+	}
+	if d.precision < toDay {
+		return d, false
+	}
+	if rest = after; rest == "" {
+		return d, true // "2006-01-02T"
+	}
+	if d.hour, rest, ok = two(rest); !ok {
+		return d, false
+	}
+	d.precision = toHour
+	for _, part := range []struct {
+		into *int
+		to   precision
+	}{{&d.minute, toMinute}, {&d.second, toSecond}} {
+		after, found := strings.CutPrefix(rest, ":")
+		if !found {
+			break
+		}
+		if *part.into, rest, ok = two(after); !ok {
+			return d, false
+		}
+		d.precision = part.to
+	}
+	if d.precision == toSecond && rest != "" && (rest[0] == '.' || rest[0] == ',') {
+		before := len(rest) - 1
+		fraction, after, ok := digits(rest[1:], 1, 9)
+		if !ok {
+			return d, false
+		}
+		for range 9 - (before - len(after)) {
+			fraction *= 10
+		}
+		d.nano, d.precision, rest = fraction, toNano, after
+	}
+	if rest == "" {
+		return d, true
+	}
+	if d.zone, rest, ok = offset(rest); !ok {
+		return d, false
+	}
+	return d, rest == ""
+}
+
+// epochMillis reads milliseconds since 1970.
+func epochMillis(text string) (localDate, bool) { return epoch(text, 1) }
+
+// epochSecond reads seconds since 1970.
+func epochSecond(text string) (localDate, bool) { return epoch(text, 1000) }
+
+func epoch(text string, unit int64) (localDate, bool) {
+	whole, fraction, hasFraction := strings.Cut(text, ".")
+	n, err := strconv.ParseInt(whole, 10, 64)
+	if err != nil || strings.HasPrefix(whole, "+") || n > maxMillis/unit || n < -maxMillis/unit {
+		return localDate{}, false
+	}
+	ms := n * unit
+	if hasFraction {
+		f, rest, ok := digits(fraction, 1, 9)
+		if !ok || rest != "" {
+			return localDate{}, false
+		}
+		part := int64(float64(f) / pow10(len(fraction)) * float64(unit))
+		if strings.HasPrefix(whole, "-") {
+			part = -part
+		}
+		ms += part
+	}
+	return localDate{instant: &ms}, true
+}
+
+func pow10(n int) float64 {
+	p := 1.0
+	for range n {
+		p *= 10
+	}
+	return p
+}

@@ -1,0 +1,247 @@
+package clause
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// Limits of a query (rulings.md, Search).
+const (
+	MaxDepth   = 20
+	MaxClauses = 1024
+	MaxTerms   = 65_536
+	MaxRegexp  = 1000
+	// MaxExpansions bounds the terms that a fuzzy or prefix term is expanded to.
+	MaxExpansions = 1024
+	// MaxAnalysed bounds the length of a text that is analysed, in bytes.
+	MaxAnalysed = 32_768
+)
+
+// Options are what lowering depends on beside the query.
+type Options struct {
+	// Now is the instant of "now" in dates, the same on all pages of a walk.
+	Now time.Time
+	// Seed is what random_score without a seed uses, the same on all pages.
+	Seed int64
+}
+
+// Lower reads a query. path is where it stands in the request, for errors,
+// which are of type *Error.
+func Lower(query []byte, path string, options Options) (algebra.Node, error) {
+	v, err := parse(query, path)
+	if err != nil {
+		return nil, err
+	}
+	return newLowering(options).clause(v)
+}
+
+func newLowering(options Options) *lowering {
+	return &lowering{options: options, fields: fieldsByPath(), innerHits: make(map[string]bool)}
+}
+
+// lowering is the work on one query.
+type lowering struct {
+	options   Options
+	fields    map[string]readmodel.SearchField
+	nested    string // path of the nested clause this is inside of
+	depth     int
+	clauses   int
+	terms     int
+	blends    int
+	innerHits map[string]bool
+}
+
+func fieldsByPath() map[string]readmodel.SearchField {
+	out := make(map[string]readmodel.SearchField)
+	for _, f := range readmodel.SearchFields() {
+		out[f.Path] = f
+	}
+	return out
+}
+
+// clause lowers {"<name>": ...}.
+func (l *lowering) clause(v value) (algebra.Node, error) {
+	if v.kind != '{' {
+		return nil, v.errorf("must be a query clause, an object such as {\"match_all\": {}}, not %s", v.what())
+	}
+	switch {
+	case len(v.members) == 0:
+		return nil, v.errorf("query malformed, empty clause found")
+	case len(v.members) > 1:
+		return nil, v.errorf("[%s] malformed query: one clause stands in an object, but %s follows; join clauses with bool",
+			v.members[0].name, quote(v.members[1].name))
+	}
+	l.depth++
+	defer func() { l.depth-- }()
+	if l.depth > MaxDepth {
+		return nil, v.errorf("clauses are nested deeper than %d levels", MaxDepth)
+	}
+	if err := l.count(v, 1); err != nil {
+		return nil, err
+	}
+	m := v.members[0]
+	for i := range clauses() {
+		c := &clauses()[i]
+		if c.Name != m.name {
+			continue
+		}
+		if c.Refused != "" {
+			return nil, v.errorf("the clause %s is not supported: %s", c.Name, c.Refused)
+		}
+		return c.lower(l, c, m.value)
+	}
+	return nil, v.errorf("unknown query [%s] did you mean %q? /v1/openapi.json names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
+}
+
+// count counts clauses, those that a text or an expansion becomes included.
+func (l *lowering) count(v value, n int) error {
+	if l.clauses += n; l.clauses > MaxClauses {
+		return v.errorf("the query has more than %d clauses", MaxClauses)
+	}
+	return nil
+}
+
+// list lowers a clause or a list of clauses.
+func (l *lowering) list(v value) ([]algebra.Node, error) {
+	if v.kind != '[' {
+		n, err := l.clause(v)
+		if err != nil {
+			return nil, err
+		}
+		return []algebra.Node{n}, nil
+	}
+	out := make([]algebra.Node, 0, len(v.items))
+	for _, item := range v.items {
+		n, err := l.clause(item)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// keywordSuffix names the whole values of a text.
+const keywordSuffix = ".keyword"
+
+// field resolves a field's name. at is where the name is used.
+func (l *lowering) field(at value, name string) (algebra.Field, error) {
+	if name == "_id" {
+		name = "profile_id" + keywordSuffix
+	}
+	if f, ok := l.fields[name]; ok {
+		return algebra.Field{SearchField: f}, nil
+	}
+	if base, ok := strings.CutSuffix(name, keywordSuffix); ok {
+		if f, ok := l.fields[base]; ok && f.Type == readmodel.SearchText {
+			return algebra.Field{SearchField: f, Keyword: true}, nil
+		}
+	}
+	if len(l.below(name)) > 0 {
+		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
+	}
+	names := fieldNames()
+	return algebra.Field{}, at.errorf("unknown field %s: did you mean %q?", quote(name), nearest(name, names))
+}
+
+// below are the fields of an object.
+func (l *lowering) below(object string) []string {
+	var out []string
+	for _, f := range readmodel.SearchFields() {
+		if strings.HasPrefix(f.Path, object+".") {
+			out = append(out, f.Path)
+		}
+	}
+	return out
+}
+
+// fieldNames are all names of fields, those of .keyword included.
+func fieldNames() []string {
+	var out []string
+	for _, f := range readmodel.SearchFields() {
+		out = append(out, f.Path)
+		if f.Type == readmodel.SearchText {
+			out = append(out, f.Path+keywordSuffix)
+		}
+	}
+	return out
+}
+
+// hidden says that a field does not exist where the clause stands: an element
+// of a nested path has its own fields only.
+func (l *lowering) hidden(f algebra.Field) bool { return l.nested != "" && f.Nested != l.nested }
+
+// leaf is a node over a field, or None where the field does not exist.
+func (l *lowering) leaf(f algebra.Field, n algebra.Node) algebra.Node {
+	if l.hidden(f) {
+		return algebra.None{}
+	}
+	return n
+}
+
+// boosted wraps a node whose boost is not 1.
+func boosted(n algebra.Node, boost float64) algebra.Node {
+	if boost == 1 {
+		return n
+	}
+	return algebra.Boost{Node: n, Factor: boost}
+}
+
+// oneField reads {"<field>": ...}, the form of most leaf clauses, and calls
+// lower with what stands there: an object of parameters, or for the short form
+// an object that holds the value under the name of short.
+func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algebra.Field, a *args) (algebra.Node, error)) (algebra.Node, error) {
+	if v.kind != '{' {
+		return nil, v.errorf("must be an object that names a field, not %s", v.what())
+	}
+	if len(v.members) == 0 {
+		return nil, v.errorf("names no field: write {%q: {\"<field>\": ...}}", c.Name)
+	}
+	if len(v.members) > 1 {
+		return nil, v.errorf("[%s] query doesn't support multiple fields, found [%s] and [%s]", c.Name, v.members[0].name, v.members[1].name)
+	}
+	m := v.members[0]
+	f, err := l.field(v, m.name)
+	if err != nil {
+		return nil, err
+	}
+	body := m.value
+	if body.kind != '{' {
+		if short == "" {
+			return nil, body.errorf("must be an object, not %s", body.what())
+		}
+		body = value{path: body.path, kind: '{', members: []member{{short, body}}}
+	}
+	a := arguments(body, c.Parameters)
+	n, err := lower(f, a)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.done(); err != nil {
+		return nil, err
+	}
+	return n, nil
+}
+
+// addTerms counts terms.
+func (l *lowering) addTerms(v value, n int) error {
+	if l.terms += n; l.terms > MaxTerms {
+		return v.errorf("the query has more than %d terms", MaxTerms)
+	}
+	return nil
+}
+
+// nestedPath checks the path of a nested clause.
+func (l *lowering) nestedPath(v value, path string) error {
+	if !slices.Contains(readmodel.SearchNested(), path) {
+		return v.errorf("failed to find nested object under path [%s]: nested are %s", path, strings.Join(readmodel.SearchNested(), ", "))
+	}
+	if l.nested != "" && l.nested != path {
+		return v.errorf("the nested object %s is not inside of %s, whose elements are searched here", path, l.nested)
+	}
+	return nil
+}

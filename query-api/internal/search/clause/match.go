@@ -1,0 +1,112 @@
+package clause
+
+import (
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/text"
+)
+
+// matching is what the clauses of the match family share.
+type matching struct {
+	all      bool // operator and
+	minimum  string
+	hasLeast bool // minimum is given
+	zeroAll  bool // zero_terms_query all
+	analyzer string
+}
+
+func (a *args) matching() matching {
+	m := matching{
+		all:      a.choice("operator", "or", "or", "and") == "and",
+		zeroAll:  a.choice("zero_terms_query", "none", "none", "all") == "all",
+		analyzer: a.text("analyzer", ""),
+	}
+	m.minimum, m.hasLeast = a.minimumText()
+	return m
+}
+
+func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
+		at := a.must("query")
+		m := a.matching()
+		boost := a.boost()
+		if a.err != nil {
+			return nil, a.err
+		}
+		query, err := at.scalar()
+		if err != nil {
+			return nil, err
+		}
+		n, err := l.match(f, at, query, m)
+		if err != nil {
+			return nil, err
+		}
+		return boosted(n, boost), nil
+	})
+}
+
+// match lowers a text against one field.
+func (l *lowering) match(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
+	if !f.IsText() {
+		return l.exact(f, at, query)
+	}
+	tokens, err := l.analyse(at, query, m.analyzer)
+	if err != nil {
+		return nil, err
+	}
+	switch len(tokens) {
+	case 0:
+		return m.zero(), nil
+	case 1:
+		return l.leaf(f, algebra.Term{Field: f, Text: tokens[0].Text}), nil
+	}
+	nodes := make([]algebra.Node, len(tokens))
+	for i, t := range tokens {
+		nodes[i] = l.leaf(f, algebra.Term{Field: f, Text: t.Text})
+	}
+	return m.join(at, nodes)
+}
+
+// zero is the node of a text without tokens.
+func (m matching) zero() algebra.Node {
+	if m.zeroAll {
+		return algebra.All{}
+	}
+	return algebra.None{}
+}
+
+// join makes one node of those of a text's tokens.
+func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
+	if m.all {
+		return algebra.Bool{Must: nodes}, nil
+	}
+	b := algebra.Bool{Should: nodes}
+	if m.hasLeast {
+		n, err := minimum(at, m.minimum, len(nodes))
+		if err != nil {
+			return nil, err
+		}
+		b.Minimum = n
+	}
+	return boolean(b)
+}
+
+// analyse gives the tokens of a text.
+func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, error) {
+	if len(query) > MaxAnalysed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	}
+	tokens := text.Analyse(nil, query)
+	if analyzer != "" {
+		named, err := text.Named(analyzer)
+		if err != nil {
+			return nil, at.errorf("unknown analyzer %s: known are %s", quote(analyzer), strings.Join(text.Names(), ", "))
+		}
+		tokens = named(nil, query)
+	}
+	if err := l.count(at, len(tokens)); err != nil {
+		return nil, err
+	}
+	return tokens, l.addTerms(at, len(tokens))
+}

@@ -1,0 +1,207 @@
+package clause
+
+import (
+	"math"
+	"strconv"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// bounds are the ends of a range as they were given; nil: none.
+type bounds struct {
+	lower, upper                 *value
+	lowerIncluded, upperIncluded bool
+}
+
+func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	return l.oneField(c, v, "", func(f algebra.Field, a *args) (algebra.Node, error) {
+		var b bounds
+		for _, end := range []struct {
+			name     string
+			into     **value
+			included *bool
+			is       bool
+		}{
+			{"gt", &b.lower, &b.lowerIncluded, false}, {"gte", &b.lower, &b.lowerIncluded, true},
+			{"lt", &b.upper, &b.upperIncluded, false}, {"lte", &b.upper, &b.upperIncluded, true},
+		} {
+			at, ok := a.get(end.name)
+			if !ok || at.kind == 'n' {
+				continue
+			}
+			if *end.into != nil {
+				return nil, at.errorf("is the second bound on the same side: give one")
+			}
+			*end.into, *end.included = &at, end.is
+		}
+		format, zone := a.text("format", ""), a.text("time_zone", "")
+		boost := a.boost()
+		if a.err != nil {
+			return nil, a.err
+		}
+		if f.Type != readmodel.SearchDate && (format != "" || zone != "") {
+			return nil, a.at.errorf("format and time_zone are for dates: %s is none", f.Name())
+		}
+		n, err := l.rangeOf(f, a.at, b, format, zone)
+		if err != nil {
+			return nil, err
+		}
+		return boosted(n, boost), nil
+	})
+}
+
+func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone string) (algebra.Node, error) {
+	if b.lower == nil && b.upper == nil {
+		return l.leaf(f, algebra.Constant{Node: algebra.Exists{Field: f}, Score: 1}), nil
+	}
+	var lower, upper *string
+	for _, end := range []struct {
+		v    *value
+		into **string
+	}{{b.lower, &lower}, {b.upper, &upper}} {
+		if end.v == nil {
+			continue
+		}
+		text, err := end.v.scalar()
+		if err != nil {
+			return nil, err
+		}
+		*end.into = &text
+	}
+	switch f.Type {
+	case readmodel.SearchText:
+		r := algebra.Range{Field: f}
+		if lower != nil {
+			r.Lower = &algebra.Bound{Text: *lower, Inclusive: b.lowerIncluded}
+		}
+		if upper != nil {
+			r.Upper = &algebra.Bound{Text: *upper, Inclusive: b.upperIncluded}
+		}
+		return l.leaf(f, r), nil
+	case readmodel.SearchBoolean:
+		return l.booleanRange(f, at, b, lower, upper)
+	case readmodel.SearchLong:
+		return l.longRange(f, at, b, lower, upper)
+	default:
+		d := dateReader{now: l.options.Now}
+		if err := d.format(at, format); err != nil {
+			return nil, err
+		}
+		if err := d.inZone(at, zone); err != nil {
+			return nil, err
+		}
+		return l.dateRange(f, at, d, dateBounds{lower: lower, upper: upper, lowerIncluded: b.lowerIncluded, upperIncluded: b.upperIncluded})
+	}
+}
+
+// booleanRange finds the terms F < T that lie in the range.
+func (l *lowering) booleanRange(f algebra.Field, at value, b bounds, lower, upper *string) (algebra.Node, error) {
+	low, high := "", "U"
+	var err error
+	if lower != nil {
+		if low, err = booleanTerm(f, at, *lower); err != nil {
+			return nil, err
+		}
+	}
+	if upper != nil {
+		if high, err = booleanTerm(f, at, *upper); err != nil {
+			return nil, err
+		}
+	}
+	set := algebra.Set{Field: f}
+	for _, term := range []string{"F", "T"} {
+		if (term > low || term == low && b.lowerIncluded) && (term < high || term == high && b.upperIncluded) {
+			set.Values = append(set.Values, term)
+		}
+	}
+	if len(set.Values) == 0 {
+		return algebra.None{}, nil
+	}
+	return l.leaf(f, set), nil
+}
+
+// longRange rounds bounds with a fraction to the integers inside.
+func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *string) (algebra.Node, error) {
+	r := algebra.Range{Field: f, Min: readmodel.SearchMissing + 1, Max: math.MaxInt64}
+	read := func(text string) (float64, int64, bool, error) {
+		n, whole, err := longOf(f, at, text)
+		if err != nil || whole {
+			return 0, n, whole, err
+		}
+		x, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, 0, false, at.errorf("%s is no number", quote(text))
+		}
+		return x, 0, false, nil
+	}
+	if lower != nil {
+		x, n, whole, err := read(*lower)
+		switch {
+		case err != nil:
+			return nil, err
+		case whole && b.lowerIncluded:
+			r.Min = n
+		case whole && n == math.MaxInt64, !whole && x >= 1<<63:
+			return algebra.None{}, nil
+		case whole:
+			r.Min = n + 1
+		case x > -(1 << 63):
+			r.Min = int64(math.Ceil(x))
+		}
+	}
+	if upper != nil {
+		x, n, whole, err := read(*upper)
+		switch {
+		case err != nil:
+			return nil, err
+		case whole && b.upperIncluded:
+			r.Max = n
+		case !whole && x <= -(1<<63):
+			return algebra.None{}, nil
+		case whole:
+			r.Max = n - 1
+		case x < 1<<63:
+			r.Max = int64(math.Floor(x))
+		}
+	}
+	if r.Min > r.Max {
+		return algebra.None{}, nil
+	}
+	return l.leaf(f, r), nil
+}
+
+// dateBounds are the ends of a range of dates as texts.
+type dateBounds struct {
+	lower, upper                 *string
+	lowerIncluded, upperIncluded bool
+}
+
+// dateRange reads the bounds of dates: an end that is not included begins
+// after the last instant that its text means (lower), or ends before the first
+// (upper).
+func (l *lowering) dateRange(f algebra.Field, at value, d dateReader, b dateBounds) (algebra.Node, error) {
+	r := algebra.Range{Field: f, Min: readmodel.SearchMissing + 1, Max: math.MaxInt64}
+	if b.lower != nil {
+		ms, err := d.read(at, *b.lower, !b.lowerIncluded)
+		if err != nil {
+			return nil, err
+		}
+		if r.Min = ms; !b.lowerIncluded {
+			r.Min++
+		}
+	}
+	if b.upper != nil {
+		ms, err := d.read(at, *b.upper, b.upperIncluded)
+		if err != nil {
+			return nil, err
+		}
+		if r.Max = ms; !b.upperIncluded {
+			r.Max--
+		}
+	}
+	if r.Min > r.Max {
+		return algebra.None{}, nil
+	}
+	return l.leaf(f, r), nil
+}

@@ -1,0 +1,86 @@
+package clause
+
+import (
+	"muster/query-api/internal/search/algebra"
+)
+
+// Clause is a line of the table of clauses.
+type Clause struct {
+	Name       string
+	Parameters []Parameter
+	// Notes is where the clause differs from Elasticsearch; empty: nowhere known.
+	Notes string
+	// Refused is why the clause is not supported; empty: it is.
+	Refused string
+
+	lower func(l *lowering, c *Clause, v value) (algebra.Node, error)
+}
+
+// Parameter is a parameter of a clause.
+type Parameter struct {
+	Name string
+	// Notes is where the parameter differs from Elasticsearch.
+	Notes string
+}
+
+func parameters(names ...string) []Parameter {
+	out := make([]Parameter, len(names))
+	for i, n := range names {
+		out[i].Name = n
+	}
+	return out
+}
+
+// Clauses is the table of clauses: every clause of Elasticsearch 8's query
+// language, supported or refused.
+func Clauses() []Clause { return clauses() }
+
+func clauses() []Clause {
+	list := []Clause{
+		{Name: "match_all", Parameters: parameters("boost"), lower: lowerMatchAll},
+		{Name: "match_none", Parameters: parameters("boost"), lower: lowerMatchNone},
+		{Name: "match", Parameters: parameters("query", "operator", "minimum_should_match", "zero_terms_query", "analyzer", "boost"), lower: lowerMatch},
+		{Name: "term", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerTerm},
+		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms},
+		{Name: "range", Parameters: parameters("gt", "gte", "lt", "lte", "format", "time_zone", "boost"), lower: lowerRange},
+		{Name: "exists", Parameters: parameters("field", "boost"), lower: lowerExists},
+		{Name: "ids", Parameters: parameters("values", "boost"), lower: lowerIDs},
+		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerPrefix},
+		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "boost"), lower: lowerWildcard},
+		{Name: "bool", Parameters: parameters("must", "filter", "should", "must_not", "minimum_should_match", "adjust_pure_negative", "boost"), lower: lowerBool},
+		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
+		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
+		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
+		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "ignore_unmapped", "boost"), lower: lowerNested},
+	}
+	for _, r := range [][2]string{
+		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},
+		{"geo_bounding_box", "people have no coordinates"}, {"geo_distance", "people have no coordinates"},
+		{"geo_grid", "people have no coordinates"}, {"geo_polygon", "people have no coordinates"},
+		{"geo_shape", "people have no coordinates"}, {"shape", "people have no coordinates"},
+		{"has_child", "people have no join field"}, {"has_parent", "people have no join field"}, {"parent_id", "people have no join field"},
+		{"knn", "people have no vectors"}, {"sparse_vector", "people have no vectors"}, {"text_expansion", "people have no vectors"},
+		{"semantic", "people have no vectors"}, {"weighted_tokens", "people have no vectors"},
+		{"rank_feature", "people have no rank features"}, {"distance_feature", "use function_score with a decay function"},
+		{"more_like_this", "ask for the words themselves with match"}, {"intervals", "use match_phrase"},
+		{"span_containing", "use match_phrase"}, {"span_field_masking", "use match_phrase"}, {"field_masking_span", "use match_phrase"},
+		{"span_first", "use match_phrase"}, {"span_multi", "use match_phrase"}, {"span_near", "use match_phrase with slop"},
+		{"span_not", "use match_phrase"}, {"span_or", "use match_phrase"}, {"span_term", "use term"}, {"span_within", "use match_phrase"},
+		{"pinned", "use bool with should and ids"}, {"rule", "there are no query rules"}, {"rule_query", "there are no query rules"},
+		{"wrapper", "write the query as JSON"}, {"type", "there is one type of document"}, {"common", "use match"},
+	} {
+		list = append(list, Clause{Name: r[0], Refused: r[1]})
+	}
+	return list
+}
+
+// clauseNames are the supported clauses.
+func clauseNames() []string {
+	var out []string
+	for _, c := range clauses() {
+		if c.Refused == "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}

@@ -1,0 +1,440 @@
+package planner
+
+import (
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// compiler turns nodes into SQL expressions. Equal values share a parameter,
+// so that equal expressions are equal texts and computed once.
+type compiler struct {
+	params map[string]string // name -> value as ClickHouse reads it
+	names  map[string]string // type and value -> name
+	stats  *Stats
+}
+
+func newCompiler(stats *Stats) *compiler {
+	return &compiler{params: make(map[string]string), names: make(map[string]string), stats: stats}
+}
+
+func (c *compiler) param(kind, value string) string {
+	key := kind + "\x00" + value
+	name, ok := c.names[key]
+	if !ok {
+		name = "p" + strconv.Itoa(len(c.params))
+		c.names[key], c.params[name] = name, value
+	}
+	return "{" + name + ":" + kind + "}"
+}
+
+func (c *compiler) str(s string) string { return c.param("String", escapeParameter(s)) }
+
+func (c *compiler) strs(list []string) string { return c.param("Array(String)", quoteList(list)) }
+
+func (c *compiler) int(n int64) string { return c.param("Int64", strconv.FormatInt(n, 10)) }
+
+func (c *compiler) ints(list []string) string {
+	return c.param("Array(Int64)", "["+strings.Join(list, ",")+"]")
+}
+
+func (c *compiler) float(x float64) string {
+	return c.param("Float64", strconv.FormatFloat(x, 'g', -1, 64))
+}
+
+// escapeParameter writes a string as the value of a String parameter, which
+// the server reads in the escaping of its tab-separated format.
+func escapeParameter(s string) string {
+	return strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\b", `\b`, "\f", `\f`).Replace(s)
+}
+
+// quoteList writes strings as the value of an Array(String) parameter.
+func quoteList(list []string) string {
+	quoted := strings.NewReplacer("\\", `\\`, "'", `\'`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\b", `\b`, "\f", `\f`)
+	var b strings.Builder
+	b.WriteByte('[')
+	for i, s := range list {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteByte('\'')
+		b.WriteString(quoted.Replace(s))
+		b.WriteByte('\'')
+	}
+	b.WriteByte(']')
+	return b.String()
+}
+
+// scope is where an expression is evaluated: over a row, or over one element
+// of a nested path inside of a lambda whose parameters are the element's
+// values.
+type scope struct {
+	path string
+	used []string // columns that are the lambda's parameters
+}
+
+func (s *scope) nested() bool { return s.path != "" }
+
+// column is a column in a scope.
+func (s *scope) column(name string) string {
+	if !s.nested() {
+		return name
+	}
+	if !slices.Contains(s.used, name) {
+		s.used = append(s.used, name)
+	}
+	return "e_" + name
+}
+
+// lambda writes a higher-order function over the elements of the scope.
+func (s *scope) lambda(function, body string) string {
+	if len(s.used) == 0 {
+		for _, f := range readmodel.SearchFields() {
+			if f.Nested == s.path {
+				s.used = append(s.used, f.Column) // only to go over the elements
+				break
+			}
+		}
+	}
+	names := make([]string, len(s.used))
+	for i, u := range s.used {
+		names[i] = "e_" + u
+	}
+	return function + "((" + strings.Join(names, ", ") + ") -> " + body + ", " + strings.Join(s.used, ", ") + ")"
+}
+
+// many says that in the scope the field has a list of values.
+func (s *scope) many(f algebra.Field) bool { return f.Nested != "" && !s.nested() }
+
+// tokens is the list of a text's tokens, over all elements at the root.
+func (s *scope) tokens(f algebra.Field) string {
+	if s.many(f) {
+		return "arrayFlatten(" + f.Tokens() + ")"
+	}
+	return s.column(f.Tokens())
+}
+
+const (
+	yes = "1"
+	no  = "0"
+)
+
+func and(list ...string) string {
+	var parts []string
+	for _, e := range list {
+		switch {
+		case e == no:
+			return no
+		case e != yes && !slices.Contains(parts, e):
+			parts = append(parts, e)
+		}
+	}
+	return fold(parts, "AND", yes)
+}
+
+func or(list ...string) string {
+	var parts []string
+	for _, e := range list {
+		switch {
+		case e == yes:
+			return yes
+		case e != no && !slices.Contains(parts, e):
+			parts = append(parts, e)
+		}
+	}
+	return fold(parts, "OR", no)
+}
+
+func fold(parts []string, operator, none string) string {
+	switch len(parts) {
+	case 0:
+		return none
+	case 1:
+		return parts[0]
+	}
+	return "(" + strings.Join(parts, " "+operator+" ") + ")"
+}
+
+func not(e string) string {
+	switch e {
+	case yes:
+		return no
+	case no:
+		return yes
+	}
+	return "NOT " + e
+}
+
+// match is the condition under which a node matches.
+func (c *compiler) match(n algebra.Node, s *scope) string {
+	switch n := n.(type) {
+	case algebra.All:
+		return yes
+	case algebra.None:
+		return no
+	case algebra.Term:
+		return c.term(n.Field, n.Text, s)
+	case algebra.Set:
+		return c.set(n, s)
+	case algebra.Range:
+		return c.inRange(n, s)
+	case algebra.Pattern:
+		return c.pattern(n, s)
+	case algebra.Exists:
+		return c.exists(n.Field, s)
+	case algebra.Bool:
+		return c.boolean(n, s)
+	case algebra.DisMax:
+		list := make([]string, len(n.Nodes))
+		for i, m := range n.Nodes {
+			list[i] = c.match(m, s)
+		}
+		return or(list...)
+	case algebra.Boost:
+		return c.match(n.Node, s)
+	case algebra.Constant:
+		return c.match(n.Node, s)
+	case algebra.Nested:
+		inner := &scope{path: n.Path}
+		m := c.match(n.Node, inner)
+		if m == no {
+			return no
+		}
+		return "(" + and(c.necessary(n.Node, s), inner.lambda("arrayExists", m)) + ")"
+	case algebra.Function:
+		m := c.match(n.Node, s)
+		if n.MinScore != nil && m != no {
+			m = and(m, c.score(n, s)+" >= "+c.float(*n.MinScore))
+		}
+		return m
+	}
+	return no
+}
+
+func (c *compiler) term(f algebra.Field, text string, s *scope) string {
+	switch {
+	case f.IsText():
+		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"
+	case f.Type == readmodel.SearchBoolean:
+		value := no
+		if text == "T" {
+			value = yes
+		}
+		if s.many(f) {
+			return "has(" + f.Column + ", " + value + ")"
+		}
+		return "(" + s.column(f.Column) + " = " + value + ")"
+	case s.many(f):
+		return "has(" + f.Column + ", " + c.str(text) + ")"
+	}
+	return "(" + s.column(f.Column) + " = " + c.str(text) + ")"
+}
+
+func (c *compiler) set(n algebra.Set, s *scope) string {
+	f := n.Field
+	switch {
+	case f.Type == readmodel.SearchBoolean:
+		list := make([]string, len(n.Values))
+		for i, v := range n.Values {
+			list[i] = c.term(f, v, s)
+		}
+		return or(list...)
+	case len(n.Values) == 1 && f.IsString():
+		return c.term(f, n.Values[0], s)
+	case f.IsText():
+		return "hasAny(" + s.tokens(f) + ", " + c.strs(n.Values) + ")"
+	case f.IsString() && s.many(f):
+		return "hasAny(" + f.Column + ", " + c.strs(n.Values) + ")"
+	case f.IsString():
+		return "has(" + c.strs(n.Values) + ", " + s.column(f.Column) + ")"
+	case s.many(f):
+		return "hasAny(" + f.Column + ", " + c.ints(n.Values) + ")"
+	}
+	return "has(" + c.ints(n.Values) + ", " + s.column(f.Column) + ")"
+}
+
+// any writes a condition on the values of a field: cond is called with a value.
+func (s *scope) any(f algebra.Field, cond func(v string) string) string {
+	switch {
+	case f.IsText():
+		return "arrayExists(v -> " + cond("v") + ", " + s.tokens(f) + ")"
+	case s.many(f):
+		return "arrayExists(v -> " + cond("v") + ", " + f.Column + ")"
+	}
+	return cond(s.column(f.Column))
+}
+
+func (c *compiler) inRange(n algebra.Range, s *scope) string {
+	f := n.Field
+	if !f.IsString() {
+		return s.any(f, func(v string) string {
+			least := ""
+			if n.Min > readmodel.SearchMissing+1 {
+				least = v + " >= " + c.int(n.Min)
+			} else {
+				least = v + " > -9223372036854775808"
+			}
+			if n.Max == math.MaxInt64 {
+				return "(" + least + ")"
+			}
+			return "(" + least + " AND " + v + " <= " + c.int(n.Max) + ")"
+		})
+	}
+	return s.any(f, func(v string) string {
+		conditions := []string{v + " != ''"}
+		if b := n.Lower; b != nil {
+			conditions = append(conditions, v+comparison(">", b.Inclusive)+c.str(b.Text))
+		}
+		if b := n.Upper; b != nil {
+			conditions = append(conditions, v+comparison("<", b.Inclusive)+c.str(b.Text))
+		}
+		return and(conditions...)
+	})
+}
+
+func comparison(operator string, inclusive bool) string {
+	if inclusive {
+		return " " + operator + "= "
+	}
+	return " " + operator + " "
+}
+
+func (c *compiler) pattern(n algebra.Pattern, s *scope) string {
+	return s.any(n.Field, func(v string) string {
+		switch {
+		case n.Kind == algebra.Prefix && !n.Insensitive:
+			return "(" + v + " != '' AND startsWith(" + v + ", " + c.str(n.Text) + "))"
+		case n.Kind == algebra.Whole && !n.Insensitive:
+			return "(" + v + " = " + c.str(n.Text) + ")"
+		}
+		conditions := []string{v + " != ''"}
+		for _, e := range expressions(n) {
+			conditions = append(conditions, "match("+v+", "+c.str(e)+")")
+		}
+		for _, e := range n.Excluded {
+			conditions = append(conditions, not("match("+v+", "+c.str(e)+")"))
+		}
+		return and(conditions...)
+	})
+}
+
+func (c *compiler) exists(f algebra.Field, s *scope) string {
+	switch {
+	case f.IsText() && s.nested():
+		return "notEmpty(" + s.column(f.Tokens()) + ")"
+	case f.IsText():
+		return "(" + f.Length() + " > 0 OR has(" + s.tokens(f) + ", ''))"
+	case f.Type == readmodel.SearchBoolean && s.many(f):
+		return "notEmpty(" + f.Column + ")"
+	case f.Type == readmodel.SearchBoolean:
+		return "(" + s.column(f.Column) + " < 2)" // elements have it always
+	case f.IsString():
+		return s.any(f, func(v string) string { return "(" + v + " != '')" })
+	}
+	return s.any(f, func(v string) string { return "(" + v + " != -9223372036854775808)" })
+}
+
+func (c *compiler) boolean(n algebra.Bool, s *scope) string {
+	var parts []string
+	for _, list := range [][]algebra.Node{n.Must, n.Filter} {
+		for _, m := range list {
+			parts = append(parts, c.match(m, s))
+		}
+	}
+	for _, m := range n.MustNot {
+		parts = append(parts, not(c.match(m, s)))
+	}
+	parts = append(parts, c.least(n, s))
+	return and(parts...)
+}
+
+// least is the condition that enough of should match.
+func (c *compiler) least(n algebra.Bool, s *scope) string {
+	list := make([]string, len(n.Should))
+	for i, m := range n.Should {
+		list[i] = c.match(m, s)
+	}
+	switch {
+	case n.MinimumField != nil:
+		field := *n.MinimumField
+		if s.many(field) || s.nested() != (field.Nested != "") {
+			return no
+		}
+		value := s.column(field.Column)
+		// A person without the number is never found.
+		return "(" + value + " > -9223372036854775808 AND " + sum(list) + " >= greatest(" + value + ", 1))"
+	case n.Minimum <= 0:
+		return yes
+	case n.Minimum == 1:
+		return or(list...)
+	case n.Minimum == len(list):
+		return and(list...)
+	}
+	// The disjunction lets the index find the candidates.
+	return and(or(list...), "("+sum(list)+" >= "+c.int(int64(n.Minimum))+")")
+}
+
+func sum(list []string) string {
+	if len(list) == 0 {
+		return no
+	}
+	parts := make([]string, len(list))
+	for i, e := range list {
+		parts[i] = "toInt64(" + e + ")"
+	}
+	return "(" + strings.Join(parts, " + ") + ")"
+}
+
+// necessary is a condition on the row, answered by an index, that holds
+// wherever an element matches a node: what finds the candidates of a nested
+// clause. It is yes when there is none.
+func (c *compiler) necessary(n algebra.Node, root *scope) string {
+	switch n := n.(type) {
+	case algebra.None:
+		return no
+	case algebra.Term:
+		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed {
+			return c.term(n.Field, n.Text, root)
+		}
+	case algebra.Set:
+		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed {
+			return c.set(n, root)
+		}
+	case algebra.Boost:
+		return c.necessary(n.Node, root)
+	case algebra.Constant:
+		return c.necessary(n.Node, root)
+	case algebra.Function:
+		return c.necessary(n.Node, root)
+	case algebra.DisMax:
+		list := make([]string, len(n.Nodes))
+		for i, m := range n.Nodes {
+			list[i] = c.necessary(m, root)
+		}
+		return or(list...)
+	case algebra.Bool:
+		var parts []string
+		for _, list := range [][]algebra.Node{n.Must, n.Filter} {
+			for _, m := range list {
+				parts = append(parts, c.necessary(m, root))
+			}
+		}
+		if n.Minimum > 0 && n.MinimumField == nil {
+			list := make([]string, len(n.Should))
+			for i, m := range n.Should {
+				list[i] = c.necessary(m, root)
+			}
+			if n.Minimum == len(list) {
+				parts = append(parts, list...)
+			} else {
+				parts = append(parts, or(list...))
+			}
+		}
+		return and(parts...)
+	}
+	return yes
+}

@@ -1,0 +1,73 @@
+package planner
+
+import (
+	"regexp"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// expressions are the RE2 expressions that a term of a pattern matches, all of
+// them.
+func expressions(n algebra.Pattern) []string {
+	switch n.Kind {
+	case algebra.Prefix:
+		return []string{`^` + literal(n.Text, n.Insensitive)}
+	case algebra.Whole:
+		return []string{`^` + literal(n.Text, n.Insensitive) + `$`}
+	case algebra.Wildcard:
+		return []string{wildcard(n.Text, n.Insensitive)}
+	}
+	return n.Expressions
+}
+
+// literal is an expression for a text itself; without regard to the case of
+// ASCII letters when it is insensitive.
+func literal(text string, insensitive bool) string {
+	if !insensitive {
+		return regexp.QuoteMeta(text)
+	}
+	var b strings.Builder
+	for _, r := range text {
+		switch {
+		case r >= 'a' && r <= 'z':
+			b.WriteString("[" + string(r) + string(r-'a'+'A') + "]")
+		case r >= 'A' && r <= 'Z':
+			b.WriteString("[" + string(r) + string(r-'A'+'a') + "]")
+		default:
+			b.WriteString(regexp.QuoteMeta(string(r)))
+		}
+	}
+	return b.String()
+}
+
+// wildcard is the expression for a wildcard pattern.
+func wildcard(text string, insensitive bool) string {
+	var b strings.Builder
+	b.WriteString("(?s)^")
+	escaped, star := false, false
+	for _, r := range text {
+		isStar := false
+		switch {
+		case escaped:
+			b.WriteString(literal(string(r), insensitive))
+			escaped = false
+		case r == '\\':
+			escaped = true
+		case r == '*':
+			if isStar = true; !star {
+				b.WriteString(".*")
+			}
+		case r == '?':
+			b.WriteString(".")
+		default:
+			b.WriteString(literal(string(r), insensitive))
+		}
+		star = isStar
+	}
+	if escaped {
+		b.WriteString(`\\`)
+	}
+	b.WriteString("$")
+	return b.String()
+}

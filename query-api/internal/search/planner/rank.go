@@ -1,0 +1,216 @@
+package planner
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// SortKind is what a sort key orders by.
+type SortKind uint8
+
+// The kinds of sort keys.
+const (
+	SortScore SortKind = iota + 1
+	SortField
+	SortDocument // by the person alone, as the last key always does
+)
+
+// Sort is one sort key.
+type Sort struct {
+	Kind       SortKind
+	Field      algebra.Field
+	Descending bool
+	// MissingFirst puts people without a value first; Missing, when set, is the
+	// value that they count with instead.
+	MissingFirst bool
+	Missing      *string
+	Mode         algebra.ScoreMode // of several values: min, max, sum, avg, or "median"
+	// Nested, when set, says which elements count.
+	Nested algebra.Node
+}
+
+// SortMedian is the sort mode that algebra's score modes do not have.
+const SortMedian algebra.ScoreMode = "median"
+
+// Key is the value of a sort key of one person, as cursors keep it.
+type Key struct {
+	Missing bool   `json:"m,omitempty"`
+	Value   string `json:"v,omitempty"`
+}
+
+// Place is where a person stands in the order of a walk.
+type Place struct {
+	Keys      []Key  `json:"k,omitempty"`
+	Hash      uint64 `json:"h"`
+	ProfileID string `json:"p"`
+}
+
+// Rank is a page to be ranked.
+type Rank struct {
+	Node  algebra.Node
+	Sort  []Sort
+	Stats *Stats
+	After *Place // nil: from the beginning
+	Limit int
+}
+
+// Scored says whether the order depends on scores.
+func Scored(sorts []Sort) bool {
+	for _, s := range sorts {
+		if s.Kind == SortScore {
+			return true
+		}
+	}
+	return false
+}
+
+// RankStatement orders the people who match. Its rows are profile_hash,
+// profile_id, and two lists of strings and flags: the values of the sort keys,
+// and whether they are missing.
+func RankStatement(r Rank) Statement {
+	c := newCompiler(r.Stats)
+	root := &scope{}
+	condition := c.match(r.Node, root)
+	columns := []string{"profile_hash", "profile_id"}
+	var values, missing, order, after []string
+	equal := yes
+	for i, s := range r.Sort {
+		if s.Kind == SortDocument {
+			continue
+		}
+		value, absent, kind := c.sortKey(s, r.Node)
+		v, m := "k"+strconv.Itoa(i), "m"+strconv.Itoa(i)
+		columns = append(columns, value+" AS "+v)
+		values = append(values, "toString("+v+")")
+		direction, beyond := " ASC", " > "
+		if s.Descending {
+			direction, beyond = " DESC", " < "
+		}
+		if absent == no {
+			missing = append(missing, "toUInt8(0)")
+			order = append(order, v+direction)
+		} else {
+			columns = append(columns, absent+" AS "+m)
+			missing = append(missing, "toUInt8("+m+")")
+			if s.MissingFirst {
+				order = append(order, m+" DESC")
+			} else {
+				order = append(order, m+" ASC")
+			}
+			order = append(order, v+direction)
+		}
+		if r.After == nil || i >= len(r.After.Keys) {
+			continue
+		}
+		last := r.After.Keys[i]
+		given := c.param(kind, last.Value)
+		if kind == "String" {
+			given = c.str(last.Value)
+		}
+		switch {
+		case absent == no:
+			after = append(after, and(equal, "("+v+beyond+given+")"))
+			equal = and(equal, "("+v+" = "+given+")")
+		case last.Missing && s.MissingFirst:
+			after = append(after, and(equal, "(NOT "+m+")"))
+			equal = and(equal, m)
+		case last.Missing:
+			equal = and(equal, m)
+		case s.MissingFirst:
+			after = append(after, and(equal, "(NOT "+m+" AND "+v+beyond+given+")"))
+			equal = and(equal, "(NOT "+m+" AND "+v+" = "+given+")")
+		default:
+			after = append(after, and(equal, "("+m+" OR "+v+beyond+given+")"))
+			equal = and(equal, "(NOT "+m+" AND "+v+" = "+given+")")
+		}
+	}
+	where := yes
+	if p := r.After; p != nil {
+		hash := c.param("UInt64", strconv.FormatUint(p.Hash, 10))
+		after = append(after, and(equal, "(profile_hash > "+hash+")"),
+			and(equal, "(profile_hash = "+hash+")", "(profile_id > "+c.str(p.ProfileID)+")"))
+		where = or(after...)
+	}
+	order = append(order, "profile_hash ASC", "profile_id ASC")
+	list := func(parts []string, none string) string {
+		if len(parts) == 0 {
+			return none
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	}
+	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s FROM (SELECT %s FROM %s FINAL WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
+		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), strings.Join(columns, ", "), table, condition, where,
+		strings.Join(order, ", "), r.Limit)
+	return Statement{SQL: sql, Parameters: c.params}
+}
+
+const missingNumber = "-9223372036854775808"
+
+// sortKey is the value of a sort key, the condition under which it is missing,
+// and its type.
+func (c *compiler) sortKey(s Sort, n algebra.Node) (value, absent, kind string) {
+	if s.Kind == SortScore {
+		return "toFloat32(" + c.score(n, &scope{}) + ")", no, "Float32"
+	}
+	f := s.Field
+	kind = "Int64"
+	none := missingNumber
+	if f.IsString() {
+		kind, none = "String", "''"
+	}
+	if f.Nested == "" {
+		value = f.Column
+		if f.Type == readmodel.SearchBoolean {
+			return c.substituted(s, "toInt64("+value+")", no, kind)
+		}
+		return c.substituted(s, value, "("+value+" = "+none+")", kind)
+	}
+	list := "arrayFilter(v -> v != " + none + ", " + f.Column + ")"
+	if f.Type == readmodel.SearchBoolean {
+		list = "arrayMap(v -> toInt64(v), " + f.Column + ")"
+	}
+	if s.Nested != nil {
+		inner := &scope{path: f.Nested}
+		own := inner.column(f.Column)
+		m := c.match(s.Nested, inner)
+		if f.Type == readmodel.SearchBoolean {
+			list = "arrayFilter(v -> v >= 0, " + inner.lambda("arrayMap", "if("+m+", toInt64("+own+"), -1)") + ")"
+		} else {
+			list = "arrayFilter(v -> v != " + none + ", " + inner.lambda("arrayMap", "if("+m+", "+own+", "+none+")") + ")"
+		}
+	}
+	absent = "empty(" + list + ")"
+	value = map[algebra.ScoreMode]string{algebra.ScoreMin: "arrayMin", algebra.ScoreMax: "arrayMax", algebra.ScoreSum: "arraySum"}[s.Mode]
+	switch s.Mode {
+	case algebra.ScoreAvg:
+		// Elasticsearch averages whole numbers to a whole number, halves up.
+		value = "toInt64(floor(arrayAvg(" + list + ") + 0.5))"
+	case SortMedian:
+		sorted := "arraySort(" + list + ")"
+		value = "toInt64(floor((" + sorted + "[intDiv(length(" + list + ") + 1, 2)] + " + sorted + "[intDiv(length(" + list + "), 2) + 1]) / 2 + 0.5))"
+	default:
+		value += "(" + list + ")"
+	}
+	if kind == "Int64" {
+		value = "if(" + absent + ", toInt64(0), toInt64(" + value + "))"
+	} else {
+		value = "if(" + absent + ", '', " + value + ")"
+	}
+	return c.substituted(s, value, absent, kind)
+}
+
+// substituted puts the value that people without one count with.
+func (c *compiler) substituted(s Sort, value, absent, kind string) (string, string, string) {
+	if s.Missing == nil || absent == no {
+		return value, absent, kind
+	}
+	given := c.param(kind, *s.Missing)
+	if kind == "String" {
+		given = c.str(*s.Missing)
+	}
+	return "if(" + absent + ", " + given + ", " + value + ")", no, kind
+}

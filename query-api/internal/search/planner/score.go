@@ -1,0 +1,317 @@
+package planner
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// BM25 as Elasticsearch has it (rulings.md, Search).
+const (
+	k1 = 1.2
+	b  = 0.75
+)
+
+// score is the score of a node where it matches; elsewhere it means nothing.
+func (c *compiler) score(n algebra.Node, s *scope) string {
+	switch n := n.(type) {
+	case algebra.Term:
+		return c.termScore(n, s)
+	case algebra.Bool:
+		var parts []string
+		for _, m := range n.Must {
+			parts = append(parts, c.score(m, s))
+		}
+		for _, m := range n.Should {
+			parts = append(parts, c.scoreIf(m, s))
+		}
+		return add(parts)
+	case algebra.DisMax:
+		return c.disMax(n, s)
+	case algebra.Boost:
+		return multiply(c.float(n.Factor), c.score(n.Node, s))
+	case algebra.Constant:
+		return c.float(n.Score)
+	case algebra.Nested:
+		return c.nestedScore(n, s)
+	case algebra.Function:
+		return c.function(n, s)
+	case algebra.None:
+		return "0."
+	}
+	return "1."
+}
+
+// scoreIf is the score of a node, zero where it does not match.
+func (c *compiler) scoreIf(n algebra.Node, s *scope) string {
+	m := c.match(n, s)
+	switch m {
+	case no:
+		return "0."
+	case yes:
+		return c.score(n, s)
+	}
+	return "if(" + m + ", " + c.score(n, s) + ", 0.)"
+}
+
+func add(parts []string) string {
+	kept := parts[:0]
+	for _, p := range parts {
+		if p != "0." {
+			kept = append(kept, p)
+		}
+	}
+	switch len(kept) {
+	case 0:
+		return "0."
+	case 1:
+		return kept[0]
+	}
+	return "(" + strings.Join(kept, " + ") + ")"
+}
+
+func multiply(a, b string) string {
+	if b == "0." {
+		return b
+	}
+	return "(" + a + " * " + b + ")"
+}
+
+// quantised is a length of a text as Lucene's norms keep it: exact up to 40,
+// then to four significant bits.
+func quantised(length string) string {
+	unit := "toUInt32(exp2(floor(log2(greatest(" + length + ", 40) - 24)) - 3))"
+	return "if(" + length + " < 40, " + length + ", 24 + intDiv(greatest(" + length + ", 40) - 24, " + unit + ") * " + unit + ")"
+}
+
+// idf is the weight of a term that df of n documents have.
+func idf(df, n float64) float64 {
+	n = max(n, df)
+	return math.Log(1 + (n-df+0.5)/(df+0.5))
+}
+
+func (c *compiler) termScore(n algebra.Term, s *scope) string {
+	weight, average := c.stats.term(n)
+	if weight == 0 {
+		return "0."
+	}
+	w := c.float(weight * (k1 + 1))
+	f := n.Field
+	if !f.IsText() {
+		// Whole values have no norms: the length is 1, and so is the frequency.
+		return c.float(weight * (k1 + 1) / (1 + k1*(1-b+b/average)))
+	}
+	tf, length := "", ""
+	if s.nested() {
+		tokens := s.column(f.Tokens())
+		tf, length = "countEqual("+tokens+", "+c.str(n.Text)+")", "length("+tokens+")"
+	} else {
+		tf, length = "(1 + countEqual("+f.Repeats()+", "+c.str(n.Text)+"))", f.Length()
+	}
+	return bm25(w, tf, quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
+}
+
+func bm25(weight, tf, length, fixed, slope string) string {
+	return "(" + weight + " * " + tf + " / (" + tf + " + " + fixed + " + " + slope + " * " + length + "))"
+}
+
+func (c *compiler) disMax(n algebra.DisMax, s *scope) string {
+	list := make([]string, len(n.Nodes))
+	for i, m := range n.Nodes {
+		list[i] = c.scoreIf(m, s)
+	}
+	best := "arrayMax([" + strings.Join(list, ", ") + "])"
+	if len(list) == 1 {
+		return list[0]
+	}
+	if n.Tie == 0 {
+		return best
+	}
+	tie := c.float(n.Tie)
+	return fmt.Sprintf("(%s * (1 - %s) + %s * (%s))", best, tie, tie, strings.Join(list, " + "))
+}
+
+// nestedScore joins the scores of the elements that match.
+func (c *compiler) nestedScore(n algebra.Nested, _ *scope) string {
+	if n.Mode == algebra.ScoreNone {
+		return "0."
+	}
+	inner := &scope{path: n.Path}
+	m := c.match(n.Node, inner)
+	if m == no {
+		return "0."
+	}
+	// -1 marks an element that does not match: no score is negative.
+	scores := inner.lambda("arrayMap", "if("+m+", toFloat64("+c.score(n.Node, inner)+"), -1.)")
+	matching := "arrayFilter(v -> v >= 0, " + scores + ")"
+	switch n.Mode {
+	case algebra.ScoreSum:
+		return "arraySum(" + matching + ")"
+	case algebra.ScoreMin:
+		return "arrayMin(" + matching + ")"
+	case algebra.ScoreMax:
+		return "arrayMax(" + matching + ")"
+	}
+	return "arrayAvg(" + matching + ")"
+}
+
+// function joins the factors of a Function with the score of its node.
+func (c *compiler) function(n algebra.Function, s *scope) string {
+	base := c.score(n.Node, s)
+	if len(n.Functions) == 0 {
+		return base
+	}
+	type part struct{ match, value, weight string }
+	parts := make([]part, len(n.Functions))
+	for i, f := range n.Functions {
+		p := part{match: yes, weight: c.float(f.Weight)}
+		if f.Filter != nil {
+			p.match = c.match(f.Filter, s)
+		}
+		p.value = c.factor(f, s)
+		parts[i] = p
+	}
+	var joined string
+	any := make([]string, len(parts))
+	for i, p := range parts {
+		any[i] = p.match
+	}
+	pick := func(otherwise string, function string) string {
+		list := make([]string, len(parts))
+		for i, p := range parts {
+			list[i] = "if(" + p.match + ", toFloat64(" + p.value + "), " + otherwise + ")"
+		}
+		return "if(" + or(any...) + ", " + function + "([" + strings.Join(list, ", ") + "]), 1.)"
+	}
+	switch n.ScoreMode {
+	case algebra.ScoreMultiply:
+		joined = pick("1.", "arrayProduct")
+	case algebra.ScoreSum:
+		joined = pick("0.", "arraySum")
+	case algebra.ScoreMax:
+		joined = pick("-inf", "arrayMax")
+	case algebra.ScoreMin:
+		joined = pick("inf", "arrayMin")
+	case algebra.ScoreAvg:
+		weights := make([]string, len(parts))
+		for i, p := range parts {
+			weights[i] = "if(" + p.match + ", " + p.weight + ", 0.)"
+		}
+		total := "(" + strings.Join(weights, " + ") + ")"
+		joined = "if(" + total + " > 0, " + pick("0.", "arraySum") + " / " + total + ", 1.)"
+	default: // first
+		var b strings.Builder
+		for _, p := range parts {
+			b.WriteString("if(" + p.match + ", toFloat64(" + p.value + "), ")
+		}
+		b.WriteString("1.")
+		b.WriteString(strings.Repeat(")", len(parts)))
+		joined = b.String()
+	}
+	if !math.IsInf(n.MaxBoost, 1) {
+		joined = "least(" + joined + ", " + c.float(n.MaxBoost) + ")"
+	}
+	switch n.BoostMode {
+	case algebra.ScoreReplace:
+		return "(" + joined + ")"
+	case algebra.ScoreSum:
+		return "(" + base + " + " + joined + ")"
+	case algebra.ScoreAvg:
+		return "((" + base + " + " + joined + ") / 2)"
+	case algebra.ScoreMin:
+		return "least(toFloat64(" + base + "), " + joined + ")"
+	case algebra.ScoreMax:
+		return "greatest(toFloat64(" + base + "), " + joined + ")"
+	}
+	return "(" + base + " * " + joined + ")"
+}
+
+// factor is the value of one function, its weight included.
+func (c *compiler) factor(f algebra.Factor, s *scope) string {
+	weight := c.float(f.Weight)
+	switch f.Kind {
+	case algebra.FactorField:
+		return multiply(weight, c.fieldFactor(f, s))
+	case algebra.FactorDecay:
+		return multiply(weight, c.decay(f, s))
+	case algebra.FactorRandom:
+		return multiply(weight, c.random(f, s))
+	}
+	return weight
+}
+
+func (c *compiler) fieldFactor(f algebra.Factor, s *scope) string {
+	if f.Field.Nested != s.path && f.Field.Nested != "" && s.nested() {
+		return "1."
+	}
+	value := s.column(f.Field.Column)
+	if s.many(f.Field) {
+		value = "if(empty(arrayFilter(v -> v != -9223372036854775808, " + f.Field.Column + ")), -9223372036854775808, arrayMin(arrayFilter(v -> v != -9223372036854775808, " + f.Field.Column + ")))"
+	}
+	missing := 1.0
+	if f.Missing != nil {
+		missing = *f.Missing
+	}
+	x := "(" + c.float(f.Multiplier) + " * if(" + value + " = -9223372036854775808, " + c.float(missing) + ", toFloat64(" + value + ")))"
+	switch f.Modifier {
+	case "log":
+		return "log10(" + x + ")"
+	case "log1p":
+		return "log10(" + x + " + 1)"
+	case "log2p":
+		return "log10(" + x + " + 2)"
+	case "ln":
+		return "log(" + x + ")"
+	case "ln1p":
+		return "log1p(" + x + ")"
+	case "ln2p":
+		return "log1p(" + x + " + 1)"
+	case "square":
+		return "(" + x + " * " + x + ")"
+	case "sqrt":
+		return "sqrt(" + x + ")"
+	case "reciprocal":
+		return "(1 / " + x + ")"
+	}
+	return x
+}
+
+// decay falls with the distance of a value from an origin; a missing value
+// counts as the origin.
+func (c *compiler) decay(f algebra.Factor, s *scope) string {
+	distance := func(v string) string {
+		return "greatest(0., abs(toFloat64(" + v + ") - " + c.float(f.Origin) + ") - " + c.float(f.Offset) + ")"
+	}
+	var d string
+	if s.many(f.Field) {
+		list := "arrayMap(v -> " + distance("v") + ", arrayFilter(v -> v != -9223372036854775808, " + f.Field.Column + "))"
+		join := map[algebra.ScoreMode]string{algebra.ScoreMin: "arrayMin", algebra.ScoreMax: "arrayMax", algebra.ScoreSum: "arraySum", algebra.ScoreAvg: "arrayAvg"}[f.MultiValue]
+		d = "if(empty(" + list + "), 0., " + join + "(" + list + "))"
+	} else {
+		v := s.column(f.Field.Column)
+		d = "if(" + v + " = -9223372036854775808, 0., " + distance(v) + ")"
+	}
+	switch f.Shape {
+	case "gauss":
+		return "exp(" + c.float(math.Log(f.Decay)/(f.Scale*f.Scale)) + " * " + d + " * " + d + ")"
+	case "exp":
+		return "exp(" + c.float(math.Log(f.Decay)/f.Scale) + " * " + d + ")"
+	}
+	limit := c.float(f.Scale / (1 - f.Decay))
+	return "greatest(0., (" + limit + " - " + d + ") / " + limit + ")"
+}
+
+// random is a number from 0 to below 1 that depends on the seed and the person
+// or, with a field, on the field's value.
+func (c *compiler) random(f algebra.Factor, s *scope) string {
+	if s.nested() {
+		return "0.5" // elements have no identity
+	}
+	of := "profile_hash"
+	if f.Field.Path != "" && !s.many(f.Field) {
+		of = f.Field.Column
+	}
+	return "((cityHash64(" + of + ", " + c.int(f.Seed) + ") % 16777216) / 16777216)"
+}

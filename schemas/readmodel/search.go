@@ -1,0 +1,342 @@
+package readmodel
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf16"
+
+	"muster/schemas/record"
+	analyser "muster/schemas/text"
+)
+
+// searchPeopleTable holds rows of search_people. Its columns follow
+// SearchFields, so that what search knows and what is stored cannot differ.
+type searchPeopleTable struct {
+	head        head
+	profileHash column[uint64]
+	profileID   column[string]
+	fields      []searchColumn // in the order of SearchFields; made with the first row
+	strings     []string       // values of nested fields
+	numbers     []int64
+	flags       []uint8
+}
+
+// searchColumn holds the values of one field. What its type does not need
+// stays empty.
+type searchColumn struct {
+	field     SearchField
+	packed    text
+	whole     column[string]
+	wholes    column[[]string]
+	number    column[int64]
+	numbers   column[[]int64]
+	flags     column[[]uint8]
+	scratch   []byte
+	tokens    []analyser.Token
+	values    []string // of the row being made
+	integers  []int64
+	booleans  []uint8
+	hasColumn bool // profile_id's whole value is the identity, which is there already
+}
+
+func (t *searchPeopleTable) columns() []field {
+	t.prepare()
+	own := []field{
+		{"profile_hash", "UInt64", &t.profileHash},
+		{"profile_id", "String", &t.profileID},
+	}
+	for i := range t.fields {
+		c := &t.fields[i]
+		f := c.field
+		switch {
+		case f.Type == SearchText && f.Nested == "":
+			if c.hasColumn {
+				own = append(own, field{f.Column, "String", &c.whole})
+			}
+			own = append(own, field{f.packed(), "String", &c.packed})
+		case f.Type == SearchText:
+			own = append(own, field{f.Column, "Array(String)", &c.wholes}, field{f.packed(), "String", &c.packed})
+		case f.Type == SearchBoolean:
+			own = append(own, field{f.Column, "Array(UInt8)", &c.flags})
+		case f.Nested == "":
+			own = append(own, field{f.Column, "Int64", &c.number})
+		default:
+			own = append(own, field{f.Column, "Array(Int64)", &c.numbers})
+		}
+	}
+	return t.head.columns(own...)
+}
+
+func (t *searchPeopleTable) prepare() {
+	if t.fields != nil {
+		return
+	}
+	for _, f := range SearchFields() {
+		t.fields = append(t.fields, searchColumn{field: f, hasColumn: f.Column != "profile_id"})
+	}
+}
+
+// reset drops what Batch.Reset, which knows columns only, leaves.
+func (t *searchPeopleTable) reset() {
+	clear(t.strings)
+	t.strings, t.numbers, t.flags = t.strings[:0], t.numbers[:0], t.flags[:0]
+}
+
+// searchRow fills one row: each field is given its values by path, then end
+// completes it. A field that is given nothing is missing.
+type searchRow struct {
+	t    *searchPeopleTable
+	next int // field that is expected next; fields come in the order of SearchFields
+}
+
+// field finds a field's column. Asking in the order of SearchFields costs one
+// comparison.
+func (r *searchRow) field(path string) *searchColumn {
+	for range r.t.fields {
+		c := &r.t.fields[r.next]
+		r.next = (r.next + 1) % len(r.t.fields)
+		if c.field.Path == path {
+			return c
+		}
+	}
+	return nil // no such field: a test asks for all
+}
+
+func (r *searchRow) str(path, value string) {
+	c := r.field(path)
+	c.values = append(c.values, value)
+}
+
+func (r *searchRow) int(path string, value *int64) {
+	c := r.field(path)
+	if value == nil {
+		c.integers = append(c.integers, SearchMissing)
+		return
+	}
+	c.integers = append(c.integers, *value)
+}
+
+func (r *searchRow) date(path, day string) {
+	c := r.field(path)
+	v, ok := record.PartialDate(day).Version()
+	if !ok {
+		c.integers = append(c.integers, SearchMissing)
+		return
+	}
+	c.integers = append(c.integers, Milliseconds(v))
+}
+
+func (r *searchRow) bool(path string, value bool) {
+	c := r.field(path)
+	var b uint8
+	if value {
+		b = 1
+	}
+	c.booleans = append(c.booleans, b)
+}
+
+// Milliseconds is an instant as search compares it: milliseconds since 1970,
+// finer parts cut off.
+func Milliseconds(v record.Version) int64 { return v.Time().UnixMilli() }
+
+// end completes the row.
+func (r *searchRow) end() {
+	t := r.t
+	for i := range t.fields {
+		c := &t.fields[i]
+		switch {
+		case c.field.Type == SearchText && c.field.Nested == "":
+			value := ""
+			if len(c.values) > 0 {
+				value = c.values[0]
+			}
+			c.packed.add(c.pack(c.scratch[:0], value))
+			if c.hasColumn {
+				c.whole.add(keyword(value))
+			}
+		case c.field.Type == SearchText:
+			c.packed.add(c.packAll(c.values))
+			begin := len(t.strings)
+			for _, v := range c.values {
+				t.strings = append(t.strings, keyword(v))
+			}
+			c.wholes.add(t.strings[begin:len(t.strings):len(t.strings)])
+		case c.field.Type == SearchBoolean:
+			begin := len(t.flags)
+			t.flags = append(t.flags, c.booleans...)
+			c.flags.add(t.flags[begin:len(t.flags):len(t.flags)])
+		case c.field.Nested == "":
+			value := int64(SearchMissing)
+			if len(c.integers) > 0 {
+				value = c.integers[0]
+			}
+			c.number.add(value)
+		default:
+			begin := len(t.numbers)
+			t.numbers = append(t.numbers, c.integers...)
+			c.numbers.add(t.numbers[begin:len(t.numbers):len(t.numbers)])
+		}
+		clear(c.values)
+		c.values, c.integers, c.booleans = c.values[:0], c.integers[:0], c.booleans[:0]
+	}
+}
+
+// keyword is the value of .keyword: nothing when it is too long.
+func keyword(s string) string {
+	if len(s) <= MaxKeyword {
+		return s
+	}
+	units := 0
+	for _, r := range s {
+		units += utf16.RuneLen(r)
+	}
+	if units > MaxKeyword {
+		return ""
+	}
+	return s
+}
+
+// pack appends the tokens of a text as the server unpacks them: joined by
+// spaces, which no token contains; a zero byte for a text without tokens;
+// nothing for a missing one.
+func (c *searchColumn) pack(dst []byte, value string) []byte {
+	if value == "" {
+		return dst
+	}
+	c.tokens = analyser.Analyse(c.tokens[:0], value)
+	if len(c.tokens) == 0 {
+		return append(dst, 0)
+	}
+	for i, t := range c.tokens {
+		if i > 0 {
+			dst = append(dst, ' ')
+		}
+		dst = append(dst, t.Text...)
+	}
+	clear(c.tokens) // lets go of the value
+	c.scratch = dst
+	return dst
+}
+
+// packAll packs the texts of a nested field, each ended by a line feed.
+func (c *searchColumn) packAll(values []string) []byte {
+	dst := c.scratch[:0]
+	for _, v := range values {
+		dst = append(c.pack(dst, v), '\n')
+	}
+	c.scratch = dst
+	return dst
+}
+
+// searchPerson adds the row of search_people of a network-person: the search
+// document of interface.md, all entries of its lists in the order in which
+// they are served.
+func (r *Renderer) searchPerson(b *Batch, rec *record.Record, p *record.NetworkPerson, at Position, experience, education, certifications []ranked) {
+	t := &b.searchPeople
+	t.prepare()
+	t.head.add(rec, at)
+	t.profileHash.add(ProfileHash(p.ProfileID))
+	t.profileID.add(p.ProfileID)
+	row := searchRow{t: t}
+	defer row.end()
+	if rec.Deleted {
+		return
+	}
+	row.str("network_url", p.URL)
+	row.str("network_username", p.Username)
+	row.str("profile_id", p.ProfileID)
+	updated := Milliseconds(rec.Version)
+	row.int("updated_at", &updated)
+	row.str("profile.first_name", p.FirstName)
+	row.str("profile.last_name", p.LastName)
+	row.str("profile.full_name", p.FullName)
+	row.str("profile.headline", p.Headline)
+	row.str("profile.summary", p.Summary)
+	row.str("profile.image_url", p.Photo)
+	row.int("profile.connections", p.Connections)
+	row.int("profile.followers", p.Followers)
+	if l := p.Location; l != nil {
+		row.str("profile.location.raw_address", l.RawAddress)
+		row.str("profile.location.country", l.Country)
+		row.str("profile.location.country_code", l.CountryCode)
+	}
+	row.str("profile.personal_email", personalEmail(p))
+	for _, e := range experience {
+		row.experience(&p.Experience[e.index], e.ongoing)
+	}
+	for _, e := range education {
+		row.education(&p.Education[e.index])
+	}
+	for _, e := range certifications {
+		c := &p.Certifications[e.index]
+		row.str("certifications.name", c.Name)
+		row.str("certifications.issuer", c.Issuer)
+		row.date("certifications.issue_date", c.IssueDate.Full())
+	}
+	for i := range p.Languages {
+		if l := &p.Languages[i]; !isEmptyLanguage(l) {
+			row.str("languages.language", l.Language)
+			row.str("languages.proficiency", l.Proficiency)
+		}
+	}
+}
+
+// experience adds an entry (schemas/MAPPING.md, 3.4).
+func (r *searchRow) experience(p *record.Position, ongoing bool) {
+	title, description := p.Title, p.Description
+	if title == "" {
+		title = p.Summary
+	} else if description == "" {
+		description = p.Summary
+	}
+	var company record.CompanyRef
+	if p.Company != nil {
+		company = *p.Company
+	}
+	var location string
+	if l := p.Location; l != nil {
+		if location = l.RawAddress; location == "" {
+			location = joinPresent(l.City, l.State, l.Country)
+		}
+	}
+	end := p.End.Full()
+	if ongoing {
+		end = "" // served as null
+	}
+	r.str("experience.title", title)
+	r.str("experience.company_name", company.Name)
+	r.str("experience.company_id", company.CompanyID)
+	r.str("experience.company_url", company.NetworkURL)
+	r.str("experience.location", location)
+	r.str("experience.description", description)
+	r.date("experience.start_date", p.Start.Full())
+	r.date("experience.end_date", end)
+	r.bool("experience.is_current", ongoing)
+}
+
+// education adds an entry (schemas/MAPPING.md, 3.5).
+func (r *searchRow) education(e *record.Education) {
+	var school record.SchoolRef
+	if e.School != nil {
+		school = *e.School
+	}
+	study := e.FieldOfStudy
+	if study == "" {
+		study = joinPresent(e.Majors...)
+	}
+	r.str("education.school_name", school.Name)
+	r.str("education.school_id", school.SchoolID)
+	r.str("education.school_url", school.NetworkURL)
+	r.str("education.degree", joinPresent(e.Degrees...))
+	r.str("education.field_of_study", study)
+	r.date("education.start_date", e.Start.Full())
+	r.date("education.end_date", e.End.Full())
+}
+
+// joinPresent joins the values that are not empty, as writer.joined does.
+func joinPresent(values ...string) string {
+	if !slices.Contains(values, "") {
+		return strings.Join(values, ", ")
+	}
+	return strings.Join(slices.DeleteFunc(slices.Clone(values), func(s string) bool { return s == "" }), ", ")
+}

@@ -1,0 +1,136 @@
+package readmodel
+
+import "strings"
+
+// SearchType is how search treats the values of a field (rulings.md, Search:
+// Elasticsearch's field types).
+type SearchType uint8
+
+// The types of searchable fields.
+const (
+	// SearchText is analysed text with a subfield .keyword.
+	SearchText SearchType = iota + 1
+	// SearchLong is a 64-bit integer.
+	SearchLong
+	// SearchDate is an instant in milliseconds since 1970.
+	SearchDate
+	// SearchBoolean is true or false.
+	SearchBoolean
+)
+
+// SearchMissing stands in columns of numbers and dates for a missing value.
+const SearchMissing = -1 << 63
+
+// MaxKeyword is the length in UTF-16 units of the longest value that .keyword
+// holds (ignore_above of Elasticsearch's dynamic mapping). Longer values are
+// found by their text only.
+const MaxKeyword = 256
+
+// SearchField is a field of the search document (interface.md, "Search result
+// person") and where search_people keeps it.
+//
+// Text at the root has the columns <column> (the string, empty when missing or
+// longer than MaxKeyword), <column>_tokens (Array(String); [""] for a text
+// without tokens), <column>_repeats (of each token that occurs n times, n-1)
+// and <column>_length (tokens). Text in a nested path has arrays with one entry
+// an element: <column> Array(String), <column>_tokens Array(Array(String));
+// repeats and length are over all elements together, <column>_spread has of each
+// token that n elements have n-1, and <column>_values is the number of elements
+// with tokens.
+//
+// Numbers and dates are Int64, SearchMissing when missing; booleans UInt8.
+// Nested ones are arrays with one entry an element.
+type SearchField struct {
+	Path   string // as queries name it
+	Nested string // path of the nested object it is in; empty at the root
+	Column string
+	Type   SearchType
+	// Indexed and KeywordIndexed say that a text index stands on the tokens and
+	// on the whole values.
+	Indexed, KeywordIndexed bool
+}
+
+// SearchNested are the paths of nested objects, in the order of the document.
+func SearchNested() []string {
+	return []string{"experience", "education", "certifications", "languages"}
+}
+
+// SearchFields lists the searchable fields in the order of the document.
+func SearchFields() []SearchField {
+	const (
+		tokens = 1 << iota
+		whole
+	)
+	field := func(path string, t SearchType, indexes int) SearchField {
+		f := SearchField{
+			Path: path, Column: strings.ReplaceAll(path, ".", "_"), Type: t,
+			Indexed: indexes&tokens != 0, KeywordIndexed: indexes&whole != 0,
+		}
+		for _, nested := range SearchNested() {
+			if strings.HasPrefix(path, nested+".") {
+				f.Nested = nested
+			}
+		}
+		return f
+	}
+	return []SearchField{
+		field("network_url", SearchText, 0),
+		field("network_username", SearchText, whole),
+		field("profile_id", SearchText, 0),
+		field("updated_at", SearchDate, 0),
+		field("profile.first_name", SearchText, tokens),
+		field("profile.last_name", SearchText, tokens),
+		field("profile.full_name", SearchText, tokens|whole),
+		field("profile.headline", SearchText, tokens),
+		field("profile.summary", SearchText, tokens),
+		field("profile.image_url", SearchText, 0),
+		field("profile.connections", SearchLong, 0),
+		field("profile.followers", SearchLong, 0),
+		field("profile.location.raw_address", SearchText, tokens),
+		field("profile.location.country", SearchText, tokens|whole),
+		field("profile.location.country_code", SearchText, whole),
+		field("profile.personal_email", SearchText, whole),
+		field("experience.title", SearchText, tokens|whole),
+		field("experience.company_name", SearchText, tokens|whole),
+		field("experience.company_id", SearchText, whole),
+		field("experience.company_url", SearchText, whole),
+		field("experience.location", SearchText, tokens),
+		field("experience.description", SearchText, tokens),
+		field("experience.start_date", SearchDate, 0),
+		field("experience.end_date", SearchDate, 0),
+		field("experience.is_current", SearchBoolean, 0),
+		field("education.school_name", SearchText, tokens|whole),
+		field("education.school_id", SearchText, whole),
+		field("education.school_url", SearchText, 0),
+		field("education.degree", SearchText, tokens),
+		field("education.field_of_study", SearchText, tokens),
+		field("education.start_date", SearchDate, 0),
+		field("education.end_date", SearchDate, 0),
+		field("certifications.name", SearchText, tokens|whole),
+		field("certifications.issuer", SearchText, tokens|whole),
+		field("certifications.issue_date", SearchDate, 0),
+		field("languages.language", SearchText, tokens|whole),
+		field("languages.proficiency", SearchText, tokens),
+	}
+}
+
+// Keyword is the column of whole values.
+func (f SearchField) Keyword() string { return f.Column }
+
+// Tokens is the column of tokens of a text.
+func (f SearchField) Tokens() string { return f.Column + "_tokens" }
+
+// Repeats is the column of repeated tokens of a text.
+func (f SearchField) Repeats() string { return f.Column + "_repeats" }
+
+// Length is the column of the number of tokens of a text.
+func (f SearchField) Length() string { return f.Column + "_length" }
+
+// Spread is the column of the tokens that several elements of a nested text have.
+func (f SearchField) Spread() string { return f.Column + "_spread" }
+
+// Values is the column of the number of elements of a nested text with tokens.
+func (f SearchField) Values() string { return f.Column + "_values" }
+
+// packed is the insert-only column from which the server makes those of a text.
+func (f SearchField) packed() string { return f.Column + "_packed" }
