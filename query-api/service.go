@@ -21,6 +21,8 @@ import (
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search"
+	"muster/query-api/internal/search/cursor"
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/identity"
 )
@@ -57,6 +59,18 @@ type Config struct {
 	MaxQueries int `koanf:"max_queries"`
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration `koanf:"query_timeout"`
+	// SearchTimeout bounds the work of one search; default 1.8 s.
+	SearchTimeout time.Duration `koanf:"search_timeout"`
+	// SearchMemory bounds the memory of one statement of a search, in bytes; default 1 GiB.
+	SearchMemory uint64 `koanf:"search_memory"`
+	// SearchRows bounds the rows that one statement of a search reads; default 200 million.
+	SearchRows uint64 `koanf:"search_rows"`
+	// SearchQueries bounds the searches that run at once; default: as many as
+	// there are processors, at least 2.
+	SearchQueries int `koanf:"search_queries"`
+	// SearchStatsAge is how old the statistics of a field may be that scores
+	// use; default 10 s, negative: never kept.
+	SearchStatsAge time.Duration `koanf:"search_stats_age"`
 }
 
 // WithDefaults fills in the zero fields.
@@ -72,6 +86,9 @@ func (c Config) WithDefaults() Config {
 	g := c.gathering().WithDefaults()
 	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
 	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
+	f := c.searching().WithDefaults()
+	c.SearchTimeout, c.SearchMemory, c.SearchRows = f.Timeout, f.MaxMemory, f.MaxRows
+	c.SearchQueries, c.SearchStatsAge = f.Concurrent, f.StatsAge
 	return c
 }
 
@@ -91,6 +108,18 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
+// Connections is how many connections the ClickHouse pool needs.
+func (c Config) Connections() int {
+	c = c.WithDefaults()
+	return c.MaxQueries + c.SearchQueries
+}
+
+func (c Config) searching() search.Config {
+	return search.Config{
+		Timeout: c.SearchTimeout, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows, Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge,
+	}
+}
+
 func (c Config) gathering() readstore.Config {
 	return readstore.Config{
 		MaxKeys: c.GatherKeys, InFlight: c.GatherQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout, Linger: c.GatherLinger,
@@ -106,7 +135,7 @@ func set[T comparable](field *T, value T) {
 
 // Deps is what a [Service] works with.
 type Deps struct {
-	// ClickHouse has at least Config.MaxQueries connections. The service does
+	// ClickHouse has at least Config.Connections connections. The service does
 	// not close it.
 	ClickHouse driver.Conn
 	// Bus is where the account topic is.
@@ -178,12 +207,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
+	searcher, err := s.searcher(tracer)
+	if err != nil {
+		s.store.Close()
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
 	if err := s.openMeter(); err != nil {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
 	s.api, err = v1.New(v1.Config{RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
-		Store: s.store, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
+		Store: s.store, Search: searcher, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -198,6 +232,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.outbox.Close())
 	}
 	return s, nil
+}
+
+// searcher makes what answers searches.
+func (s *Service) searcher(tracer trace.Tracer) (*search.Searcher, error) {
+	key, err := s.deps.Secret.Key(cursor.KeyName, cursor.KeySize)
+	if err != nil {
+		return nil, err
+	}
+	return search.New(s.cfg.searching(), search.Deps{
+		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now,
+	})
 }
 
 // Run follows the accounts and serves until ctx ends; requests in flight are

@@ -84,7 +84,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api")}.WithDefaults()
-	reading, err := openConnection(ctx, clickHouse.dsn, "muster query-api", apiConfig.MaxQueries, deps)
+	reading, err := openConnection(ctx, clickHouse.dsn, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/oapi-codegen/runtime"
 )
 
@@ -260,6 +261,42 @@ func (e NetworkMustHave) Valid() bool {
 	case NetworkMustHaveUrl:
 		return true
 	case NetworkMustHaveUsername:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchResponseDryRun.
+const (
+	True SearchResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the SearchResponseDryRun enum.
+func (e SearchResponseDryRun) Valid() bool {
+	switch e {
+	case True:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchStatementStep.
+const (
+	Count  SearchStatementStep = "count"
+	Fields SearchStatementStep = "fields"
+	Rank   SearchStatementStep = "rank"
+)
+
+// Valid indicates whether the value is a known member of the SearchStatementStep enum.
+func (e SearchStatementStep) Valid() bool {
+	switch e {
+	case Count:
+		return true
+	case Fields:
+		return true
+	case Rank:
 		return true
 	default:
 		return false
@@ -1064,6 +1101,74 @@ type Repo struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// SearchExplanation defines model for SearchExplanation.
+type SearchExplanation struct {
+	// EstimatedRows Rows that would be read at most.
+	EstimatedRows int64 `json:"estimated_rows"`
+
+	// MaxCredits What the page would cost at most.
+	MaxCredits int64 `json:"max_credits"`
+
+	// Query The query as it is understood.
+	Query *map[string]interface{} `json:"query,omitempty"`
+
+	// Refused Why the query is refused; left out when it is not.
+	Refused    *string           `json:"refused,omitempty"`
+	Statements []SearchStatement `json:"statements"`
+}
+
+// SearchRequest defines model for SearchRequest.
+type SearchRequest struct {
+	// UnderscoreSource Names of fields to show, with `*`; false for the profile id alone; or an object of `includes` and `excludes`.
+	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
+
+	// Cursor `next_cursor` of the previous answer; left out for the first page.
+	Cursor *string `json:"cursor,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// MaxCredits The page has no more results than this many credits pay for.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// Query A query clause, such as `{"match_all": {}}`.
+	Query jsontext.Value `json:"query"`
+
+	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
+	Size *int64 `json:"size,omitempty"`
+
+	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`; by relevance when left out.
+	Sort *jsontext.Value `json:"sort,omitempty"`
+}
+
+// SearchResponse A page of people; with `dry_run`, a `DryRun`.
+type SearchResponse struct {
+	CreditsCharged   *int64                `json:"credits_charged,omitempty"`
+	CreditsRemaining *int64                `json:"credits_remaining,omitempty"`
+	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
+	MaxCredits       *int64                `json:"max_credits,omitempty"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string            `json:"next_cursor,omitempty"`
+	Results    *[]EnrichedNetwork `json:"results,omitempty"`
+
+	// Total Number of all people who match.
+	Total *int64 `json:"total,omitempty"`
+}
+
+// SearchResponseDryRun defines model for SearchResponse.DryRun.
+type SearchResponseDryRun bool
+
+// SearchStatement defines model for SearchStatement.
+type SearchStatement struct {
+	Parameters map[string]string   `json:"parameters"`
+	Sql        string              `json:"sql"`
+	Step       SearchStatementStep `json:"step"`
+}
+
+// SearchStatementStep defines model for SearchStatement.Step.
+type SearchStatementStep string
+
 // Skill defines model for Skill.
 type Skill struct {
 	Skill                *string                `json:"skill,omitempty"`
@@ -1182,6 +1287,14 @@ type EnrichPersonParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// SearchPeopleParams defines parameters for SearchPeople.
+type SearchPeopleParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
 type GetCodehostPersonParams struct {
 	// Codehost Username, full profile URL or numeric user id. Digits are a user id first, then a username.
@@ -1245,6 +1358,12 @@ type EnrichCompanyJSONRequestBody = CompanyEnrichRequest
 
 // EnrichPersonJSONRequestBody defines body for EnrichPerson for application/json ContentType.
 type EnrichPersonJSONRequestBody = PersonEnrichRequest
+
+// SearchPeopleJSONRequestBody defines body for SearchPeople for application/json ContentType.
+type SearchPeopleJSONRequestBody = SearchRequest
+
+// ExplainSearchJSONRequestBody defines body for ExplainSearch for application/json ContentType.
+type ExplainSearchJSONRequestBody = SearchRequest
 
 // PostCodehostPersonJSONRequestBody defines body for PostCodehostPerson for application/json ContentType.
 type PostCodehostPersonJSONRequestBody = CodehostPersonRequest
@@ -8492,6 +8611,56 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
 	EnrichPerson(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SearchPeopleWithBody Search for people
+	//
+	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+	// `certifications` and `languages` are `nested` and visible from the root.
+	//
+	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+	// must stay as they are, `size` and `_source` may change.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+	SearchPeopleWithBody(ctx context.Context, params *SearchPeopleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SearchPeople Search for people
+	//
+	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+	// `certifications` and `languages` are `nested` and visible from the root.
+	//
+	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+	// must stay as they are, `size` and `_source` may change.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+	SearchPeople(ctx context.Context, params *SearchPeopleParams, body SearchPeopleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainSearchWithBody Explain a search
+	//
+	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+	ExplainSearchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ExplainSearch Explain a search
+	//
+	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+	ExplainSearch(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// GetUsage This month's requests and credits
 	//
 	// What the organization of the key has used in this month (UTC), altogether and by endpoint and
@@ -8646,6 +8815,96 @@ func (c *Client) EnrichPersonWithBody(ctx context.Context, params *EnrichPersonP
 // Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
 func (c *Client) EnrichPerson(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewEnrichPersonRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchPeopleWithBody Search for people
+//
+// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+// `certifications` and `languages` are `nested` and visible from the root.
+//
+// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+// must stay as they are, `size` and `_source` may change.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+func (c *Client) SearchPeopleWithBody(ctx context.Context, params *SearchPeopleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchPeopleRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SearchPeople Search for people
+//
+// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+// `certifications` and `languages` are `nested` and visible from the root.
+//
+// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+// must stay as they are, `size` and `_source` may change.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, body SearchPeopleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSearchPeopleRequest(c.Server, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainSearchWithBody Explain a search
+//
+// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+func (c *Client) ExplainSearchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainSearchRequestWithBody(c.Server, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ExplainSearch Explain a search
+//
+// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+func (c *Client) ExplainSearch(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainSearchRequest(c.Server, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8921,6 +9180,101 @@ func NewEnrichPersonRequestWithBody(server string, params *EnrichPersonParams, c
 		}
 
 	}
+
+	return req, nil
+}
+
+// NewSearchPeopleRequest calls the generic SearchPeople builder with application/json body
+func NewSearchPeopleRequest(server string, params *SearchPeopleParams, body SearchPeopleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSearchPeopleRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewSearchPeopleRequestWithBody constructs an http.Request for the SearchPeople method, with any body, and a specified content type
+func NewSearchPeopleRequestWithBody(server string, params *SearchPeopleParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/person/search")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewExplainSearchRequest calls the generic ExplainSearch builder with application/json body
+func NewExplainSearchRequest(server string, body ExplainSearchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewExplainSearchRequestWithBody(server, "application/json", bodyReader)
+}
+
+// NewExplainSearchRequestWithBody constructs an http.Request for the ExplainSearch method, with any body, and a specified content type
+func NewExplainSearchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/person/search/explain")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
 
 	return req, nil
 }
@@ -9330,6 +9684,56 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/person/enrich (the `EnrichPerson` operationId).
 	EnrichPersonWithResponse(ctx context.Context, params *EnrichPersonParams, body EnrichPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*EnrichPersonResponse, error)
+
+	// SearchPeopleWithBodyWithResponse Search for people
+	//
+	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+	// `certifications` and `languages` are `nested` and visible from the root.
+	//
+	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+	// must stay as they are, `size` and `_source` may change.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+	SearchPeopleWithBodyWithResponse(ctx context.Context, params *SearchPeopleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchPeopleResponse, error)
+
+	// SearchPeopleWithResponse Search for people
+	//
+	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+	// `certifications` and `languages` are `nested` and visible from the root.
+	//
+	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+	// must stay as they are, `size` and `_source` may change.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+	SearchPeopleWithResponse(ctx context.Context, params *SearchPeopleParams, body SearchPeopleJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPeopleResponse, error)
+
+	// ExplainSearchWithBodyWithResponse Explain a search
+	//
+	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+	ExplainSearchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error)
+
+	// ExplainSearchWithResponse Explain a search
+	//
+	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+	ExplainSearchWithResponse(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error)
 
 	// GetUsageWithResponse This month's requests and credits
 	//
@@ -9847,6 +10251,393 @@ func (r EnrichPersonResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r EnrichPersonResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// SearchPeopleResponse200Headers the declared response headers of an HTTP 200 response for SearchPeople
+type SearchPeopleResponse200Headers struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XQuotaLimit         int64
+	XQuotaRemaining     int64
+	XQuotaUsed          int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// SearchPeopleResponse400Headers the declared response headers of an HTTP 400 response for SearchPeople
+type SearchPeopleResponse400Headers struct {
+	XRequestId string
+}
+
+// SearchPeopleResponse401Headers the declared response headers of an HTTP 401 response for SearchPeople
+type SearchPeopleResponse401Headers struct {
+	WWWAuthenticate string
+	XRequestId      string
+}
+
+// SearchPeopleResponse403Headers the declared response headers of an HTTP 403 response for SearchPeople
+type SearchPeopleResponse403Headers struct {
+	XRequestId string
+}
+
+// SearchPeopleResponse409Headers the declared response headers of an HTTP 409 response for SearchPeople
+type SearchPeopleResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// SearchPeopleResponse413Headers the declared response headers of an HTTP 413 response for SearchPeople
+type SearchPeopleResponse413Headers struct {
+	XRequestId string
+}
+
+// SearchPeopleResponse415Headers the declared response headers of an HTTP 415 response for SearchPeople
+type SearchPeopleResponse415Headers struct {
+	XRequestId string
+}
+
+// SearchPeopleResponse422Headers the declared response headers of an HTTP 422 response for SearchPeople
+type SearchPeopleResponse422Headers struct {
+	XRequestId string
+}
+
+// SearchPeopleResponse429Headers the declared response headers of an HTTP 429 response for SearchPeople
+type SearchPeopleResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// SearchPeopleResponse500Headers the declared response headers of an HTTP 500 response for SearchPeople
+type SearchPeopleResponse500Headers struct {
+	RetryAfter *int
+	XRequestId string
+}
+
+// SearchPeopleResponse503Headers the declared response headers of an HTTP 503 response for SearchPeople
+type SearchPeopleResponse503Headers struct {
+	RetryAfter *int
+	XRequestId string
+}
+
+type SearchPeopleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Invalid
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedType
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Unprocessable
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *ServerError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *SearchPeopleResponse200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *SearchPeopleResponse400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *SearchPeopleResponse401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *SearchPeopleResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *SearchPeopleResponse409Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *SearchPeopleResponse413Headers
+	// Headers415 the parsed response headers for an HTTP 415 response
+	Headers415 *SearchPeopleResponse415Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *SearchPeopleResponse422Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *SearchPeopleResponse429Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *SearchPeopleResponse500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *SearchPeopleResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SearchPeopleResponse) GetJSON200() *SearchResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r SearchPeopleResponse) GetJSON400() *Invalid {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r SearchPeopleResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r SearchPeopleResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r SearchPeopleResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r SearchPeopleResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r SearchPeopleResponse) GetJSON415() *UnsupportedType {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r SearchPeopleResponse) GetJSON422() *Unprocessable {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r SearchPeopleResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r SearchPeopleResponse) GetJSON500() *ServerError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r SearchPeopleResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r SearchPeopleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SearchPeopleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SearchPeopleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SearchPeopleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// ExplainSearchResponse200Headers the declared response headers of an HTTP 200 response for ExplainSearch
+type ExplainSearchResponse200Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// ExplainSearchResponse400Headers the declared response headers of an HTTP 400 response for ExplainSearch
+type ExplainSearchResponse400Headers struct {
+	XRequestId string
+}
+
+// ExplainSearchResponse401Headers the declared response headers of an HTTP 401 response for ExplainSearch
+type ExplainSearchResponse401Headers struct {
+	WWWAuthenticate string
+	XRequestId      string
+}
+
+// ExplainSearchResponse403Headers the declared response headers of an HTTP 403 response for ExplainSearch
+type ExplainSearchResponse403Headers struct {
+	XRequestId string
+}
+
+// ExplainSearchResponse413Headers the declared response headers of an HTTP 413 response for ExplainSearch
+type ExplainSearchResponse413Headers struct {
+	XRequestId string
+}
+
+// ExplainSearchResponse415Headers the declared response headers of an HTTP 415 response for ExplainSearch
+type ExplainSearchResponse415Headers struct {
+	XRequestId string
+}
+
+// ExplainSearchResponse429Headers the declared response headers of an HTTP 429 response for ExplainSearch
+type ExplainSearchResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// ExplainSearchResponse500Headers the declared response headers of an HTTP 500 response for ExplainSearch
+type ExplainSearchResponse500Headers struct {
+	RetryAfter *int
+	XRequestId string
+}
+
+// ExplainSearchResponse503Headers the declared response headers of an HTTP 503 response for ExplainSearch
+type ExplainSearchResponse503Headers struct {
+	RetryAfter *int
+	XRequestId string
+}
+
+type ExplainSearchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SearchExplanation
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Invalid
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedType
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *ServerError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ExplainSearchResponse200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *ExplainSearchResponse400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *ExplainSearchResponse401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *ExplainSearchResponse403Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *ExplainSearchResponse413Headers
+	// Headers415 the parsed response headers for an HTTP 415 response
+	Headers415 *ExplainSearchResponse415Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *ExplainSearchResponse429Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *ExplainSearchResponse500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *ExplainSearchResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ExplainSearchResponse) GetJSON200() *SearchExplanation {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r ExplainSearchResponse) GetJSON400() *Invalid {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r ExplainSearchResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r ExplainSearchResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r ExplainSearchResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r ExplainSearchResponse) GetJSON415() *UnsupportedType {
+	return r.JSON415
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r ExplainSearchResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r ExplainSearchResponse) GetJSON500() *ServerError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r ExplainSearchResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r ExplainSearchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ExplainSearchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ExplainSearchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ExplainSearchResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10778,6 +11569,80 @@ func (c *ClientWithResponses) EnrichPersonWithResponse(ctx context.Context, para
 	return ParseEnrichPersonResponse(rsp)
 }
 
+// SearchPeopleWithBodyWithResponse Search for people
+//
+// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+// `certifications` and `languages` are `nested` and visible from the root.
+//
+// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+// must stay as they are, `size` and `_source` may change.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+func (c *ClientWithResponses) SearchPeopleWithBodyWithResponse(ctx context.Context, params *SearchPeopleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SearchPeopleResponse, error) {
+	rsp, err := c.SearchPeopleWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchPeopleResponse(rsp)
+}
+
+// SearchPeopleWithResponse Search for people
+//
+// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
+// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
+// `certifications` and `languages` are `nested` and visible from the root.
+//
+// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
+// must stay as they are, `size` and `_source` may change.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/person/search (the `SearchPeople` operationId).
+func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, params *SearchPeopleParams, body SearchPeopleJSONRequestBody, reqEditors ...RequestEditorFn) (*SearchPeopleResponse, error) {
+	rsp, err := c.SearchPeople(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSearchPeopleResponse(rsp)
+}
+
+// ExplainSearchWithBodyWithResponse Explain a search
+//
+// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error) {
+	rsp, err := c.ExplainSearchWithBody(ctx, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainSearchResponse(rsp)
+}
+
+// ExplainSearchWithResponse Explain a search
+//
+// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
+// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
+func (c *ClientWithResponses) ExplainSearchWithResponse(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error) {
+	rsp, err := c.ExplainSearch(ctx, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseExplainSearchResponse(rsp)
+}
+
 // GetUsageWithResponse This month's requests and credits
 //
 // What the organization of the key has used in this month (UTC), altogether and by endpoint and
@@ -11624,6 +12489,663 @@ func ParseEnrichPersonResponse(rsp *http.Response) (*EnrichPersonResponse, error
 			headers.XRequestId = value
 		}
 		response.Headers500 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseSearchPeopleResponse parses an HTTP response from a SearchPeopleWithResponse call
+func ParseSearchPeopleResponse(rsp *http.Response) (*SearchPeopleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SearchPeopleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest ServerError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers SearchPeopleResponse200Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-Quota-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Quota-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XQuotaLimit = value
+		}
+		if values := rsp.Header.Values("X-Quota-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Quota-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XQuotaRemaining = value
+		}
+		if values := rsp.Header.Values("X-Quota-Used"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Quota-Used", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XQuotaUsed = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers SearchPeopleResponse400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers SearchPeopleResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers SearchPeopleResponse403Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers SearchPeopleResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
+	case rsp.StatusCode == 413:
+		var headers SearchPeopleResponse413Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 415:
+		var headers SearchPeopleResponse415Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers415 = &headers
+	case rsp.StatusCode == 422:
+		var headers SearchPeopleResponse422Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers422 = &headers
+	case rsp.StatusCode == 429:
+		var headers SearchPeopleResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 500:
+		var headers SearchPeopleResponse500Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers SearchPeopleResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers503 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseExplainSearchResponse parses an HTTP response from a ExplainSearchWithResponse call
+func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ExplainSearchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SearchExplanation
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest ServerError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ExplainSearchResponse200Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers ExplainSearchResponse400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers ExplainSearchResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers ExplainSearchResponse403Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers403 = &headers
+	case rsp.StatusCode == 413:
+		var headers ExplainSearchResponse413Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 415:
+		var headers ExplainSearchResponse415Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers415 = &headers
+	case rsp.StatusCode == 429:
+		var headers ExplainSearchResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 500:
+		var headers ExplainSearchResponse500Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers ExplainSearchResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil

@@ -158,7 +158,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api")}.WithDefaults()
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{
-		DSN: s.dsn, ClientName: "muster query-api", MaxOpenConns: cfg.MaxQueries, Logger: s.tel.Logger,
+		DSN: s.dsn, ClientName: "muster query-api", MaxOpenConns: cfg.Connections(), Logger: s.tel.Logger,
 	})
 	if err != nil {
 		return runnable{}, err

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/gorilla/mux"
 	"github.com/oapi-codegen/runtime"
 )
@@ -259,6 +260,42 @@ func (e NetworkMustHave) Valid() bool {
 	case NetworkMustHaveUrl:
 		return true
 	case NetworkMustHaveUsername:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchResponseDryRun.
+const (
+	True SearchResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the SearchResponseDryRun enum.
+func (e SearchResponseDryRun) Valid() bool {
+	switch e {
+	case True:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchStatementStep.
+const (
+	Count  SearchStatementStep = "count"
+	Fields SearchStatementStep = "fields"
+	Rank   SearchStatementStep = "rank"
+)
+
+// Valid indicates whether the value is a known member of the SearchStatementStep enum.
+func (e SearchStatementStep) Valid() bool {
+	switch e {
+	case Count:
+		return true
+	case Fields:
+		return true
+	case Rank:
 		return true
 	default:
 		return false
@@ -1012,6 +1049,74 @@ type Repo struct {
 	UpdatedAt *PartialDate `json:"updated_at,omitempty"`
 }
 
+// SearchExplanation defines model for SearchExplanation.
+type SearchExplanation struct {
+	// EstimatedRows Rows that would be read at most.
+	EstimatedRows int64 `json:"estimated_rows"`
+
+	// MaxCredits What the page would cost at most.
+	MaxCredits int64 `json:"max_credits"`
+
+	// Query The query as it is understood.
+	Query *map[string]interface{} `json:"query,omitempty"`
+
+	// Refused Why the query is refused; left out when it is not.
+	Refused    *string           `json:"refused,omitempty"`
+	Statements []SearchStatement `json:"statements"`
+}
+
+// SearchRequest defines model for SearchRequest.
+type SearchRequest struct {
+	// UnderscoreSource Names of fields to show, with `*`; false for the profile id alone; or an object of `includes` and `excludes`.
+	UnderscoreSource *jsontext.Value `json:"_source,omitempty"`
+
+	// Cursor `next_cursor` of the previous answer; left out for the first page.
+	Cursor *string `json:"cursor,omitempty"`
+
+	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
+	// MaxCredits The page has no more results than this many credits pay for.
+	MaxCredits *int64 `json:"max_credits,omitempty"`
+
+	// Query A query clause, such as `{"match_all": {}}`.
+	Query jsontext.Value `json:"query"`
+
+	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
+	Size *int64 `json:"size,omitempty"`
+
+	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`; by relevance when left out.
+	Sort *jsontext.Value `json:"sort,omitempty"`
+}
+
+// SearchResponse A page of people; with `dry_run`, a `DryRun`.
+type SearchResponse struct {
+	CreditsCharged   *int64                `json:"credits_charged,omitempty"`
+	CreditsRemaining *int64                `json:"credits_remaining,omitempty"`
+	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
+	MaxCredits       *int64                `json:"max_credits,omitempty"`
+
+	// NextCursor Null on the last page.
+	NextCursor *string            `json:"next_cursor,omitempty"`
+	Results    *[]EnrichedNetwork `json:"results,omitempty"`
+
+	// Total Number of all people who match.
+	Total *int64 `json:"total,omitempty"`
+}
+
+// SearchResponseDryRun defines model for SearchResponse.DryRun.
+type SearchResponseDryRun bool
+
+// SearchStatement defines model for SearchStatement.
+type SearchStatement struct {
+	Parameters map[string]interface{} `json:"parameters"`
+	Sql        string                 `json:"sql"`
+	Step       SearchStatementStep    `json:"step"`
+}
+
+// SearchStatementStep defines model for SearchStatement.Step.
+type SearchStatementStep string
+
 // Skill defines model for Skill.
 type Skill struct {
 	Skill *string `json:"skill,omitempty"`
@@ -1129,6 +1234,14 @@ type EnrichPersonParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// SearchPeopleParams defines parameters for SearchPeople.
+type SearchPeopleParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
 type GetCodehostPersonParams struct {
 	// Codehost Username, full profile URL or numeric user id. Digits are a user id first, then a username.
@@ -1192,6 +1305,12 @@ type EnrichCompanyJSONRequestBody = CompanyEnrichRequest
 
 // EnrichPersonJSONRequestBody defines body for EnrichPerson for application/json ContentType.
 type EnrichPersonJSONRequestBody = PersonEnrichRequest
+
+// SearchPeopleJSONRequestBody defines body for SearchPeople for application/json ContentType.
+type SearchPeopleJSONRequestBody = SearchRequest
+
+// ExplainSearchJSONRequestBody defines body for ExplainSearch for application/json ContentType.
+type ExplainSearchJSONRequestBody = SearchRequest
 
 // PostCodehostPersonJSONRequestBody defines body for PostCodehostPerson for application/json ContentType.
 type PostCodehostPersonJSONRequestBody = CodehostPersonRequest
@@ -1462,6 +1581,12 @@ type ServerInterface interface {
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
 	EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams)
+	// SearchPeople Search for people
+	// (POST /v1/person/search)
+	SearchPeople(w http.ResponseWriter, r *http.Request, params SearchPeopleParams)
+	// ExplainSearch Explain a search
+	// (POST /v1/person/search/explain)
+	ExplainSearch(w http.ResponseWriter, r *http.Request)
 	// GetUsage This month's requests and credits
 	// (GET /v1/usage)
 	GetUsage(w http.ResponseWriter, r *http.Request)
@@ -1575,6 +1700,61 @@ func (siw *ServerInterfaceWrapper) EnrichPerson(w http.ResponseWriter, r *http.R
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.EnrichPerson(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// SearchPeople operation middleware
+func (siw *ServerInterfaceWrapper) SearchPeople(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params SearchPeopleParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.SearchPeople(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// ExplainSearch operation middleware
+func (siw *ServerInterfaceWrapper) ExplainSearch(w http.ResponseWriter, r *http.Request) {
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.ExplainSearch(w, r)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -1942,6 +2122,10 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 	r.HandleFunc(options.BaseURL+"/v1/openapi.json", wrapper.GetDescription).Methods(http.MethodGet)
 
 	r.HandleFunc(options.BaseURL+"/v1/person/enrich", wrapper.EnrichPerson).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/person/search", wrapper.SearchPeople).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/person/search/explain", wrapper.ExplainSearch).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/usage", wrapper.GetUsage).Methods(http.MethodGet)
 
@@ -2508,6 +2692,407 @@ func (response EnrichPerson500JSONResponse) VisitEnrichPersonResponse(w http.Res
 	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeopleRequestObject struct {
+	Params SearchPeopleParams
+	Body   *SearchPeopleJSONRequestBody
+}
+
+type SearchPeopleResponseObject interface {
+	VisitSearchPeopleResponse(w http.ResponseWriter) error
+}
+
+type SearchPeople200ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XQuotaLimit         int64
+	XQuotaRemaining     int64
+	XQuotaUsed          int64
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type SearchPeople200JSONResponse struct {
+	Body    SearchResponse
+	Headers SearchPeople200ResponseHeaders
+}
+
+func (response SearchPeople200JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	w.Header().Set("X-Quota-Limit", fmt.Sprint(response.Headers.XQuotaLimit))
+	w.Header().Set("X-Quota-Remaining", fmt.Sprint(response.Headers.XQuotaRemaining))
+	w.Header().Set("X-Quota-Used", fmt.Sprint(response.Headers.XQuotaUsed))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople400JSONResponse struct{ InvalidJSONResponse }
+
+func (response SearchPeople400JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response SearchPeople401JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response SearchPeople403JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople409JSONResponse struct{ ConflictJSONResponse }
+
+func (response SearchPeople409JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response SearchPeople413JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response SearchPeople415JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople422JSONResponse struct{ UnprocessableJSONResponse }
+
+func (response SearchPeople422JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople429JSONResponse struct{ TooManyJSONResponse }
+
+func (response SearchPeople429JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople500JSONResponse struct{ ServerErrorJSONResponse }
+
+func (response SearchPeople500JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type SearchPeople503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response SearchPeople503JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearchRequestObject struct {
+	Body *ExplainSearchJSONRequestBody
+}
+
+type ExplainSearchResponseObject interface {
+	VisitExplainSearchResponse(w http.ResponseWriter) error
+}
+
+type ExplainSearch200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type ExplainSearch200JSONResponse struct {
+	Body    SearchExplanation
+	Headers ExplainSearch200ResponseHeaders
+}
+
+func (response ExplainSearch200JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch400JSONResponse struct{ InvalidJSONResponse }
+
+func (response ExplainSearch400JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response ExplainSearch401JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response ExplainSearch403JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response ExplainSearch413JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response ExplainSearch415JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch429JSONResponse struct{ TooManyJSONResponse }
+
+func (response ExplainSearch429JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch500JSONResponse struct{ ServerErrorJSONResponse }
+
+func (response ExplainSearch500JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response ExplainSearch503JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -3374,6 +3959,12 @@ type StrictServerInterface interface {
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
 	EnrichPerson(ctx context.Context, request EnrichPersonRequestObject) (EnrichPersonResponseObject, error)
+	// SearchPeople Search for people
+	// (POST /v1/person/search)
+	SearchPeople(ctx context.Context, request SearchPeopleRequestObject) (SearchPeopleResponseObject, error)
+	// ExplainSearch Explain a search
+	// (POST /v1/person/search/explain)
+	ExplainSearch(ctx context.Context, request ExplainSearchRequestObject) (ExplainSearchResponseObject, error)
 	// GetUsage This month's requests and credits
 	// (GET /v1/usage)
 	GetUsage(ctx context.Context, request GetUsageRequestObject) (GetUsageResponseObject, error)
@@ -3513,6 +4104,70 @@ func (sh *strictHandler) EnrichPerson(w http.ResponseWriter, r *http.Request, pa
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnrichPersonResponseObject); ok {
 		if err := validResponse.VisitEnrichPersonResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// SearchPeople operation middleware
+func (sh *strictHandler) SearchPeople(w http.ResponseWriter, r *http.Request, params SearchPeopleParams) {
+	var request SearchPeopleRequestObject
+
+	request.Params = params
+
+	var body SearchPeopleJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.SearchPeople(ctx, request.(SearchPeopleRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "SearchPeople")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(SearchPeopleResponseObject); ok {
+		if err := validResponse.VisitSearchPeopleResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// ExplainSearch operation middleware
+func (sh *strictHandler) ExplainSearch(w http.ResponseWriter, r *http.Request) {
+	var request ExplainSearchRequestObject
+
+	var body ExplainSearchJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.ExplainSearch(ctx, request.(ExplainSearchRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "ExplainSearch")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(ExplainSearchResponseObject); ok {
+		if err := validResponse.VisitExplainSearchResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

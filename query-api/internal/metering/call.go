@@ -124,6 +124,9 @@ func (c *Call) UnitPrice() int64 {
 	return c.request.Price(c.limits.Prices)
 }
 
+// Prices are those of the organization's plan.
+func (c *Call) Prices() event.Prices { return c.limits.Prices }
+
 // Affordable is how many of the units may be used if the call must not cost
 // more than maxCredits.
 func (c *Call) Affordable(units, maxCredits int64) int64 {

@@ -53,6 +53,17 @@ func operations() []operation {
 			price: func(p event.Prices) int64 { return p.PersonEnrich }, counted: true,
 		},
 		{
+			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+			body:  func() any { return new(api.SearchRequest) },
+			price: func(p event.Prices) int64 { return p.Search }, sized: "size", quota: true,
+		},
+		{
+			id: "explainSearch", method: http.MethodPost, path: "/v1/person/search/explain", scope: event.ScopeSearch,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+			body: func() any { return new(api.SearchRequest) },
+		},
+		{
 			id: "enrichCompany", method: http.MethodPost, path: "/v1/company/enrich", scope: event.ScopeEnrich,
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.CompanyEnrichRequest) },

@@ -14,6 +14,9 @@ import (
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search"
+	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/cursor"
 )
 
 // retryAfter is how many seconds a caller is asked to wait for the store.
@@ -44,11 +47,16 @@ func problemOf(op *operation, err error) *problem {
 	var in *invalid
 	var unauthorized *account.Unauthorized
 	var refused *metering.Refused
+	var query *clause.Error
+	var budget *search.Budget
 	switch {
 	case errors.As(err, &p):
 		return p
 	case errors.As(err, &in):
 		return &problem{status: op.invalid, detail: in.detail}
+	case errors.As(err, &query), errors.As(err, &budget),
+		errors.Is(err, cursor.ErrInvalid), errors.Is(err, cursor.ErrExpired), errors.Is(err, cursor.ErrForeign):
+		return &problem{status: op.invalid, detail: err.Error()}
 	case errors.As(err, &unauthorized):
 		return &problem{status: http.StatusUnauthorized, detail: unauthorized.Reason}
 	case errors.As(err, &refused):

@@ -19,6 +19,7 @@ import (
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search"
 	"muster/schemas/identity"
 )
 
@@ -33,6 +34,7 @@ type Config struct {
 // Deps is what a Server works with. All fields are required.
 type Deps struct {
 	Store     *readstore.Store
+	Search    *search.Searcher
 	Accounts  *account.Directory
 	Meter     *metering.Meter
 	Platforms *identity.Platforms
@@ -48,6 +50,7 @@ type Deps struct {
 type Server struct {
 	cfg         Config
 	store       *readstore.Store
+	search      *search.Searcher
 	accounts    *account.Directory
 	meter       *metering.Meter
 	platforms   *identity.Platforms
@@ -70,7 +73,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, store: deps.Store, accounts: deps.Accounts, meter: deps.Meter, platforms: deps.Platforms, description: deps.Description,
+		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now, routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and

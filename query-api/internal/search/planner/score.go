@@ -82,8 +82,9 @@ func multiply(a, b string) string {
 // quantised is a length of a text as Lucene's norms keep it: exact up to 40,
 // then to four significant bits.
 func quantised(length string) string {
-	unit := "toUInt32(exp2(floor(log2(greatest(" + length + ", 40) - 24)) - 3))"
-	return "if(" + length + " < 40, " + length + ", 24 + intDiv(greatest(" + length + ", 40) - 24, " + unit + ") * " + unit + ")"
+	beyond := "(greatest(" + length + ", 40) - 24)"
+	unit := "exp2(floor(log2(" + beyond + ")) - 3)"
+	return "if(" + length + " < 40, toFloat64(" + length + "), 24. + floor(" + beyond + " / " + unit + ") * " + unit + ")"
 }
 
 // idf is the weight of a term that df of n documents have.

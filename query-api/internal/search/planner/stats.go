@@ -202,3 +202,17 @@ func FieldStatement(n algebra.Node, known func(name string) bool) (Statement, []
 
 // table is where search reads.
 const table = "search_people"
+
+// UnknownStats stands in for what was not counted: every term in one of two
+// documents.
+func UnknownStats(n algebra.Node) *Stats {
+	s := &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64)}
+	w := want(n)
+	for name := range w.fields {
+		s.Fields[name] = FieldStats{Documents: 2, Terms: 2}
+	}
+	for key := range w.terms {
+		s.Terms[key] = 1
+	}
+	return s
+}

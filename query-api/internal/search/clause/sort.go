@@ -1,0 +1,184 @@
+package clause
+
+import (
+	"strconv"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
+)
+
+// maxSorts bounds the keys of a sort.
+const maxSorts = 16
+
+func sortParameters() []Parameter {
+	return parameters("order", "missing", "mode", "nested")
+}
+
+// Sorts reads the sort of a request; path is where it stands. Nothing means by
+// score.
+func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
+	byScore := []planner.Sort{{Kind: planner.SortScore, Descending: true}}
+	if len(text) == 0 {
+		return byScore, nil
+	}
+	v, err := parse(text, path)
+	if err != nil {
+		return nil, err
+	}
+	l := newLowering(options)
+	switch v.kind {
+	case 'n':
+		return byScore, nil
+	case '[':
+	case '"', '{':
+		v = value{path: v.path, kind: '[', items: []value{v}}
+	default:
+		return nil, v.errorf("must be a list of sort keys, not %s", v.what())
+	}
+	if len(v.items) > maxSorts {
+		return nil, v.errorf("has more than %d keys", maxSorts)
+	}
+	var out []planner.Sort
+	for _, item := range v.items {
+		var list []member
+		switch item.kind {
+		case '"':
+			list = []member{{item.text, value{path: item.path, kind: '{'}}}
+		case '{':
+			list = item.members
+		default:
+			return nil, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": \"desc\"}}, not %s", item.what())
+		}
+		for _, m := range list {
+			s, err := l.sort(m)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, s)
+		}
+	}
+	if len(out) == 0 {
+		return byScore, nil
+	}
+	return out, nil
+}
+
+func (l *lowering) sort(m member) (planner.Sort, error) {
+	body := m.value
+	if body.kind == '"' {
+		body = value{path: body.path, kind: '{', members: []member{{"order", body}}}
+	}
+	a := arguments(body, sortParameters())
+	s := planner.Sort{Kind: planner.SortField}
+	otherwise := "asc"
+	switch m.name {
+	case "_score":
+		s.Kind, otherwise = planner.SortScore, "desc"
+	case "_doc", "_shard_doc":
+		s.Kind = planner.SortDocument
+	default:
+		f, err := l.field(m.value, m.name)
+		if err != nil {
+			return s, err
+		}
+		if f.IsText() {
+			return s, m.errorf("text fields cannot be sorted by: use %s.keyword", f.Name())
+		}
+		s.Field = f
+	}
+	s.Descending = a.choice("order", otherwise, "asc", "desc") == "desc"
+	if s.Kind != planner.SortField {
+		return s, a.done()
+	}
+	mode := "min"
+	if s.Descending {
+		mode = "max"
+	}
+	s.Mode = algebra.ScoreMode(a.choice("mode", mode, "min", "max", "sum", "avg", "median"))
+	if s.Field.IsString() && s.Mode != algebra.ScoreMin && s.Mode != algebra.ScoreMax {
+		a.fail(body.errorf("sort mode %s is for numbers and dates: a text has min and max", s.Mode))
+	}
+	if at, ok := a.get("missing"); ok {
+		if err := l.missing(&s, at); err != nil {
+			return s, err
+		}
+	}
+	if at, ok := a.get("nested"); ok && a.err == nil {
+		if err := l.sortNested(&s, at); err != nil {
+			return s, err
+		}
+	}
+	return s, a.done()
+}
+
+// missing reads where people without a value come.
+func (l *lowering) missing(s *planner.Sort, at value) error {
+	text, err := at.scalar()
+	if err != nil {
+		return err
+	}
+	switch text {
+	case "_last":
+		return nil
+	case "_first":
+		s.MissingFirst = true
+		return nil
+	}
+	switch s.Field.Type {
+	case readmodel.SearchText:
+		s.Missing = &text
+	case readmodel.SearchBoolean:
+		term, err := booleanTerm(s.Field, at, text)
+		if err != nil {
+			return err
+		}
+		n := "0"
+		if term == "T" {
+			n = "1"
+		}
+		s.Missing = &n
+	case readmodel.SearchLong:
+		n, whole, err := longOf(s.Field, at, text)
+		if err != nil {
+			return err
+		}
+		if !whole {
+			return at.errorf("must be an integer, _first or _last")
+		}
+		t := strconv.FormatInt(n, 10)
+		s.Missing = &t
+	default:
+		n, err := dateReader{now: l.options.Now}.read(at, text, false)
+		if err != nil {
+			return err
+		}
+		t := strconv.FormatInt(n, 10)
+		s.Missing = &t
+	}
+	return nil
+}
+
+// sortNested reads which elements count.
+func (l *lowering) sortNested(s *planner.Sort, at value) error {
+	a := arguments(at, parameters("path", "filter"))
+	path := a.must("path")
+	filter, filtered := a.get("filter")
+	if err := a.done(); err != nil {
+		return err
+	}
+	if err := l.nestedPath(path, path.text); err != nil {
+		return err
+	}
+	if s.Field.Nested != path.text {
+		return path.errorf("%s is not inside of %s", s.Field.Name(), path.text)
+	}
+	if !filtered {
+		return nil
+	}
+	l.nested = path.text
+	n, err := l.clause(filter)
+	l.nested = ""
+	s.Nested = n
+	return err
+}

@@ -1,0 +1,115 @@
+package cursor
+
+import (
+	"bytes"
+	"compress/flate"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"muster/query-api/internal/search/planner"
+)
+
+// Lifetime is how long a cursor is valid after the first page.
+const Lifetime = 24 * time.Hour
+
+// KeySize is the size of the signing key in bytes.
+const KeySize = 32
+
+// KeyName is the name under which the signing key derives from the root secret.
+const KeyName = "search-cursor"
+
+// maxSize bounds the content of a cursor in bytes.
+const maxSize = 1 << 20
+
+// Cursor is what is carried from page to page.
+type Cursor struct {
+	// Query is the hash of what was asked for and who asks, [Hash].
+	Query []byte `json:"q"`
+	// Now is the instant of the first page, which "now" in dates means and from
+	// which the lifetime counts; in milliseconds since 1970.
+	Now int64 `json:"n"`
+	// Seed is that of random scores without one of their own.
+	Seed int64 `json:"r,omitempty"`
+	// Total is the number of matches at the first page.
+	Total int64          `json:"t"`
+	Stats *planner.Stats `json:"s,omitempty"`
+	// Expansions are the terms that fuzzy and unfinished terms became.
+	Expansions map[string][]string `json:"e,omitempty"`
+	After      planner.Place       `json:"a"`
+}
+
+// Reasons why a cursor is refused. Their texts are meant for the caller.
+var (
+	ErrInvalid = errors.New("the cursor is not one of this service's: pass next_cursor of the previous answer unchanged, or leave it out to begin anew")
+	ErrExpired = errors.New("the cursor has expired, they live for 24 hours: leave it out to begin anew")
+	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as they were on the first page, or leave it out to begin anew")
+)
+
+// Hash is what binds a cursor to a query: the parts, told apart.
+func Hash(parts ...[]byte) []byte {
+	h := sha256.New()
+	for _, p := range parts {
+		sum := sha256.Sum256(p)
+		h.Write(sum[:])
+	}
+	return h.Sum(nil)[:16]
+}
+
+// Encode signs a cursor.
+func Encode(c Cursor, key []byte) (string, error) {
+	content, err := json.Marshal(c, json.Deterministic(true))
+	if err != nil {
+		return "", err
+	}
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	if err != nil {
+		return "", err
+	}
+	if _, err := w.Write(content); err != nil {
+		return "", err
+	}
+	if err := w.Close(); err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(append(sign(packed.Bytes(), key), packed.Bytes()...)), nil
+}
+
+func sign(content, key []byte) []byte {
+	mac := hmac.New(sha256.New, key)
+	mac.Write(content)
+	return mac.Sum(nil)[:16]
+}
+
+// Decode reads a cursor for a query at an instant. The error is one of those
+// of this package.
+func Decode(text string, query []byte, now time.Time, key []byte) (Cursor, error) {
+	var c Cursor
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || len(raw) < 16 {
+		return c, ErrInvalid
+	}
+	if !hmac.Equal(raw[:16], sign(raw[16:], key)) {
+		return c, ErrInvalid
+	}
+	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(raw[16:])), maxSize))
+	if err != nil {
+		return c, ErrInvalid
+	}
+	if err := json.Unmarshal(content, &c); err != nil {
+		return c, ErrInvalid
+	}
+	if now.Sub(time.UnixMilli(c.Now)) > Lifetime {
+		return c, ErrExpired
+	}
+	if !bytes.Equal(c.Query, query) {
+		return c, ErrForeign
+	}
+	return c, nil
+}

@@ -1,0 +1,14 @@
+// Package search answers person search: it reads a query of Elasticsearch's
+// language (clause), makes SQL of it (planner), ranks the people who match on
+// narrow columns, and then fetches the documents of one page.
+//
+// A page is read in at most four statements: fields that scores need (kept for
+// a while), totals and terms (first page only), ranks, documents. What a page's
+// order depends on beside the people themselves travels in the cursor, so that
+// nobody whose sort values stay is shown twice or left out while records are
+// being refreshed.
+//
+// Every statement runs within limits of time, memory and rows; a query that
+// exceeds one is refused with a [*Budget]. Input errors are of type
+// [*clause.Error] or one of package cursor's.
+package search

@@ -1,0 +1,92 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/planner"
+)
+
+// Explanation is what a search would do.
+type Explanation struct {
+	Refused       string      `json:"refused,omitempty"`
+	Query         any         `json:"query,omitzero"`
+	Statements    []Statement `json:"statements"`
+	EstimatedRows int64       `json:"estimated_rows"`
+	MaxCredits    int64       `json:"max_credits"`
+}
+
+// Statement is one step of a search.
+type Statement struct {
+	Step       string            `json:"step"`
+	SQL        string            `json:"sql"`
+	Parameters map[string]string `json:"parameters"`
+}
+
+// Explain says what a search would do. What is refused is an answer, not an
+// error; a wrong cursor is an error. The weights of terms stand for one match
+// of each, since nothing is counted.
+func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error) {
+	prepared, err := s.Prepare(r)
+	var refused *clause.Error
+	if errors.As(err, &refused) {
+		return &Explanation{Refused: refused.Error(), Statements: []Statement{}}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	e := &Explanation{Query: algebra.Describe(prepared.node)}
+	add := func(step string, p planner.Statement) error {
+		if p.SQL == "" {
+			return nil
+		}
+		if p.Parameters == nil {
+			p.Parameters = map[string]string{}
+		}
+		e.Statements = append(e.Statements, Statement{Step: step, SQL: p.SQL, Parameters: p.Parameters})
+		return s.query(ctx, "estimate", planner.Statement{SQL: "EXPLAIN ESTIMATE " + p.SQL, Parameters: p.Parameters}, func(rows driver.Rows) error {
+			var database, table string
+			var parts, read, marks uint64
+			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
+				return err
+			}
+			e.EstimatedRows += int64(read) //nolint:gosec // rows of a table
+			return nil
+		})
+	}
+	scored := prepared.scored() && r.Size > 0
+	stats := prepared.cursor.Stats
+	if prepared.first {
+		if scored {
+			fields, _ := planner.FieldStatement(prepared.node, func(string) bool { return false })
+			if err := add("fields", fields); err != nil {
+				return nil, err
+			}
+		}
+		count, _ := planner.CountStatement(prepared.node, scored)
+		if err := add("count", count); err != nil {
+			return nil, err
+		}
+		stats = planner.UnknownStats(prepared.node)
+	}
+	if r.Size > 0 {
+		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1}
+		if !prepared.first {
+			rank.After = &prepared.cursor.After
+		}
+		if err := add("rank", planner.RankStatement(rank)); err != nil {
+			return nil, err
+		}
+	}
+	if len(e.Statements) == 0 {
+		return nil, fmt.Errorf("search: nothing to explain")
+	}
+	return e, nil
+}

@@ -1,0 +1,433 @@
+package search
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/ch-go/proto"
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json/jsontext"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"muster/platform/clickhouse"
+	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/cursor"
+	"muster/query-api/internal/search/planner"
+)
+
+// MaxSize is the largest page (interface.md, Limits).
+const MaxSize = 100
+
+// DefaultSize is the size of a page that does not say.
+const DefaultSize = 10
+
+// Config bounds searches. Zero fields take their defaults.
+type Config struct {
+	// Timeout bounds the work of one search; default 1.8 s.
+	Timeout time.Duration
+	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
+	MaxMemory uint64
+	// MaxRows bounds the rows that one statement reads; default 200 million.
+	MaxRows uint64
+	// Concurrent bounds the searches that run at once; the others wait. Default:
+	// the processors, at least 2.
+	Concurrent int
+	// StatsAge is how old the counts of documents and terms of a field may be
+	// that scores use; default 10 s, negative: always counted anew.
+	StatsAge time.Duration
+}
+
+// WithDefaults fills in the zero fields.
+func (c Config) WithDefaults() Config {
+	if c.Timeout <= 0 {
+		c.Timeout = 1800 * time.Millisecond
+	}
+	if c.MaxMemory == 0 {
+		c.MaxMemory = 1 << 30
+	}
+	if c.MaxRows == 0 {
+		c.MaxRows = 200_000_000
+	}
+	if c.Concurrent <= 0 {
+		c.Concurrent = max(2, runtime.GOMAXPROCS(0))
+	}
+	if c.StatsAge == 0 {
+		c.StatsAge = 10 * time.Second
+	}
+	return c
+}
+
+// Deps is what a Searcher works with. All fields are required.
+type Deps struct {
+	Conn   driver.Conn
+	Store  *readstore.Store
+	Key    []byte // signs cursors, cursor.KeySize bytes
+	Logger *slog.Logger
+	Tracer trace.Tracer
+	Now    func() time.Time
+}
+
+// Searcher answers searches. It is safe for concurrent use.
+type Searcher struct {
+	cfg     Config
+	deps    Deps
+	permits chan struct{}
+
+	mu     sync.Mutex
+	fields map[string]fieldStats
+}
+
+type fieldStats struct {
+	planner.FieldStats
+	at time.Time
+}
+
+// New returns a Searcher.
+func New(cfg Config, deps Deps) (*Searcher, error) {
+	if len(deps.Key) != cursor.KeySize {
+		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
+	}
+	cfg = cfg.WithDefaults()
+	return &Searcher{cfg: cfg, deps: deps, permits: make(chan struct{}, cfg.Concurrent), fields: make(map[string]fieldStats)}, nil
+}
+
+// Request is a search as it was asked for.
+type Request struct {
+	Query  jsontext.Value
+	Sort   jsontext.Value
+	Source jsontext.Value
+	Cursor string // empty: the first page
+	Size   int
+	// Organization is who asks: cursors are not passed on.
+	Organization string
+}
+
+// Page is an answer.
+type Page struct {
+	Total   int64
+	Results [][]byte // JSON objects
+	// ProfileIDs are the people of Results.
+	ProfileIDs []string
+	Next       string // empty: nothing follows
+}
+
+// Budget is the error of a query that takes more than a query may.
+type Budget struct{ Reason string }
+
+func (e *Budget) Error() string { return e.Reason }
+
+// Search is a request that was read and found valid.
+type Search struct {
+	searcher *Searcher
+	request  Request
+	node     algebra.Node
+	sorts    []planner.Sort
+	source   source
+	cursor   cursor.Cursor
+	first    bool
+}
+
+// Prepare reads a request without touching the store. Errors are the caller's.
+func (s *Searcher) Prepare(r Request) (*Search, error) {
+	now := s.deps.Now()
+	hash := cursor.Hash(r.Query, r.Sort, []byte(r.Organization))
+	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{Query: hash, Now: now.UnixMilli()}}
+	if !out.first {
+		var err error
+		if out.cursor, err = cursor.Decode(r.Cursor, hash, now, s.deps.Key); err != nil {
+			return nil, err
+		}
+	} else {
+		var seed [8]byte
+		_, _ = rand.Read(seed[:])                                         // never fails
+		out.cursor.Seed = int64(binary.LittleEndian.Uint64(seed[:]) >> 1) //nolint:gosec // 63 random bits
+	}
+	options := clause.Options{Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed}
+	var err error
+	if out.node, err = clause.Lower(r.Query, "query", options); err != nil {
+		return nil, err
+	}
+	if out.sorts, err = clause.Sorts(r.Sort, "sort", options); err != nil {
+		return nil, err
+	}
+	if out.source, err = parseSource(r.Source); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// scored says whether the answer depends on scores.
+func (s *Search) scored() bool {
+	return planner.Scored(s.sorts) || needsScores(s.node)
+}
+
+// Run reads the page. Errors are a [*Budget], readstore.ErrUnavailable, or the
+// end of ctx.
+func (s *Search) Run(ctx context.Context) (page *Page, err error) {
+	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, "search failed")
+		}
+		span.End()
+	}()
+	select {
+	case s.searcher.permits <- struct{}{}:
+		defer func() { <-s.searcher.permits }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	outer := ctx
+	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
+	defer cancel()
+	page, err = s.run(ctx)
+	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
+		return nil, s.searcher.overTime()
+	}
+	return page, err
+}
+
+func (s *Searcher) overTime() error {
+	return &Budget{fmt.Sprintf("the query takes longer than %v, which is what a query may: narrow it with more selective clauses, or leave out leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
+}
+
+func (s *Search) run(ctx context.Context) (*Page, error) {
+	if s.first {
+		if err := s.count(ctx); err != nil {
+			return nil, err
+		}
+	}
+	page := &Page{Total: s.cursor.Total}
+	if s.request.Size == 0 || page.Total == 0 {
+		return page, nil
+	}
+	places, err := s.rank(ctx)
+	if err != nil {
+		return nil, err
+	}
+	more := len(places) > s.request.Size
+	if more {
+		places = places[:s.request.Size]
+	}
+	keys := make([]readstore.ProfileKey, len(places))
+	for i, p := range places {
+		keys[i] = readstore.ProfileKey{Hash: p.Hash, ProfileID: p.ProfileID}
+	}
+	documents, err := s.searcher.deps.Store.NetworkDocuments(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, d := range documents {
+		if d == nil {
+			continue // withdrawn since it was ranked
+		}
+		page.ProfileIDs = append(page.ProfileIDs, keys[i].ProfileID)
+		if d, err = s.source.apply(d); err != nil {
+			return nil, fmt.Errorf("search: filter document: %w", err)
+		}
+		page.Results = append(page.Results, d)
+	}
+	if more {
+		next := s.cursor
+		next.After = places[len(places)-1]
+		if page.Next, err = cursor.Encode(next, s.searcher.deps.Key); err != nil {
+			return nil, fmt.Errorf("search: encode cursor: %w", err)
+		}
+	}
+	return page, nil
+}
+
+// count reads what the first page needs beside the ranks: the total, and the
+// statistics of scores.
+func (s *Search) count(ctx context.Context) error {
+	scored := s.scored() && s.request.Size > 0
+	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
+	if scored {
+		if err := s.searcher.countFields(ctx, s.node, stats); err != nil {
+			return err
+		}
+	}
+	statement, keys := planner.CountStatement(s.node, scored)
+	var counts []int64
+	err := s.searcher.query(ctx, "count", statement, func(rows driver.Rows) error {
+		return rows.Scan(&s.cursor.Total, &counts)
+	})
+	if err != nil {
+		return err
+	}
+	if len(counts) != len(keys) {
+		return fmt.Errorf("search: %d counts of %d terms", len(counts), len(keys))
+	}
+	for i, key := range keys {
+		stats.Terms[key] = counts[i]
+	}
+	s.cursor.Stats = stats
+	return nil
+}
+
+// countFields counts the fields that scores need, those not counted lately.
+func (s *Searcher) countFields(ctx context.Context, n algebra.Node, stats *planner.Stats) error {
+	now := s.deps.Now()
+	known := func(name string) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f, ok := s.fields[name]
+		if !ok || now.Sub(f.at) > s.cfg.StatsAge {
+			return false
+		}
+		stats.Fields[name] = f.FieldStats
+		return true
+	}
+	statement, names := planner.FieldStatement(n, known)
+	if len(names) == 0 {
+		return nil
+	}
+	var counts []int64
+	if err := s.query(ctx, "fields", statement, func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		return err
+	}
+	if len(counts) != 2*len(names) {
+		return fmt.Errorf("search: %d counts of %d fields", len(counts), len(names))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, name := range names {
+		f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
+		stats.Fields[name] = f
+		s.fields[name] = fieldStats{FieldStats: f, at: now}
+	}
+	return nil
+}
+
+// rank reads the places of the page, and one more if there is one.
+func (s *Search) rank(ctx context.Context) ([]planner.Place, error) {
+	r := planner.Rank{Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1}
+	if !s.first {
+		r.After = &s.cursor.After
+	}
+	places := make([]planner.Place, 0, r.Limit)
+	err := s.searcher.query(ctx, "rank", planner.RankStatement(r), func(rows driver.Rows) error {
+		var p planner.Place
+		var values []string
+		var missing []uint8
+		if err := rows.Scan(&p.Hash, &p.ProfileID, &values, &missing); err != nil {
+			return err
+		}
+		p.Keys = make([]planner.Key, len(values))
+		for i := range values {
+			p.Keys[i] = planner.Key{Missing: missing[i] != 0, Value: values[i]}
+		}
+		places = append(places, p)
+		return nil
+	})
+	return places, err
+}
+
+// query runs a statement within the limits of a search.
+func (s *Searcher) query(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) (err error) {
+	ctx, span := s.deps.Tracer.Start(ctx, "search "+step, trace.WithSpanKind(trace.SpanKindClient))
+	defer func() {
+		if err != nil {
+			span.SetStatus(codes.Error, "query failed")
+		}
+		span.End()
+	}()
+	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
+		MaxExecutionTime: s.cfg.Timeout, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: 1,
+	}, ch.Settings{"max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000})
+	ctx = ch.Context(ctx, ch.WithParameters(ch.Parameters(statement.Parameters)))
+	rows, err := s.deps.Conn.Query(ctx, statement.SQL)
+	if err != nil {
+		return s.failed(step, err)
+	}
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return errors.Join(fmt.Errorf("search %s: scan: %w", step, err), rows.Close())
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return errors.Join(s.failed(step, err), rows.Close())
+	}
+	if err := rows.Close(); err != nil {
+		return s.failed(step, err)
+	}
+	return nil
+}
+
+// failed tells a query that is too much from a store that is away.
+func (s *Searcher) failed(step string, err error) error {
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err // the URL holds the parameters and the host's name
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("search %s: %w", step, err)
+	}
+	if code, ok := clickhouse.CodeOf(err); ok {
+		switch code {
+		case proto.ErrTimeoutExceeded, proto.ErrQueryWasCancelled:
+			return s.overTime()
+		case proto.ErrMemoryLimitExceeded:
+			return &Budget{fmt.Sprintf("the query takes more than %d MiB of memory, which is what a query may: narrow it", s.cfg.MaxMemory>>20)}
+		case proto.ErrTooManyRows, proto.ErrTooManyBytes:
+			return &Budget{fmt.Sprintf("the query reads more than %d rows, which is what a query may: narrow it", s.cfg.MaxRows)}
+		case proto.ErrTooDeepAst, proto.ErrTooBigAst, proto.ErrTooDeepRecursion, proto.ErrQueryIsTooLarge:
+			return &Budget{"the query is too complex: use fewer clauses"}
+		case proto.ErrCannotCompileRegexp:
+			return &Budget{"a pattern of the query is too complex: shorten it"}
+		}
+	}
+	s.deps.Logger.Error("search statement failed", slog.String("step", step), slog.Any("error", err))
+	if clickhouse.IsTransient(err) {
+		return fmt.Errorf("search %s: %w: %w", step, readstore.ErrUnavailable, err)
+	}
+	return fmt.Errorf("search %s: %w", step, err)
+}
+
+// needsScores says that a node depends on scores whatever the order.
+func needsScores(n algebra.Node) bool {
+	switch n := n.(type) {
+	case algebra.Function:
+		if n.MinScore != nil {
+			return true
+		}
+		for _, f := range n.Functions {
+			if f.Filter != nil && needsScores(f.Filter) {
+				return true
+			}
+		}
+		return needsScores(n.Node)
+	case algebra.Boost:
+		return needsScores(n.Node)
+	case algebra.Constant:
+		return needsScores(n.Node)
+	case algebra.Nested:
+		return needsScores(n.Node)
+	case algebra.DisMax:
+		return anyNeeds(n.Nodes)
+	case algebra.Bool:
+		return anyNeeds(n.Must) || anyNeeds(n.Filter) || anyNeeds(n.Should) || anyNeeds(n.MustNot)
+	}
+	return false
+}
+
+func anyNeeds(list []algebra.Node) bool {
+	for _, n := range list {
+		if needsScores(n) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,266 @@
+package search
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/query-api/internal/search/clause"
+)
+
+// source says which members of a document are shown.
+type source struct {
+	none               bool // only profile_id
+	includes, excludes []string
+}
+
+// maxSource bounds the names of a _source filter.
+const maxSource = 256
+
+// parseSource reads _source: true, false, a name, a list of names, or an
+// object of includes and excludes. Names may hold *.
+func parseSource(text jsontext.Value) (source, error) {
+	fail := func(path, reason string) (source, error) {
+		return source{}, &clause.Error{Path: path, Reason: reason}
+	}
+	if len(text) == 0 {
+		return source{}, nil
+	}
+	const form = "must be true, false, a list of field names, or an object with includes and excludes"
+	names := func(path string, v jsontext.Value) ([]string, error) {
+		var list []string
+		var one string
+		switch v.Kind() {
+		case '"':
+			if err := json.Unmarshal(v, &one); err != nil {
+				return nil, &clause.Error{Path: path, Reason: form}
+			}
+			return []string{one}, nil
+		case '[':
+			if err := json.Unmarshal(v, &list); err != nil {
+				return nil, &clause.Error{Path: path, Reason: "must be a list of field names"}
+			}
+			if len(list) > maxSource {
+				return nil, &clause.Error{Path: path, Reason: "names more than 256 fields"}
+			}
+			return list, nil
+		}
+		return nil, &clause.Error{Path: path, Reason: form}
+	}
+	switch text.Kind() {
+	case 'n', 't':
+		return source{}, nil
+	case 'f':
+		return source{none: true}, nil
+	case '{':
+		var members map[string]jsontext.Value
+		if err := json.Unmarshal(text, &members); err != nil {
+			return fail("_source", form)
+		}
+		var s source
+		for name, v := range members {
+			list, err := names("_source."+name, v)
+			if err != nil {
+				return s, err
+			}
+			switch name {
+			case "includes", "include":
+				s.includes = append(s.includes, list...)
+			case "excludes", "exclude":
+				s.excludes = append(s.excludes, list...)
+			default:
+				return fail("_source", "unknown member: known are includes, excludes")
+			}
+		}
+		return s, nil
+	}
+	list, err := names("_source", text)
+	if err == nil && len(list) == 0 {
+		return source{}, nil
+	}
+	return source{includes: list}, err
+}
+
+// apply writes the part of a document that is shown. The profile id always is.
+func (s source) apply(document []byte) ([]byte, error) {
+	if !s.none && len(s.includes) == 0 && len(s.excludes) == 0 {
+		return document, nil
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(document))
+	var out bytes.Buffer
+	e := jsontext.NewEncoder(&out)
+	if err := s.object(d, e, "", len(s.includes) == 0); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// object copies the members of an object that are shown. whole says that an
+// outer name was included.
+func (s source) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	if err := e.WriteToken(jsontext.BeginObject); err != nil {
+		return err
+	}
+	for d.PeekKind() != '}' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return err
+		}
+		key := name.String()
+		full := key
+		if path != "" {
+			full = path + "." + key
+		}
+		if full == "profile_id" {
+			if err := copyMember(d, e, key); err != nil {
+				return err
+			}
+			continue
+		}
+		if s.none || anyMatches(s.excludes, full) {
+			if err := d.SkipValue(); err != nil {
+				return err
+			}
+			continue
+		}
+		shown := whole || anyMatches(s.includes, full)
+		below := !shown && anyBelow(s.includes, full) || shown && anyBelow(s.excludes, full)
+		switch {
+		case below && (d.PeekKind() == '{' || d.PeekKind() == '['):
+			var inner bytes.Buffer
+			ie := jsontext.NewEncoder(&inner)
+			if err := s.value(d, ie, full, shown); err != nil {
+				return err
+			}
+			text := jsontext.Value(bytes.TrimSpace(inner.Bytes()))
+			if !shown && isEmpty(text) {
+				continue
+			}
+			if err := e.WriteToken(jsontext.String(key)); err != nil {
+				return err
+			}
+			if err := e.WriteValue(text); err != nil {
+				return err
+			}
+		case shown:
+			if err := copyMember(d, e, key); err != nil {
+				return err
+			}
+		default:
+			if err := d.SkipValue(); err != nil {
+				return err
+			}
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	return e.WriteToken(jsontext.EndObject)
+}
+
+// value copies the part of an object, or of the objects of a list, that is shown.
+func (s source) value(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+	switch d.PeekKind() {
+	case '{':
+		return s.object(d, e, path, whole)
+	case '[':
+		if _, err := d.ReadToken(); err != nil {
+			return err
+		}
+		if err := e.WriteToken(jsontext.BeginArray); err != nil {
+			return err
+		}
+		for d.PeekKind() != ']' {
+			if k := d.PeekKind(); k != '{' && k != '[' && !whole {
+				if err := d.SkipValue(); err != nil {
+					return err
+				}
+				continue
+			}
+			if err := s.value(d, e, path, whole); err != nil {
+				return err
+			}
+		}
+		if _, err := d.ReadToken(); err != nil {
+			return err
+		}
+		return e.WriteToken(jsontext.EndArray)
+	}
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	return e.WriteValue(v)
+}
+
+func isEmpty(v jsontext.Value) bool { return string(v) == "{}" || string(v) == "[]" }
+
+func copyMember(d *jsontext.Decoder, e *jsontext.Encoder, key string) error {
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	if err := e.WriteToken(jsontext.String(key)); err != nil {
+		return err
+	}
+	return e.WriteValue(v)
+}
+
+// anyMatches says that a pattern names the path or an object that holds it.
+func anyMatches(patterns []string, path string) bool {
+	for _, p := range patterns {
+		for prefix := path; ; {
+			if matchStar(p, prefix) {
+				return true
+			}
+			i := strings.LastIndexByte(prefix, '.')
+			if i < 0 {
+				break
+			}
+			prefix = prefix[:i]
+		}
+	}
+	return false
+}
+
+// anyBelow says that a pattern may name something inside of the path.
+func anyBelow(patterns []string, path string) bool {
+	for _, p := range patterns {
+		if star := strings.IndexByte(p, '*'); star >= 0 {
+			fixed := p[:star]
+			if strings.HasPrefix(path+".", fixed) || strings.HasPrefix(fixed, path+".") {
+				return true
+			}
+			continue
+		}
+		if strings.HasPrefix(p, path+".") {
+			return true
+		}
+	}
+	return false
+}
+
+// matchStar matches a text with a pattern in which * stands for anything.
+func matchStar(pattern, text string) bool {
+	parts := strings.Split(pattern, "*")
+	if len(parts) == 1 {
+		return pattern == text
+	}
+	rest, ok := strings.CutPrefix(text, parts[0])
+	if !ok {
+		return false
+	}
+	for _, part := range parts[1 : len(parts)-1] {
+		i := strings.Index(rest, part)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+len(part):]
+	}
+	return strings.HasSuffix(rest, parts[len(parts)-1])
+}

@@ -1,0 +1,135 @@
+package v1
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/query-api/internal/api"
+	"muster/query-api/internal/metering"
+	"muster/query-api/internal/search"
+)
+
+// SearchPeople is POST /v1/person/search.
+func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleRequestObject) (api.SearchPeopleResponseObject, error) {
+	call := metering.CallOf(ctx)
+	r, err := s.searchRequest(ctx, request.Body)
+	if err != nil {
+		return nil, err
+	}
+	prepared, err := s.search.Prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	if isTrue(request.Body.DryRun) {
+		return estimate(ctx, int64(r.Size))
+	}
+	held, err := call.Reserve(ctx, int64(r.Size))
+	if err != nil {
+		return nil, err
+	}
+	defer held.Release()
+	page, err := prepared.Run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	used := metering.Used{Units: int64(len(page.Results))}
+	for _, id := range page.ProfileIDs {
+		used.Identities = append(used.Identities, "network-person "+id)
+	}
+	quota, err := held.Commit(ctx, used)
+	if err != nil {
+		return nil, err
+	}
+	return appendPage(page, quota.Charged)
+}
+
+// appendPage writes the answer around results that are JSON already.
+func appendPage(page *search.Page, charged int64) (answer, error) {
+	size := 128 + len(page.Next)
+	for _, r := range page.Results {
+		size += len(r) + 1
+	}
+	b := make([]byte, 0, size)
+	b = append(b, `{"total":`...)
+	b = strconv.AppendInt(b, page.Total, 10)
+	b = append(b, `,"results":[`...)
+	for i, r := range page.Results {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, r...)
+	}
+	b = append(b, `],"next_cursor":`...)
+	if page.Next == "" {
+		b = append(b, "null"...)
+	} else {
+		var err error
+		if b, err = jsontext.AppendQuote(b, page.Next); err != nil {
+			return nil, err
+		}
+	}
+	b = append(b, `,"credits_charged":`...)
+	b = strconv.AppendInt(b, charged, 10)
+	return append(b, '}'), nil
+}
+
+// searchRequest reads the body of both endpoints.
+func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (search.Request, error) {
+	r := search.Request{Query: body.Query, Size: search.DefaultSize}
+	if len(body.Query) == 0 || body.Query.Kind() == 'n' {
+		return r, invalidf("query is missing: send a query clause, such as {\"match_all\": {}}")
+	}
+	if body.Sort != nil {
+		r.Sort = *body.Sort
+	}
+	if body.UnderscoreSource != nil {
+		r.Source = *body.UnderscoreSource
+	}
+	if body.Cursor != nil {
+		if r.Cursor = *body.Cursor; r.Cursor == "" {
+			return r, invalidf("cursor is empty: pass next_cursor of the previous answer, or leave it out for the first page")
+		}
+	}
+	if body.Size != nil {
+		if *body.Size < 0 || *body.Size > search.MaxSize {
+			return r, invalidf("size is %d: it must be from 0 to %d", *body.Size, search.MaxSize)
+		}
+		r.Size = int(*body.Size)
+	}
+	if body.MaxCredits != nil {
+		if *body.MaxCredits < 0 {
+			return r, invalidf("max_credits must not be negative")
+		}
+		r.Size = int(metering.CallOf(ctx).Affordable(int64(r.Size), *body.MaxCredits))
+	}
+	r.Organization = exchangeOf(ctx).principal.Organization.ID
+	return r, nil
+}
+
+// ExplainSearch is POST /v1/person/search/explain.
+func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchRequestObject) (api.ExplainSearchResponseObject, error) {
+	r, err := s.searchRequest(ctx, request.Body)
+	if err != nil {
+		return nil, err
+	}
+	e, err := s.search.Explain(ctx, r)
+	if err != nil {
+		return nil, err
+	}
+	e.MaxCredits = int64(r.Size) * metering.CallOf(ctx).Prices().Search
+	body, err := json.Marshal(e, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	return answer(body), nil
+}
+
+// VisitSearchPeopleResponse implements api.SearchPeopleResponseObject.
+func (a answer) VisitSearchPeopleResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitExplainSearchResponse implements api.ExplainSearchResponseObject.
+func (a answer) VisitExplainSearchResponse(w http.ResponseWriter) error { return a.write(w) }

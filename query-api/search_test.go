@@ -1,0 +1,186 @@
+package queryapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/record"
+)
+
+// searchPeople are five people of whom the tests know everything.
+func searchPeople() []string {
+	return []string{
+		`{"profile_id":"p1","last_updated":"2026-01-01","username":"ada","full_name":"Ada Lovelace","first_name":"Ada","headline":"Data engineer and data lover","connections":500,"location":{"country":"United Kingdom","country_code":"GB"},"experience":[{"title":"Engineer","company":{"name":"Analytical"},"current":true,"start":"1840"},{"title":"Writer","company":{"name":"Acme"},"start":"1830","end":"1835"}]}`,
+		`{"profile_id":"p2","last_updated":"2026-02-01","username":"bob","full_name":"Bob Data","headline":"Software engineer","connections":10,"location":{"country":"Germany"},"experience":[{"title":"Engineer","company":{"name":"Acme"},"current":false,"start":"2010-05","end":"2012"}],"languages":[{"language":"German","proficiency":"native"}]}`,
+		`{"profile_id":"p3","last_updated":"2026-03-01","username":"cy","full_name":"Cy \"Quote\\\\' Tab\there","headline":"Data","connections":20}`,
+		`{"profile_id":"p4","last_updated":"2026-04-01","username":"di","full_name":"Di","headline":"!!!","emails":["di@example.com"]}`,
+		`{"profile_id":"p5","last_updated":"2026-05-01","username":"ed","full_name":"Ed","deleted":false,"experience":[{"title":"Data engineer","company":{"name":"Acme"}},{"title":"Data steward","company":{"name":"Globex"}}]}`,
+	}
+}
+
+func (f *fixture) search(body string) map[string]any {
+	f.t.Helper()
+	return f.post("/v1/person/search", body).json()
+}
+
+// ids are the people of an answer, in order.
+func ids(answer map[string]any) []string {
+	var out []string
+	for _, r := range answer["results"].([]any) {
+		out = append(out, r.(map[string]any)["profile_id"].(string))
+	}
+	return out
+}
+
+func TestSearch(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	f.insert(record.KindNetworkPerson, `{"profile_id":"p2","last_updated":"2025-02-01","username":"bob","headline":"late and old, must not be found: data"}`)
+	f.insert(record.KindNetworkPerson, `{"profile_id":"p6","last_updated":"2026-02-01","username":"gone","headline":"data"}`, `{"profile_id":"p6","last_updated":"2026-03-01","deleted":true}`)
+
+	for _, c := range []struct {
+		query string
+		want  []string // sorted by profile.id unless sort is in the query
+	}{
+		{`{"match_all":{}}`, []string{"p1", "p2", "p3", "p4", "p5"}},
+		{`{"match_none":{}}`, nil},
+		{`{"match":{"profile.headline":"data"}}`, []string{"p1", "p3"}},
+		{`{"match":{"profile.headline":{"query":"data engineer","operator":"and"}}}`, []string{"p1"}},
+		{`{"match":{"profile.headline":"DATA engineer"}}`, []string{"p1", "p2", "p3"}},
+		{`{"term":{"profile.headline":"Data"}}`, nil},
+		{`{"term":{"profile.headline.keyword":"Data"}}`, []string{"p3"}},
+		{`{"term":{"profile.headline.keyword":{"value":"data","case_insensitive":true}}}`, []string{"p3"}},
+		{`{"terms":{"profile.connections":[10,"20",7.5]}}`, []string{"p2", "p3"}},
+		{`{"terms":{"profile.location.country.keyword":["Germany","France"]}}`, []string{"p2"}},
+		{`{"term":{"profile.full_name.keyword":"Cy \"Quote\\\\' Tab\there"}}`, []string{"p3"}},
+		{`{"range":{"profile.connections":{"gt":10,"lte":500}}}`, []string{"p1", "p3"}},
+		{`{"range":{"updated_at":{"gte":"2026-03-01","lt":"2026-05"}}}`, []string{"p3", "p4"}},
+		{`{"range":{"experience.start_date":{"lt":"1900"}}}`, []string{"p1"}},
+		{`{"exists":{"field":"profile.connections"}}`, []string{"p1", "p2", "p3"}},
+		{`{"exists":{"field":"profile.headline"}}`, []string{"p1", "p2", "p3", "p4"}},
+		{`{"exists":{"field":"profile.location"}}`, []string{"p1", "p2"}},
+		{`{"exists":{"field":"experience.end_date"}}`, []string{"p1", "p2"}},
+		{`{"ids":{"values":["p4","nobody"]}}`, []string{"p4"}},
+		{`{"prefix":{"profile.headline":"eng"}}`, []string{"p1", "p2"}},
+		{`{"wildcard":{"profile.full_name.keyword":"B?b*"}}`, []string{"p2"}},
+		{`{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`, []string{"p3", "p4"}},
+		{`{"bool":{"should":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}},{"match":{"experience.title":"data"}}],"minimum_should_match":1}}`, []string{"p1", "p2", "p3", "p5"}},
+		{`{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}`, []string{"p1", "p2", "p5"}},
+		{`{"nested":{"path":"experience","query":{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"match":{"experience.company_name":"acme"}}]}}}}`, []string{"p2", "p5"}},
+		{`{"nested":{"path":"experience","query":{"term":{"experience.is_current":true}}}}`, []string{"p1", "p5"}},
+		{`{"nested":{"path":"experience","query":{"match":{"profile.headline":"data"}}}}`, nil},
+		{`{"nested":{"path":"languages","query":{"match_all":{}}}}`, []string{"p2"}},
+		{`{"constant_score":{"filter":{"match":{"profile.headline":"data"}},"boost":2}}`, []string{"p1", "p3"}},
+		{`{"dis_max":{"queries":[{"match":{"profile.headline":"data"}},{"match":{"profile.full_name":"data"}}],"tie_breaker":0.5}}`, []string{"p1", "p2", "p3"}},
+		{`{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":{"profile.connections":20}},"negative_boost":0.1}}`, []string{"p1", "p3"}},
+	} {
+		got := f.search(`{"query":` + c.query + `,"sort":["profile_id.keyword"]}`)
+		require.Equal(t, c.want, ids(got), c.query)
+		require.EqualValues(t, len(c.want), got["total"], c.query)
+		scored := f.search(`{"query":` + c.query + `}`)
+		require.ElementsMatch(t, c.want, ids(scored), c.query)
+		e := f.post("/v1/person/search/explain", `{"query":`+c.query+`}`).json()
+		require.NotContains(t, e, "refused", c.query)
+	}
+}
+
+func TestSearchOrder(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	require.Equal(t, []string{"p3", "p1"}, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)), "the short field wins")
+	require.Equal(t, []string{"p1", "p3"}, ids(f.search(`{"query":{"boosting":{"positive":{"match":{"profile.headline":"data"}},"negative":{"term":{"profile.connections":20}},"negative_boost":0.1}}}`)))
+	all := `{"query":{"match_all":{}},"sort":`
+	require.Equal(t, []string{"p1", "p3", "p2"}, ids(f.search(all+`[{"profile.connections":"desc"}],"size":3}`)))
+	require.Equal(t, []string{"p2", "p3", "p1"}, ids(f.search(all+`["profile.connections"],"size":3}`)))
+	require.Equal(t, []string{"p2", "p3", "p1"}, ids(f.search(all + `[{"profile.connections":{"missing":"_first"}}]}`))[2:])
+	require.Equal(t, []string{"p5", "p4", "p3", "p2", "p1"}, ids(f.search(all+`[{"updated_at":{"order":"desc"}}]}`)))
+	require.Equal(t, "p1", ids(f.search(all + `[{"experience.start_date":{"order":"asc","mode":"max"}}]}`))[0])
+	require.Equal(t, "p2", ids(f.search(all + `[{"experience.start_date":{"nested":{"path":"experience","filter":{"match":{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
+}
+
+func TestSearchWalk(t *testing.T) {
+	f := start(t, nil)
+	var people []string
+	for i := range 57 {
+		people = append(people, fmt.Sprintf(`{"profile_id":"w%02d","last_updated":"2026-01-0%d","username":"w%d","headline":%q,"connections":%s}`,
+			i, 1+i%3, i, strings.Repeat("data ", 1+i%2)+strings.Repeat("word ", i%4), []string{"null", "5", "7"}[i%3]))
+	}
+	f.insert(record.KindNetworkPerson, people...)
+	for _, sort := range []string{
+		`["_score"]`, `[{"profile.connections":"asc"}]`, `[{"profile.connections":{"order":"desc","missing":"_first"}}]`,
+		`[{"updated_at":"desc"},"_score"]`, `["_doc"]`, `["profile.headline.keyword"]`,
+	} {
+		seen := map[string]int{}
+		body := `{"query":{"match":{"profile.headline":"data word"}},"size":7,"sort":` + sort
+		next := any(nil)
+		for page := 0; ; page++ {
+			require.Less(t, page, 12)
+			cursor := ""
+			if next != nil {
+				cursor = fmt.Sprintf(`,"cursor":%q`, next)
+			}
+			r := f.search(body + cursor + `}`)
+			require.EqualValues(t, 57, r["total"])
+			for _, id := range ids(r) {
+				seen[id]++
+			}
+			if next = r["next_cursor"]; next == nil {
+				break
+			}
+		}
+		require.Len(t, seen, 57, sort)
+		for id, n := range seen {
+			require.Equal(t, 1, n, id)
+		}
+	}
+	first := f.search(`{"query":{"match_all":{}},"size":1}`)
+	for _, body := range []string{
+		fmt.Sprintf(`{"query":{"match_none":{}},"cursor":%q}`, first["next_cursor"]),
+		`{"query":{"match_all":{}},"cursor":"AAAA"}`,
+		fmt.Sprintf(`{"query":{"match_all":{}},"cursor":%q}`, "x"+first["next_cursor"].(string)[1:]),
+	} {
+		require.Contains(t, f.post("/v1/person/search", body).detail(), "cursor")
+	}
+}
+
+func TestSearchAnswers(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	r := f.post("/v1/person/search", `{"query":{"match_all":{}},"size":2,"_source":["profile.full_name","experience.*"]}`)
+	got := r.json()
+	require.EqualValues(t, 2, got["credits_charged"])
+	require.Equal(t, "2", r.header.Get("X-Credits-Charged"))
+	require.Equal(t, "2", r.header.Get("X-Quota-Used"))
+	for _, p := range got["results"].([]any) {
+		require.NotContains(t, p, "updated_at")
+		require.Contains(t, p, "profile_id")
+	}
+	for _, p := range f.search(`{"query":{"match_all":{}},"_source":false}`)["results"].([]any) {
+		require.Len(t, p, 1)
+	}
+	none := f.search(`{"query":{"match_all":{}},"size":0}`)
+	require.Equal(t, map[string]any{"total": 5.0, "results": []any{}, "next_cursor": nil, "credits_charged": 0.0}, none)
+	require.Len(t, f.search(`{"query":{"match_all":{}},"max_credits":3}`)["results"], 3)
+	require.Equal(t, true, f.search(`{"query":{"match_all":{}},"dry_run":true}`)["dry_run"])
+	for body, want := range map[string]string{
+		`{}`:                                  "query",
+		`{"query":{}}`:                        "empty clause",
+		`{"query":{"mach":{"a":"b"}}}`:        `"match"`,
+		`{"query":{"knn":{}}}`:                "no vectors",
+		`{"query":{"match":{"hedline":"x"}}}`: "did you mean",
+		`{"query":{"match":{"profile.headline":{"query":"x","operater":"and"}}}}`: `"operator"`,
+		`{"query":{"match_all":{}},"size":101}`:                                   "0 to 100",
+		`{"query":{"bool":{"must":[{"term":{"profile.connections":"many"}}]}}}`:   "query.bool.must[0].term",
+		`{"query":{"match_all":{}},"sort":["profile.headline"]}`:                  ".keyword",
+		`{"query":{"nested":{"path":"jobs","query":{"match_all":{}}}}}`:           "failed to find nested object under path",
+	} {
+		r := f.post("/v1/person/search", body)
+		require.Equal(t, http.StatusBadRequest, r.status, body)
+		require.Contains(t, r.detail(), want, body)
+	}
+	require.Contains(t, f.post("/v1/person/search/explain", `{"query":{"knn":{}}}`).json()["refused"], "no vectors")
+}
