@@ -173,7 +173,9 @@ func TestReplayInterrupted(t *testing.T) {
 		h.publishRecords(person(t, "p_"+report.ID, "2025", `"username":"ann"`))
 		h.caughtUp()
 		require.Len(t, h.networkPeople(0, "p_"+report.ID), 1, "the projector writes on")
-		before["network_people"], before["lookups"] = h.content("network_people"), h.content("lookups")
+		for _, table := range []string{"network_people", "search_people", "lookups"} {
+			before[table] = h.content(table)
+		}
 	}
 
 	type point struct {

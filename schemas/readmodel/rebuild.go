@@ -34,6 +34,7 @@ func Models() []Model {
 		{"lookups", []string{"key_hash", "type", "value", "target_kind", "target", "source"}, topics(record.KindNetworkPerson,
 			record.KindNetworkCompany, record.KindCodehostPerson, record.KindMicroblogPerson, record.KindAccountLink)},
 		{"network_people", []string{"profile_hash", "profile_id"}, topics(record.KindNetworkPerson)},
+		{"search_people", []string{"profile_hash", "profile_id"}, topics(record.KindNetworkPerson)},
 		{"codehost_people", []string{"user_id"}, topics(record.KindCodehostPerson)},
 		{"codehost_repos", []string{"user_id", "repo_id"}, topics(record.KindCodehostRepo, embedded)},
 		{"codehost_commits", []string{"user_id", "sha"}, topics(record.KindCodehostCommit, embedded)},
@@ -222,7 +223,7 @@ func (r Rebuild) CopyBehind(s Slice, columns []string) string {
 // ColumnsQuery reads the names of the columns that an insert gives, in order.
 func (r Rebuild) ColumnsQuery() string {
 	return "SELECT name FROM system.columns WHERE database = currentDatabase() AND table = '" + r.Layout.Local(r.Table) +
-		"' AND default_kind NOT IN ('MATERIALIZED', 'ALIAS') ORDER BY position"
+		"' AND default_kind NOT IN ('MATERIALIZED', 'ALIAS', 'EPHEMERAL') ORDER BY position"
 }
 
 // Progress is the offset before which a partition was handled.

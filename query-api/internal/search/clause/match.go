@@ -14,6 +14,13 @@ type matching struct {
 	hasLeast bool // minimum is given
 	zeroAll  bool // zero_terms_query all
 	analyzer string
+	lenient  bool // what is no number or date matches none instead of being an error
+
+	slop           int // of phrases
+	fuzzy          fuzziness
+	prefixLength   int
+	expansions     int
+	transpositions bool
 }
 
 func (a *args) matching() matching {
@@ -30,6 +37,10 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
 		at := a.must("query")
 		m := a.matching()
+		if err := a.fuzziness(&m); err != nil {
+			return nil, err
+		}
+		m.lenient = a.flag("lenient", false)
 		boost := a.boost()
 		if a.err != nil {
 			return nil, a.err
@@ -40,6 +51,9 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		n, err := l.match(f, at, query, m)
 		if err != nil {
+			if m.lenient && !f.IsString() {
+				return algebra.None{}, nil
+			}
 			return nil, err
 		}
 		return boosted(n, boost), nil
@@ -49,6 +63,9 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 // match lowers a text against one field.
 func (l *lowering) match(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
 	if !f.IsText() {
+		if m.fuzzy.given && f.IsString() && query != "" {
+			return l.leaf(f, fuzzyTerm(f, query, m)), nil
+		}
 		return l.exact(f, at, query)
 	}
 	tokens, err := l.analyse(at, query, m.analyzer)
@@ -59,11 +76,11 @@ func (l *lowering) match(f algebra.Field, at value, query string, m matching) (a
 	case 0:
 		return m.zero(), nil
 	case 1:
-		return l.leaf(f, algebra.Term{Field: f, Text: tokens[0].Text}), nil
+		return l.leaf(f, l.word(f, tokens[0].Text, m)), nil
 	}
 	nodes := make([]algebra.Node, len(tokens))
 	for i, t := range tokens {
-		nodes[i] = l.leaf(f, algebra.Term{Field: f, Text: t.Text})
+		nodes[i] = l.leaf(f, l.word(f, t.Text, m))
 	}
 	return m.join(at, nodes)
 }

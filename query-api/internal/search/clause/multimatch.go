@@ -1,0 +1,256 @@
+package clause
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// weighted is a field with its boost.
+type weighted struct {
+	field algebra.Field
+	boost float64
+}
+
+// maxFields bounds the fields of one clause.
+const maxFields = 1024
+
+// fieldList reads fields with boosts ("name^2") and patterns ("profile.*").
+func (l *lowering) fieldList(v value) ([]weighted, error) {
+	items := v.items
+	if v.kind == '"' {
+		items = []value{v}
+	} else if v.kind != '[' {
+		return nil, v.errorf("must be a list of field names, not %s", v.what())
+	}
+	if len(items) > maxFields {
+		return nil, v.errorf("names more than %d fields", maxFields)
+	}
+	var out []weighted
+	add := func(f algebra.Field, boost float64) {
+		i := slices.IndexFunc(out, func(w weighted) bool { return w.field.Name() == f.Name() })
+		if i < 0 {
+			out = append(out, weighted{f, boost})
+			return
+		}
+		out[i].boost *= boost
+	}
+	for _, item := range items {
+		if item.kind != '"' {
+			return nil, item.errorf("must be a field name, not %s", item.what())
+		}
+		name, power, hasBoost := strings.Cut(item.text, "^")
+		boost := 1.0
+		if hasBoost {
+			b, err := strconv.ParseFloat(power, 32)
+			if err != nil || b < 0 {
+				return nil, item.errorf("the boost after ^ must be a number of 0 or more")
+			}
+			boost = float64(float32(b))
+		}
+		if strings.Contains(name, "*") {
+			fields, err := l.matching(item, name)
+			if err != nil {
+				return nil, err
+			}
+			for _, f := range fields {
+				add(f, boost)
+			}
+			continue
+		}
+		f, err := l.field(item, name)
+		if err != nil {
+			return nil, err
+		}
+		add(f, boost)
+	}
+	if len(out) == 0 {
+		return nil, v.errorf("names no field")
+	}
+	return out, nil
+}
+
+func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	a := arguments(v, c.Parameters)
+	at, fieldsAt := a.must("query"), a.must("fields")
+	kind := a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+	m := a.matching()
+	if err := a.fuzziness(&m); err != nil {
+		return nil, err
+	}
+	_, hasSlop := a.get("slop")
+	m.slop = a.integer("slop", 0, 0, maxSlop)
+	m.lenient = a.flag("lenient", false)
+	_, hasTie := a.get("tie_breaker")
+	tie := a.number("tie_breaker", 0)
+	boost := a.boost()
+	if err := a.done(); err != nil {
+		return nil, err
+	}
+	if tie < 0 || tie > 1 {
+		return nil, v.errorf("tie_breaker must be from 0 to 1")
+	}
+	switch {
+	case hasSlop && kind == "bool_prefix":
+		return nil, v.errorf("[slop] not allowed for type [bool_prefix]")
+	case m.fuzzy.given && slices.Contains([]string{"cross_fields", "phrase", "phrase_prefix"}, kind):
+		return nil, v.errorf("[fuzziness] not allowed for type [%s]", kind)
+	}
+	if !hasTie && (kind == "most_fields" || kind == "bool_prefix") {
+		tie = 1
+	}
+	query, err := at.scalar()
+	if err != nil {
+		return nil, err
+	}
+	fields, err := l.fieldList(fieldsAt)
+	if err != nil {
+		return nil, err
+	}
+	if kind == "cross_fields" {
+		n, err := l.crossFields(at, fields, query, m, tie)
+		return boosted(n, boost), err
+	}
+	var nodes []algebra.Node
+	for _, w := range fields {
+		var n algebra.Node
+		switch kind {
+		case "phrase", "phrase_prefix":
+			n, err = l.phrase(w.field, at, query, m, kind == "phrase_prefix")
+		case "bool_prefix":
+			n, err = l.boolPrefix(w.field, at, query, m)
+		default:
+			n, err = l.match(w.field, at, query, m)
+		}
+		if err != nil {
+			if m.lenient && !w.field.IsString() {
+				continue // a text that is no number or date matches none
+			}
+			return nil, err
+		}
+		nodes = append(nodes, boosted(n, w.boost))
+	}
+	return boosted(disMax(nodes, tie), boost), nil
+}
+
+func disMax(nodes []algebra.Node, tie float64) algebra.Node {
+	switch len(nodes) {
+	case 0:
+		return algebra.None{}
+	case 1:
+		return nodes[0]
+	}
+	return algebra.DisMax{Nodes: nodes, Tie: tie}
+}
+
+// crossFields lowers a text whose words may be found in any of the fields: the
+// texts are searched word by word as if they were one field, whole values each
+// by itself.
+func (l *lowering) crossFields(at value, fields []weighted, query string, m matching, tie float64) (algebra.Node, error) {
+	var texts []weighted
+	var groups []algebra.Node
+	for _, w := range fields {
+		if w.field.IsText() {
+			texts = append(texts, w)
+			continue
+		}
+		n, err := l.match(w.field, at, query, m)
+		if err != nil {
+			if m.lenient && !w.field.IsString() {
+				continue
+			}
+			return nil, err
+		}
+		groups = append(groups, boosted(n, w.boost))
+	}
+	if len(texts) > 0 {
+		tokens, err := l.analyse(at, query, m.analyzer)
+		if err != nil {
+			return nil, err
+		}
+		nodes := make([]algebra.Node, 0, len(tokens))
+		for _, t := range tokens {
+			l.blends++
+			var same []algebra.Node
+			for _, w := range texts {
+				if !l.hidden(w.field) {
+					same = append(same, boosted(algebra.Term{Field: w.field, Text: t.Text, Blend: l.blends, Across: true}, w.boost))
+				}
+			}
+			if err := l.count(at, len(same)); err != nil {
+				return nil, err
+			}
+			nodes = append(nodes, disMax(same, tie))
+		}
+		switch len(nodes) {
+		case 0:
+			groups = append([]algebra.Node{m.zero()}, groups...)
+		case 1:
+			groups = append([]algebra.Node{nodes[0]}, groups...)
+		default:
+			n, err := m.join(at, nodes)
+			if err != nil {
+				return nil, err
+			}
+			groups = append([]algebra.Node{n}, groups...)
+		}
+	}
+	return disMax(groups, tie), nil
+}
+
+func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	a := arguments(v, c.Parameters)
+	at, fieldsAt := a.must("query"), a.must("fields")
+	m := matching{
+		all:     a.choice("operator", "or", "or", "and") == "and",
+		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all",
+	}
+	m.minimum, m.hasLeast = a.minimumText()
+	boost := a.boost()
+	if err := a.done(); err != nil {
+		return nil, err
+	}
+	query, err := at.scalar()
+	if err != nil {
+		return nil, err
+	}
+	list, err := l.fieldList(fieldsAt)
+	if err != nil {
+		return nil, err
+	}
+	combined := algebra.Combined{}
+	for _, w := range list {
+		if !w.field.IsText() {
+			return nil, fieldsAt.errorf("combined_fields is for texts: %s is none", w.field.Name())
+		}
+		if w.boost < 1 {
+			return nil, fieldsAt.errorf("[combined_fields] requires field boosts to be >= 1.0, found %s", w.field.Name())
+		}
+		if !l.hidden(w.field) {
+			combined.Fields, combined.Weights = append(combined.Fields, w.field), append(combined.Weights, w.boost)
+		}
+	}
+	if len(combined.Fields) == 0 {
+		return algebra.None{}, nil
+	}
+	tokens, err := l.analyse(at, query, "")
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]algebra.Node, len(tokens))
+	for i, t := range tokens {
+		n := combined
+		n.Text = t.Text
+		nodes[i] = n
+	}
+	switch len(nodes) {
+	case 0:
+		return boosted(m.zero(), boost), nil
+	case 1:
+		return boosted(nodes[0], boost), nil
+	}
+	n, err := m.join(at, nodes)
+	return boosted(n, boost), err
+}

@@ -1,0 +1,150 @@
+package clause
+
+import (
+	"slices"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/text"
+)
+
+// maxSlop bounds how far the words of a phrase may be apart.
+const maxSlop = 1_000_000
+
+func lowerMatchPhrase(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
+		return l.phraseClause(f, a, false)
+	})
+}
+
+func lowerMatchPhrasePrefix(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
+		return l.phraseClause(f, a, true)
+	})
+}
+
+func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.Node, error) {
+	at := a.must("query")
+	m := matching{
+		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all", analyzer: a.text("analyzer", ""),
+		slop: a.integer("slop", 0, 0, maxSlop),
+	}
+	m.expansions = 50
+	if prefix {
+		m.expansions = a.integer("max_expansions", 50, 1, MaxExpansions)
+	}
+	boost := a.boost()
+	if a.err != nil {
+		return nil, a.err
+	}
+	query, err := at.scalar()
+	if err != nil {
+		return nil, err
+	}
+	n, err := l.phrase(f, at, query, m, prefix)
+	if err != nil {
+		return nil, err
+	}
+	return boosted(n, boost), nil
+}
+
+// phrase lowers a text of which all words have to stand together.
+func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, prefix bool) (algebra.Node, error) {
+	if !f.IsText() {
+		if prefix && f.IsString() {
+			return l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: query}), nil
+		}
+		return l.exact(f, at, query)
+	}
+	tokens, err := l.analyse(at, query, m.analyzer)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		return m.zero(), nil
+	}
+	if len(tokens) == 1 && !prefix {
+		return l.leaf(f, algebra.Term{Field: f, Text: tokens[0].Text}), nil
+	}
+	n := algebra.Phrase{Field: f, Terms: positions(tokens), Slop: m.slop, PrefixLast: prefix, Expansions: m.expansions}
+	if m.slop > 0 && repeats(n.Terms) {
+		return nil, at.errorf("a phrase with slop in which a word is repeated is not supported: leave out slop, or the repetition")
+	}
+	return l.leaf(f, n), nil
+}
+
+// positions are the terms by position; a position without a token accepts any.
+func positions(tokens []text.Token) [][]string {
+	first := tokens[0].Position
+	out := make([][]string, tokens[len(tokens)-1].Position-first+1)
+	for _, t := range tokens {
+		out[t.Position-first] = append(out[t.Position-first], t.Text)
+	}
+	return out
+}
+
+// repeats says that a term stands at two positions.
+func repeats(terms [][]string) bool {
+	var seen []string
+	for _, position := range terms {
+		for _, t := range position {
+			if slices.Contains(seen, t) {
+				return true
+			}
+			seen = append(seen, t)
+		}
+	}
+	return false
+}
+
+func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
+		at := a.must("query")
+		m := matching{all: a.choice("operator", "or", "or", "and") == "and", analyzer: a.text("analyzer", "")}
+		m.minimum, m.hasLeast = a.minimumText()
+		if err := a.fuzziness(&m); err != nil {
+			return nil, err
+		}
+		boost := a.boost()
+		if a.err != nil {
+			return nil, a.err
+		}
+		query, err := at.scalar()
+		if err != nil {
+			return nil, err
+		}
+		n, err := l.boolPrefix(f, at, query, m)
+		if err != nil {
+			return nil, err
+		}
+		return boosted(n, boost), nil
+	})
+}
+
+// boolPrefix lowers a text whose last word may be unfinished.
+func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
+	if !f.IsText() {
+		if f.IsString() {
+			return l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: query}), nil
+		}
+		return l.exact(f, at, query)
+	}
+	tokens, err := l.analyse(at, query, m.analyzer)
+	if err != nil {
+		return nil, err
+	}
+	if len(tokens) == 0 {
+		return m.zero(), nil
+	}
+	nodes := make([]algebra.Node, len(tokens))
+	for i, t := range tokens {
+		if i == len(tokens)-1 {
+			nodes[i] = l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: t.Text})
+		} else {
+			nodes[i] = l.leaf(f, l.word(f, t.Text, m))
+		}
+	}
+	if len(nodes) == 1 {
+		return nodes[0], nil
+	}
+	return m.join(at, nodes)
+}
