@@ -1295,6 +1295,14 @@ type SearchPeopleParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ExplainSearchParams defines parameters for ExplainSearch.
+type ExplainSearchParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
 type GetCodehostPersonParams struct {
 	// Codehost Username, full profile URL or numeric user id. Digits are a user id first, then a username.
@@ -8649,7 +8657,7 @@ type ClientInterface interface {
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-	ExplainSearchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ExplainSearchWithBody(ctx context.Context, params *ExplainSearchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExplainSearch Explain a search
 	//
@@ -8659,7 +8667,7 @@ type ClientInterface interface {
 	// Takes a body of the `application/json` content type.
 	//
 	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-	ExplainSearch(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ExplainSearch(ctx context.Context, params *ExplainSearchParams, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetUsage This month's requests and credits
 	//
@@ -8883,8 +8891,8 @@ func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, b
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-func (c *Client) ExplainSearchWithBody(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExplainSearchRequestWithBody(c.Server, contentType, body)
+func (c *Client) ExplainSearchWithBody(ctx context.Context, params *ExplainSearchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainSearchRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -8903,8 +8911,8 @@ func (c *Client) ExplainSearchWithBody(ctx context.Context, contentType string, 
 // Takes a body of the `application/json` content type.
 //
 // Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-func (c *Client) ExplainSearch(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewExplainSearchRequest(c.Server, body)
+func (c *Client) ExplainSearch(ctx context.Context, params *ExplainSearchParams, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewExplainSearchRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9240,18 +9248,18 @@ func NewSearchPeopleRequestWithBody(server string, params *SearchPeopleParams, c
 }
 
 // NewExplainSearchRequest calls the generic ExplainSearch builder with application/json body
-func NewExplainSearchRequest(server string, body ExplainSearchJSONRequestBody) (*http.Request, error) {
+func NewExplainSearchRequest(server string, params *ExplainSearchParams, body ExplainSearchJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
 	buf, err := json.Marshal(body)
 	if err != nil {
 		return nil, err
 	}
 	bodyReader = bytes.NewReader(buf)
-	return NewExplainSearchRequestWithBody(server, "application/json", bodyReader)
+	return NewExplainSearchRequestWithBody(server, params, "application/json", bodyReader)
 }
 
 // NewExplainSearchRequestWithBody constructs an http.Request for the ExplainSearch method, with any body, and a specified content type
-func NewExplainSearchRequestWithBody(server string, contentType string, body io.Reader) (*http.Request, error) {
+func NewExplainSearchRequestWithBody(server string, params *ExplainSearchParams, contentType string, body io.Reader) (*http.Request, error) {
 	var err error
 
 	serverURL, err := url.Parse(server)
@@ -9275,6 +9283,21 @@ func NewExplainSearchRequestWithBody(server string, contentType string, body io.
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
 
 	return req, nil
 }
@@ -9723,7 +9746,7 @@ type ClientWithResponsesInterface interface {
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-	ExplainSearchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error)
+	ExplainSearchWithBodyWithResponse(ctx context.Context, params *ExplainSearchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error)
 
 	// ExplainSearchWithResponse Explain a search
 	//
@@ -9733,7 +9756,7 @@ type ClientWithResponsesInterface interface {
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-	ExplainSearchWithResponse(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error)
+	ExplainSearchWithResponse(ctx context.Context, params *ExplainSearchParams, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error)
 
 	// GetUsageWithResponse This month's requests and credits
 	//
@@ -10472,6 +10495,7 @@ func (r SearchPeopleResponse) ContentType() string {
 
 // ExplainSearchResponse200Headers the declared response headers of an HTTP 200 response for ExplainSearch
 type ExplainSearchResponse200Headers struct {
+	IdempotentReplayed  *bool
 	RateLimit           string
 	RateLimitPolicy     string
 	XRateLimitLimit     int64
@@ -10496,6 +10520,17 @@ type ExplainSearchResponse403Headers struct {
 	XRequestId string
 }
 
+// ExplainSearchResponse409Headers the declared response headers of an HTTP 409 response for ExplainSearch
+type ExplainSearchResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
 // ExplainSearchResponse413Headers the declared response headers of an HTTP 413 response for ExplainSearch
 type ExplainSearchResponse413Headers struct {
 	XRequestId string
@@ -10503,6 +10538,11 @@ type ExplainSearchResponse413Headers struct {
 
 // ExplainSearchResponse415Headers the declared response headers of an HTTP 415 response for ExplainSearch
 type ExplainSearchResponse415Headers struct {
+	XRequestId string
+}
+
+// ExplainSearchResponse422Headers the declared response headers of an HTTP 422 response for ExplainSearch
+type ExplainSearchResponse422Headers struct {
 	XRequestId string
 }
 
@@ -10540,10 +10580,14 @@ type ExplainSearchResponse struct {
 	JSON401 *Unauthorized
 	// JSON403 the response for an HTTP 403 `application/json` response
 	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON415 the response for an HTTP 415 `application/json` response
 	JSON415 *UnsupportedType
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Unprocessable
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
@@ -10558,10 +10602,14 @@ type ExplainSearchResponse struct {
 	Headers401 *ExplainSearchResponse401Headers
 	// Headers403 the parsed response headers for an HTTP 403 response
 	Headers403 *ExplainSearchResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *ExplainSearchResponse409Headers
 	// Headers413 the parsed response headers for an HTTP 413 response
 	Headers413 *ExplainSearchResponse413Headers
 	// Headers415 the parsed response headers for an HTTP 415 response
 	Headers415 *ExplainSearchResponse415Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *ExplainSearchResponse422Headers
 	// Headers429 the parsed response headers for an HTTP 429 response
 	Headers429 *ExplainSearchResponse429Headers
 	// Headers500 the parsed response headers for an HTTP 500 response
@@ -10590,6 +10638,11 @@ func (r ExplainSearchResponse) GetJSON403() *Forbidden {
 	return r.JSON403
 }
 
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r ExplainSearchResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
 // GetJSON413 returns the response for an HTTP 413 `application/json` response
 func (r ExplainSearchResponse) GetJSON413() *TooLarge {
 	return r.JSON413
@@ -10598,6 +10651,11 @@ func (r ExplainSearchResponse) GetJSON413() *TooLarge {
 // GetJSON415 returns the response for an HTTP 415 `application/json` response
 func (r ExplainSearchResponse) GetJSON415() *UnsupportedType {
 	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r ExplainSearchResponse) GetJSON422() *Unprocessable {
+	return r.JSON422
 }
 
 // GetJSON429 returns the response for an HTTP 429 `application/json` response
@@ -11619,8 +11677,8 @@ func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, para
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Context, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error) {
-	rsp, err := c.ExplainSearchWithBody(ctx, contentType, body, reqEditors...)
+func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Context, params *ExplainSearchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error) {
+	rsp, err := c.ExplainSearchWithBody(ctx, params, contentType, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -11635,8 +11693,8 @@ func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Cont
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/person/search/explain (the `ExplainSearch` operationId).
-func (c *ClientWithResponses) ExplainSearchWithResponse(ctx context.Context, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error) {
-	rsp, err := c.ExplainSearch(ctx, body, reqEditors...)
+func (c *ClientWithResponses) ExplainSearchWithResponse(ctx context.Context, params *ExplainSearchParams, body ExplainSearchJSONRequestBody, reqEditors ...RequestEditorFn) (*ExplainSearchResponse, error) {
+	rsp, err := c.ExplainSearch(ctx, params, body, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -12920,6 +12978,13 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 		}
 		response.JSON403 = &dest
 
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
 		var dest TooLarge
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -12933,6 +12998,13 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 			return nil, err
 		}
 		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
 		var dest TooMany
@@ -12960,6 +13032,13 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 	switch {
 	case rsp.StatusCode == 200:
 		var headers ExplainSearchResponse200Headers
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
 		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -13040,6 +13119,58 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 			headers.XRequestId = value
 		}
 		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers ExplainSearchResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
 	case rsp.StatusCode == 413:
 		var headers ExplainSearchResponse413Headers
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
@@ -13060,6 +13191,16 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 			headers.XRequestId = value
 		}
 		response.Headers415 = &headers
+	case rsp.StatusCode == 422:
+		var headers ExplainSearchResponse422Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers422 = &headers
 	case rsp.StatusCode == 429:
 		var headers ExplainSearchResponse429Headers
 		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {

@@ -1242,6 +1242,14 @@ type SearchPeopleParams struct {
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
+// ExplainSearchParams defines parameters for ExplainSearch.
+type ExplainSearchParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // GetCodehostPersonParams defines parameters for GetCodehostPerson.
 type GetCodehostPersonParams struct {
 	// Codehost Username, full profile URL or numeric user id. Digits are a user id first, then a username.
@@ -1586,7 +1594,7 @@ type ServerInterface interface {
 	SearchPeople(w http.ResponseWriter, r *http.Request, params SearchPeopleParams)
 	// ExplainSearch Explain a search
 	// (POST /v1/person/search/explain)
-	ExplainSearch(w http.ResponseWriter, r *http.Request)
+	ExplainSearch(w http.ResponseWriter, r *http.Request, params ExplainSearchParams)
 	// GetUsage This month's requests and credits
 	// (GET /v1/usage)
 	GetUsage(w http.ResponseWriter, r *http.Request)
@@ -1753,8 +1761,35 @@ func (siw *ServerInterfaceWrapper) SearchPeople(w http.ResponseWriter, r *http.R
 // ExplainSearch operation middleware
 func (siw *ServerInterfaceWrapper) ExplainSearch(w http.ResponseWriter, r *http.Request) {
 
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params ExplainSearchParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		siw.Handler.ExplainSearch(w, r)
+		siw.Handler.ExplainSearch(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2923,7 +2958,8 @@ func (response SearchPeople503JSONResponse) VisitSearchPeopleResponse(w http.Res
 }
 
 type ExplainSearchRequestObject struct {
-	Body *ExplainSearchJSONRequestBody
+	Params ExplainSearchParams
+	Body   *ExplainSearchJSONRequestBody
 }
 
 type ExplainSearchResponseObject interface {
@@ -2931,6 +2967,7 @@ type ExplainSearchResponseObject interface {
 }
 
 type ExplainSearch200ResponseHeaders struct {
+	IdempotentReplayed  *bool
 	RateLimit           string
 	RateLimitPolicy     string
 	XRateLimitLimit     int64
@@ -2951,6 +2988,9 @@ func (response ExplainSearch200JSONResponse) VisitExplainSearchResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
 	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
 	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
 	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
@@ -3008,6 +3048,29 @@ func (response ExplainSearch403JSONResponse) VisitExplainSearchResponse(w http.R
 	return err
 }
 
+type ExplainSearch409JSONResponse struct{ ConflictJSONResponse }
+
+func (response ExplainSearch409JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
 type ExplainSearch413JSONResponse struct{ TooLargeJSONResponse }
 
 func (response ExplainSearch413JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
@@ -3034,6 +3097,21 @@ func (response ExplainSearch415JSONResponse) VisitExplainSearchResponse(w http.R
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type ExplainSearch422JSONResponse struct{ UnprocessableJSONResponse }
+
+func (response ExplainSearch422JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4145,8 +4223,10 @@ func (sh *strictHandler) SearchPeople(w http.ResponseWriter, r *http.Request, pa
 }
 
 // ExplainSearch operation middleware
-func (sh *strictHandler) ExplainSearch(w http.ResponseWriter, r *http.Request) {
+func (sh *strictHandler) ExplainSearch(w http.ResponseWriter, r *http.Request, params ExplainSearchParams) {
 	var request ExplainSearchRequestObject
+
+	request.Params = params
 
 	var body ExplainSearchJSONRequestBody
 	if err := runtime.BindJSONBody(r, &body); err != nil {
