@@ -45,6 +45,7 @@ const (
 	CodeBadIdentity     = "bad_identity"     // an identity field that no identity can have
 	CodeBadDate         = "bad_date"         // neither year, month, day nor timestamp
 	CodeBadValue        = "bad_value"        // not one of the values allowed
+	CodeMapping         = "mapping"          // a mapping failed on a foreign object
 	CodeIncompleteList  = "incomplete_list"  // a list calls itself complete but has unreadable entries
 )
 
@@ -113,6 +114,9 @@ func invalidOf(kind Kind, raw []byte, err error) *Invalid {
 	}
 	return bad
 }
+
+// InvalidJSON explains an error that decoding raw, an object of the kind, gave.
+func InvalidJSON(kind Kind, raw []byte, err error) *Invalid { return invalidOf(kind, raw, err) }
 
 // syntaxReason tells the decoder's reason without text of the record: what it
 // quotes may be anybody's data.

@@ -1,0 +1,265 @@
+package mapping
+
+import (
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/itchyny/gojq"
+
+	"muster/ingest/internal/convert"
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// Limits bound what a program may do with one object. The zero value of a field
+// means its default.
+type Limits struct {
+	// Deadline is how long it may take; 2 s.
+	Deadline time.Duration
+	// Records is how many records it may make; 10,000.
+	Records int
+	// Bytes is how large they may be together; 64 MiB.
+	Bytes int
+}
+
+func (l Limits) withDefaults() Limits {
+	if l.Deadline <= 0 {
+		l.Deadline = 2 * time.Second
+	}
+	if l.Records <= 0 {
+		l.Records = 10_000
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 64 << 20
+	}
+	return l
+}
+
+//go:embed prelude.jq
+var prelude string
+
+//go:embed programs/*.jq
+var programs embed.FS
+
+// Program is a compiled mapping.
+type Program struct {
+	name   string
+	code   *gojq.Code
+	limits Limits
+}
+
+var _ convert.Mapper = (*Program)(nil)
+
+// Shipped is a mapping that comes with muster.
+type Shipped struct {
+	Name string
+	// Source is the program's text. Its first comment says what it maps.
+	Source string
+}
+
+// About is the first line of the program's comment.
+func (s Shipped) About() string {
+	line, _, _ := strings.Cut(s.Source, "\n")
+	return strings.TrimSpace(strings.TrimPrefix(line, "#"))
+}
+
+// All returns the mappings that are shipped, by name.
+func All() []Shipped {
+	entries, err := programs.ReadDir("programs")
+	if err != nil {
+		panic("mapping: " + err.Error()) // a test reads them all
+	}
+	var all []Shipped
+	for _, e := range entries {
+		source, err := programs.ReadFile("programs/" + e.Name())
+		if err != nil {
+			panic("mapping: " + err.Error())
+		}
+		all = append(all, Shipped{Name: strings.TrimSuffix(e.Name(), ".jq"), Source: string(source)})
+	}
+	return all
+}
+
+// Load compiles the mapping of a name: one that is shipped, or a file. A file of
+// the name of a shipped mapping is named with its folder, "./codehost-events".
+func Load(name string) (*Program, error) {
+	all := All()
+	if i := slices.IndexFunc(all, func(s Shipped) bool { return s.Name == name }); i >= 0 {
+		return Compile(name, all[i].Source, Limits{})
+	}
+	source, err := os.ReadFile(name)
+	if errors.Is(err, os.ErrNotExist) {
+		names := make([]string, len(all))
+		for i, s := range all {
+			names[i] = s.Name
+		}
+		return nil, fmt.Errorf("mapping %s: there is no such file, and the mappings that are shipped are %s: %w", name, strings.Join(names, ", "), err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mapping: %w", err)
+	}
+	return Compile(name, string(source), Limits{})
+}
+
+// Compile makes a program of its text.
+func Compile(name, source string, limits Limits) (*Program, error) {
+	library, err := gojq.Parse(prelude)
+	if err != nil {
+		return nil, fmt.Errorf("mapping prelude: %w", err)
+	}
+	query, err := gojq.Parse(source)
+	if err != nil {
+		if syntax, ok := errors.AsType[*gojq.ParseError](err); ok {
+			line := 1 + strings.Count(source[:min(max(syntax.Offset-1, 0), len(source))], "\n")
+			return nil, fmt.Errorf("mapping %s: line %d: %w", name, line, err)
+		}
+		return nil, fmt.Errorf("mapping %s: %w", name, err)
+	}
+	query.FuncDefs = append(slices.Clone(library.FuncDefs), query.FuncDefs...)
+	platforms := identity.Default()
+	code, err := gojq.Compile(query,
+		gojq.WithVariables([]string{"$file", "$line", "$received"}),
+		gojq.WithFunction("noreply", 0, 0, func(v any, _ []any) any { return noReply(platforms, v) }),
+		gojq.WithFunction("profile_username", 1, 1, func(v any, args []any) any { return profileUsername(platforms, v, args[0]) }),
+		gojq.WithFunction("company_slug", 0, 0, func(v any, _ []any) any { return companySlug(platforms, v) }),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %s: %w", name, err)
+	}
+	return &Program{name: name, code: code, limits: limits.withDefaults()}, nil
+}
+
+// Name is the name that the program was loaded under.
+func (p *Program) Name() string { return p.name }
+
+// Map implements [convert.Mapper].
+func (p *Program) Map(ctx context.Context, object convert.Object) (made []convert.Mapped, err error) {
+	input, bad := parse(object.Raw)
+	if bad != nil {
+		return nil, bad
+	}
+	defer func() {
+		if r := recover(); r != nil { // an error in the interpreter is this object's misfortune alone
+			made, err = nil, p.failure("panics: %v", r)
+		}
+	}()
+	late, cancel := context.WithTimeout(ctx, p.limits.Deadline)
+	defer cancel()
+	outputs := p.code.RunWithContext(late, input, object.File, int(object.Number), object.Received.UTC().Format(time.RFC3339))
+	bytes := 0
+	for {
+		v, more := outputs.Next()
+		if !more {
+			return made, nil
+		}
+		if failed, ok := v.(error); ok {
+			if halt, ok := errors.AsType[*gojq.HaltError](failed); ok && halt.Value() == nil {
+				return made, nil
+			}
+			if ctx.Err() != nil {
+				return nil, ctx.Err()
+			}
+			if late.Err() != nil {
+				return nil, p.failure("takes longer than %s", p.limits.Deadline)
+			}
+			return nil, p.failure("fails: %v", failed)
+		}
+		one, bad := p.record(v)
+		if bad != nil {
+			return nil, bad
+		}
+		made = append(made, one)
+		bytes += len(one.JSON)
+		if len(made) > p.limits.Records {
+			return nil, p.failure("makes more than %d records of it", p.limits.Records)
+		}
+		if bytes > p.limits.Bytes {
+			return nil, p.failure("makes more than %d bytes of it", p.limits.Bytes)
+		}
+	}
+}
+
+// record reads {"kind": ..., "record": {...}}.
+func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
+	output, ok := v.(map[string]any)
+	if !ok {
+		return convert.Mapped{}, p.failure("gives %s where {kind, record} is needed", gojq.TypeOf(v))
+	}
+	for name := range output {
+		if name != "kind" && name != "record" {
+			return convert.Mapped{}, p.failure("gives an object with the member %q where {kind, record} is needed", name)
+		}
+	}
+	name, ok := output["kind"].(string)
+	if kind := record.Kind(name); !ok || !slices.Contains(record.Kinds(), kind) {
+		return convert.Mapped{}, p.failure("gives a record of the kind %q; the kinds are %s", name, kindNames())
+	}
+	body, ok := output["record"].(map[string]any)
+	if !ok {
+		return convert.Mapped{}, p.failure("gives a record that is %s where an object is needed", gojq.TypeOf(output["record"]))
+	}
+	text, err := gojq.Marshal(body)
+	if err != nil {
+		return convert.Mapped{}, p.failure("gives what cannot be written: %v", err)
+	}
+	return convert.Mapped{Kind: record.Kind(name), JSON: text}, nil
+}
+
+func kindNames() string {
+	names := make([]string, 0, len(record.Kinds()))
+	for _, k := range record.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+func (p *Program) failure(format string, args ...any) *record.Invalid {
+	return &record.Invalid{
+		Kind: convert.Foreign, Code: record.CodeMapping,
+		Reason: "is not mapped: " + p.name + " " + fmt.Sprintf(format, args...),
+	}
+}
+
+func noReply(platforms *identity.Platforms, v any) any {
+	address, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	id, username, ok := platforms.NoReply(address)
+	if !ok {
+		return nil
+	}
+	account := map[string]any{"username": username, "user_id": nil}
+	if id > 0 {
+		account["user_id"] = int(id)
+	}
+	return account
+}
+
+func profileUsername(platforms *identity.Platforms, v, platform any) any {
+	link, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	if found, username, err := platforms.ParseAny(link); err == nil && found == platform {
+		return username
+	}
+	return nil
+}
+
+func companySlug(platforms *identity.Platforms, v any) any {
+	link, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	if slug, err := platforms.ParseCompany(link); err == nil {
+		return slug
+	}
+	return nil
+}

@@ -1,0 +1,235 @@
+package mapping_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest/internal/convert"
+	"muster/ingest/internal/mapping"
+	"muster/schemas/record"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+var received = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// Each mapping has a file of foreign objects and, beside it, what becomes of
+// them: the records, or why there are none.
+func TestShipped(t *testing.T) {
+	all := mapping.All()
+	require.Len(t, all, 3)
+	for _, shipped := range all {
+		t.Run(shipped.Name, func(t *testing.T) {
+			require.NotEmpty(t, shipped.About())
+			program, err := mapping.Load(shipped.Name)
+			require.NoError(t, err)
+			in, err := os.ReadFile(filepath.Join("testdata", shipped.Name+".ndjson"))
+			require.NoError(t, err)
+			var out bytes.Buffer
+			kinds := map[record.Kind]int{}
+			for i, line := range bytes.Split(bytes.TrimSpace(in), []byte("\n")) {
+				made, err := program.Map(t.Context(), convert.Object{Raw: line, File: "f", Number: int64(i + 1), Received: received})
+				out.WriteString("object " + string(rune('a'+i)) + "\n")
+				if err != nil {
+					bad, ok := record.AsInvalid(err)
+					require.True(t, ok)
+					require.Equal(t, convert.Foreign, bad.Kind)
+					out.WriteString("  rejected: " + bad.Error() + "\n")
+				}
+				for _, m := range made {
+					kinds[m.Kind]++
+					_, err := record.Decode(m.Kind, m.JSON)
+					text := jsontext.Value(m.JSON)
+					require.NoError(t, text.Canonicalize())
+					out.WriteString("  " + string(m.Kind) + " " + string(text) + "\n")
+					if err != nil {
+						out.WriteString("    rejected: " + err.Error() + "\n")
+					}
+				}
+			}
+			path := filepath.Join("testdata", shipped.Name+".golden")
+			if *update {
+				require.NoError(t, os.WriteFile(path, out.Bytes(), 0o644))
+			}
+			want, err := os.ReadFile(path)
+			require.NoError(t, err)
+			require.Equal(t, string(want), out.String())
+			require.GreaterOrEqual(t, len(kinds), 2)
+		})
+	}
+}
+
+func compile(t *testing.T, source string, limits mapping.Limits) *mapping.Program {
+	t.Helper()
+	p, err := mapping.Compile("test.jq", source, limits)
+	require.NoError(t, err)
+	return p
+}
+
+// Whatever goes wrong with an object is that object's reason, and says so.
+func TestFailures(t *testing.T) {
+	quick := mapping.Limits{Deadline: 100 * time.Millisecond, Records: 10, Bytes: 1000}
+	for name, c := range map[string]struct{ program, object, code, reason string }{
+		"error":           {`error("no good")`, `{}`, record.CodeMapping, "is not mapped: test.jq fails: error: no good"},
+		"type error":      {`.a.b`, `{"a":7}`, record.CodeMapping, "expected an object"},
+		"endless":         {`def f: f; f`, `{}`, record.CodeMapping, "takes longer than 100ms"},
+		"endless output":  {`repeat({kind: "network-person", record: {}})`, `{}`, record.CodeMapping, "makes more than 10 records"},
+		"too much":        {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping, "makes more than 1000 bytes"},
+		"no object":       {`"x"`, `{}`, record.CodeMapping, "gives string where {kind, record} is needed"},
+		"no kind":         {`{record: {}}`, `{}`, record.CodeMapping, `of the kind ""; the kinds are network-person`},
+		"internal kind":   {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of the kind "codehost-list"`},
+		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "gives a record that is null"},
+		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the member "x"`},
+		"halt_error":      {`halt_error`, `{}`, record.CodeMapping, "is not mapped"},
+		"after an output": {`{kind: "network-person", record: {}}, error("late")`, `{}`, record.CodeMapping, "late"},
+		"truncated":       {`.`, `{"a":`, record.CodeSyntax, "ends too early"},
+		"twice a key":     {`.`, `{"a":1,"a":2}`, record.CodeDuplicateKey, "stands twice"},
+		"two values":      {`.`, `{} {}`, record.CodeSyntax, "second value"},
+		"bad UTF-8":       {`.`, "\"\xff\"", record.CodeBadUTF8, "UTF-8"},
+		"deep":            {`.`, strings.Repeat("[", 600) + strings.Repeat("]", 600), record.CodeTooDeep, "deeper than 500"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, err := compile(t, c.program, quick).Map(t.Context(), convert.Object{Raw: []byte(c.object)})
+			require.Empty(t, made)
+			bad, ok := record.AsInvalid(err)
+			require.True(t, ok, "%v", err)
+			require.Equal(t, c.code, bad.Code)
+			require.Contains(t, bad.Reason, c.reason)
+		})
+	}
+}
+
+// A run that ends is not the object's fault.
+func TestCanceled(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := compile(t, `def f: f; f`, mapping.Limits{}).Map(ctx, convert.Object{Raw: []byte(`{}`)})
+	require.ErrorIs(t, err, context.Canceled)
+}
+
+func TestValues(t *testing.T) {
+	p := compile(t, `{kind: "network-person", record: {v: ., f: $file, l: $line, r: $received}}`, mapping.Limits{})
+	for _, v := range []string{
+		`null`, `true`, `false`, `""`, `"\u00e9\ud83d\ude00"`, `0`, `-7`, `9007199254740993`, `9223372036854775807`,
+		`123456789012345678901234567890`, `1.5`, `[]`, `{}`, `[1,[2,{"a":[null]}]]`,
+	} {
+		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(v), File: "a/b", Number: 3, Received: received})
+		require.NoError(t, err)
+		require.Len(t, made, 1)
+		var got struct {
+			V jsontext.Value `json:"v"`
+			F string         `json:"f"`
+			L int            `json:"l"`
+			R string         `json:"r"`
+		}
+		require.NoError(t, json.Unmarshal(made[0].JSON, &got))
+		require.JSONEq(t, v, string(got.V))
+		if v[0] >= '0' && v[0] <= '9' {
+			require.Equal(t, v, string(got.V), "exactly")
+		}
+		require.Equal(t, "a/b 3 2026-11-20T12:00:00Z", strings.Join([]string{got.F, string(rune('0' + got.L)), got.R}, " "))
+	}
+	made, err := compile(t, `empty`, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`{}`)})
+	require.NoError(t, err)
+	require.Empty(t, made)
+}
+
+func TestEvidenceVersion(t *testing.T) {
+	p := compile(t, `.[] | {kind: "network-person", record: {v: evidence_version}}`, mapping.Limits{})
+	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`["2023-11-14T22:13:20Z","2023-11-14T22:13:21Z","1970-01-01T00:00:00Z","2020-01-01T00:00:00.123Z"]`)})
+	require.NoError(t, err)
+	var got []string
+	for _, m := range made {
+		var r struct {
+			V string `json:"v"`
+		}
+		require.NoError(t, json.Unmarshal(m.JSON, &r))
+		_, err := record.ParseVersion(r.V)
+		require.NoError(t, err)
+		got = append(got, r.V)
+	}
+	require.Equal(t, []string{
+		"1970-01-01T00:28:20.000000Z"[:20] + "000000Z", "1970-01-01T00:28:20.000001Z", "1970-01-01T00:00:00.000000Z", "1970-01-01T00:26:17.836800Z",
+	}, got)
+}
+
+func TestLoad(t *testing.T) {
+	_, err := mapping.Load("codehost-event")
+	require.ErrorContains(t, err, "no such file, and the mappings that are shipped are codehost-events, codehost-rest, schema-org")
+	path := filepath.Join(t.TempDir(), "m.jq")
+	require.NoError(t, os.WriteFile(path, []byte("# mine\n{kind: \"network-person\",\n  record: .}}\n"), 0o600))
+	_, err = mapping.Load(path)
+	require.ErrorContains(t, err, "m.jq: line 3: ")
+	require.NoError(t, os.WriteFile(path, []byte("nothing_known"), 0o600))
+	_, err = mapping.Load(path)
+	require.ErrorContains(t, err, "nothing_known")
+	require.NoError(t, os.WriteFile(path, []byte(`record("network-person"; {a: 1, b: null, c: [" "]})`), 0o600))
+	p, err := mapping.Load(path)
+	require.NoError(t, err)
+	require.Equal(t, path, p.Name())
+	made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+	require.NoError(t, err)
+	require.Equal(t, `{"a":1}`, string(made[0].JSON))
+	for _, source := range []string{`env`, `$ENV`} { // nothing of the process's surroundings
+		t.Setenv("MUSTER_SECRET", "s3cret")
+		p := compile(t, `{kind: "network-person", record: {e: (`+source+`)}}`, mapping.Limits{})
+		made, err := p.Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+		require.NoError(t, err)
+		require.Equal(t, `{"e":{}}`, string(made[0].JSON))
+	}
+	for _, source := range []string{`input`, `import "a" as a; .`, `include "a"; .`, `input_filename`} {
+		_, err := mapping.Compile("x", source, mapping.Limits{})
+		if err == nil {
+			_, err = compile(t, source, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(`1`)})
+		}
+		require.Error(t, err, source)
+	}
+}
+
+func BenchmarkEvents(b *testing.B) {
+	p, err := mapping.Load("codehost-events")
+	require.NoError(b, err)
+	in, err := os.ReadFile("testdata/codehost-events.ndjson")
+	require.NoError(b, err)
+	lines := bytes.Split(bytes.TrimSpace(in), []byte("\n"))
+	for b.Loop() {
+		for _, l := range lines {
+			_, _ = p.Map(b.Context(), convert.Object{Raw: l})
+		}
+	}
+	b.ReportMetric(float64(b.N*len(lines))/b.Elapsed().Seconds(), "objects/s")
+}
+
+// FuzzMap: no object makes the interpreter do anything but answer.
+func FuzzMap(f *testing.F) {
+	all := mapping.All()
+	programs := make([]*mapping.Program, len(all))
+	for i, s := range all {
+		var err error
+		programs[i], err = mapping.Compile(s.Name, s.Source, mapping.Limits{})
+		require.NoError(f, err)
+		in, err := os.ReadFile(filepath.Join("testdata", s.Name+".ndjson"))
+		require.NoError(f, err)
+		for _, line := range bytes.Split(bytes.TrimSpace(in), []byte("\n")) {
+			f.Add(line, uint8(i))
+		}
+	}
+	f.Fuzz(func(t *testing.T, raw []byte, which uint8) {
+		made, err := programs[int(which)%len(programs)].Map(t.Context(), convert.Object{Raw: raw, Received: received})
+		if err != nil {
+			_, ok := record.AsInvalid(err)
+			require.True(t, ok, "%v", err)
+			require.Empty(t, made)
+		}
+	})
+}

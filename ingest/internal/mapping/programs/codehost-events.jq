@@ -1,0 +1,62 @@
+# The hourly public event archive of a code host: push events to codehost-person, codehost-repo, codehost-commit.
+#
+# One object is one event; events of other types are dropped.
+#
+#   codehost-person  the account that pushed; and each author whose no-reply address reveals id and username
+#   codehost-repo    the repository, if the event shows its owner's id: the owner pushed, or it is the event's organization
+#   codehost-commit  each commit whose author's id is known: by the no-reply address, or because the address has
+#                    the username of the account that pushed
+#
+# An event is evidence of an account or a repository and no profile of it: those two get a version (evidence_version)
+# that every crawled record outdoes. Commits have the event's time for their own, which the archive does not give.
+# Events without a list of commits, as the archive has them since 2025, give person and repository only.
+
+select(.type == "PushEvent")
+| .created_at as $at
+| .actor as $actor
+| .repo as $repo
+| ($repo.name | split("/")) as $name
+| ([$actor, .org | select(.id != null and .login != null)
+    | select((.login | ascii_downcase) == ($name[0] | ascii_downcase))][0]) as $owner
+| [.payload.commits | many
+    | .author as $author
+    | ($author.email | noreply) as $known
+    | {
+        commit: .,
+        account: (
+          if $known.user_id then {id: $known.user_id, login: $known.username}
+          elif $known and ($known.username | ascii_downcase) == ($actor.login | ascii_downcase) then $actor
+          else null end)
+      }
+    | select(.account)
+  ] as $commits
+| record("codehost-person"; {
+    user_id: $actor.id,
+    codehost_username: $actor.login,
+    avatar_url: $actor.avatar_url,
+    last_updated: ($at | evidence_version)
+  }),
+  ($commits | unique_by(.account.id)[] | select(.account.id != $actor.id)
+    | record("codehost-person"; {
+        user_id: .account.id,
+        codehost_username: .account.login,
+        full_name: .commit.author.name,
+        last_updated: ($at | evidence_version)
+      })),
+  (select($owner) | record("codehost-repo"; {
+    user_id: $owner.id,
+    id: $repo.id,
+    name: $name[1],
+    full_name: $repo.name,
+    updated_at: ($at | evidence_version)
+  })),
+  ($commits[] | record("codehost-commit"; {
+    user_id: .account.id,
+    sha: .commit.sha,
+    author_date: $at,
+    message: .commit.message,
+    author_name: .commit.author.name,
+    author_email: .commit.author.email,
+    author_login: .account.login,
+    repo: {full_name: $repo.name}
+  }))
