@@ -52,6 +52,11 @@ type Config struct {
 	// DryRun decodes, checks and counts, and publishes nothing. No brokers are
 	// needed.
 	DryRun bool `koanf:"-"`
+	// Map is the mapping that makes records of the input's objects: the name of
+	// one that is shipped, or a file. Without it the objects are records.
+	Map string `koanf:"-"`
+	// Format is that of the inputs; by default each input's is found out.
+	Format Format `koanf:"-"`
 	// RunID names the run in the headers of its messages and in rejected
 	// records. The default is a new UUIDv7.
 	RunID string `koanf:"-"`

@@ -10,14 +10,15 @@ import (
 	"strings"
 
 	"muster/ingest/internal/source"
-	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
-// Files publishes the records of one kind that stand in files of
-// newline-delimited JSON, plain or compressed with gzip or zstd, which is found
-// out from their first bytes. The path "-" is standard input. Files are read in
-// the order given.
+// Files publishes the records that stand in files, of one kind or, with
+// Config.Map, of those that a mapping makes; the kind is then empty. Files are
+// NDJSON or CSV, plain or compressed with gzip or zstd, or Parquet, which is
+// found out (see Config.Format). A folder stands for the files of these formats in
+// it and below, a pattern for what it matches; the path "-" is standard input.
+// Config.Readers files are read beside one another, each in its own order.
 //
 // The error is nil or an [*ExitError], whose code is the program's exit status.
 // Rejected records do not stop the run. An input that cannot be read to its end
@@ -35,10 +36,8 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 		return Summary{}, failed("ingest", err)
 	}
 	deps = deps.withDefaults()
-	if err := checkKind(kind); err != nil {
-		return Summary{}, failed("ingest", err)
-	}
-	if err := checkPaths(deps, paths); err != nil {
+	in, err := newInputs(cfg, deps, kind, paths)
+	if err != nil {
 		return Summary{}, failed("ingest", err)
 	}
 	meters, err := newMetrics(deps.Registerer)
@@ -50,7 +49,7 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 			return Summary{}, failed("ingest", err)
 		}
 	}
-	kept, err := openState(ctx, cfg, deps, kind, paths)
+	kept, err := openState(ctx, cfg, deps, in.kind, in.paths)
 	if err != nil {
 		return Summary{}, failed("ingest", err)
 	}
@@ -58,8 +57,9 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 		cfg.RunID = kept.handle.Run().ID
 	}
 	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
-	for _, path := range paths {
-		r.add(path, kind, storedSize(deps, path), opener(deps, path))
+	r.mapper = in.mapper
+	for _, path := range in.paths {
+		r.add(path, in.kind, storedSize(deps, path), opener(deps, path, in.options))
 	}
 	r.keep(kept.handle)
 	s, outcome := r.finish()
@@ -111,18 +111,14 @@ func checkPaths(deps Deps, paths []string) error {
 	return errors.Join(errs...)
 }
 
-// lineOptions are the limits of a record (records.md, rule 4).
-func lineOptions(from source.Position) source.Options {
-	return source.Options{MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, From: from}
-}
-
 // opener returns how a path is opened, to be read from a place on.
-func opener(deps Deps, path string) func(context.Context, source.Position) (source.Source, error) {
+func opener(deps Deps, path string, options source.Options) func(context.Context, source.Position) (source.Source, error) {
 	return func(ctx context.Context, from source.Position) (source.Source, error) {
+		options.From = from
 		if path == source.Stdin {
-			return source.FromReader(ctx, source.Stdin, deps.Stdin, lineOptions(from))
+			return source.FromReader(ctx, source.Stdin, deps.Stdin, options)
 		}
-		return source.Open(ctx, path, lineOptions(from))
+		return source.Open(ctx, path, options)
 	}
 }
 

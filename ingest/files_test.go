@@ -334,13 +334,14 @@ func TestNotBegun(t *testing.T) {
 		paths []string
 		want  string
 	}{
-		"absent":        {record.KindNetworkPerson, []string{good, filepath.Join(dir, "absent")}, "no such file"},
-		"a folder":      {record.KindNetworkPerson, []string{good, dir}, "is a directory"},
-		"nothing":       {record.KindNetworkPerson, nil, "no file is named"},
-		"no stdin":      {record.KindNetworkPerson, []string{"-"}, "no standard input"},
-		"stdin twice":   {record.KindNetworkPerson, []string{"-", "-"}, "more than once"},
-		"unknown kind":  {"network-persons", []string{good}, `no kind of record is called "network-persons"; there are network-person, `},
-		"internal kind": {record.KindCodehostList, []string{good}, "no kind of record"},
+		"absent":          {record.KindNetworkPerson, []string{good, filepath.Join(dir, "absent")}, "no such file"},
+		"an empty folder": {record.KindNetworkPerson, []string{good, dir}, "no files of a known format"},
+		"no match":        {record.KindNetworkPerson, []string{good, dir + "/*.ndjson"}, "no file matches"},
+		"nothing":         {record.KindNetworkPerson, nil, "no file is named"},
+		"no stdin":        {record.KindNetworkPerson, []string{"-"}, "no standard input"},
+		"stdin twice":     {record.KindNetworkPerson, []string{"-", "-"}, "more than once"},
+		"unknown kind":    {"network-persons", []string{good}, `no kind of record is called "network-persons"; there are network-person, `},
+		"internal kind":   {record.KindCodehostList, []string{good}, "no kind of record"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -62,7 +62,7 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := runstate.Run{ID: cfg.RunID, Kind: kind}
+	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: cfg.Map, Format: string(cfg.Format)}
 	for _, path := range paths {
 		f := runstate.File{Path: path}
 		if path != source.Stdin {
@@ -149,7 +149,7 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 		deps.Logger.Warn("some runs cannot be read", "error", err)
 	}
 	for _, before := range runs {
-		if before.State != runstate.Stopped || before.Kind != run.Kind || len(before.Files) != len(run.Files) {
+		if before.State != runstate.Stopped || before.Kind != run.Kind || before.Map != run.Map || before.Format != run.Format || len(before.Files) != len(run.Files) {
 			continue
 		}
 		same := true
@@ -268,8 +268,15 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 		return Summary{}, failed("resume", fmt.Errorf(
 			"run %s cannot go on; ingest its files anew, what is known will not be published again: %w", run.ID, err))
 	}
-	cfg.Restart = false
-	return Files(ctx, cfg, deps, run.Kind, paths)
+	cfg.Restart, cfg.Map = false, run.Map
+	if cfg.Format, err = ParseFormat(run.Format); err != nil {
+		return Summary{}, failed("resume", err)
+	}
+	kind := run.Kind
+	if kind == convert.Foreign {
+		kind = "" // the mapping says
+	}
+	return Files(ctx, cfg, deps, kind, paths)
 }
 
 // stopped finds a run to go on with.

@@ -54,13 +54,29 @@ func (c *command) ingestCommand() *cobra.Command {
 	kinds := ingestibleKinds()
 	cfg := ingest.Config{}
 	var resume, asJSON bool
+	format := "auto"
 	cmd := &cobra.Command{
-		Use:   "ingest KIND FILE... | ingest --resume [RUN]",
-		Short: "Stream records of one kind in from files or standard input",
-		Long: `Reads newline-delimited JSON records (plain, gzip or zstd, found out from the content) and
-publishes them. "-" is standard input.
+		Use:   "ingest KIND FILE... | ingest --map MAPPING FILE... | ingest --resume [RUN]",
+		Short: "Stream records in from files, standard input or git repositories",
+		Long: `Reads records of one kind from files and publishes them. A FILE is
+
+  a file      NDJSON or CSV with a header, plain, gzip or zstd; or Parquet. The format is found out
+              from content and name; --format says it otherwise
+  a folder    all such files in it and below
+  a pattern   'dump/*.ndjson.gz': all files that match
+  -           standard input (NDJSON or CSV)
+
+Several files are read at the same time, each in its own order.
 
 Kinds: ` + strings.Join(kinds, ", ") + `.
+
+CSV: a column's name is the path of its field: profile_id, location.city, skills.0.skill. An empty cell is
+no field. Numbers and booleans are read as the kind's JSON Schema asks; a list of strings is separated by ";",
+other lists and objects stand in a cell as JSON.
+
+Foreign shapes: with --map MAPPING the objects may be anything, and no KIND is named. A mapping is a jq program
+that makes zero or more {"kind": ..., "record": {...}} of each; the shipped ones are listed by
+"muster ingest mappings".
 
 A full refresh is the same command again with the newer files. The last version of every record
 is remembered in the data folder, so that only what is new is published:
@@ -77,6 +93,9 @@ has changed since (path, size, time or first bytes) begins anew. "muster ingest 
 Exit status: 0 everything was published; 1 some records were rejected; 2 the run could not start,
 was interrupted, or could not read an input to its end. Running it again is safe.`,
 		Example: `  muster ingest network-person people.ndjson.gz
+  muster ingest network-company companies.parquet dump/ 'more/*.csv'
+  muster ingest --map codehost-events 2026-01-01-15.json.gz
+  muster ingest --map ./mine.jq foreign.ndjson
   muster ingest network-person people.ndjson --dry-run     what it would do
   zcat dump.gz | muster ingest codehost-person -
   muster ingest --resume                                   the run that was stopped last`,
@@ -84,6 +103,9 @@ was interrupted, or could not read an input to its end. Running it again is safe
 		Args: func(cmd *cobra.Command, args []string) error {
 			if resume {
 				return cobra.MaximumNArgs(1)(cmd, args)
+			}
+			if cfg.Map != "" {
+				return cobra.MinimumNArgs(1)(cmd, args)
 			}
 			return cobra.MinimumNArgs(2)(cmd, args)
 		},
@@ -111,11 +133,21 @@ was interrupted, or could not read an input to its end. Running it again is safe
 				}
 				summary, err = ingest.Resume(cmd.Context(), cfg, deps, strings.Join(args, ""))
 			} else {
-				kind := record.Kind(args[0])
-				if d, ok := record.Lookup(kind); !ok || d.Internal {
+				var kind record.Kind // a mapping says of what kind each record is
+				d, isKind := record.Lookup(record.Kind(args[0]))
+				isKind = isKind && !d.Internal
+				switch {
+				case cfg.Map == "" && !isKind:
 					return fmt.Errorf("%q is no kind of record; the kinds are %s", args[0], strings.Join(kinds, ", "))
+				case cfg.Map == "":
+					kind, args = d.Kind, args[1:]
+				case isKind && len(args) > 1:
+					return fmt.Errorf("a mapping says of what kind each record is: leave %q out", args[0])
 				}
-				summary, err = ingest.Files(cmd.Context(), cfg, deps, kind, args[1:])
+				if cfg.Format, err = ingest.ParseFormat(format); err != nil {
+					return fmt.Errorf("--format: %w", err)
+				}
+				summary, err = ingest.Files(cmd.Context(), cfg, deps, kind, args)
 			}
 			if summary.Run == "" {
 				return err
@@ -135,12 +167,15 @@ was interrupted, or could not read an input to its end. Running it again is safe
 		},
 	}
 	cmd.Flags().IntVar(&cfg.Workers, "workers", 0, "goroutines that decode (0: one for each CPU)")
+	cmd.Flags().IntVar(&cfg.Readers, "readers", 0, "files that are read at the same time (0: one for each CPU, at most 4)")
+	cmd.Flags().StringVar(&format, "format", format, "format of the inputs: auto, ndjson, csv, tsv or parquet")
+	cmd.Flags().StringVar(&cfg.Map, "map", "", "mapping that makes records of the objects: a name or a file with a jq program")
 	cmd.Flags().BoolVar(&resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
 	cmd.Flags().BoolVar(&cfg.Restart, "restart", false, "begin anew although a run over the same files was stopped")
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records, say what would be done, and publish nothing (no platform is needed)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
-	cmd.AddCommand(c.ingestRuns())
+	cmd.AddCommand(c.ingestRuns(), c.mappingsCommand())
 	return cmd
 }
 
@@ -272,4 +307,34 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 	cmd.Flags().IntVar(&limit, "limit", 20, "how many runs to list")
 	cmd.Flags().StringVar(&forget, "forget", "", "forget a run (the beginning of its id); what it published stays")
 	return cmd
+}
+
+func (c *command) mappingsCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "mappings [NAME]",
+		Short: "List the mappings that are shipped, or print one as a start for your own",
+		Long: `Without a name: the mappings that "muster ingest --map NAME" knows. With a name: the jq program, whose comment says what
+becomes of each field.`,
+		Example: `  muster ingest mappings
+  muster ingest mappings codehost-rest > mine.jq`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			out := cmd.OutOrStdout()
+			var names []string
+			for _, m := range ingest.Mappings() {
+				names = append(names, m.Name)
+				switch {
+				case len(args) == 0:
+					fmt.Fprintf(out, "%-16s %s\n", m.Name, m.About())
+				case args[0] == m.Name:
+					fmt.Fprint(out, m.Source)
+					return nil
+				}
+			}
+			if len(args) > 0 {
+				return fmt.Errorf("no mapping is called %q; there are %s", args[0], strings.Join(names, ", "))
+			}
+			return nil
+		},
+	}
 }

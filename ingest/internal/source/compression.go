@@ -29,7 +29,7 @@ func foreign() []foreignFormat {
 		{[]byte{0xFD, '7', 'z', 'X', 'Z', 0x00}, "xz"},
 		{[]byte("PK\x03\x04"), "zip"},
 		{[]byte{0x04, 0x22, 0x4D, 0x18}, "lz4"},
-		{[]byte("PAR1"), "Parquet"},
+		{[]byte("PAR1"), "Parquet, which is read from files only"},
 		{[]byte("7z\xBC\xAF\x27\x1C"), "7z"},
 		{[]byte{0xFF, 0xFE}, "UTF-16"},
 		{[]byte{0xFE, 0xFF}, "UTF-16"},
@@ -74,7 +74,7 @@ func decompress(magic []byte, r io.Reader) (decompressor, error) {
 	}
 	for _, f := range foreign() {
 		if bytes.HasPrefix(magic, f.magic) {
-			return plain, fmt.Errorf("%w: the input is %s; NDJSON is read plain, gzip or zstd", ErrFormat, f.name)
+			return plain, fmt.Errorf("%w: the input is %s; NDJSON and CSV are read plain, gzip or zstd", ErrFormat, f.name)
 		}
 	}
 	return plain, nil

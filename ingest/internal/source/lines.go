@@ -12,6 +12,8 @@ import (
 	"os"
 	"sync"
 	"sync/atomic"
+
+	"muster/schemas/record"
 )
 
 // Stdin is the name of standard input.
@@ -28,6 +30,11 @@ type Options struct {
 	// ChunkSize is about how many bytes of lines make a chunk; 256 KiB when
 	// it is zero.
 	ChunkSize int
+	// Format is how the input is written; found out when it is FormatAuto.
+	Format Format
+	// Kind is the kind of record that rows of columns are made objects of: it
+	// decides the types of the columns of CSV. Without one every cell is a string.
+	Kind record.Kind
 	// From is where reading begins: the End of a chunk of an earlier reading
 	// of the same input.
 	From Position
@@ -60,34 +67,6 @@ type Lines struct {
 
 var _ Source = (*Lines)(nil)
 
-// Open opens a file. Reading ends with ctx's error once ctx has ended. The
-// caller closes the source.
-func Open(ctx context.Context, path string, opts Options) (*Lines, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err // an fs.PathError: it names operation, path and cause
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	if info.IsDir() {
-		return nil, errors.Join(fmt.Errorf("open %s: is a directory", path), f.Close())
-	}
-	l, err := newLines(ctx, path, f, opts)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	l.file = f
-	if info.Mode().IsRegular() {
-		if err := l.seek(f, info.Size()); err != nil {
-			return nil, errors.Join(err, l.Close())
-		}
-	}
-	l.start()
-	return l, nil
-}
-
 // seek leaves out what stands before the place to begin at, in a file that is
 // not compressed.
 func (l *Lines) seek(f *os.File, size int64) error {
@@ -108,18 +87,6 @@ func (l *Lines) seek(f *os.File, size int64) error {
 	l.consumed.Add(l.skip)
 	l.opening.sought, l.skip = true, 0
 	return nil
-}
-
-// FromReader reads from r, which stays the caller's to close. Reading ends with
-// ctx's error once ctx has ended, even while r is waiting for input; the one
-// goroutine that waits inside r then ends when r returns.
-func FromReader(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
-	l, err := newLines(ctx, name, r, opts)
-	if err != nil {
-		return nil, err
-	}
-	l.start()
-	return l, nil
 }
 
 func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
@@ -290,6 +257,9 @@ func (l *Lines) Next() (*Chunk, error) {
 
 // leaveOut reads over what stands before the place to begin at.
 func (l *Lines) leaveOut() error {
+	n := min(int64(len(l.carry)), l.skip)
+	l.skip -= n
+	l.carry = append(l.carry[:0], l.carry[n:]...)
 	var buf []byte
 	for l.skip > 0 {
 		var err error

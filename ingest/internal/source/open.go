@@ -1,0 +1,122 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+)
+
+// Open opens a file of any format. Reading ends with ctx's error once ctx has
+// ended. The caller closes the source.
+func Open(ctx context.Context, path string, opts Options) (Source, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err // an fs.PathError: it names operation, path and cause
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	if info.IsDir() {
+		return nil, errors.Join(fmt.Errorf("open %s: is a directory", path), f.Close())
+	}
+	if opts.Format == FormatAuto {
+		opts.Format = formatOfName(path)
+	}
+	if info.Mode().IsRegular() {
+		return openRegular(ctx, path, f, info.Size(), opts)
+	}
+	return openStream(ctx, path, f, f, opts)
+}
+
+// FromReader reads from r, which stays the caller's to close. Reading ends with
+// ctx's error once ctx has ended, even while r is waiting for input; the one
+// goroutine that waits inside r then ends when r returns.
+func FromReader(ctx context.Context, name string, r io.Reader, opts Options) (Source, error) {
+	return openStream(ctx, name, r, nil, opts)
+}
+
+// detectSize is how much of a file is looked at to find out its format.
+const detectSize = 16 << 10
+
+func openRegular(ctx context.Context, path string, f *os.File, size int64, opts Options) (Source, error) {
+	head := make([]byte, detectSize)
+	n, err := f.ReadAt(head, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, errors.Join(err, f.Close())
+	}
+	head = head[:n]
+	const parquetMagic = "PAR1"
+	if bytes.HasPrefix(head, []byte(parquetMagic)) && opts.Format != FormatNDJSON && opts.Format != FormatCSV && opts.Format != FormatTSV {
+		opts.Format = FormatParquet
+	}
+	if opts.Format == FormatParquet {
+		return openParquet(ctx, path, f, size, opts)
+	}
+	if opts.Format == FormatAuto && isPlain(head) {
+		opts.Format = formatOfText(head)
+	}
+	return openStream(ctx, path, f, f, opts)
+}
+
+// openStream reads r, of which own is what is closed with the source.
+func openStream(ctx context.Context, name string, r io.Reader, own *os.File, opts Options) (Source, error) {
+	closing := func(err error) error {
+		if own == nil {
+			return err
+		}
+		return errors.Join(err, own.Close())
+	}
+	if opts.Format == FormatParquet {
+		return nil, closing(fmt.Errorf("%s: Parquet is read from files only: its directory stands at its end", name))
+	}
+	l, err := newLines(ctx, name, r, opts)
+	if err != nil {
+		return nil, closing(err)
+	}
+	l.file = own
+	if own != nil && opts.Format == FormatNDJSON {
+		if info, err := own.Stat(); err != nil {
+			return nil, closing(err)
+		} else if info.Mode().IsRegular() {
+			if err := l.seek(own, info.Size()); err != nil {
+				return nil, closing(err)
+			}
+		}
+	}
+	l.start()
+	switch opts.Format {
+	case FormatNDJSON:
+		return l, nil
+	case FormatCSV, FormatTSV:
+		return newTable(l), nil
+	}
+	return &detecting{Lines: l}, nil
+}
+
+// detecting finds out the format when the first line has come: opening a pipe
+// must not wait for its producer.
+type detecting struct {
+	*Lines
+	found Source
+}
+
+// Next implements [Source].
+func (d *detecting) Next() (*Chunk, error) {
+	if d.found == nil {
+		for bytes.IndexByte(d.carry, '\n') < 0 && len(d.carry) < detectSize {
+			var err error
+			if d.carry, _, err = d.pump.next(d.ctx, d.carry, true); err != nil {
+				break // whoever reads on gets it again
+			}
+		}
+		d.found = d.Lines
+		if formatOfText(d.carry) == FormatCSV {
+			d.found = newTable(d.Lines)
+		}
+	}
+	return d.found.Next()
+}

@@ -1,0 +1,357 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+
+	"muster/schemas/record"
+)
+
+// Table is a [Source] of rows of text with a header: CSV (RFC 4180), with comma,
+// semicolon or tab between fields. A row becomes a JSON object, see [columns]. A
+// row's number is that of the line that it begins on; the header is line 1.
+//
+// A quoted field may hold line ends. A quote that is never closed makes one
+// rejected row of everything behind it, by its first bytes, length and hash.
+type Table struct {
+	*Lines // the reading of bytes, and the place
+	comma  byte
+	header *columns
+	fields [][]byte
+}
+
+func newTable(l *Lines) *Table {
+	t := &Table{Lines: l}
+	if l.opts.Format == FormatTSV {
+		t.comma = '\t'
+	}
+	l.pos, l.skip = Position{}, 0 // the header stands at the beginning
+	return t
+}
+
+// rowScanner finds the ends of rows.
+type rowScanner struct {
+	comma byte
+	state rowState
+	lines int64 // line ends seen since reset
+}
+
+type rowState byte
+
+const (
+	atField rowState = iota
+	inPlain
+	inQuotes
+	behindQuote
+)
+
+func (s *rowScanner) reset() { s.state, s.lines = atField, 0 }
+
+// scan returns how many bytes of p it has read, and whether a row ends there.
+func (s *rowScanner) scan(p []byte) (int, bool) {
+	for i, c := range p {
+		if c == '\n' {
+			s.lines++
+		}
+		switch {
+		case s.state == inQuotes:
+			if c == '"' {
+				s.state = behindQuote
+			}
+		case c == '\n':
+			return i + 1, true
+		case c == s.comma:
+			s.state = atField
+		case c == '"' && s.state != inPlain: // the first of a field, or the second of a pair
+			s.state = inQuotes
+		case c == '\r' && s.state == behindQuote:
+		default:
+			s.state = inPlain
+		}
+	}
+	return len(p), false
+}
+
+// Next implements [Source].
+func (t *Table) Next() (*Chunk, error) {
+	if t.failure != nil {
+		return nil, t.failure
+	}
+	if t.header == nil {
+		if err := t.begin(); err != nil {
+			t.failure = err
+			return nil, err
+		}
+	}
+	buffer := t.buffers.Get().(*[]byte)
+	buf := append((*buffer)[:0], t.carry...)
+	var rows []row
+	s := rowScanner{comma: t.comma}
+	scanned := 0
+	var err error
+	for {
+		for scanned < len(buf) {
+			n, ended := s.scan(buf[scanned:])
+			scanned += n
+			if ended {
+				rows = append(rows, row{end: scanned, lines: s.lines})
+				s.reset()
+			}
+		}
+		if len(rows) == 0 && len(buf) > t.opts.MaxLine+slack {
+			return t.oversizeRow(buf, s)
+		}
+		if len(rows) > 0 && len(buf) >= t.opts.ChunkSize {
+			break
+		}
+		var more bool
+		if buf, more, err = t.pump.next(t.ctx, buf, len(rows) == 0); !more {
+			break
+		}
+	}
+	end := 0
+	if len(rows) > 0 {
+		end = rows[len(rows)-1].end
+	}
+	switch {
+	case err == nil:
+	case errors.Is(err, io.EOF):
+		if end < len(buf) { // the last row needs no line end
+			end = len(buf)
+			rows = append(rows, row{end: end, lines: s.lines + 1})
+		}
+		t.failure = io.EOF
+	default:
+		t.failure = t.explain(err)
+	}
+	if end == 0 {
+		t.locate()
+		return nil, t.failure
+	}
+	t.carry = append(t.carry[:0], buf[end:]...)
+	c := t.convert(buf, rows)
+	t.locate()
+	*buffer = buf
+	c.release = func(*Chunk) { t.buffers.Put(buffer) }
+	return c, nil
+}
+
+// row is the end of a row in a buffer, and how many lines it has.
+type row struct {
+	end   int
+	lines int64
+}
+
+// begin reads the header, and over what stands before the place to begin at.
+func (t *Table) begin() error {
+	line, err := t.firstLine()
+	if err != nil {
+		return err
+	}
+	text := bytes.TrimPrefix(line, []byte(byteOrderMark))
+	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte(newline)), []byte(carriageReturn))
+	if t.comma == 0 {
+		t.comma = separator(text)
+	}
+	fields, bad := splitFields(nil, text, t.comma)
+	if bad == nil {
+		t.header, err = newColumns(fields, t.opts.Kind)
+	} else {
+		err = bad
+	}
+	if err != nil {
+		return &Error{Name: t.name, Consumed: t.Consumed(), Op: "read the header", Err: err}
+	}
+	t.pos = Position{Line: 1, Offset: int64(len(line))}
+	if from := t.opts.From; from.Offset > t.pos.Offset {
+		t.skip = from.Offset - t.pos.Offset
+		if err := t.leaveOut(); err != nil {
+			return t.explain(err)
+		}
+		t.pos = from
+	}
+	return nil
+}
+
+// firstLine takes the first line out of the input, with its line end. A header
+// has no line ends within.
+func (t *Table) firstLine() ([]byte, error) {
+	const most = 1 << 20
+	for {
+		if i := bytes.IndexByte(t.carry, '\n'); i >= 0 {
+			line := bytes.Clone(t.carry[:i+1])
+			t.carry = append(t.carry[:0], t.carry[i+1:]...)
+			return line, nil
+		}
+		if len(t.carry) > most {
+			return nil, &Error{Name: t.name, Consumed: t.Consumed(), Op: "read the header", Err: fmt.Errorf("the first line is longer than %d bytes", most)}
+		}
+		var err error
+		t.carry, _, err = t.pump.next(t.ctx, t.carry, true)
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF) && len(t.carry) > 0:
+			line := bytes.Clone(t.carry)
+			t.carry = t.carry[:0]
+			return line, nil
+		case errors.Is(err, io.EOF):
+			return nil, io.EOF // nothing at all
+		default:
+			return nil, t.explain(err)
+		}
+	}
+}
+
+// separator is the commonest of the characters that separate names.
+func separator(header []byte) byte {
+	best, most := byte(','), 0
+	for _, c := range []byte(",;\t") {
+		if n := bytes.Count(header, []byte{c}); n > most {
+			best, most = c, n
+		}
+	}
+	return best
+}
+
+// convert makes a chunk of rows that stand in data and moves the position behind
+// them. Objects are appended to data's buffer no further than their own.
+func (t *Table) convert(data []byte, rows []row) *Chunk {
+	c := &Chunk{Lines: make([]Line, 0, len(rows))}
+	begin := 0
+	for _, r := range rows {
+		raw := data[begin:r.end]
+		line := Line{Number: t.pos.Line + 1, Offset: t.pos.Offset}
+		t.pos.Line += r.lines
+		t.pos.Offset += int64(r.end - begin)
+		begin = r.end
+		raw = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte(newline)), []byte(carriageReturn))
+		switch {
+		case len(raw) > t.opts.MaxLine:
+			line.Raw = raw[:t.opts.Head]
+			line.Oversize = &Oversize{Length: int64(len(raw)), SHA256: sha256.Sum256(raw)}
+		case blank(raw) && (t.comma != '\t' || len(raw) == 0):
+			c.Blank++
+			continue
+		default:
+			line.Raw, line.Bad = t.object(raw)
+			if line.Bad == nil && len(line.Raw) > t.opts.MaxLine {
+				line.Oversize = &Oversize{Length: int64(len(line.Raw)), SHA256: sha256.Sum256(line.Raw)}
+				line.Raw = line.Raw[:t.opts.Head]
+			}
+		}
+		c.Lines = append(c.Lines, line)
+	}
+	c.End = t.pos
+	return c
+}
+
+// object makes the object of a row, or says why there is none.
+func (t *Table) object(raw []byte) ([]byte, *record.Invalid) {
+	var bad *record.Invalid
+	t.fields, bad = splitFields(t.fields[:0], raw, t.comma)
+	if bad != nil {
+		return raw, bad
+	}
+	if len(t.fields) != t.header.width {
+		return raw, &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("has %d fields where the header has %d", len(t.fields), t.header.width)}
+	}
+	return t.header.object(t.fields), nil
+}
+
+// splitFields appends the fields of a row, unquoted.
+func splitFields(fields [][]byte, raw []byte, comma byte) ([][]byte, *record.Invalid) {
+	for {
+		if len(raw) == 0 || raw[0] != '"' {
+			field, rest, more := bytes.Cut(raw, []byte{comma})
+			if bytes.IndexByte(field, '"') >= 0 {
+				return nil, badField(len(fields), "has a quote inside, and does not begin with one")
+			}
+			fields = append(fields, field)
+			if !more {
+				return fields, nil
+			}
+			raw = rest
+			continue
+		}
+		field, rest, bad := quoted(raw[1:])
+		if bad != "" {
+			return nil, badField(len(fields), bad)
+		}
+		fields = append(fields, field)
+		if len(rest) == 0 {
+			return fields, nil
+		}
+		if rest[0] != comma {
+			return nil, badField(len(fields)-1, "goes on behind its closing quote")
+		}
+		raw = rest[1:]
+	}
+}
+
+// quoted reads a field behind its opening quote.
+func quoted(raw []byte) (field, rest []byte, bad string) {
+	var out []byte
+	for {
+		i := bytes.IndexByte(raw, '"')
+		if i < 0 {
+			return nil, nil, "has a quote that is not closed"
+		}
+		if i+1 < len(raw) && raw[i+1] == '"' {
+			out = append(out, raw[:i+1]...)
+			raw = raw[i+2:]
+			continue
+		}
+		if out == nil {
+			return raw[:i], raw[i+1:], ""
+		}
+		return append(out, raw[:i]...), raw[i+1:], ""
+	}
+}
+
+func badField(i int, reason string) *record.Invalid {
+	return &record.Invalid{Code: record.CodeSyntax, Reason: fmt.Sprintf("is not CSV: field %d %s", i+1, reason)}
+}
+
+// oversizeRow lets an over-long row pass by, of which head has been read, and
+// returns the chunk that is made of it alone.
+func (t *Table) oversizeRow(head []byte, s rowScanner) (*Chunk, error) {
+	start := t.pos
+	kept := bytes.Clone(head[:t.opts.Head])
+	sum := lineHash{sha: sha256.New()}
+	sum.write(head)
+	length, lines := int64(len(head)), s.lines
+	buf := head[:0]
+	for ended := false; !ended; {
+		var err error
+		buf, _, err = t.pump.next(t.ctx, buf[:0], true)
+		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.failure = t.explain(err)
+				t.locate()
+				return nil, t.failure
+			}
+			t.failure = io.EOF
+			t.carry = t.carry[:0]
+			lines = s.lines + 1
+			break
+		}
+		var n int
+		n, ended = s.scan(buf)
+		length += int64(n)
+		lines = s.lines
+		if ended {
+			sum.write(buf[:n-1])
+			t.carry = append(t.carry[:0], buf[n:]...)
+		} else {
+			sum.write(buf)
+		}
+	}
+	t.pos = Position{Line: start.Line + lines, Offset: start.Offset + length}
+	over := &Oversize{}
+	over.Length, over.SHA256 = sum.finish()
+	line := Line{Raw: kept, Number: start.Line + 1, Offset: start.Offset, Oversize: over}
+	return &Chunk{Lines: []Line{line}, End: t.pos}, nil
+}
