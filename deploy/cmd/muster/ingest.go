@@ -175,7 +175,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records, say what would be done, and publish nothing (no platform is needed)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
-	cmd.AddCommand(c.ingestRuns(), c.mappingsCommand())
+	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
 	return cmd
 }
 

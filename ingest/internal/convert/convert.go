@@ -41,7 +41,7 @@ type Counts struct {
 }
 
 // Foreign is the kind under which objects are counted, and rejected, that a
-// mapping reads: they are no records yet.
+// mapping reads, and those that a source passes over: they are no records.
 const Foreign record.Kind = "foreign"
 
 // Tally holds counts by kind.
@@ -125,6 +125,9 @@ func New(cfg Config) *Converter {
 func (c *Converter) Chunk(ctx context.Context, chunk *source.Chunk, batch *publish.Batch) (Tally, error) {
 	w := work{Converter: c, batch: batch, tally: make(Tally, 4), now: c.Now().UTC()}
 	w.headers = newHeaders(ctx, c, w.now)
+	if chunk.Dropped > 0 {
+		w.tally.Add(Foreign, Counts{Read: chunk.Dropped, Dropped: chunk.Dropped})
+	}
 	for _, line := range chunk.Lines {
 		if err := w.line(ctx, line); err != nil {
 			return nil, fmt.Errorf("%s: line %d: %w", c.File, line.Number, err)

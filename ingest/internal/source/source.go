@@ -74,6 +74,9 @@ type Chunk struct {
 	// Blank is the number of lines passed over because they hold nothing but
 	// white space.
 	Blank int64
+	// Dropped is the number of objects passed over because no record can be made
+	// of them.
+	Dropped int64
 	// End is the place behind the chunk's last line.
 	End Position
 

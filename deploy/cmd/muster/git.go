@@ -1,0 +1,87 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/ingest"
+)
+
+func (c *command) ingestGit() *cobra.Command {
+	cfg := ingest.Config{}
+	git := ingest.GitConfig{}
+	var owner string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "git REPO...",
+		Short: "Read what is new in the history of local git repositories",
+		Long: `Reads the commits of local git repositories, bare ones too, and publishes them with their authors and
+the repositories: codehost-commit, codehost-person, codehost-repo. A second run reads only what is new.
+
+A commit belongs to the account of its author, which is found by the author's address:
+  1. in the file of --authors: CSV with the columns email,user_id,username
+  2. in a no-reply address with id and username: 1234+jane@users.noreply.<code host>
+  3. by the repository's .mailmap, when another address of the same author is one of these
+  4. by a no-reply address with the username alone, when another address shows the id
+  5. with --make-accounts: every other author gets an id made of the address
+Commits of others are passed over and counted; --unknown FILE lists their authors in the form that --authors
+reads.
+
+The repository belongs to the account in the address of its remote "origin", if that account's id is known by
+one of these ways, or else to --owner.
+
+Persons who follow from commits never displace a record that was crawled.`,
+		Example: `  muster ingest git ~/src/muster
+  muster ingest git --unknown authors.csv repo.git    then fill in user_id and username, and
+  muster ingest git --authors authors.csv --full repo.git
+  muster ingest git --make-accounts --owner 17:me ~/src/mine`,
+		Args: cobra.MinimumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if owner != "" {
+				id, name, _ := strings.Cut(owner, ":")
+				var err error
+				if git.OwnerID, err = strconv.ParseInt(id, 10, 64); err != nil || name == "" || git.OwnerID <= 0 {
+					return fmt.Errorf("--owner: %q is not ID:USERNAME", owner)
+				}
+				git.OwnerName = name
+			}
+			tel, err := c.telemetry(cmd.Context(), "ingest")
+			if err != nil {
+				return err
+			}
+			cfg.StateDir = c.ingestState()
+			deps := ingest.Deps{Logger: tel.Logger}
+			if file, ok := c.std.err.(*os.File); ok {
+				deps.Progress = ingest.NewProgress(file, tel.Logger)
+			}
+			if !cfg.DryRun {
+				if cfg.Bus, err = c.kafka(); err != nil {
+					return err
+				}
+			}
+			summary, err := ingest.Git(cmd.Context(), cfg, deps, git, args)
+			if summary.Run == "" {
+				return err
+			}
+			if asJSON {
+				return errors.Join(err, printJSON(cmd, summary))
+			}
+			fmt.Fprint(cmd.OutOrStdout(), summary.String())
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
+	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "file to write the authors to whose account is not known")
+	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil, "further code host whose no-reply addresses are read (git.example)")
+	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false, "make up an account for each author who has none")
+	cmd.Flags().StringVar(&owner, "owner", "", "account that the repositories belong to, as ID:USERNAME")
+	cmd.Flags().BoolVar(&git.Full, "full", false, "read all of the history, not only what is new")
+	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "say what would be done, and publish nothing")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	return cmd
+}

@@ -1,0 +1,256 @@
+package ingest_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	gitconfig "github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/schemas/record"
+)
+
+// repository is a repository that a test makes.
+type repository struct {
+	t    *testing.T
+	dir  string
+	repo *git.Repository
+	at   time.Time
+}
+
+func newRepository(t *testing.T) *repository {
+	t.Helper()
+	dir := t.TempDir()
+	repo, err := git.PlainInit(dir, false)
+	require.NoError(t, err)
+	_, err = repo.CreateRemote(&gitconfig.RemoteConfig{Name: "origin", URLs: []string{"git@codehost.example:Jane/dunes.git"}})
+	require.NoError(t, err)
+	return &repository{t, dir, repo, time.Date(2024, 1, 2, 3, 0, 0, 0, time.UTC)}
+}
+
+// commit writes a file and commits it, an hour after the commit before.
+func (r *repository) commit(name, email, file, text string, parents ...plumbing.Hash) plumbing.Hash {
+	r.t.Helper()
+	w, err := r.repo.Worktree()
+	require.NoError(r.t, err)
+	require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o600))
+	_, err = w.Add(file)
+	require.NoError(r.t, err)
+	r.at = r.at.Add(time.Hour)
+	who := &object.Signature{Name: name, Email: email, When: r.at.In(time.FixedZone("", 3600))}
+	h, err := w.Commit("Change "+file+"\n", &git.CommitOptions{Author: who, Committer: who, Parents: parents})
+	require.NoError(r.t, err)
+	return h
+}
+
+const (
+	jane = "12+jane@users.noreply.codehost.example"
+	kim  = "kim@mail.example"
+)
+
+func TestGit(t *testing.T) {
+	cfg := stateful(t)
+	r := newRepository(t)
+	r.commit("Jane", jane, ".mailmap", "Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n")
+	first := r.commit("K", kim, "a.go", "package a")
+	r.commit("Jané \xff", jane, "b.go", "package b")
+	second := r.commit("Stranger", "stranger@mail.example", "c.md", "c")
+
+	unknown := filepath.Join(t.TempDir(), "unknown.csv")
+	var log bytes.Buffer
+	deps := ingest.Deps{Logger: logger(&log)}
+	s, err := ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Unknown: unknown}, []string{r.dir})
+	require.NoError(t, err)
+	require.True(t, s.Reconciles(), "%s", s)
+	require.True(t, s.Files[0].Complete)
+	require.Equal(t, ingest.Counts{Read: 3, Published: 3}, counts(s, record.KindCodehostCommit))
+	require.Equal(t, ingest.Counts{Read: 2, Published: 2}, counts(s, record.KindCodehostPerson))
+	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.Foreign))
+	require.Contains(t, log.String(), "commits=1 authors=1")
+	require.NotContains(t, log.String(), "stranger@")
+	list, err := os.ReadFile(unknown)
+	require.NoError(t, err)
+	require.Equal(t, "email,user_id,username,name,commits\nstranger@mail.example,,,Stranger,1\n", string(list))
+
+	commits := values(t, cfg.Bus, record.KindCodehostCommit)
+	require.JSONEq(t, `{"user_id":34,"sha":"`+first.String()+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
+		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`, commits["34/"+first.String()])
+	people := values(t, cfg.Bus, record.KindCodehostPerson)
+	require.JSONEq(t, `{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané \ufffd"}`, people["12"])
+	require.JSONEq(t, `{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","emails":["kim@mail.example"]}`,
+		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1))
+	for key, text := range values(t, cfg.Bus, record.KindCodehostRepo) {
+		require.True(t, strings.HasPrefix(key, "12/"), key)
+		require.Contains(t, text, `"updated_at":"2024-01-02T07:00:00Z","name":"dunes","full_name":"Jane/dunes","created_at":"2024-01-02T04:00:00Z","language":"Go"`)
+	}
+
+	// Nothing is new.
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{}, []string{r.dir})
+	require.NoError(t, err)
+	require.Zero(t, s.Total())
+
+	// A branch from the middle, merged, and a bare copy: only what is new.
+	side := r.commit("Jane", jane, "d.go", "package d", first)
+	r.commit("Jane", jane, "e.go", "package e", second, side)
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{}, []string{r.dir})
+	require.NoError(t, err)
+	require.Equal(t, ingest.Counts{Read: 2, Published: 2}, counts(s, record.KindCodehostCommit))
+	require.Equal(t, int64(0), counts(s, ingest.Foreign).Read)
+	bare := filepath.Join(t.TempDir(), "copy.git")
+	_, err = git.PlainClone(bare, true, &git.CloneOptions{URL: r.dir})
+	require.NoError(t, err)
+	authors := write(t, "authors.csv", []byte("email,user_id,username\nstranger@mail.example,56,stranger\n"))
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Authors: authors, OwnerID: 9, OwnerName: "org"}, []string{bare, r.dir})
+	require.NoError(t, err)
+	require.Equal(t, int64(6), counts(s, record.KindCodehostCommit).Read)
+	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second.String())
+	require.Len(t, s.Files, 2)
+
+	// All of it once more: what is known is not published again.
+	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Full: true}, []string{r.dir})
+	require.NoError(t, err)
+	require.Equal(t, int64(5), counts(s, record.KindCodehostCommit).Read)
+	require.Zero(t, counts(s, record.KindCodehostPerson).Unfinished)
+	require.True(t, s.Reconciles())
+}
+
+func stateful(t *testing.T) ingest.Config {
+	t.Helper()
+	cfg := config(t)
+	cfg.StateDir = t.TempDir()
+	return cfg
+}
+
+func evidence(t *testing.T, text string) string {
+	t.Helper()
+	var r struct {
+		LastUpdated string `json:"last_updated"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(text), &r))
+	require.True(t, strings.HasPrefix(r.LastUpdated, "1970-01-01T00:28:24.17"))
+	return r.LastUpdated
+}
+
+func TestGitMade(t *testing.T) {
+	cfg := stateful(t)
+	r := newRepository(t)
+	h := r.commit("Somebody", "Some.Body@mail.example", "a", "a")
+	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Published)
+	require.Zero(t, counts(s, record.KindCodehostRepo), "nothing tells who jane is")
+	for key, text := range values(t, cfg.Bus, record.KindCodehostPerson) {
+		require.Contains(t, text, `"emails":["some.body@mail.example"]`)
+		require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), key+"/"+h.String())
+	}
+}
+
+func TestGitNotBegun(t *testing.T) {
+	cfg := stateful(t)
+	r := newRepository(t)
+	bad := write(t, "authors.csv", []byte("x\n"))
+	for name, c := range map[string]struct {
+		git     ingest.GitConfig
+		folders []string
+		want    string
+	}{
+		"none":    {folders: nil, want: "no repository is named"},
+		"absent":  {folders: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
+		"no repo": {folders: []string{t.TempDir()}, want: "repository does not exist"},
+		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: the header has no column"},
+		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive id and a name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, c.git, c.folders)
+			requireExit(t, ingest.ExitFailed, err)
+			require.ErrorContains(t, err, c.want)
+			require.Zero(t, s)
+		})
+	}
+	// An empty repository has nothing to give.
+	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+	require.NoError(t, err)
+	require.Zero(t, s.Total())
+	// A run that is stopped notes nothing.
+	r.commit("Jane", jane, "a", "a")
+	ctx, cancel := context.WithCancel(t.Context())
+	progress := newWatcher()
+	go func() { cancel() }()
+	s, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir})
+	if err != nil { // it may have been faster
+		s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+		require.NoError(t, err)
+		require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Read)
+	}
+}
+
+// A long history is read in memory that does not hold it.
+func TestGitLarge(t *testing.T) {
+	n := 100_000
+	if testing.Short() {
+		n = 5_000
+	}
+	dir := t.TempDir()
+	run := func(in string, args ...string) {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...)
+		cmd.Stdin = strings.NewReader(in)
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	run("", "init", "-q", "--bare", ".")
+	var b strings.Builder
+	message := strings.Repeat("Why this was changed, at some length. ", 20)
+	for i := range n {
+		fmt.Fprintf(&b, "commit refs/heads/main\nmark :%d\nauthor U%d <%d+u%d@users.noreply.codehost.example> %d +0000\ncommitter U <u@x> %d +0000\ndata %d\n%s\n",
+			i+1, i%500, i%500+1, i%500, 1_700_000_000+i, 1_700_000_000+i, len(message), message)
+		if i > 0 {
+			fmt.Fprintf(&b, "from :%d\n", i)
+		}
+		b.WriteByte('\n')
+	}
+	run(b.String(), "fast-import", "--quiet")
+	b.Reset()
+	cfg := stateful(t)
+	var most uint64
+	progress := newWatcher()
+	stop := make(chan struct{})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stop:
+				return
+			case <-tick.C:
+				var m runtime.MemStats
+				runtime.ReadMemStats(&m)
+				most = max(most, m.HeapInuse)
+			}
+		}
+	}()
+	began := time.Now()
+	cfg.StateDir = "" // what is remembered of identities has tests and figures of its own
+	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{dir})
+	close(stop)
+	<-done
+	require.NoError(t, err)
+	require.Equal(t, int64(n), counts(s, record.KindCodehostCommit).Published)
+	require.Equal(t, int64(500), counts(s, record.KindCodehostPerson).Published)
+	t.Logf("%d commits in %s, at most %d MiB of heap, the embedded broker's included", n, time.Since(began).Round(time.Millisecond), most>>20)
+}
