@@ -132,7 +132,7 @@ func TestRefreshOfSplitRecords(t *testing.T) {
 	require.Equal(t, ingest.Counts{Split: 3, Published: 3}, counts(s, record.KindCodehostRepo))
 	s = run(fmt.Sprintf(person, 2027, 2027, "c"))
 	require.Equal(t, ingest.Counts{Read: 1, Seen: 1}, counts(s, record.KindCodehostPerson))
-	require.Equal(t, ingest.Counts{Split: 3, Unchanged: 2, Seen: 1}, counts(s, record.KindCodehostRepo))
+	require.Equal(t, ingest.Counts{Split: 3, Unchanged: 2, Published: 1}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindCodehostList))
 	s = run(fmt.Sprintf(person, 2025, 2020, "d"))
 	require.Equal(t, ingest.Counts{Read: 1, Stale: 1}, counts(s, record.KindCodehostPerson))
@@ -151,7 +151,7 @@ func TestNewestIsLast(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 9))
 			cfg := kept(t)
-			kind := record.KindCodehostRepo
+			kind := record.KindNetworkPerson
 			type state struct {
 				version record.Version
 				hash    uint64
@@ -166,7 +166,7 @@ func TestNewestIsLast(t *testing.T) {
 				for range 1 + r.IntN(3) { // read beside one another
 					var b bytes.Buffer
 					for range 400 {
-						line := fmt.Sprintf(`{"user_id":%d,"id":1,"updated_at":"20%02d-01","name":"%c"}`, r.IntN(60), 10+r.IntN(12), 'a'+rune(r.IntN(3)))
+						line := fmt.Sprintf(`{"profile_id":"%d","last_updated":"20%02d-01","username":"%c"}`, r.IntN(60), 10+r.IntN(12), 'a'+rune(r.IntN(3)))
 						rec, err := record.Decode(kind, []byte(line))
 						require.NoError(t, err)
 						got := state{rec.Version, rec.Hash}

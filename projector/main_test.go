@@ -85,6 +85,19 @@ func query[R any, K int64 | uint64](s *store, sql string, dest func(*R) []any, k
 	return out
 }
 
+// fresh applies newer versions to rows, as readers do.
+func fresh[R any](rows []R, freshen func([]*R) []*R) []R {
+	all := make([]*R, len(rows))
+	for i := range rows {
+		all[i] = &rows[i]
+	}
+	var out []R
+	for _, r := range freshen(all) {
+		out = append(out, *r)
+	}
+	return out
+}
+
 func (s *store) lookup(t readmodel.LookupType, value string) []readmodel.LookupRow {
 	return query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value))
 }
@@ -94,11 +107,11 @@ func (s *store) networkPeople(columns readmodel.NetworkColumns, ids ...string) [
 	for i, id := range ids {
 		keys[i] = readmodel.ProfileHash(id)
 	}
-	return query(s, readmodel.NetworkPeopleQuery(columns), (*readmodel.NetworkPersonRow).Dest, keys...)
+	return fresh(query(s, readmodel.NetworkPeopleQuery(columns), (*readmodel.NetworkPersonRow).Dest, keys...), readmodel.FreshenNetworkPeople)
 }
 
 func (s *store) codehostPeople(columns readmodel.CodehostColumns, ids ...int64) []readmodel.CodehostPersonRow {
-	return query(s, readmodel.CodehostPeopleQuery(columns), (*readmodel.CodehostPersonRow).Dest, ids...)
+	return fresh(query(s, readmodel.CodehostPeopleQuery(columns), (*readmodel.CodehostPersonRow).Dest, ids...), readmodel.FreshenCodehostPeople)
 }
 
 func (s *store) repos(columns readmodel.EntryColumns, ids ...int64) []readmodel.EntriesRow {

@@ -31,6 +31,8 @@ const (
 	// CodeKeyMismatch: the message's key is not the record's identity, so
 	// compaction and order by key would treat it as somebody else's.
 	CodeKeyMismatch = "key_mismatch"
+	// CodeBadPair: a message of event.TopicSeen is no pair of identity and version.
+	CodeBadPair = "bad_seen_pair"
 	// CodeRefused: ClickHouse refuses the record's rows.
 	CodeRefused = "refused_by_store"
 )
@@ -188,6 +190,15 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 			c.tombstones++
 			continue
 		}
+		at := readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset} //nolint:gosec // Kafka's partitions are int32.
+		if kind == kindSeen {
+			if err := w.seen(m, at); err != nil {
+				w.reject(m, kind, err, now)
+			} else {
+				c.records++
+			}
+			continue
+		}
 		rec, err := record.Decode(kind, m.Value)
 		if err == nil && string(m.Key) != rec.Key {
 			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
@@ -201,7 +212,6 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 		for _, bad := range rejected {
 			w.reject(m, kind, bad, now)
 		}
-		at := readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset} //nolint:gosec // Kafka's partitions are int32.
 		for _, r := range append(parts, rec) {
 			if err := w.renderer.Rows(&w.batch, r, at); err != nil {
 				w.reject(m, kind, err, now)
@@ -210,6 +220,21 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 			w.count(r.Kind).records++
 		}
 	}
+}
+
+// seen adds the row of a version that is new of a record whose content is not.
+func (w *worker) seen(m *kafka.Message, at readmodel.Position) error {
+	s, version, err := event.ParseSeen(m.Value)
+	if err != nil {
+		return &record.Invalid{Kind: kindSeen, Code: CodeBadPair, Reason: err.Error()}
+	}
+	if string(m.Key) != s.MessageKey() {
+		return &record.Invalid{Kind: kindSeen, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+	}
+	if err := w.batch.Seen(s, version, at); err != nil {
+		return &record.Invalid{Kind: kindSeen, Code: CodeBadPair, Reason: err.Error()}
+	}
+	return nil
 }
 
 func (w *worker) count(kind record.Kind) *count {

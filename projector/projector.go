@@ -16,6 +16,7 @@ import (
 
 	"muster/platform/breaker"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -26,12 +27,11 @@ const Group = "muster.projector.records"
 
 // Topics are the topics that the projector consumes.
 func Topics() []string {
-	definitions := record.Definitions()
-	topics := make([]string, len(definitions))
-	for i, d := range definitions {
-		topics[i] = d.Topic
+	var topics []string
+	for _, d := range record.Definitions() {
+		topics = append(topics, d.Topic)
 	}
-	return topics
+	return append(topics, event.TopicSeen)
 }
 
 // Config configures a Projector. Only Kafka is required.
@@ -88,6 +88,10 @@ type Projector struct {
 	kinds    map[string]record.Kind // by topic
 }
 
+// kindSeen stands for the kind of a record where a message of event.TopicSeen is
+// counted or rejected.
+const kindSeen record.Kind = "seen"
+
 // breakerKey is the one key of the projector's breaker.
 const breakerKey = "clickhouse"
 
@@ -141,6 +145,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	for _, d := range record.Definitions() {
 		p.kinds[d.Topic] = d.Kind
 	}
+	p.kinds[event.TopicSeen] = kindSeen
 	for range cfg.Workers {
 		p.workers = append(p.workers, newWorker(deps.Platforms))
 	}

@@ -18,8 +18,8 @@ import (
 // record that it is about, also in a replay. It is about the record of the kind
 // and key whose content hash is Hash and whose version is older than Version, and
 // says nothing of any other: beside a record of another hash it counts for
-// nothing, whichever of the two is newer. Withdrawals and records of internal
-// kinds, which are small, are never announced this way but published whole.
+// nothing, whichever of the two is newer. Withdrawals, and records of the kinds
+// that SeenKind leaves out, are never announced this way but published whole.
 type Seen struct {
 	Kind record.Kind `json:"kind"`
 	// Key is record.Record.Key.
@@ -28,6 +28,15 @@ type Seen struct {
 	Version string `json:"version"`
 	// Hash is record.Record.Hash, a decimal string in JSON since it has 64 bits.
 	Hash uint64 `json:"hash,string"`
+}
+
+// SeenKind says whether records of a kind are announced by a pair: those whose
+// version is their last_updated, which stands beside the content. The version of
+// the other kinds is a part of what is stated (the updated_at of a repository),
+// decides what a complete list withdraws, and they are hardly larger than a pair.
+func SeenKind(kind record.Kind) bool {
+	d, known := record.Lookup(kind)
+	return known && !d.Internal && d.VersionField == "last_updated"
 }
 
 // NewSeen returns what a record says when only its version is new.
@@ -47,6 +56,9 @@ func ParseSeen(value []byte) (Seen, record.Version, error) {
 	}
 	if _, known := record.Lookup(s.Kind); !known {
 		return s, 0, fmt.Errorf("read seen version: kind: %q is unknown", s.Kind)
+	}
+	if !SeenKind(s.Kind) {
+		return s, 0, fmt.Errorf("read seen version: kind: records of kind %s are published whole", s.Kind)
 	}
 	if strings.TrimSpace(s.Key) == "" {
 		return s, 0, errors.New("read seen version: key: is missing")

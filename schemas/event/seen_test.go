@@ -11,28 +11,29 @@ import (
 )
 
 func TestSeen(t *testing.T) {
-	r, err := record.Decode(record.KindCodehostRepo, []byte(`{"user_id":42,"id":7,"updated_at":"2026-03","name":"x"}`))
+	r, err := record.Decode(record.KindCodehostPerson, []byte(`{"user_id":42,"last_updated":"2026-03","codehost_username":"x"}`))
 	require.NoError(t, err)
 	s := event.NewSeen(r)
-	require.Equal(t, "codehost-repo/42/7", s.MessageKey())
+	require.Equal(t, "codehost-person/42", s.MessageKey())
 	require.Equal(t, "2026-03", s.Version, "as given")
 	s.Hash = 1<<64 - 1
 	value, err := json.Marshal(s)
 	require.NoError(t, err)
-	require.JSONEq(t, `{"kind":"codehost-repo","key":"42/7","version":"2026-03","hash":"18446744073709551615"}`, string(value))
+	require.JSONEq(t, `{"kind":"codehost-person","key":"42","version":"2026-03","hash":"18446744073709551615"}`, string(value))
 	back, version, err := event.ParseSeen(value)
 	require.NoError(t, err)
 	require.Equal(t, s, back)
 	require.Equal(t, r.Version, version)
 
 	for name, bad := range map[string]string{
+		"whole":        `{"kind":"codehost-repo","key":"1/2","version":"2026","hash":"1"}`,
 		"no JSON":      `{"kind":`,
 		"kind":         `{"kind":"cat","key":"1","version":"2026","hash":"1"}`,
-		"key":          `{"kind":"codehost-repo","key":" ","version":"2026","hash":"1"}`,
-		"version":      `{"kind":"codehost-repo","key":"1/2","version":"soon","hash":"1"}`,
-		"hash":         `{"kind":"codehost-repo","key":"1/2","version":"2026","hash":"ff"}`,
+		"key":          `{"kind":"codehost-person","key":" ","version":"2026","hash":"1"}`,
+		"version":      `{"kind":"codehost-person","key":"1/2","version":"soon","hash":"1"}`,
+		"hash":         `{"kind":"codehost-person","key":"1/2","version":"2026","hash":"ff"}`,
 		"null":         `null`,
-		"type of hash": `{"kind":"codehost-repo","key":"1/2","version":"2026","hash":1}`,
+		"type of hash": `{"kind":"codehost-person","key":"1/2","version":"2026","hash":1}`,
 	} {
 		_, _, err := event.ParseSeen([]byte(bad))
 		require.Error(t, err, name)

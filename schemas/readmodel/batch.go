@@ -83,6 +83,7 @@ type Batch struct {
 	networkCompanies networkCompaniesTable
 	microblogPeople  microblogPeopleTable
 	accountLinks     accountLinksTable
+	seenVersions     seenVersionsTable
 }
 
 // Reset empties the batch and keeps its memory for the next one.

@@ -20,5 +20,10 @@
 // newest verified one win. Insert writes lookups before main rows, so that a
 // value that a record keeps is never missing in between.
 //
+// A record that comes again with a newer version and the same content leaves a
+// row of seen_versions alone. The queries of main tables return these rows too,
+// and readers give a main row the newer version when it holds that content
+// (FreshenNetworkPeople and its like), whichever of the two was written first.
+//
 // The package opens no connection: it is handed one.
 package readmodel

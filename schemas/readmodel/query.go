@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/schemas/record"
 )
 
 // MaxKeys is the number of keys a lookup query is made for. Parameters travel
@@ -91,7 +93,9 @@ type NetworkPersonRow struct {
 	ProfileHash           uint64
 	ProfileID             string
 	Version               int64
+	ContentHash           uint64
 	Deleted               bool // withdrawn: the row exists so that readers know, nothing else is set
+	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenNetworkPeople)
 	LastUpdated           string
 	UpdatedAt             string // LastUpdated as an RFC 3339 instant in UTC
 	Username              string // as the record has it
@@ -111,16 +115,17 @@ type NetworkPersonRow struct {
 // Dest gives the scan destinations in the order of NetworkPeopleQuery's columns.
 func (r *NetworkPersonRow) Dest() []any {
 	return []any{
-		&r.ProfileHash, &r.ProfileID, &r.Version, &r.Deleted, &r.LastUpdated, &r.UpdatedAt, &r.Username, &r.UsernameKey,
+		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.UpdatedAt, &r.Username, &r.UsernameKey,
 		&r.EmailKeys, &r.CodehostUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
 		&r.Enrich, &r.WebsetShared, &r.WebsetRest, &r.WebsetOpen, &r.WebsetEmail,
 	}
 }
 
 // NetworkPeopleQuery reads network people by ProfileHash. Withdrawn ones are
-// returned with Deleted set. Compare ProfileID: hashes may collide.
+// returned with Deleted set. Compare ProfileID: hashes may collide. Rows with
+// SeenVersion set are for FreshenNetworkPeople.
 func NetworkPeopleQuery(columns NetworkColumns) string {
-	return `SELECT profile_hash, profile_id, version, deleted, last_updated, updated_at, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
+	return `(SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, last_updated, updated_at, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
 		choose(
 			choice{column: "enrich", chosen: columns&NetworkEnrich != 0},
 			choice{column: "webset_shared", chosen: columns&(NetworkWebset|NetworkAddon) != 0},
@@ -130,7 +135,10 @@ func NetworkPeopleQuery(columns NetworkColumns) string {
 		) + `
 FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}
-` + newestOf("profile_hash, profile_id")
+` + newestOf("profile_hash, profile_id") + `)
+UNION ALL
+` + seenQuery(record.KindNetworkPerson, "{keys:Array(UInt64)}",
+		"key_hash, key, version, content_hash, false, true, last_updated, '', '', '', [], [], [], 0, '', '', '', '', ''")
 }
 
 // CodehostColumns chooses the rendered columns of CodehostPeopleQuery.
@@ -148,7 +156,9 @@ const (
 type CodehostPersonRow struct {
 	UserID                int64
 	Version               int64
+	ContentHash           uint64
 	Deleted               bool
+	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenCodehostPeople)
 	LastUpdated           string
 	CodehostUsername      string // as the record has it
 	UsernameKey           string
@@ -168,16 +178,17 @@ type CodehostPersonRow struct {
 // Dest gives the scan destinations in the order of CodehostPeopleQuery's columns.
 func (r *CodehostPersonRow) Dest() []any {
 	return []any{
-		&r.UserID, &r.Version, &r.Deleted, &r.LastUpdated, &r.CodehostUsername, &r.UsernameKey,
+		&r.UserID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.CodehostUsername, &r.UsernameKey,
 		&r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
 		&r.Enrich, &r.Owner, &r.Webset, &r.Addon, &r.AddonOpen,
 	}
 }
 
 // CodehostPeopleQuery reads codehost people by user id. Withdrawn ones are
-// returned with Deleted set.
+// returned with Deleted set. Rows with SeenVersion set are for
+// FreshenCodehostPeople.
 func CodehostPeopleQuery(columns CodehostColumns) string {
-	return `SELECT user_id, version, deleted, last_updated, codehost_username, username_key, email_keys, network_username, network_username_keys, microblog_username_keys, present, ` +
+	return `(SELECT user_id, version, content_hash, deleted, false AS seen, last_updated, codehost_username, username_key, email_keys, network_username, network_username_keys, microblog_username_keys, present, ` +
 		choose(
 			choice{column: "enrich", chosen: columns&CodehostEnrich != 0},
 			choice{column: "owner", chosen: columns&CodehostEnrich != 0},
@@ -187,7 +198,10 @@ func CodehostPeopleQuery(columns CodehostColumns) string {
 		) + `
 FROM codehost_people
 WHERE user_id IN {keys:Array(Int64)}
-` + newestOf("user_id")
+` + newestOf("user_id") + `)
+UNION ALL
+` + seenQuery(record.KindCodehostPerson, "{keys:Array(Int64)}",
+		"toInt64(key_hash), version, content_hash, false, true, last_updated, '', '', [], '', [], [], 0, '', '', '', '', ''")
 }
 
 // CompanyRow is a network-company.
@@ -195,7 +209,9 @@ type CompanyRow struct {
 	CompanyHash uint64
 	CompanyID   string
 	Version     int64
+	ContentHash uint64
 	Deleted     bool
+	SeenVersion bool // not a company but a newer version of one with this content hash (FreshenCompanies)
 	LastUpdated string
 	SlugKey     string
 	NetworkID   string
@@ -204,16 +220,20 @@ type CompanyRow struct {
 
 // Dest gives the scan destinations in the order of CompaniesQuery's columns.
 func (r *CompanyRow) Dest() []any {
-	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.Deleted, &r.LastUpdated, &r.SlugKey, &r.NetworkID, &r.Company}
+	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.SlugKey, &r.NetworkID, &r.Company}
 }
 
 // CompaniesQuery reads companies by CompanyHash. Withdrawn ones are returned
-// with Deleted set. Compare CompanyID: hashes may collide.
+// with Deleted set. Compare CompanyID: hashes may collide. Rows with SeenVersion
+// set are for FreshenCompanies.
 func CompaniesQuery() string {
-	return `SELECT company_hash, company_id, version, deleted, last_updated, slug_key, network_id, company
+	return `(SELECT company_hash, company_id, version, content_hash, deleted, false AS seen, last_updated, slug_key, network_id, company
 FROM network_companies
 WHERE company_hash IN {keys:Array(UInt64)}
-` + newestOf("company_hash, company_id")
+` + newestOf("company_hash, company_id") + `)
+UNION ALL
+` + seenQuery(record.KindNetworkCompany, "{keys:Array(UInt64)}",
+		"key_hash, key, version, content_hash, false, true, last_updated, '', '', ''")
 }
 
 // EntryColumns chooses the shapes of ReposQuery and CommitsQuery.

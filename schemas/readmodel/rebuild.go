@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -42,6 +43,7 @@ func Models() []Model {
 		{"network_companies", []string{"company_hash", "company_id"}, topics(record.KindNetworkCompany)},
 		{"microblog_people", []string{"user_hash", "user_id"}, topics(record.KindMicroblogPerson)},
 		{"account_links", []string{"link_hash", "link_id"}, topics(record.KindAccountLink)},
+		{"seen_versions", []string{"kind", "key_hash", "key", "content_hash"}, []string{event.TopicSeen}},
 	}
 }
 

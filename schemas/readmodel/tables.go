@@ -90,6 +90,7 @@ func (b *Batch) tables() []table {
 		{"network_companies", len(b.networkCompanies.companyHash.list), b.networkCompanies.columns},
 		{"microblog_people", len(b.microblogPeople.userHash.list), b.microblogPeople.columns},
 		{"account_links", len(b.accountLinks.linkHash.list), b.accountLinks.columns},
+		{"seen_versions", len(b.seenVersions.keyHash.list), b.seenVersions.columns},
 	}
 }
 
@@ -339,5 +340,20 @@ func (t *accountLinksTable) columns() []field {
 		field{"source", "String", &t.source},
 		field{"confidence", "Float32", &t.confidence},
 		field{"observed_at", "String", &t.observedAt},
+	)
+}
+
+type seenVersionsTable struct {
+	head                   head
+	kind, key, lastUpdated column[string]
+	keyHash                column[uint64]
+}
+
+func (t *seenVersionsTable) columns() []field {
+	return t.head.columns(
+		field{"kind", "String", &t.kind},
+		field{"key_hash", "UInt64", &t.keyHash},
+		field{"key", "String", &t.key},
+		field{"last_updated", "String", &t.lastUpdated},
 	)
 }

@@ -11,6 +11,7 @@ import (
 
 	"muster/ingest/internal/versions"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -66,8 +67,8 @@ type Publisher struct {
 	stopped chan struct{}
 	once    sync.Once
 	err     error
-	// internal has the kinds that are published whole however little is new.
-	internal map[record.Kind]bool
+	// whole has the kinds that are published whole however little is new.
+	whole map[record.Kind]bool
 }
 
 // group is a batch's share of a lane.
@@ -93,9 +94,9 @@ type Options struct {
 // the caller's to close, after [Publisher.Close]. There are at most
 // versions.Stripes lanes.
 func New(ctx context.Context, writer *kafka.Writer, lanes int, opts Options) *Publisher {
-	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), internal: make(map[record.Kind]bool)}
+	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), whole: make(map[record.Kind]bool)}
 	for _, d := range record.Definitions() {
-		p.internal[d.Kind] = d.Internal
+		p.whole[d.Kind] = !event.SeenKind(d.Kind)
 	}
 	for range min(max(lanes, 1), versions.Stripes) {
 		lane := make(chan group, waitingGroups)

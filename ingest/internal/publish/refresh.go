@@ -117,7 +117,7 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, outcomes Outcomes) (k
 		outcome.Unchanged++
 		outcomes[i.kind] = outcome
 		return kafka.Message{}, false, nil
-	case i.state.Hash == before.Hash && !i.deleted && !p.internal[i.kind]:
+	case i.state.Hash == before.Hash && !i.deleted && !p.whole[i.kind]:
 		m, err := seen(i)
 		if err != nil {
 			return m, false, err

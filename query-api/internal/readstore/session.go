@@ -214,7 +214,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		}
 	}
 	var networkRows [][]*readmodel.NetworkPersonRow
-	var codehostRows []*readmodel.CodehostPersonRow
+	var codehostRows [][]*readmodel.CodehostPersonRow
 	err := both(
 		len(hashes) > 0, func() (err error) {
 			networkRows, err = s.store.network[s.network].get(ctx, hashes)
@@ -239,8 +239,10 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	for i, id := range users {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
-		if r := codehostRows[i]; r != nil && !r.Deleted {
-			s.people[t.key()] = &person{codehost: r}
+		for _, r := range codehostRows[i] {
+			if !r.Deleted {
+				s.people[t.key()] = &person{codehost: r}
+			}
 		}
 	}
 	return nil

@@ -73,7 +73,7 @@ type Store struct {
 
 	lookups   *gatherer[uint64, []readmodel.LookupRow]
 	network   map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]
-	codehost  map[readmodel.CodehostColumns]*gatherer[int64, *readmodel.CodehostPersonRow]
+	codehost  map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]
 	repos     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
 	commits   map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
 	companies *gatherer[uint64, []*readmodel.CompanyRow]
@@ -91,7 +91,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	s := &Store{
 		conn: deps.Conn, logger: deps.Logger, tracer: deps.Tracer,
 		network:  make(map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]),
-		codehost: make(map[readmodel.CodehostColumns]*gatherer[int64, *readmodel.CodehostPersonRow]),
+		codehost: make(map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]),
 		repos:    make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),
 		commits:  make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),
 	}
@@ -100,35 +100,35 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	s.lookups = gatherRows(ctx, b, "lookups", readmodel.LookupQuery(),
 		func(found map[uint64][]readmodel.LookupRow, r *readmodel.LookupRow) {
 			found[r.KeyHash] = append(found[r.KeyHash], *r)
-		})
+		}, nil)
 	for _, columns := range []readmodel.NetworkColumns{
 		0, readmodel.NetworkEnrich, readmodel.NetworkWebset, readmodel.NetworkWebset | readmodel.NetworkOpen, readmodel.NetworkAddon,
 	} {
 		s.network[columns] = gatherRows(ctx, b, "network_people", readmodel.NetworkPeopleQuery(columns),
 			func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
 				found[r.ProfileHash] = append(found[r.ProfileHash], r)
-			})
+			}, readmodel.FreshenNetworkPeople)
 	}
 	for _, columns := range []readmodel.CodehostColumns{
 		0, readmodel.CodehostEnrich, readmodel.CodehostWebset, readmodel.CodehostAddon, readmodel.CodehostAddon | readmodel.CodehostAddonOpen,
 	} {
 		s.codehost[columns] = gatherRows(ctx, b, "codehost_people", readmodel.CodehostPeopleQuery(columns),
-			func(found map[int64]*readmodel.CodehostPersonRow, r *readmodel.CodehostPersonRow) {
-				found[r.UserID] = r
-			})
+			func(found map[int64][]*readmodel.CodehostPersonRow, r *readmodel.CodehostPersonRow) {
+				found[r.UserID] = append(found[r.UserID], r)
+			}, readmodel.FreshenCodehostPeople)
 	}
 	entries := func(found map[int64]*readmodel.EntriesRow, r *readmodel.EntriesRow) { found[r.UserID] = r }
 	for _, columns := range []readmodel.EntryColumns{readmodel.EntryEnrich, readmodel.EntryFull, readmodel.EntryRedacted} {
-		s.repos[columns] = gatherRows(ctx, b, "codehost_repos", readmodel.ReposQuery(columns), entries)
+		s.repos[columns] = gatherRows(ctx, b, "codehost_repos", readmodel.ReposQuery(columns), entries, nil)
 	}
 	// The commits of person.codehost are those of the webset.
 	for _, columns := range []readmodel.EntryColumns{readmodel.EntryFull, readmodel.EntryRedacted} {
-		s.commits[columns] = gatherRows(ctx, b, "codehost_commits", readmodel.CommitsQuery(columns), entries)
+		s.commits[columns] = gatherRows(ctx, b, "codehost_commits", readmodel.CommitsQuery(columns), entries, nil)
 	}
 	s.companies = gatherRows(ctx, b, "network_companies", readmodel.CompaniesQuery(),
 		func(found map[uint64][]*readmodel.CompanyRow, r *readmodel.CompanyRow) {
 			found[r.CompanyHash] = append(found[r.CompanyHash], r)
-		})
+		}, readmodel.FreshenCompanies)
 	return s, nil
 }
 
@@ -161,14 +161,15 @@ type row[T any] interface {
 	Dest() []any
 }
 
-// gatherRows returns a gatherer over a query of readmodel; add files one row.
-func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R)) *gatherer[K, V] {
+// gatherRows returns a gatherer over a query of readmodel; add files one row, and
+// finish, if not nil, makes a key's value of what was filed, before anybody sees it.
+func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V) *gatherer[K, V] {
 	g := newGatherer(ctx, gathererConfig[K, V]{
 		name: table, maxKeys: b.cfg.MaxKeys, inFlight: b.cfg.InFlight, timeout: b.cfg.QueryTimeout, linger: b.cfg.Linger,
 		permits: b.permits,
 		fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
 			found := make(map[K]V, len(keys))
-			return found, b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
+			err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
 				r := R(new(T))
 				if err := rows.Scan(r.Dest()...); err != nil {
 					return err
@@ -176,6 +177,12 @@ func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b bui
 				add(found, r)
 				return nil
 			})
+			if finish != nil && err == nil {
+				for k, v := range found {
+					found[k] = finish(v)
+				}
+			}
+			return found, err
 		},
 		observe: func(keys int, took time.Duration, err error) { b.observe(table, keys, took, err) },
 	})

@@ -1,0 +1,90 @@
+package projector_test
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// pair is the message that ingest publishes for a record whose version alone is new.
+func pair(tb testing.TB, rec *record.Record) kafka.Message {
+	tb.Helper()
+	s := event.NewSeen(rec)
+	value, err := json.Marshal(s)
+	require.NoError(tb, err)
+	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value}
+}
+
+// A newer version of equal content is served; a pair about other content is not,
+// whatever comes first.
+func TestSeenVersions(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	ann := func(id, version string) *record.Record { return person(t, id, version, `"username":"ann"`) }
+	bob := func(id, version string) *record.Record { return person(t, id, version, `"username":"bob"`) }
+	h.publish(
+		message(ann("plain", "2024")),
+		message(ann("seen", "2024")), pair(t, ann("seen", "2025-03")), pair(t, ann("seen", "2025-04")),
+		pair(t, ann("pair first", "2025")), message(ann("pair first", "2024")),
+		message(ann("older pair", "2024")), pair(t, ann("older pair", "2023")),
+		message(bob("other content", "2024")), pair(t, ann("other content", "2025")),
+		message(ann("withdrawn", "2024")), pair(t, ann("withdrawn", "2025")),
+		message(person(t, "withdrawn", "2024-06", `"deleted":true`)),
+		message(ann("changed", "2021")), pair(t, ann("changed", "2022")), message(bob("changed", "2023")), pair(t, bob("changed", "2024")),
+		message(ann("changed back", "2021")), pair(t, bob("changed back", "2024")), pair(t, ann("changed back", "2022")),
+		pair(t, ann("nobody", "2024")),
+	)
+	h.caughtUp()
+	check := func() {
+		t.Helper()
+		got := map[string]string{}
+		for _, r := range h.networkPeople(0, "plain", "seen", "pair first", "older pair", "other content", "withdrawn", "changed", "changed back", "nobody") {
+			got[r.ProfileID] = r.LastUpdated
+			if r.Deleted {
+				got[r.ProfileID] = "withdrawn"
+			} else {
+				v, err := record.ParseVersion(r.LastUpdated)
+				require.NoError(t, err)
+				require.Equal(t, v.String(), r.UpdatedAt)
+				require.EqualValues(t, v, r.Version)
+			}
+		}
+		require.Equal(t, map[string]string{
+			"plain": "2024", "seen": "2025-04", "pair first": "2025", "older pair": "2024", "other content": "2024",
+			"withdrawn": "withdrawn", "changed": "2024", "changed back": "2022",
+		}, got)
+	}
+	check()
+
+	account := decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2024"}`)
+	company := decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2024"}`)
+	h.publish(message(account), message(company),
+		pair(t, decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025-01"}`)),
+		pair(t, decode(t, record.KindNetworkCompany, `{"company_id":"c","last_updated":"2025-02"}`)))
+	h.caughtUp()
+	require.Equal(t, "2025-01", h.codehostPeople(0, 7)[0].LastUpdated)
+	companies := fresh(query(h.store, readmodel.CompaniesQuery(), (*readmodel.CompanyRow).Dest, readmodel.CompanyHash("c")), readmodel.FreshenCompanies)
+	require.Equal(t, "2025-02", companies[0].LastUpdated)
+	require.Empty(t, h.rejectedRecords())
+
+	h.replay()
+	check()
+
+	bad := pair(t, account)
+	bad.Key = []byte("codehost-person/8")
+	h.publish(bad, kafka.Message{Topic: event.TopicSeen, Key: []byte("x"), Value: []byte(`{"kind":"cat"}`)}, kafka.Message{Topic: event.TopicSeen, Key: []byte("x")},
+		kafka.Message{Topic: event.TopicSeen, Key: []byte("codehost-person/x"), Value: []byte(`{"kind":"codehost-person","key":"x","version":"2024","hash":"1"}`)})
+	h.caughtUp()
+	codes := map[string]int{}
+	for _, r := range h.rejectedRecords() {
+		codes[r.Code]++
+	}
+	require.Equal(t, map[string]int{projector.CodeKeyMismatch: 1, projector.CodeBadPair: 2}, codes)
+}
