@@ -82,7 +82,7 @@ type Projector struct {
 	breaker  *breaker.Set
 	writer   *kafka.Writer // nil in a replay: what it rejects was rejected before
 	tables   readmodel.Names
-	reached  *reached // nil but in a replay
+	reached  *reached           // nil but in a replay
 	usage    *bus.BatchConsumer // nil in a replay
 	workers  []*worker
 	kinds    map[string]record.Kind // by topic
