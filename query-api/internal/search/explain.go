@@ -42,6 +42,12 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
+	if err := prepared.expand(ctx); err != nil {
+		if errors.As(err, &refused) {
+			return &Explanation{Refused: refused.Error(), Statements: []Statement{}}, nil
+		}
+		return nil, err
+	}
 	e := &Explanation{Query: algebra.Describe(prepared.node)}
 	add := func(step string, p planner.Statement) error {
 		if p.SQL == "" {
@@ -61,7 +67,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			return nil
 		})
 	}
-	scored := prepared.scored() && r.Size > 0
+	scored := needsScores(prepared.node) || planner.Scored(prepared.sorts) && r.Size > 0
 	stats := prepared.cursor.Stats
 	if prepared.first {
 		if scored {
@@ -70,7 +76,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 				return nil, err
 			}
 		}
-		count, _ := planner.CountStatement(prepared.node, scored)
+		count, _ := planner.CountStatement(prepared.node, scored, planner.UnknownStats(prepared.node))
 		if err := add("count", count); err != nil {
 			return nil, err
 		}

@@ -168,11 +168,6 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// scored says whether the answer depends on scores.
-func (s *Search) scored() bool {
-	return planner.Scored(s.sorts) || needsScores(s.node)
-}
-
 // Run reads the page. Errors are a [*Budget], readstore.ErrUnavailable, or the
 // end of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
@@ -204,6 +199,9 @@ func (s *Searcher) overTime() error {
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {
+	if err := s.expand(ctx); err != nil {
+		return nil, err
+	}
 	if s.first {
 		if err := s.count(ctx); err != nil {
 			return nil, err
@@ -252,14 +250,24 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 // count reads what the first page needs beside the ranks: the total, and the
 // statistics of scores.
 func (s *Search) count(ctx context.Context) error {
-	scored := s.scored() && s.request.Size > 0
+	scored := needsScores(s.node) || planner.Scored(s.sorts) && s.request.Size > 0
 	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
 	if scored {
 		if err := s.searcher.countFields(ctx, s.node, stats); err != nil {
 			return err
 		}
 	}
-	statement, keys := planner.CountStatement(s.node, scored)
+	s.cursor.Stats = stats
+	if err := s.countTerms(ctx, scored); err != nil || !needsScores(s.node) {
+		return err
+	}
+	// Scores decide who matches: count again, now that they are known.
+	return s.countTerms(ctx, false)
+}
+
+// countTerms counts who matches and, when scores are wanted, who has each term.
+func (s *Search) countTerms(ctx context.Context, scored bool) error {
+	statement, keys := planner.CountStatement(s.node, scored, s.cursor.Stats)
 	var counts []int64
 	err := s.searcher.query(ctx, "count", statement, func(rows driver.Rows) error {
 		return rows.Scan(&s.cursor.Total, &counts)
@@ -271,9 +279,8 @@ func (s *Search) count(ctx context.Context) error {
 		return fmt.Errorf("search: %d counts of %d terms", len(counts), len(keys))
 	}
 	for i, key := range keys {
-		stats.Terms[key] = counts[i]
+		s.cursor.Stats.Terms[key] = counts[i]
 	}
-	s.cursor.Stats = stats
 	return nil
 }
 
@@ -376,6 +383,9 @@ func (s *Searcher) failed(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
+		if step == stepDictionary && unindexed(code) {
+			return &unindexedError{err}
+		}
 		switch code {
 		case proto.ErrTimeoutExceeded, proto.ErrQueryWasCancelled:
 			return s.overTime()
@@ -398,36 +408,11 @@ func (s *Searcher) failed(step string, err error) error {
 
 // needsScores says that a node depends on scores whatever the order.
 func needsScores(n algebra.Node) bool {
-	switch n := n.(type) {
-	case algebra.Function:
-		if n.MinScore != nil {
-			return true
+	found := false
+	algebra.Walk(n, func(n algebra.Node) {
+		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
+			found = true
 		}
-		for _, f := range n.Functions {
-			if f.Filter != nil && needsScores(f.Filter) {
-				return true
-			}
-		}
-		return needsScores(n.Node)
-	case algebra.Boost:
-		return needsScores(n.Node)
-	case algebra.Constant:
-		return needsScores(n.Node)
-	case algebra.Nested:
-		return needsScores(n.Node)
-	case algebra.DisMax:
-		return anyNeeds(n.Nodes)
-	case algebra.Bool:
-		return anyNeeds(n.Must) || anyNeeds(n.Filter) || anyNeeds(n.Should) || anyNeeds(n.MustNot)
-	}
-	return false
-}
-
-func anyNeeds(list []algebra.Node) bool {
-	for _, n := range list {
-		if needsScores(n) {
-			return true
-		}
-	}
-	return false
+	})
+	return found
 }

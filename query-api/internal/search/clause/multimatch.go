@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
 )
 
 // weighted is a field with its boost.
@@ -56,6 +57,9 @@ func (l *lowering) fieldList(v value) ([]weighted, error) {
 				return nil, err
 			}
 			for _, f := range fields {
+				if f.Type == readmodel.SearchBoolean {
+					continue // Elasticsearch's patterns do not reach booleans
+				}
 				add(f, boost)
 			}
 			continue

@@ -16,6 +16,19 @@ type compiler struct {
 	params map[string]string // name -> value as ClickHouse reads it
 	names  map[string]string // type and value -> name
 	stats  *Stats
+	blends map[int][]algebra.Term // the terms of each blend of the query
+}
+
+// scoring makes a compiler for a query whose scores are wanted.
+func scoring(stats *Stats, n algebra.Node) *compiler {
+	c := newCompiler(stats)
+	c.blends = make(map[int][]algebra.Term)
+	algebra.Walk(n, func(n algebra.Node) {
+		if t, ok := n.(algebra.Term); ok && t.Blend != 0 {
+			c.blends[t.Blend] = append(c.blends[t.Blend], t)
+		}
+	})
+	return c
 }
 
 func newCompiler(stats *Stats) *compiler {
@@ -180,6 +193,10 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 		return c.term(n.Field, n.Text, s)
 	case algebra.Set:
 		return c.set(n, s)
+	case algebra.Phrase:
+		return c.phrase(n, s)
+	case algebra.Combined:
+		return c.combined(n, s)
 	case algebra.Range:
 		return c.inRange(n, s)
 	case algebra.Pattern:
@@ -304,22 +321,25 @@ func comparison(operator string, inclusive bool) string {
 }
 
 func (c *compiler) pattern(n algebra.Pattern, s *scope) string {
-	return s.any(n.Field, func(v string) string {
-		switch {
-		case n.Kind == algebra.Prefix && !n.Insensitive:
-			return "(" + v + " != '' AND startsWith(" + v + ", " + c.str(n.Text) + "))"
-		case n.Kind == algebra.Whole && !n.Insensitive:
-			return "(" + v + " = " + c.str(n.Text) + ")"
-		}
-		conditions := []string{v + " != ''"}
-		for _, e := range expressions(n) {
-			conditions = append(conditions, "match("+v+", "+c.str(e)+")")
-		}
-		for _, e := range n.Excluded {
-			conditions = append(conditions, not("match("+v+", "+c.str(e)+")"))
-		}
-		return and(conditions...)
-	})
+	return s.any(n.Field, func(v string) string { return c.fits(n, v) })
+}
+
+// fits is the condition that a term has the form of a pattern.
+func (c *compiler) fits(n algebra.Pattern, v string) string {
+	switch {
+	case n.Kind == algebra.Prefix && !n.Insensitive:
+		return "(" + v + " != '' AND startsWith(" + v + ", " + c.str(n.Text) + "))"
+	case n.Kind == algebra.Whole && !n.Insensitive:
+		return "(" + v + " = " + c.str(n.Text) + ")"
+	}
+	conditions := []string{v + " != ''"}
+	for _, e := range expressions(n) {
+		conditions = append(conditions, "match("+v+", "+c.str(e)+")")
+	}
+	for _, e := range n.Excluded {
+		conditions = append(conditions, not("match("+v+", "+c.str(e)+")"))
+	}
+	return and(conditions...)
 }
 
 func (c *compiler) exists(f algebra.Field, s *scope) string {
@@ -399,6 +419,16 @@ func (c *compiler) necessary(n algebra.Node, root *scope) string {
 	case algebra.Term:
 		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed {
 			return c.term(n.Field, n.Text, root)
+		}
+	case algebra.Phrase:
+		if n.Field.Indexed {
+			var parts []string
+			for _, position := range n.Terms {
+				if len(position) == 1 {
+					parts = append(parts, c.term(n.Field, position[0], root))
+				}
+			}
+			return and(parts...)
 		}
 	case algebra.Set:
 		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed {

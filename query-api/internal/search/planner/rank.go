@@ -72,7 +72,7 @@ func Scored(sorts []Sort) bool {
 // profile_id, and two lists of strings and flags: the values of the sort keys,
 // and whether they are missing.
 func RankStatement(r Rank) Statement {
-	c := newCompiler(r.Stats)
+	c := scoring(r.Stats, r.Node)
 	root := &scope{}
 	condition := c.match(r.Node, root)
 	columns := []string{"profile_hash", "profile_id"}

@@ -19,6 +19,10 @@ func (c *compiler) score(n algebra.Node, s *scope) string {
 	switch n := n.(type) {
 	case algebra.Term:
 		return c.termScore(n, s)
+	case algebra.Phrase:
+		return c.phraseScore(n, s)
+	case algebra.Combined:
+		return c.combinedScore(n, s)
 	case algebra.Bool:
 		var parts []string
 		for _, m := range n.Must {
@@ -94,7 +98,7 @@ func idf(df, n float64) float64 {
 }
 
 func (c *compiler) termScore(n algebra.Term, s *scope) string {
-	weight, average := c.stats.term(n)
+	weight, average := c.stats.term(n, c.blends[n.Blend])
 	if weight == 0 {
 		return "0."
 	}

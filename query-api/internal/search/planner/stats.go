@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -38,14 +39,39 @@ func (f FieldStats) average() float64 {
 func termKey(f algebra.Field, text string) string { return f.Name() + "\x00" + text }
 
 // term is the weight of a term and the average length of its field; weight 0
-// when nobody has the term.
-func (s *Stats) term(n algebra.Term) (weight, average float64) {
+// when nobody has the term. blend are the terms of the term's blend.
+func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average float64) {
 	field := s.Fields[n.Field.Name()]
 	df := s.Terms[termKey(n.Field, n.Text)]
 	if df == 0 {
 		return 0, 1
 	}
+	if n.Blend != 0 && len(blend) > 1 {
+		df = s.blended(n, blend)
+	}
 	return idf(float64(df), float64(field.Documents)), field.average()
+}
+
+// blended is the document frequency of a term among those of its blend.
+func (s *Stats) blended(n algebra.Term, blend []algebra.Term) int64 {
+	df, words := make([]int64, len(blend)), make([]int64, len(blend))
+	own, most := 0, int64(0)
+	for i, t := range blend {
+		df[i], words[i] = s.Terms[termKey(t.Field, t.Text)], s.Fields[t.Field.Name()].Terms
+		if t.Field == n.Field && t.Text == n.Text {
+			own = i
+		}
+		most = max(most, df[i])
+	}
+	if !n.Across {
+		return most
+	}
+	return blendAcross(df, words)[own]
+}
+
+// stableByFrequency sorts the numbers of terms, the most frequent first.
+func stableByFrequency(order []int, df []int64) {
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(df[b], df[a]) })
 }
 
 // wanted is what a query's scores need.
@@ -58,6 +84,12 @@ type wanted struct {
 func want(n algebra.Node) wanted {
 	w := wanted{fields: make(map[string]algebra.Field), terms: make(map[string]algebra.Term)}
 	w.add(n)
+	// A least score decides who matches, wherever it stands.
+	algebra.Walk(n, func(n algebra.Node) {
+		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
+			w.add(f.Node)
+		}
+	})
 	return w
 }
 
@@ -163,9 +195,10 @@ type Statement struct {
 
 // CountStatement counts the people who match and, when scores are wanted, the
 // documents with each term. Its only row has the total and the list of counts,
-// in the order of the returned keys.
-func CountStatement(n algebra.Node, scored bool) (Statement, []string) {
-	c := newCompiler(&Stats{})
+// in the order of the returned keys. Where scores decide who matches the total
+// is right only with stats that were counted before.
+func CountStatement(n algebra.Node, scored bool, stats *Stats) (Statement, []string) {
+	c := scoring(stats, n)
 	root := &scope{}
 	condition := c.match(n, root)
 	counts := []string{}

@@ -1,0 +1,642 @@
+package clause
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	a := arguments(v, c.Parameters)
+	at := a.must("query")
+	q := queryString{l: l, at: at}
+	q.and = a.choice("default_operator", "or", "or", "and") == "and"
+	q.m.analyzer = a.text("analyzer", "")
+	q.m.lenient = a.flag("lenient", false)
+	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
+	q.leading = a.flag("allow_leading_wildcard", true)
+	q.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
+	q.m.expansions = a.integer("fuzzy_max_expansions", 50, 1, MaxExpansions)
+	q.m.transpositions = a.flag("fuzzy_transpositions", true)
+	q.m.fuzzy = fuzziness{auto: true, low: 3, high: 6}
+	if f, ok := a.get("fuzziness"); ok && f.kind != 'n' {
+		var err error
+		if q.m.fuzzy, err = parseFuzziness(f); err != nil {
+			return nil, err
+		}
+		q.m.fuzzy.given = false // terms are fuzzy only where ~ says so
+	}
+	q.kind = a.choice("type", "best_fields", "best_fields", "most_fields", "phrase")
+	if _, ok := a.get("tie_breaker"); ok {
+		q.tie = a.number("tie_breaker", 0)
+	} else if q.kind == "most_fields" {
+		q.tie = 1
+	}
+	fields, hasFields := a.get("fields")
+	field, hasField := a.get("default_field")
+	spec, given := a.minimumText()
+	boost := a.boost()
+	if err := a.done(); err != nil {
+		return nil, err
+	}
+	text, err := at.scalar()
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxAnalysed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	}
+	if hasFields == hasField && hasFields {
+		return nil, v.errorf("either default_field or fields, not both")
+	}
+	if !hasFields {
+		fields = field
+	}
+	if hasFields || hasField {
+		if q.fields, err = l.fieldList(fields); err != nil {
+			return nil, err
+		}
+	}
+	q.rest = text
+	n, err := q.parse()
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		n = algebra.None{}
+	}
+	if given {
+		if b, ok := n.(algebra.Bool); ok && len(b.Should) > 0 {
+			if b.Minimum, err = minimum(at, spec, len(b.Should)); err != nil {
+				return nil, err
+			}
+			if n, err = boolean(b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return boosted(n, boost), nil
+}
+
+// queryString reads the language of Lucene's classic query parser as
+// Elasticsearch extends it.
+type queryString struct {
+	l       *lowering
+	at      value
+	m       matching
+	and     bool
+	leading bool
+	kind    string
+	tie     float64
+	fields  []weighted
+	rest    string
+	depth   int
+}
+
+// occurrence says how a part of a query counts.
+type occurrence int
+
+const (
+	should occurrence = iota
+	must
+	mustNot
+)
+
+type part struct {
+	node  algebra.Node
+	occur occurrence
+}
+
+func (q *queryString) errorf(format string, args ...any) error {
+	return q.at.errorf("Failed to parse query: "+format, args...)
+}
+
+func (q *queryString) parse() (algebra.Node, error) {
+	n, err := q.query(q.fields)
+	if err != nil {
+		return nil, err
+	}
+	if q.skip(); q.rest != "" {
+		return nil, q.errorf("%s is not expected", quote(q.rest[:1]))
+	}
+	return n, nil
+}
+
+func (q *queryString) skip() { q.rest = strings.TrimLeft(q.rest, " \t\n\r\u3000") }
+
+// word takes an operator written as a word.
+func (q *queryString) word(words ...string) bool {
+	q.skip()
+	for _, w := range words {
+		rest, ok := strings.CutPrefix(q.rest, w)
+		if !ok {
+			continue
+		}
+		next, _ := utf8.DecodeRuneInString(rest)
+		if unicode.IsLetter(rune(w[0])) && rest != "" && !strings.ContainsRune(" \t\n\r\u3000()+-!\"", next) {
+			continue
+		}
+		q.rest = rest
+		return true
+	}
+	return false
+}
+
+// query reads clauses up to ")" or the end; nil means that nothing is asked for.
+func (q *queryString) query(fields []weighted) (algebra.Node, error) {
+	if q.depth++; q.depth > MaxDepth {
+		return nil, q.errorf("groups are nested deeper than %d levels", MaxDepth)
+	}
+	defer func() { q.depth-- }()
+	var parts []part
+	single := false
+	for first := true; ; first = false {
+		q.skip()
+		if q.rest == "" || q.rest[0] == ')' {
+			break
+		}
+		and, or := false, false
+		if !first {
+			and = q.word("AND", "&&")
+			if !and {
+				or = q.word("OR", "||")
+			}
+		}
+		modifier := should
+		switch {
+		case q.word("+"):
+			modifier = must
+		case q.word("-", "!"), q.word("NOT"):
+			modifier = mustNot
+		}
+		n, several, err := q.clause(fields, modifier == should)
+		if err != nil {
+			return nil, err
+		}
+		if len(parts) > 0 {
+			last := &parts[len(parts)-1]
+			if and && last.occur != mustNot {
+				last.occur = must
+			}
+			if q.and && or && last.occur != mustNot {
+				last.occur = should
+			}
+		}
+		if several != nil { // bare words in a row
+			for _, m := range several {
+				occur := should
+				if q.and {
+					occur = must
+				}
+				parts = append(parts, part{m, occur})
+			}
+			if and && !q.and {
+				parts[len(parts)-len(several)].occur = must
+			}
+			single = false
+			continue
+		}
+		if n == nil {
+			continue
+		}
+		occur := modifier
+		switch {
+		case q.and && modifier != mustNot:
+			occur = must
+			if or {
+				occur = should
+			}
+		case and && modifier == should:
+			occur = must
+		}
+		single = first && modifier == should
+		parts = append(parts, part{n, occur})
+	}
+	switch {
+	case len(parts) == 0:
+		return nil, nil
+	case len(parts) == 1 && single:
+		return parts[0].node, nil
+	}
+	var b algebra.Bool
+	for _, p := range parts {
+		switch p.occur {
+		case must:
+			b.Must = append(b.Must, p.node)
+		case mustNot:
+			b.MustNot = append(b.MustNot, p.node)
+		default:
+			b.Should = append(b.Should, p.node)
+		}
+	}
+	return boolean(b)
+}
+
+// clause reads a term, a phrase, a range, a group, with a field before it and a
+// boost after it. A row of bare words comes back as several nodes.
+func (q *queryString) clause(fields []weighted, bare bool) (algebra.Node, []algebra.Node, error) {
+	if err := q.l.count(q.at, 1); err != nil {
+		return nil, nil, err
+	}
+	q.skip()
+	before := q.rest
+	if name, ok := q.fieldName(); ok {
+		if name == "_exists_" {
+			text, _ := q.term()
+			list, err := q.l.existing(q.at, text)
+			if err != nil {
+				return nil, nil, err
+			}
+			var nodes []algebra.Node
+			for _, f := range list {
+				nodes = append(nodes, q.l.leaf(f, algebra.Exists{Field: f}))
+			}
+			return algebra.Constant{Node: algebra.Bool{Should: nodes, Minimum: 1}, Score: 1}, nil, nil
+		}
+		if name == "*" {
+			if q.rest == "*" || strings.HasPrefix(q.rest, "* ") || strings.HasPrefix(q.rest, "*)") {
+				q.rest = q.rest[1:]
+				return q.boost(algebra.All{})
+			}
+		}
+		var err error
+		if fields, err = q.l.fieldList(value{path: q.at.path, kind: '"', text: name}); err != nil {
+			return nil, nil, err
+		}
+		bare = false
+	}
+	if q.rest == "" {
+		return nil, nil, q.errorf("it ends after %s", quote(before))
+	}
+	switch q.rest[0] {
+	case '(':
+		q.rest = q.rest[1:]
+		n, err := q.query(fields)
+		if err != nil {
+			return nil, nil, err
+		}
+		if q.skip(); !strings.HasPrefix(q.rest, ")") {
+			return nil, nil, q.errorf("a ( is not closed")
+		}
+		q.rest = q.rest[1:]
+		if n == nil {
+			n = algebra.None{}
+		}
+		return q.boost(n)
+	case '"':
+		return q.phrase(fields)
+	case '[', '{':
+		return q.span(fields)
+	case '<', '>':
+		return q.comparison(fields)
+	case '/':
+		return q.regexp(fields)
+	}
+	text, form := q.term()
+	if text == "" {
+		return nil, nil, q.errorf("%s is not expected", quote(q.rest[:1]))
+	}
+	switch form {
+	case wildcardTerm:
+		return q.wildcard(fields, text)
+	case plainTerm:
+	}
+	if strings.HasPrefix(q.rest, "~") {
+		return q.fuzzy(fields, text)
+	}
+	if bare && !strings.HasPrefix(q.rest, "^") {
+		text += q.more()
+	}
+	return q.text(fields, text)
+}
+
+// more takes the bare words that follow, which are analysed together.
+func (q *queryString) more() string {
+	var b strings.Builder
+	for {
+		before := q.rest
+		q.skip()
+		if q.rest == "" || strings.ContainsRune("+-!(){}[]\"/<>)&|^~:", rune(q.rest[0])) || q.word("AND", "OR", "NOT") {
+			q.rest = before
+			return b.String()
+		}
+		if _, ok := q.fieldName(); ok {
+			q.rest = before
+			return b.String()
+		}
+		text, form := q.term()
+		if form != plainTerm || text == "" || strings.HasPrefix(q.rest, "~") || strings.HasPrefix(q.rest, "^") {
+			q.rest = before
+			return b.String()
+		}
+		b.WriteByte(' ')
+		b.WriteString(text)
+	}
+}
+
+// fieldName takes a name before a colon.
+func (q *queryString) fieldName() (string, bool) {
+	for i := 0; i < len(q.rest); i++ {
+		c := q.rest[i]
+		if c == ':' && i > 0 {
+			name := q.rest[:i]
+			q.rest = q.rest[i+1:]
+			q.skip()
+			return name, true
+		}
+		if strings.IndexByte("+-!(){}[]^\"~?\\/ \t\n\r&|<>=", c) >= 0 {
+			return "", false
+		}
+	}
+	return "", false
+}
+
+type termForm int
+
+const (
+	plainTerm termForm = iota
+	wildcardTerm
+)
+
+// term takes a word, its escapes resolved; the escapes of a wildcard stay.
+func (q *queryString) term() (string, termForm) {
+	var plain, raw strings.Builder
+	form := plainTerm
+	for q.rest != "" {
+		r, size := utf8.DecodeRuneInString(q.rest)
+		if r == '\\' && len(q.rest) > size {
+			next, n := utf8.DecodeRuneInString(q.rest[size:])
+			plain.WriteRune(next)
+			raw.WriteByte('\\')
+			raw.WriteRune(next)
+			q.rest = q.rest[size+n:]
+			continue
+		}
+		if r == '*' || r == '?' {
+			form = wildcardTerm
+		} else if strings.ContainsRune("!(){}[]^\"~:/ \t\n\r\u3000", r) || (r == '+' || r == '-') && plain.Len() == 0 ||
+			(r == '&' || r == '|') && strings.HasPrefix(q.rest[size:], string(r)) && plain.Len() == 0 {
+			break
+		}
+		plain.WriteRune(r)
+		raw.WriteRune(r)
+		q.rest = q.rest[size:]
+	}
+	if form == wildcardTerm {
+		return raw.String(), form
+	}
+	return plain.String(), form
+}
+
+// boost reads ^n.
+func (q *queryString) boost(n algebra.Node) (algebra.Node, []algebra.Node, error) {
+	rest, ok := strings.CutPrefix(q.rest, "^")
+	if !ok {
+		return n, nil, nil
+	}
+	end := 0
+	for end < len(rest) && (rest[end] >= '0' && rest[end] <= '9' || rest[end] == '.') {
+		end++
+	}
+	x, err := strconv.ParseFloat(rest[:end], 32)
+	if err != nil {
+		return nil, nil, q.errorf("^ wants a number")
+	}
+	q.rest = rest[end:]
+	return boosted(n, float64(float32(x))), nil, nil
+}
+
+// over makes a node of one for each field.
+func (q *queryString) over(fields []weighted, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
+	if len(fields) == 0 {
+		return nil, q.errorf("no field is named: give default_field or fields, or write field:word")
+	}
+	var nodes []algebra.Node
+	for _, w := range fields {
+		n, err := lower(w.field)
+		if err != nil {
+			if q.m.lenient {
+				continue
+			}
+			return nil, err
+		}
+		nodes = append(nodes, boosted(n, w.boost))
+	}
+	return disMax(nodes, q.tie), nil
+}
+
+// text is a row of bare words.
+func (q *queryString) text(fields []weighted, text string) (algebra.Node, []algebra.Node, error) {
+	m := q.m
+	m.all = q.and
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		if q.kind == "phrase" {
+			return q.l.phrase(f, q.at, text, m, false)
+		}
+		m.slop = 0
+		if f.IsText() {
+			tokens, err := q.l.analyse(q.at, text, m.analyzer)
+			if err != nil || len(tokens) == 0 {
+				return nil, err
+			}
+		}
+		return q.l.match(f, q.at, text, m)
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	if n == nil {
+		return nil, nil, nil
+	}
+	// One field's words are clauses of their own.
+	if b, ok := n.(algebra.Bool); ok && len(fields) == 1 && !strings.HasPrefix(q.rest, "^") {
+		if list := append(append([]algebra.Node{}, b.Must...), b.Should...); len(b.Filter)+len(b.MustNot) == 0 {
+			return nil, list, nil
+		}
+	}
+	return q.boost(n)
+}
+
+// phrase reads "words"~slop.
+func (q *queryString) phrase(fields []weighted) (algebra.Node, []algebra.Node, error) {
+	var b strings.Builder
+	i := 1
+	for ; i < len(q.rest) && q.rest[i] != '"'; i++ {
+		if q.rest[i] == '\\' && i+1 < len(q.rest) {
+			i++
+		}
+		b.WriteByte(q.rest[i])
+	}
+	if i >= len(q.rest) {
+		return nil, nil, q.errorf("a \" is not closed")
+	}
+	q.rest = q.rest[i+1:]
+	m := q.m
+	if rest, ok := strings.CutPrefix(q.rest, "~"); ok {
+		n, after, found := digits(rest, 1, 6)
+		if found {
+			m.slop = n
+		}
+		q.rest = after
+	}
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) { return q.l.phrase(f, q.at, b.String(), m, false) })
+	if err != nil {
+		return nil, nil, err
+	}
+	return q.boost(n)
+}
+
+// fuzzy reads word~ and word~1.
+func (q *queryString) fuzzy(fields []weighted, text string) (algebra.Node, []algebra.Node, error) {
+	q.rest = q.rest[1:]
+	m := q.m
+	m.fuzzy.given = true
+	end := 0
+	for end < len(q.rest) && (q.rest[end] >= '0' && q.rest[end] <= '9' || q.rest[end] == '.') {
+		end++
+	}
+	if end > 0 {
+		x, err := strconv.ParseFloat(q.rest[:end], 64)
+		if err != nil || x > 2 || x != float64(int(x)) {
+			return nil, nil, q.errorf("~ wants 0, 1 or 2 edits")
+		}
+		m.fuzzy = fuzziness{given: true, edits: int(x)}
+		q.rest = q.rest[end:]
+	}
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		if !f.IsString() {
+			return nil, q.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+		}
+		term := text
+		if f.IsText() {
+			term = strings.ToLower(text)
+		}
+		return q.l.leaf(f, fuzzyTerm(f, term, m)), nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return q.boost(n)
+}
+
+// wildcard is a word with * or ?; on analysed fields it is in lower case.
+func (q *queryString) wildcard(fields []weighted, text string) (algebra.Node, []algebra.Node, error) {
+	if text == "*" {
+		var nodes []algebra.Node
+		for _, w := range fields {
+			nodes = append(nodes, q.l.leaf(w.field, algebra.Exists{Field: w.field}))
+		}
+		if len(nodes) == 0 {
+			return q.boost(algebra.All{})
+		}
+		return q.boost(algebra.Constant{Node: algebra.Bool{Should: nodes, Minimum: 1}, Score: 1})
+	}
+	if !q.leading && (text[0] == '*' || text[0] == '?') {
+		return nil, nil, q.errorf("'*' or '?' not allowed as first character in %s", quote(text))
+	}
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		if !f.IsString() {
+			return nil, q.errorf("can only use wildcard queries on texts: %s is none", f.Name())
+		}
+		pattern := text
+		if f.IsText() {
+			pattern = strings.ToLower(text)
+		}
+		if body, ok := strings.CutSuffix(pattern, "*"); ok && !strings.ContainsAny(body, `*?\`) {
+			return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: body}), nil
+		}
+		return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: pattern}), nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return q.boost(n)
+}
+
+// regexp reads /expression/.
+func (q *queryString) regexp(fields []weighted) (algebra.Node, []algebra.Node, error) {
+	end := 1
+	for end < len(q.rest) && q.rest[end] != '/' {
+		if q.rest[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	if end >= len(q.rest) {
+		return nil, nil, q.errorf("a / is not closed")
+	}
+	text := strings.ReplaceAll(q.rest[1:end], `\/`, "/")
+	q.rest = q.rest[end+1:]
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		if !f.IsString() {
+			return nil, q.errorf("can only use regexp queries on texts: %s is none", f.Name())
+		}
+		m, err := regexpNode(f, q.at, text, "ALL", false)
+		if err != nil {
+			return nil, err
+		}
+		return q.l.leaf(f, m), nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return q.boost(n)
+}
+
+// span reads [a TO b], with { and } for ends that do not count.
+func (q *queryString) span(fields []weighted) (algebra.Node, []algebra.Node, error) {
+	end := strings.IndexAny(q.rest, "]}")
+	if end < 0 {
+		return nil, nil, q.errorf("a %s is not closed", q.rest[:1])
+	}
+	inside := strings.TrimSpace(q.rest[1:end])
+	low, high, ok := strings.Cut(inside, " TO ")
+	if !ok {
+		return nil, nil, q.errorf("a range is written [a TO b]")
+	}
+	included := [2]bool{q.rest[0] == '[', q.rest[end] == ']'}
+	q.rest = q.rest[end+1:]
+	return q.bounded(fields, strings.Trim(strings.TrimSpace(low), `"`), strings.Trim(strings.TrimSpace(high), `"`), included)
+}
+
+// comparison reads >=10 and the like.
+func (q *queryString) comparison(fields []weighted) (algebra.Node, []algebra.Node, error) {
+	operator := q.rest[:1]
+	q.rest = q.rest[1:]
+	rest, inclusive := strings.CutPrefix(q.rest, "=")
+	q.rest = rest
+	q.skip()
+	text, _ := q.term()
+	if text == "" {
+		return nil, nil, q.errorf("%s wants a value", operator)
+	}
+	if operator == ">" {
+		return q.bounded(fields, text, "*", [2]bool{inclusive, true})
+	}
+	return q.bounded(fields, "*", text, [2]bool{true, inclusive})
+}
+
+func (q *queryString) bounded(fields []weighted, low, high string, included [2]bool) (algebra.Node, []algebra.Node, error) {
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		b := bounds{lowerIncluded: included[0], upperIncluded: included[1]}
+		end := func(text string) *value {
+			if text == "*" {
+				return nil
+			}
+			if f.Type == readmodel.SearchText && f.IsText() {
+				text = strings.ToLower(text)
+			}
+			return &value{path: q.at.path, kind: '"', text: text}
+		}
+		b.lower, b.upper = end(low), end(high)
+		return q.l.rangeOf(f, q.at, b, "", "")
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return q.boost(n)
+}

@@ -1,0 +1,286 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/ClickHouse/ch-go/proto"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/platform/clickhouse"
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/planner"
+)
+
+// firstBlend is where the numbers of blends of expansions begin, beyond those
+// that clauses give.
+const firstBlend = 1 << 20
+
+// maxPatternTerms is up to how many terms a pattern is searched by its terms
+// rather than by reading every text.
+const maxPatternTerms = 256
+
+// expand replaces fuzzy and unfinished terms by the terms that exist. The first
+// page finds them, later ones have them from the cursor.
+func (s *Search) expand(ctx context.Context) error {
+	blend := firstBlend
+	n, err := algebra.Rewrite(s.node, func(n algebra.Node) (algebra.Node, error) {
+		switch n := n.(type) {
+		case algebra.Fuzzy:
+			terms, err := s.expansion(ctx, fuzzyKey(n), func() ([]string, error) { return s.searcher.fuzzyTerms(ctx, n) })
+			if err != nil {
+				return nil, err
+			}
+			blend++
+			return fuzzyNode(n, terms, blend), nil
+		case algebra.Phrase:
+			if !n.PrefixLast {
+				return n, nil
+			}
+			last := n.Terms[len(n.Terms)-1]
+			key := strings.Join([]string{"prefix", n.Field.Name(), last[0], strconv.Itoa(n.Expansions)}, "\x00")
+			terms, err := s.expansion(ctx, key, func() ([]string, error) {
+				return s.searcher.prefixTerms(ctx, n.Field, last[0], n.Expansions)
+			})
+			if err != nil {
+				return nil, err
+			}
+			return finishedPhrase(n, terms)
+		case algebra.Pattern:
+			if !planner.HasDictionary(n.Field) {
+				return n, nil
+			}
+			terms, err := s.searcher.patternTerms(ctx, n)
+			if err != nil || terms == nil {
+				return n, err
+			}
+			if len(terms) == 0 {
+				return algebra.None{}, nil
+			}
+			return algebra.Set{Field: n.Field, Values: terms}, nil
+		}
+		return n, nil
+	})
+	if err != nil {
+		return err
+	}
+	s.node = n
+	return nil
+}
+
+// expansion gives terms from the cursor, or finds them and keeps them there.
+func (s *Search) expansion(_ context.Context, key string, find func() ([]string, error)) ([]string, error) {
+	if terms, ok := s.cursor.Expansions[key]; ok {
+		return terms, nil
+	}
+	terms, err := find()
+	if err != nil {
+		return nil, err
+	}
+	if s.cursor.Expansions == nil {
+		s.cursor.Expansions = make(map[string][]string)
+	}
+	s.cursor.Expansions[key] = terms
+	return terms, nil
+}
+
+func fuzzyKey(n algebra.Fuzzy) string {
+	return strings.Join([]string{
+		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions), strconv.FormatBool(n.Transpositions),
+	}, "\x00")
+}
+
+// fuzzyNode joins the terms of a fuzzy one: each counts the less the more it
+// differs, and all are as rare as the most frequent.
+func fuzzyNode(n algebra.Fuzzy, terms []string, blend int) algebra.Node {
+	b := algebra.Bool{Minimum: 1}
+	for _, t := range terms {
+		b.Should = append(b.Should, algebra.Boost{
+			Node: algebra.Term{Field: n.Field, Text: t, Blend: blend}, Factor: similarity(n.Text, t, edits(n.Text, t, n.Transpositions)),
+		})
+	}
+	if len(b.Should) == 0 {
+		return algebra.None{}
+	}
+	return b
+}
+
+// finishedPhrase puts the terms that its last one may be into a phrase.
+func finishedPhrase(n algebra.Phrase, terms []string) (algebra.Node, error) {
+	if len(terms) == 0 {
+		return algebra.None{}, nil
+	}
+	if len(n.Terms) == 1 {
+		b := algebra.Bool{Minimum: 1}
+		for _, t := range terms {
+			b.Should = append(b.Should, algebra.Term{Field: n.Field, Text: t})
+		}
+		return b, nil
+	}
+	before := n.Terms[:len(n.Terms)-1]
+	if n.Slop > 0 {
+		for _, position := range before {
+			if slices.ContainsFunc(position, func(t string) bool { return slices.Contains(terms, t) }) {
+				return nil, &clause.Error{Path: "query", Reason: "a phrase with slop whose unfinished word may be one that it has already repeats a word, which is not supported: leave out slop"}
+			}
+		}
+	}
+	n.Terms = append(slices.Clone(before), terms)
+	n.PrefixLast = false
+	return n, nil
+}
+
+// similarity is what a term counts that is so many edits away.
+func similarity(text, term string, distance int) float64 {
+	if distance == 0 {
+		return 1
+	}
+	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
+}
+
+// edits is the distance of two terms in characters inserted, removed or
+// replaced, and swapped if transpositions count as one.
+func edits(a, b string, transpositions bool) int {
+	x, y := []rune(a), []rune(b)
+	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)
+	for j := range last {
+		last[j] = j
+	}
+	for i := 1; i <= len(x); i++ {
+		row[0] = i
+		for j := 1; j <= len(y); j++ {
+			cost := 1
+			if x[i-1] == y[j-1] {
+				cost = 0
+			}
+			row[j] = min(last[j]+1, row[j-1]+1, last[j-1]+cost)
+			if transpositions && i > 1 && j > 1 && x[i-1] == y[j-2] && x[i-2] == y[j-1] {
+				row[j] = min(row[j], before[j-2]+1)
+			}
+		}
+		before, last, row = last, row, before
+	}
+	return last[len(y)]
+}
+
+// fuzzyTerms finds the existing terms near a text, the nearest first, then by
+// the alphabet, and keeps the first of them.
+func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
+	found, err := s.dictionary(ctx, n.Field, planner.NearTerms(n))
+	if err != nil {
+		return nil, err
+	}
+	type near struct {
+		term  string
+		score float64
+	}
+	var list []near
+	length := utf8.RuneCountInString(n.Text)
+	for _, t := range found {
+		d := edits(n.Text, t, n.Transpositions)
+		if d <= n.Edits && (d == 0 || d < min(length, utf8.RuneCountInString(t))) {
+			list = append(list, near{t, similarity(n.Text, t, d)})
+		}
+	}
+	slices.SortFunc(list, func(a, b near) int {
+		switch {
+		case a.score > b.score:
+			return -1
+		case a.score < b.score:
+			return 1
+		}
+		return strings.Compare(a.term, b.term)
+	})
+	terms := make([]string, len(list))
+	for i, t := range list {
+		terms[i] = t.term
+	}
+	return s.living(ctx, n.Field, terms, n.Expansions)
+}
+
+// prefixTerms finds the first existing terms, by the alphabet, that begin with
+// a text.
+func (s *Searcher) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
+	terms, err := s.dictionary(ctx, f, planner.PrefixTerms(f, prefix))
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(terms)
+	return s.living(ctx, f, terms, most)
+}
+
+// patternTerms finds the terms that a pattern matches, nil when there are so
+// many that reading the texts is better.
+func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
+	terms, err := s.dictionary(ctx, n.Field, planner.PatternTerms(n, maxPatternTerms+1))
+	if err != nil || len(terms) > maxPatternTerms {
+		return nil, err
+	}
+	if terms == nil {
+		terms = []string{}
+	}
+	return terms, nil
+}
+
+// dictionary reads terms from the index or, where there is none, from the texts.
+func (s *Searcher) dictionary(ctx context.Context, f algebra.Field, d planner.Dictionary) ([]string, error) {
+	var terms []string
+	scan := func(rows driver.Rows) error {
+		var t string
+		if err := rows.Scan(&t); err != nil {
+			return err
+		}
+		terms = append(terms, t)
+		return nil
+	}
+	if d.Index.SQL != "" {
+		err := s.query(ctx, stepDictionary, d.Index, scan)
+		var code *unindexedError
+		if !errors.As(err, &code) {
+			return terms, err
+		}
+		terms = nil
+	}
+	return terms, s.query(ctx, "dictionary", d.Texts, scan)
+}
+
+// unindexedError says that a table has no index to read, as one that is spread
+// over a cluster.
+type unindexedError struct{ error }
+
+// living keeps the first terms that somebody has: an index remembers those of
+// replaced people for a while.
+func (s *Searcher) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
+	out := []string{}
+	for len(terms) > 0 && len(out) < most {
+		some := terms[:min(len(terms), max(64, most-len(out)))]
+		terms = terms[len(some):]
+		var counts []int64
+		if err := s.query(ctx, "terms", planner.LivingStatement(f, some), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+			return nil, err
+		}
+		for i, n := range counts {
+			if n > 0 && len(out) < most {
+				out = append(out, some[i])
+			}
+		}
+	}
+	return out, nil
+}
+
+// stepDictionary is the step that reads an index.
+const stepDictionary = "dictionary"
+
+// unindexed says that the server cannot read a text index as a table.
+func unindexed(code clickhouse.Code) bool {
+	switch code {
+	case proto.ErrBadArguments, proto.ErrUnknownFunction, proto.ErrUnknownTable, proto.ErrNotImplemented:
+		return true
+	}
+	return false
+}

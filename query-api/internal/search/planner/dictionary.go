@@ -1,0 +1,101 @@
+package planner
+
+import (
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// Dictionary reads terms of a field: from its index, which also holds terms of
+// replaced people, or from the texts. Index has no SQL when there is no index.
+type Dictionary struct{ Index, Texts Statement }
+
+// HasDictionary says that a field has an index to read terms from.
+func HasDictionary(f algebra.Field) bool {
+	return f.IsText() && f.Indexed || f.Keyword && f.KeywordIndexed
+}
+
+// dictionary selects terms by a condition on v; limit 0: all.
+func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dictionary {
+	cut := ""
+	if limit > 0 {
+		cut = " LIMIT " + strconv.Itoa(limit)
+	}
+	var d Dictionary
+	if HasDictionary(f) {
+		index := f.Column + "_index"
+		if f.IsText() {
+			index = f.Tokens() + "_index"
+		}
+		d.Index = Statement{
+			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM mergeTreeTextIndex(currentDatabase(), '" + table + "', '" + index + "')) WHERE v != '' AND " +
+				condition + cut,
+			Parameters: c.params,
+		}
+	}
+	s := &scope{}
+	values := "[" + f.Column + "]"
+	switch {
+	case f.IsText():
+		values = s.tokens(f)
+	case s.many(f):
+		values = f.Column
+	}
+	d.Texts = Statement{
+		SQL: "SELECT DISTINCT v FROM (SELECT arrayJoin(arrayFilter(v -> v != '' AND " + condition + ", " + values + ")) AS v FROM " + table +
+			" FINAL WHERE NOT deleted)" + cut,
+		Parameters: c.params,
+	}
+	return d
+}
+
+// NearTerms selects the terms that a fuzzy one may become, and some more: a
+// swap of neighbours counts twice here.
+func NearTerms(n algebra.Fuzzy) Dictionary {
+	c := newCompiler(&Stats{})
+	length := utf8.RuneCountInString(n.Text)
+	conditions := []string{
+		"(lengthUTF8(v) BETWEEN " + c.int(int64(length-n.Edits)) + " AND " + c.int(int64(length+n.Edits)) + ")",
+	}
+	if n.PrefixLength > 0 {
+		prefix := string([]rune(n.Text)[:min(n.PrefixLength, length)])
+		conditions = append(conditions, "startsWith(v, "+c.str(prefix)+")")
+	}
+	distance := int64(n.Edits)
+	if n.Transpositions {
+		distance *= 2
+	}
+	conditions = append(conditions, "levenshteinDistanceUTF8(if("+conditions[0]+", v, ''), "+c.str(n.Text)+") <= "+c.int(distance))
+	return c.dictionary(n.Field, strings.Join(conditions, " AND "), 0)
+}
+
+// PrefixTerms selects the terms that begin with a text.
+func PrefixTerms(f algebra.Field, prefix string) Dictionary {
+	c := newCompiler(&Stats{})
+	return c.dictionary(f, "startsWith(v, "+c.str(prefix)+")", 0)
+}
+
+// PatternTerms selects at most limit of the terms that a pattern matches.
+func PatternTerms(n algebra.Pattern, limit int) Dictionary {
+	c := newCompiler(&Stats{})
+	return c.dictionary(n.Field, c.fits(n, "v"), limit)
+}
+
+// LivingStatement counts the people with each of some terms; its only row is
+// the list of counts.
+func LivingStatement(f algebra.Field, terms []string) Statement {
+	c := newCompiler(&Stats{})
+	s := &scope{}
+	conditions := make([]string, len(terms))
+	counts := make([]string, len(terms))
+	for i, t := range terms {
+		conditions[i] = c.term(f, t, s)
+		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
+	}
+	return Statement{
+		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE NOT deleted AND " + or(conditions...),
+		Parameters: c.params,
+	}
+}

@@ -1,0 +1,215 @@
+package planner
+
+import (
+	"math"
+	"strconv"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// phrase is the condition that a phrase occurs: its terms do, which the index
+// knows, and somewhere together.
+func (c *compiler) phrase(n algebra.Phrase, s *scope) string {
+	var parts []string
+	for _, position := range n.Terms {
+		switch len(position) {
+		case 0:
+		case 1:
+			parts = append(parts, c.term(n.Field, position[0], s))
+		default:
+			parts = append(parts, "hasAny("+s.tokens(n.Field)+", "+c.strs(position)+")")
+		}
+	}
+	if len(parts) == 0 {
+		return no
+	}
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	return and(and(parts...), "("+c.frequency(n, s)+" > 0)")
+}
+
+// frequency is how often a phrase occurs, places with gaps counted in part.
+func (c *compiler) frequency(n algebra.Phrase, s *scope) string {
+	if n.Slop > 0 {
+		return c.sloppy(n, s)
+	}
+	if s.many(n.Field) {
+		// Positions of different elements are far apart.
+		return "arraySum(e -> " + c.occurrences(n, "e") + ", " + n.Field.Tokens() + ")"
+	}
+	return c.occurrences(n, s.column(n.Field.Tokens()))
+}
+
+// occurrences counts the places of a list of tokens where the terms follow one
+// another.
+func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
+	var names, conditions, lists []string
+	for i, position := range n.Terms {
+		if len(position) == 0 {
+			continue
+		}
+		name := "t" + strconv.Itoa(i)
+		names = append(names, name)
+		conditions = append(conditions, c.oneOf(name, position))
+		if i == 0 {
+			lists = append(lists, tokens)
+		} else {
+			lists = append(lists, "arrayShiftLeft("+tokens+", "+strconv.Itoa(i)+")")
+		}
+	}
+	return "arrayCount((" + strings.Join(names, ", ") + ") -> " + and(conditions...) + ", " + strings.Join(lists, ", ") + ")"
+}
+
+func (c *compiler) oneOf(value string, terms []string) string {
+	if len(terms) == 1 {
+		return "(" + value + " = " + c.str(terms[0]) + ")"
+	}
+	return "has(" + c.strs(terms) + ", " + value + ")"
+}
+
+// nowhere stands for the position of a term that does not come again.
+const nowhere = "4611686018427387904"
+
+// sloppy is the frequency of a phrase with gaps, as Lucene counts it: every
+// term moves through its places, each shifted by the term's place in the
+// phrase; whenever the term that is last moves on past another, the distance of
+// the first and the last term at its last place is a match if it is at most the
+// slop, and counts 1/(1+distance). Terms are different from each other.
+func (c *compiler) sloppy(n algebra.Phrase, s *scope) string {
+	f := n.Field
+	tokens, positions := s.column(f.Tokens()), ""
+	if s.many(f) {
+		// Elements are 100 positions apart.
+		lengths := "arrayMap(e -> if(empty(e), 0, 100 + arrayCount(t -> t != '', e)), " + f.Tokens() + ")"
+		before := "arrayMap((c, l) -> c - l, arrayCumSum(" + lengths + "), " + lengths + ")"
+		tokens = "arrayFlatten(" + f.Tokens() + ")"
+		positions = "arrayFlatten(arrayMap((e, o) -> arrayMap(j -> j + o, arrayEnumerate(e)), " + f.Tokens() + ", " + before + "))"
+	} else {
+		positions = "arrayEnumerate(" + tokens + ")"
+	}
+	var lists, numbers []string
+	for i, position := range n.Terms {
+		if len(position) == 0 {
+			continue
+		}
+		number := strconv.Itoa(i)
+		numbers = append(numbers, number)
+		lists = append(lists, "arrayMap(p -> (toInt64(p) - "+number+", toInt64("+number+")), arrayFilter((p, t) -> "+c.oneOf("t", position)+
+			", "+positions+", "+tokens+"))")
+	}
+	places := "arraySort(arrayConcat(" + strings.Join(lists, ", ") + "))"
+	// Of terms at one place the one that moved last goes on moving first.
+	earlier := "arrayFilter(y -> y.1 < x.1, acc)"
+	ordered := "arrayFold((acc, x) -> if(notEmpty(" + earlier + ") AND arrayElement(" + earlier + ", -1).2 = x.2, arrayConcat(" + earlier +
+		", [x], arrayFilter(y -> y.1 = x.1, acc)), arrayPushBack(acc, x)), " + places + ", CAST([], 'Array(Tuple(Int64, Int64))'))"
+	// From the last place to the first: where each term is next.
+	terms := "CAST([" + strings.Join(numbers, ", ") + "], 'Array(Int64)')"
+	farthest := "arrayMax(arrayMap((v, u) -> if(u = x.2, -" + nowhere + ", v), acc.1, " + terms + "))"
+	distance := "(" + farthest + " - x.1)"
+	start := "(arrayMap(u -> toInt64(" + nowhere + "), " + terms + "), toInt64(-1), toFloat64(0))"
+	return "arrayFold((acc, x) -> (arrayMap((v, u) -> if(u = x.2, x.1, v), acc.1, " + terms + "), x.2, acc.3 + if(acc.2 != x.2 AND " +
+		farthest + " < " + nowhere + " AND " + distance + " <= " + c.int(int64(n.Slop)) + ", 1 / (1 + " + distance + "), 0.)), arrayReverse(" +
+		ordered + "), " + start + ").3"
+}
+
+// phraseScore is BM25 with the frequency of the phrase and the sum of its
+// terms' weights.
+func (c *compiler) phraseScore(n algebra.Phrase, s *scope) string {
+	total, average := 0.0, 1.0
+	count := 0
+	for _, position := range n.Terms {
+		for _, t := range position {
+			weight, a := c.stats.term(algebra.Term{Field: n.Field, Text: t}, nil)
+			if weight > 0 {
+				total, average = total+weight, a
+			}
+			count++
+		}
+	}
+	if total == 0 {
+		return "0."
+	}
+	if len(n.Terms) == 1 && count == 1 {
+		return c.termScore(algebra.Term{Field: n.Field, Text: n.Terms[0][0]}, s)
+	}
+	length := n.Field.Length()
+	if s.nested() {
+		length = "length(" + s.column(n.Field.Tokens()) + ")"
+	}
+	return bm25(c.float(total*(k1+1)), c.frequency(n, s), quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
+}
+
+// combined is the condition that any of several texts has a term.
+func (c *compiler) combined(n algebra.Combined, s *scope) string {
+	list := make([]string, len(n.Fields))
+	for i, f := range n.Fields {
+		list[i] = c.term(f, n.Text, s)
+	}
+	return or(list...)
+}
+
+// combinedScore is BM25F: frequencies and lengths of the fields are added,
+// each times its weight.
+func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
+	var df, documents int64
+	terms := 0.0
+	var frequencies, lengths []string
+	for i, f := range n.Fields {
+		field := c.stats.Fields[f.Name()]
+		df = max(df, c.stats.Terms[termKey(f, n.Text)])
+		documents = max(documents, field.Documents)
+		terms += n.Weights[i] * float64(field.Terms)
+		weight := c.float(n.Weights[i])
+		has := c.term(f, n.Text, s)
+		length := f.Length()
+		frequency := "(toFloat64(" + has + ") + countEqual(" + f.Repeats() + ", " + c.str(n.Text) + "))"
+		if s.nested() {
+			tokens := s.column(f.Tokens())
+			frequency, length = "toFloat64(countEqual("+tokens+", "+c.str(n.Text)+"))", "length("+tokens+")"
+		}
+		frequencies = append(frequencies, weight+" * "+frequency)
+		lengths = append(lengths, weight+" * "+quantised(length))
+	}
+	if df == 0 {
+		return "0."
+	}
+	average := float64(float32(terms / float64(documents)))
+	weight := idf(float64(df), float64(documents))
+	frequency := "(" + strings.Join(frequencies, " + ") + ")"
+	length := quantised("floor(" + strings.Join(lengths, " + ") + " + 0.5)")
+	return bm25(c.float(weight*(k1+1)), frequency, length, c.float(k1*(1-b)), c.float(k1*b/average))
+}
+
+// blendAcross are the document frequencies of one word over several fields, as
+// cross_fields counts them: all as frequent as the most frequent, with a little
+// for the order of the fields by frequency, and no more than the smallest field
+// has words.
+func blendAcross(df []int64, words []int64) []int64 {
+	out := make([]int64, len(df))
+	most, fewest := int64(0), int64(math.MaxInt64)
+	for i := range df {
+		most, fewest = max(most, df[i]), min(fewest, words[i])
+	}
+	if most == 0 {
+		return out
+	}
+	order := make([]int, len(df))
+	for i := range order {
+		order[i] = i
+	}
+	stableByFrequency(order, df)
+	actual, previous := min(fewest, most), df[order[0]]
+	for _, i := range order {
+		if df[i] == 0 {
+			break
+		}
+		if previous > df[i] {
+			actual++
+		}
+		out[i] = min(fewest, actual)
+		previous = df[i]
+	}
+	return out
+}
