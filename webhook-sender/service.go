@@ -5,16 +5,21 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"net/netip"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
 
+	"muster/platform/breaker"
 	"muster/platform/bus"
 	"muster/schemas/event"
+	"muster/webhook-sender/internal/delivery"
+	"muster/webhook-sender/internal/post"
 )
 
-// Group is the consumer group of the webhook-sender. Offsets are committed in it once
-// tasks are handled.
+// Group is the consumer group of the webhook-sender.
 const Group = "muster.webhook-sender.tasks"
 
 // Topics returns the topics of the tasks that are meant for this service.
@@ -22,22 +27,46 @@ func Topics() []string {
 	return []string{event.TopicWebhookTask}
 }
 
-// Config configures a [Service]. The zero value of each field but Bus means its
-// default.
+// DeadTopic is where deliveries go that were given up.
+func DeadTopic() event.Topic { return event.DeadTopic(serviceName, handlerName) }
+
+const (
+	serviceName = "webhook-sender"
+	handlerName = "deliver"
+)
+
+// Config configures a [Service]. The zero value of each field but Bus and Key means
+// its default.
 type Config struct {
 	// Bus says how to reach Kafka.
-	Bus bus.Config `koanf:"-"`
-	// PollInterval is how often the topics are looked at; the default is 10 s.
-	PollInterval time.Duration `koanf:"poll_interval"`
+	Bus bus.Config
+	// Key is what event.WebhookKeyName derives from the root secret.
+	Key []byte
+	// Allow are addresses that are called although they are not public, and by plain
+	// http too: for development.
+	Allow []netip.Prefix
+	// Timeout bounds one call; default 15 s.
+	Timeout time.Duration
+	// PerEndpoint bounds the calls to one endpoint at a time, PerPartition all of one
+	// partition; defaults 8 and 256.
+	PerEndpoint, PerPartition int
+	// An endpoint's breaker opens after BreakerFailures failed calls in a row, for
+	// BreakerOpen; defaults 5 and 30 s.
+	BreakerFailures uint32
+	BreakerOpen     time.Duration
+	// Timing of the consumer group; zero fields take the bus's defaults.
+	Timing bus.GroupTiming
 }
 
 // Validate says what is wrong with the configuration.
 func (c Config) Validate() error {
-	if len(c.Bus.Brokers) == 0 {
+	switch {
+	case len(c.Bus.Brokers) == 0:
 		return errors.New("webhook-sender: no Kafka brokers are configured")
-	}
-	if c.PollInterval < 0 {
-		return errors.New("webhook-sender: poll_interval must not be negative")
+	case len(c.Key) != event.WebhookKeySize:
+		return errors.New("webhook-sender: the key of the webhook secrets is missing")
+	case c.Timeout < 0 || c.PerEndpoint < 0 || c.PerPartition < 0 || c.BreakerOpen < 0:
+		return errors.New("webhook-sender: a limit is negative")
 	}
 	return nil
 }
@@ -48,13 +77,21 @@ type Deps struct {
 	Logger *slog.Logger
 	// Registerer receives the metrics; without it there are none.
 	Registerer prometheus.Registerer
+	Now        func() time.Time
 }
 
-// Service watches its topics of tasks.
+// Service delivers webhooks. Make it with New, start it with Run, once.
 type Service struct {
-	cfg     Config
-	logger  *slog.Logger
-	waiting *prometheus.GaugeVec
+	cfg      Config
+	logger   *slog.Logger
+	now      func() time.Time
+	metrics  *metrics
+	client   *post.Client
+	breakers *breaker.Set
+	secrets  *secrets
+	consumer *bus.PartitionConsumer
+	events   *kafka.Writer
+	states   *kafka.Writer
 }
 
 // New returns a service. It does not connect.
@@ -62,74 +99,110 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = 10 * time.Second
-	}
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, logger: deps.Logger, waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "muster_webhook_tasks_waiting",
-		Help: "Tasks on a topic that this release leaves there, because it handles no kind of task.",
-	}, []string{"topic"})}
-	if deps.Registerer != nil {
-		if err := deps.Registerer.Register(s.waiting); err != nil {
-			return nil, fmt.Errorf("webhook-sender: register metrics: %w", err)
-		}
+	if deps.Now == nil {
+		deps.Now = time.Now
 	}
+	if cfg.Timing.Drain == 0 {
+		cfg.Timing.Drain = defaultDrain
+	}
+	s := &Service{cfg: cfg, logger: deps.Logger, now: deps.Now}
+	var err error
+	if s.metrics, err = newMetrics(deps.Registerer); err != nil {
+		return nil, fmt.Errorf("webhook-sender: %w", err)
+	}
+	if s.breakers, err = breaker.NewSet(breaker.Config{
+		Name: "webhook", Failures: cfg.BreakerFailures, OpenFor: cfg.BreakerOpen, Logger: deps.Logger, Registerer: deps.Registerer,
+	}); err != nil {
+		return nil, fmt.Errorf("webhook-sender: %w", err)
+	}
+	sealer, err := event.NewWebhookSealer(cfg.Key)
+	if err != nil {
+		return nil, fmt.Errorf("webhook-sender: %w", err)
+	}
+	s.secrets = newSecrets(sealer, deps.Logger)
+	s.client = post.New(post.Config{
+		Timeout: cfg.Timeout, Allow: cfg.Allow, MaxIdlePerHost: cfg.PerEndpoint, UserAgent: "muster-webhooks/1", Now: deps.Now,
+	})
+	if s.consumer, err = bus.NewPartitionConsumer(bus.PartitionConsumerConfig{
+		Config: cfg.Bus, Group: Group, Topic: event.TopicWebhookTask, Own: s.own, Timing: cfg.Timing, Logger: deps.Logger,
+	}); err != nil {
+		return nil, fmt.Errorf("webhook-sender: %w", err)
+	}
+	s.events = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger))
+	// A state belongs to the partition of its task, which its key alone does not say.
+	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), func(w *kafka.Writer) { w.Balancer = sameNumber{} })
 	return s, nil
 }
 
-// Run looks at the topics until ctx ends. Brokers that do not answer are waited
-// for.
-func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(s.cfg.PollInterval)
-	defer ticker.Stop()
-	failing, told := false, false
-	for {
-		waiting, err := s.look(ctx)
-		switch {
-		case ctx.Err() != nil:
+// defaultDrain is how long calls may go on when partitions are given away: well
+// below the time that a rebalance waits.
+const defaultDrain = 4 * time.Second
+
+// sameNumber puts a message where its WriterData says.
+type sameNumber struct{}
+
+// Balance implements kafka.Balancer.
+func (sameNumber) Balance(m kafka.Message, _ ...int) int {
+	n, _ := m.WriterData.(int)
+	return n
+}
+
+// Run delivers until ctx ends and returns nil once every call has ended or was
+// broken off. Brokers that do not answer are waited for; an error means a
+// configuration that cannot work.
+func (s *Service) Run(ctx context.Context) (err error) {
+	defer func() {
+		s.client.Close()
+		err = errors.Join(err, s.events.Close(), s.states.Close())
+	}()
+	if err := s.ensureDeadTopic(ctx); err != nil {
+		if ctx.Err() != nil {
 			return nil
-		case err != nil && !failing:
-			s.logger.WarnContext(ctx, "webhook-sender cannot look at its topics", "error", err)
-		case err == nil && waiting > 0 && !told:
-			told = true
-			s.logger.WarnContext(ctx, "tasks wait that this release does not handle; they stay on their topic", "tasks", waiting)
 		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
+		return err
 	}
+	follower := s.secrets.follow(ctx, s.cfg.Bus, s.logger)
+	defer func() { err = errors.Join(err, follower.Close()) }()
+	if err := follower.WaitReady(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("webhook-sender: read the webhook secrets: %w", err)
+	}
+	if err := s.consumer.Run(ctx); err != nil {
+		return fmt.Errorf("webhook-sender: %w", err)
+	}
+	return nil
+}
+
+func (s *Service) ensureDeadTopic(ctx context.Context) error {
+	t := DeadTopic()
+	err := bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{{Name: t.Name, Partitions: t.Partitions, Config: t.Config()}})
+	var mismatch *bus.MismatchError
+	if err != nil && !errors.As(err, &mismatch) {
+		return fmt.Errorf("webhook-sender: make the topic of dead letters: %w", err)
+	}
+	return nil
 }
 
 // Ready is nil when the brokers answer and know the service's topics.
 func (s *Service) Ready(ctx context.Context) error {
-	_, err := s.look(ctx)
-	return err
-}
-
-// look counts the tasks that wait.
-func (s *Service) look(ctx context.Context) (int64, error) {
 	lag, err := bus.Lag(ctx, s.cfg.Bus, Group, Topics())
 	if err != nil {
-		return 0, fmt.Errorf("webhook-sender: %w", err)
+		return fmt.Errorf("webhook-sender: %w", err)
 	}
-	byTopic := make(map[string]int64)
-	for _, p := range lag {
-		byTopic[p.Topic] += p.Lag
+	if len(lag) == 0 {
+		return fmt.Errorf("webhook-sender: the topic %s does not exist yet", event.TopicWebhookTask)
 	}
-	total := int64(0)
-	for _, topic := range Topics() {
-		n, exists := byTopic[topic]
-		if !exists {
-			return 0, fmt.Errorf("webhook-sender: the topic %s does not exist yet", topic)
-		}
-		s.waiting.WithLabelValues(topic).Set(float64(n))
-		total += n
-	}
-	return total, nil
+	return nil
+}
+
+// newMachine returns the state of a partition, empty.
+func (s *Service) newMachine(partition int) *delivery.Machine {
+	return delivery.New(delivery.Config{
+		Partition: partition, PerEndpoint: s.cfg.PerEndpoint, Running: s.cfg.PerPartition, Random: rand.Float64,
+	})
 }

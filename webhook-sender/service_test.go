@@ -1,101 +1,238 @@
 package webhook_test
 
 import (
-	"bytes"
-	"context"
 	"fmt"
-	"log/slog"
-	"slices"
-	"strings"
-	"sync"
+	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	webhook "muster/webhook-sender"
 )
 
-// buffer is a log that may be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
+// Deliveries arrive byte by byte, signed so that the receiver's own check passes,
+// and are reported; the same task again is the same delivery.
+func TestDelivers(t *testing.T) {
+	c := newCluster(t)
+	secret := c.secret(t, "org1")
+	r := newReceiver(t, status(http.StatusNoContent))
+	c.start(t, nil)
+	one := task("d-1", "org1", r.URL+"/hook?token=x")
+	c.send(t, one, one)
+	a := c.await(t, "d-1", 1)[0]
+	require.Equal(t, event.WebhookDelivered, a.Status)
+	require.Equal(t, 204, a.HTTPStatus)
+	require.NotContains(t, a.Address, "token", "queries carry secrets")
 
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// A task that nobody can do yet is told and left where it is.
-func TestTasksAreLeft(t *testing.T) {
-	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
-	var log buffer
-	registry := prometheus.NewRegistry()
-	s, err := webhook.New(webhook.Config{Bus: cfg, PollInterval: 10 * time.Millisecond},
-		webhook.Deps{Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: registry})
+	got := r.of("d-1")[0]
+	require.Equal(t, one.Body, got.body)
+	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	verifier, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
-	require.ErrorContains(t, s.Ready(t.Context()), "does not exist yet")
+	require.NoError(t, verifier.Verify(got.body, got.header))
 
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot look at its topics") }, 20*time.Second, 5*time.Millisecond)
+	// Another delivery behind the repeated task: once it is through, so is that.
+	c.send(t, task("d-2", "org1", r.URL+"/hook"))
+	c.await(t, "d-2", 1)
+	require.Len(t, r.of("d-1"), 1, "the same delivery twice")
+}
 
-	topic := webhook.Topics()[0]
-	var topics []bus.Topic
-	for _, name := range webhook.Topics() {
-		topics = append(topics, bus.Topic{Name: name, Partitions: 2})
-	}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
-	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, 20*time.Second, 5*time.Millisecond)
-	w := bus.NewWriter(cfg)
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("a")}, {Topic: topic, Key: []byte("b")}}))
-	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "tasks wait") }, 20*time.Second, 5*time.Millisecond)
-	cancel()
-	require.NoError(t, <-done)
-	require.Equal(t, 1, strings.Count(log.String(), "tasks wait"), "told once")
-
-	expected := "# HELP muster_webhook_tasks_waiting Tasks on a topic that this release leaves there, because it handles no kind of task.\n" +
-		"# TYPE muster_webhook_tasks_waiting gauge\n"
-	for _, name := range slices.Sorted(slices.Values(webhook.Topics())) {
-		n := 0
-		if name == topic {
-			n = 2
+// What the state of a delivery is survives the sender: a retry that is due later is
+// made by the next one.
+func TestScheduleSurvives(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	var down atomic.Bool
+	down.Store(true)
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		if down.Load() {
+			http.Error(w, "sorry, p@example.com 0123456789", http.StatusInternalServerError)
 		}
-		expected += fmt.Sprintf("muster_webhook_tasks_waiting{topic=%q} %d\n", name, n)
-	}
-	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(expected)))
-	lag, err := bus.Lag(t.Context(), cfg, webhook.Group, []string{topic})
+	})
+	stop := c.start(t, nil)
+	c.send(t, task("d-1", "org1", r.URL))
+	first := c.await(t, "d-1", 1)[0]
+	require.Equal(t, event.WebhookPending, first.Status)
+	require.Equal(t, "status", first.Error)
+	require.Equal(t, "sorry, [e-mail] [number]", first.Response)
+	require.InDelta(t, 5, first.NextAt.Sub(first.At).Seconds(), 1.2)
+	stop()
+	down.Store(false)
+	c.start(t, nil)
+	second := c.await(t, "d-1", 2)[1]
+	require.Equal(t, 2, second.Attempt)
+	require.Equal(t, event.WebhookDelivered, second.Status)
+	require.False(t, second.At.Before(first.NextAt), "sent at %s, due at %s", second.At, first.NextAt)
+	require.Equal(t, r.of("d-1")[0].body, r.of("d-1")[1].body)
+	require.NotEqual(t, r.of("d-1")[0].header.Get("webhook-timestamp"), r.of("d-1")[1].header.Get("webhook-timestamp"))
+}
+
+// 410 stops an endpoint until an operator resumes it; what came meanwhile is among
+// the dead letters and can be sent again under its id.
+func TestGoneAndResume(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	var gone atomic.Bool
+	gone.Store(true)
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		if gone.Load() {
+			w.WriteHeader(http.StatusGone)
+		}
+	})
+	stop := c.start(t, nil)
+	c.send(t, task("d-1", "org1", r.URL+"/a"))
+	require.Equal(t, event.WebhookDead, c.await(t, "d-1", 1)[0].Status)
+	stop()
+	c.start(t, nil) // it is stopped for the next owner too
+	c.send(t, task("d-2", "org1", r.URL+"/a"), task("d-3", "org1", r.URL+"/b"))
+	stopped := c.await(t, "d-2", 1)[0]
+	require.Equal(t, "endpoint_stopped", stopped.Error)
+	require.Empty(t, r.of("d-2"))
+	require.Equal(t, "gone", c.await(t, "d-3", 1)[0].Error, "another path is another endpoint")
+	require.Eventually(t, func() bool { return len(c.letters()) == 3 }, 20*time.Second, 5*time.Millisecond)
+	letter, err := event.ParseDead(func(name string) string { return headerOf(c.letters()[0], name) })
 	require.NoError(t, err)
-	for _, p := range lag {
-		require.Equal(t, int64(-1), p.Committed, "nothing is committed")
+	require.Equal(t, "gone", letter.Code)
+	require.Equal(t, event.TopicWebhookTask, letter.Topic)
+
+	op := webhook.NewOperator(webhook.OperatorConfig{Bus: c.bus})
+	states, err := op.Endpoints(t.Context())
+	require.NoError(t, err)
+	require.Len(t, states.Endpoints, 2)
+	require.False(t, states.Endpoints[0].StoppedAt.IsZero())
+	gone.Store(false)
+	require.NoError(t, op.Resume(t.Context(), stopped.EndpointID))
+	require.NoError(t, op.Resend(t.Context(), "d-2", stopped.TaskPartition, stopped.TaskOffset))
+	again := c.await(t, "d-2", 2)[1]
+	require.Equal(t, event.WebhookDelivered, again.Status)
+	require.NotEmpty(t, again.Round)
+	require.Len(t, r.of("d-2"), 1)
+	attempt, err := op.Test(t.Context(), "org1", r.URL+"/a")
+	require.NoError(t, err)
+	require.Equal(t, event.WebhookDelivered, attempt.Status)
+}
+
+func headerOf(m kafka.Message, name string) string {
+	for _, h := range m.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
 	}
+	return ""
+}
+
+// What cannot be delivered is given up with its reason and holds up nothing.
+func TestUndeliverable(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	r := newReceiver(t, status(http.StatusOK))
+	c.start(t, func(cfg *webhook.Config) { cfg.Allow = cfg.Allow[:1] })
+	good := task("good", "org1", r.URL)
+	m, err := webhook.Task(t.Context(), &good)
+	require.NoError(t, err)
+	garbage := m
+	garbage.Value = []byte(`{"delivery_id": 1}`)
+	foreign := m
+	foreign.Value = []byte(`{"delivery_id":"x","organization_id":"o","url":"https://h","body":"","created_at":"2026-01-01T00:00:00Z"}`)
+	require.NoError(t, bus.WriteAll(t.Context(), c.writer, []kafka.Message{garbage, foreign}))
+	c.send(t, task("private", "org1", "https://[::1]:1/"), task("plain", "org1", "http://192.0.2.1/"), good)
+	require.Equal(t, event.WebhookDelivered, c.await(t, "good", 1)[0].Status)
+	for _, id := range []string{"private", "plain"} {
+		a := c.await(t, id, 1)[0]
+		require.Equal(t, event.WebhookDead, a.Status)
+		require.Equal(t, "forbidden_address", a.Error)
+	}
+	require.Eventually(t, func() bool { return len(c.letters()) == 4 }, 20*time.Second, 5*time.Millisecond)
+	codes := make(map[string]int)
+	for _, m := range c.letters() {
+		codes[headerOf(m, event.HeaderDeadPrefix+"code")]++
+	}
+	require.Equal(t, map[string]int{"invalid_task": 2, "forbidden_address": 2}, codes)
+
+	// Without a secret nothing leaves; it is an attempt that is tried again.
+	c.send(t, task("unsigned", "org2", r.URL))
+	require.Equal(t, "no_secret", c.await(t, "unsigned", 1)[0].Error)
+	require.Empty(t, r.of("unsigned"))
+}
+
+// Replicas share the partitions, and a delivery is made by one of them.
+func TestReplicasShare(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	r := newReceiver(t, status(http.StatusOK))
+	for range 3 {
+		c.start(t, nil)
+	}
+	const n = 200
+	var tasks []event.WebhookTask
+	for i := range n {
+		tasks = append(tasks, task(fmt.Sprintf("d-%d", i), "org1", fmt.Sprintf("%s/%d", r.URL, i%20)))
+	}
+	c.send(t, tasks...)
+	for i := range n {
+		c.await(t, fmt.Sprintf("d-%d", i), 1)
+	}
+	require.Equal(t, n, r.ids())
+}
+
+func TestSecrets(t *testing.T) {
+	c := newCluster(t)
+	now := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
+	s, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: key(), Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	_, err = s.Rotate(t.Context(), "org1", time.Hour)
+	require.ErrorIs(t, err, webhook.ErrNoSecrets)
+	first, err := s.Create(t.Context(), "org1")
+	require.NoError(t, err)
+	require.Regexp(t, `^whsec_[A-Za-z0-9+/]{43}=$`, first.Secret)
+	_, err = s.Create(t.Context(), "org1")
+	require.ErrorIs(t, err, webhook.ErrSecretsExist)
+	second, err := s.Rotate(t.Context(), "org1", time.Hour)
+	require.NoError(t, err)
+	_, err = s.Rotate(t.Context(), "org1", time.Hour)
+	require.ErrorIs(t, err, webhook.ErrRotating)
+	list, err := s.List("org1", true)
+	require.NoError(t, err)
+	require.Equal(t, []string{second.Secret, first.Secret}, []string{list[0].Secret, list[1].Secret})
+	require.Equal(t, now.Add(time.Hour), list[1].ExpiresAt)
+	now = now.Add(time.Hour)
+	list, err = s.List("org1", true)
+	require.NoError(t, err)
+	require.False(t, list[1].Valid)
+	require.Empty(t, list[1].Secret)
+
+	// Another root secret opens nothing, and says so.
+	other := key()
+	other[0] = 1
+	stranger, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: other})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, stranger.Close()) }()
+	_, err = stranger.List("org1", true)
+	require.ErrorIs(t, err, event.ErrWebhookSecretSealed)
 }
 
 func TestConfig(t *testing.T) {
 	_, err := webhook.New(webhook.Config{}, webhook.Deps{})
 	require.ErrorContains(t, err, "no Kafka brokers")
-	cfg := webhook.Config{Bus: bus.Config{Brokers: []string{"127.0.0.1:1"}}, PollInterval: -1}
-	require.Error(t, cfg.Validate())
-	cfg.PollInterval = 0
+	cfg := webhook.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}}
+	_, err = webhook.New(cfg, webhook.Deps{})
+	require.ErrorContains(t, err, "the key of the webhook secrets is missing")
+	cfg.Key, cfg.Timeout = key(), -1
+	require.ErrorContains(t, cfg.Validate(), "negative")
+	cfg.Timeout = 0
 	registry := prometheus.NewRegistry()
 	s, err := webhook.New(cfg, webhook.Deps{Registerer: registry})
 	require.NoError(t, err)
-	require.Error(t, s.Ready(t.Context()))
+	require.ErrorContains(t, s.Ready(t.Context()), "does not exist yet")
 	_, err = webhook.New(cfg, webhook.Deps{Registerer: registry})
 	require.ErrorContains(t, err, "register metrics")
 }

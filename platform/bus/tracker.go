@@ -45,6 +45,14 @@ func (t *tracker) finish(offset int64) {
 	}
 }
 
+// restart forgets what is unfinished: it will begin again.
+func (t *tracker) restart() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.open = nil
+	clear(t.done)
+}
+
 // committable returns the offset to commit, if it is newer than the stored one.
 func (t *tracker) committable() (int64, bool) {
 	t.mu.Lock()

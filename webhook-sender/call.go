@@ -1,0 +1,214 @@
+package webhook
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/breaker"
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/webhook-sender/internal/delivery"
+	"muster/webhook-sender/internal/post"
+	"muster/webhook-sender/internal/signature"
+)
+
+// Errors of attempts beside the classes of package post.
+const (
+	errorNoSecret = "no_secret"
+	errorSecret   = "secret_unreadable"
+)
+
+// errFailed tells the breaker that a call failed; the outcome says how.
+var errFailed = errors.New("the call failed")
+
+// call makes one attempt.
+func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
+	out := delivery.Outcome{Task: send.Task}
+	if out.Task == nil {
+		m, err := o.message(ctx, send.Offset)
+		switch {
+		case errors.Is(err, bus.ErrNoMessage):
+			out.Permanent, out.Error, out.At = true, codeLost, o.s.now()
+			return out
+		case err != nil:
+			if ctx.Err() == nil {
+				o.s.logger.LogAttrs(ctx, slog.LevelWarn, "webhook task not read, trying again", slog.Int("partition", o.p.Number), slog.Any("error", err))
+			}
+			out.Abandoned = true
+			return out
+		}
+		out.Task = m
+	}
+	t, reason := decodeTask(out.Task)
+	if t == nil { // it was taken once: the log was changed
+		o.s.logger.LogAttrs(ctx, slog.LevelError, "webhook task cannot be read any more", slog.Int("partition", o.p.Number),
+			slog.Int64("offset", send.Offset), slog.String("reason", reason))
+		out.Permanent, out.Error, out.At = true, codeInvalid, o.s.now()
+		return out
+	}
+	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, t.task, &out) })
+	var open *breaker.OpenError
+	switch {
+	case errors.As(err, &open):
+		out.Refused, out.RetryAfter = true, open.RetryAfter
+	case !out.OK && out.HTTPStatus == 0 && ctx.Err() != nil:
+		out.Abandoned = true
+	}
+	return out
+}
+
+// attempt signs and posts. Its error is for the breaker: only what speaks against
+// the receiver is one.
+func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *delivery.Outcome) error {
+	out.At = s.now()
+	secrets, err := s.secrets.of(task.OrganizationID, out.At)
+	if err != nil {
+		out.Error = errorSecret
+		s.logger.LogAttrs(ctx, slog.LevelError, "webhook secret cannot be used", slog.String("organization", task.OrganizationID), slog.Any("error", err))
+		return nil
+	}
+	headers, err := signature.Headers(secrets, task.DeliveryID, out.At, task.Body)
+	switch {
+	case errors.Is(err, signature.ErrNoSecret):
+		out.Error = errorNoSecret
+		return nil
+	case err != nil:
+		out.Error = errorSecret
+		s.logger.LogAttrs(ctx, slog.LevelError, "webhook cannot be signed", slog.String("organization", task.OrganizationID), slog.Any("error", err))
+		return nil
+	}
+	r := s.client.Post(ctx, task.URL, headers, task.Body)
+	out.OK, out.HTTPStatus, out.Error, out.Response = r.OK(), r.Status, string(r.Class), r.Excerpt
+	out.Duration, out.RetryAfter = r.Duration, r.RetryAfter
+	out.Gone, out.Permanent = r.Class == post.ClassGone, r.Permanent()
+	if !out.OK && !out.Gone && !out.Permanent {
+		return errFailed
+	}
+	return nil
+}
+
+// write makes an effect durable: what was done, then the states that say so, then
+// the offsets.
+func (o *owner) write(ctx context.Context, e *delivery.Effect) error {
+	messages := make([]kafka.Message, 0, len(e.Attempts)+len(e.Dead))
+	for i := range e.Attempts {
+		m, err := o.s.attemptMessage(ctx, &e.Attempts[i])
+		if err != nil {
+			return err
+		}
+		messages = append(messages, m)
+	}
+	for i := range e.Dead {
+		m, err := o.deadMessage(ctx, &e.Dead[i])
+		if err != nil {
+			return err
+		}
+		messages = append(messages, m)
+	}
+	if err := o.s.writeAll(ctx, o.s.events, messages); err != nil {
+		return fmt.Errorf("write attempts: %w", err)
+	}
+	messages = messages[:0]
+	for i := range e.States {
+		m, err := o.stateMessage(&e.States[i])
+		if err != nil {
+			return err
+		}
+		messages = append(messages, m)
+	}
+	if err := o.s.writeAll(ctx, o.s.states, messages); err != nil {
+		return fmt.Errorf("write states: %w", err)
+	}
+	for _, offset := range e.Finished {
+		o.p.Finish(offset)
+	}
+	for i := range e.Dead {
+		o.s.metrics.dead.WithLabelValues(e.Dead[i].Code()).Inc()
+	}
+	return nil
+}
+
+// writeAll writes messages. What the brokers never take is told and left.
+func (s *Service) writeAll(ctx context.Context, w *kafka.Writer, messages []kafka.Message) error {
+	if len(messages) == 0 {
+		return nil
+	}
+	err := bus.WriteAll(ctx, w, messages)
+	var refused *bus.RefusedError
+	if errors.As(err, &refused) {
+		for _, m := range refused.Messages {
+			s.logger.LogAttrs(ctx, slog.LevelError, "the brokers refuse a message of the webhook-sender", slog.String("topic", m.Topic),
+				slog.String("key", string(messages[m.Index].Key)), slog.Any("error", m.Err))
+		}
+		return nil
+	}
+	return err
+}
+
+func (s *Service) attemptMessage(ctx context.Context, a *event.WebhookAttempt) (kafka.Message, error) {
+	value, err := json.Marshal(a)
+	if err != nil {
+		return kafka.Message{}, fmt.Errorf("encode attempt: %w", err)
+	}
+	// A repeated report has the same id.
+	id := sha256.Sum256([]byte(a.DeliveryID + "\x00" + a.Round + "\x00" + strconv.Itoa(a.Attempt)))
+	return kafka.Message{
+		Topic: event.TopicWebhook, Key: []byte(a.EndpointID), Value: value,
+		Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
+			ID: hex.EncodeToString(id[:16]), Type: event.TypeWebhookAttempt, Source: "/muster/webhook-sender",
+			Subject: a.DeliveryID, Time: a.At, ContentType: "application/json",
+		})),
+	}, nil
+}
+
+func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
+	m := kafka.Message{Topic: event.TopicWebhookState, Key: []byte(s.Key), WriterData: o.p.Number}
+	var state any
+	kind := event.TypeWebhookDelivery
+	switch {
+	case s.Delivery != nil:
+		state = s.Delivery
+	case s.Endpoint != nil:
+		state, kind = s.Endpoint, event.TypeWebhookEndpoint
+	default:
+		return m, nil
+	}
+	var err error
+	if m.Value, err = json.Marshal(state); err != nil {
+		return m, fmt.Errorf("encode webhook state: %w", err)
+	}
+	m.Headers = bus.SetEvent(nil, bus.Event{ID: s.Key, Type: kind, Source: "/muster/webhook-sender", ContentType: "application/json"})
+	return m, nil
+}
+
+// deadMessage is the task as it came, with why it was given up.
+func (o *owner) deadMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.Message, error) {
+	task := d.Task
+	if task == nil {
+		m, err := o.message(ctx, d.State.Offset)
+		switch {
+		case errors.Is(err, bus.ErrNoMessage):
+			m = &kafka.Message{Key: []byte(d.State.EndpointID)} // the letter still says what was lost
+		case err != nil:
+			return kafka.Message{}, fmt.Errorf("read a task that is given up: %w", err)
+		}
+		task = m
+	}
+	out := kafka.Message{Topic: DeadTopic().Name, Key: task.Key, Value: task.Value, Headers: task.Headers}
+	letter := event.Dead{
+		Service: serviceName, Handler: handlerName, Topic: event.TopicWebhookTask, Partition: o.p.Number, Offset: d.State.Offset,
+		Code: d.Code(), Reason: d.Reason(), Attempts: d.State.Attempts, FirstFailure: d.State.FirstFailure, LastFailure: d.State.UpdatedAt,
+	}
+	letter.Set(func(name, value string) {
+		out.Headers = append(out.Headers[:len(out.Headers):len(out.Headers)], kafka.Header{Key: name, Value: []byte(value)})
+	})
+	return out, nil
+}

@@ -1,0 +1,205 @@
+package webhook_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/schemas/event"
+	webhook "muster/webhook-sender"
+)
+
+// loopback is what tests allow: receivers are on this machine.
+func loopback() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}
+
+func key() []byte { return make([]byte, event.WebhookKeySize) }
+
+// cluster is a broker with the topics of the sender.
+type cluster struct {
+	bus      bus.Config
+	writer   *kafka.Writer
+	mu       sync.Mutex
+	attempts map[string][]event.WebhookAttempt // by delivery
+	dead     []kafka.Message
+}
+
+func newCluster(t *testing.T) *cluster {
+	t.Helper()
+	c := &cluster{bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, attempts: make(map[string][]event.WebhookAttempt)}
+	var topics []bus.Topic
+	for _, d := range append(event.Topics(), webhook.DeadTopic()) {
+		switch d.Name {
+		case event.TopicAccount, event.TopicWebhookTask, event.TopicWebhook, event.TopicWebhookState, webhook.DeadTopic().Name:
+			topics = append(topics, bus.Topic{Name: d.Name, Partitions: d.Partitions, Config: d.Config()})
+		}
+	}
+	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, topics))
+	c.writer = bus.NewWriter(c.bus)
+	follower := bus.Follow(t.Context(), c.bus, bus.FollowConfig{
+		Topics: []string{event.TopicWebhook, webhook.DeadTopic().Name}, MaxWait: 100 * time.Millisecond,
+		Handle: func(_ context.Context, m kafka.Message) error {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			if m.Topic != event.TopicWebhook {
+				c.dead = append(c.dead, m)
+				return nil
+			}
+			var a event.WebhookAttempt
+			if err := json.Unmarshal(m.Value, &a); err != nil {
+				return err
+			}
+			c.attempts[a.DeliveryID] = append(c.attempts[a.DeliveryID], a)
+			return nil
+		},
+	})
+	t.Cleanup(func() {
+		require.NoError(t, c.writer.Close())
+		require.NoError(t, follower.Close())
+	})
+	return c
+}
+
+// secret makes the organization's secret and returns it.
+func (c *cluster) secret(t *testing.T, organization string) string {
+	t.Helper()
+	s, err := webhook.OpenSecrets(t.Context(), webhook.SecretsConfig{Bus: c.bus, Key: key()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, s.Close()) }()
+	made, err := s.Create(t.Context(), organization)
+	require.NoError(t, err)
+	return made.Secret
+}
+
+// start runs a sender until the returned function is called, or the test ends.
+func (c *cluster) start(t *testing.T, change func(*webhook.Config)) (stop func()) {
+	t.Helper()
+	cfg := webhook.Config{
+		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 2 * time.Second,
+		Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 2 * time.Second},
+	}
+	if change != nil {
+		change(&cfg)
+	}
+	s, err := webhook.New(cfg, webhook.Deps{Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	var once sync.Once
+	stop = func() {
+		once.Do(func() {
+			cancel()
+			require.NoError(t, <-done)
+		})
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// testWriter is a log that belongs to a test.
+type testWriter struct{ t *testing.T }
+
+func (w *testWriter) Write(p []byte) (int, error) {
+	w.t.Log(string(p))
+	return len(p), nil
+}
+
+func (c *cluster) send(t *testing.T, tasks ...event.WebhookTask) {
+	t.Helper()
+	var messages []kafka.Message
+	for i := range tasks {
+		m, err := webhook.Task(t.Context(), &tasks[i])
+		require.NoError(t, err)
+		messages = append(messages, m)
+	}
+	require.NoError(t, bus.WriteAll(t.Context(), c.writer, messages))
+}
+
+// task is a delivery of an organization.
+func task(id, organization, url string) event.WebhookTask {
+	return event.WebhookTask{
+		DeliveryID: id, OrganizationID: organization, URL: url, RequestID: id, CreatedAt: time.Now(),
+		Body: []byte(`{"profile": "` + id + `", "e": "é\u0000 "}` + "\n"),
+	}
+}
+
+// attemptsOf are the attempts that were reported so far.
+func (c *cluster) attemptsOf(id string) []event.WebhookAttempt {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]event.WebhookAttempt(nil), c.attempts[id]...)
+}
+
+// await waits until a delivery has so many attempts, and returns them.
+func (c *cluster) await(t *testing.T, id string, n int) []event.WebhookAttempt {
+	t.Helper()
+	require.Eventually(t, func() bool { return len(c.attemptsOf(id)) >= n }, 30*time.Second, 5*time.Millisecond, "attempts of %s", id)
+	return c.attemptsOf(id)
+}
+
+func (c *cluster) letters() []kafka.Message {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]kafka.Message(nil), c.dead...)
+}
+
+// receiver is an endpoint on this machine that keeps what it got.
+type receiver struct {
+	*httptest.Server
+	mu   sync.Mutex
+	got  map[string][]received // by webhook-id
+	next http.HandlerFunc
+}
+
+type received struct {
+	header http.Header
+	body   []byte
+}
+
+func newReceiver(t *testing.T, answer http.HandlerFunc) *receiver {
+	t.Helper()
+	r := &receiver{got: make(map[string][]received), next: answer}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		id := req.Header.Get("webhook-id")
+		r.mu.Lock()
+		r.got[id] = append(r.got[id], received{req.Header.Clone(), body})
+		r.mu.Unlock()
+		r.next(w, req)
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) of(id string) []received {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return append([]received(nil), r.got[id]...)
+}
+
+func (r *receiver) ids() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.got)
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}

@@ -1,0 +1,492 @@
+package delivery
+
+import (
+	"container/heap"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"muster/schemas/event"
+)
+
+// Config bounds a [Machine]. Zero fields take their defaults.
+type Config struct {
+	// Partition is the number of the partition of tasks.
+	Partition int
+	// PerEndpoint bounds the calls to one endpoint at a time; default 8.
+	PerEndpoint int
+	// Running bounds all calls at a time; default 256.
+	Running int
+	// HeldPerEndpoint and Held bound the deliveries that wait with their bodies in
+	// memory; defaults 64 and 1,024.
+	HeldPerEndpoint, Held int
+	// Finished bounds the deliveries that are remembered after their end, and
+	// Remember for how long; defaults 50,000 and 24 h.
+	Finished int
+	Remember time.Duration
+	// Random spreads delays: a number in [0, 1). Required.
+	Random func() float64
+}
+
+// Send is a call that is to be made now.
+type Send struct {
+	EndpointID string
+	// Task is the message to deliver; nil when it has to be read at Offset.
+	Task   *kafka.Message
+	Offset int64
+
+	item *item
+}
+
+// Outcome is what came of a [Send].
+type Outcome struct {
+	// Refused: the endpoint's breaker is open; nothing was sent. RetryAfter says
+	// for how long.
+	Refused bool
+	// Abandoned: it is not known what came of it, since this process gives the
+	// partition away, or the task could not be read yet. It counts as nothing.
+	Abandoned bool
+	// OK: the receiver took it.
+	OK bool
+	// Gone: the receiver answered 410. Permanent: trying again is pointless.
+	Gone, Permanent bool
+	RetryAfter      time.Duration
+	HTTPStatus      int
+	Error           string
+	Response        string
+	At              time.Time
+	Duration        time.Duration
+	// Task is the message that was to be delivered, if it could be read.
+	Task *kafka.Message
+}
+
+// Effect is what has to be made durable, all of it, before Finished may be
+// committed.
+type Effect struct {
+	// Attempts and Dead come first: a state says that they were made.
+	Attempts []event.WebhookAttempt
+	Dead     []DeadLetter
+	States   []State
+	// Finished are offsets of tasks whose effects these are.
+	Finished []int64
+}
+
+// Empty reports whether there is nothing to do.
+func (e *Effect) Empty() bool {
+	return len(e.States)+len(e.Attempts)+len(e.Dead)+len(e.Finished) == 0
+}
+
+// State is a message for the topic of states: one of a delivery, of an endpoint,
+// or, with neither, the tombstone of a key.
+type State struct {
+	Key      string
+	Delivery *event.DeliveryState
+	Endpoint *event.EndpointState
+}
+
+// DeadLetter is a delivery that was given up.
+type DeadLetter struct {
+	State event.DeliveryState
+	// LastError is the class of the last failure; empty without one.
+	LastError string
+	// Task is the message; nil when it has to be read at State.Offset.
+	Task   *kafka.Message
+	reason string
+}
+
+// Code is the short name of why.
+func (d *DeadLetter) Code() string { return d.State.Error }
+
+// Reason says why, for people.
+func (d *DeadLetter) Reason() string {
+	if d.reason != "" {
+		return d.reason
+	}
+	s := fmt.Sprintf("delivery %s to endpoint %s: %s", d.State.DeliveryID, d.State.EndpointID, d.State.Error)
+	if d.LastError != "" && d.LastError != d.State.Error {
+		s += ", last failure: " + d.LastError
+	}
+	return s
+}
+
+// Codes of what is given up, beside the classes of the last failure.
+const (
+	CodeExhausted = "exhausted"
+	CodeExpired   = "expired"
+	CodeStopped   = "endpoint_stopped"
+	CodeGone      = "gone"
+)
+
+// item is a delivery that waits or runs.
+type item struct {
+	state    event.DeliveryState
+	endpoint *endpoint
+	task     *kafka.Message // its body in memory, else nil
+	// unfinished: the task's offset is to be finished with the next effect.
+	unfinished bool
+	queued     bool // in its endpoint's queue
+	running    bool
+	at         time.Time // in the heap: when to look again
+	index      int       // in the heap, -1 when it is not
+}
+
+// endpoint is a receiver of this partition.
+type endpoint struct {
+	id, organization, address string
+
+	waiting   []*item // ready to be sent, in order
+	running   int
+	held      int // items with their bodies in memory that wait
+	items     int // in all
+	failing   bool
+	congested bool
+	stopped   time.Time
+	blocked   time.Time // until when the breaker is open
+	recorded  bool      // its trouble stands on the topic of states
+	listed    bool      // it is in Machine.runnable
+	wake      *item     // in the heap while it is blocked
+}
+
+// Machine is the state of one partition. It is not safe for concurrent use.
+type Machine struct {
+	cfg       Config
+	items     map[string]*item // by DeliveryState.Key
+	endpoints map[string]*endpoint
+	runnable  []*endpoint
+	timers    timers
+	running   int
+	troubled  int // calls that run to endpoints in trouble
+	held      int
+	finished  finished
+	effect    Effect
+}
+
+// New returns an empty machine.
+func New(cfg Config) *Machine {
+	setDefault(&cfg.PerEndpoint, 8)
+	setDefault(&cfg.Running, 256)
+	setDefault(&cfg.HeldPerEndpoint, 64)
+	setDefault(&cfg.Held, 1024)
+	setDefault(&cfg.Finished, 50_000)
+	setDefault(&cfg.Remember, 24*time.Hour)
+	return &Machine{
+		cfg: cfg, items: make(map[string]*item), endpoints: make(map[string]*endpoint),
+		finished: finished{ended: make(map[string]ended)},
+	}
+}
+
+func setDefault[T int | time.Duration](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Restore takes over one message of the topic of states, in order, before anything
+// else.
+func (m *Machine) Restore(key, value []byte) error {
+	delivery, ep, removed, err := event.DecodeWebhookState(key, value)
+	if err != nil {
+		return err
+	}
+	if ep != nil {
+		e := m.endpoint(ep.EndpointID, ep.OrganizationID, ep.Address)
+		e.stopped, e.blocked = ep.StoppedAt, ep.BlockedUntil
+		e.recorded = !removed
+		e.failing = !removed
+		m.drop(e)
+		return nil
+	}
+	k := delivery.Key()
+	if it := m.items[k]; it != nil {
+		m.remove(it)
+	}
+	m.finished.remove(k)
+	switch {
+	case removed:
+	case delivery.Status == event.WebhookPending:
+		it := &item{state: *delivery, endpoint: m.endpoint(delivery.EndpointID, delivery.OrganizationID, delivery.Address), index: -1}
+		m.add(it)
+		m.schedule(it, delivery.NextAt)
+	default:
+		m.finished.add(delivery)
+	}
+	return nil
+}
+
+// Take takes a task. body is its message.
+func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafka.Message, now time.Time) {
+	id := to.ID()
+	key := id + "/" + task.DeliveryID
+	state := event.DeliveryState{
+		DeliveryID: task.DeliveryID, EndpointID: id, OrganizationID: task.OrganizationID, Address: to.Address,
+		RequestID: task.RequestID, Round: task.Round, Status: event.WebhookPending, NextAt: now,
+		CreatedAt: task.CreatedAt.UTC(), UpdatedAt: now, Offset: message.Offset,
+	}
+	if task.Round != "" { // the operator's order begins the time anew
+		state.CreatedAt = now
+	}
+	if known, ok := m.finished.ended[key]; ok {
+		if task.Round == "" || known.round == task.Round {
+			m.finish(message.Offset)
+			return
+		}
+		m.finished.remove(key)
+	}
+	if it := m.items[key]; it != nil {
+		if task.Round != "" && it.state.Round != task.Round && !it.running {
+			// It waits already: it is sent now, in its own round.
+			m.unwait(it)
+			it.state.NextAt, it.state.UpdatedAt = now, now
+			m.put(it)
+			m.schedule(it, now)
+		}
+		m.finish(message.Offset)
+		return
+	}
+	e := m.endpoint(id, task.OrganizationID, to.Address)
+	it := &item{state: state, endpoint: e, task: message, unfinished: true, index: -1}
+	m.add(it)
+	if !e.stopped.IsZero() {
+		m.giveUp(it, CodeStopped, Outcome{At: now, Task: message})
+		return
+	}
+	m.wait(it)
+}
+
+// Resume lets a stopped or blocked endpoint receive again.
+func (m *Machine) Resume(endpointID string, offset int64, now time.Time) {
+	if e := m.endpoints[endpointID]; e != nil {
+		e.stopped, e.blocked = time.Time{}, time.Time{}
+		if e.failing {
+			e.failing = false
+			m.troubled -= e.running
+		}
+		m.record(e, now)
+		m.list(e)
+		m.drop(e)
+	}
+	m.finish(offset)
+}
+
+// Full reports whether tasks should wait a moment before they are taken: bodies
+// fill the memory that is meant for them.
+func (m *Machine) Full(endpointID string) bool {
+	if m.held >= m.cfg.Held {
+		return true
+	}
+	e := m.endpoints[endpointID]
+	return e != nil && !e.congested && e.held >= m.cfg.HeldPerEndpoint
+}
+
+// Relieve ends a wait for Full: the deliveries that wait for an endpoint with its
+// bodies in memory are put off, and so is all that comes until it has caught up.
+func (m *Machine) Relieve(now time.Time) {
+	for _, e := range m.endpoints {
+		if e.held >= m.cfg.HeldPerEndpoint || m.held >= m.cfg.Held && e.held > 0 {
+			e.congested = true
+			for _, it := range e.waiting {
+				m.putOff(it, now)
+			}
+		}
+	}
+}
+
+// Due returns what is to be sent now.
+func (m *Machine) Due(now time.Time) []Send {
+	for len(m.timers) > 0 && !m.timers[0].at.After(now) {
+		it := heap.Pop(&m.timers).(*item)
+		if it.endpoint.wake == it {
+			it.endpoint.wake = nil
+			m.list(it.endpoint)
+			m.drop(it.endpoint)
+			continue
+		}
+		m.wait(it)
+	}
+	m.forget(now)
+	var sends []Send
+	for more := true; more; { // one each, until none can send
+		more = false
+		list := m.runnable
+		kept := make([]*endpoint, 0, len(list))
+		for i, e := range list {
+			if m.running >= m.cfg.Running {
+				kept = append(slices.Clone(list[i:]), kept...) // theirs is the next turn
+				more = false
+				break
+			}
+			switch m.sendOne(e, now, &sends) {
+			case turnSent:
+				more = true
+				kept = append(kept, e)
+			case turnLater:
+				kept = append(kept, e)
+			case turnOver:
+				e.listed = false
+				m.drop(e)
+			}
+		}
+		m.runnable = kept
+	}
+	return sends
+}
+
+// turn is what came of an endpoint's turn to send.
+type turn int
+
+const (
+	turnOver  turn = iota // nothing more until something changes for it
+	turnSent              // one was sent, another may follow
+	turnLater             // others leave no room
+)
+
+// sendOne sends the endpoint's next delivery.
+func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
+	limit := m.cfg.PerEndpoint
+	if e.failing {
+		limit = 1
+	}
+	switch {
+	case len(e.waiting) == 0, e.running >= limit:
+		return turnOver
+	case now.Before(e.blocked):
+		m.sleep(e)
+		return turnOver
+	case e.failing && m.troubled >= max(m.cfg.Running/2, 1):
+		return turnLater
+	}
+	it := e.waiting[0]
+	e.waiting[0] = nil
+	e.waiting = e.waiting[1:]
+	it.queued = false
+	if it.task != nil {
+		e.held--
+		m.held--
+	}
+	if now.Sub(it.state.CreatedAt) > MaxAge {
+		m.giveUp(it, CodeExpired, Outcome{At: now, Task: it.task})
+		return turnSent
+	}
+	it.running = true
+	e.running++
+	m.running++
+	if e.failing {
+		m.troubled++
+	}
+	*sends = append(*sends, Send{EndpointID: e.id, Task: it.task, Offset: it.state.Offset, item: it})
+	return turnSent
+}
+
+// Next is when Due has to be called at the latest; ok is false when nothing waits
+// for a time.
+func (m *Machine) Next() (at time.Time, ok bool) {
+	if len(m.timers) == 0 {
+		return at, false
+	}
+	return m.timers[0].at, true
+}
+
+// Done takes what came of a send.
+func (m *Machine) Done(s Send, o Outcome, now time.Time) {
+	it, e := s.item, s.item.endpoint
+	if o.Task == nil {
+		o.Task = it.task
+	}
+	it.running = false
+	e.running--
+	m.running--
+	if e.failing {
+		m.troubled--
+	}
+	m.list(e)
+	switch {
+	case o.Abandoned:
+		m.schedule(it, now.Add(max(o.RetryAfter, time.Second)))
+		return
+	case o.Refused:
+		m.block(e, now.Add(o.RetryAfter), now)
+		e.waiting = append([]*item{it}, e.waiting...)
+		it.queued = true
+		if it.task != nil {
+			e.held++
+			m.held++
+		}
+		m.putOff(it, now)
+		m.list(e)
+		return
+	}
+	it.state.Attempts++
+	it.state.UpdatedAt = now
+	m.mark(e, !o.OK, now)
+	switch {
+	case o.OK:
+		it.state.Status, it.state.Error, it.state.NextAt = event.WebhookDelivered, "", time.Time{}
+		m.report(it, o)
+		m.end(it)
+	case o.Gone:
+		m.giveUp(it, CodeGone, o)
+		m.stop(e, now)
+	case o.Permanent:
+		m.giveUp(it, o.Error, o)
+	case !e.stopped.IsZero():
+		m.giveUp(it, CodeStopped, o)
+	default:
+		m.retry(it, o, now)
+	}
+}
+
+// retry plans the next attempt or gives up.
+func (m *Machine) retry(it *item, o Outcome, now time.Time) {
+	if it.state.FirstFailure.IsZero() {
+		it.state.FirstFailure = o.At
+	}
+	it.state.Error = o.Error
+	delay, ok := NextDelay(it.state.Attempts, o.RetryAfter, m.cfg.Random())
+	if !ok {
+		m.giveUp(it, CodeExhausted, o)
+		return
+	}
+	if now.Add(delay).Sub(it.state.CreatedAt) > MaxAge {
+		m.giveUp(it, CodeExpired, o)
+		return
+	}
+	it.state.NextAt = now.Add(delay)
+	it.task = nil
+	m.report(it, o)
+	m.put(it)
+	m.schedule(it, it.state.NextAt)
+}
+
+// Effect returns what has to be made durable since the last call.
+func (m *Machine) Effect() Effect {
+	e := m.effect
+	m.effect = Effect{}
+	return e
+}
+
+// Waiting is the number of deliveries that are not ended, Running that of calls.
+func (m *Machine) Waiting() int { return len(m.items) }
+
+// Running is the number of calls that are made.
+func (m *Machine) Running() int { return m.running }
+
+// Return takes back an effect that was not made durable: it is the beginning of the
+// next one.
+func (m *Machine) Return(e Effect) {
+	later := m.effect
+	m.effect = Effect{
+		Attempts: append(e.Attempts, later.Attempts...), Dead: append(e.Dead, later.Dead...),
+		States: append(e.States, later.States...), Finished: append(e.Finished, later.Finished...),
+	}
+}
+
+// Reject gives up a message that is no task.
+func (m *Machine) Reject(message *kafka.Message, code, reason string, now time.Time) {
+	m.effect.Dead = append(m.effect.Dead, DeadLetter{
+		State: event.DeliveryState{Status: event.WebhookDead, Error: code, FirstFailure: now, UpdatedAt: now, Offset: message.Offset, Attempts: 1},
+		Task:  message, reason: reason,
+	})
+	m.finish(message.Offset)
+}

@@ -1,0 +1,312 @@
+package delivery
+
+import (
+	"cmp"
+	"container/heap"
+	"slices"
+	"time"
+
+	"muster/schemas/event"
+)
+
+// timers is a heap of items by time.
+type timers []*item
+
+func (t timers) Len() int           { return len(t) }
+func (t timers) Less(i, j int) bool { return t[i].at.Before(t[j].at) }
+func (t timers) Swap(i, j int) {
+	t[i], t[j] = t[j], t[i]
+	t[i].index, t[j].index = i, j
+}
+
+// Push implements heap.Interface.
+func (t *timers) Push(x any) {
+	it := x.(*item)
+	it.index = len(*t)
+	*t = append(*t, it)
+}
+
+// Pop implements heap.Interface.
+func (t *timers) Pop() any {
+	last := len(*t) - 1
+	it := (*t)[last]
+	(*t)[last] = nil
+	*t = (*t)[:last]
+	it.index = -1
+	return it
+}
+
+// finished remembers deliveries after their end, oldest first.
+type finished struct {
+	ended map[string]ended
+	order []place // may name some that were removed, or ended again later
+	last  uint64
+}
+
+type ended struct {
+	round string
+	at    time.Time
+	place uint64
+}
+
+type place struct {
+	key    string
+	number uint64
+}
+
+func (f *finished) add(s *event.DeliveryState) {
+	k := s.Key()
+	f.last++
+	f.ended[k] = ended{s.Round, s.UpdatedAt, f.last}
+	f.order = append(f.order, place{k, f.last})
+}
+
+func (f *finished) remove(key string) { delete(f.ended, key) }
+
+// forget lets go of the deliveries that ended long ago, and of the oldest beyond
+// the bound.
+func (m *Machine) forget(now time.Time) {
+	f := &m.finished
+	for len(f.order) > 0 {
+		first := f.order[0]
+		e, ok := f.ended[first.key]
+		switch {
+		case !ok || e.place != first.number:
+		case now.Sub(e.at) > m.cfg.Remember || len(f.ended) > m.cfg.Finished:
+			delete(f.ended, first.key)
+			m.effect.States = append(m.effect.States, State{Key: first.key})
+		default:
+			return
+		}
+		f.order = f.order[1:]
+	}
+}
+
+func (m *Machine) endpoint(id, organization, address string) *endpoint {
+	e := m.endpoints[id]
+	if e == nil {
+		e = &endpoint{id: id, organization: organization, address: address}
+		m.endpoints[id] = e
+	}
+	if e.address == "" {
+		e.organization, e.address = organization, address
+	}
+	return e
+}
+
+// drop forgets an endpoint that nothing is known or waiting of.
+func (m *Machine) drop(e *endpoint) {
+	if e.items == 0 && !e.recorded && !e.listed && e.wake == nil {
+		delete(m.endpoints, e.id)
+	}
+}
+
+func (m *Machine) add(it *item) {
+	m.items[it.state.Key()] = it
+	it.endpoint.items++
+}
+
+// remove takes an item out of everything but what runs.
+func (m *Machine) remove(it *item) {
+	m.unwait(it)
+	delete(m.items, it.state.Key())
+	it.endpoint.items--
+	m.drop(it.endpoint)
+}
+
+// unwait takes an item out of its endpoint's queue and the timers.
+func (m *Machine) unwait(it *item) {
+	if it.index >= 0 {
+		heap.Remove(&m.timers, it.index)
+	}
+	if !it.queued {
+		return
+	}
+	it.queued = false
+	e := it.endpoint
+	if i := slices.Index(e.waiting, it); i >= 0 {
+		e.waiting = slices.Delete(e.waiting, i, i+1)
+	}
+	if it.task != nil {
+		e.held--
+		m.held--
+	}
+}
+
+// wait puts an item at the end of its endpoint's queue.
+func (m *Machine) wait(it *item) {
+	e := it.endpoint
+	e.waiting = append(e.waiting, it)
+	it.queued = true
+	if it.task != nil {
+		e.held++
+		m.held++
+	}
+	if e.congested {
+		m.putOff(it, it.state.UpdatedAt)
+	}
+	m.list(e)
+}
+
+// list notes that an endpoint may be able to send.
+func (m *Machine) list(e *endpoint) {
+	if len(e.waiting) == 0 {
+		e.congested = false
+		return
+	}
+	if !e.listed {
+		e.listed = true
+		m.runnable = append(m.runnable, e)
+	}
+}
+
+// sleep has an endpoint looked at again when its breaker lets calls through.
+func (m *Machine) sleep(e *endpoint) {
+	if e.wake != nil {
+		return
+	}
+	e.wake = &item{endpoint: e, at: e.blocked, index: -1}
+	heap.Push(&m.timers, e.wake)
+}
+
+// schedule has an item wait for its time.
+func (m *Machine) schedule(it *item, at time.Time) {
+	it.at = at
+	heap.Push(&m.timers, it)
+}
+
+// putOff makes an item that waits durable and lets its body and its task's offset
+// go.
+func (m *Machine) putOff(it *item, now time.Time) {
+	if it.task == nil {
+		return
+	}
+	it.task = nil
+	it.endpoint.held--
+	m.held--
+	it.state.UpdatedAt = now
+	m.put(it)
+}
+
+// put states the item's state, and finishes its task: the state now stands for it.
+func (m *Machine) put(it *item) {
+	state := it.state
+	m.effect.States = append(m.effect.States, State{Key: state.Key(), Delivery: &state})
+	if it.unfinished {
+		it.unfinished = false
+		m.finish(it.state.Offset)
+	}
+}
+
+func (m *Machine) finish(offset int64) { m.effect.Finished = append(m.effect.Finished, offset) }
+
+// report states an attempt.
+func (m *Machine) report(it *item, o Outcome) {
+	s := &it.state
+	m.effect.Attempts = append(m.effect.Attempts, event.WebhookAttempt{
+		DeliveryID: s.DeliveryID, Round: s.Round, Attempt: max(s.Attempts, 1), EndpointID: s.EndpointID, OrganizationID: s.OrganizationID,
+		RequestID: s.RequestID, Address: s.Address, At: o.At, DurationMicros: o.Duration.Microseconds(), HTTPStatus: o.HTTPStatus,
+		Status: s.Status, Error: s.Error, Response: o.Response, NextAt: s.NextAt, CreatedAt: s.CreatedAt,
+		TaskPartition: m.cfg.Partition, TaskOffset: s.Offset,
+	})
+}
+
+// giveUp ends a delivery that was not made.
+func (m *Machine) giveUp(it *item, code string, o Outcome) {
+	s := &it.state
+	if s.FirstFailure.IsZero() {
+		s.FirstFailure = o.At
+	}
+	if o.HTTPStatus == 0 && o.Error == "" { // decided without a call
+		s.Attempts++
+	}
+	s.Status, s.Error, s.NextAt, s.UpdatedAt = event.WebhookDead, code, time.Time{}, o.At
+	m.report(it, o)
+	m.effect.Dead = append(m.effect.Dead, DeadLetter{State: *s, LastError: o.Error, Task: o.Task})
+	m.end(it)
+}
+
+// end remembers a delivery that is over.
+func (m *Machine) end(it *item) {
+	m.put(it)
+	m.finished.add(&it.state)
+	m.remove(it)
+}
+
+// mark notes how an endpoint's last call went.
+func (m *Machine) mark(e *endpoint, failed bool, now time.Time) {
+	if failed == e.failing {
+		return
+	}
+	e.failing = failed
+	if failed {
+		m.troubled += e.running
+		return
+	}
+	m.troubled -= e.running
+	if e.recorded && e.stopped.IsZero() {
+		e.blocked = time.Time{}
+		m.record(e, now)
+	}
+}
+
+// block has an endpoint's deliveries wait for its breaker.
+func (m *Machine) block(e *endpoint, until, now time.Time) {
+	// Others may have been refused by the same breaker at the same time.
+	if until.Sub(e.blocked) < time.Second && e.recorded {
+		e.blocked = maxTime(e.blocked, until)
+		return
+	}
+	e.blocked = until
+	m.record(e, now)
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// stop ends an endpoint: nothing is sent there until it is resumed.
+func (m *Machine) stop(e *endpoint, now time.Time) {
+	if e.stopped.IsZero() {
+		e.stopped = now
+		m.record(e, now)
+	}
+	for _, it := range e.waiting {
+		it.queued = false
+		if it.task != nil {
+			e.held--
+			m.held--
+		}
+	}
+	e.waiting = nil
+	var pending []*item
+	for _, it := range m.items {
+		if it.endpoint == e && !it.running {
+			pending = append(pending, it)
+		}
+	}
+	slices.SortFunc(pending, func(a, b *item) int { return cmp.Compare(a.state.Offset, b.state.Offset) })
+	for _, it := range pending {
+		m.giveUp(it, CodeStopped, Outcome{At: now, Task: it.task})
+	}
+}
+
+// record states an endpoint's trouble, or that it is well.
+func (m *Machine) record(e *endpoint, now time.Time) {
+	well := e.stopped.IsZero() && e.blocked.IsZero()
+	if well && !e.recorded {
+		return
+	}
+	e.recorded = !well
+	if well {
+		m.effect.States = append(m.effect.States, State{Key: e.id})
+		return
+	}
+	m.effect.States = append(m.effect.States, State{Key: e.id, Endpoint: &event.EndpointState{
+		EndpointID: e.id, OrganizationID: e.organization, Address: e.address,
+		StoppedAt: e.stopped, BlockedUntil: e.blocked, UpdatedAt: now,
+	}})
+}

@@ -1,0 +1,54 @@
+package signature
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+)
+
+// ErrNoSecret says that there is nothing to sign with.
+var ErrNoSecret = errors.New("the organization has no webhook secret")
+
+// Bounds of a secret's key in bytes (Standard Webhooks 1.0.0, "Signature scheme").
+const (
+	minKey = 24
+	maxKey = 64
+)
+
+// Headers returns the headers of one try at a time: webhook-id, webhook-timestamp
+// and webhook-signature with one signature a secret. Secrets are whsec_ and
+// base64 of 24 to 64 bytes. The error never shows a secret.
+func Headers(secrets []string, id string, at time.Time, body []byte) (http.Header, error) {
+	if len(secrets) == 0 {
+		return nil, ErrNoSecret
+	}
+	if id == "" || strings.Contains(id, ".") {
+		return nil, errors.New("sign webhook: an id must not be empty or contain a point")
+	}
+	signatures := make([]string, len(secrets))
+	for i, secret := range secrets {
+		encoded, ok := strings.CutPrefix(secret, "whsec_")
+		key, err := base64.StdEncoding.DecodeString(encoded)
+		if !ok || err != nil || len(key) < minKey || len(key) > maxKey {
+			return nil, fmt.Errorf("sign webhook: secret %d is not whsec_ and base64 of %d to %d bytes", i+1, minKey, maxKey)
+		}
+		signer, err := standardwebhooks.NewWebhookRaw(key)
+		if err != nil {
+			return nil, fmt.Errorf("sign webhook: %w", err)
+		}
+		if signatures[i], err = signer.Sign(id, at, body); err != nil {
+			return nil, fmt.Errorf("sign webhook: %w", err)
+		}
+	}
+	h := make(http.Header, 3)
+	h.Set(standardwebhooks.HeaderWebhookID, id)
+	h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(at.Unix(), 10))
+	h.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
+	return h, nil
+}

@@ -1,0 +1,348 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/webhook-sender/internal/delivery"
+)
+
+const (
+	// patience is how long tasks wait for room in memory before those of the
+	// endpoints that do not keep up are put off.
+	patience = 20 * time.Millisecond
+	// backlog is how many effects may wait to be written before nothing new begins.
+	backlog = 4096
+	// atOnce bounds how many messages and results are taken before sending again.
+	atOnce = 256
+	// flushTime is what is kept of the drain to write the last results.
+	flushTime = time.Second
+)
+
+// owner runs one partition.
+type owner struct {
+	s       *Service
+	p       *bus.Partition
+	machine *delivery.Machine
+
+	incoming chan kafka.Message
+	results  chan result
+	effects  chan delivery.Effect
+	written  chan error
+	busy     bool   // an effect is being written
+	held     *taken // a task that waits for room
+
+	waiting, running float64 // as the gauges have them
+
+	bodies struct {
+		sync.Mutex
+		messages map[int64]kafka.Message
+	}
+}
+
+type result struct {
+	send    delivery.Send
+	outcome delivery.Outcome
+}
+
+// taken is a decoded task.
+type taken struct {
+	task    *event.WebhookTask
+	to      event.Endpoint
+	message *kafka.Message
+}
+
+// own delivers the tasks of a partition until ctx ends.
+func (s *Service) own(ctx context.Context, p *bus.Partition) error {
+	o := &owner{
+		s: s, p: p, machine: s.newMachine(p.Number),
+		incoming: make(chan kafka.Message, atOnce), results: make(chan result, atOnce),
+		effects: make(chan delivery.Effect), written: make(chan error, 1),
+	}
+	begin := s.now()
+	states := 0
+	err := p.Replay(ctx, event.TopicWebhookState, func(m kafka.Message) error {
+		states++
+		if err := o.machine.Restore(m.Key, m.Value); err != nil {
+			s.logger.LogAttrs(ctx, slog.LevelError, "webhook state skipped", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
+		}
+		return nil
+	})
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("restore the deliveries: %w", err)
+	}
+	s.logger.LogAttrs(ctx, slog.LevelDebug, "deliveries restored", slog.Int("partition", p.Number), slog.Int("states", states),
+		slog.Int("waiting", o.machine.Waiting()), slog.Duration("took", s.now().Sub(begin)))
+	defer o.gauge(true)
+	return o.run(ctx)
+}
+
+// run is the loop that alone touches the machine.
+func (o *owner) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	// Calls and writes outlive ctx, to end what they have begun.
+	lasting := context.WithoutCancel(ctx)
+	calling, endCalls := context.WithCancel(lasting)
+	defer endCalls()
+	writing, endWrites := context.WithCancel(lasting)
+	defer endWrites()
+
+	var helpers, calls sync.WaitGroup
+	helpers.Go(func() {
+		o.p.Receive(ctx, func(m kafka.Message) bool {
+			select {
+			case o.incoming <- m:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	})
+	helpers.Go(func() {
+		for e := range o.effects {
+			o.written <- o.write(writing, &e)
+		}
+	})
+	defer func() {
+		stop()
+		close(o.effects)
+		helpers.Wait()
+	}()
+
+	err := o.loop(ctx, calling, &calls)
+	return errors.Join(err, o.drain(ctx, &calls, endCalls, endWrites))
+}
+
+// loop takes tasks and results, and sends, until ctx ends or a write fails.
+func (o *owner) loop(ctx, calling context.Context, calls *sync.WaitGroup) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	relief := time.NewTimer(time.Hour)
+	relief.Stop()
+	defer relief.Stop()
+	var effect delivery.Effect
+	for {
+		now := o.s.now()
+		behind := len(effect.States) > backlog
+		if !behind {
+			for _, send := range o.machine.Due(now) {
+				calls.Go(func() { o.results <- result{send, o.call(calling, send)} })
+			}
+		}
+		effect = joined(effect, o.machine.Effect())
+		if !o.busy && !effect.Empty() {
+			o.effects <- effect
+			effect, o.busy = delivery.Effect{}, true
+		}
+		o.gauge(false)
+		if at, ok := o.machine.Next(); ok && !behind {
+			timer.Reset(max(at.Sub(now), 0))
+		} else {
+			timer.Stop()
+		}
+		incoming := o.incoming
+		if o.held != nil || behind {
+			incoming = nil
+		}
+		select {
+		case m := <-incoming:
+			o.take(m, now, relief)
+		case r := <-o.results:
+			o.done(r)
+		case err := <-o.written:
+			o.busy = false
+			if err != nil {
+				return err
+			}
+		case <-timer.C:
+		case <-relief.C:
+			o.machine.Relieve(o.s.now())
+		case <-ctx.Done():
+			o.machine.Return(effect)
+			return nil
+		}
+		o.takeMore(relief)
+	}
+}
+
+// takeMore takes what else has come, without waiting.
+func (o *owner) takeMore(relief *time.Timer) {
+	now := o.s.now()
+	for range atOnce {
+		if o.held != nil && !o.machine.Full(o.held.to.ID()) {
+			o.machine.Take(o.held.task, o.held.to, o.held.message, now)
+			o.held = nil
+			relief.Stop()
+		}
+		incoming := o.incoming
+		if o.held != nil {
+			incoming = nil
+		}
+		select {
+		case m := <-incoming:
+			o.take(m, now, relief)
+		case r := <-o.results:
+			o.done(r)
+		default:
+			return
+		}
+	}
+}
+
+// drain waits for the calls that run, breaks them off when their time is over, and
+// writes what came of them.
+func (o *owner) drain(ctx context.Context, calls *sync.WaitGroup, endCalls, endWrites context.CancelFunc) error {
+	cut := time.AfterFunc(max(o.s.cfg.Timing.Drain-flushTime, 0), endCalls)
+	defer cut.Stop()
+	last := time.AfterFunc(o.s.cfg.Timing.Drain, endWrites)
+	defer last.Stop()
+	if ctx.Err() == nil { // a write failed: what runs is not worth waiting for
+		endCalls()
+	}
+	ended := make(chan struct{})
+	go func() { calls.Wait(); close(ended) }()
+	for running := true; running || o.busy; {
+		finished := ended
+		if !running {
+			finished = nil
+		}
+		select {
+		case r := <-o.results:
+			o.done(r)
+		case err := <-o.written:
+			o.busy = false
+			if err != nil {
+				return err
+			}
+		case <-finished:
+			running = false
+		}
+	}
+	for more := true; more; {
+		select {
+		case r := <-o.results:
+			o.done(r)
+		default:
+			more = false
+		}
+	}
+	effect := o.machine.Effect()
+	if effect.Empty() || ctx.Err() == nil {
+		return nil
+	}
+	o.effects <- effect
+	return <-o.written
+}
+
+// joined appends an effect to another.
+func joined(a, b delivery.Effect) delivery.Effect {
+	if a.Empty() {
+		return b
+	}
+	a.Attempts = append(a.Attempts, b.Attempts...)
+	a.Dead = append(a.Dead, b.Dead...)
+	a.States = append(a.States, b.States...)
+	a.Finished = append(a.Finished, b.Finished...)
+	return a
+}
+
+// take decodes a message and gives it to the machine, or keeps it until there is
+// room.
+func (o *owner) take(m kafka.Message, now time.Time, relief *time.Timer) {
+	if e, err := bus.GetEvent(m.Headers); err == nil && e.Type == event.TypeWebhookResume {
+		var resume event.WebhookResume
+		if err := json.Unmarshal(m.Value, &resume); err == nil && resume.EndpointID == string(m.Key) {
+			o.machine.Resume(resume.EndpointID, m.Offset, now)
+			return
+		}
+		o.machine.Reject(&m, codeInvalid, "a resume order that cannot be read", now)
+		return
+	}
+	t, reason := decodeTask(&m)
+	if t == nil {
+		o.s.logger.Warn("webhook task cannot be read", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.String("reason", reason))
+		o.machine.Reject(&m, codeInvalid, reason, now)
+		return
+	}
+	if o.machine.Full(t.to.ID()) {
+		o.held = t
+		relief.Reset(patience)
+		return
+	}
+	o.machine.Take(t.task, t.to, t.message, now)
+}
+
+// codeInvalid is of messages that are no tasks, codeLost of tasks whose message the
+// log no longer holds.
+const (
+	codeInvalid = "invalid_task"
+	codeLost    = "task_lost"
+)
+
+// decodeTask returns nil and a reason, without data, for what is no task.
+func decodeTask(m *kafka.Message) (*taken, string) {
+	var task event.WebhookTask
+	if err := json.Unmarshal(m.Value, &task); err != nil {
+		return nil, "is not a JSON task"
+	}
+	if err := task.Validate(); err != nil {
+		return nil, err.Error()
+	}
+	to, err := task.Endpoint()
+	if err != nil {
+		return nil, err.Error()
+	}
+	if string(m.Key) != to.ID() {
+		return nil, "the message's key is not the endpoint's id"
+	}
+	return &taken{&task, to, m}, ""
+}
+
+func (o *owner) done(r result) {
+	o.machine.Done(r.send, r.outcome, o.s.now())
+	o.s.metrics.outcome(r.outcome)
+}
+
+// gauge brings the gauges up to date; ended takes this partition's share back.
+func (o *owner) gauge(ended bool) {
+	waiting, running := float64(o.machine.Waiting()), float64(o.machine.Running())
+	if ended {
+		waiting, running = 0, 0
+	}
+	o.s.metrics.waiting.Add(waiting - o.waiting)
+	o.s.metrics.running.Add(running - o.running)
+	o.waiting, o.running = waiting, running
+}
+
+// message returns the task at an offset. Deliveries that wait leave their bodies in
+// the log; neighbours come with one fetch.
+func (o *owner) message(ctx context.Context, offset int64) (*kafka.Message, error) {
+	o.bodies.Lock()
+	defer o.bodies.Unlock()
+	if m, ok := o.bodies.messages[offset]; ok {
+		delete(o.bodies.messages, offset)
+		return &m, nil
+	}
+	messages, err := o.p.From(ctx, offset)
+	if err != nil {
+		return nil, err
+	}
+	o.bodies.messages = make(map[int64]kafka.Message, len(messages))
+	for _, m := range messages[1:] {
+		o.bodies.messages[m.Offset] = m
+	}
+	return &messages[0], nil
+}
