@@ -140,7 +140,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+1, "those of records, and the ledger")
+			require.Len(t, migrations, len(readmodel.Tables())+2, "those of records, the ledger, and webhooks")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)

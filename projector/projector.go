@@ -84,6 +84,7 @@ type Projector struct {
 	tables   readmodel.Names
 	reached  *reached           // nil but in a replay
 	usage    *bus.BatchConsumer // nil in a replay
+	webhooks *bus.BatchConsumer // nil in a replay
 	workers  []*worker
 	kinds    map[string]record.Kind // by topic
 }
@@ -103,6 +104,9 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	}
 	if p.usage, err = p.newUsageConsumer(); err != nil {
 		return nil, fmt.Errorf("projector: usage: %w", err)
+	}
+	if p.webhooks, err = p.newWebhookConsumer(); err != nil {
+		return nil, fmt.Errorf("projector: webhooks: %w", err)
 	}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
 	return p, nil
@@ -189,7 +193,7 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("projector: close writer: %w", closeErr))
 		}
 	}()
-	if err := p.runBoth(ctx); err != nil {
+	if err := p.runAll(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}
 	return nil

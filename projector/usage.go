@@ -2,8 +2,9 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -65,26 +66,26 @@ func (p *Projector) handleUsage(ctx context.Context, b bus.Batch) (err error) {
 	return p.reject(ctx, rejected)
 }
 
-// runBoth runs the projections of records and of the ledger; the end of one
-// ends the other.
-func (p *Projector) runBoth(ctx context.Context) error {
-	if p.usage == nil {
-		return p.consumer.Run(ctx)
-	}
+// runAll runs the projections of records, of the ledger and of webhooks; the end of
+// one ends the others.
+func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error, 1)
-	go func() {
-		defer stop()
-		ended <- p.usage.Run(ctx)
-	}()
-	err := p.consumer.Run(ctx)
-	stop()
-	if usageErr := <-ended; usageErr != nil {
-		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "projection of usage ended", slog.Any("error", usageErr))
-		if err == nil {
-			err = fmt.Errorf("usage: %w", usageErr)
+	names := []string{"records", "usage", "webhooks"}
+	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks}
+	ended := make([]error, len(consumers))
+	var running sync.WaitGroup
+	for i, c := range consumers {
+		if c == nil { // a replay has none of events
+			continue
 		}
+		running.Go(func() {
+			defer stop()
+			if err := c.Run(ctx); err != nil {
+				ended[i] = fmt.Errorf("projection of %s: %w", names[i], err)
+			}
+		})
 	}
-	return err
+	running.Wait()
+	return errors.Join(ended...)
 }

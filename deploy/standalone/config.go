@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 
 	"muster/platform/service"
 )
@@ -17,6 +18,9 @@ type Config struct {
 	// Sample is the number of invented people that an empty data folder begins
 	// with; 0 for none.
 	Sample int
+	// WebhookAllow are addresses that webhooks are sent to although they are not
+	// public, and by plain http too.
+	WebhookAllow []netip.Prefix
 	// Compact compacts the embedded broker's log once everything in it is
 	// projected. It answers nobody meanwhile.
 	Compact bool

@@ -119,7 +119,11 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
-	sender, err := webhook.New(webhook.Config{Bus: kafka}, webhook.Deps{Logger: logger, Registerer: registry})
+	webhookKey, err := secret.Key(event.WebhookKeyName, event.WebhookKeySize)
+	if err != nil {
+		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+	}
+	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow}, webhook.Deps{Logger: logger, Registerer: registry})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}

@@ -71,7 +71,7 @@ within a second. A key is shown once, when it is made; only its hash is kept.`,
 		GroupID: "people",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true), c.accountActive("deactivate", false), c.keyCommand())
+	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true), c.accountActive("deactivate", false), c.keyCommand(), c.accountWebhookSecret())
 	return cmd
 }
 

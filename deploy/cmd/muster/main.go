@@ -101,6 +101,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.upCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(),
 		c.generateCommand(), c.ingestCommand(), c.replayCommand(),
 		c.accountCommand(),
+		c.webhookCommand(),
 		c.versionCommand(),
 	)
 	return root

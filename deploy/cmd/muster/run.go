@@ -29,6 +29,8 @@ type surroundings struct {
 	// dataDir holds what a replica must not lose when it is killed.
 	dataDir string
 	getenv  func(string) string
+	// webhookAllow is --webhook-allow.
+	webhookAllow []string
 }
 
 // runnable is a service that runs alone.
@@ -62,6 +64,7 @@ func (c *command) runCommand() *cobra.Command {
 		lines = append(lines, fmt.Sprintf("  %-17s %s", s.name, s.about))
 	}
 	var addr, adminAddr string
+	var allow []string
 	cmd := &cobra.Command{
 		Use:   "run SERVICE",
 		Short: "Run one service, as a container does",
@@ -84,6 +87,7 @@ Services:
 				if err != nil {
 					return err
 				}
+				around.webhookAllow = allow
 				unit, err := s.build(ctx, around)
 				if err != nil {
 					return err
@@ -94,6 +98,7 @@ Services:
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
+	addAllowFlag(cmd.Flags(), &allow)
 	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of metrics, health and profiles")
 	return cmd
 }
@@ -189,7 +194,15 @@ func buildDiscovery(_ context.Context, s surroundings) (runnable, error) {
 }
 
 func buildWebhook(_ context.Context, s surroundings) (runnable, error) {
-	w, err := webhook.New(webhook.Config{Bus: s.kafka}, webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	allow, err := parseAllow(s.webhookAllow)
+	if err != nil {
+		return runnable{}, err
+	}
+	key, err := webhookKey(s.getenv, s.dataDir)
+	if err != nil {
+		return runnable{}, err
+	}
+	w, err := webhook.New(webhook.Config{Bus: s.kafka, Key: key, Allow: allow}, webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
 	if err != nil {
 		return runnable{}, err
 	}

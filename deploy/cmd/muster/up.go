@@ -12,6 +12,7 @@ import (
 func (c *command) upCommand() *cobra.Command {
 	cfg := standalone.Config{}
 	var noSample bool
+	var allow []string
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole platform on this machine",
@@ -39,6 +40,9 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 				return fmt.Errorf("find this program, to start the engine with: %w", err)
 			}
 			cfg.DataDir = c.dataDir
+			if cfg.WebhookAllow, err = parseAllow(allow); err != nil {
+				return err
+			}
 			if noSample {
 				cfg.Sample = 0
 			}
@@ -65,6 +69,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.StringVar(&cfg.KafkaAddr, "kafka-addr", "127.0.0.1:9092", "address of the embedded Kafka broker")
 	flags.IntVar(&cfg.Sample, "sample", 2000, "invented people to begin an empty data folder with")
 	flags.BoolVar(&cfg.Compact, "compact", false, "compact the embedded broker's log once everything in it is projected")
+	addAllowFlag(flags, &allow)
 	flags.BoolVar(&noSample, "no-sample", false, "begin an empty data folder empty")
 	return cmd
 }

@@ -1,0 +1,554 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"muster/deploy/instance"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/service"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	webhook "muster/webhook-sender"
+)
+
+func addAllowFlag(flags *pflag.FlagSet, allow *[]string) {
+	flags.StringSliceVar(allow, "webhook-allow", nil,
+		"addresses (CIDR) that webhooks may go to although they are private, by plain http too: for development")
+}
+
+// parseAllow reads prefixes and single addresses.
+func parseAllow(values []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, v := range values {
+		p, err := netip.ParsePrefix(v)
+		if err != nil {
+			addr, addrErr := netip.ParseAddr(v)
+			if addrErr != nil {
+				return nil, fmt.Errorf("--webhook-allow: %q is no range of addresses such as 127.0.0.0/8", v)
+			}
+			p = netip.PrefixFrom(addr, addr.BitLen())
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// webhookKey derives the key of the webhook secrets.
+func webhookKey(getenv func(string) string, dataDir string) ([]byte, error) {
+	root, err := service.LoadRootSecret(func(name string) (string, bool) { v := getenv(name); return v, v != "" }, dataDir)
+	if err != nil {
+		return nil, err
+	}
+	return root.Key(event.WebhookKeyName, event.WebhookKeySize)
+}
+
+func (c *command) webhookCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "webhook",
+		Short: "Look after webhook deliveries, their endpoints and secrets",
+		Long: `Results that take longer than a caller waits are delivered to the caller's endpoint, signed by Standard
+Webhooks with the organization's secret, and tried again for about three days. deploy/docs/webhooks.md tells
+receivers how to check a signature.`,
+		Example: `  muster webhook secret create ORGANIZATION
+  muster webhook test ORGANIZATION https://example.com/hooks
+  muster webhook list --status dead
+  muster webhook resend DELIVERY`,
+		GroupID: "people",
+		Args:    cobra.NoArgs,
+	}
+	endpoint := &cobra.Command{Use: "endpoint", Short: "Look after endpoints", Args: cobra.NoArgs}
+	endpoint.AddCommand(c.webhookEndpointList(), c.webhookEndpointResume())
+	secret := &cobra.Command{Use: "secret", Short: "Look after the secrets that deliveries are signed with", Args: cobra.NoArgs}
+	secret.AddCommand(c.webhookSecretCreate(), c.webhookSecretRotate(), c.webhookSecretList("list", "List an organization's secrets, without showing them", false),
+		c.webhookSecretList("show", "Show an organization's valid secrets", true))
+	cmd.AddCommand(c.webhookList(), c.webhookShow(), c.webhookResend(), c.webhookTest(), endpoint, secret)
+	return cmd
+}
+
+// accountWebhookSecret is `muster account webhook-secret`.
+func (c *command) accountWebhookSecret() *cobra.Command {
+	cmd := &cobra.Command{Use: "webhook-secret", Short: "Show or rotate the secret of an organization's webhooks", Args: cobra.NoArgs}
+	cmd.AddCommand(c.webhookSecretList("show", "Show an organization's valid secrets", true), c.webhookSecretRotate())
+	return cmd
+}
+
+func (c *command) operator(ctx context.Context) (*webhook.Operator, error) {
+	tel, err := c.telemetry(ctx, "webhook")
+	if err != nil {
+		return nil, err
+	}
+	kafka, err := c.kafka()
+	if err != nil {
+		return nil, err
+	}
+	return webhook.NewOperator(webhook.OperatorConfig{Bus: kafka, Logger: tel.Logger}), nil
+}
+
+// withReadModels runs do with a connection to the read models.
+func (c *command) withReadModels(ctx context.Context, do func(driver.Conn) error) (err error) {
+	in, err := instance.Find(c.dataDir, c.getenv)
+	if err != nil {
+		return err
+	}
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: in.ClickHouseURL, ClientName: "muster webhook"})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return do(conn)
+}
+
+func (c *command) webhookList() *cobra.Command {
+	var f readmodel.WebhookFilter
+	var status string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List deliveries with their last attempt, newest first",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			f.Status = event.WebhookStatus(status)
+			switch f.Status {
+			case "", event.WebhookPending, event.WebhookDelivered, event.WebhookDead:
+			default:
+				return fmt.Errorf("--status: %q is none of pending, delivered and dead", status)
+			}
+			if f.Limit < 1 {
+				return errors.New("--limit must be at least 1")
+			}
+			return c.withReadModels(cmd.Context(), func(conn driver.Conn) error {
+				list, err := readmodel.WebhookDeliveries(cmd.Context(), conn, f)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd, list)
+				}
+				return printAttempts(cmd, list)
+			})
+		},
+	}
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization")
+	cmd.Flags().StringVar(&f.Endpoint, "endpoint", "", "only those to an endpoint (its id)")
+	cmd.Flags().StringVar(&status, "status", "", "only those that are pending, delivered or dead")
+	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printAttempts(cmd *cobra.Command, list []event.WebhookAttempt) error {
+	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "AT\tDELIVERY\tATTEMPT\tSTATUS\tHTTP\tERROR\tTOOK\tNEXT\tADDRESS")
+	for i := range list {
+		a := &list[i]
+		next := "-"
+		if !a.NextAt.IsZero() {
+			next = a.NextAt.Format(time.RFC3339)
+		}
+		answer := "-"
+		if a.HTTPStatus > 0 {
+			answer = fmt.Sprint(a.HTTPStatus)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\n", a.At.Format(time.RFC3339), a.DeliveryID, a.Attempt, a.Status, answer,
+			orDash(a.Error), (time.Duration(a.DurationMicros) * time.Microsecond).Round(time.Millisecond), next, a.Address)
+	}
+	return tw.Flush()
+}
+
+func orDash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// errNoDelivery says that the read model knows no delivery of an id.
+var errNoDelivery = errors.New("no attempt of this delivery is known yet; `muster webhook list` lists deliveries")
+
+func (c *command) webhookShow() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "show DELIVERY",
+		Short: "Show every attempt of a delivery",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withReadModels(cmd.Context(), func(conn driver.Conn) error {
+				list, err := readmodel.WebhookAttempts(cmd.Context(), conn, readmodel.WebhookFilter{Delivery: args[0], Limit: 1000})
+				if err != nil {
+					return err
+				}
+				if len(list) == 0 {
+					return fmt.Errorf("%s: %w", args[0], errNoDelivery)
+				}
+				if asJSON {
+					return printJSON(cmd, list)
+				}
+				last := &list[len(list)-1]
+				fmt.Fprintf(cmd.OutOrStdout(), "delivery      %s\norganization  %s\nendpoint      %s\nrequest       %s\nordered       %s\n\n",
+					last.DeliveryID, last.OrganizationID, last.EndpointID, orDash(last.RequestID), last.CreatedAt.Format(time.RFC3339))
+				if err := printAttempts(cmd, list); err != nil {
+					return err
+				}
+				if last.Response != "" {
+					fmt.Fprintf(cmd.OutOrStdout(), "\nlast answer, redacted: %s\n", last.Response)
+				}
+				return nil
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) webhookResend() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resend DELIVERY",
+		Short: "Send a delivery again, under the same webhook-id",
+		Long: `Orders a delivery to be made again from its first attempt on, whatever came of it. Its body is read from the
+topic of tasks, which keeps it for seven days.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx := cmd.Context()
+			op, err := c.operator(ctx)
+			if err != nil {
+				return err
+			}
+			return c.withReadModels(ctx, func(conn driver.Conn) error {
+				list, err := readmodel.WebhookDeliveries(ctx, conn, readmodel.WebhookFilter{Delivery: args[0], Limit: 2})
+				if err != nil {
+					return err
+				}
+				if len(list) == 0 {
+					return fmt.Errorf("%s: %w", args[0], errNoDelivery)
+				}
+				if err := op.Resend(ctx, args[0], list[0].TaskPartition, list[0].TaskOffset); err != nil {
+					if errors.Is(err, bus.ErrNoMessage) {
+						return fmt.Errorf("%s: its body is gone: the topic of tasks keeps it for seven days", args[0])
+					}
+					return err
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "delivery %s will be sent again; `muster webhook show %s` shows the attempts\n", args[0], args[0])
+				return err
+			})
+		},
+	}
+}
+
+func (c *command) webhookTest() *cobra.Command {
+	var timeout time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test ORGANIZATION URL",
+		Short: "Send a small signed delivery and show what came of it",
+		Long: `Sends a small JSON object, signed with the organization's secret, through the webhook-sender and shows its
+first attempt. A failed one is tried again like any other.
+
+Exit status: 0 it was delivered; 1 it was not; 2 no attempt was made.`,
+		Args: cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("--timeout of %s passed", timeout))
+			defer cancel()
+			if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return c.known(a, args[0]) }); err != nil {
+				return err
+			}
+			op, err := c.operator(ctx)
+			if err != nil {
+				return err
+			}
+			attempt, err := op.Test(ctx, args[0], args[1])
+			if err != nil {
+				return err
+			}
+			if asJSON {
+				err = printJSON(cmd, attempt)
+			} else {
+				err = printAttempts(cmd, []event.WebhookAttempt{attempt})
+			}
+			if err == nil && attempt.Status != event.WebhookDelivered {
+				return undelivered{hint(attempt.Error)}
+			}
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 30*time.Second, "how long to wait for the attempt")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// undelivered ends a command with status 1.
+type undelivered struct{ hint string }
+
+// Error says what to do.
+func (e undelivered) Error() string { return e.hint }
+
+// ExitCode is that of work that was done and did not go well.
+func (undelivered) ExitCode() int { return 1 }
+
+// hint says how to mend a class of failures.
+func hint(class string) string {
+	switch class {
+	case "no_secret":
+		return "the organization has no webhook secret: make one with `muster webhook secret create`"
+	case "forbidden_address":
+		return "the address is private or reserved, or plain http: start the sender with --webhook-allow to allow it in development"
+	case "redirect":
+		return "the receiver redirects, which is not followed: give the final address"
+	case "tls":
+		return "the receiver's certificate is not valid for its name, or not from a known authority"
+	}
+	return "it was not delivered (" + class + ") and will be tried again"
+}
+
+// known says whether an organization exists.
+func (c *command) known(a *queryapi.Accounts, organization string) error {
+	if _, err := a.Organization(organization); err != nil {
+		return fmt.Errorf("%s: %w; `muster account list` lists the organizations", organization, err)
+	}
+	return nil
+}
+
+// endpointView is an endpoint as it is printed.
+type endpointView struct {
+	EndpointID     string    `json:"endpoint_id"`
+	OrganizationID string    `json:"organization_id"`
+	Address        string    `json:"address"`
+	State          string    `json:"state"`
+	Pending        int       `json:"pending"`
+	Attempts       uint64    `json:"attempts"`
+	Delivered      uint64    `json:"delivered"`
+	Dead           uint64    `json:"dead"`
+	LastAt         time.Time `json:"last_at,omitzero"`
+	LastError      string    `json:"last_error,omitempty"`
+}
+
+func (c *command) webhookEndpointList() *cobra.Command {
+	f := readmodel.WebhookFilter{}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List endpoints: stopped ones, those whose breaker is open, and those last used",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if f.Limit < 1 {
+				return errors.New("--limit must be at least 1")
+			}
+			op, err := c.operator(ctx)
+			if err != nil {
+				return err
+			}
+			states, err := op.Endpoints(ctx)
+			if err != nil {
+				return err
+			}
+			var used []readmodel.WebhookEndpoint
+			if err := c.withReadModels(ctx, func(conn driver.Conn) (err error) {
+				used, err = readmodel.WebhookEndpoints(ctx, conn, f)
+				return err
+			}); err != nil {
+				return err
+			}
+			views := endpointViews(states, used, f.Organization, time.Now())
+			if asJSON {
+				return printJSON(cmd, views)
+			}
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "ENDPOINT\tSTATE\tPENDING\tATTEMPTS\tDELIVERED\tDEAD\tLAST ERROR\tORGANIZATION\tADDRESS")
+			for _, v := range views {
+				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.EndpointID, v.State, v.Pending, v.Attempts, v.Delivered, v.Dead,
+					orDash(v.LastError), v.OrganizationID, v.Address)
+			}
+			return tw.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "how many of those last used")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// endpointViews joins what the topic of states and the read model know.
+func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, organization string, now time.Time) []endpointView {
+	views := []endpointView{}
+	at := make(map[string]int)
+	for _, e := range states.Endpoints {
+		if organization != "" && e.OrganizationID != organization {
+			continue
+		}
+		state := "failing"
+		switch {
+		case !e.StoppedAt.IsZero():
+			state = "stopped " + e.StoppedAt.Format(time.RFC3339)
+		case now.Before(e.BlockedUntil):
+			state = "waiting until " + e.BlockedUntil.Format(time.RFC3339)
+		}
+		at[e.EndpointID] = len(views)
+		views = append(views, endpointView{
+			EndpointID: e.EndpointID, OrganizationID: e.OrganizationID, Address: e.Address, State: state, Pending: states.Pending[e.EndpointID],
+		})
+	}
+	for _, u := range used {
+		i, ok := at[u.EndpointID]
+		if !ok {
+			i = len(views)
+			views = append(views, endpointView{
+				EndpointID: u.EndpointID, OrganizationID: u.OrganizationID, Address: u.Address, State: "receiving", Pending: states.Pending[u.EndpointID],
+			})
+		}
+		v := &views[i]
+		v.Attempts, v.Delivered, v.Dead, v.LastAt, v.LastError = u.Attempts, u.Delivered, u.Dead, u.LastAt, u.LastError
+	}
+	return views
+}
+
+func (c *command) webhookEndpointResume() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume ENDPOINT",
+		Short: "Let an endpoint that answered 410 receive again",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !strings.HasPrefix(args[0], "ep_") {
+				return fmt.Errorf("%q is no endpoint's id (ep_...): `muster webhook endpoint list` lists them", args[0])
+			}
+			op, err := c.operator(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := op.Resume(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "endpoint %s receives again; what was given up meanwhile: `muster webhook list --endpoint %s --status dead`\n", args[0], args[0])
+			return err
+		},
+	}
+}
+
+// withSecrets runs do with the webhook secrets of a known organization.
+func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*webhook.Secrets) error) (err error) {
+	ctx := cmd.Context()
+	if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return c.known(a, organization) }); err != nil {
+		return err
+	}
+	tel, err := c.telemetry(ctx, "webhook")
+	if err != nil {
+		return err
+	}
+	kafka, err := c.kafka()
+	if err != nil {
+		return err
+	}
+	key, err := webhookKey(c.getenv, c.dataDir)
+	if err != nil {
+		return err
+	}
+	s, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: kafka, Key: key, Logger: tel.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(s)
+}
+
+func (c *command) webhookSecretCreate() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "create ORGANIZATION",
+		Short: "Make an organization's first secret and show it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
+				made, err := s.Create(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return printSecret(cmd, made, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) webhookSecretRotate() *cobra.Command {
+	var asJSON, now bool
+	var overlap time.Duration
+	cmd := &cobra.Command{
+		Use:   "rotate ORGANIZATION",
+		Short: "Make a new secret and show it; the old one stays valid for a while",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if overlap <= 0 {
+				return errors.New("--overlap must be positive; --now ends the old secret at once")
+			}
+			if now {
+				overlap = 0
+			}
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
+				made, err := s.Rotate(cmd.Context(), args[0], overlap)
+				if err != nil {
+					return err
+				}
+				return printSecret(cmd, made, asJSON)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long deliveries are signed with the old secret too")
+	cmd.Flags().BoolVar(&now, "now", false, "end the old secrets at once, as after a leak")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printSecret(cmd *cobra.Command, s webhook.Secret, asJSON bool) error {
+	if asJSON {
+		return printJSON(cmd, s)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "secret %s\n%s\nGive it to whoever runs the receiver: it proves that a delivery is yours.\n", s.ID, s.Secret)
+	return err
+}
+
+func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   verb + " ORGANIZATION",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
+				list, err := s.List(args[0], reveal)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd, list)
+				}
+				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")
+				for _, v := range list {
+					state := "valid"
+					switch {
+					case !v.Valid:
+						state = "ended " + v.ExpiresAt.Format(time.RFC3339)
+					case !v.ExpiresAt.IsZero():
+						state = "valid until " + v.ExpiresAt.Format(time.RFC3339)
+					}
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", v.ID, state, v.CreatedAt.Format(time.RFC3339), orDash(v.Secret))
+				}
+				return tw.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
