@@ -37,13 +37,13 @@ func (b *WebhookBatch) Add(a *event.WebhookAttempt, at Position) {
 	b.organization.add(a.OrganizationID)
 	b.delivery.add(a.DeliveryID)
 	b.round.add(a.Round)
-	b.attempt.add(uint16(max(0, min(a.Attempt, 1<<16-1)))) //nolint:gosec // bounded
+	b.attempt.add(uint16(max(0, min(a.Attempt, 1<<16-1))))
 	b.endpoint.add(a.EndpointID)
 	b.address.add(a.Address)
 	b.request.add(a.RequestID)
 	b.at.add(a.At.UTC())
 	b.duration.add(a.DurationMicros)
-	b.httpStatus.add(uint16(max(0, min(a.HTTPStatus, 999)))) //nolint:gosec // bounded
+	b.httpStatus.add(uint16(max(0, min(a.HTTPStatus, 999))))
 	b.status.add(string(a.Status))
 	b.errorClass.add(a.Error)
 	b.response.add(a.Response)

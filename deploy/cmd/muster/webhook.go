@@ -403,8 +403,12 @@ func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, or
 		i, ok := at[u.EndpointID]
 		if !ok {
 			i = len(views)
+			state := "receiving"
+			if u.LastError != "" {
+				state = "failing"
+			}
 			views = append(views, endpointView{
-				EndpointID: u.EndpointID, OrganizationID: u.OrganizationID, Address: u.Address, State: "receiving", Pending: states.Pending[u.EndpointID],
+				EndpointID: u.EndpointID, OrganizationID: u.OrganizationID, Address: u.Address, State: state, Pending: states.Pending[u.EndpointID],
 			})
 		}
 		v := &views[i]

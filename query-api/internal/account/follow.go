@@ -19,6 +19,9 @@ func (d *Directory) Follow(ctx context.Context, cfg bus.Config, logger *slog.Log
 		Topics: []string{event.TopicAccount},
 		Logger: logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
+			if _, ok, _ := event.DecodeWebhookSecrets(m.Key, nil); ok {
+				return nil // the webhook-sender's
+			}
 			// What cannot be read must not keep later events from being applied.
 			if err := d.Apply(m.Key, m.Value); err != nil {
 				level := slog.LevelError

@@ -20,7 +20,10 @@ func delays() [9]time.Duration {
 }
 
 // MaxAttempts is how often a delivery is tried.
-func MaxAttempts() int { return len(delays()) + 1 }
+func MaxAttempts() int {
+	all := delays()
+	return len(all) + 1
+}
 
 // NextDelay is the pause after a number of failed attempts: the schedule's, spread
 // by random in [0, 1), or what Retry-After asks for when that is later. ok is

@@ -219,7 +219,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseUint(value, 10, 63); err == nil {
 		d = maxRetryAfter
 		if seconds < uint64(maxRetryAfter/time.Second) {
-			d = time.Duration(seconds) * time.Second //nolint:gosec // bounded above
+			d = time.Duration(seconds) * time.Second
 		}
 	} else if at, err := http.ParseTime(value); err == nil {
 		d = at.Sub(now)
