@@ -419,17 +419,7 @@ func (r *run) summary() Summary {
 	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	kinds := []record.Kind{convert.Foreign}
-	for _, d := range record.Definitions() {
-		kinds = append(kinds, d.Kind)
-	}
-	for _, kind := range kinds {
-		c, ok := r.tally[kind]
-		if !ok {
-			continue
-		}
-		s.Kinds = append(s.Kinds, KindCounts{Kind: kind, Counts: countsOf(c)})
-	}
+	s.Kinds = kindCounts(r.tally)
 	for _, in := range r.inputs {
 		f := in.summary
 		f.Complete = f.Complete && f.Err == nil

@@ -62,6 +62,22 @@ func countsOf(c convert.Counts) Counts {
 // Foreign is the kind under which the objects that a mapping reads are counted.
 const Foreign = convert.Foreign
 
+// kindCounts returns the counts of the kinds that occurred, in the order of
+// record.Definitions.
+func kindCounts(tally convert.Tally) []KindCounts {
+	kinds := []record.Kind{convert.Foreign}
+	for _, d := range record.Definitions() {
+		kinds = append(kinds, d.Kind)
+	}
+	var counts []KindCounts
+	for _, kind := range kinds {
+		if c, ok := tally[kind]; ok {
+			counts = append(counts, KindCounts{Kind: kind, Counts: countsOf(c)})
+		}
+	}
+	return counts
+}
+
 // KindCounts are the counts of one kind.
 type KindCounts struct {
 	Kind record.Kind `json:"kind"`

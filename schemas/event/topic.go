@@ -116,6 +116,7 @@ const (
 	TypeKey          = "io.muster.account.v1.key"
 	TypeRejected     = "io.muster.record.v1.rejected"
 	TypeSeen         = "io.muster.record.v1.seen"
+	TypeResubmitted  = "io.muster.letter.v1.resubmitted"
 	TypeUsage        = "io.muster.usage.v1.call"
 )
 
