@@ -217,7 +217,10 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Versions: known})
 
 	scanned := EachLetter(ctx, cfg, false, untilNow(filter, deps), func(l Letter) error { return r.letter(ctx, l) })
-	err = errors.Join(scanned, r.publisher.Close(), r.finish(ctx))
+	if err = errors.Join(scanned, r.publisher.Close()); err == nil {
+		r.finish()
+	}
+	err = errors.Join(err, r.mark(ctx), r.marker.Flush(ctx))
 	res.Kinds = kindCounts(r.tally)
 	return res, err
 }
@@ -308,22 +311,15 @@ func (r *resubmitter) mark(ctx context.Context) error {
 	return nil
 }
 
-// finish marks the rest, with the letters whose record another letter holds.
-func (r *resubmitter) finish(ctx context.Context) error {
-	if err := r.mark(ctx); err != nil {
-		return err
-	}
+// finish takes the letters along whose record another letter held.
+func (r *resubmitter) finish() {
 	for sum, parts := range r.parts {
 		if !r.given[sum] {
 			r.res.Skipped[skipElsewhere] += int64(len(parts))
 			continue
 		}
 		for _, m := range parts {
-			r.res.Resubmitted++
-			if err := r.marker.Add(ctx, Letter{Message: m}); err != nil {
-				return err
-			}
+			r.stored = append(r.stored, Letter{Message: m})
 		}
 	}
-	return r.marker.Flush(ctx)
 }
