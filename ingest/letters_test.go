@@ -1,0 +1,171 @@
+package ingest_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+func find(t *testing.T, cfg ingest.Config, dead bool, filter ingest.LetterFilter) map[string]ingest.Letter {
+	t.Helper()
+	out := map[string]ingest.Letter{}
+	require.NoError(t, ingest.EachLetter(t.Context(), cfg, dead, filter, func(l ingest.Letter) error {
+		require.NotContains(t, out, l.ID())
+		out[l.ID()] = l
+		return nil
+	}))
+	return out
+}
+
+// Rejected records are found by what they are, and given back once.
+func TestRejectedRecords(t *testing.T) {
+	cfg := kept(t)
+	ctx := t.Context()
+	text := people(0, 5) +
+		`{"profile_id":"x","last_updated":"soon","username":"u"}` + "\n" +
+		`{"user_id":7,"last_updated":"2026","codehost_username":"seven"}` + "\n" + // of another kind
+		`{"profile_id":"y","last_updated":"2026","username":` + "\n" +
+		fmt.Sprintf(`{"profile_id":"z","last_updated":"2026","username":"z","summary":"%s"}`, randomText(1<<20)) + "\n"
+	s, err := ingest.Files(ctx, cfg, ingest.Deps{}, record.KindNetworkPerson, []string{write(t, "people", []byte(text))})
+	requireExit(t, ingest.ExitRejected, err)
+	bad := `{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}]}` + "\n"
+	_, err = ingest.Files(ctx, cfg, ingest.Deps{}, record.KindCodehostPerson, []string{write(t, "codehost", []byte(bad))})
+	requireExit(t, ingest.ExitRejected, err)
+
+	all := find(t, cfg, false, ingest.LetterFilter{})
+	require.Equal(t, 7, len(all))
+	require.Equal(t, 3, len(find(t, cfg, false, ingest.LetterFilter{Kind: record.KindCodehostPerson})))
+	require.Equal(t, 1, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run, Code: record.CodeBadDate})), "not that of the entry")
+	require.Equal(t, 4, len(find(t, cfg, false, ingest.LetterFilter{Run: s.Run})))
+	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Until: time.Now().Add(-time.Hour)}))
+	require.Empty(t, find(t, cfg, false, ingest.LetterFilter{Since: time.Now().Add(time.Hour)}))
+	newest, n, err := ingest.NewestLetters(ctx, cfg, false, ingest.LetterFilter{}, 3)
+	require.NoError(t, err)
+	require.Equal(t, int64(7), n)
+	require.Len(t, newest, 3)
+	for i, l := range newest {
+		require.Empty(t, l.Rejected.Raw, "a list shows no contents")
+		require.Contains(t, all, l.ID())
+		if i > 0 {
+			require.False(t, l.At().After(newest[i-1].At()))
+		}
+	}
+
+	// The records of another kind are given back as what they are.
+	foreign := ingest.LetterFilter{Run: s.Run, Code: record.CodeMissingIdentity}
+	require.Equal(t, 1, len(find(t, cfg, false, foreign)))
+	res, err := ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), res.Resubmitted)
+	require.Equal(t, []ingest.KindCounts{{Kind: record.KindCodehostPerson, Counts: ingest.Counts{Read: 1, Published: 1}}}, res.Kinds)
+	require.Contains(t, values(t, cfg.Bus, record.KindCodehostPerson), "7")
+	require.Empty(t, find(t, cfg, false, foreign), "given back")
+	foreign.Resubmitted = true
+	for _, l := range find(t, cfg, false, foreign) {
+		require.WithinDuration(t, time.Now(), l.Resubmitted, time.Minute)
+	}
+	// Asked to do it again, it publishes nothing that is known.
+	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, foreign, record.KindCodehostPerson)
+	require.NoError(t, err)
+	require.Equal(t, int64(1), res.Kinds[0].Unchanged)
+
+	// All others: what is still wrong is rejected again, with its place, under a
+	// new letter; what is cut off stays; entries go with the line that holds them.
+	res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{}, "")
+	require.NoError(t, err)
+	require.Equal(t, int64(6), res.Letters)
+	require.Equal(t, int64(5), res.Resubmitted)
+	require.Len(t, res.Skipped, 1)
+	for why := range res.Skipped {
+		require.Contains(t, why, "1 MiB")
+	}
+	left := find(t, cfg, false, ingest.LetterFilter{})
+	require.Equal(t, 6, len(left), "the one that is cut off, and five new ones")
+	for id, l := range left {
+		if !strings.HasSuffix(l.Rejected.Code, "large") {
+			require.NotContains(t, all, id)
+			require.Equal(t, res.Run, l.Rejected.Source.Run)
+		}
+		require.NotEmpty(t, l.Rejected.Source.File)
+		require.NotZero(t, l.Rejected.Source.Line)
+	}
+	var counted int64
+	for _, k := range res.Kinds {
+		require.True(t, k.Reconciles())
+		counted += k.Rejected
+	}
+	require.Equal(t, int64(5), counted)
+
+	// One by its id.
+	for id, l := range left {
+		if l.Code() != record.CodeBadDate {
+			continue
+		}
+		res, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{IDs: []string{id}}, "")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), res.Letters)
+	}
+	_, err = ingest.ResubmitRejected(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{}, "cat")
+	require.ErrorContains(t, err, `"cat"`)
+}
+
+// Dead letters go back where they came from, as they were, once.
+func TestDeadLetters(t *testing.T) {
+	cfg := kept(t)
+	ctx := t.Context()
+	require.Empty(t, find(t, cfg, true, ingest.LetterFilter{}), "no topic, no letters")
+	task := bus.Topic{Name: event.TopicDiscoveryTask, Partitions: 2}
+	score, fetch := event.DeadTopic("discovery-worker", "score"), event.DeadTopic("discovery-worker", "fetch")
+	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{task, {Name: score.Name, Partitions: 1}, {Name: fetch.Name, Partitions: 1}}))
+	w := bus.NewWriter(cfg.Bus)
+	defer func() { require.NoError(t, w.Close()) }()
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	letter := func(topic, key string, dead event.Dead) kafka.Message {
+		m := kafka.Message{Topic: topic, Key: []byte(key), Value: []byte("value of " + key), Headers: []kafka.Header{
+			{Key: bus.HeaderID, Value: []byte(key)}, {Key: "traceparent", Value: []byte("00-1")},
+		}}
+		dead.FirstFailure, dead.LastFailure = at, at
+		dead.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
+		return m
+	}
+	good := event.Dead{Service: "discovery-worker", Handler: "score", Topic: task.Name, Partition: 1, Offset: 42, Code: "bad_task", Reason: "why", Attempts: 5}
+	elsewhere := good
+	elsewhere.Topic = "payroll"
+	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
+		letter(score.Name, "a", good), letter(score.Name, "b", good), letter(score.Name, "c", elsewhere),
+		letter(fetch.Name, "d", good), {Topic: fetch.Name, Value: []byte("no letter")},
+	}))
+	all := find(t, cfg, true, ingest.LetterFilter{})
+	require.Equal(t, 5, len(all))
+	require.Equal(t, "bad_task", all["discovery-worker.score:0-1"].Code())
+	require.Error(t, all["discovery-worker.fetch:0-1"].Unreadable)
+	require.Equal(t, 3, len(find(t, cfg, true, ingest.LetterFilter{Handler: "discovery-worker.score", Code: "bad_task"})))
+
+	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Handler: "discovery-worker.score"})
+	require.NoError(t, err)
+	require.Equal(t, int64(3), res.Letters)
+	require.Equal(t, int64(2), res.Resubmitted)
+	require.Len(t, res.Skipped, 1)
+	back := topic(t, cfg.Bus, task.Name)
+	require.Len(t, back, 2)
+	for _, m := range back {
+		require.Equal(t, "value of "+string(m.Key), string(m.Value))
+		require.Len(t, m.Headers, 2, "as they were")
+	}
+	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), res.Resubmitted, "the other handler's")
+	require.Len(t, topic(t, cfg.Bus, task.Name), 3)
+	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
+	require.NoError(t, err)
+	require.Equal(t, int64(1), res.Resubmitted, "asked to do it again")
+}
