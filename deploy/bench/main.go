@@ -32,13 +32,16 @@ type options struct {
 type part struct {
 	name, about string
 	run         func(ctx context.Context, b *bench, out io.Writer) error
+	// alone is set instead of run by a part that needs no platform with a world.
+	alone func(ctx context.Context, o options, out io.Writer) error
 }
 
 func parts() []part {
 	return []part{
-		{"enrich", "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", measureEnrich},
-		{"addons", "the websets with add-ons, over account links", measureAddons},
-		{"footprint", "start time, resident memory, bytes on disk", measureFootprint},
+		{name: "enrich", about: "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", run: measureEnrich},
+		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
+		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
+		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
 	}
 }
 
@@ -46,13 +49,17 @@ func main() {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx, release := service.WithSignals(context.Background(), logger, os.Exit)
 	defer release()
-	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+	work := func() error { return run(ctx, os.Args[1:], os.Stdout) }
+	if dir := os.Getenv(brokerEnv); dir != "" {
+		work = func() error { return serveBroker(ctx, dir, os.Stdout) }
+	}
+	if err := work(); err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
 		os.Exit(2)
 	}
 }
 
-func run(ctx context.Context, args []string, out io.Writer) error {
+func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	o, err := parse(args)
 	if err != nil {
 		return err
@@ -61,17 +68,28 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	defer cancel()
 	fmt.Fprintf(out, "muster bench: %d people, seed %d, %d cores, %s/%s, %s\n",
 		o.people, o.seed, runtime.NumCPU(), runtime.GOOS, runtime.GOARCH, runtime.Version())
-	b, err := open(ctx, o, out)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, b.close()) }()
+	var b *bench // opened for the first part that needs it
+	defer func() {
+		if b != nil {
+			err = errors.Join(err, b.close())
+		}
+	}()
 	for _, p := range parts() {
 		if !slices.Contains(o.parts, p.name) {
 			continue
 		}
+		if p.alone == nil && b == nil {
+			if b, err = open(ctx, o, out); err != nil {
+				return err
+			}
+		}
 		fmt.Fprintf(out, "\n== %s: %s\n", p.name, p.about)
-		if err := p.run(ctx, b, out); err != nil {
+		if p.alone != nil {
+			err = p.alone(ctx, o, out)
+		} else {
+			err = p.run(ctx, b, out)
+		}
+		if err != nil {
 			return fmt.Errorf("%s: %w", p.name, err)
 		}
 	}
@@ -110,6 +128,9 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("find the user's cache folder (or set -dir): %w", err)
 		}
 		o.dir = filepath.Join(cache, "muster-bench")
+	}
+	if err := os.MkdirAll(o.dir, 0o700); err != nil {
+		return o, fmt.Errorf("make the folder of the worlds: %w", err)
 	}
 	return o, nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 
@@ -19,7 +20,10 @@ import (
 const (
 	writeMessages = 2000
 	writeBytes    = 4 << 20
-	waitingGroups = 8
+	waitingGroups = 32
+	// linger is how long a lane waits for more: a write of a few messages costs the
+	// processor as much as one of hundreds.
+	linger = 50 * time.Millisecond
 )
 
 // ErrStopped is the reason of batches that were not written because an earlier
@@ -240,8 +244,10 @@ func (p *Publisher) send(ctx context.Context, messages []kafka.Message) error {
 	return bus.WriteAll(ctx, p.writer, messages)
 }
 
-// gather takes what waits already, up to what one write should carry.
+// gather takes what comes soon, up to what one write should carry.
 func gather(groups []group, lane <-chan group) []group {
+	timer := time.NewTimer(linger)
+	defer timer.Stop()
 	count, bytes := len(groups[0].items), groups[0].bytes
 	for count < writeMessages && bytes < writeBytes {
 		select {
@@ -252,7 +258,7 @@ func gather(groups []group, lane <-chan group) []group {
 			groups = append(groups, g)
 			count += len(g.items)
 			bytes += g.bytes
-		default:
+		case <-timer.C:
 			return groups
 		}
 	}
