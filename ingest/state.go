@@ -62,7 +62,7 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: cfg.Map, Format: string(cfg.Format)}
+	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: mappingOf(cfg), Format: string(cfg.Format)}
 	for _, path := range paths {
 		f := runstate.File{Path: path}
 		if path != source.Stdin {
@@ -152,13 +152,6 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 		if before.State != runstate.Stopped || before.Kind != run.Kind || before.Map != run.Map || before.Format != run.Format || len(before.Files) != len(run.Files) {
 			continue
 		}
-		same := true
-		for i, f := range before.Files {
-			same = same && f.Changed(run.Files[i]) == ""
-		}
-		if !same {
-			continue
-		}
 		handle, err := s.runs.Resume(before.ID, deps.Now)
 		if errors.Is(err, runstate.ErrRunning) || errors.Is(err, runstate.ErrUnknown) {
 			continue // another process was faster
@@ -167,6 +160,30 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 		return err
 	}
 	return nil
+}
+
+// mappingOf is how a run's mapping is found again, from wherever: by its name, or
+// where its file is.
+func mappingOf(cfg Config) string {
+	if _, err := os.Stat(cfg.Map); err == nil {
+		if absolute, err := filepath.Abs(cfg.Map); err == nil {
+			return absolute
+		}
+	}
+	return cfg.Map
+}
+
+// sameTask tells whether two runs are over the same files in the same way.
+func sameTask(a, b runstate.Run) bool {
+	if a.Kind != b.Kind || a.Map != b.Map || a.Format != b.Format || len(a.Files) != len(b.Files) {
+		return false
+	}
+	for i, f := range a.Files {
+		if f.Changed(b.Files[i]) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 // known returns what the publisher looks at.

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker/brokertest"
+)
+
+// cli runs command lines against a broker.
+type cli struct {
+	t   *testing.T
+	env map[string]string
+}
+
+// run returns what a command line prints, and requires its exit status.
+func (c cli) run(status int, args ...string) (out, errors string) {
+	c.t.Helper()
+	var stdout, stderr bytes.Buffer
+	got := run(args, streams{in: strings.NewReader(""), out: &stdout, err: &stderr}, func(name string) string { return c.env[name] })
+	require.Equal(c.t, status, got, "%s\n%s%s", strings.Join(args, " "), stdout.String(), stderr.String())
+	return stdout.String(), stderr.String()
+}
+
+func parsed[T any](t *testing.T, text string) T {
+	t.Helper()
+	var v T
+	require.NoError(t, json.Unmarshal([]byte(text), &v), text)
+	return v
+}
+
+// A refresh and the mending of what was rejected, as an operator does it.
+func TestRefreshAndRejected(t *testing.T) {
+	dir := t.TempDir()
+	c := cli{t: t, env: map[string]string{
+		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"),
+	}}
+	people := filepath.Join(dir, "people.ndjson")
+	const good = `{"profile_id":"1","last_updated":"2026-01-01","username":"one"}` + "\n"
+	const bad = `{"profile_id":"2","last_updated":"soon","username":"two","secret":"hush"}` + "\n"
+	require.NoError(t, os.WriteFile(people, []byte(good+bad), 0o600))
+
+	out, _ := c.run(1, "ingest", "network-person", people, "--dry-run")
+	require.Contains(t, out, "people.ndjson:2: network-person bad_date: last_updated must be")
+	require.Contains(t, out, "nothing was published")
+	require.NotContains(t, out, "hush")
+	c.run(1, "ingest", "network-person", people)
+	out, _ = c.run(0, "rejected", "list", "--reason", "bad_date", "--since", "1h")
+	require.Contains(t, out, "people.ndjson:2")
+	require.NotContains(t, out, "hush", "contents only where they are asked for")
+	out, _ = c.run(0, "rejected", "list", "--json")
+	letters := parsed[[]letterView](t, out)
+	require.Len(t, letters, 1)
+	require.NotContains(t, out, "hush")
+	id := letters[0].ID
+	out, _ = c.run(0, "rejected", "show", id)
+	require.Contains(t, out, "hush")
+	out, _ = c.run(2, "rejected", "show", "9-9")
+	require.Empty(t, out)
+	out, _ = c.run(0, "rejected", "list", "--summary", "--json")
+	require.Equal(t, []letterCount{{"network-person", "bad_date", 1}}, parsed[[]letterCount](t, out))
+
+	mend := filepath.Join(dir, "mend.ndjson")
+	c.run(0, "rejected", "export", "--kind", "network-person", "--out", mend)
+	raw, err := os.ReadFile(mend)
+	require.NoError(t, err)
+	require.Equal(t, bad, string(raw))
+	info, err := os.Stat(mend)
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode().Perm())
+	c.run(2, "rejected", "export", "--out", mend)
+	out, _ = c.run(0, "rejected", "export", "--letters", id)
+	require.Equal(t, "bad_date", parsed[letterView](t, out).Code)
+	require.NoError(t, os.WriteFile(mend, []byte(strings.Replace(bad, "soon", "2026-02", 1)), 0o600))
+	out, _ = c.run(0, "ingest", "network-person", mend, "--json")
+	require.Contains(t, out, `"published": 1`)
+
+	// A mapping that makes a record of it; then there is nothing left to do.
+	mapping := filepath.Join(dir, "mine.jq")
+	require.NoError(t, os.WriteFile(mapping, []byte(`{kind: "network-person", record: (.last_updated = "2026-03")}`), 0o600))
+	_, errors := c.run(2, "rejected", "resubmit")
+	require.Contains(t, errors, "--all")
+	out, _ = c.run(0, "rejected", "resubmit", "--all", "--map", mapping)
+	require.Contains(t, out, "1 letters, 1 resubmitted")
+	out, _ = c.run(0, "rejected", "resubmit", "--all")
+	require.Contains(t, out, "0 letters, 0 resubmitted")
+	out, _ = c.run(0, "rejected", "list", "--resubmitted")
+	require.Contains(t, out, "(resubmitted 20")
+
+	out, _ = c.run(0, "ingest", "runs", "--json")
+	runs := parsed[[]runView](t, out)
+	require.Len(t, runs, 2, "the dry run is none")
+	require.Equal(t, "done", runs[1].State)
+	require.Equal(t, int64(1), runs[1].Counts["rejected"])
+	c.run(0, "ingest", "runs", "--forget", runs[1].ID)
+	out, _ = c.run(0, "ingest", "runs")
+	require.NotContains(t, out, runs[1].ID)
+	_, errors = c.run(2, "ingest", "--resume")
+	require.Contains(t, errors, "no run was stopped")
+
+	out, _ = c.run(0, "dead", "list", "--json")
+	require.Equal(t, "[]\n", out)
+	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
+	require.Contains(t, errors, `--since: "yesterday"`)
+}
