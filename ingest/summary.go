@@ -111,7 +111,7 @@ type Summary struct {
 	// StoredBytes is how much was read, compressed as it is.
 	StoredBytes int64 `json:"stored_bytes"`
 	// Elapsed is how long it took.
-	Elapsed time.Duration `json:"elapsed_seconds,format:sec"`
+	Elapsed time.Duration `json:"-"`
 	// Interrupted says that the run was asked to stop before its end.
 	Interrupted bool `json:"interrupted"`
 }

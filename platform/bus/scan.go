@@ -16,6 +16,9 @@ import (
 // not exist hold nothing. Failures of the brokers that may pass are waited out
 // until ctx ends.
 func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Message) error) error {
+	if len(topics) == 0 {
+		return nil // asking for none would be asking for all
+	}
 	bounds, err := EndOffsets(ctx, cfg, topics)
 	if err != nil {
 		return fmt.Errorf("scan topics: %w", err)

@@ -153,7 +153,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
 				return err
 			}
 			if asJSON {
-				return errors.Join(err, printJSON(cmd, summary))
+				return errors.Join(err, printJSON(cmd, summaryView{summary, summary.Elapsed.Seconds()}))
 			}
 			fmt.Fprint(cmd.OutOrStdout(), defects.String())
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
@@ -177,6 +177,12 @@ was interrupted, or could not read an input to its end. Running it again is safe
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
 	return cmd
+}
+
+// summaryView is how summaries are printed as JSON.
+type summaryView struct {
+	ingest.Summary
+	ElapsedSeconds float64 `json:"elapsed_seconds"`
 }
 
 // maxShownDefects is how many rejected records a dry run prints.
