@@ -149,7 +149,7 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 		deps.Logger.Warn("some runs cannot be read", "error", err)
 	}
 	for _, before := range runs {
-		if before.State != runstate.Stopped || before.Kind != run.Kind || before.Map != run.Map || before.Format != run.Format || len(before.Files) != len(run.Files) {
+		if before.State != runstate.Stopped || !sameTask(before, run) {
 			continue
 		}
 		handle, err := s.runs.Resume(before.ID, deps.Now)
