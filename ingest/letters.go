@@ -129,7 +129,7 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		m, err := l.Original()
 		if err != nil {
 			res.Skipped[err.Error()]++
-			return nil
+			return nil //nolint:nilerr // the others are given back all the same
 		}
 		waiting, messages = append(waiting, l), append(messages, m)
 		if len(messages) < group {
@@ -255,7 +255,7 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	switch held := int64(len(l.Rejected.Raw)); {
 	case l.Unreadable != nil:
 		r.res.Skipped[skipUnreadable]++
-		return nil
+		return nil //nolint:nilerr // the others are given back all the same
 	case held == 0 && l.Rejected.Length > 0:
 		r.parts[l.Rejected.SHA256] = append(r.parts[l.Rejected.SHA256], kafka.Message{
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,

@@ -291,7 +291,7 @@ func refreshed(i int) (kafka.Message, error) {
 			Value: bytes.TrimSuffix(crawl(nil, i, secondCrawl, true), []byte("\n")),
 		}, nil
 	}
-	seen := event.Seen{Kind: record.KindNetworkPerson, Key: id, Version: secondCrawl, Hash: uint64(i) * 0x9e3779b97f4a7c15} //nolint:gosec // not negative
+	seen := event.Seen{Kind: record.KindNetworkPerson, Key: id, Version: secondCrawl, Hash: uint64(i) * 0x9e3779b97f4a7c15}
 	value, err := json.Marshal(seen)
 	return kafka.Message{Topic: event.TopicSeen, Key: []byte(seen.MessageKey()), Value: value, Headers: headers}, err
 }

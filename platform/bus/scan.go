@@ -38,11 +38,9 @@ func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Me
 	f := Follow(ctx, cfg, FollowConfig{
 		Topics: slices.Compact(present), MaxWait: 50 * time.Millisecond,
 		Handle: func(ctx context.Context, m kafka.Message) error {
-			if failure != nil || ctx.Err() != nil {
-				return nil
-			}
-			if failure = handle(m); failure != nil {
-				cancel(failure)
+			if failure == nil && ctx.Err() == nil {
+				failure = handle(m)
+				cancelOn(failure, cancel)
 			}
 			return nil
 		},
@@ -58,6 +56,13 @@ func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Me
 		return fmt.Errorf("scan topics: %w", err)
 	}
 	return nil
+}
+
+// cancelOn cancels with an error, if there is one.
+func cancelOn(err error, cancel context.CancelCauseFunc) {
+	if err != nil {
+		cancel(err)
+	}
 }
 
 // TopicNames returns the names of the topics that begin with prefix, sorted.
