@@ -23,7 +23,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine test test-kafka test-search bench lint fmt tidy generate clean
+.PHONY: help run build engine test test-kafka test-search test-redis bench lint fmt tidy generate clean
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ test-kafka: ## the pipeline suites on a real Apache Kafka, plain and with SASL_S
 test-search: engine ## search against OpenSearch, QUERIES random queries (needs Java 17 and Maven; SEED=n draws others)
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
 		-count=1 -timeout 20m $(TESTFLAGS) ./query-api/internal/search/differential
+
+test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis $(RACE) $(TESTFLAGS) ./query-api/internal/redistests
 
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench

@@ -14,6 +14,7 @@ import (
 
 	"muster/platform/bus"
 	"muster/query-api/internal/credits"
+	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
@@ -30,13 +31,53 @@ const publishGrace = 2 * time.Second
 // identityHash names the key of the ledger's hashes of identities.
 const identityHash = "usage-identity-hash"
 
+// answersKey names the key of stored answers.
+const answersKey = "idempotent-answers"
+
+// answersBytes bounds the stored answers of a replica that keeps them in memory.
+const answersBytes = 128 << 20
+
+// otherReplicas is how long the answers that other replicas have given take at
+// most to reach the ledger: their balances are added up after it.
+const otherReplicas = time.Second
+
+// redisPrefix begins the names of all keys in Redis.
+const redisPrefix = "muster:"
+
+// shared is what replicas share.
+type shared struct {
+	rates   limits.Limiter
+	credits credits.Store
+	answers idempotency.Store
+}
+
+func (s *Service) shared() (out shared, err error) {
+	if s.deps.Redis == nil {
+		out.credits, out.answers = credits.NewMemory(s.deps.Now), idempotency.NewMemory(s.deps.Now, answersBytes)
+		out.rates, err = limits.NewMemory(s.deps.Now)
+		return out, err
+	}
+	out.credits = credits.NewRedis(s.deps.Redis, redisPrefix+"credits:")
+	out.answers = idempotency.NewRedis(s.deps.Redis, redisPrefix+"answers:")
+	out.rates, err = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:")
+	return out, err
+}
+
 // openMeter opens everything that counts and charges calls.
 func (s *Service) openMeter() error {
 	key, err := s.deps.Secret.Key(identityHash, 32)
 	if err != nil {
 		return err
 	}
-	rates, err := limits.NewMemory(s.deps.Now)
+	sealing, err := s.deps.Secret.Key(answersKey, idempotency.KeyBytes)
+	if err != nil {
+		return err
+	}
+	state, err := s.shared()
+	if err != nil {
+		return err
+	}
+	answers, err := idempotency.NewAnswers(state.answers, sealing)
 	if err != nil {
 		return err
 	}
@@ -44,18 +85,28 @@ func (s *Service) openMeter() error {
 	if err != nil {
 		return err
 	}
-	reader := ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}
 	s.meter = metering.New(metering.Config{Lease: 4 * s.cfg.RequestTimeout}, metering.Deps{
-		Credits: credits.NewMemory(s.deps.Now), Limits: rates, Ledger: s.outbox, IdentityKey: key, Now: s.deps.Now, Logger: s.deps.Logger,
-		Sums: func(ctx context.Context, period string) (credits.Sums, error) {
-			// What this replica has answered counts too.
-			if err := s.outbox.Flush(ctx); err != nil {
-				return nil, err
-			}
-			return reader.Sums(ctx, period)
-		},
+		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums,
+		Now: s.deps.Now, Logger: s.deps.Logger,
 	})
 	return nil
+}
+
+// sums adds up the ledger, what has just been answered included.
+func (s *Service) sums(ctx context.Context, period string) (credits.Sums, error) {
+	if s.deps.Redis != nil {
+		timer := time.NewTimer(otherReplicas)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("wait for other replicas: %w", context.Cause(ctx))
+		}
+	}
+	if err := s.outbox.Flush(ctx); err != nil {
+		return nil, err
+	}
+	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Sums(ctx, period)
 }
 
 // writeLedger publishes usage events until ctx ends.

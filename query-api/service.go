@@ -12,6 +12,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/redis/go-redis/v9"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -142,6 +143,9 @@ type Deps struct {
 	Bus bus.Config
 	// Secret is the root secret, the same for all replicas. Required.
 	Secret *service.RootSecret
+	// Redis shares limits, balances and stored answers between replicas; nil for
+	// one replica, which keeps them in memory. The service does not close it.
+	Redis redis.UniversalClient
 	// Platforms says which URLs belong to whom; default identity.Default().
 	Platforms *identity.Platforms
 	// Logger defaults to none, Registerer to one of its own, Tracing to none, Now to time.Now.

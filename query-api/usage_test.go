@@ -2,6 +2,8 @@ package queryapi_test
 
 import (
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -122,4 +124,89 @@ func TestRefusals(t *testing.T) {
 	require.InDelta(t, time.Now().Unix()+60, reset, 25)
 	require.Equal(t, 429, f.get(networkPath).status, "the rate is checked before the input")
 	require.Equal(t, 404, f.get("/v1/nothing").status)
+}
+
+func idempotent(key string) map[string]string { return map[string]string{"Idempotency-Key": key} }
+
+func TestIdempotencyKey(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"), networkPerson("p2", "juno", "2026-01-01"))
+	body := `{"network_username":"octavia","websets":["network"]}`
+	first := f.do("POST", enrichPath, body, idempotent("k1"))
+	require.Equal(t, 1, charged(t, first))
+	require.Empty(t, first.header.Get("Idempotent-Replayed"))
+	for _, again := range []string{body, ` {"websets": ["network"], "network_username": "octavia"}`} {
+		got := f.do("POST", enrichPath, again, idempotent("k1"))
+		require.Equal(t, "true", got.header.Get("Idempotent-Replayed"))
+		require.Equal(t, 0, charged(t, got), "not charged again")
+		require.Equal(t, first.body, got.body)
+		require.NotEqual(t, first.header.Get("X-Request-Id"), got.header.Get("X-Request-Id"))
+	}
+	_, credits := f.usage()
+	require.InDelta(t, 1, credits, 0)
+
+	got := f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, idempotent("k1"))
+	require.Equal(t, 422, got.status)
+	require.Contains(t, got.detail(), "another body")
+	require.Equal(t, 1, charged(t, f.do("POST", networkPath, `{"network":"octavia"}`, idempotent("k1"))), "another path")
+	require.Equal(t, 422, f.do("POST", enrichPath, `{}`, idempotent("k2")).status)
+	require.Equal(t, 1, charged(t, f.do("POST", enrichPath, body, idempotent("k2"))), "invalid input uses up no key")
+	for _, bad := range []string{"two words", strings.Repeat("x", 256), "ü"} {
+		require.Equal(t, 422, f.do("POST", enrichPath, body, idempotent(bad)).status, bad)
+	}
+
+	// Another organization with the same key and body: its own call.
+	other, err := f.accounts.CreateOrganization(t.Context(), "Other", "default")
+	require.NoError(t, err)
+	_, secret, err := f.accounts.CreateKey(t.Context(), other.ID, queryapi.KeyOptions{})
+	require.NoError(t, err)
+	header := idempotent("k1")
+	header["Authorization"] = "Bearer " + secret.Reveal()
+	require.Eventually(t, func() bool {
+		got = f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, header)
+		return got.status != 401
+	}, patience, time.Millisecond)
+	require.Equal(t, 1, charged(t, got))
+	require.Contains(t, got.body, "juno")
+	require.NotContains(t, got.body, "octavia")
+	again := f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, header)
+	require.Equal(t, got.body, again.body)
+	require.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+
+	// Refusals are not stored.
+	f.withLimits(func(l *event.Limits) { l.Credits = 3 })
+	require.Equal(t, 429, f.do("POST", enrichPath, body, idempotent("k3")).status)
+	f.withLimits(func(l *event.Limits) { l.Credits = 100 })
+	require.Equal(t, 1, charged(t, f.do("POST", enrichPath, body, idempotent("k3"))))
+}
+
+// The same call many times at once is worked on once.
+func TestIdempotencyKeyAtOnce(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
+	var wg sync.WaitGroup
+	answers := make(chan response, 32)
+	for range cap(answers) {
+		wg.Go(func() {
+			answers <- f.do("POST", networkPath, `{"network":"octavia"}`, idempotent("same"))
+		})
+	}
+	wg.Wait()
+	close(answers)
+	total := 0
+	for got := range answers {
+		switch got.status {
+		case 200:
+			n, err := strconv.Atoi(got.header.Get("X-Credits-Charged"))
+			require.NoError(t, err)
+			total += n
+		case 409:
+			require.NotEmpty(t, got.header.Get("Retry-After"))
+		default:
+			t.Errorf("%d %s", got.status, got.body)
+		}
+	}
+	require.Equal(t, 1, total)
+	_, credits := f.usage()
+	require.InDelta(t, 1, credits, 0)
 }

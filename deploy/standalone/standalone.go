@@ -99,9 +99,16 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
 	}
-	api, err := queryapi.New(ctx, apiConfig, queryapi.Deps{
+	apiDeps := queryapi.Deps{
 		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
-	})
+	}
+	if url := deps.Getenv(queryapi.RedisEnv); url != "" {
+		if apiDeps.Redis, err = queryapi.OpenRedis(url); err != nil {
+			return errors.Join(err, admin.Close())
+		}
+		defer func() { err = errors.Join(err, apiDeps.Redis.Close()) }()
+	}
+	api, err := queryapi.New(ctx, apiConfig, apiDeps)
 	if err != nil {
 		return errors.Join(fmt.Errorf("start query-api (another address: --api-addr): %w", err), admin.Close())
 	}

@@ -71,6 +71,9 @@ func (c *command) runCommand() *cobra.Command {
 		Long: `Runs one service against servers of your own: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
 CLICKHOUSE_DSN. Any number of replicas of a service may run. Run "muster migrate" first.
 
+Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL and the
+same MUSTER_SECRET_KEY, and each a data folder of its own (--data-dir) that outlives its process.
+
 Services:
 ` + strings.Join(lines, "\n"),
 		Example:   `  KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://clickhouse:8123/muster muster run query-api --addr 0.0.0.0:8080`,
@@ -168,13 +171,21 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
+	deps := queryapi.Deps{
 		ClickHouse: conn, Bus: s.kafka, Secret: secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
-	})
-	if err != nil {
-		return runnable{}, errors.Join(err, conn.Close())
 	}
-	return runnable{run: api.Run, ready: api.Ready, close: conn.Close}, nil
+	closeAll := conn.Close
+	if url := s.getenv(queryapi.RedisEnv); url != "" {
+		if deps.Redis, err = queryapi.OpenRedis(url); err != nil {
+			return runnable{}, errors.Join(err, conn.Close())
+		}
+		closeAll = func() error { return errors.Join(deps.Redis.Close(), conn.Close()) }
+	}
+	api, err := queryapi.New(ctx, cfg, deps)
+	if err != nil {
+		return runnable{}, errors.Join(err, closeAll())
+	}
+	return runnable{run: api.Run, ready: api.Ready, close: closeAll}, nil
 }
 
 func buildIngest(ctx context.Context, s surroundings) (runnable, error) {

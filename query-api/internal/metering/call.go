@@ -11,6 +11,7 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/credits"
+	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/schemas/event"
@@ -28,6 +29,8 @@ type Request struct {
 	Counted bool
 	// Sized says how a caller makes a call smaller, for the text of a refusal.
 	Sized string
+	// Quota: a 200 of the endpoint states the period's credits.
+	Quota bool
 }
 
 // Call is one authenticated request. It is used by one goroutine at a time.
@@ -36,10 +39,16 @@ type Call struct {
 	request Request
 	began   time.Time
 	limits  event.Limits
-	refused event.Outcome // set when it is
+	key     string // Idempotency-Key; empty: none
+	body    []byte // for it
+	// outcome is set for a call that ends without a reservation and is in the
+	// ledger all the same: refused or replayed.
+	outcome event.Outcome
 
 	mu          sync.Mutex
 	reservation *Reservation
+	claim       *idempotency.Claim // of the Idempotency-Key
+	stored      bool               // the answer is
 }
 
 type callKey struct{}
@@ -70,14 +79,14 @@ func (c *Call) Rate(ctx context.Context) limits.Decision {
 
 // RateRefused is the refusal of a request over the rate.
 func (c *Call) RateRefused(d limits.Decision) *Refused {
-	c.refused = event.OutcomeRefusedRate
+	c.outcome = event.OutcomeRefusedRate
 	seconds := max(1, int64((d.RetryAfter+time.Second-1)/time.Second))
 	unit := "seconds"
 	if seconds == 1 {
 		unit = "second"
 	}
 	return &Refused{
-		Outcome: c.refused, RetryAfter: d.RetryAfter,
+		Outcome: c.outcome, RetryAfter: d.RetryAfter,
 		Detail: fmt.Sprintf("rate limit exceeded: the plan allows %d requests a minute for each key: call again in %d %s", d.Limit, seconds, unit),
 	}
 }
@@ -152,7 +161,8 @@ func (c *Call) Estimate(ctx context.Context, units int64) (maxCredits int64, quo
 
 // Reserve holds what so many units cost, and a monthly request where the
 // endpoint counts them. It is called once a call, when the input is known to be
-// valid. The error is a [*Refused] or [ErrUnavailable].
+// valid. The error is a [*Refused], [ErrUnavailable], or one of those of an
+// Idempotency-Key: [*Replay], [ErrRunning], [ErrOtherBody].
 func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
 	return c.ReserveFor(ctx, units, c.meter.cfg.Lease)
 }
@@ -160,6 +170,9 @@ func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
 // ReserveFor is Reserve with a lease of its own, for work that goes on when the
 // call has been answered; see [Reservation.Detach].
 func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration) (*Reservation, error) {
+	if err := c.begin(ctx); err != nil {
+		return nil, err
+	}
 	claim := credits.Claim{
 		ID: c.request.ID, Organization: c.request.Principal.Organization.ID, Period: event.PeriodOf(c.began),
 		Key: c.request.Principal.Key.ID, Endpoint: c.request.Endpoint,
@@ -174,7 +187,7 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 	switch {
 	case errors.As(err, &exceeded):
 		refused := c.refusal(claim, exceeded)
-		c.refused = refused.Outcome
+		c.outcome = refused.Outcome
 		return nil, refused
 	case err != nil:
 		return nil, unavailable(err)
@@ -310,16 +323,95 @@ func (c *Call) event(status int, outcome event.Outcome) event.Usage {
 }
 
 // Forbidden notes that the call is answered with 403.
-func (c *Call) Forbidden() { c.refused = event.OutcomeRefusedForbidden }
+func (c *Call) Forbidden() { c.outcome = event.OutcomeRefusedForbidden }
+
+// Idempotent says that the call came with an Idempotency-Key and this body.
+func (c *Call) Idempotent(key string, body []byte) { c.key, c.body = key, body }
+
+// begin claims the Idempotency-Key.
+func (c *Call) begin(ctx context.Context) error {
+	if c.key == "" {
+		return nil
+	}
+	state, answer, claim, err := c.meter.answers.Begin(ctx, idempotency.Call{
+		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
+		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease,
+	})
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case state == idempotency.Running:
+		return ErrRunning
+	case state == idempotency.Mismatch:
+		return ErrOtherBody
+	case state == idempotency.Stored:
+		if c.request.Quota { // the headers tell the credits of now
+			if _, _, err := c.Estimate(ctx, 0); err != nil {
+				return err
+			}
+		}
+		c.outcome = event.OutcomeReplayed
+		return &Replay{Answer: answer}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claim = &claim
+	return nil
+}
+
+// Replay is the error of a call whose answer is stored already.
+type Replay struct{ Answer idempotency.Answer }
+
+// Error says so.
+func (*Replay) Error() string { return "the answer is stored under the Idempotency-Key" }
+
+// Errors of a call with an Idempotency-Key.
+var (
+	ErrRunning   = errors.New("a call with this Idempotency-Key is still running")
+	ErrOtherBody = errors.New("the Idempotency-Key was used with another body")
+)
+
+// Keeps reports whether the answer is to be kept under an Idempotency-Key.
+func (c *Call) Keeps() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.claim != nil && !c.stored
+}
+
+// Keep stores an answer that is about to be sent. An answer that cannot be
+// stored is sent all the same.
+func (c *Call) Keep(ctx context.Context, answer idempotency.Answer) {
+	c.mu.Lock()
+	claim := c.claim
+	c.mu.Unlock()
+	if claim == nil {
+		return
+	}
+	if err := claim.Complete(ctx, answer); err != nil {
+		c.meter.logger.LogAttrs(ctx, slog.LevelWarn, "an answer is not kept for its Idempotency-Key", slog.String("request_id", c.request.ID), slog.Any("error", err))
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = true
+}
 
 // End finishes the call. sent says that the whole answer has left, with the
 // given status.
 func (c *Call) End(ctx context.Context, status int, sent bool) error {
 	c.mu.Lock()
-	r := c.reservation
+	r, claim, stored := c.reservation, c.claim, c.stored
 	c.mu.Unlock()
-	if c.refused != "" {
-		u := c.event(status, c.refused)
+	var given error
+	if claim != nil && (!stored || !sent) {
+		given = claim.GiveUp(ctx)
+	}
+	return errors.Join(given, c.end(ctx, r, status, sent))
+}
+
+func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) error {
+	if c.outcome != "" {
+		u := c.event(status, c.outcome)
 		return c.meter.ledger.Record(&u)
 	}
 	if r == nil || r.claim.ID == "" {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/query-api/internal/credits"
+	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/schemas/event"
@@ -28,6 +29,7 @@ type Deps struct {
 	Credits credits.Store
 	Limits  limits.Limiter
 	Ledger  *ledger.Outbox
+	Answers *idempotency.Answers
 	// IdentityKey is the key of the hashes of returned identities.
 	IdentityKey []byte
 	// Sums adds up a period of the ledger.
@@ -42,6 +44,7 @@ type Meter struct {
 	credits credits.Store
 	limits  limits.Limiter
 	ledger  *ledger.Outbox
+	answers *idempotency.Answers
 	key     []byte
 	logger  *slog.Logger
 	sums    func(ctx context.Context, period string) (credits.Sums, error)
@@ -51,7 +54,7 @@ type Meter struct {
 
 // New returns a Meter.
 func New(cfg Config, deps Deps) *Meter {
-	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, now: deps.Now,
+	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, now: deps.Now,
 		loads: make(chan load),
 	}
 }

@@ -6,24 +6,31 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
+	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
 )
 
 // chargedWriter says in the headers of a 200 what the call has cost
 // (interface.md, Limits).
+//
+// It also keeps the answer of a call with an Idempotency-Key, before the last
+// byte of it is sent: who has it and calls again finds it stored.
 type chargedWriter struct {
 	http.ResponseWriter
-	op    *operation
-	call  *metering.Call
-	wrote bool
+	ctx    context.Context // of the request
+	op     *operation
+	call   *metering.Call
+	status int
+	kept   []byte
 }
 
 // WriteHeader adds the headers.
 func (w *chargedWriter) WriteHeader(status int) {
-	if !w.wrote && status == http.StatusOK && w.op.price != nil {
+	if w.status == 0 && status == http.StatusOK && w.op.price != nil {
 		h := w.Header()
 		quota, ok := w.call.Quota()
 		h.Set("X-Credits-Charged", strconv.FormatInt(quota.Charged, 10))
@@ -33,16 +40,64 @@ func (w *chargedWriter) WriteHeader(status int) {
 			h.Set("X-Quota-Remaining", strconv.FormatInt(quota.Remaining, 10))
 		}
 	}
-	w.wrote = true
+	if w.status == 0 {
+		w.status = status
+	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 // Write begins a 200 if nothing was begun.
 func (w *chargedWriter) Write(b []byte) (int, error) {
-	if !w.wrote {
+	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	if storable(w.status) && w.call.Keeps() {
+		w.kept = append(w.kept, b...)
+		if w.Header().Get("Content-Length") == strconv.Itoa(len(w.kept)) {
+			w.call.Keep(context.WithoutCancel(w.ctx), idempotency.Answer{
+				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept,
+			})
+		}
+	}
 	return w.ResponseWriter.Write(b)
+}
+
+// storable says which answers an Idempotency-Key keeps (rulings.md, Accounts,
+// limits and charges).
+func storable(status int) bool {
+	return status != http.StatusUnauthorized && status != http.StatusTooManyRequests && status != http.StatusConflict &&
+		status < http.StatusInternalServerError
+}
+
+// replay sends a stored answer.
+func replay(w http.ResponseWriter, a idempotency.Answer) {
+	h := w.Header()
+	h.Set("Content-Type", a.ContentType)
+	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("Idempotent-Replayed", "true")
+	w.WriteHeader(a.Status)
+	// The caller may be gone; there is nobody else to tell.
+	_, _ = w.Write(a.Body)
+}
+
+// maxIdempotencyKey bounds an Idempotency-Key, in bytes.
+const maxIdempotencyKey = 255
+
+// idempotencyKey reads the header of a POST.
+func idempotencyKey(r *http.Request) (string, error) {
+	values := r.Header.Values("Idempotency-Key")
+	if r.Method != http.MethodPost || len(values) == 0 {
+		return "", nil
+	}
+	if len(values) > 1 {
+		return "", invalidf("there is more than one Idempotency-Key header: send one")
+	}
+	key := values[0]
+	if key == "" || len(key) > maxIdempotencyKey || strings.ContainsFunc(key, func(c rune) bool { return c < '!' || c > '~' }) {
+		return "", invalidf("the Idempotency-Key must be 1 to %d visible ASCII characters without spaces", maxIdempotencyKey)
+	}
+	return key, nil
 }
 
 // Unwrap serves http.ResponseController.

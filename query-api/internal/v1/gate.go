@@ -35,6 +35,12 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		if err == nil {
 			err = op.check(r, body)
 		}
+		if err == nil && x.call != nil {
+			var key string
+			if key, err = idempotencyKey(r); key != "" {
+				x.call.Idempotent(key, body)
+			}
+		}
 		if err != nil {
 			x.fail(w, problemOf(op, err))
 			return
@@ -43,7 +49,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		defer cancel()
 		if x.call != nil {
 			ctx = metering.With(ctx, x.call)
-			w = &chargedWriter{ResponseWriter: w, op: op, call: x.call}
+			w = &chargedWriter{ResponseWriter: w, ctx: ctx, op: op, call: x.call}
 		}
 		r = r.WithContext(ctx)
 		r.Body = io.NopCloser(bytes.NewReader(body))
@@ -122,7 +128,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 	}
 	x.principal = who
 	x.call = s.meter.Begin(metering.Request{
-		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price, Counted: op.counted, Sized: op.sized,
+		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price, Counted: op.counted, Sized: op.sized, Quota: op.quota,
 	})
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())

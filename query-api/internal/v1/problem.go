@@ -64,6 +64,16 @@ func problemOf(op *operation, err error) *problem {
 			status: http.StatusTooManyRequests, detail: refused.Detail,
 			retryAfter: max(1, int((refused.RetryAfter+time.Second-1)/time.Second)),
 		}
+	case errors.Is(err, metering.ErrRunning):
+		return &problem{
+			status: http.StatusConflict, retryAfter: 1,
+			detail: "a call with this Idempotency-Key is still running: wait for its answer, or call again in 1 second",
+		}
+	case errors.Is(err, metering.ErrOtherBody):
+		return &problem{
+			status: http.StatusUnprocessableEntity,
+			detail: "this Idempotency-Key was used with another body: send the same body, or another key",
+		}
 	case errors.Is(err, metering.ErrUnavailable):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,

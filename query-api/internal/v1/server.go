@@ -84,6 +84,11 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	router.MethodNotAllowedHandler = http.HandlerFunc(s.methodNotAllowed)
 	fail := func(w http.ResponseWriter, r *http.Request, err error) {
 		x := exchangeOf(r.Context())
+		var stored *metering.Replay
+		if errors.As(err, &stored) {
+			replay(w, stored.Answer)
+			return
+		}
 		x.fail(w, problemOf(x.operation, err))
 	}
 	// What the generated code refuses has passed the gate's strict checks, so

@@ -1,0 +1,234 @@
+// Package creditstest is the conformance suite of credits.Store.
+package creditstest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/credits"
+)
+
+// Replicas opens several stores that share their state; those in memory are one
+// and the same.
+type Replicas func(t *testing.T, n int) []credits.Store
+
+const (
+	period = "2026-11"
+	lease  = time.Minute
+)
+
+func claim(id string, n int64, limit int64) credits.Claim {
+	return credits.Claim{
+		ID: id, Organization: "o1", Period: period, Key: "k", Endpoint: "/v1/x", Requests: 1, Credits: n,
+		RequestLimit: 1_000_000, CreditLimit: limit, Lease: lease,
+	}
+}
+
+// Run runs the suite.
+func Run(t *testing.T, open Replicas) {
+	one := func(t *testing.T) (context.Context, credits.Store) {
+		s := open(t, 1)[0]
+		loaded, err := s.Load(t.Context(), period, nil)
+		require.NoError(t, err)
+		require.True(t, loaded)
+		return t.Context(), s
+	}
+	t.Run("needs its sums", func(t *testing.T) {
+		s := open(t, 1)[0]
+		_, err := s.Reserve(t.Context(), claim("a", 1, 10))
+		require.ErrorIs(t, err, credits.ErrNotLoaded)
+		_, err = s.Commit(t.Context(), claim("a", 1, 10), 1, 1)
+		require.ErrorIs(t, err, credits.ErrNotLoaded)
+		_, err = s.Usage(t.Context(), "o1", period)
+		require.ErrorIs(t, err, credits.ErrNotLoaded)
+		require.NoError(t, s.Settle(t.Context(), []credits.Claim{claim("a", 1, 10)}))
+		require.NoError(t, s.Release(t.Context(), []credits.Claim{claim("a", 1, 10)}))
+
+		line := credits.Line{Key: "k", Endpoint: "/v1/x", Calls: 4, Requests: 3, Credits: 7}
+		loaded, err := s.Load(t.Context(), period, credits.Sums{"o1": {line}, "o2": {{Key: "z", Endpoint: "/v1/y", Calls: 1, Credits: 2}}})
+		require.NoError(t, err)
+		require.True(t, loaded)
+		loaded, err = s.Load(t.Context(), period, credits.Sums{})
+		require.NoError(t, err)
+		require.False(t, loaded, "what is there stays")
+		u, err := s.Usage(t.Context(), "o1", period)
+		require.NoError(t, err)
+		require.Equal(t, credits.Totals{Balance: credits.Balance{Requests: 3, Credits: 7}, Lines: []credits.Line{line}}, u)
+		_, err = s.Reserve(t.Context(), claim("a", 4, 10))
+		var e *credits.Exceeded
+		require.ErrorAs(t, err, &e)
+		require.False(t, e.Requests)
+		require.Equal(t, int64(7), e.Balance.Credits)
+		_, err = s.Reserve(t.Context(), claim("a", 3, 10))
+		require.NoError(t, err)
+	})
+	t.Run("reserve, commit, settle", func(t *testing.T) {
+		ctx, s := one(t)
+		c := claim("a", 8, 10)
+		b, err := s.Reserve(ctx, c)
+		require.NoError(t, err)
+		require.Equal(t, credits.Balance{HeldRequests: 1, HeldCredits: 8}, b)
+		again, err := s.Reserve(ctx, c)
+		require.NoError(t, err)
+		require.Equal(t, b, again, "a repeated reservation is one")
+		_, err = s.Reserve(ctx, claim("b", 3, 10))
+		require.Error(t, err)
+		b, err = s.Commit(ctx, c, 1, 2)
+		require.NoError(t, err)
+		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b, "the rest is free")
+		b, err = s.Commit(ctx, c, 1, 2)
+		require.NoError(t, err)
+		require.Equal(t, int64(2), b.Credits, "a repeated commit is one")
+		for range 2 {
+			require.NoError(t, s.Settle(ctx, []credits.Claim{c}))
+			require.NoError(t, s.Release(ctx, []credits.Claim{c}), "a settled claim is not released")
+		}
+		u, err := s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.Equal(t, credits.Totals{
+			Balance: credits.Balance{Requests: 1, Credits: 2},
+			Lines:   []credits.Line{{Key: "k", Endpoint: "/v1/x", Calls: 1, Requests: 1, Credits: 2}},
+		}, u)
+		_, err = s.Commit(ctx, c, 1, 1)
+		require.ErrorIs(t, err, credits.ErrLost)
+		_, err = s.Commit(ctx, claim("never", 1, 1), 1, 1)
+		require.ErrorIs(t, err, credits.ErrLost)
+	})
+	t.Run("no more than was reserved", func(t *testing.T) {
+		ctx, s := one(t)
+		_, err := s.Reserve(ctx, claim("a", 2, 10))
+		require.NoError(t, err)
+		b, err := s.Commit(ctx, claim("a", 2, 10), 5, 9)
+		require.NoError(t, err)
+		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b)
+	})
+	t.Run("release", func(t *testing.T) {
+		ctx, s := one(t)
+		for _, commit := range []bool{false, true} {
+			c := claim(fmt.Sprint(commit), 10, 10)
+			_, err := s.Reserve(ctx, c)
+			require.NoError(t, err)
+			if commit {
+				_, err = s.Commit(ctx, c, 1, 10)
+				require.NoError(t, err)
+			}
+			require.NoError(t, s.Release(ctx, []credits.Claim{c, c, claim("never", 1, 1)}))
+			u, err := s.Usage(ctx, "o1", period)
+			require.NoError(t, err)
+			require.Equal(t, credits.Totals{}, u)
+		}
+	})
+	t.Run("limits", func(t *testing.T) {
+		ctx, s := one(t)
+		c := claim("a", 5, 5)
+		c.RequestLimit = 1
+		_, err := s.Reserve(ctx, c)
+		require.NoError(t, err)
+		c.ID = "b"
+		_, err = s.Reserve(ctx, c)
+		var e *credits.Exceeded
+		require.ErrorAs(t, err, &e)
+		require.True(t, e.Requests, "the month's requests come before the credits")
+		c.RequestLimit, c.CreditLimit = 2, 4
+		_, err = s.Reserve(ctx, c)
+		require.ErrorAs(t, err, &e)
+		require.False(t, e.Requests)
+		// A plan that shrank below what is used refuses what costs, not what is free.
+		c.Credits, c.Requests = 0, 0
+		_, err = s.Reserve(ctx, c)
+		require.NoError(t, err)
+		// A plan that grew in mid-period holds at once.
+		c.ID, c.Credits, c.CreditLimit = "c", 5, 10
+		_, err = s.Reserve(ctx, c)
+		require.NoError(t, err)
+	})
+	t.Run("organizations and periods are apart", func(t *testing.T) {
+		ctx, s := one(t)
+		_, err := s.Load(ctx, "2026-12", nil)
+		require.NoError(t, err)
+		for i, other := range []func(*credits.Claim){
+			func(*credits.Claim) {}, func(c *credits.Claim) { c.Organization = "o2" }, func(c *credits.Claim) { c.Period = "2026-12" },
+		} {
+			c := claim(fmt.Sprint(i), 10, 10)
+			other(&c)
+			_, err := s.Reserve(ctx, c)
+			require.NoError(t, err)
+		}
+	})
+	t.Run("leases end", func(t *testing.T) {
+		ctx, s := one(t)
+		c := claim("dead", 10, 10)
+		c.Lease = 50 * time.Millisecond
+		_, err := s.Reserve(ctx, c)
+		require.NoError(t, err)
+		require.Eventually(t, func() bool {
+			_, err := s.Reserve(ctx, claim("alive", 10, 10))
+			return err == nil
+		}, 5*time.Second, 5*time.Millisecond)
+		_, err = s.Commit(ctx, c, 1, 10)
+		require.ErrorIs(t, err, credits.ErrLost)
+	})
+	t.Run("64 callers, the last 100 credits, 3 replicas", func(t *testing.T) { lastCredits(t, open(t, 3)) })
+}
+
+// lastCredits lets many callers use up what is left: each needs up to 7 and
+// uses some. At no moment is more promised than there is, and in the end
+// nothing is left that somebody could still have had.
+func lastCredits(t *testing.T, replicas []credits.Store) {
+	ctx := t.Context()
+	_, err := replicas[0].Load(ctx, period, credits.Sums{"o1": {{Key: "k", Endpoint: "/v1/x", Calls: 1, Credits: 900}}})
+	require.NoError(t, err)
+	const limit, callers = 1000, 64
+	var used, worst atomic.Int64
+	var wg sync.WaitGroup
+	for caller := range callers {
+		wg.Go(func() {
+			s := replicas[caller%len(replicas)]
+			for call := 0; ; call++ {
+				need := int64(1 + (caller+call)%7)
+				c := claim(fmt.Sprintf("%d-%d", caller, call), need, limit)
+				b, err := s.Reserve(ctx, c)
+				var e *credits.Exceeded
+				switch {
+				case errors.As(err, &e):
+					// Others may still give something back; what is used does not grow less.
+					if e.Balance.Credits == limit || e.Balance.HeldCredits == 0 && e.Balance.Credits+need > limit {
+						return
+					}
+					continue
+				case err != nil:
+					t.Errorf("reserve: %v", err)
+					return
+				}
+				for now := b.Credits + b.HeldCredits; ; {
+					if most := worst.Load(); now <= most || worst.CompareAndSwap(most, now) {
+						break
+					}
+				}
+				spend := need - int64(call%2)
+				if _, err := s.Commit(ctx, c, 1, spend); err != nil {
+					t.Errorf("commit: %v", err)
+					return
+				}
+				used.Add(spend)
+				if err := s.Settle(ctx, []credits.Claim{c}); err != nil {
+					t.Errorf("settle: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	u, err := replicas[0].Usage(ctx, "o1", period)
+	require.NoError(t, err)
+	require.Equal(t, 900+used.Load(), u.Credits, "what the callers were given is what was counted")
+	require.LessOrEqual(t, worst.Load(), int64(limit))
+	require.Equal(t, int64(limit), u.Credits, "callers that need one credit get the last one")
+	require.Zero(t, u.HeldCredits)
+}

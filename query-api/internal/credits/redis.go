@@ -1,0 +1,222 @@
+package credits
+
+import (
+	"context"
+	"crypto/rand"
+	_ "embed"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a [Store] that replicas share. Every operation is one script, so that
+// it happens whole or not at all. The clock of leases is the server's.
+//
+// What a server knows of a period goes by the server's run id: one that was
+// restarted, or a replica that took over, knows nothing, even when it has read
+// an old state from its disk, until it is given the sums of the ledger again.
+// It works with one server, or a primary that Sentinel watches; not with Redis
+// Cluster.
+type Redis struct {
+	client redis.UniversalClient
+	prefix string
+	script *redis.Script
+}
+
+//go:embed redis.lua
+var redisScript string
+
+// keptPeriod is how long Redis keeps a period that nobody uses.
+const keptPeriod = 62 * 24 * time.Hour
+
+// NewRedis returns a store whose keys begin with prefix.
+func NewRedis(client redis.UniversalClient, prefix string) *Redis {
+	return &Redis{client: client, prefix: prefix, script: redis.NewScript(redisScript)}
+}
+
+// run runs an operation of the script and returns what follows its state.
+func (r *Redis) run(ctx context.Context, op string, c Claim, args ...any) (state string, rest []any, err error) {
+	all := append([]any{op, c.Period, c.Organization}, args...)
+	reply, err := r.script.Run(ctx, r.client, []string{r.prefix}, all...).Slice()
+	if err != nil {
+		return "", nil, fmt.Errorf("redis: %s: %w", op, err)
+	}
+	if len(reply) == 0 {
+		return "", nil, fmt.Errorf("redis: %s: no reply", op)
+	}
+	state, _ = reply[0].(string)
+	switch state {
+	case "unloaded":
+		return state, nil, ErrNotLoaded
+	case "lost":
+		return state, nil, ErrLost
+	}
+	return state, reply[1:], nil
+}
+
+func balanceOf(values []any) (b Balance, err error) {
+	if len(values) != 4 {
+		return b, errors.New("redis: not a balance")
+	}
+	for i, into := range []*int64{&b.Requests, &b.Credits, &b.HeldRequests, &b.HeldCredits} {
+		n, ok := values[i].(int64)
+		if !ok {
+			return b, errors.New("redis: not a balance")
+		}
+		*into = n
+	}
+	return b, nil
+}
+
+// Reserve implements [Store].
+func (r *Redis) Reserve(ctx context.Context, c Claim) (Balance, error) {
+	state, values, err := r.run(ctx, "reserve", c,
+		c.ID, c.Requests, c.Credits, c.RequestLimit, c.CreditLimit, c.Lease.Milliseconds(), c.Key, c.Endpoint)
+	if err != nil {
+		return Balance{}, err
+	}
+	b, err := balanceOf(values)
+	if err == nil && state != "ok" {
+		err = &Exceeded{Requests: state == "requests", Balance: b}
+	}
+	return b, err
+}
+
+// Commit implements [Store].
+func (r *Redis) Commit(ctx context.Context, c Claim, requests, credits int64) (Balance, error) {
+	_, values, err := r.run(ctx, "commit", c, c.ID, requests, credits, commitLease.Milliseconds())
+	if err != nil {
+		return Balance{}, err
+	}
+	return balanceOf(values)
+}
+
+// Settle implements [Store].
+func (r *Redis) Settle(ctx context.Context, claims []Claim) error {
+	return r.each(ctx, "settle", claims)
+}
+
+// Release implements [Store].
+func (r *Redis) Release(ctx context.Context, claims []Claim) error {
+	return r.each(ctx, "release", claims)
+}
+
+// each runs an operation on claims, once for each organization and period.
+func (r *Redis) each(ctx context.Context, op string, claims []Claim) error {
+	type place struct{ organization, period string }
+	ids := make(map[place][]any)
+	for _, c := range claims {
+		at := place{c.Organization, c.Period}
+		ids[at] = append(ids[at], c.ID)
+	}
+	for at, list := range ids {
+		_, _, err := r.run(ctx, op, Claim{Organization: at.organization, Period: at.period}, list...)
+		if err != nil && !errors.Is(err, ErrNotLoaded) {
+			return err
+		}
+	}
+	return nil
+}
+
+// Usage implements [Store].
+func (r *Redis) Usage(ctx context.Context, organization, period string) (Totals, error) {
+	_, fields, err := r.run(ctx, "usage", Claim{Organization: organization, Period: period})
+	if err != nil {
+		return Totals{}, err
+	}
+	var t Totals
+	lines := make(map[lineKey]*Line)
+	for i := 0; i+1 < len(fields); i += 2 {
+		name, _ := fields[i].(string)
+		text, _ := fields[i+1].(string)
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return Totals{}, fmt.Errorf("redis: usage: %w", err)
+		}
+		switch name {
+		case "r":
+			t.Requests = n
+		case "c":
+			t.Credits = n
+		case "hr":
+			t.HeldRequests = n
+		case "hc":
+			t.HeldCredits = n
+		default:
+			parts := strings.Split(name, "\t")
+			if len(parts) != 4 {
+				continue
+			}
+			k := lineKey{key: parts[2], endpoint: parts[1]}
+			if lines[k] == nil {
+				lines[k] = &Line{Key: k.key, Endpoint: k.endpoint}
+			}
+			switch parts[3] {
+			case "n":
+				lines[k].Calls = n
+			case "r":
+				lines[k].Requests = n
+			case "c":
+				lines[k].Credits = n
+			}
+		}
+	}
+	for k, l := range lines {
+		if *l != (Line{Key: k.key, Endpoint: k.endpoint}) {
+			t.Lines = append(t.Lines, *l)
+		}
+	}
+	sortLines(t.Lines)
+	return t, nil
+}
+
+var runID = regexp.MustCompile(`run_id:(\w+)`)
+
+// Load implements [Store]. The sums are written under a name of their own first,
+// and then made the period's, unless another replica was faster: what it has
+// let its callers use since must not be overwritten.
+func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error) {
+	info, err := r.client.Info(ctx, "server").Result()
+	if err != nil {
+		return false, fmt.Errorf("redis: load: %w", err)
+	}
+	run := runID.FindStringSubmatch(info)
+	if run == nil {
+		return false, errors.New("redis: load: the server has no run id")
+	}
+	name := rand.Text()
+	pipe := r.client.Pipeline()
+	for organization, lines := range sums {
+		base := r.prefix + period + ":" + name + ":" + organization
+		fields := make([]any, 0, 4+6*len(lines))
+		var b Balance
+		for _, l := range lines {
+			b.Requests += l.Requests
+			b.Credits += l.Credits
+			line := "l\t" + l.Endpoint + "\t" + l.Key + "\t"
+			fields = append(fields, line+"n", l.Calls, line+"r", l.Requests, line+"c", l.Credits)
+		}
+		pipe.HSet(ctx, base, append(fields, "r", b.Requests, "c", b.Credits)...)
+		pipe.Expire(ctx, base, keptPeriod)
+		if pipe.Len() >= 1000 {
+			if _, err := pipe.Exec(ctx); err != nil {
+				return false, fmt.Errorf("redis: load: %w", err)
+			}
+		}
+	}
+	if pipe.Len() > 0 {
+		if _, err := pipe.Exec(ctx); err != nil {
+			return false, fmt.Errorf("redis: load: %w", err)
+		}
+	}
+	loaded, err := r.client.SetNX(ctx, r.prefix+period+":"+run[1], name, keptPeriod).Result()
+	if err != nil {
+		return false, fmt.Errorf("redis: load: %w", err)
+	}
+	return loaded, nil
+}

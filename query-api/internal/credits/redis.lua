@@ -1,0 +1,108 @@
+-- Operations on the balances of one organization in one period. See redis.go.
+-- KEYS[1]: prefix of all keys. ARGV: operation, period, organization, and more.
+local prefix, op, period, organization = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
+
+-- A server that was restarted has another run id. What it may have read from
+-- an old file is then under another name, and nothing is loaded.
+local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
+local load = redis.call('GET', prefix .. period .. ':' .. run)
+if not load then
+  return {'unloaded'}
+end
+local base = prefix .. period .. ':' .. load .. ':' .. organization
+local claims, leases = base .. ':claims', base .. ':leases'
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local kept = 62 * 24 * 3600
+
+-- A claim is {committed, requests, credits, key, endpoint}.
+local function use(c, sign)
+  local line = 'l\t' .. c[5] .. '\t' .. c[4] .. '\t'
+  redis.call('HINCRBY', base, 'r', sign * c[2] + 0)
+  redis.call('HINCRBY', base, 'c', sign * c[3] + 0)
+  redis.call('HINCRBY', base, line .. 'n', sign)
+  redis.call('HINCRBY', base, line .. 'r', sign * c[2] + 0)
+  redis.call('HINCRBY', base, line .. 'c', sign * c[3] + 0)
+end
+
+local function hold(c, sign)
+  redis.call('HINCRBY', base, 'hr', sign * c[2] + 0)
+  redis.call('HINCRBY', base, 'hc', sign * c[3] + 0)
+end
+
+local function forget(id)
+  redis.call('HDEL', claims, id)
+  redis.call('ZREM', leases, id)
+end
+
+local function drop(id)
+  local value = redis.call('HGET', claims, id)
+  if value then
+    local c = cjson.decode(value)
+    if c[1] == 1 then use(c, -1) else hold(c, -1) end
+  end
+  forget(id)
+end
+
+for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 100)) do
+  drop(id)
+end
+
+local function balance(state)
+  local b = redis.call('HMGET', base, 'r', 'c', 'hr', 'hc')
+  return {state, tonumber(b[1] or 0), tonumber(b[2] or 0), tonumber(b[3] or 0), tonumber(b[4] or 0)}
+end
+
+if op == 'reserve' then
+  local id, c = ARGV[4], {0, tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[10], ARGV[11]}
+  local b = balance('ok')
+  if redis.call('HEXISTS', claims, id) == 1 then return b end
+  if c[2] > 0 and b[2] + b[4] + c[2] > tonumber(ARGV[7]) then
+    b[1] = 'requests'
+    return b
+  end
+  if c[3] > 0 and b[3] + b[5] + c[3] > tonumber(ARGV[8]) then
+    b[1] = 'credits'
+    return b
+  end
+  hold(c, 1)
+  redis.call('HSET', claims, id, cjson.encode(c))
+  redis.call('ZADD', leases, now + tonumber(ARGV[9]), id)
+  redis.call('EXPIRE', base, kept)
+  redis.call('EXPIRE', claims, kept)
+  redis.call('EXPIRE', leases, kept)
+  return balance('ok')
+end
+
+if op == 'commit' then
+  local id = ARGV[4]
+  local value = redis.call('HGET', claims, id)
+  if not value then return {'lost'} end
+  local c = cjson.decode(value)
+  if c[1] == 0 then
+    hold(c, -1)
+    c[1], c[2], c[3] = 1, math.min(c[2], tonumber(ARGV[5])), math.min(c[3], tonumber(ARGV[6]))
+    use(c, 1)
+    redis.call('HSET', claims, id, cjson.encode(c))
+    redis.call('ZADD', leases, now + tonumber(ARGV[7]), id)
+  end
+  return balance('ok')
+end
+
+if op == 'settle' then
+  for i = 4, #ARGV do forget(ARGV[i]) end
+  return {'ok'}
+end
+
+if op == 'release' then
+  for i = 4, #ARGV do drop(ARGV[i]) end
+  return {'ok'}
+end
+
+if op == 'usage' then
+  local fields = redis.call('HGETALL', base)
+  table.insert(fields, 1, 'ok')
+  return fields
+end
+
+return redis.error_reply('unknown operation')

@@ -1,0 +1,171 @@
+package idempotency
+
+import (
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Kept is how long an answer is kept.
+const Kept = 24 * time.Hour
+
+// State is what a store knows of a call.
+type State int
+
+// States.
+const (
+	New      State = iota // it is claimed for the caller of Begin now
+	Running               // somebody else has claimed it
+	Stored                // its answer is there
+	Mismatch              // it was sent with another body
+)
+
+// Store keeps claims and answers by name. It is safe for concurrent use.
+type Store interface {
+	// Begin claims a name for an owner, unless it is claimed or stored already.
+	// The claim ends with the lease. value is the answer of a Stored one.
+	Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (state State, value []byte, err error)
+	// Complete stores an answer under a name that its owner has claimed; when the
+	// claim is not there any more it does nothing.
+	Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error
+	// Forget ends an owner's claim, or removes the answer that it has stored.
+	Forget(ctx context.Context, name, owner string) error
+}
+
+// Answer is an answer that is kept.
+type Answer struct {
+	Status      int
+	ContentType string
+	Body        []byte
+}
+
+// Answers keeps answers in a store.
+type Answers struct {
+	store Store
+	key   []byte // of names and fingerprints
+	seal  cipher.AEAD
+}
+
+// KeyBytes is the size of the key that NewAnswers needs.
+const KeyBytes = 64
+
+// NewAnswers returns Answers whose names and contents depend on key, which all
+// replicas share.
+func NewAnswers(store Store, key []byte) (*Answers, error) {
+	if len(key) != KeyBytes {
+		return nil, fmt.Errorf("idempotency: a key of %d bytes, want %d", len(key), KeyBytes)
+	}
+	block, err := aes.NewCipher(key[:32])
+	if err != nil {
+		return nil, fmt.Errorf("idempotency: %w", err)
+	}
+	seal, err := cipher.NewGCM(block)
+	if err != nil {
+		return nil, fmt.Errorf("idempotency: %w", err)
+	}
+	return &Answers{store: store, key: key[32:], seal: seal}, nil
+}
+
+// Call is a call with a key.
+type Call struct {
+	Organization, Method, Path, Key string
+	Body                            []byte
+	// Owner names this attempt.
+	Owner string
+	Lease time.Duration
+}
+
+// Claim is a call that is running under its key.
+type Claim struct {
+	answers *Answers
+	name    string
+	owner   string
+}
+
+// Begin claims a call. For Stored there is an answer, for New a claim, which
+// must be completed or given up.
+func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, error) {
+	name := a.hash("name", c.Organization, c.Method, c.Path, c.Key)
+	body := jsontext.Value(append([]byte(nil), c.Body...))
+	if body.Canonicalize() != nil { // not JSON: then as it is
+		body = c.Body
+	}
+	claim := Claim{answers: a, name: name, owner: c.Owner}
+	state, value, err := a.store.Begin(ctx, name, a.hash("body", string(body)), c.Owner, c.Lease)
+	if err != nil {
+		return 0, Answer{}, Claim{}, fmt.Errorf("idempotency: %w", err)
+	}
+	if state != Stored {
+		return state, Answer{}, claim, nil
+	}
+	answer, err := a.open(name, value)
+	return state, answer, Claim{}, err
+}
+
+// Complete keeps the answer.
+func (c Claim) Complete(ctx context.Context, answer Answer) error {
+	value, err := c.answers.encrypt(c.name, answer)
+	if err == nil {
+		err = c.answers.store.Complete(ctx, c.name, c.owner, value, Kept)
+	}
+	if err != nil {
+		return fmt.Errorf("idempotency: %w", err)
+	}
+	return nil
+}
+
+// GiveUp lets the call be made again, also when its answer is stored already.
+func (c Claim) GiveUp(ctx context.Context) error {
+	if err := c.answers.store.Forget(ctx, c.name, c.owner); err != nil {
+		return fmt.Errorf("idempotency: %w", err)
+	}
+	return nil
+}
+
+// hash is a keyed hash of parts, each with its length so that they cannot run
+// into each other.
+func (a *Answers) hash(parts ...string) string {
+	h := hmac.New(sha256.New, a.key)
+	for _, p := range parts {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(p))))
+		h.Write([]byte(p))
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// encrypt binds the answer to its name: it opens under no other.
+func (a *Answers) encrypt(name string, answer Answer) ([]byte, error) {
+	nonce := make([]byte, a.seal.NonceSize())
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, err
+	}
+	plain := binary.BigEndian.AppendUint16(nil, uint16(answer.Status))            //nolint:gosec // an HTTP status
+	plain = binary.BigEndian.AppendUint16(plain, uint16(len(answer.ContentType))) //nolint:gosec // a media type
+	plain = append(append(plain, answer.ContentType...), answer.Body...)
+	return a.seal.Seal(nonce, nonce, plain, []byte(name)), nil
+}
+
+var errSealed = errors.New("idempotency: a stored answer cannot be opened: do all replicas have the same root secret?")
+
+func (a *Answers) open(name string, value []byte) (Answer, error) {
+	n := a.seal.NonceSize()
+	if len(value) < n {
+		return Answer{}, errSealed
+	}
+	plain, err := a.seal.Open(nil, value[:n], value[n:], []byte(name))
+	if err != nil || len(plain) < 4 || len(plain) < 4+int(binary.BigEndian.Uint16(plain[2:])) {
+		return Answer{}, errSealed
+	}
+	end := 4 + int(binary.BigEndian.Uint16(plain[2:]))
+	return Answer{Status: int(binary.BigEndian.Uint16(plain)), ContentType: string(plain[4:end]), Body: plain[end:]}, nil
+}

@@ -1,0 +1,86 @@
+// Package idempotencytest is the conformance suite of idempotency.Store.
+package idempotencytest
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/idempotency"
+)
+
+// Replicas opens several stores that share their state.
+type Replicas func(t *testing.T, n int) []idempotency.Store
+
+// Run runs the suite.
+func Run(t *testing.T, open Replicas) {
+	begin := func(t *testing.T, s idempotency.Store, name, fingerprint, owner string, lease time.Duration) (idempotency.State, []byte) {
+		t.Helper()
+		state, value, err := s.Begin(t.Context(), name, fingerprint, owner, lease)
+		require.NoError(t, err)
+		return state, value
+	}
+	state := func(t *testing.T, s idempotency.Store, name, fingerprint, owner string) idempotency.State {
+		t.Helper()
+		got, _ := begin(t, s, name, fingerprint, owner, time.Minute)
+		return got
+	}
+	t.Run("one runs, then its answer is stored", func(t *testing.T) {
+		s := open(t, 2)
+		require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
+		require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
+		require.Equal(t, idempotency.Mismatch, state(t, s[1], "n", "g", "b"))
+		require.Equal(t, idempotency.New, state(t, s[1], "other", "g", "b"))
+		require.NoError(t, s[1].Complete(t.Context(), "n", "b", []byte("not its own"), time.Minute))
+		require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
+		answer := []byte("the \x00 answer")
+		require.NoError(t, s[0].Complete(t.Context(), "n", "a", answer, time.Minute))
+		got, value := begin(t, s[1], "n", "f", "b", time.Minute)
+		require.Equal(t, idempotency.Stored, got)
+		require.Equal(t, answer, value)
+		require.Equal(t, idempotency.Mismatch, state(t, s[0], "n", "g", "b"))
+	})
+	t.Run("given up", func(t *testing.T) {
+		s := open(t, 1)[0]
+		require.Equal(t, idempotency.New, state(t, s, "n", "f", "a"))
+		require.NoError(t, s.Forget(t.Context(), "n", "b"))
+		require.Equal(t, idempotency.Running, state(t, s, "n", "f", "b"))
+		require.NoError(t, s.Forget(t.Context(), "n", "a"))
+		require.Equal(t, idempotency.New, state(t, s, "n", "g", "b"), "with another body too")
+		require.NoError(t, s.Complete(t.Context(), "n", "b", []byte("x"), time.Minute))
+		require.NoError(t, s.Forget(t.Context(), "n", "b"))
+		require.Equal(t, idempotency.New, state(t, s, "n", "f", "c"))
+		require.NoError(t, s.Forget(t.Context(), "never", "c"))
+	})
+	t.Run("leases and answers end", func(t *testing.T) {
+		s := open(t, 1)[0]
+		got, _ := begin(t, s, "n", "f", "dead", 30*time.Millisecond)
+		require.Equal(t, idempotency.New, got)
+		require.Eventually(t, func() bool { return state(t, s, "n", "g", "a") == idempotency.New }, 5*time.Second, 5*time.Millisecond)
+		require.NoError(t, s.Complete(t.Context(), "n", "dead", []byte("late"), time.Minute))
+		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "its claim has ended")
+		require.NoError(t, s.Complete(t.Context(), "n", "a", []byte("x"), 30*time.Millisecond))
+		require.Eventually(t, func() bool { return state(t, s, "n", "f", "b") == idempotency.New }, 5*time.Second, 5*time.Millisecond)
+	})
+	t.Run("one of many", func(t *testing.T) {
+		s := open(t, 3)
+		var won atomic.Int64
+		var wg sync.WaitGroup
+		for i := range 64 {
+			wg.Go(func() {
+				got, _, err := s[i%3].Begin(t.Context(), "n", "f", string(rune('0'+i)), time.Minute)
+				if err != nil {
+					t.Error(err)
+				}
+				if got == idempotency.New {
+					won.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, 1, won.Load())
+	})
+}

@@ -1,0 +1,76 @@
+package idempotency
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Redis is a [Store] that replicas share.
+type Redis struct {
+	client                  redis.UniversalClient
+	prefix                  string
+	begin, complete, forget *redis.Script
+}
+
+// NewRedis returns a store whose keys begin with prefix.
+func NewRedis(client redis.UniversalClient, prefix string) *Redis {
+	return &Redis{
+		client: client, prefix: prefix,
+		begin: redis.NewScript(`
+local v = redis.call('HMGET', KEYS[1], 'fingerprint', 'answer')
+if v[1] then
+  if v[1] ~= ARGV[1] then return {'mismatch'} end
+  if v[2] then return {'stored', v[2]} end
+  return {'running'}
+end
+redis.call('HSET', KEYS[1], 'fingerprint', ARGV[1], 'owner', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return {'new'}`),
+		complete: redis.NewScript(`
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+redis.call('HSET', KEYS[1], 'answer', ARGV[2])
+redis.call('PEXPIRE', KEYS[1], ARGV[3])
+return 1`),
+		forget: redis.NewScript(`
+if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
+return redis.call('DEL', KEYS[1])`),
+	}
+}
+
+// Begin implements [Store].
+func (r *Redis) Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (State, []byte, error) {
+	reply, err := r.begin.Run(ctx, r.client, []string{r.prefix + name}, fingerprint, owner, lease.Milliseconds()).StringSlice()
+	if err != nil {
+		return 0, nil, fmt.Errorf("redis: begin: %w", err)
+	}
+	switch {
+	case len(reply) == 1 && reply[0] == "new":
+		return New, nil, nil
+	case len(reply) == 1 && reply[0] == "running":
+		return Running, nil, nil
+	case len(reply) == 1 && reply[0] == "mismatch":
+		return Mismatch, nil, nil
+	case len(reply) == 2 && reply[0] == "stored":
+		return Stored, []byte(reply[1]), nil
+	}
+	return 0, nil, fmt.Errorf("redis: begin: a reply of %d parts", len(reply))
+}
+
+// Complete implements [Store].
+func (r *Redis) Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error {
+	if err := r.complete.Run(ctx, r.client, []string{r.prefix + name}, owner, value, kept.Milliseconds()).Err(); err != nil {
+		return fmt.Errorf("redis: complete: %w", err)
+	}
+	return nil
+}
+
+// Forget implements [Store].
+func (r *Redis) Forget(ctx context.Context, name, owner string) error {
+	if err := r.forget.Run(ctx, r.client, []string{r.prefix + name}, owner).Err(); err != nil {
+		return fmt.Errorf("redis: forget: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,6 @@
+// Package redistests runs the conformance suites of everything that replicas
+// share against a real Redis server, and kills that server.
+//
+// Its tests have the build tag redis, since they need Debian's redis-server:
+// make test-redis.
+package redistests

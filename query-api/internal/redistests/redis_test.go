@@ -1,0 +1,115 @@
+//go:build redis
+
+package redistests_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/credits"
+	"muster/query-api/internal/credits/creditstest"
+	"muster/query-api/internal/idempotency"
+	"muster/query-api/internal/idempotency/idempotencytest"
+	"muster/query-api/internal/limits"
+	"muster/query-api/internal/limits/limitstest"
+	"muster/query-api/internal/redistest"
+)
+
+func TestCredits(t *testing.T) {
+	server := redistest.Start(t)
+	creditstest.Run(t, func(t *testing.T, n int) []credits.Store {
+		out := make([]credits.Store, n)
+		for i := range out {
+			out[i] = credits.NewRedis(server.Client(t), t.Name()+":")
+		}
+		return out
+	})
+}
+
+func TestIdempotency(t *testing.T) {
+	server := redistest.Start(t)
+	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
+		out := make([]idempotency.Store, n)
+		for i := range out {
+			out[i] = idempotency.NewRedis(server.Client(t), t.Name()+":")
+		}
+		return out
+	})
+}
+
+func TestLimits(t *testing.T) {
+	server := redistest.Start(t)
+	limitstest.Run(t, func(t *testing.T, n int) []limits.Limiter {
+		out := make([]limits.Limiter, n)
+		for i := range out {
+			var err error
+			out[i], err = limits.NewRedis(server.Client(t), t.Name()+":")
+			require.NoError(t, err)
+		}
+		return out
+	})
+}
+
+// A server that is killed and comes back knows nothing, also when it has read
+// an old state from its disk: nothing is reserved before it is given the sums
+// of the ledger.
+func TestServerKilled(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(func() *redis.Options {
+		o, err := redis.ParseURL(server.URL())
+		require.NoError(t, err)
+		o.MaxRetries = -1
+		return o
+	}())
+	t.Cleanup(func() { require.NoError(t, client.Close()) })
+	store := credits.NewRedis(client, "c:")
+	limiter, err := limits.NewRedis(client, "l:")
+	require.NoError(t, err)
+	claim := func(id string, n int64) credits.Claim {
+		return credits.Claim{ID: id, Organization: "o", Period: "2026-11", Credits: n, CreditLimit: 100, Lease: time.Minute}
+	}
+	_, err = store.Load(t.Context(), "2026-11", nil)
+	require.NoError(t, err)
+	_, err = store.Reserve(t.Context(), claim("old", 10))
+	require.NoError(t, err)
+	require.NoError(t, server.Save(t.Context(), client), "an old state is on its disk")
+	_, err = store.Commit(t.Context(), claim("old", 10), 0, 10)
+	require.NoError(t, err)
+	_, err = store.Reserve(t.Context(), claim("in flight", 10))
+	require.NoError(t, err)
+
+	require.NoError(t, server.Kill())
+	_, err = store.Reserve(t.Context(), claim("closed", 1))
+	require.Error(t, err)
+	require.NotErrorIs(t, err, credits.ErrNotLoaded)
+	var exceeded *credits.Exceeded
+	require.False(t, errors.As(err, &exceeded))
+	_, err = limiter.Take(t.Context(), "k", 1)
+	require.Error(t, err, "no decision: the caller lets it pass")
+
+	require.NoError(t, server.Restart(t.Context()))
+	keys, err := client.Keys(t.Context(), "*").Result()
+	require.NoError(t, err)
+	require.NotEmpty(t, keys, "it has read its file")
+	require.Eventually(t, func() bool {
+		_, err = store.Reserve(t.Context(), claim("closed", 1))
+		return errors.Is(err, credits.ErrNotLoaded)
+	}, 5*time.Second, time.Millisecond)
+	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
+	require.ErrorIs(t, err, credits.ErrNotLoaded)
+	loaded, err := store.Load(t.Context(), "2026-11", credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}})
+	require.NoError(t, err)
+	require.True(t, loaded)
+	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
+	require.ErrorIs(t, err, credits.ErrLost)
+	b, err := store.Reserve(t.Context(), claim("open", 90))
+	require.NoError(t, err)
+	require.Equal(t, credits.Balance{Credits: 10, HeldCredits: 90}, b)
+	d, err := limiter.Take(t.Context(), "k", 1)
+	require.NoError(t, err)
+	require.True(t, d.Allowed)
+}
