@@ -28,6 +28,14 @@ require (
 )
 
 require (
+	github.com/hashicorp/golang-lru v0.5.4 // indirect
+	github.com/redis/go-redis/v9 v9.23.0 // indirect
+	github.com/sony/gobreaker/v2 v2.4.0 // indirect
+	github.com/throttled/throttled/v2 v2.15.0 // indirect
+	go.uber.org/atomic v1.12.0 // indirect
+)
+
+require (
 	dario.cat/mergo v1.0.2 // indirect
 	github.com/ClickHouse/ch-go v0.74.0 // indirect
 	github.com/Microsoft/go-winio v0.6.2 // indirect
