@@ -15,6 +15,8 @@ KAFKAS    ?= apache apache-sasl-ssl
 # QUERIES and SEED are those of `make test-search`.
 QUERIES   ?= 5000
 SEED      ?= 1
+# SEEDS is how many times `make chaos` draws four faults.
+SEEDS     ?= 20
 # TESTS narrows `make test` to some packages: make test TESTS=./schemas/...
 TESTS     ?= work
 TESTFLAGS ?=
@@ -23,7 +25,7 @@ GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
-.PHONY: help run build engine test test-kafka test-search test-redis bench lint fmt tidy generate clean
+.PHONY: help run build engine test test-kafka test-search test-redis bench lint fmt tidy generate clean chaos
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +58,10 @@ test-redis: ## the suites of what replicas share on a real Redis server (Debian'
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)
+
+chaos: build ## break the pipeline on purpose and check that nothing is lost or doubled (SEEDS=20; CHAOSFLAGS="-first 7 -only engine")
+	$(GO) build -o bin/muster-chaos ./deploy/chaos
+	bin/muster-chaos -seeds $(SEEDS) $(CHAOSFLAGS)
 
 lint: ## static analysis and the import rules
 	failed=; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GOLANGCI) run --config ../.golangci.yml ./...) || failed+=" $$m"; done; \

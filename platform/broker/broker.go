@@ -40,6 +40,9 @@ type Config struct {
 	// Addr is host:port to listen on, port 0 for a free one. The host is also what
 	// the broker tells its clients to connect to. Default 127.0.0.1:0.
 	Addr string
+	// Advertise is host:port that clients are told to connect to instead, when a
+	// proxy stands between them and the broker.
+	Advertise string
 	// SyncWrites makes every acknowledged batch survive a crash of the machine too.
 	SyncWrites bool
 	// TLS, when set, is the server's side of TLS on every connection.
@@ -105,7 +108,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &gatedListener{Listener: ln, gate: b.gate}, nil
+			return &gatedListener{Listener: ln, gate: b.gate, advertise: advertised(cfg.Advertise)}, nil
 		}),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
 		kfake.ClusterID("muster"),
@@ -146,6 +149,13 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	b.gate.open()
 	return b, nil
 }
+
+// advertised is an address as kfake, which tells its clients a listener's,
+// wants it.
+type advertised string
+
+func (advertised) Network() string  { return "tcp" }
+func (a advertised) String() string { return string(a) }
 
 // Addrs returns the addresses to bootstrap from, host:port.
 func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }

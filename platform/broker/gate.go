@@ -62,7 +62,15 @@ func (g *gate) closeConns() {
 
 type gatedListener struct {
 	net.Listener
-	gate *gate
+	gate      *gate
+	advertise advertised // empty: the listener's own address
+}
+
+func (l *gatedListener) Addr() net.Addr {
+	if l.advertise != "" {
+		return l.advertise
+	}
+	return l.Listener.Addr()
 }
 
 func (l *gatedListener) Accept() (net.Conn, error) {

@@ -18,9 +18,10 @@ type GroupTiming struct {
 	// Heartbeat is how soon a member learns of a rebalance. Default 1 s.
 	Heartbeat time.Duration
 	// Session is how long a member may be silent before its partitions go to
-	// others. Default 15 s.
+	// others. Default 10 s.
 	Session time.Duration
-	// Rebalance is how long the group waits for a member to join again. Default 30 s.
+	// Rebalance is how long the group waits for a member to join again, and so
+	// how long its partitions rest when it was killed. Default 10 s.
 	Rebalance time.Duration
 	// JoinBackoff is the pause after a failed join. Default 500 ms.
 	JoinBackoff time.Duration
@@ -40,8 +41,8 @@ func (t GroupTiming) withDefaults() GroupTiming {
 		}
 	}
 	def(&t.Heartbeat, time.Second)
-	def(&t.Session, 15*time.Second)
-	def(&t.Rebalance, 30*time.Second)
+	def(&t.Session, 10*time.Second)
+	def(&t.Rebalance, 10*time.Second)
 	def(&t.JoinBackoff, 500*time.Millisecond)
 	def(&t.PartitionWatch, 10*time.Second)
 	def(&t.Drain, 2*time.Second)

@@ -1,0 +1,275 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"muster/platform/bus"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// An outage is longer than the clients' first retries and short enough for 20
+// seeds; patience is how long a fault may take to happen.
+const (
+	outage   = 2500 * time.Millisecond
+	patience = 20 * time.Second
+)
+
+var errDidNotHappen = errors.New("the fault did not happen")
+
+// suffer feeds a piece while a fault happens, and returns when the fault is
+// over and the piece acknowledged.
+func (r *rig) suffer(ctx context.Context, f fault, piece int) error {
+	feed := func() error { return r.feed(ctx, piece) }
+	switch f {
+	case killIngestBefore:
+		return r.killIngest(feed, 1, kerr.NotLeaderForPartition)
+	case killIngestAfter:
+		return r.killIngest(feed, 1, nil)
+	case killIngestMid:
+		return r.killIngest(feed, 3, nil)
+	case killProjectorBefore:
+		return r.atInsert(ctx, feed, beforeInsert, r.killProjectors)
+	case killProjectorMid:
+		return r.atInsert(ctx, feed, middleOfInsert, r.killProjectors)
+	case killProjectorAfter:
+		return r.atInsert(ctx, feed, afterInsert, r.killProjectors)
+	case killEngineBefore:
+		return r.atInsert(ctx, feed, beforeInsert, r.store.process.kill)
+	case killEngineMid:
+		return r.atInsert(ctx, feed, middleOfInsert, r.store.process.kill)
+	case killEngineAfter:
+		return r.atInsert(ctx, feed, afterInsert, r.store.process.kill)
+	case storeSilent:
+		return r.atInsert(ctx, feed, afterInsert, func() {})
+	case brokerAway:
+		return during(feed, func() error { return r.away(ctx, r.proxy, outage) })
+	case storeRefuses:
+		return during(feed, func() error { return r.away(ctx, r.store.proxy, outage) })
+	case brokerSilent:
+		return r.silentBroker(ctx, feed)
+	case brokerErrors:
+		return r.failingBroker(feed)
+	case storeSlow:
+		return r.slowStore(ctx, feed)
+	case storeFull:
+		return r.fullStore(ctx, feed)
+	case rebalances:
+		return during(feed, func() error { return r.rebalance(ctx) })
+	case outsideProducer:
+		return during(feed, func() error { return r.produceOutside(ctx) })
+	}
+	return fmt.Errorf("there is no fault %q", f)
+}
+
+// during feeds and lets something happen at once.
+func during(feed, happen func() error) error {
+	done := make(chan error, 1)
+	go func() { done <- feed() }()
+	return errors.Join(happen(), <-done)
+}
+
+// killIngest kills the ingest run at its nth request to append records, which is
+// refused with refusal, or else applied.
+func (r *rig) killIngest(feed func() error, nth int64, refusal *kerr.Error) error {
+	var seen, killed atomic.Int64
+	handle := r.broker.Cluster().Fault(kfake.Fault{
+		Keys: []kmsg.Key{kmsg.Produce}, Count: -1, Err: refusal, Observe: refusal == nil,
+		When: func(req kmsg.Request) bool {
+			pid := r.ingestPID()
+			if !appendsRecords(req) || pid == 0 || seen.Add(1) < nth || killed.Load() > 0 {
+				return false
+			}
+			killed.Add(1)
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have been faster: then killed is not enough, see below
+			return true
+		},
+	})
+	defer handle.Remove()
+	before := r.runsSoFar()
+	if err := feed(); err != nil {
+		return err
+	}
+	if killed.Load() == 0 || r.runsSoFar() < before+2 {
+		return fmt.Errorf("%w: %d requests to append, the run was not killed", errDidNotHappen, seen.Load())
+	}
+	return nil
+}
+
+func (r *rig) runsSoFar() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.runs
+}
+
+func appendsRecords(req kmsg.Request) bool {
+	produce, ok := req.(*kmsg.ProduceRequest)
+	if !ok {
+		return false
+	}
+	for _, t := range produce.Topics {
+		if strings.HasPrefix(t.Topic, "muster.record.") && !strings.HasPrefix(t.Topic, "muster.record.rejected") {
+			return true
+		}
+	}
+	return false
+}
+
+// atInsert lets something happen at a moment of the next insert.
+func (r *rig) atInsert(ctx context.Context, feed func() error, at moment, action func()) error {
+	fired := r.store.gateway.on(at, action)
+	if err := feed(); err != nil {
+		return err
+	}
+	select {
+	case <-fired:
+		return nil
+	case <-time.After(patience):
+		return fmt.Errorf("%w: no insert within %s", errDidNotHappen, patience)
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// away takes a proxy down for a time.
+func (r *rig) away(ctx context.Context, proxy *toxiproxy.Proxy, length time.Duration) error {
+	wait(ctx, 200*time.Millisecond) // into the middle of what goes on
+	proxy.Stop()
+	wait(ctx, length)
+	return proxy.Start() // on the address it had
+}
+
+// silentBroker lets requests through and answers nothing.
+func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
+	handle := r.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Count: -1, Observe: true, When: appendsRecords})
+	defer handle.Remove()
+	_, err := r.proxy.Toxics.AddToxicJson(strings.NewReader(
+		`{"name":"silent","type":"timeout","stream":"downstream","toxicity":1,"attributes":{"timeout":1200}}`))
+	if err != nil {
+		return err
+	}
+	return during(feed, func() error {
+		wait(ctx, outage)
+		return r.proxy.Toxics.RemoveToxic(ctx, "silent")
+	})
+}
+
+// failingBroker refuses some requests of every kind that the pipeline lives on.
+func (r *rig) failingBroker(feed func() error) error {
+	hits := func() int { return 0 }
+	for key, err := range map[kmsg.Key]*kerr.Error{
+		kmsg.Produce:      kerr.NotEnoughReplicas,
+		kmsg.Fetch:        kerr.NotLeaderForPartition,
+		kmsg.OffsetCommit: kerr.CoordinatorLoadInProgress,
+	} {
+		handle := r.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{key}, Count: 3, Err: err})
+		defer handle.Remove()
+		rest := hits
+		hits = func() int { return rest() + handle.Hits() }
+	}
+	if err := feed(); err != nil {
+		return err
+	}
+	if hits() == 0 {
+		return errDidNotHappen
+	}
+	return nil
+}
+
+func (r *rig) slowStore(ctx context.Context, feed func() error) error {
+	_, err := r.store.proxy.Toxics.AddToxicJson(strings.NewReader(
+		`{"name":"slow","type":"latency","stream":"downstream","toxicity":1,"attributes":{"latency":600,"jitter":300}}`))
+	if err != nil {
+		return err
+	}
+	return during(feed, func() error {
+		wait(ctx, outage)
+		return r.store.proxy.Toxics.RemoveToxic(ctx, "slow")
+	})
+}
+
+// fullStore makes the engine believe that its disk is full.
+func (r *rig) fullStore(ctx context.Context, feed func() error) error {
+	set := func(change string) error {
+		for _, table := range readmodel.Tables() {
+			if err := r.store.admin.Exec(ctx, "ALTER TABLE "+r.database+"."+table+" "+change+" SETTING min_free_disk_bytes_to_perform_insert"+
+				map[bool]string{true: " = 1000000000000000"}[change == "MODIFY"]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := set("MODIFY"); err != nil {
+		return err
+	}
+	err := feed()
+	if err == nil {
+		// Acknowledged, and not yet visible: there is lag for as long as it lasts.
+		err = r.drained(ctx, projectorGroup, time.Second)
+		if err == nil {
+			err = fmt.Errorf("%w: the inserts went through", errDidNotHappen)
+		} else {
+			err = nil
+		}
+	}
+	return errors.Join(err, set("RESET"))
+}
+
+// rebalance lets three projectors come and go.
+func (r *rig) rebalance(ctx context.Context) error {
+	for range 2 {
+		r.startProjector(ctx)
+	}
+	for i := range 6 {
+		if !wait(ctx, 700*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+		if i%2 == 0 {
+			r.projectors[i%len(r.projectors)].kill() // the group notices by the session's timeout
+			continue
+		}
+		last := len(r.projectors) - 1
+		if err := r.stopProjectors(last); err != nil { // leaves in order
+			return err
+		}
+		r.startProjector(ctx)
+	}
+	return r.stopProjectors(1)
+}
+
+// produceOutside writes to the topics as anybody may: records of which some are
+// none, stamped by a clock that goes a month back and a month ahead.
+func (r *rig) produceOutside(ctx context.Context) (err error) {
+	w := bus.NewWriter(r.kafka, bus.WithTopics(r.kafka, record.KindNetworkPerson.Topic()))
+	defer func() { err = errors.Join(err, w.Close()) }()
+	now := time.Now()
+	var msgs []kafka.Message
+	for i, step := range []time.Duration{0, -30 * 24 * time.Hour, 30 * 24 * time.Hour, -time.Hour, 0} {
+		at := fmt.Sprintf("2027-01-01T00:00:%02dZ", i)
+		key := fmt.Sprintf("p_%d", i)
+		v, err := record.ParseVersion(at)
+		if err != nil {
+			return err
+		}
+		r.world.newest[identity{record.KindNetworkPerson, key}] = v
+		msgs = append(msgs,
+			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(key), Time: now.Add(step), Value: fmt.Appendf(nil,
+				`{"profile_id":%q,"username":"outside-%d","last_updated":%q}`, key, i, at)},
+			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: fmt.Appendf(nil, "bad_%d", i), Time: now.Add(-step), Value: []byte("\x00no record")},
+		)
+		r.world.poison++
+	}
+	return bus.WriteAll(ctx, w, msgs)
+}

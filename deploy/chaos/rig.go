@@ -1,0 +1,274 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+
+	"muster/platform/broker"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/projector"
+	"muster/schemas/event"
+)
+
+const enginePassword = "chaos"
+
+// store is the engine, a process that outlives the seeds, and the gateway and
+// proxy before it.
+type store struct {
+	addr    string // its own
+	process *daemon
+	gateway *gateway
+	proxy   *toxiproxy.Proxy
+	admin   driver.Conn // straight to the engine
+}
+
+func openStore(ctx context.Context, muster, dir string, toxics *toxiproxy.ApiServer) (_ *store, err error) {
+	addr, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	engine := program{path: muster, env: environment("MUSTER_ENGINE_PASSWORD=" + enginePassword)}
+	s := &store{addr: addr, process: engine.keep(ctx, "engine", "engine", "--data-dir", dir, "--clickhouse-addr", addr)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, errors.New(s.process.log()), s.close(ctx))
+		}
+	}()
+	if s.admin, err = clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn(addr, "default"), MaxOpenConns: 2}); err != nil {
+		return nil, err
+	}
+	if err := poll(ctx, time.Minute, "the engine answers", func() (bool, error) { return s.admin.Ping(ctx) == nil, nil }); err != nil {
+		return nil, err
+	}
+	if s.gateway, err = newGateway(ctx, addr); err != nil {
+		return nil, err
+	}
+	s.proxy = toxiproxy.NewProxy(toxics, "clickhouse", "127.0.0.1:0", s.gateway.addr)
+	return s, s.proxy.Start()
+}
+
+func (s *store) dsn(addr, database string) string {
+	return "http://muster:" + enginePassword + "@" + addr + "/" + database
+}
+
+func (s *store) close(ctx context.Context) error {
+	var errs []error
+	if s.proxy != nil {
+		s.proxy.Stop()
+	}
+	if s.gateway != nil {
+		errs = append(errs, s.gateway.close(ctx))
+	}
+	if s.admin != nil {
+		errs = append(errs, s.admin.Close())
+	}
+	return errors.Join(append(errs, s.process.stop())...)
+}
+
+// rig is what one seed breaks.
+type rig struct {
+	seed     uint64
+	dir      string
+	world    world
+	store    *store
+	database string
+	broker   *broker.Broker
+	kafka    bus.Config
+	proxy    *toxiproxy.Proxy // before the broker
+	muster   program          // pointed at the proxies
+
+	projectors []*daemon
+
+	mu        sync.Mutex
+	ingesting int // process id of the ingest run, 0: none
+	runs      int
+}
+
+func newRig(ctx context.Context, seed uint64, muster, dir string, s *store, toxics *toxiproxy.ApiServer) (_ *rig, err error) {
+	const people = 150
+	r := &rig{seed: seed, dir: dir, world: newWorld(seed, people), store: s, database: fmt.Sprintf("seed_%d", seed)}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.close())
+		}
+	}()
+	// The proxy's address must be known before the broker starts, which tells it
+	// to the clients, and the broker's before the proxy does.
+	upstream, err := freeAddr(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.proxy = toxiproxy.NewProxy(toxics, "kafka", "127.0.0.1:0", upstream)
+	if err := r.proxy.Start(); err != nil {
+		return nil, err
+	}
+	r.broker, err = broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka"), Addr: upstream, Advertise: r.proxy.Listen})
+	if err != nil {
+		return nil, err
+	}
+	r.kafka = bus.Config{Brokers: []string{r.proxy.Listen}, ClientID: "chaos"}
+	var topics []bus.Topic
+	for _, t := range event.Topics() {
+		topics = append(topics, bus.Topic{Name: t.Name, Partitions: t.Partitions, Replication: 1, Config: t.Config()})
+	}
+	if err := bus.EnsureTopics(ctx, r.kafka, topics); err != nil {
+		return nil, err
+	}
+	r.muster = program{path: muster, env: environment(
+		"KAFKA_BROKERS="+r.proxy.Listen, "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database))}
+	if err := r.migrate(ctx, r.database); err != nil {
+		return nil, err
+	}
+	r.startProjector(ctx)
+	return r, nil
+}
+
+// migrate makes a database with the read models.
+func (r *rig) migrate(ctx context.Context, database string) error {
+	if err := r.store.admin.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+database); err != nil {
+		return err
+	}
+	p := program{path: r.muster.path, env: environment("CLICKHOUSE_DSN=" + r.store.dsn(r.store.addr, database))}
+	status, out, err := p.run(ctx, nil, "migrate")
+	if err != nil || status != 0 {
+		return errors.Join(err, fmt.Errorf("migrate: exit status %d: %s", status, out))
+	}
+	return nil
+}
+
+func (r *rig) startProjector(ctx context.Context) {
+	name := "projector " + strconv.Itoa(len(r.projectors)+1)
+	r.projectors = append(r.projectors, r.muster.keep(ctx, name, "run", "projector", "--admin-addr", "127.0.0.1:0",
+		"--data-dir", filepath.Join(r.dir, "projector")))
+}
+
+// stopProjectors keeps the first so many.
+func (r *rig) stopProjectors(keep int) error {
+	var errs []error
+	for _, p := range r.projectors[keep:] {
+		errs = append(errs, p.stop())
+	}
+	r.projectors = r.projectors[:keep]
+	return errors.Join(errs...)
+}
+
+func (r *rig) killProjectors() {
+	for _, p := range r.projectors {
+		p.kill()
+	}
+}
+
+// feed ingests one piece, however often that takes.
+func (r *rig) feed(ctx context.Context, number int) error {
+	p := r.world.pieces[number]
+	path := filepath.Join(r.dir, fmt.Sprintf("%s-%d.ndjson", p.kind, number))
+	if err := os.WriteFile(path, p.lines, 0o600); err != nil {
+		return err
+	}
+	for {
+		status, out, err := r.muster.run(ctx, r.ingests, "ingest", string(p.kind), path, "--data-dir", filepath.Join(r.dir, "ingest"))
+		r.ingests(0)
+		switch {
+		case err != nil:
+			return err
+		case status == 0 || status == 1: // 1: the poison was rejected
+			return nil
+		case !wait(ctx, 200*time.Millisecond):
+			return fmt.Errorf("ingest %s: exit status %d: %s: %w", path, status, out, context.Cause(ctx))
+		}
+	}
+}
+
+// ingests notes the process that ingests.
+func (r *rig) ingests(pid int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ingesting = pid
+	if pid != 0 {
+		r.runs++
+	}
+}
+
+func (r *rig) ingestPID() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.ingesting
+}
+
+// drained waits until everything published is projected.
+func (r *rig) drained(ctx context.Context, group string, within time.Duration) error {
+	topics := projector.Topics()
+	return poll(ctx, within, "everything published is projected", func() (bool, error) {
+		lags, err := bus.Lag(ctx, r.kafka, group, topics)
+		if err != nil {
+			return false, nil //nolint:nilerr // asked again until the time is up
+		}
+		for _, l := range lags {
+			if l.Lag > 0 {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+func (r *rig) close() error {
+	errs := []error{r.stopProjectors(0)}
+	if r.broker != nil {
+		errs = append(errs, r.broker.Close())
+	}
+	if r.proxy != nil {
+		r.proxy.Stop()
+	}
+	return errors.Join(errs...)
+}
+
+// logs are the ends of what the processes said.
+func (r *rig) logs() string {
+	var b strings.Builder
+	for _, d := range append([]*daemon{r.store.process}, r.projectors...) {
+		b.WriteString(d.log())
+	}
+	return b.String()
+}
+
+// poll asks until done, an error, or the time is up.
+func poll(ctx context.Context, within time.Duration, what string, done func() (bool, error)) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, within, fmt.Errorf("%s: not within %s", what, within))
+	defer cancel()
+	for {
+		ok, err := done()
+		if ok || err != nil {
+			return err
+		}
+		if !wait(ctx, 50*time.Millisecond) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+func freeAddr(ctx context.Context) (string, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
+}
+
+// newToxics is Toxiproxy without its HTTP interface.
+func newToxics() *toxiproxy.ApiServer {
+	return toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+}
