@@ -22,8 +22,11 @@ var mapping []byte
 const bulkBytes = 4 << 20
 
 // Index makes an index of the documents, each a JSON object with the member profile_id, which becomes its _id. All
-// are in one segment, so that no deleted document counts in a statistic.
+// are in one segment, so that no deleted document counts in a statistic. An index of that name is replaced.
 func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
+	if err := n.Do(ctx, http.MethodDelete, "/"+name+"?ignore_unavailable=true", nil, nil); err != nil {
+		return fmt.Errorf("remove index: %w", err)
+	}
 	if err := n.Do(ctx, http.MethodPut, "/"+name, mapping, nil); err != nil {
 		return fmt.Errorf("make index: %w", err)
 	}

@@ -50,6 +50,14 @@ func Start(ctx context.Context) (*Node, error) {
 	return n, nil
 }
 
+// Attach uses a node that another process started, by its URL. Close leaves it running.
+func Attach(url string) *Node {
+	return &Node{url: url, client: &http.Client{Timeout: time.Minute}}
+}
+
+// URL is where the node answers.
+func (n *Node) URL() string { return n.url }
+
 func (n *Node) start(ctx context.Context, build string) error {
 	if err := os.Mkdir(filepath.Join(n.dir, "config"), 0o750); err != nil {
 		return err
@@ -96,6 +104,9 @@ func (n *Node) start(ctx context.Context, build string) error {
 // Close stops the node and removes its data.
 func (n *Node) Close() error {
 	n.client.CloseIdleConnections()
+	if n.dir == "" {
+		return nil
+	}
 	if n.cmd != nil {
 		_ = n.stdin.Close() // a process that is gone has closed it
 		select {

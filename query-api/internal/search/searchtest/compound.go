@@ -52,7 +52,7 @@ func (g *Generator) boolean(s scope, depth int) any {
 	if g.may(c, "must", 2) {
 		args["must"] = g.listOrOne(g.several(s, depth, 2))
 	}
-	if g.may(c, "filter", 3) {
+	if args["must"] == nil && g.may(c, "filter", 1) || g.may(c, "filter", 3) {
 		args["filter"] = g.listOrOne(g.several(s, depth, 2))
 	}
 	if g.may(c, "should", 2) {
@@ -120,13 +120,7 @@ func (g *Generator) disMax(s scope, depth int) any {
 func (g *Generator) nested(s scope, depth int) any {
 	const c = "nested"
 	if s.path != "" {
-		// The same path again asks for the same element.
-		q := g.clause(s, depth-1)
-		if q == nil {
-			return nil
-		}
-		g.use("nested.in_nested")
-		return object("path", s.path, "query", q)
+		return nil // no list is in another
 	}
 	root, _ := s.v.(map[string]any)
 	path := pick(g.r, "experience", "experience", "experience", "education", "certifications", "languages")

@@ -57,8 +57,8 @@ func (g *Generator) exact(s scope) (field, string, any) {
 
 func (g *Generator) terms(s scope, _ int) any {
 	f, name, v := g.exact(s)
-	if f.path == "" {
-		return nil
+	if f.path == "" || f.kind == boolean {
+		return nil // the judge scores one boolean as a term, Elasticsearch does not
 	}
 	values := []any{v}
 	for range g.r.IntN(4) {
@@ -144,7 +144,7 @@ func (g *Generator) prefix(s scope, _ int) any {
 		return nil
 	}
 	r := []rune(term)
-	value := string(r[:1+g.r.IntN(min(len(r), 6))])
+	value := string(r[:min(len(r), 1+g.r.IntN(6)+g.r.IntN(3))])
 	args := object()
 	if g.may("prefix", "case_insensitive", 3) {
 		args["case_insensitive"] = g.r.IntN(4) > 0
@@ -189,7 +189,7 @@ func (g *Generator) wild(term string) string {
 		switch n := g.r.IntN(8); {
 		case n == 0:
 			b.WriteByte('?')
-		case n == 1:
+		case n == 1 && i > 0:
 			b.WriteByte('*')
 			i += g.r.IntN(4)
 		case r[i] == '*' || r[i] == '?' || r[i] == '\\':

@@ -1,0 +1,197 @@
+package differential_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace/noop"
+
+	"muster/query-api/internal/readstore"
+	"muster/query-api/internal/search"
+	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/cursor"
+	"muster/query-api/internal/search/searchtest"
+)
+
+const (
+	// most is how many hits of an answer are compared.
+	most = 300
+	// page is the size of pages of every tenth query, which is read in pages.
+	page = 31
+)
+
+// engine is muster's search as a Searcher.
+type engine struct {
+	searcher *search.Searcher
+	paged    bool
+}
+
+func newEngine(t *testing.T, conn driver.Conn) *engine {
+	t.Helper()
+	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	store, err := readstore.New(ctx, readstore.Config{}, readstore.Deps{
+		Conn: conn, Logger: logger, Registerer: prometheus.NewRegistry(), Tracer: noop.NewTracerProvider().Tracer(""),
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { store.Close(); stop() })
+	s, err := search.New(search.Config{Timeout: 30 * time.Second}, search.Deps{
+		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: noop.NewTracerProvider().Tracer(""), Now: time.Now,
+	})
+	require.NoError(t, err)
+	return &engine{searcher: s}
+}
+
+// Search gives the first hits, at least most.
+func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, error) {
+	r := search.Request{Size: most, Organization: "test"}
+	if e.paged {
+		r.Size = page
+	}
+	var in struct {
+		Query jsontext.Value `json:"query"`
+		Sort  jsontext.Value `json:"sort"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return searchtest.Result{}, err
+	}
+	r.Query, r.Sort = in.Query, in.Sort
+	var out searchtest.Result
+	for {
+		prepared, err := e.searcher.Prepare(r)
+		if err != nil {
+			return out, err
+		}
+		p, err := prepared.Run(ctx)
+		if err != nil {
+			return out, err
+		}
+		out.Total = int(p.Total)
+		for _, id := range p.ProfileIDs {
+			out.Hits = append(out.Hits, searchtest.Hit{ID: id})
+		}
+		if p.Next == "" || len(out.Hits) >= most {
+			return out, nil
+		}
+		r.Cursor = p.Next
+	}
+}
+
+// allowed tells what muster's table of clauses supports.
+func allowed() func(name, parameter string) bool {
+	known := map[string]bool{"sort": true}
+	for _, c := range clause.Clauses() {
+		if c.Refused != "" {
+			continue
+		}
+		known[c.Name] = true
+		for _, p := range c.Parameters {
+			known[c.Name+"."+p.Name] = true
+		}
+	}
+	return func(name, parameter string) bool {
+		parameter, _, _ = strings.Cut(parameter, ".")
+		switch {
+		case parameter == "" || name == "sort":
+			return known[name]
+		case parameter == "fields_boost", parameter == "fields_pattern":
+			return known[name+".fields"]
+		case name == "function_score" && parameter == "filter":
+			return true
+		}
+		return known[name+"."+parameter]
+	}
+}
+
+// kind tells refusals by muster, its failures and wrong answers apart.
+func kind(err error) string {
+	var refused *clause.Error
+	if errors.As(err, &refused) {
+		return refused.Reason
+	}
+	what, _, _ := strings.Cut(err.Error(), " ")
+	return what
+}
+
+// excused are refusals that the documentation of the clauses states.
+func excused(err error) bool {
+	var e *clause.Error
+	return errors.As(err, &e) && (strings.Contains(err.Error(), "a word is repeated") || strings.Contains(err.Error(), "repeats a word"))
+}
+
+// TestSearch asks muster and the judge the same questions.
+func TestSearch(t *testing.T) {
+	conn := store(t)
+	docs := documents(t, conn)
+	index(t, "people", docs)
+	muster := newEngine(t, conn)
+	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed, Allowed: allowed()})
+	require.NoError(t, err)
+	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
+	compare := func(q map[string]any, totalsOnly bool) (total int, refused, err error) {
+		body, err := json.Marshal(q, json.Deterministic(true))
+		if err != nil {
+			return 0, nil, err
+		}
+		want, refused := ask(t.Context(), "people", q, len(docs))
+		if refused != nil {
+			return 0, refused, nil
+		}
+		got, err := muster.Search(t.Context(), body)
+		if err != nil {
+			if excused(err) {
+				return 0, err, nil
+			}
+			return 0, nil, err
+		}
+		return want.Total, nil, searchtest.Compare(want, got, totalsOnly)
+	}
+	limit := 25
+	if os.Getenv("MUSTER_TEST_SEARCH_FAILURES") == "1" {
+		limit = 1 // of a fault that is made on purpose
+	}
+	refusals, failures := map[string]int{}, 0
+	for range queries {
+		q := g.Next()
+		muster.paged = q.Number%10 == 0
+		total, refused, err := compare(q.Body, q.TotalsOnly)
+		if refused != nil {
+			refusals[cause(refused)]++
+			continue
+		}
+		coverage.Add(q, total)
+		if err == nil {
+			continue
+		}
+		failures++
+		class := kind(err)
+		small := searchtest.Shrink(q.Body, 150, func(body map[string]any) bool {
+			_, refused, err := compare(body, q.TotalsOnly)
+			return refused == nil && err != nil && kind(err) == class
+		})
+		_, _, err = compare(small, q.TotalsOnly)
+		body, _ := json.Marshal(small, json.Deterministic(true))
+		t.Errorf("query %d: %v\n%s", q.Number, err, body)
+		if failures >= limit {
+			break
+		}
+	}
+	require.NoError(t, coverage.Print(os.Stdout))
+	t.Logf("%d people; refused: %v", len(docs), refusals)
+	if !t.Failed() {
+		require.GreaterOrEqual(t, coverage.Telling(), 60.0)
+		if queries >= 5000 {
+			require.Empty(t, coverage.Rare(20))
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package differential_test
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+)
+
+// faults are mistakes that somebody could make in the compiler, one a paragraph: what it is, the file, the line that is
+// changed (a unique part of it) and what stands there instead.
+//
+//go:embed faults.txt
+var faults string
+
+// TestFaults makes each mistake in turn, in a copy, and expects that TestSearch notices. It runs when
+// MUSTER_TEST_SEARCH_FAULTS is set, to "all" or to a part of the names of the faults to try.
+func TestFaults(t *testing.T) {
+	which := os.Getenv("MUSTER_TEST_SEARCH_FAULTS")
+	if which == "" {
+		return
+	}
+	root, err := filepath.Abs("..")
+	require.NoError(t, err)
+	caught, tried := 0, 0
+	for _, paragraph := range strings.Split(strings.TrimSpace(faults), "\n\n") {
+		lines := strings.Split(paragraph, "\n")
+		require.Len(t, lines, 4, "%s", paragraph)
+		name, file, was, is := lines[0], filepath.Join(root, lines[1]), lines[2], lines[3]
+		if which != "all" && !strings.Contains(name, which) {
+			continue
+		}
+		tried++
+		t.Run(name, func(t *testing.T) {
+			source, err := os.ReadFile(file) //nolint:gosec // a file of this module
+			require.NoError(t, err)
+			require.Equal(t, 1, strings.Count(string(source), was), "%s: %s", lines[1], was)
+			dir := t.TempDir()
+			changed := filepath.Join(dir, "changed.go")
+			require.NoError(t, os.WriteFile(changed, []byte(strings.Replace(string(source), was, is, 1)), 0o600))
+			overlay, err := json.Marshal(map[string]any{"Replace": map[string]string{file: changed}})
+			require.NoError(t, err)
+			overlayFile := filepath.Join(dir, "overlay.json")
+			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
+			binary := filepath.Join(dir, "differential.test")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlayFile, "-o", binary, ".") //nolint:gosec // paths of this test
+			out, err := build.CombinedOutput()
+			require.NoError(t, err, "the fault must compile: %s", out)
+			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch$", "-test.failfast") //nolint:gosec // the binary built above
+			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), "MUSTER_TEST_SEARCH_FAILURES=1")
+			out, err = run.CombinedOutput()
+			require.Error(t, err, "not noticed")
+			require.Contains(t, string(out), "engine_test.go", "noticed otherwise than by an answer: %s", out)
+			at := strings.Index(string(out), "query ")
+			require.GreaterOrEqual(t, at, 0, "%s", out)
+			t.Log(strings.SplitN(string(out)[at:], "\n", 3)[:2])
+			caught++
+		})
+	}
+	fmt.Fprintf(os.Stdout, "%d of %d faults were caught\n", caught, tried)
+	require.Equal(t, tried, caught)
+}
