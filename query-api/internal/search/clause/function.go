@@ -67,6 +67,12 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		f.Functions = append(f.Functions, factor)
 	}
+	if len(f.Functions) == 1 {
+		if _, all := f.Functions[0].Filter.(algebra.All); all || f.Functions[0].Filter == nil {
+			f.ScoreMode = algebra.ScoreFirst // Elasticsearch joins nothing then: avg would divide by the weight
+		}
+	}
+	l.functions = true
 	return boosted(f, boost), nil
 }
 

@@ -36,7 +36,12 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newLowering(options).clause(v)
+	l := newLowering(options)
+	n, err := l.clause(v)
+	if err != nil || !l.functions {
+		return n, err
+	}
+	return spread(n, 1), nil
 }
 
 func newLowering(options Options) *lowering {
@@ -53,6 +58,7 @@ type lowering struct {
 	terms     int
 	blends    int
 	innerHits map[string]bool
+	functions bool // there is a function_score
 }
 
 func fieldsByPath() map[string]readmodel.SearchField {

@@ -62,7 +62,7 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 
 // match lowers a text against one field.
 func (l *lowering) match(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
-	if !f.IsText() {
+	if !f.IsText() && (m.analyzer == "" || !f.IsString()) { // whole values can be analysed, too
 		if m.fuzzy.given && f.IsString() && query != "" {
 			return l.leaf(f, fuzzyTerm(f, query, m)), nil
 		}
@@ -96,6 +96,12 @@ func (m matching) zero() algebra.Node {
 // join makes one node of those of a text's tokens.
 func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 	if m.all {
+		if m.hasLeast {
+			// Elasticsearch counts the optional clauses, of which there are none.
+			if n, err := minimum(at, m.minimum, 0); err != nil || n > 0 {
+				return algebra.None{}, err
+			}
+		}
 		return algebra.Bool{Must: nodes}, nil
 	}
 	b := algebra.Bool{Should: nodes}

@@ -314,6 +314,9 @@ func (t *regexpReader) class(b *strings.Builder) string {
 			continue
 		}
 		escape(from)
+		if lower := from | 0x20; t.insensitive && from < utf8.RuneSelf && lower >= 'a' && lower <= 'z' {
+			b.WriteRune(from ^ 0x20) // of single characters only: ranges keep their case
+		}
 	}
 	t.rest = t.rest[1:]
 	b.WriteByte(']')

@@ -99,6 +99,9 @@ func allowed() func(name, parameter string) bool {
 			known[c.Name+"."+p.Name] = true
 		}
 	}
+	for _, name := range strings.Split(os.Getenv("MUSTER_TEST_SEARCH_WITHOUT"), ",") {
+		delete(known, name)
+	}
 	return func(name, parameter string) bool {
 		parameter, _, _ = strings.Cut(parameter, ".")
 		switch {
