@@ -70,7 +70,7 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		n = algebra.None{}
 	}
 	if given {
-		if b, ok := n.(algebra.Bool); ok && len(b.Should) > 0 {
+		if b, ok := n.(algebra.Bool); ok {
 			if b.Minimum, err = minimum(at, spec, len(b.Should)); err != nil {
 				return nil, err
 			}
@@ -173,7 +173,7 @@ func (q *queryString) query(fields []weighted) (algebra.Node, error) {
 		case q.word("-", "!"), q.word("NOT"):
 			modifier = mustNot
 		}
-		n, several, err := q.clause(fields, modifier == should)
+		n, several, err := q.clause(fields, modifier == should && !and && !or)
 		if err != nil {
 			return nil, err
 		}
@@ -308,10 +308,11 @@ func (q *queryString) clause(fields []weighted, bare bool) (algebra.Node, []alge
 	if strings.HasPrefix(q.rest, "~") {
 		return q.fuzzy(fields, text)
 	}
+	more := ""
 	if bare && !strings.HasPrefix(q.rest, "^") {
-		text += q.more()
+		more = q.more()
 	}
-	return q.text(fields, text)
+	return q.text(fields, text+more, more != "")
 }
 
 // more takes the bare words that follow, which are analysed together.
@@ -333,6 +334,12 @@ func (q *queryString) more() string {
 			q.rest = before
 			return b.String()
 		}
+		after := q.rest
+		if q.word("AND", "&&", "OR", "||") { // what stands before an operator is a clause of its own
+			q.rest = before
+			return b.String()
+		}
+		q.rest = after
 		b.WriteByte(' ')
 		b.WriteString(text)
 	}
@@ -430,7 +437,7 @@ func (q *queryString) over(fields []weighted, lower func(f algebra.Field) (algeb
 }
 
 // text is a row of bare words.
-func (q *queryString) text(fields []weighted, text string) (algebra.Node, []algebra.Node, error) {
+func (q *queryString) text(fields []weighted, text string, row bool) (algebra.Node, []algebra.Node, error) {
 	m := q.m
 	m.all = q.and
 	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
@@ -452,8 +459,8 @@ func (q *queryString) text(fields []weighted, text string) (algebra.Node, []alge
 	if n == nil {
 		return nil, nil, nil
 	}
-	// One field's words are clauses of their own.
-	if b, ok := n.(algebra.Bool); ok && len(fields) == 1 && !strings.HasPrefix(q.rest, "^") {
+	// In a row, one field's words are clauses of their own.
+	if b, ok := n.(algebra.Bool); ok && row && len(fields) == 1 && !strings.HasPrefix(q.rest, "^") {
 		if list := append(append([]algebra.Node{}, b.Must...), b.Should...); len(b.Filter)+len(b.MustNot) == 0 {
 			return nil, list, nil
 		}
