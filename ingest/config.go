@@ -57,6 +57,10 @@ type Config struct {
 	Map string `koanf:"-"`
 	// Format is that of the inputs; by default each input's is found out.
 	Format Format `koanf:"-"`
+	// Token authorizes HTTP push. Without one nobody is.
+	Token string `koanf:"-"`
+	// Push bounds what is pushed over HTTP.
+	Push PushConfig `koanf:"push"`
 	// RunID names the run in the headers of its messages and in rejected
 	// records. The default is a new UUIDv7.
 	RunID string `koanf:"-"`
@@ -115,6 +119,7 @@ func (c Config) withDefaults() (Config, error) {
 	if c.DrainTimeout == 0 {
 		c.DrainTimeout = 3 * time.Second
 	}
+	c.Push = c.Push.withDefaults()
 	if c.RunID == "" {
 		id, err := uuid.NewV7()
 		if err != nil {

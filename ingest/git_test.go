@@ -190,8 +190,7 @@ func TestGitNotBegun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	progress := newWatcher()
 	go func() { cancel() }()
-	s, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir})
-	if err != nil { // it may have been faster
+	if _, err = ingest.Git(ctx, cfg, ingest.Deps{Progress: progress}, ingest.GitConfig{}, []string{r.dir}); err != nil { // else it was faster
 		s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
 		require.NoError(t, err)
 		require.Equal(t, int64(1), counts(s, record.KindCodehostCommit).Read)

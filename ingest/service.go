@@ -3,23 +3,30 @@ package ingest
 import (
 	"context"
 	"fmt"
-	"net/http"
-
-	"github.com/go-json-experiment/json"
+	"time"
 
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/schemas/event"
 )
 
-// Service is the part of ingest that runs for as long as the platform does.
+// Service is the part of ingest that runs for as long as the platform does: it
+// takes records that are pushed over HTTP. See [PushConfig] for its limits.
 //
-// It holds the address that records will be pushed to over HTTP. It takes none
-// yet: every request is answered with 404 and the way that records do come in.
+//	POST /ingest/v1/<kind>
+//	Authorization: Bearer <operator token>
+//	Content-Type: application/x-ndjson
+//	Content-Encoding: gzip, zstd or none
+//
+// The body is a stream of records, one JSON object a line. The answer says what
+// became of them, and up to which line all of them are stored: behind it a client
+// resumes when a push was cut short. At least once.
 type Service struct {
 	cfg    Config
 	deps   Deps
 	server *service.Server
+	meters *metrics
+	pushes pushes
 }
 
 // New listens on the configured address and returns a service that answers once
@@ -31,7 +38,15 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	deps = deps.withDefaults()
 	s := &Service{cfg: cfg, deps: deps}
-	s.server, err = service.NewServer(ctx, service.ServerConfig{Addr: cfg.Addr, Handler: http.HandlerFunc(noPush), Logger: deps.Logger})
+	if s.meters, err = newMetrics(deps.Registerer); err != nil {
+		return nil, fmt.Errorf("ingest: %w", err)
+	}
+	s.pushes.init(cfg)
+	s.server, err = service.NewServer(ctx, service.ServerConfig{
+		Addr: cfg.Addr, Handler: s.routes(), Logger: deps.Logger,
+		ReadTimeout: -1, // a body may take hours, but not be silent for long
+		StopTimeout: cfg.DrainTimeout + time.Second,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("ingest: %w", err)
 	}
@@ -53,7 +68,7 @@ func (s *Service) Run(ctx context.Context) error {
 		}
 		return fmt.Errorf("ingest: %w", err)
 	}
-	return s.server.Run(ctx)
+	return s.servePushes(ctx)
 }
 
 // Close stops listening, for a service whose Run is never called.
@@ -70,24 +85,4 @@ func (s *Service) Ready(ctx context.Context) error {
 		return fmt.Errorf("ingest: the topic %s does not exist yet", event.TopicRejected)
 	}
 	return nil
-}
-
-// noPush answers every request (RFC 9457).
-func noPush(w http.ResponseWriter, _ *http.Request) {
-	body, err := json.Marshal(struct {
-		Type   string `json:"type"`
-		Title  string `json:"title"`
-		Status int    `json:"status"`
-		Detail string `json:"detail"`
-	}{
-		Type: "about:blank", Title: http.StatusText(http.StatusNotFound), Status: http.StatusNotFound,
-		Detail: "Records are not taken over HTTP yet. Publish files with `muster ingest KIND FILE`, or write to the topics.",
-	})
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "application/problem+json")
-	w.WriteHeader(http.StatusNotFound)
-	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }

@@ -2,8 +2,8 @@ package ingest_test
 
 import (
 	"context"
-	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +14,8 @@ import (
 	"muster/platform/bus"
 )
 
-func TestService(t *testing.T) {
+// Without an operator token nobody may push.
+func TestServiceWithoutToken(t *testing.T) {
 	cfg := config(t)
 	s, err := ingest.New(t.Context(), cfg, ingest.Deps{})
 	require.NoError(t, err)
@@ -22,18 +23,9 @@ func TestService(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
 	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, 20*time.Second, 10*time.Millisecond)
-
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+"/ingest/v1/network-person", nil)
-	require.NoError(t, err)
-	res, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	defer res.Body.Close()
-	body, err := io.ReadAll(res.Body)
-	require.NoError(t, err)
-	require.Equal(t, http.StatusNotFound, res.StatusCode)
-	require.Equal(t, "application/problem+json", res.Header.Get("Content-Type"))
-	require.JSONEq(t, `{"type":"about:blank","title":"Not Found","status":404,"detail":"Records are not taken over HTTP yet. `+
-		"Publish files with `muster ingest KIND FILE`"+`, or write to the topics."}`, string(body))
+	a := push(t, s, pushPath, strings.NewReader(""), "Authorization", "Bearer ")
+	require.Equal(t, http.StatusUnauthorized, a.status)
+	require.Contains(t, a.Detail, "No operator token is configured")
 	cancel()
 	require.NoError(t, <-done)
 }

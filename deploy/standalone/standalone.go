@@ -118,7 +118,9 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close())
 	}
-	records, err := ingest.New(ctx, ingest.Config{Bus: kafka, Addr: cfg.IngestAddr}, ingest.Deps{Logger: logger, Registerer: registry})
+	records, err := ingest.New(ctx, ingest.Config{
+		Bus: kafka, Addr: cfg.IngestAddr, Token: in.OperatorToken, StateDir: ingest.StateDirOf(cfg.DataDir),
+	}, ingest.Deps{Logger: logger, Registerer: registry})
 	if err != nil {
 		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
 	}

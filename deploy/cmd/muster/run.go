@@ -189,7 +189,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 }
 
 func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
-	i, err := ingest.New(ctx, ingest.Config{Bus: s.kafka, Addr: s.addr}, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	i, err := ingest.New(ctx, ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv)}, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
 	if err != nil {
 		return runnable{}, err
 	}

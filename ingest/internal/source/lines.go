@@ -30,6 +30,9 @@ type Options struct {
 	// ChunkSize is about how many bytes of lines make a chunk; 256 KiB when
 	// it is zero.
 	ChunkSize int
+	// MaxTotal bounds the uncompressed bytes of an input; 0 is no limit. What is
+	// read when it is passed is delivered, then reading fails with ErrTooMuch.
+	MaxTotal int64
 	// Format is how the input is written; found out when it is FormatAuto.
 	Format Format
 	// Kind is the kind of record that rows of columns are made objects of: it
@@ -39,6 +42,10 @@ type Options struct {
 	// of the same input.
 	From Position
 }
+
+// ErrTooMuch is wrapped by the error for an input that is larger than
+// Options.MaxTotal.
+var ErrTooMuch = errors.New("the input is too large")
 
 const defaultChunkSize = 256 << 10
 
@@ -249,6 +256,9 @@ func (l *Lines) Next() (*Chunk, error) {
 	}
 	l.carry = append(l.carry[:0], buf[end:]...)
 	c := l.split(buf[:end])
+	if l.tooMuch(l.pos.Offset) {
+		l.failure = l.explain(ErrTooMuch)
+	}
 	l.locate()
 	*buffer = buf
 	c.release = func(*Chunk) { l.buffers.Put(buffer) }
@@ -276,6 +286,8 @@ func (l *Lines) leaveOut() error {
 	}
 	return nil
 }
+
+func (l *Lines) tooMuch(offset int64) bool { return l.opts.MaxTotal > 0 && offset > l.opts.MaxTotal }
 
 // explain makes the error that the caller sees.
 func (l *Lines) explain(err error) error {
@@ -372,6 +384,11 @@ func (l *Lines) oversize(head []byte) (*Chunk, error) {
 		line, rest, found := bytes.Cut(buf, []byte(newline))
 		sum.write(line)
 		length += int64(len(line))
+		if l.tooMuch(start.Offset + length) {
+			l.failure = l.explain(ErrTooMuch)
+			l.locate()
+			return nil, l.failure
+		}
 		if found {
 			length++
 			l.carry = append(l.carry[:0], rest...)

@@ -1,0 +1,448 @@
+package ingest
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/segmentio/kafka-go"
+
+	"muster/ingest/internal/convert"
+	"muster/ingest/internal/source"
+	"muster/ingest/internal/versions"
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// PushConfig bounds what is pushed over HTTP. The zero value of a field means its
+// default.
+type PushConfig struct {
+	// Concurrent is how many pushes may run at a time; more are answered with 429.
+	// The default is 4.
+	Concurrent int `koanf:"concurrent"`
+	// MaxBytes is the largest body, compressed and not; larger ones are answered
+	// with 413. The default is 1 GiB.
+	MaxBytes int64 `koanf:"max_bytes"`
+	// Stall is how long the brokers may acknowledge nothing before a push is
+	// answered with 503. The default is 10 s.
+	Stall time.Duration `koanf:"stall"`
+	// Idle is how long a client may send nothing before it is answered with 408.
+	// The default is 1 minute.
+	Idle time.Duration `koanf:"idle"`
+	// Rejected is how many rejected records an answer lists. The default is 100.
+	Rejected int `koanf:"rejected"`
+}
+
+func (c PushConfig) withDefaults() PushConfig {
+	if c.Concurrent <= 0 {
+		c.Concurrent = 4
+	}
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 1 << 30
+	}
+	if c.Stall <= 0 {
+		c.Stall = 10 * time.Second
+	}
+	if c.Idle <= 0 {
+		c.Idle = time.Minute
+	}
+	if c.Rejected <= 0 {
+		c.Rejected = 100
+	}
+	return c
+}
+
+// pushFile is the "file" of records that were pushed.
+const pushFile = "push"
+
+// Why a push is given up.
+var (
+	errKafkaAway = errors.New("kafka acknowledges nothing")
+	errStopping  = errors.New("the service stops")
+)
+
+// pushes is what the pushes of a service share.
+type pushes struct {
+	slots   chan struct{}
+	token   [sha256.Size]byte
+	stopped context.Context // ends with Service.Run's
+	stop    context.CancelCauseFunc
+	writer  *kafka.Writer
+	known   *versions.Store
+}
+
+func (p *pushes) init(cfg Config) {
+	p.slots = make(chan struct{}, cfg.Push.Concurrent)
+	p.token = sha256.Sum256([]byte(cfg.Token))
+	p.stopped, p.stop = context.WithCancelCause(context.Background())
+}
+
+// servePushes answers requests until ctx ends.
+func (s *Service) servePushes(ctx context.Context) (err error) {
+	if s.cfg.StateDir != "" {
+		if s.pushes.known, err = openVersions(ctx, s.cfg, s.deps, convert.Foreign); err != nil {
+			return fmt.Errorf("ingest: %w", errors.Join(err, s.Close()))
+		}
+	}
+	s.pushes.writer = bus.NewWriter(s.cfg.Bus)
+	detach := context.AfterFunc(ctx, func() { s.pushes.stop(errStopping) })
+	defer func() {
+		detach()
+		s.pushes.stop(errStopping)
+		err = errors.Join(err, s.pushes.writer.Close())
+		if s.pushes.known != nil {
+			err = errors.Join(err, s.pushes.known.Close())
+		}
+	}()
+	return s.server.Run(ctx)
+}
+
+func (s *Service) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/ingest/v1/{kind}", s.push)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		fail(w, http.StatusNotFound, "There is nothing here. Records are pushed with POST /ingest/v1/KIND; the kinds are "+kindList()+".")
+	})
+	return mux
+}
+
+func kindList() string {
+	var names []string
+	for _, k := range record.Kinds() {
+		names = append(names, string(k))
+	}
+	return strings.Join(names, ", ")
+}
+
+// refusal is an answer to a request that nothing was read of.
+type refusal struct {
+	status int
+	detail string
+	header [2]string
+}
+
+// check refuses what can be refused by the head of a request.
+func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
+	kind := record.Kind(r.PathValue("kind"))
+	if checkKind(kind) != nil {
+		return "", "", &refusal{status: http.StatusNotFound, detail: fmt.Sprintf("No kind of record is called %q; the kinds are %s.", kind, kindList())}
+	}
+	if r.Method != http.MethodPost {
+		return "", "", &refusal{http.StatusMethodNotAllowed, "Records are pushed with POST.", [2]string{"Allow", http.MethodPost}}
+	}
+	if r.ContentLength > s.cfg.Push.MaxBytes {
+		return "", "", &refusal{status: http.StatusRequestEntityTooLarge, detail: s.tooLarge()}
+	}
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	switch mediaType {
+	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines":
+	default:
+		err = errors.New("another media type")
+	}
+	if err != nil {
+		return "", "", &refusal{http.StatusUnsupportedMediaType, "The body must be NDJSON, one record a line: send Content-Type: application/x-ndjson.", [2]string{"Accept", "application/x-ndjson"}}
+	}
+	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
+	switch encoding {
+	case "", "identity", "gzip", "zstd":
+	default:
+		return "", "", &refusal{http.StatusUnsupportedMediaType, "Content-Encoding must be gzip or zstd, or left out.", [2]string{"Accept-Encoding", "gzip, zstd"}}
+	}
+	token, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	sum := sha256.Sum256([]byte(strings.TrimSpace(token)))
+	if !ok || s.cfg.Token == "" || subtle.ConstantTimeCompare(sum[:], s.pushes.token[:]) != 1 {
+		detail := "The operator token is missing or wrong: send Authorization: Bearer TOKEN. It is operator_token in standalone.json of the data folder, or what MUSTER_OPERATOR_TOKEN was set to."
+		if s.cfg.Token == "" {
+			detail = "No operator token is configured, so that nobody may push: set MUSTER_OPERATOR_TOKEN."
+		}
+		return "", "", &refusal{http.StatusUnauthorized, detail, [2]string{"WWW-Authenticate", "Bearer"}}
+	}
+	return kind, encoding, nil
+}
+
+func (s *Service) tooLarge() string {
+	return fmt.Sprintf("The body is larger than %s: push it in parts.", bytesText(s.cfg.Push.MaxBytes))
+}
+
+// push takes a stream of records.
+func (s *Service) push(w http.ResponseWriter, r *http.Request) {
+	kind, encoding, refused := s.check(r)
+	if refused != nil {
+		if refused.header[0] != "" {
+			w.Header().Set(refused.header[0], refused.header[1])
+		}
+		fail(w, refused.status, refused.detail)
+		return
+	}
+	select {
+	case s.pushes.slots <- struct{}{}:
+		defer func() { <-s.pushes.slots }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d pushes run already: try again when one of them is done.", s.cfg.Push.Concurrent))
+		return
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		fail(w, http.StatusInternalServerError, "The push could not be begun.")
+		return
+	}
+	began := time.Now()
+	answer := s.take(w, r, id.String(), kind, encoding)
+	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "records were pushed", slog.String("run", answer.Run), slog.String("kind", string(kind)),
+		slog.Int("status", answer.Status), slog.Int64("lines", answer.Acknowledged.Lines), slog.Duration("took", time.Since(began)))
+	if !answer.Complete {
+		// What is left of the body is not read.
+		w.Header().Set("Connection", "close")
+	}
+	if answer.Status == http.StatusServiceUnavailable {
+		w.Header().Set("Retry-After", "5")
+	}
+	respond(w, answer.Status, answer)
+}
+
+// take runs the pipeline over a request's body.
+func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind record.Kind, encoding string) pushAnswer {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	defer cancel(nil)
+	defer context.AfterFunc(s.pushes.stopped, func() { cancel(errStopping) })()
+
+	body := &pushBody{
+		in: http.MaxBytesReader(w, r.Body, s.cfg.Push.MaxBytes), control: http.NewResponseController(w), idle: s.cfg.Push.Idle, encoding: encoding,
+	}
+	defer body.close()
+	rejected := &rejectedList{max: s.cfg.Push.Rejected}
+	cfg, deps := s.cfg, s.deps
+	cfg.RunID = id
+	cfg.DrainTimeout = min(cfg.DrainTimeout, time.Second)
+	deps.Logger = slog.New(slog.DiscardHandler) // what goes wrong is the client's to know
+	deps.Progress = stallWatch{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaAway) }}
+	deps.Rejected = rejected.add
+	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.known)
+	run.add(pushFile, kind, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+		return source.FromReader(ctx, pushFile, body, source.Options{
+			MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind, Format: source.FormatNDJSON, MaxTotal: cfg.Push.MaxBytes,
+		})
+	})
+	sum, err := run.finish()
+
+	stored := sum.Files[0]
+	answer := pushAnswer{
+		Run: id, Kind: kind, Status: http.StatusOK, Complete: stored.Complete,
+		Acknowledged: acknowledged{Lines: stored.Lines, Bytes: stored.Bytes}, Counts: sum.Kinds,
+	}
+	answer.Rejected = rejected.upTo(stored.Lines)
+	answer.RejectedMore = max(0, sum.Total().Rejected-int64(len(answer.Rejected)))
+	if !stored.Complete {
+		answer.Status, answer.Detail = s.explain(ctx, r, errors.Join(body.err(), err, stored.Err))
+	}
+	return answer
+}
+
+// explain says why a push was cut short.
+func (s *Service) explain(ctx context.Context, r *http.Request, err error) (int, string) {
+	const resume = " Everything up to acknowledged.lines is stored; push the rest."
+	tooLarge, _ := errors.AsType[*http.MaxBytesError](err)
+	broken, _ := errors.AsType[*source.Error](err)
+	switch cause := context.Cause(ctx); {
+	case errors.Is(cause, errKafkaAway):
+		return http.StatusServiceUnavailable, "The Kafka brokers do not acknowledge." + resume
+	case errors.Is(cause, errStopping):
+		return http.StatusServiceUnavailable, "The service stops." + resume
+	case tooLarge != nil, errors.Is(err, source.ErrTooMuch):
+		return http.StatusRequestEntityTooLarge, s.tooLarge() + resume
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, fmt.Sprintf("Nothing came for %s.", s.cfg.Push.Idle) + resume
+	case errors.Is(err, errEncoding), errors.Is(err, source.ErrFormat):
+		return http.StatusBadRequest, "The body is not what Content-Encoding says."
+	case broken == nil && r.Context().Err() != nil:
+		return http.StatusBadRequest, "The connection broke off." + resume // for the log: nobody reads it
+	case broken != nil:
+		return http.StatusBadRequest, fmt.Sprintf("The body breaks off or is damaged behind line %d.", broken.At.Line) + resume
+	}
+	s.deps.Logger.Error("a push failed", "error", err)
+	return http.StatusInternalServerError, "The records could not be published." + resume
+}
+
+// acknowledged is the place up to which everything is stored.
+type acknowledged struct {
+	Lines int64 `json:"lines"`
+	// Bytes is of the uncompressed body.
+	Bytes int64 `json:"bytes"`
+}
+
+// pushAnswer is what became of a push.
+type pushAnswer struct {
+	Run          string         `json:"run"`
+	Kind         record.Kind    `json:"kind"`
+	Status       int            `json:"status"`
+	Complete     bool           `json:"complete"`
+	Detail       string         `json:"detail,omitempty"`
+	Acknowledged acknowledged   `json:"acknowledged"`
+	Counts       []KindCounts   `json:"counts"`
+	Rejected     []rejectedLine `json:"rejected"`
+	RejectedMore int64          `json:"rejected_more,omitzero"`
+}
+
+// rejectedLine is a record that was rejected.
+type rejectedLine struct {
+	Kind   record.Kind `json:"kind"`
+	Line   int64       `json:"line"`
+	Offset int64       `json:"offset"`
+	Path   string      `json:"path,omitempty"`
+	Code   string      `json:"code"`
+	Reason string      `json:"reason"`
+}
+
+// rejectedList keeps the first rejected records of a push.
+type rejectedList struct {
+	max  int
+	mu   sync.Mutex
+	list []rejectedLine
+}
+
+func (l *rejectedList) add(r event.Rejected) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.list) < l.max {
+		l.list = append(l.list, rejectedLine{r.Kind, r.Source.Line, r.Source.Offset, r.Path, r.Code, r.Reason})
+	}
+}
+
+// upTo returns those up to a line, in order; a client pushes the rest again.
+func (l *rejectedList) upTo(line int64) []rejectedLine {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	listed := []rejectedLine{}
+	for _, r := range l.list {
+		if r.Line <= line {
+			listed = append(listed, r)
+		}
+	}
+	sortRejected(listed)
+	return listed
+}
+
+// stallWatch gives a push up when the brokers have been silent for too long.
+type stallWatch struct {
+	limit   time.Duration
+	stalled func()
+}
+
+// Update implements [Progress].
+func (w stallWatch) Update(s Snapshot) {
+	if s.Stalled >= w.limit {
+		w.stalled()
+	}
+}
+
+// Finish implements [Progress].
+func (w stallWatch) Finish(Snapshot) {}
+
+// pushBody reads a request's body, with a deadline for each read, and no more once
+// it is closed: the connection may then be another request's.
+type pushBody struct {
+	in       io.Reader
+	control  *http.ResponseController
+	idle     time.Duration
+	encoding string
+	begun    bool
+	head     []byte
+
+	mu      sync.Mutex
+	closed  bool
+	failed  error // the first error of a read but io.EOF
+	reading sync.WaitGroup
+}
+
+var errEncoding = errors.New("the body is not encoded as Content-Encoding says")
+
+func (b *pushBody) Read(p []byte) (int, error) {
+	b.mu.Lock()
+	if b.closed || b.failed != nil {
+		defer b.mu.Unlock()
+		return 0, errors.Join(b.failed, os.ErrClosed)
+	}
+	b.reading.Add(1)
+	// Without deadlines (a connection that knows none) the client's own apply.
+	_ = b.control.SetReadDeadline(time.Now().Add(b.idle))
+	b.mu.Unlock()
+	defer b.reading.Done()
+	n, err := b.read(p)
+	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped by readers
+		b.mu.Lock()
+		if !b.closed {
+			b.failed = err
+		}
+		b.mu.Unlock()
+	}
+	return n, err
+}
+
+func (b *pushBody) read(p []byte) (int, error) {
+	if !b.begun {
+		if err := b.begin(); err != nil {
+			return 0, err
+		}
+	}
+	if len(b.head) > 0 {
+		n := copy(p, b.head)
+		b.head = b.head[n:]
+		return n, nil
+	}
+	return b.in.Read(p)
+}
+
+// err is why the body could not be read to its end, if that was it. It is not the
+// error of a request whose connection is gone: the run ends for the same reason
+// without naming it.
+func (b *pushBody) err() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// begin looks whether the body begins as its encoding does.
+func (b *pushBody) begin() error {
+	b.begun = true
+	magic := map[string]string{"gzip": "\x1f\x8b", "zstd": "\x28\xb5\x2f\xfd"}[b.encoding]
+	if magic == "" {
+		return nil
+	}
+	b.head = make([]byte, len(magic))
+	n, err := io.ReadFull(b.in, b.head)
+	b.head = b.head[:n]
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || err == nil && string(b.head) != magic {
+		return errEncoding
+	}
+	return err
+}
+
+// close waits until nothing reads the body any more.
+func (b *pushBody) close() {
+	b.mu.Lock()
+	b.closed = true
+	_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up what reads
+	b.mu.Unlock()
+	b.reading.Wait()
+	_ = b.control.SetReadDeadline(time.Time{})
+}
+
+// OperatorTokenEnv is the environment variable that holds the operator token.
+const OperatorTokenEnv = "MUSTER_OPERATOR_TOKEN" //nolint:gosec // the name, not the token
+
+// StateDirOf is the folder of ingest's state in a data folder.
+func StateDirOf(dataDir string) string { return filepath.Join(dataDir, "ingest") }
