@@ -31,6 +31,7 @@ func respond(w http.ResponseWriter, status int, answer any) {
 	}
 	w.Header().Set("Content-Type", mediaType)
 	w.WriteHeader(status)
+	//nolint:gosec // JSON under its own media type is not rendered
 	_, _ = w.Write(append(body, '\n')) // the client may be gone
 }
 

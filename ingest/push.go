@@ -218,7 +218,9 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind record.Kind, encoding string) pushAnswer {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	defer cancel(nil)
-	defer context.AfterFunc(s.pushes.stopped, func() { cancel(errStopping) })()
+	//nolint:contextcheck // the end of the service, which is no part of the request's context
+	detach := context.AfterFunc(s.pushes.stopped, func() { cancel(errStopping) })
+	defer detach()
 
 	body := &pushBody{
 		in: http.MaxBytesReader(w, r.Body, s.cfg.Push.MaxBytes), control: http.NewResponseController(w), idle: s.cfg.Push.Idle, encoding: encoding,
@@ -442,7 +444,7 @@ func (b *pushBody) close() {
 }
 
 // OperatorTokenEnv is the environment variable that holds the operator token.
-const OperatorTokenEnv = "MUSTER_OPERATOR_TOKEN" //nolint:gosec // the name, not the token
+const OperatorTokenEnv = "MUSTER_OPERATOR_TOKEN"
 
 // StateDirOf is the folder of ingest's state in a data folder.
 func StateDirOf(dataDir string) string { return filepath.Join(dataDir, "ingest") }

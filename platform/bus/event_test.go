@@ -1,7 +1,9 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -144,4 +146,35 @@ func TestBatchToken(t *testing.T) {
 	anew.Messages = []kafka.Message{{Offset: 10, Time: time.Unix(2, 0), Value: []byte("x")}}
 	require.NotEqual(t, one.Token(), anew.Token())
 	require.Equal(t, one.Token(), one.Token())
+}
+
+// A record of 1 MiB, with its headers, and one of nearly 2 MiB pass as they are,
+// compressible or not.
+func TestMessageReachesLimit(t *testing.T) {
+	t.Parallel()
+	topic := bustest.Topic(t, cluster.Config, 1, map[string]string{"max.message.bytes": "2097152"})
+	r := rand.New(rand.NewPCG(1, 2))
+	noise := make([]byte, 1<<20)
+	for i := range noise {
+		noise[i] = byte(r.Uint32())
+	}
+	sent := [][]byte{noise, bytes.Repeat([]byte("x"), 1<<20), bytes.Repeat([]byte("y"), 2<<20-32<<10)}
+	var messages []kafka.Message
+	for _, value := range sent {
+		messages = append(messages, kafka.Message{Topic: topic, Key: []byte("key"), Value: value, Headers: bus.SetEvent(nil, event())})
+	}
+	require.NoError(t, bus.WriteAll(t.Context(), bustest.Writer(t, cluster.Config), messages))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var got [][]byte
+	f := bus.Follow(ctx, cluster.Config, bus.FollowConfig{Topics: []string{topic}, Handle: func(_ context.Context, m kafka.Message) error {
+		got = append(got, m.Value)
+		return nil
+	}})
+	require.NoError(t, f.WaitReady(ctx))
+	require.NoError(t, f.Close())
+	require.Equal(t, len(sent), len(got))
+	for i := range sent {
+		require.True(t, bytes.Equal(sent[i], got[i]), "message %d", i)
+	}
 }

@@ -1,0 +1,164 @@
+package e2e_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/config"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+)
+
+// history makes a repository, of which each author commits in turn.
+type history struct {
+	dir  string
+	repo *git.Repository
+	at   time.Time
+}
+
+func newHistory(t *testing.T) *history {
+	t.Helper()
+	h := &history{dir: t.TempDir(), at: time.Date(2025, 3, 4, 5, 0, 0, 0, time.UTC)}
+	var err error
+	h.repo, err = git.PlainInit(h.dir, false)
+	require.NoError(t, err)
+	_, err = h.repo.CreateRemote(&config.RemoteConfig{Name: "origin", URLs: []string{"https://codehost.example/amara-o/harmattan.git"}})
+	require.NoError(t, err)
+	return h
+}
+
+// commit commits n times and returns the hashes, the newest first.
+func (h *history) commit(t *testing.T, name, email string, n int) (hashes []string) {
+	t.Helper()
+	w, err := h.repo.Worktree()
+	require.NoError(t, err)
+	for i := range n {
+		h.at = h.at.Add(time.Minute)
+		require.NoError(t, os.WriteFile(filepath.Join(h.dir, "main.go"), fmt.Appendf(nil, "package main // %s", h.at), 0o600))
+		_, err = w.Add("main.go")
+		require.NoError(t, err)
+		who := &object.Signature{Name: name, Email: email, When: h.at}
+		hash, err := w.Commit(fmt.Sprintf("Change %d by %s", i, name), &git.CommitOptions{Author: who, Committer: who})
+		require.NoError(t, err)
+		hashes = append([]string{hash.String()}, hashes...)
+	}
+	return hashes
+}
+
+// codehostRecord is what a test looks at of the codehost webset.
+type codehostRecord struct {
+	UserID    int64  `json:"user_id"`
+	Username  string `json:"codehost_username"`
+	FullName  string `json:"full_name"`
+	Followers *int64 `json:"followers"`
+	Repos     []struct {
+		FullName string `json:"full_name"`
+		Language string `json:"language"`
+	} `json:"repos"`
+	Commits []struct {
+		SHA  string `json:"sha"`
+		Repo struct {
+			FullName string `json:"full_name"`
+		} `json:"repo"`
+	} `json:"commits"`
+}
+
+func codehostPerson(t *testing.T, p *platform, name string) codehostRecord {
+	t.Helper()
+	a, err := p.api().do(t.Context(), http.MethodGet, "/v1/webset/codehost/person?codehost="+name, nil, nil)
+	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, a.status, "%s", a.body)
+	var r codehostRecord
+	require.NoError(t, json.Unmarshal(a.body, &r))
+	return r
+}
+
+// TestSources: what comes in by git, by HTTP push, as CSV and by a mapping is
+// served like what comes in by files of records.
+func TestSources(t *testing.T) {
+	p := start(t, t.TempDir(), "--no-sample")
+
+	// The authors of a repository and their commits.
+	h := newHistory(t)
+	amara := h.commit(t, "Amara Okonkwo", "101+amara-o@users.noreply.codehost.example", 5)
+	jun := h.commit(t, "박준호", "jun@mail.example", 3)
+	unknown := filepath.Join(t.TempDir(), "authors.csv")
+	p.muster(t, "ingest", "git", h.dir, "--unknown", unknown)
+	p.muster(t, "status", "--wait", "--timeout", "1m")
+	r := codehostPerson(t, p, "amara-o")
+	require.Equal(t, int64(101), r.UserID)
+	require.Equal(t, "Amara Okonkwo", r.FullName)
+	require.Len(t, r.Repos, 1)
+	require.Equal(t, "amara-o/harmattan", r.Repos[0].FullName)
+	require.Equal(t, "Go", r.Repos[0].Language)
+	served := func(r codehostRecord) (hashes []string) {
+		for _, c := range r.Commits {
+			require.Equal(t, "amara-o/harmattan", c.Repo.FullName)
+			hashes = append(hashes, c.SHA)
+		}
+		return hashes
+	}
+	require.Equal(t, amara, served(r), "newest first")
+
+	// The operator fills in who else it was; then only that is new.
+	list, err := os.ReadFile(unknown)
+	require.NoError(t, err)
+	require.Contains(t, string(list), "jun@mail.example,,,박준호,3")
+	require.NoError(t, os.WriteFile(unknown, []byte(strings.Replace(string(list), "jun@mail.example,,,", "jun@mail.example,202,jun-ho,", 1)), 0o600))
+	out := p.muster(t, "ingest", "git", h.dir, "--authors", unknown, "--full", "--json")
+	require.Contains(t, out, `"unchanged":5`, "what was published is not published again")
+	more := h.commit(t, "Amara Okonkwo", "101+amara-o@users.noreply.codehost.example", 1)
+	out = p.muster(t, "ingest", "git", h.dir, "--json")
+	require.Contains(t, out, `"read":1,`)
+	p.muster(t, "status", "--wait", "--timeout", "1m")
+	require.Equal(t, jun, served(codehostPerson(t, p, "jun-ho")))
+	require.Equal(t, append(more, amara...), served(codehostPerson(t, p, "amara-o")))
+
+	// A crawled profile outdoes what the commits say, though it is older than they
+	// are; it comes by HTTP push.
+	push := func(kind, body string) (int, string) {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.IngestURL+"/ingest/v1/"+kind, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+p.OperatorToken)
+		req.Header.Set("Content-Type", "application/x-ndjson")
+		res, err := newClient().Do(req)
+		require.NoError(t, err)
+		defer res.Body.Close()
+		raw, err := io.ReadAll(res.Body)
+		require.NoError(t, err)
+		return res.StatusCode, string(raw)
+	}
+	status, text := push("codehost-person", `{"user_id":101,"codehost_username":"amara-o","last_updated":"2020-01-01","full_name":"A. Okonkwo","followers":7}`+"\nnonsense\n")
+	require.Equal(t, http.StatusOK, status, text)
+	require.Contains(t, text, `"acknowledged":{"lines":2,`)
+	require.Contains(t, text, `"code":"syntax"`)
+
+	// CSV, and a mapping.
+	dir := t.TempDir()
+	table := filepath.Join(dir, "people.csv")
+	require.NoError(t, os.WriteFile(table, []byte("profile_id,username,last_updated,full_name,location.city,connections\np1,csv-person,2026-01-01,Of A Table,Lagos,12\n"), 0o600))
+	p.muster(t, "ingest", "network-person", table)
+	dump := filepath.Join(dir, "dump.ndjson")
+	require.NoError(t, os.WriteFile(dump, []byte(`{"login":"kim","id":303,"type":"User","name":"Kim","followers":3,"created_at":"2020-01-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`+"\n"), 0o600))
+	p.muster(t, "ingest", "--map", "codehost-rest", dump)
+	p.muster(t, "status", "--wait", "--timeout", "1m")
+
+	r = codehostPerson(t, p, "amara-o")
+	require.Equal(t, "A. Okonkwo", r.FullName)
+	require.EqualValues(t, 7, *r.Followers)
+	require.Len(t, r.Commits, 6)
+	require.Equal(t, "Kim", codehostPerson(t, p, "kim").FullName)
+	a, err := p.api().do(t.Context(), http.MethodGet, "/v1/webset/network/person?network=csv-person", nil, nil)
+	require.NoError(t, err)
+	require.Contains(t, string(a.body), `"city":"Lagos"`)
+	require.Contains(t, string(a.body), `"connections":12`)
+	p.stop(t)
+}
