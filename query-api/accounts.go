@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -25,7 +24,7 @@ import (
 var ErrNoSuchAccount = errors.New("no such organization or key")
 
 // DefaultPlan is the plan of an organization that is created without one.
-const DefaultPlan = "default"
+const DefaultPlan = event.PlanDefault
 
 // eventSource is the CloudEvents source of account events.
 const eventSource = "/muster/account"
@@ -91,23 +90,14 @@ func (a *Accounts) Organization(id string) (event.Organization, error) {
 // Keys returns the keys of an organization, revoked ones too, oldest first.
 func (a *Accounts) Keys(organization string) []event.Key { return a.directory.Keys(organization) }
 
-// CreateOrganization creates an active organization; an empty plan is
-// [DefaultPlan].
+// CreateOrganization creates an active organization on a built-in plan; an
+// empty one is [DefaultPlan].
 func (a *Accounts) CreateOrganization(ctx context.Context, name, plan string) (event.Organization, error) {
-	id, err := uuid.NewV7()
+	p, err := PlanOf(plan, -1, -1, -1)
 	if err != nil {
 		return event.Organization{}, fmt.Errorf("create organization: %w", err)
 	}
-	set(&plan, DefaultPlan)
-	now := a.time()
-	o := event.Organization{ID: id.String(), Name: strings.TrimSpace(name), Plan: plan, Active: true, CreatedAt: now, UpdatedAt: now}
-	if err := o.Validate(); err != nil {
-		return event.Organization{}, fmt.Errorf("create organization: %w", err)
-	}
-	if err := a.write(ctx, event.TypeOrganization, o.EventKey(), o); err != nil {
-		return event.Organization{}, fmt.Errorf("create organization: %w", err)
-	}
-	return o, nil
+	return a.CreateOrganizationOn(ctx, name, p)
 }
 
 // SetActive activates or deactivates an organization; the calls of an inactive
@@ -120,33 +110,9 @@ func (a *Accounts) SetActive(ctx context.Context, organization string, active bo
 		return o, err
 	}
 	o.Active, o.UpdatedAt = active, a.time()
+	a.note(&o, map[bool]string{true: "activated", false: "deactivated"}[active])
 	if err := a.write(ctx, event.TypeOrganization, o.EventKey(), o); err != nil {
 		return o, fmt.Errorf("change organization %s: %w", organization, err)
-	}
-	return o, nil
-}
-
-// Plan is what an organization has bought.
-type Plan struct {
-	Name   string
-	Limits event.Limits
-}
-
-// SetPlan gives an organization another plan. It holds from the next call on;
-// what was used of the month stays used.
-func (a *Accounts) SetPlan(ctx context.Context, organization string, plan Plan) (event.Organization, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	o, err := a.Organization(organization)
-	if err != nil {
-		return o, err
-	}
-	o.Plan, o.Limits, o.UpdatedAt = plan.Name, &plan.Limits, a.time()
-	if err := o.Validate(); err != nil {
-		return o, fmt.Errorf("change the plan: %w", err)
-	}
-	if err := a.write(ctx, event.TypeOrganization, o.EventKey(), o); err != nil {
-		return o, fmt.Errorf("change the plan of %s: %w", organization, err)
 	}
 	return o, nil
 }
@@ -158,6 +124,10 @@ type KeyOptions struct {
 	Scopes []string
 	// ExpiresAt is when the key ends to be valid; zero means never.
 	ExpiresAt time.Time
+	// Replaces is the id of the key that the new one takes over from.
+	Replaces string
+	// Given is the key itself, when it exists already; nil: a new one is drawn.
+	Given *event.APIKey
 }
 
 // CreateKey creates an API key of an organization. The key itself is in the
@@ -174,6 +144,12 @@ func (a *Accounts) CreateKey(ctx context.Context, organization string, options K
 		return event.Key{}, event.APIKey{}, errors.New("create key: it would have expired already")
 	}
 	secret, err := a.freshKey()
+	if options.Given != nil {
+		secret = *options.Given
+		if _, taken := a.directory.Key(secret.ID()); taken {
+			err = errors.New("a key with this public part exists already")
+		}
+	}
 	if err != nil {
 		return event.Key{}, event.APIKey{}, fmt.Errorf("create key: %w", err)
 	}
@@ -181,7 +157,7 @@ func (a *Accounts) CreateKey(ctx context.Context, organization string, options K
 	slices.Sort(scopes)
 	k := event.Key{
 		ID: secret.ID(), OrganizationID: organization, Name: options.Name, SHA256: secret.Hash(),
-		Scopes: slices.Compact(scopes), CreatedAt: now,
+		Scopes: slices.Compact(scopes), CreatedAt: now, Replaces: options.Replaces,
 	}
 	if !options.ExpiresAt.IsZero() {
 		k.ExpiresAt = options.ExpiresAt.UTC()

@@ -58,6 +58,9 @@ type Config struct {
 	// connections the ClickHouse pool needs; default: as many as there are
 	// processors, at least 2. Raise it for a store of many nodes.
 	MaxQueries int `koanf:"max_queries"`
+	// Uncounted lets everybody call and counts nothing. It is for measuring what
+	// counting costs, and cannot be set from outside the program.
+	Uncounted bool `koanf:"-"`
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration `koanf:"query_timeout"`
 	// SearchTimeout bounds the work of one search; default 1.8 s.
@@ -220,7 +223,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	s.api, err = v1.New(v1.Config{RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
+	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
 		Store: s.store, Search: searcher, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})

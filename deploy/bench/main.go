@@ -42,6 +42,10 @@ func parts() []part {
 		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
+		{"enrich", "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", measureEnrich},
+		{"addons", "the websets with add-ons, over account links", measureAddons},
+		{"limits", "POST /v1/person/enrich with authentication, limits and metering, and without", measureLimits},
+		{"footprint", "start time, resident memory, bytes on disk", measureFootprint},
 	}
 }
 

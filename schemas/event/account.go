@@ -24,6 +24,29 @@ type Organization struct {
 	Active    bool      `json:"active"`
 	CreatedAt time.Time `json:"created_at"`
 	UpdatedAt time.Time `json:"updated_at,omitzero"`
+	// History is what was changed, oldest first; [Organization.Record] bounds it.
+	// It is part of the state because the topic is compacted.
+	History []Change `json:"history,omitempty"`
+}
+
+// Change is one change of an organization.
+type Change struct {
+	At   time.Time `json:"at"`
+	What string    `json:"what"`
+	By   string    `json:"by"`
+}
+
+// maxHistory bounds the changes that are kept; the first one, the creation, stays.
+const maxHistory = 1000
+
+// Record adds a change to the history. The slice that the organization had
+// before is not written to.
+func (o *Organization) Record(c Change) {
+	history := slices.Clone(o.History)
+	if len(history) >= maxHistory {
+		history = slices.Delete(history, 1, len(history)-maxHistory+2)
+	}
+	o.History = append(history, c)
 }
 
 // EventKey returns the Kafka key.
@@ -76,6 +99,9 @@ type Key struct {
 	ExpiresAt time.Time `json:"expires_at,omitzero"`
 	RevokedAt time.Time `json:"revoked_at,omitzero"`
 	CreatedAt time.Time `json:"created_at"`
+	// Replaces and ReplacedBy are the ids of the keys before and after a rotation.
+	Replaces   string `json:"replaces,omitempty"`
+	ReplacedBy string `json:"replaced_by,omitempty"`
 }
 
 // EventKey returns the Kafka key.

@@ -18,18 +18,21 @@ import (
 
 // accountView is how organizations are printed as JSON.
 type accountView struct {
-	OrganizationID string      `json:"organization_id"`
-	Name           string      `json:"name"`
-	Plan           string      `json:"plan"`
-	Active         bool        `json:"active"`
-	CreatedAt      time.Time   `json:"created_at"`
-	Keys           []event.Key `json:"keys,omitempty"`
+	OrganizationID string         `json:"organization_id"`
+	Name           string         `json:"name"`
+	Plan           string         `json:"plan"`
+	Active         bool           `json:"active"`
+	CreatedAt      time.Time      `json:"created_at"`
+	Limits         event.Limits   `json:"limits"`
+	Usage          *usageView     `json:"usage,omitempty"`
+	Keys           []keyView      `json:"keys,omitempty"`
+	History        []event.Change `json:"history,omitempty"`
 	// Key is a new key, shown this once.
 	Key string `json:"key,omitempty"`
 }
 
 func viewOf(o event.Organization) accountView {
-	return accountView{OrganizationID: o.ID, Name: o.Name, Plan: o.Plan, Active: o.Active, CreatedAt: o.CreatedAt}
+	return accountView{OrganizationID: o.ID, Name: o.Name, Plan: o.Plan, Active: o.Active, CreatedAt: o.CreatedAt, Limits: o.LimitsOf()}
 }
 
 // withAccounts runs do with the accounts of the instance.
@@ -71,24 +74,33 @@ within a second. A key is shown once, when it is made; only its hash is kept.`,
 		GroupID: "people",
 		Args:    cobra.NoArgs,
 	}
-	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true), c.accountActive("deactivate", false), c.keyCommand(), c.accountWebhookSecret())
+	cmd.AddCommand(c.accountCreate(), c.accountList(), c.accountShow(), c.accountActive("activate", true), c.accountActive("deactivate", false),
+		c.accountPlan(), c.accountApply(), c.accountReconcile(), c.keyCommand(), c.accountWebhookSecret())
 	return cmd
 }
 
 func (c *command) accountCreate() *cobra.Command {
-	var plan string
+	var name string
+	var numbers planFlags
 	var asJSON, noKey bool
 	cmd := &cobra.Command{
 		Use:   "create NAME",
 		Short: "Create an organization, with a first key",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := numbers.plan(name)
+			if err != nil {
+				return err
+			}
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.CreateOrganization(cmd.Context(), args[0], plan)
+				o, err := a.CreateOrganizationOn(cmd.Context(), args[0], plan)
 				if err != nil {
 					return err
 				}
 				view := viewOf(o)
+				view.Usage = &usageView{
+					Period: event.PeriodOf(o.CreatedAt), RequestsRemaining: view.Limits.MonthlyRequests, CreditsRemaining: view.Limits.Credits,
+				}
 				if !noKey {
 					_, key, err := a.CreateKey(cmd.Context(), o.ID, queryapi.KeyOptions{Name: "first key"})
 					if err != nil {
@@ -99,7 +111,7 @@ func (c *command) accountCreate() *cobra.Command {
 				if asJSON {
 					return printJSON(cmd, view)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "organization %s (%s, plan %s)\n", o.ID, o.Name, o.Plan)
+				fmt.Fprintf(cmd.OutOrStdout(), "organization %s (%s, plan %s)\n", o.ID, o.Name, plan)
 				if view.Key != "" {
 					fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again.\n", view.Key)
 				}
@@ -107,7 +119,8 @@ func (c *command) accountCreate() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&plan, "plan", queryapi.DefaultPlan, "plan of the organization")
+	cmd.Flags().StringVar(&name, "plan", queryapi.DefaultPlan, "plan of the organization: default, development, or any name with numbers")
+	numbers.add(cmd)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
 	return cmd
@@ -154,13 +167,31 @@ func (c *command) accountShow() *cobra.Command {
 					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
 				}
 				view := viewOf(o)
-				view.Keys = a.Keys(o.ID)
+				view.History = o.History
+				usage, used, err := c.usageOf(cmd.Context(), o)
+				if err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "muster: the usage cannot be read: %v\n", err)
+				} else {
+					view.Usage = &usage
+				}
+				view.Keys = keyViews(a.Keys(o.ID), used)
 				if asJSON {
 					return printJSON(cmd, view)
 				}
-				fmt.Fprintf(cmd.OutOrStdout(), "organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n\n",
-					o.ID, o.Name, o.Plan, o.Active, o.CreatedAt.Format(time.RFC3339))
-				return printKeys(cmd, view.Keys)
+				fmt.Fprintf(cmd.OutOrStdout(), "organization %s\nname         %s\nplan         %s\nactive       %t\ncreated      %s\n",
+					o.ID, o.Name, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()}, o.Active, o.CreatedAt.Format(time.RFC3339))
+				if view.Usage != nil {
+					fmt.Fprintf(cmd.OutOrStdout(), "used         %d requests and %d credits in %s\n", usage.Requests, usage.Credits, usage.Period)
+				}
+				fmt.Fprintln(cmd.OutOrStdout())
+				if err := printKeys(cmd, view.Keys); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout())
+				for _, h := range o.History {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  (%s)\n", h.At.Format(time.RFC3339), h.What, h.By)
+				}
+				return nil
 			})
 		},
 	}
@@ -188,7 +219,7 @@ func (c *command) accountActive(verb string, active bool) *cobra.Command {
 
 func (c *command) keyCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "key", Short: "Look after an organization's API keys", Args: cobra.NoArgs}
-	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRevoke())
+	cmd.AddCommand(c.keyCreate(), c.keyList(), c.keyRotate(), c.keyRevoke())
 	return cmd
 }
 
@@ -218,7 +249,7 @@ func (c *command) keyCreate() *cobra.Command {
 				}
 				if asJSON {
 					view := viewOf(organization)
-					view.Key, view.Keys = key.Reveal(), []event.Key{state}
+					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{state}, nil)
 					return printJSON(cmd, view)
 				}
 				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again.\n", key.Reveal())
@@ -241,14 +272,20 @@ func (c *command) keyList() *cobra.Command {
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				if _, err := a.Organization(args[0]); err != nil {
+				o, err := a.Organization(args[0])
+				if err != nil {
 					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
 				}
 				keys := a.Keys(args[0])
-				if asJSON {
-					return printJSON(cmd, keys)
+				_, used, err := c.usageOf(cmd.Context(), o)
+				if err != nil {
+					fmt.Fprintf(cmd.ErrOrStderr(), "muster: when keys were used cannot be read: %v\n", err)
 				}
-				return printKeys(cmd, keys)
+				views := keyViews(keys, used)
+				if asJSON {
+					return printJSON(cmd, views)
+				}
+				return printKeys(cmd, views)
 			})
 		},
 	}
@@ -275,9 +312,9 @@ func (c *command) keyRevoke() *cobra.Command {
 	}
 }
 
-func printKeys(cmd *cobra.Command, keys []event.Key) error {
+func printKeys(cmd *cobra.Command, keys []keyView) error {
 	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "KEY\tNAME\tSTATE\tSCOPES\tCREATED")
+	fmt.Fprintln(tw, "KEY\tNAME\tSTATE\tSCOPES\tCREATED\tLAST USED")
 	for _, k := range keys {
 		state := "valid"
 		switch now := time.Now(); {
@@ -288,7 +325,11 @@ func printKeys(cmd *cobra.Command, keys []event.Key) error {
 		case !k.ExpiresAt.IsZero():
 			state = "valid until " + k.ExpiresAt.Format(time.RFC3339)
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, state, strings.Join(k.Scopes, ","), k.CreatedAt.Format(time.RFC3339))
+		used := "-"
+		if k.LastUsedAt != nil {
+			used = k.LastUsedAt.Format(time.RFC3339)
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, state, strings.Join(k.Scopes, ","), k.CreatedAt.Format(time.RFC3339), used)
 	}
 	return tw.Flush()
 }

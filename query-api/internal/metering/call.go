@@ -33,7 +33,8 @@ type Request struct {
 	Quota bool
 }
 
-// Call is one authenticated request. It is used by one goroutine at a time.
+// Call is one authenticated request. It is used by one goroutine at a time. The
+// zero value is one that is not counted, and may do everything.
 type Call struct {
 	meter   *Meter
 	request Request
@@ -170,6 +171,9 @@ func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
 // ReserveFor is Reserve with a lease of its own, for work that goes on when the
 // call has been answered; see [Reservation.Detach].
 func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration) (*Reservation, error) {
+	if c.meter == nil {
+		return &Reservation{call: c, ended: true}, nil
+	}
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}

@@ -23,12 +23,14 @@ import (
 	"muster/schemas/identity"
 )
 
-// Config bounds what one request may take. All fields are required.
+// Config bounds what one request may take. The bounds are required.
 type Config struct {
 	// RequestTimeout bounds the work on one request.
 	RequestTimeout time.Duration
 	// MaxBodyBytes bounds a request body.
 	MaxBodyBytes int64
+	// Uncounted lets everybody call and counts nothing.
+	Uncounted bool
 }
 
 // Deps is what a Server works with. All fields are required.

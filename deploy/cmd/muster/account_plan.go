@@ -1,0 +1,321 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/spf13/cobra"
+
+	"muster/deploy/instance"
+	"muster/platform/clickhouse"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+)
+
+// usageView is an organization's usage of this month, as the read model has it.
+type usageView struct {
+	Period            string     `json:"period"`
+	Requests          int64      `json:"requests"`
+	RequestsRemaining int64      `json:"requests_remaining"`
+	Credits           int64      `json:"credits"`
+	CreditsRemaining  int64      `json:"credits_remaining"`
+	Endpoints         []lineView `json:"endpoints,omitempty"`
+}
+
+type lineView struct {
+	Endpoint string `json:"endpoint"`
+	Key      string `json:"key"`
+	Calls    uint64 `json:"calls"`
+	Requests int64  `json:"requests"`
+	Credits  int64  `json:"credits"`
+}
+
+// keyView is a key without its hash.
+type keyView struct {
+	event.Key
+	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
+}
+
+func keyViews(keys []event.Key, used map[string]time.Time) []keyView {
+	out := []keyView{}
+	for _, k := range keys {
+		v := keyView{Key: k}
+		if at, ok := used[k.ID]; ok {
+			v.LastUsedAt = &at
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// withReadModels runs do with the read models of the instance.
+func (c *command) withReadModels(ctx context.Context, do func(driver.Conn) error) (err error) {
+	dsn := c.getenv(clickhouse.DSNEnv)
+	if dsn == "" {
+		in, err := instance.Find(c.dataDir, c.getenv)
+		if err != nil {
+			return err
+		}
+		dsn = in.ClickHouseURL
+	}
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, MaxOpenConns: 2})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	return do(conn)
+}
+
+// usageOf reads this month's usage of an organization, and when its keys were
+// used last.
+func (c *command) usageOf(ctx context.Context, o event.Organization) (view usageView, used map[string]time.Time, err error) {
+	view.Period = event.PeriodOf(time.Now())
+	err = c.withReadModels(ctx, func(conn driver.Conn) error {
+		lines, err := queryapi.ReadUsage(ctx, conn, o.ID, view.Period)
+		if err != nil {
+			return err
+		}
+		for _, l := range lines {
+			view.Requests += l.Requests
+			view.Credits += l.Credits
+			view.Endpoints = append(view.Endpoints, lineView{l.Endpoint, l.Key, l.Calls, l.Requests, l.Credits})
+		}
+		used, err = queryapi.LastUsed(ctx, conn, o.ID)
+		return err
+	})
+	limits := o.LimitsOf()
+	view.RequestsRemaining = max(0, limits.MonthlyRequests-view.Requests)
+	view.CreditsRemaining = max(0, limits.Credits-view.Credits)
+	return view, used, err
+}
+
+// planFlags are the numbers of a plan on the command line; -1: not given.
+type planFlags struct{ rpm, monthly, credits int64 }
+
+func (f *planFlags) add(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	flags.Int64Var(&f.rpm, "rpm", -1, "requests a minute for each key (default: the plan's)")
+	flags.Int64Var(&f.monthly, "monthly-requests", -1, "requests a month on the enrichment endpoints (default: the plan's)")
+	flags.Int64Var(&f.credits, "credits", -1, "credits a month (default: the plan's)")
+}
+
+func (f *planFlags) plan(name string) (queryapi.Plan, error) {
+	return queryapi.PlanOf(name, f.rpm, f.monthly, f.credits)
+}
+
+func (c *command) accountPlan() *cobra.Command {
+	var numbers planFlags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "plan ORGANIZATION PLAN",
+		Short: "Give an organization another plan",
+		Long: `Gives an organization another plan: a built-in one (default, development), or one of any name whose
+numbers are given as flags. It holds from the next call on; what was used of the month stays used.`,
+		Example: "  muster account plan org_x growth --rpm 600 --monthly-requests 100000 --credits 50000",
+		Args:    cobra.ExactArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			plan, err := numbers.plan(args[1])
+			if err != nil {
+				return err
+			}
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				o, err := a.SetPlan(cmd.Context(), args[0], plan)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd, viewOf(o))
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s has the plan %s\n", o.ID, plan)
+				return err
+			})
+		},
+	}
+	numbers.add(cmd)
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) accountApply() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "apply FILE",
+		Short: "Bring organizations, plans and keys to what a YAML file says",
+		Long: `Brings organizations, plans and keys to what a YAML file says, and prints what it changed. Applying it
+again changes nothing. What the file does not name stays as it is. Keys that are drawn are printed once.
+FILE - is standard input.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			content, err := readInput(cmd, args[0])
+			if err != nil {
+				return err
+			}
+			file, err := queryapi.ReadAccountsFile(content)
+			if err != nil {
+				return err
+			}
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				done, err := a.Apply(cmd.Context(), file)
+				if asJSON {
+					return errors.Join(printJSON(cmd, done), err)
+				}
+				for _, d := range done {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s (%s): %s\n", d.Organization, d.OrganizationID, d.Change)
+					if d.Key != "" {
+						fmt.Fprintf(cmd.OutOrStdout(), "  key %s\n  Keep the key: it is not shown again.\n", d.Key)
+					}
+				}
+				if len(done) == 0 && err == nil {
+					fmt.Fprintln(cmd.OutOrStdout(), "nothing to change")
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// maxAccountsFile bounds an accounts file, in bytes.
+const maxAccountsFile = 16 << 20
+
+func readInput(cmd *cobra.Command, path string) ([]byte, error) {
+	if path == "-" {
+		return io.ReadAll(io.LimitReader(cmd.InOrStdin(), maxAccountsFile))
+	}
+	return os.ReadFile(path)
+}
+
+func (c *command) keyRotate() *cobra.Command {
+	var grace time.Duration
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "rotate KEY_ID",
+		Short: "Make a new key like an old one, which stays valid for a while",
+		Long: `Makes a new key with the name, scopes and expiry of an old one, and shows it once. The old key stays
+valid for --grace, so that callers can change over. KEY_ID is the key's public part: the 8 characters
+behind mk_live_.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				old, created, key, err := a.RotateKey(cmd.Context(), args[0], grace)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					organization, err := a.Organization(old.OrganizationID)
+					if err != nil {
+						return err
+					}
+					view := viewOf(organization)
+					view.Key, view.Keys = key.Reveal(), keyViews([]event.Key{old, created}, nil)
+					return printJSON(cmd, view)
+				}
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "key %s\nKeep the key: it is not shown again. The old one, %s, is valid until %s.\n",
+					key.Reveal(), old.ID, old.ExpiresAt.Format(time.RFC3339))
+				return err
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&grace, "grace", 24*time.Hour, "how long the old key stays valid")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) accountReconcile() *cobra.Command {
+	var period, seenPath string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "reconcile",
+		Short: "Prove that ledger, read model and answers say the same",
+		Long: `Replays the ledger of a month from its beginning and compares it, call by call, with the read model.
+With --seen it also compares what callers saw: a file of JSON lines {"request_id": "...", "credits": 1}
+with the X-Request-Id and X-Credits-Charged of their answers.
+
+Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ; 2 they could not be read.
+Run "muster status --wait" first, or calls that are not projected yet count as differences.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			seen, err := readSeen(seenPath)
+			if err != nil {
+				return err
+			}
+			kafka, err := c.kafka()
+			if err != nil {
+				return err
+			}
+			return c.withReadModels(ctx, func(conn driver.Conn) error {
+				r, err := queryapi.Reconcile(ctx, kafka, conn, period, seen)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = printJSON(cmd, r)
+				} else {
+					err = printReconciliation(cmd, r)
+				}
+				if err == nil && !r.OK() {
+					err = partlyError{fmt.Errorf("%d calls differ", r.Different)}
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month of UTC, such as 2026-11")
+	cmd.Flags().StringVar(&seenPath, "seen", "", "file of what callers saw")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func readSeen(path string) ([]queryapi.Seen, error) {
+	if path == "" {
+		return nil, nil
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	seen := []queryapi.Seen{}
+	lines := bufio.NewScanner(file)
+	for n := 1; lines.Scan(); n++ {
+		if strings.TrimSpace(lines.Text()) == "" {
+			continue
+		}
+		var s queryapi.Seen
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil || s.RequestID == "" {
+			return nil, fmt.Errorf("%s:%d is not {\"request_id\": \"...\", \"credits\": 1}", path, n)
+		}
+		seen = append(seen, s)
+	}
+	return seen, lines.Err()
+}
+
+func printReconciliation(cmd *cobra.Command, r *queryapi.Reconciliation) error {
+	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "%s\tCALLS\tREQUESTS\tCREDITS\n", r.Period)
+	fmt.Fprintf(tw, "ledger\t%d\t%d\t%d\n", r.Ledger.Calls, r.Ledger.Requests, r.Ledger.Credits)
+	fmt.Fprintf(tw, "read model\t%d\t%d\t%d\n", r.ReadModel.Calls, r.ReadModel.Requests, r.ReadModel.Credits)
+	if r.Seen != nil {
+		fmt.Fprintf(tw, "callers saw\t%d\t\t%d\n", r.Seen.Calls, r.Seen.Credits)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "%d unanswered calls cost nothing, %d differences in callers' favour, %d others\n",
+		r.Unanswered, r.InCallersFavour, r.Different)
+	for _, d := range r.Differences {
+		fmt.Fprintln(cmd.OutOrStdout(), "  "+d)
+	}
+	return nil
+}

@@ -1,0 +1,250 @@
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/clickhouse"
+)
+
+// account is what `muster account ... --json` prints.
+type account struct {
+	OrganizationID string `json:"organization_id"`
+	Key            string `json:"key"`
+	Plan           string `json:"plan"`
+	Limits         struct {
+		RequestsPerMinute int64 `json:"requests_per_minute"`
+		MonthlyRequests   int64 `json:"monthly_requests"`
+		Credits           int64 `json:"credits"`
+	} `json:"limits"`
+	Usage *struct {
+		Requests int64 `json:"requests"`
+		Credits  int64 `json:"credits"`
+	} `json:"usage"`
+	Keys []struct {
+		ID         string    `json:"id"`
+		LastUsedAt time.Time `json:"last_used_at"`
+	} `json:"keys"`
+	History []struct {
+		What string `json:"what"`
+	} `json:"history"`
+}
+
+// reconciliation is what `muster account reconcile --json` prints.
+type reconciliation struct {
+	Ledger struct {
+		Calls   int64 `json:"calls"`
+		Credits int64 `json:"credits"`
+	} `json:"ledger"`
+	Seen *struct {
+		Credits int64 `json:"credits"`
+	} `json:"seen"`
+	Unanswered      int64    `json:"unanswered"`
+	Different       int64    `json:"different"`
+	Differences     []string `json:"differences"`
+	InCallersFavour int64    `json:"in_callers_favour"`
+}
+
+// seen collects what callers saw.
+type seen struct {
+	mu    sync.Mutex
+	lines []string
+	total int64
+}
+
+func (s *seen) add(a answer) {
+	n, err := strconv.ParseInt(a.header.Get("X-Credits-Charged"), 10, 64)
+	if err != nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.lines = append(s.lines, fmt.Sprintf(`{"request_id":%q,"credits":%d}`, a.header.Get("X-Request-Id"), n))
+	s.total += n
+}
+
+func (s *seen) write(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "seen.jsonl")
+	require.NoError(t, os.WriteFile(path, []byte(strings.Join(s.lines, "\n")+"\n"), 0o600))
+	return path
+}
+
+// TestChargesAcrossKills kills a query-api at random points while it is called,
+// and holds the ledger and its read model against what the callers saw: equal,
+// or different in the callers' favour alone.
+func TestChargesAcrossKills(t *testing.T) {
+	kills := 200
+	if testing.Short() {
+		kills = 6
+	}
+	rng := rand.New(rand.NewPCG(seed(t), 9))
+	p := start(t, t.TempDir(), "--sample", "200")
+	usernames := p.usernames(t)
+	var a account
+	p.musterJSON(t, &a, "account", "create", "Killed", "--plan", "killed", "--rpm", "6000000", "--monthly-requests", "10000000", "--credits", "10000000", "--json")
+
+	replica := newReplica(t, p)
+	var saw seen
+	for range kills {
+		replica.run(t, a.Key)
+		ctx, stop := context.WithCancel(t.Context())
+		var callers sync.WaitGroup
+		answered := make(chan struct{}, 1)
+		for range 8 {
+			caller := &api{base: replica.base, key: a.Key, client: newClient()}
+			order := rng.Perm(len(usernames))
+			callers.Go(func() {
+				defer caller.client.CloseIdleConnections()
+				for i := 0; ctx.Err() == nil; i++ {
+					got, err := caller.post(ctx, "/v1/person/enrich", map[string]any{"codehost": usernames[order[i%len(order)]]})
+					if err != nil {
+						return // it is dead
+					}
+					if got.status == 200 {
+						saw.add(got)
+						select {
+						case answered <- struct{}{}:
+						default:
+						}
+					}
+				}
+			})
+		}
+		select {
+		case <-answered:
+		case <-time.After(time.Minute):
+			t.Fatal("nobody is answered")
+		}
+		<-time.After(time.Duration(rng.IntN(60_000)) * time.Microsecond)
+		replica.kill()
+		callers.Wait()
+		stop()
+	}
+	// What the last one left behind is published by the next one.
+	replica.run(t, a.Key)
+	require.NotZero(t, saw.total)
+
+	path := saw.write(t)
+	var r reconciliation
+	eventually(t, time.Minute, func() (bool, string) {
+		got, err := muster(t.Context(), p.dataDir, "account", "reconcile", "--json", "--seen", path)
+		require.NoError(t, err)
+		require.NoError(t, json.Unmarshal([]byte(got.out), &r), got.out+got.errors)
+		return r.Different == 0, strings.Join(r.Differences, "\n")
+	})
+	t.Logf("%d kills: callers saw %d credits, the ledger has %d, %d calls unanswered, %d differences in the callers' favour",
+		kills, r.Seen.Credits, r.Ledger.Credits, r.Unanswered, r.InCallersFavour)
+	require.LessOrEqual(t, r.Ledger.Credits, r.Seen.Credits)
+	require.LessOrEqual(t, r.Seen.Credits-r.Ledger.Credits, int64(8*kills), "no more than was in flight")
+
+	// The balances of the replica are those of the ledger.
+	got, err := (&api{base: replica.base, key: a.Key, client: newClient()}).do(t.Context(), "GET", "/v1/usage", nil, nil)
+	require.NoError(t, err)
+	var u struct {
+		Credits struct {
+			Used int64 `json:"used"`
+		} `json:"credits"`
+	}
+	require.NoError(t, json.Unmarshal(got.body, &u), string(got.body))
+	require.Equal(t, r.Ledger.Credits, u.Credits.Used)
+	replica.kill()
+
+	var shown account
+	p.musterJSON(t, &shown, "account", "show", a.OrganizationID, "--json")
+	require.Equal(t, r.Ledger.Credits, shown.Usage.Credits)
+	require.Equal(t, "killed", shown.Plan)
+	require.Equal(t, int64(10000000), shown.Limits.Credits)
+	require.WithinDuration(t, time.Now(), shown.Keys[0].LastUsedAt, 10*time.Minute)
+	p.stop(t)
+}
+
+// usernames are those of the code host's people.
+func (p *platform) usernames(t *testing.T) (names []string) {
+	t.Helper()
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: p.ClickHouseURL})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	rows, err := conn.Query(t.Context(), "SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0")
+	require.NoError(t, err)
+	for rows.Next() {
+		var name string
+		require.NoError(t, rows.Scan(&name))
+		names = append(names, name)
+	}
+	require.NoError(t, rows.Close())
+	require.NotEmpty(t, names)
+	return names
+}
+
+// replica is a `muster run query-api` beside a platform, with a folder of its
+// own that survives it.
+type replica struct {
+	platform *platform
+	dir      string
+	addr     string
+	base     string
+	cmd      *exec.Cmd
+	log      output
+	ended    chan struct{}
+}
+
+func newReplica(t *testing.T, p *platform) *replica {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	addr := l.Addr().String()
+	require.NoError(t, l.Close())
+	r := &replica{platform: p, dir: t.TempDir(), addr: addr, base: "http://" + addr}
+	t.Cleanup(r.kill)
+	return r
+}
+
+// run starts the replica and returns once it answers the key.
+func (r *replica) run(t *testing.T, key string) {
+	t.Helper()
+	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr", "127.0.0.1:0")
+	r.cmd.Env = append(environment(), "KAFKA_BROKERS="+r.platform.Kafka, "CLICKHOUSE_DSN="+r.platform.ClickHouseURL)
+	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
+	r.cmd.SysProcAttr = dieWithParent()
+	require.NoError(t, r.cmd.Start())
+	ended := make(chan struct{})
+	r.ended = ended
+	cmd := r.cmd
+	go func() {
+		_ = cmd.Wait() // it is killed
+		close(ended)
+	}()
+	caller := &api{base: r.base, key: key, client: newClient()}
+	defer caller.client.CloseIdleConnections()
+	eventually(t, time.Minute, func() (bool, string) {
+		select {
+		case <-ended:
+			t.Fatalf("the replica ended: %s", lastLines(r.log.String(), 20))
+		default:
+		}
+		got, err := caller.do(t.Context(), "GET", "/v1/usage", nil, nil)
+		return err == nil && got.status == 200, "the replica does not answer: " + lastLines(r.log.String(), 10)
+	})
+}
+
+func (r *replica) kill() {
+	if r.cmd == nil {
+		return
+	}
+	_ = r.cmd.Process.Kill()
+	<-r.ended
+}

@@ -1,0 +1,232 @@
+package queryapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// ReadUsage returns an organization's usage of a period as the read model has
+// it, by endpoint and key.
+func ReadUsage(ctx context.Context, conn driver.Conn, organization, period string) ([]readmodel.UsageSum, error) {
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{
+		readmodel.ParameterOrganization: organization, readmodel.ParameterPeriod: period,
+	}))
+	rows, err := conn.Query(ctx, readmodel.OrganizationUsageQuery())
+	if err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	var out []readmodel.UsageSum
+	for rows.Next() {
+		var s readmodel.UsageSum
+		if err := rows.Scan(s.Dest()...); err != nil {
+			return nil, fmt.Errorf("read usage: %w", err)
+		}
+		out = append(out, s)
+	}
+	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+		return nil, fmt.Errorf("read usage: %w", err)
+	}
+	return out, nil
+}
+
+// LastUsed returns when each key of an organization was used last, as the read
+// model has it.
+func LastUsed(ctx context.Context, conn driver.Conn, organization string) (map[string]time.Time, error) {
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterOrganization: organization}))
+	rows, err := conn.Query(ctx, readmodel.LastUsedQuery())
+	if err != nil {
+		return nil, fmt.Errorf("read when keys were used: %w", err)
+	}
+	out := make(map[string]time.Time)
+	for rows.Next() {
+		var key string
+		var at time.Time
+		if err := rows.Scan(&key, &at); err != nil {
+			return nil, fmt.Errorf("read when keys were used: %w", err)
+		}
+		out[key] = at
+	}
+	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+		return nil, fmt.Errorf("read when keys were used: %w", err)
+	}
+	return out, nil
+}
+
+// Seen is what a caller says of an answer: its X-Request-Id and its
+// X-Credits-Charged.
+type Seen struct {
+	RequestID string `json:"request_id"`
+	Credits   int64  `json:"credits"`
+}
+
+// Side is one of the sides that a reconciliation compares.
+type Side struct {
+	Calls    int64 `json:"calls"`
+	Requests int64 `json:"requests"`
+	Credits  int64 `json:"credits"`
+}
+
+// Reconciliation compares, for one period, the ledger (the topic), the read
+// model, and what callers say they saw.
+type Reconciliation struct {
+	Period    string `json:"period"`
+	Ledger    Side   `json:"ledger"`
+	ReadModel Side   `json:"read_model"`
+	// Seen is nil when callers were not asked.
+	Seen *Side `json:"seen,omitempty"`
+	// Unanswered counts calls whose answer did not leave for certain; they cost
+	// nothing.
+	Unanswered int64 `json:"unanswered"`
+	// Differences name calls that the sides do not agree on; more than a hundred
+	// are counted only.
+	Differences []string `json:"differences"`
+	Different   int64    `json:"different"`
+	// InCallersFavour counts answers that say a charge which the ledger has not.
+	InCallersFavour int64 `json:"in_callers_favour"`
+}
+
+// maxDifferences bounds the calls that are named.
+const maxDifferences = 100
+
+func (r *Reconciliation) differ(format string, args ...any) {
+	if r.Different++; r.Different <= maxDifferences {
+		r.Differences = append(r.Differences, fmt.Sprintf(format, args...))
+	}
+}
+
+// OK reports whether the sides agree, or differ only in callers' favour.
+func (r *Reconciliation) OK() bool { return r.Different == 0 }
+
+// entry is what a side says of a call.
+type entry struct {
+	organization      string
+	outcome           event.Outcome
+	requests, credits int64
+}
+
+// Reconcile replays the ledger from its beginning and compares it with the read
+// model and, unless seen is nil, with what callers saw. The projector must have
+// caught up, or the read model is behind.
+func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period string, seen []Seen) (*Reconciliation, error) {
+	if _, _, err := event.PeriodBounds(period); err != nil {
+		return nil, err
+	}
+	r := &Reconciliation{Period: period, Differences: []string{}}
+	ledger := make(map[string]entry)
+	_, err := bus.Read(ctx, cfg, event.TopicUsage, nil, func(m kafka.Message) error {
+		var u event.Usage
+		if json.Unmarshal(m.Value, &u) != nil || u.Validate() != nil || u.Period != period {
+			return nil
+		}
+		now := entry{u.OrganizationID, u.Outcome, u.Requests, u.Credits}
+		before, known := ledger[u.RequestID]
+		switch {
+		case !known, before.outcome == event.OutcomeUnanswered:
+			ledger[u.RequestID] = now
+		case now != before && now.outcome != event.OutcomeUnanswered:
+			r.differ("%s is in the ledger twice, with different content", u.RequestID)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: %w", err)
+	}
+	rows, err := readEntries(ctx, conn, period)
+	if err != nil {
+		return nil, fmt.Errorf("reconcile: %w", err)
+	}
+	r.Ledger, r.ReadModel = sum(ledger), sum(rows)
+	for id, l := range ledger {
+		if l.outcome == event.OutcomeUnanswered {
+			r.Unanswered++
+		}
+		if row, there := rows[id]; !there {
+			r.differ("%s is not in the read model", id)
+		} else if row != l {
+			r.differ("%s differs: the ledger has %s, %d credits, the read model %s, %d credits", id, l.outcome, l.credits, row.outcome, row.credits)
+		}
+	}
+	for id := range rows {
+		if _, there := ledger[id]; !there {
+			r.differ("%s is in the read model alone", id)
+		}
+	}
+	if seen != nil {
+		r.compareSeen(ledger, seen)
+	}
+	slices.Sort(r.Differences)
+	return r, nil
+}
+
+func sum(entries map[string]entry) (s Side) {
+	for _, e := range entries {
+		s.Requests += e.requests
+		s.Credits += e.credits
+		switch e.outcome {
+		case event.OutcomeCharged, event.OutcomeFree, event.OutcomeFailed:
+			s.Calls++
+		case event.OutcomeReplayed, event.OutcomeUnanswered, event.OutcomeRefusedForbidden,
+			event.OutcomeRefusedRate, event.OutcomeRefusedRequests, event.OutcomeRefusedCredits:
+		}
+	}
+	return s
+}
+
+// compareSeen holds the ledger against what callers saw. A charge that only the
+// caller saw is in their favour; one that only the ledger has is not.
+func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []Seen) {
+	r.Seen = &Side{}
+	said := make(map[string]int64, len(seen))
+	for _, s := range seen {
+		said[s.RequestID] = s.Credits
+	}
+	for id, credits := range said {
+		r.Seen.Calls++
+		r.Seen.Credits += credits
+		switch has := ledger[id].credits; {
+		case has > credits:
+			r.differ("%s was charged %d, its caller saw %d", id, has, credits)
+		case has < credits:
+			r.InCallersFavour++
+		}
+	}
+	for id, l := range ledger {
+		if _, there := said[id]; !there && l.credits > 0 {
+			r.differ("%s was charged %d, its caller saw no answer", id, l.credits)
+		}
+	}
+}
+
+func readEntries(ctx context.Context, conn driver.Conn, period string) (map[string]entry, error) {
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterPeriod: period}))
+	rows, err := conn.Query(ctx, readmodel.UsageRowsQuery())
+	if err != nil {
+		return nil, fmt.Errorf("read the usage read model: %w", err)
+	}
+	out := make(map[string]entry)
+	for rows.Next() {
+		var id, outcome string
+		var e entry
+		if err := rows.Scan(&id, &e.organization, &outcome, &e.requests, &e.credits); err != nil {
+			return nil, fmt.Errorf("read the usage read model: %w", err)
+		}
+		e.outcome = event.Outcome(outcome)
+		out[id] = e
+	}
+	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
+		return nil, fmt.Errorf("read the usage read model: %w", err)
+	}
+	return out, nil
+}
