@@ -40,12 +40,9 @@ func parts() []part {
 	return []part{
 		{name: "enrich", about: "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", run: measureEnrich},
 		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
+		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
-		{"enrich", "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", measureEnrich},
-		{"addons", "the websets with add-ons, over account links", measureAddons},
-		{"limits", "POST /v1/person/enrich with authentication, limits and metering, and without", measureLimits},
-		{"footprint", "start time, resident memory, bytes on disk", measureFootprint},
 	}
 }
 

@@ -15,8 +15,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
-	"muster/platform/clickhouse"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 )
@@ -55,24 +53,6 @@ func keyViews(keys []event.Key, used map[string]time.Time) []keyView {
 		out = append(out, v)
 	}
 	return out
-}
-
-// withReadModels runs do with the read models of the instance.
-func (c *command) withReadModels(ctx context.Context, do func(driver.Conn) error) (err error) {
-	dsn := c.getenv(clickhouse.DSNEnv)
-	if dsn == "" {
-		in, err := instance.Find(c.dataDir, c.getenv)
-		if err != nil {
-			return err
-		}
-		dsn = in.ClickHouseURL
-	}
-	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, MaxOpenConns: 2})
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, conn.Close()) }()
-	return do(conn)
 }
 
 // usageOf reads this month's usage of an organization, and when its keys were
