@@ -93,6 +93,9 @@ type Reconciliation struct {
 	// are counted only.
 	Differences []string `json:"differences"`
 	Different   int64    `json:"different"`
+	// Unseen counts charges that the ledger has and no caller reports; they are
+	// among the differences. A caller whose connection broke reports none.
+	Unseen int64 `json:"unseen"`
 	// InCallersFavour counts answers that say a charge which the ledger has not.
 	InCallersFavour int64 `json:"in_callers_favour"`
 }
@@ -204,6 +207,7 @@ func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []Seen) {
 	}
 	for id, l := range ledger {
 		if _, there := said[id]; !there && l.credits > 0 {
+			r.Unseen++
 			r.differ("%s was charged %d, its caller saw no answer", id, l.credits)
 		}
 	}
