@@ -55,7 +55,7 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis $(RACE) $(TESTFLAGS) ./query-api/internal/redistests
 
-bench: build ## measure against named alternatives (PARTS="enrich addons footprint" selects, PEOPLE=N sizes the world)
+bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"golang.org/x/sys/unix"
 
 	"muster/schemas/record"
 )
@@ -228,7 +229,7 @@ func (st *stripe) forget() error {
 		if t == nil || len(t.data) <= maxResident/Stripes {
 			continue
 		}
-		if err := syscall.Madvise(t.data, syscall.MADV_DONTNEED); err != nil {
+		if err := unix.Madvise(t.data, unix.MADV_DONTNEED); err != nil {
 			return fmt.Errorf("let go of the memory of %s: %w", t.file.Name(), err)
 		}
 	}

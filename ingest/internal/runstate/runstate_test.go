@@ -1,0 +1,159 @@
+package runstate_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest/internal/convert"
+	"muster/ingest/internal/runstate"
+	"muster/schemas/record"
+)
+
+const kind = record.KindNetworkPerson
+
+func begin(t *testing.T, s *runstate.Store, id string, files ...runstate.File) *runstate.Handle {
+	t.Helper()
+	h, err := s.Begin(runstate.Run{ID: id, Kind: kind, Files: files}, time.Now)
+	require.NoError(t, err)
+	return h
+}
+
+func counts(n int64) convert.Tally { return convert.Tally{kind: {Read: n, Published: n}} }
+
+func TestRun(t *testing.T) {
+	dir := t.TempDir()
+	s, err := runstate.Open(dir)
+	require.NoError(t, err)
+	h := begin(t, s, "01a", runstate.File{Path: "a"}, runstate.File{Path: "b"})
+	require.NoError(t, h.Advance(0, 10, 100, 1, counts(9)))
+	require.NoError(t, h.Advance(1, 5, 50, 0, counts(5)))
+	require.NoError(t, h.Advance(0, 20, 200, 1, counts(9)))
+	require.NoError(t, h.Complete(0))
+
+	// Another process sees it, and cannot have it.
+	run, err := s.Get("01")
+	require.NoError(t, err)
+	require.Equal(t, runstate.Running, run.State)
+	require.Equal(t, []runstate.File{{Path: "a", Line: 20, Offset: 200, Blank: 2, Complete: true}, {Path: "b", Line: 5, Offset: 50}}, run.Files)
+	require.Equal(t, counts(23), run.Counts)
+	_, err = s.Resume("01a", time.Now)
+	require.ErrorIs(t, err, runstate.ErrRunning)
+	require.ErrorIs(t, s.Remove("01a"), runstate.ErrRunning)
+
+	require.NoError(t, h.Finish(runstate.Stopped, "enough"))
+	h, err = s.Resume("01a", time.Now)
+	require.NoError(t, err)
+	require.Equal(t, 2, h.Run().Attempts)
+	require.Empty(t, h.Run().Error)
+	require.Equal(t, run.Files, h.Run().Files)
+	require.NoError(t, h.Finish(runstate.Done, ""))
+	run, err = s.Get("01a")
+	require.NoError(t, err)
+	require.Equal(t, runstate.Done, run.State)
+	require.Equal(t, counts(23), run.Counts)
+
+	_, err = s.Get("7")
+	require.ErrorIs(t, err, runstate.ErrUnknown)
+	require.NoError(t, begin(t, s, "01b").Finish(runstate.Done, ""))
+	_, err = s.Get("01")
+	require.ErrorContains(t, err, "2 runs")
+	require.NoError(t, begin(t, s, "01c").Finish(runstate.Stopped, ""))
+	require.NoError(t, s.Prune(1))
+	runs, err := s.List()
+	require.NoError(t, err)
+	require.Len(t, runs, 2, "the newest that is done, and the one that is not")
+	require.Equal(t, "01c", runs[0].ID)
+	require.Equal(t, "01b", runs[1].ID)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "01b", "run.json"), []byte(`{"id`), 0o600))
+	runs, err = s.List()
+	require.ErrorContains(t, err, "01b")
+	require.Len(t, runs, 1, "the others are listed")
+}
+
+// Whatever of a journal's end was not written, what is before it counts; and a
+// process that is gone holds nothing.
+func TestTornJournal(t *testing.T) {
+	source := t.TempDir()
+	s, err := runstate.Open(source)
+	require.NoError(t, err)
+	h := begin(t, s, "run", runstate.File{Path: "a"})
+	var sizes []int
+	journal := filepath.Join(source, "run", fmt.Sprint("journal.", h.Run().Journal))
+	for i := range int64(5) {
+		require.NoError(t, h.Advance(0, i+1, 10*(i+1), 0, counts(1)))
+		raw, err := os.ReadFile(journal)
+		require.NoError(t, err)
+		sizes = append(sizes, len(raw))
+	}
+	raw, err := os.ReadFile(journal)
+	require.NoError(t, err)
+	file, err := os.ReadFile(filepath.Join(source, "run", "run.json"))
+	require.NoError(t, err)
+	for cut := range len(raw) + 1 {
+		dir := filepath.Join(t.TempDir(), "run")
+		require.NoError(t, os.Mkdir(dir, 0o700))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, "run.json"), file, 0o600))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, filepath.Base(journal)), raw[:cut], 0o600))
+		copied, err := runstate.Open(filepath.Dir(dir))
+		require.NoError(t, err)
+		run, err := copied.Get("run")
+		require.NoError(t, err)
+		require.Equal(t, runstate.Stopped, run.State)
+		want := int64(0)
+		for want < 5 && sizes[want] <= cut {
+			want++
+		}
+		require.Equal(t, want, run.Files[0].Line)
+		require.Equal(t, 10*want, run.Files[0].Offset)
+		require.Equal(t, want, run.Counts[kind].Read)
+	}
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+}
+
+// A long run's journal is folded up, and nothing is lost by it.
+func TestCheckpoint(t *testing.T) {
+	dir := t.TempDir()
+	s, err := runstate.Open(dir)
+	require.NoError(t, err)
+	h := begin(t, s, "run", runstate.File{Path: "a"})
+	const steps = 60_000
+	for i := range int64(steps) {
+		require.NoError(t, h.Advance(0, i+1, 1000*(i+1), 1, counts(1)))
+	}
+	require.Greater(t, h.Run().Journal, 1)
+	files, err := filepath.Glob(filepath.Join(dir, "run", "journal.*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	run, err := s.Get("run")
+	require.NoError(t, err)
+	require.Equal(t, counts(steps), run.Counts)
+	require.Equal(t, int64(steps), run.Files[0].Line)
+	require.Equal(t, int64(steps), run.Files[0].Blank)
+	require.NoError(t, h.Finish(runstate.Done, ""))
+}
+
+func TestIdentify(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "a")
+	write := func(text string, at time.Time) runstate.File {
+		t.Helper()
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		require.NoError(t, os.Chtimes(path, at, at))
+		f, err := runstate.Identify(path)
+		require.NoError(t, err)
+		return f
+	}
+	at := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+	before := write("one", at)
+	require.Empty(t, before.Changed(write("one", at)))
+	require.Contains(t, before.Changed(write("one and two", at)), "had 3 bytes and has 11")
+	require.Contains(t, before.Changed(write("two", at)), "begins differently")
+	require.Contains(t, before.Changed(write("one", at.Add(time.Hour))), "was modified")
+	require.NotEmpty(t, runstate.File{Path: "-"}.Changed(runstate.File{Path: "-"}), "standard input")
+	_, err := runstate.Identify(filepath.Join(t.TempDir(), "none"))
+	require.ErrorIs(t, err, os.ErrNotExist)
+}
