@@ -74,7 +74,7 @@ func TestReplay(t *testing.T) {
 	network := askedHandles(tr.handles["network"])
 	check(t, c, listCallers, batches(network, "codehost"), c.network)
 	for kind, where := range tables {
-		t.Run(kind, func(t *testing.T) { holds(t, p, where.table, where.identity, store.Newest(kind)) })
+		t.Run(kind, func(t *testing.T) { holds(t, p, kind, where.table, where.identity, store.Newest(kind)) })
 	}
 	p.stop(t)
 }
