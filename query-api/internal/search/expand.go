@@ -140,7 +140,7 @@ func similarity(text, term string, distance int) float64 {
 	if distance == 0 {
 		return 1
 	}
-	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
+	return float64(max(0, 1-float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term)))))
 }
 
 // edits is the distance of two terms in characters inserted, removed or
@@ -180,10 +180,9 @@ func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, e
 		score float64
 	}
 	var list []near
-	length := utf8.RuneCountInString(n.Text)
 	for _, t := range found {
 		d := edits(n.Text, t, n.Transpositions)
-		if d <= n.Edits && (d == 0 || d < min(length, utf8.RuneCountInString(t))) {
+		if d <= n.Edits {
 			list = append(list, near{t, similarity(n.Text, t, d)})
 		}
 	}

@@ -107,6 +107,9 @@ func lowerBoosting(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
+	if factor == 1 {
+		return boosted(yes, boost), nil
+	}
 	return boosted(algebra.Function{
 		Node:      yes,
 		Functions: []algebra.Factor{{Filter: no, Kind: algebra.FactorWeight, Weight: factor}},

@@ -1,6 +1,8 @@
 package clause
 
 import (
+	"strings"
+
 	"slices"
 
 	"muster/query-api/internal/search/algebra"
@@ -137,7 +139,8 @@ func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matchin
 	}
 	nodes := make([]algebra.Node, len(tokens))
 	for i, t := range tokens {
-		if i == len(tokens)-1 {
+		// A word that something follows, if only a full stop, is finished.
+		if i == len(tokens)-1 && strings.HasSuffix(strings.ToLower(query), strings.ToLower(t.Text)) {
 			nodes[i] = l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: t.Text})
 		} else {
 			nodes[i] = l.leaf(f, l.word(f, t.Text, m))

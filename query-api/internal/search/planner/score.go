@@ -57,7 +57,11 @@ func (c *compiler) scoreIf(n algebra.Node, s *scope) string {
 	case yes:
 		return c.score(n, s)
 	}
-	return "if(" + m + ", " + c.score(n, s) + ", 0.)"
+	score := c.score(n, s)
+	if score == "0." {
+		return score // the server refuses a condition between equal constants in some places
+	}
+	return "if(" + m + ", " + score + ", 0.)"
 }
 
 func add(parts []string) string {
