@@ -1,0 +1,119 @@
+package webhook_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	webhook "muster/webhook-sender"
+)
+
+// senderEnv has the test binary be a sender with these brokers.
+const senderEnv = "MUSTER_TEST_WEBHOOK_SENDER"
+
+func TestMain(m *testing.M) {
+	if brokers := os.Getenv(senderEnv); brokers != "" {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		s, err := webhook.New(webhook.Config{
+			Bus: bus.Config{Brokers: strings.Split(brokers, ",")}, Key: key(), Allow: loopback(), Timing: shortSession(),
+		}, webhook.Deps{})
+		if err == nil {
+			err = s.Run(ctx)
+		}
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(m.Run())
+}
+
+// shortSession lets a killed sender's partitions go to the next one soon.
+func shortSession() bus.GroupTiming {
+	return bus.GroupTiming{Heartbeat: 200 * time.Millisecond, Session: 1500 * time.Millisecond, Rebalance: 3 * time.Second, JoinBackoff: 100 * time.Millisecond}
+}
+
+// A sender that is killed at random points loses nothing: every delivery arrives,
+// and what arrives twice has the id that it had.
+func TestKilled(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	var refused sync.Map
+	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
+		id := req.Header.Get("webhook-id")
+		if _, again := refused.LoadOrStore(id, true); !again && strings.HasSuffix(id, "7") { // some are tried again, once
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	})
+	n, kills := 1000, 6
+	if testing.Short() {
+		n, kills = 150, 2
+	}
+	start := func() *exec.Cmd {
+		cmd := exec.CommandContext(t.Context(), os.Args[0])
+		cmd.Env = append(os.Environ(), senderEnv+"="+strings.Join(c.bus.Brokers, ","))
+		cmd.Stderr = os.Stderr
+		require.NoError(t, cmd.Start())
+		return cmd
+	}
+	ids := make(map[string]bool)
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's dice
+	for k := range kills + 1 {
+		cmd := start()
+		var tasks []event.WebhookTask
+		for i := k * n / (kills + 1); i < (k+1)*n/(kills+1); i++ {
+			id := fmt.Sprintf("d-%d", i)
+			ids[id] = true
+			tasks = append(tasks, task(id, "org1", fmt.Sprintf("%s/%d", r.URL, i%30)))
+		}
+		before := r.ids()
+		c.send(t, tasks...)
+		if k == kills {
+			defer func() {
+				require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
+				require.NoError(t, cmd.Wait())
+			}()
+			break
+		}
+		some := 1 + random.IntN(len(tasks))
+		require.Eventually(t, func() bool { return r.ids() >= before+some }, 60*time.Second, time.Millisecond)
+		require.NoError(t, cmd.Process.Kill())
+		require.Error(t, cmd.Wait())
+	}
+	require.Eventually(t, func() bool {
+		for id := range ids {
+			a := c.attemptsOf(id)
+			if len(a) == 0 || a[len(a)-1].Status != event.WebhookDelivered {
+				return false
+			}
+		}
+		return true
+	}, 3*time.Minute, 50*time.Millisecond)
+	require.Equal(t, n, r.ids(), "no other ids than those that were sent")
+	calls := 0
+	for id := range ids {
+		got := r.of(id)
+		require.NotEmpty(t, got, id)
+		calls += len(got)
+		for _, g := range got {
+			require.Equal(t, got[0].body, g.body)
+		}
+	}
+	require.Empty(t, c.letters())
+	t.Logf("%d deliveries, %d kills, %d calls, a tenth refused at first", n, kills, calls)
+}
