@@ -72,7 +72,7 @@ func TestKilled(t *testing.T) {
 		return cmd
 	}
 	ids := make(map[string]bool)
-	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test's dice
+	random := rand.New(rand.NewPCG(1, 2))
 	for k := range kills + 1 {
 		cmd := start()
 		var tasks []event.WebhookTask

@@ -8,11 +8,13 @@ const (
 	MaxAge = 6 * 24 * time.Hour
 	// jitter is the part by which a delay may be longer or shorter.
 	jitter = 0.2
+	// retries is how often a failed delivery is tried again.
+	retries = 9
 )
 
 // delays are those after the first, second, ... failure (Standard Webhooks 1.0.0,
 // "Retry schedule").
-func delays() [9]time.Duration {
+func delays() [retries]time.Duration {
 	return [...]time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
 		10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
@@ -21,8 +23,7 @@ func delays() [9]time.Duration {
 
 // MaxAttempts is how often a delivery is tried.
 func MaxAttempts() int {
-	all := delays()
-	return len(all) + 1
+	return retries + 1
 }
 
 // NextDelay is the pause after a number of failed attempts: the schedule's, spread
