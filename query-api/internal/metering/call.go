@@ -423,7 +423,7 @@ func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) e
 	}
 	claims := []credits.Claim{r.claim}
 	switch {
-	case r.committed && sent && status < http.StatusMultipleChoices:
+	case r.committed && sent && status >= http.StatusOK && status < http.StatusMultipleChoices:
 		return r.entry.Answered() // what publishes it settles the claim
 	case r.committed:
 		return errors.Join(r.entry.Void(), c.meter.credits.Release(ctx, claims))

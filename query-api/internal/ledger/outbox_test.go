@@ -1,0 +1,183 @@
+package ledger_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/ledger"
+	"muster/schemas/event"
+)
+
+func call(id string) *event.Usage {
+	return &event.Usage{
+		RequestID: id, OrganizationID: "o", KeyID: "k", At: time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC), Period: "2026-11",
+		Endpoint: "/v1/x", Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
+	}
+}
+
+// topic collects what is published.
+type topic struct {
+	mu     sync.Mutex
+	events map[string]event.Outcome
+	fail   bool
+}
+
+func (p *topic) publish(_ context.Context, events []event.Usage) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.fail {
+		return errors.New("Kafka is away")
+	}
+	for _, u := range events {
+		if before, ok := p.events[u.RequestID]; ok && before != u.Outcome {
+			return fmt.Errorf("%s was %s and is %s", u.RequestID, before, u.Outcome)
+		}
+		p.events[u.RequestID] = u.Outcome
+	}
+	return nil
+}
+
+// copyOf is the folder as a process that is killed at this moment leaves it.
+func copyOf(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	names, err := filepath.Glob(filepath.Join(dir, "*.outbox"))
+	require.NoError(t, err)
+	for _, name := range names {
+		from, err := os.Open(name)
+		require.NoError(t, err)
+		into, err := os.Create(filepath.Join(to, filepath.Base(name)))
+		require.NoError(t, err)
+		_, err = io.Copy(into, from)
+		require.NoError(t, errors.Join(err, from.Close(), into.Close()))
+	}
+	return to
+}
+
+// Generations of processes that are killed at random: an event that was marked
+// is published as it was marked, one that was not is void, none twice with
+// different outcomes.
+func TestGenerations(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	want := make(map[string]event.Outcome)
+	p := &topic{events: make(map[string]event.Outcome)}
+	dir := t.TempDir()
+	for generation := range 30 {
+		o, err := ledger.Open(ledger.Config{Dir: dir, SegmentBytes: 4 << 10})
+		require.NoError(t, err)
+		p.mu.Lock()
+		p.fail = generation%3 != 0
+		p.mu.Unlock()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- o.Run(ctx, 0, p.publish) }()
+		for i := range rng.IntN(200) {
+			id := fmt.Sprintf("%d-%d", generation, i)
+			switch rng.IntN(8) {
+			case 0:
+				u := call(id)
+				u.Outcome, u.Requests, u.Credits = event.OutcomeRefusedRate, 0, 0
+				require.NoError(t, o.Record(u))
+				want[id] = event.OutcomeRefusedRate
+			case 1:
+				_, err := o.Prepare(call(id))
+				require.NoError(t, err)
+				want[id] = event.OutcomeUnanswered
+			case 2:
+				e, err := o.Prepare(call(id))
+				require.NoError(t, err)
+				require.NoError(t, e.Void())
+				want[id] = event.OutcomeUnanswered
+			default:
+				e, err := o.Prepare(call(id))
+				require.NoError(t, err)
+				require.NoError(t, e.Answered())
+				want[id] = event.OutcomeCharged
+			}
+		}
+		if generation%3 == 0 {
+			require.NoError(t, o.Flush(t.Context()))
+		}
+		killed := copyOf(t, dir)
+		p.mu.Lock()
+		p.fail = true // what the old process would still publish is not of this world
+		p.mu.Unlock()
+		stop()
+		require.NoError(t, <-ended)
+		dir = killed
+	}
+	p.mu.Lock()
+	p.fail = false
+	p.mu.Unlock()
+	o, err := ledger.Open(ledger.Config{Dir: dir})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx, time.Second, p.publish) }()
+	require.NoError(t, o.Flush(t.Context()))
+	stop()
+	require.NoError(t, <-ended)
+	require.Equal(t, want, p.events)
+	left, err := filepath.Glob(filepath.Join(dir, "*.outbox"))
+	require.NoError(t, err)
+	require.Empty(t, left, "everything is published")
+}
+
+func TestOutboxIsOneProcessesAlone(t *testing.T) {
+	dir := t.TempDir()
+	o, err := ledger.Open(ledger.Config{Dir: dir})
+	require.NoError(t, err)
+	_, err = ledger.Open(ledger.Config{Dir: dir})
+	require.ErrorContains(t, err, "in use by another process")
+	require.NoError(t, o.Close())
+	require.NoError(t, o.Close())
+	require.ErrorContains(t, o.Record(call("late")), "closed")
+	again, err := ledger.Open(ledger.Config{Dir: dir})
+	require.NoError(t, err)
+	require.NoError(t, again.Close())
+}
+
+func TestOutboxIsBounded(t *testing.T) {
+	o, err := ledger.Open(ledger.Config{Dir: t.TempDir(), MaxBytes: 10_000})
+	require.NoError(t, err)
+	for err == nil {
+		_, err = o.Prepare(call(strings.Repeat("x", 100)))
+	}
+	require.ErrorIs(t, err, ledger.ErrFull)
+	require.LessOrEqual(t, o.Bytes(), int64(11_000))
+	require.NoError(t, o.Close())
+}
+
+// A file that was cut off anywhere gives back what was whole.
+func TestTornFile(t *testing.T) {
+	dir := t.TempDir()
+	o, err := ledger.Open(ledger.Config{Dir: dir})
+	require.NoError(t, err)
+	for i := range 5 {
+		require.NoError(t, o.Record(call(fmt.Sprint(i))))
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.outbox"))
+	require.NoError(t, err)
+	content, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	require.NoError(t, o.Close())
+	for cut := range len(content) {
+		torn := t.TempDir()
+		require.NoError(t, os.WriteFile(filepath.Join(torn, filepath.Base(files[0])), content[:cut], 0o600))
+		o, err := ledger.Open(ledger.Config{Dir: torn})
+		require.NoError(t, err)
+		require.Equal(t, 5*cut/len(content), o.Pending())
+		require.NoError(t, o.Close())
+	}
+}
