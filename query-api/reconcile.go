@@ -121,8 +121,9 @@ type entry struct {
 
 // Reconcile replays the ledger from its beginning and compares it with the read
 // model and, unless seen is nil, with what callers saw. The projector must have
-// caught up, or the read model is behind.
-func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period string, seen []Seen) (*Reconciliation, error) {
+// caught up, or the read model is behind. An organization that is not empty
+// leaves out the others.
+func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period, organization string, seen []Seen) (*Reconciliation, error) {
 	if _, _, err := event.PeriodBounds(period); err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period str
 	ledger := make(map[string]entry)
 	_, err := bus.Read(ctx, cfg, event.TopicUsage, nil, func(m kafka.Message) error {
 		var u event.Usage
-		if json.Unmarshal(m.Value, &u) != nil || u.Validate() != nil || u.Period != period {
+		if json.Unmarshal(m.Value, &u) != nil || u.Validate() != nil || u.Period != period || organization != "" && u.OrganizationID != organization {
 			return nil
 		}
 		now := entry{u.OrganizationID, u.Outcome, u.Requests, u.Credits}
@@ -146,7 +147,7 @@ func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period str
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: %w", err)
 	}
-	rows, err := readEntries(ctx, conn, period)
+	rows, err := readEntries(ctx, conn, period, organization)
 	if err != nil {
 		return nil, fmt.Errorf("reconcile: %w", err)
 	}
@@ -213,7 +214,7 @@ func (r *Reconciliation) compareSeen(ledger map[string]entry, seen []Seen) {
 	}
 }
 
-func readEntries(ctx context.Context, conn driver.Conn, period string) (map[string]entry, error) {
+func readEntries(ctx context.Context, conn driver.Conn, period, organization string) (map[string]entry, error) {
 	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterPeriod: period}))
 	rows, err := conn.Query(ctx, readmodel.UsageRowsQuery())
 	if err != nil {
@@ -227,7 +228,9 @@ func readEntries(ctx context.Context, conn driver.Conn, period string) (map[stri
 			return nil, fmt.Errorf("read the usage read model: %w", err)
 		}
 		e.outcome = event.Outcome(outcome)
-		out[id] = e
+		if organization == "" || e.organization == organization {
+			out[id] = e
+		}
 	}
 	if err := errors.Join(rows.Close(), rows.Err()); err != nil {
 		return nil, fmt.Errorf("read the usage read model: %w", err)

@@ -212,7 +212,7 @@ behind mk_live_.`,
 }
 
 func (c *command) accountReconcile() *cobra.Command {
-	var period, seenPath string
+	var period, organization, seenPath string
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reconcile",
@@ -235,7 +235,7 @@ Run "muster status --wait" first, or calls that are not projected yet count as d
 				return err
 			}
 			return c.withReadModels(ctx, func(conn driver.Conn) error {
-				r, err := queryapi.Reconcile(ctx, kafka, conn, period, seen)
+				r, err := queryapi.Reconcile(ctx, kafka, conn, period, organization, seen)
 				if err != nil {
 					return err
 				}
@@ -252,6 +252,7 @@ Run "muster status --wait" first, or calls that are not projected yet count as d
 		},
 	}
 	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month of UTC, such as 2026-11")
+	cmd.Flags().StringVar(&organization, "organization", "", "compare the calls of one organization (default: all)")
 	cmd.Flags().StringVar(&seenPath, "seen", "", "file of what callers saw")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
