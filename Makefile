@@ -80,3 +80,7 @@ generate: ## regenerate what is generated
 
 clean: ## remove build output (not the data folder, not the engine's cache)
 	rm -rf bin
+
+.PHONY: eval-discovery
+eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')
+	$(GO) run ./discovery-worker/evaldiscovery $(EVALFLAGS)

@@ -1,11 +1,17 @@
-// Package discovery is the discovery-worker: what finds people
-// who are not on record, and context about those who are, from tasks that the API
-// publishes.
+// Package discovery is the discovery-worker: it finds the other profiles of a
+// person, from tasks that query-api publishes, and publishes what it found.
 //
-// It does not do so yet. No kind of task is handled in this release, and nothing
-// in the platform publishes any. What the service does is to stand in its place
-// honestly: it watches its topics of tasks and tells how many wait there, as a
-// metric and, once, in the log. It joins no consumer group, consumes nothing,
-// commits nothing and acknowledges nothing, so a task that another producer puts
-// there is kept for the release that can do it (within the topic's retention).
+// [New] builds a [Service]; its Run consumes event.TopicDiscoveryTask in a
+// consumer group and writes event.TopicDiscovery. Any number of replicas may run.
+//
+// # Delivery
+//
+// At least once. A task is acknowledged when its result is published, so a worker
+// that is killed leaves its tasks to the next one, and a result may come twice.
+// Equal inputs that are asked for at the same time are worked on once. What is no
+// task goes to the dead letters (event.DeadTopic); a task whose caller has left is
+// worked on for the next caller, unless it is older than event.DiscoveryTaskAge.
+//
+// A stage that fails never fails a task: the result names it and holds what the
+// other stages found.
 package discovery

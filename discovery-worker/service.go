@@ -7,14 +7,23 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/prometheus/client_golang/prometheus"
+	"golang.org/x/sync/singleflight"
 
+	"muster/discovery-worker/internal/evidence"
+	"muster/discovery-worker/internal/finder"
+	"muster/discovery-worker/internal/people"
+	"muster/platform/breaker"
 	"muster/platform/bus"
 	"muster/schemas/event"
+	"muster/schemas/identity"
 )
 
-// Group is the consumer group of the discovery-worker. Offsets are committed in it once
-// tasks are handled.
+// Group is the consumer group of the discovery-worker.
 const Group = "muster.discovery-worker.tasks"
 
 // Topics returns the topics of the tasks that are meant for this service.
@@ -22,13 +31,29 @@ func Topics() []string {
 	return []string{event.TopicDiscoveryTask, event.TopicContextTask}
 }
 
+// handlerName names the handler of discovery tasks, for Watermill and for its
+// dead letters.
+const handlerName = "discovery"
+
 // Config configures a [Service]. The zero value of each field but Bus means its
 // default.
 type Config struct {
 	// Bus says how to reach Kafka.
 	Bus bus.Config `koanf:"-"`
-	// PollInterval is how often the topics are looked at; the default is 10 s.
-	PollInterval time.Duration `koanf:"poll_interval"`
+	// MaxInFlight is how many tasks of one partition are worked on at a time; the
+	// default is 8.
+	MaxInFlight int `koanf:"max_in_flight"`
+	// MaxQueries bounds the read-model queries that run at once, and is how many
+	// connections the ClickHouse pool needs; the default is the number of
+	// processors, at least 2.
+	MaxQueries int `koanf:"max_queries"`
+	// QueryTimeout bounds one query; the default is 5 s.
+	QueryTimeout time.Duration `koanf:"query_timeout"`
+	// Margin is what is kept of a task's time for its answer to arrive; the default
+	// is 500 ms.
+	Margin time.Duration `koanf:"margin"`
+	// Timing of the consumer group; zero fields take the bus's defaults.
+	Timing bus.GroupTiming `koanf:"-"`
 }
 
 // Validate says what is wrong with the configuration.
@@ -36,25 +61,32 @@ func (c Config) Validate() error {
 	if len(c.Bus.Brokers) == 0 {
 		return errors.New("discovery-worker: no Kafka brokers are configured")
 	}
-	if c.PollInterval < 0 {
-		return errors.New("discovery-worker: poll_interval must not be negative")
+	if c.MaxInFlight < 0 || c.MaxQueries < 0 || c.QueryTimeout < 0 || c.Margin < 0 {
+		return errors.New("discovery-worker: max_in_flight, max_queries, query_timeout and margin must not be negative")
 	}
 	return nil
 }
 
-// Deps are what a [Service] uses of its surroundings. Every field may be left
-// out.
+// Deps are what a [Service] uses of its surroundings. ClickHouse is required.
 type Deps struct {
-	Logger *slog.Logger
+	// ClickHouse has the read models. The service does not close it.
+	ClickHouse driver.Conn
+	// Platforms says which URLs belong to whom; default identity.Default().
+	Platforms *identity.Platforms
+	Logger    *slog.Logger
 	// Registerer receives the metrics; without it there are none.
 	Registerer prometheus.Registerer
+	// Now defaults to time.Now.
+	Now func() time.Time
 }
 
-// Service watches its topics of tasks.
+// Service works on tasks of discovery.
 type Service struct {
 	cfg     Config
-	logger  *slog.Logger
-	waiting *prometheus.GaugeVec
+	deps    Deps
+	finder  *finder.Finder
+	working singleflight.Group
+	metrics *metrics
 }
 
 // New returns a service. It does not connect.
@@ -62,74 +94,86 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	if cfg.PollInterval == 0 {
-		cfg.PollInterval = 10 * time.Second
+	if deps.ClickHouse == nil {
+		return nil, errors.New("discovery-worker: no ClickHouse connection")
+	}
+	if cfg.MaxInFlight == 0 {
+		cfg.MaxInFlight = 8
+	}
+	if cfg.Margin == 0 {
+		cfg.Margin = 500 * time.Millisecond
 	}
 	if deps.Logger == nil {
 		deps.Logger = slog.New(slog.DiscardHandler)
 	}
-	s := &Service{cfg: cfg, logger: deps.Logger, waiting: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Name: "muster_discovery_tasks_waiting",
-		Help: "Tasks on a topic that this release leaves there, because it handles no kind of task.",
-	}, []string{"topic"})}
-	if deps.Registerer != nil {
-		if err := deps.Registerer.Register(s.waiting); err != nil {
-			return nil, fmt.Errorf("discovery-worker: register metrics: %w", err)
-		}
+	if deps.Platforms == nil {
+		deps.Platforms = identity.Default()
 	}
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	model, err := evidence.Default()
+	if err != nil {
+		return nil, fmt.Errorf("discovery-worker: %w", err)
+	}
+	s := &Service{cfg: cfg, deps: deps}
+	if s.metrics, err = newMetrics(deps.Registerer); err != nil {
+		return nil, fmt.Errorf("discovery-worker: %w", err)
+	}
+	reader := people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout})
+	s.finder = finder.New(reader, model, deps.Logger, deps.Now)
 	return s, nil
 }
 
-// Run looks at the topics until ctx ends. Brokers that do not answer are waited
-// for.
-func (s *Service) Run(ctx context.Context) error {
-	ticker := time.NewTicker(s.cfg.PollInterval)
-	defer ticker.Stop()
-	failing, told := false, false
-	for {
-		waiting, err := s.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && !failing:
-			s.logger.WarnContext(ctx, "discovery-worker cannot look at its topics", "error", err)
-		case err == nil && waiting > 0 && !told:
-			told = true
-			s.logger.WarnContext(ctx, "tasks wait that this release does not handle; they stay on their topic", "tasks", waiting)
-		}
-		failing = err != nil
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-		}
-	}
-}
-
-// Ready is nil when the brokers answer and know the service's topics.
-func (s *Service) Ready(ctx context.Context) error {
-	_, err := s.look(ctx)
-	return err
-}
-
-// look counts the tasks that wait.
-func (s *Service) look(ctx context.Context) (int64, error) {
-	lag, err := bus.Lag(ctx, s.cfg.Bus, Group, Topics())
+// Run works until ctx ends; tasks in hand are finished first, or given back.
+func (s *Service) Run(ctx context.Context) (err error) {
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Logger: s.deps.Logger})
 	if err != nil {
-		return 0, fmt.Errorf("discovery-worker: %w", err)
+		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	byTopic := make(map[string]int64)
-	for _, p := range lag {
-		byTopic[p.Topic] += p.Lag
+	defer func() { err = errors.Join(err, publisher.Close()) }()
+	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
+		Config: s.cfg.Bus, Group: Group, MaxInFlight: s.cfg.MaxInFlight, Timing: s.cfg.Timing, Logger: s.deps.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	total := int64(0)
-	for _, topic := range Topics() {
-		n, exists := byTopic[topic]
-		if !exists {
-			return 0, fmt.Errorf("discovery-worker: the topic %s does not exist yet", topic)
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NewSlogLogger(s.deps.Logger))
+	if err != nil {
+		return fmt.Errorf("discovery-worker: %w", err)
+	}
+	dead := event.DeadTopic("discovery-worker", handlerName)
+	err = bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{{Name: dead.Name, Partitions: dead.Partitions, Config: dead.Config()}})
+	if mismatch := (*bus.MismatchError)(nil); err != nil && !errors.As(err, &mismatch) {
+		if ctx.Err() != nil {
+			return nil
 		}
-		s.waiting.WithLabelValues(topic).Set(float64(n))
-		total += n
+		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	return total, nil
+	poison, err := middleware.PoisonQueueWithFilter(publisher, dead.Name, func(err error) bool {
+		return breaker.MayDeadLetter(err) && errors.Is(err, errMalformed)
+	})
+	if err != nil {
+		return fmt.Errorf("discovery-worker: %w", err)
+	}
+	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, publisher, s.handle).
+		AddMiddleware(poison, middleware.Recoverer)
+	if err := router.Run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("discovery-worker: %w", err)
+	}
+	return nil
+}
+
+// errMalformed is a message that is no task; it can never be worked on.
+var errMalformed = errors.New("not a discovery task")
+
+// Ready is nil when the brokers know the topics and the read models answer.
+func (s *Service) Ready(ctx context.Context) error {
+	if _, err := bus.EndOffsets(ctx, s.cfg.Bus, Topics()); err != nil {
+		return fmt.Errorf("discovery-worker: %w", err)
+	}
+	if err := s.deps.ClickHouse.Ping(ctx); err != nil {
+		return fmt.Errorf("discovery-worker: ClickHouse does not answer: %w", err)
+	}
+	return nil
 }

@@ -1,101 +1,216 @@
 package discovery_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
-	"slices"
-	"strings"
+	"os"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	discovery "muster/discovery-worker"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
-// buffer is a log that may be read while it is written.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+
+// fixture is a worker on the real engine and a real broker.
+type fixture struct {
+	t       *testing.T
+	conn    driver.Conn
+	bus     bus.Config
+	inserts int
+
+	mu      sync.Mutex
+	results map[string][]event.Discovery // by request id
 }
 
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
-}
-
-// A task that nobody can do yet is told and left where it is.
-func TestTasksAreLeft(t *testing.T) {
-	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
-	var log buffer
-	registry := prometheus.NewRegistry()
-	s, err := discovery.New(discovery.Config{Bus: cfg, PollInterval: 10 * time.Millisecond},
-		discovery.Deps{Logger: slog.New(slog.NewTextHandler(&log, nil)), Registerer: registry})
+func start(t *testing.T) *fixture {
+	t.Helper()
+	f := &fixture{t: t, results: make(map[string][]event.Discovery)}
+	var err error
+	f.conn, err = clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t), MaxOpenConns: 4})
 	require.NoError(t, err)
-	require.ErrorContains(t, s.Ready(t.Context()), "does not exist yet")
+	t.Cleanup(func() { require.NoError(t, f.conn.Close()) })
+	files, err := readmodel.Migrations()
+	require.NoError(t, err)
+	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
+	require.NoError(t, err)
+	_, err = clickhouse.Migrate(t.Context(), f.conn, migrations, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	var topics []bus.Topic
+	for _, topic := range event.Topics() {
+		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Config: topic.Config()})
+	}
+	require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, topics))
+	follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{Topics: []string{event.TopicDiscovery}, Handle: func(_ context.Context, m kafka.Message) error {
+		var d event.Discovery
+		if err := json.Unmarshal(m.Value, &d); err != nil {
+			return err
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.results[d.RequestID] = append(f.results[d.RequestID], d)
+		return nil
+	}})
+	t.Cleanup(func() { require.NoError(t, follower.Close()) })
+	return f
+}
 
-	ctx, cancel := context.WithCancel(t.Context())
+// work runs a worker until the test or stop ends.
+func (f *fixture) work() (stop func()) {
+	f.t.Helper()
+	s, err := discovery.New(discovery.Config{Bus: f.bus}, discovery.Deps{ClickHouse: f.conn, Registerer: prometheus.NewRegistry()})
+	require.NoError(f.t, err)
+	require.NoError(f.t, s.Ready(f.t.Context()))
+	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
 	done := make(chan error, 1)
 	go func() { done <- s.Run(ctx) }()
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "cannot look at its topics") }, 20*time.Second, 5*time.Millisecond)
+	stop = sync.OnceFunc(func() {
+		cancel()
+		require.NoError(f.t, <-done)
+	})
+	f.t.Cleanup(stop)
+	return stop
+}
 
-	topic := discovery.Topics()[0]
-	var topics []bus.Topic
-	for _, name := range discovery.Topics() {
-		topics = append(topics, bus.Topic{Name: name, Partitions: 2})
+func (f *fixture) insert(kind record.Kind, records ...string) {
+	f.t.Helper()
+	renderer := readmodel.NewRenderer(identity.Default())
+	var batch readmodel.Batch
+	for _, text := range records {
+		r, err := record.Decode(kind, []byte(text))
+		require.NoError(f.t, err)
+		f.inserts++
+		require.NoError(f.t, renderer.Rows(&batch, r, readmodel.Position{Topic: "test", Offset: int64(f.inserts)}))
 	}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
-	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, 20*time.Second, 5*time.Millisecond)
-	w := bus.NewWriter(cfg)
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("a")}, {Topic: topic, Key: []byte("b")}}))
-	require.NoError(t, w.Close())
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "tasks wait") }, 20*time.Second, 5*time.Millisecond)
-	cancel()
-	require.NoError(t, <-done)
-	require.Equal(t, 1, strings.Count(log.String(), "tasks wait"), "told once")
+	require.NoError(f.t, readmodel.Insert(f.t.Context(), f.conn, fmt.Sprintf("test-%d", f.inserts), &batch))
+}
 
-	expected := "# HELP muster_discovery_tasks_waiting Tasks on a topic that this release leaves there, because it handles no kind of task.\n" +
-		"# TYPE muster_discovery_tasks_waiting gauge\n"
-	for _, name := range slices.Sorted(slices.Values(discovery.Topics())) {
-		n := 0
-		if name == topic {
-			n = 2
+func (f *fixture) ask(id, platform, username string, deadline time.Time) {
+	f.t.Helper()
+	value, err := json.Marshal(event.DiscoveryTask{
+		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: time.Now(), Deadline: deadline,
+	})
+	require.NoError(f.t, err)
+	f.publish(platform+":"+username, value)
+}
+
+func (f *fixture) publish(key string, value []byte) {
+	f.t.Helper()
+	w := bus.NewWriter(f.bus)
+	require.NoError(f.t, bus.WriteAll(f.t.Context(), w, []kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte(key), Value: value}}))
+	require.NoError(f.t, w.Close())
+}
+
+// answer waits for the result of a task.
+func (f *fixture) answer(id string) event.Discovery {
+	f.t.Helper()
+	var d event.Discovery
+	require.Eventually(f.t, func() bool {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if len(f.results[id]) == 0 {
+			return false
 		}
-		expected += fmt.Sprintf("muster_discovery_tasks_waiting{topic=%q} %d\n", name, n)
-	}
-	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(expected)))
-	lag, err := bus.Lag(t.Context(), cfg, discovery.Group, []string{topic})
-	require.NoError(t, err)
-	for _, p := range lag {
-		require.Equal(t, int64(-1), p.Committed, "nothing is committed")
-	}
+		d = f.results[id][0]
+		return true
+	}, 30*time.Second, 5*time.Millisecond)
+	return d
+}
+
+func soon() time.Time { return time.Now().Add(20 * time.Second) }
+
+func TestDiscovery(t *testing.T) {
+	f := start(t)
+	f.insert(record.KindNetworkPerson,
+		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","headline":"Compiler engineer at Quenlix","location":{"city":"Oslo"},"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"p2","username":"juno-abara-2","full_name":"Juno Abara","last_updated":"2026-01-01T00:00:00Z"}`)
+	f.insert(record.KindCodehostPerson,
+		`{"user_id":1,"codehost_username":"JunoA","full_name":"Juno Abara","bio":"Compilers. microblog.example/juno_writes","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":2,"codehost_username":"quenlix","full_name":"Juno Abara","type":"Organization","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
+	f.insert(record.KindMicroblogPerson,
+		`{"user_id":"m1","username":"juno_writes","name":"Juno Abara","bio":"Compilers, Oslo","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":"m2","username":"other","name":"Ola Other","last_updated":"2026-01-01T00:00:00Z"}`)
+	stop := f.work()
+
+	t.Run("links", func(t *testing.T) {
+		f.ask("links", "network", "Juno-Abara", soon())
+		d := f.answer("links")
+		require.Empty(t, d.Degraded)
+		require.Equal(t, "juno-abara", d.Socials[0].Username)
+		require.EqualValues(t, 1, d.Socials[0].Confidence)
+		require.Contains(t, *d.Socials[0].Context, "Compiler engineer")
+		require.Len(t, d.Socials, 3, "%+v", d.Socials)
+		found := map[string]event.Social{}
+		for _, s := range d.Socials[1:] {
+			found[s.Platform] = s
+			require.GreaterOrEqual(t, s.Confidence, event.DiscoveryThreshold)
+			require.NotEmpty(t, s.Evidence)
+		}
+		require.Equal(t, "JunoA", found["codehost"].Username)
+		require.Equal(t, "juno_writes", found["microblog"].Username)
+		require.Equal(t, event.Evidence{Kind: "link", Finding: "mutual", Weight: found["codehost"].Evidence[0].Weight}, found["codehost"].Evidence[0])
+	})
+	t.Run("nobody", func(t *testing.T) {
+		f.ask("nobody", "codehost", "Nobody-Here", soon())
+		d := f.answer("nobody")
+		require.Empty(t, d.Degraded)
+		require.Equal(t, []event.Social{{Account: event.Account{Platform: "codehost", Username: "Nobody-Here"}, Confidence: 1}}, d.Socials)
+	})
+	t.Run("organization", func(t *testing.T) {
+		f.ask("organization", "codehost", "quenlix", soon())
+		require.Len(t, f.answer("organization").Socials, 1)
+	})
+	t.Run("late", func(t *testing.T) {
+		f.ask("late", "network", "juno-abara", time.Now().Add(-time.Minute))
+		require.Len(t, f.answer("late").Socials, 3, "worked on for the next caller")
+		f.ask("too late", "network", "juno-abara", time.Now().Add(-time.Hour))
+		f.ask("after", "network", "juno-abara", soon())
+		f.answer("after")
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		require.Empty(t, f.results["too late"])
+	})
+	t.Run("malformed", func(t *testing.T) {
+		f.publish("x", []byte(`{"request_id":""}`))
+		f.publish("x", []byte(`no JSON`))
+		dead := make(chan kafka.Message, 2)
+		follower := bus.Follow(t.Context(), f.bus, bus.FollowConfig{
+			Topics: []string{event.DeadTopic("discovery-worker", "discovery").Name},
+			Handle: func(_ context.Context, m kafka.Message) error { dead <- m; return nil },
+		})
+		<-dead
+		<-dead
+		require.NoError(t, follower.Close())
+	})
+	// A task that was not finished is the next worker's.
+	stop()
+	f.ask("restart", "codehost", "junoa", soon())
+	f.work()
+	require.Len(t, f.answer("restart").Socials, 3)
 }
 
 func TestConfig(t *testing.T) {
 	_, err := discovery.New(discovery.Config{}, discovery.Deps{})
 	require.ErrorContains(t, err, "no Kafka brokers")
-	cfg := discovery.Config{Bus: bus.Config{Brokers: []string{"127.0.0.1:1"}}, PollInterval: -1}
+	cfg := discovery.Config{Bus: bus.Config{Brokers: []string{"127.0.0.1:1"}}}
+	_, err = discovery.New(cfg, discovery.Deps{})
+	require.ErrorContains(t, err, "no ClickHouse connection")
+	cfg.Margin = -1
 	require.Error(t, cfg.Validate())
-	cfg.PollInterval = 0
-	registry := prometheus.NewRegistry()
-	s, err := discovery.New(cfg, discovery.Deps{Registerer: registry})
-	require.NoError(t, err)
-	require.Error(t, s.Ready(t.Context()))
-	_, err = discovery.New(cfg, discovery.Deps{Registerer: registry})
-	require.ErrorContains(t, err, "register metrics")
 }

@@ -74,19 +74,20 @@ type Deps struct {
 
 // Projector writes the read models. Make it with New, start it with Run.
 type Projector struct {
-	cfg      Config
-	deps     Deps
-	metrics  *metrics
-	tracer   trace.Tracer
-	consumer *bus.BatchConsumer
-	breaker  *breaker.Set
-	writer   *kafka.Writer // nil in a replay: what it rejects was rejected before
-	tables   readmodel.Names
-	reached  *reached           // nil but in a replay
-	usage    *bus.BatchConsumer // nil in a replay
-	webhooks *bus.BatchConsumer // nil in a replay
-	workers  []*worker
-	kinds    map[string]record.Kind // by topic
+	cfg       Config
+	deps      Deps
+	metrics   *metrics
+	tracer    trace.Tracer
+	consumer  *bus.BatchConsumer
+	breaker   *breaker.Set
+	writer    *kafka.Writer // nil in a replay: what it rejects was rejected before
+	tables    readmodel.Names
+	reached   *reached           // nil but in a replay
+	usage     *bus.BatchConsumer // nil in a replay
+	webhooks  *bus.BatchConsumer // nil in a replay
+	discovery *bus.BatchConsumer // nil in a replay
+	workers   []*worker
+	kinds     map[string]record.Kind // by topic
 }
 
 // kindSeen stands for the kind of a record where a message of event.TopicSeen is
@@ -107,6 +108,9 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	}
 	if p.webhooks, err = p.newWebhookConsumer(); err != nil {
 		return nil, fmt.Errorf("projector: webhooks: %w", err)
+	}
+	if p.discovery, err = p.newDiscoveryConsumer(); err != nil {
+		return nil, fmt.Errorf("projector: discovery: %w", err)
 	}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
 	return p, nil

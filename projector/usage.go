@@ -66,13 +66,13 @@ func (p *Projector) handleUsage(ctx context.Context, b bus.Batch) (err error) {
 	return p.reject(ctx, rejected)
 }
 
-// runAll runs the projections of records, of the ledger and of webhooks; the end of
-// one ends the others.
+// runAll runs the projections of records, of the ledger, of webhooks and of
+// discovery's results; the end of one ends the others.
 func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	names := []string{"records", "usage", "webhooks"}
-	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks}
+	names := []string{"records", "usage", "webhooks", "discovery"}
+	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery}
 	ended := make([]error, len(consumers))
 	var running sync.WaitGroup
 	for i, c := range consumers {

@@ -64,7 +64,8 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	f.conn = openStore(t, enginetest.DSN(t))
 	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
-		if topic.Name == event.TopicAccount || topic.Name == event.TopicUsage {
+		switch topic.Name {
+		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask:
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))

@@ -19,12 +19,14 @@ import (
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/cursor"
 	v1 "muster/query-api/internal/v1"
+	"muster/schemas/event"
 	"muster/schemas/identity"
 )
 
@@ -47,6 +49,8 @@ type Config struct {
 	StopTimeout time.Duration `koanf:"stop_timeout"`
 	// MaxBodyBytes bounds a request body; default 1 MiB (rulings.md, Errors).
 	MaxBodyBytes int64 `koanf:"max_body_bytes"`
+	// DiscoveryBudget is the time from a discovery call to its answer; default 20 s.
+	DiscoveryBudget time.Duration `koanf:"discovery_budget"`
 	// GatherKeys bounds the keys of one read-model query; default and maximum 256.
 	GatherKeys int `koanf:"gather_keys"`
 	// GatherQueries bounds the queries of one kind that run at once; default 2.
@@ -87,6 +91,7 @@ func (c Config) WithDefaults() Config {
 	set(&c.IdleTimeout, 2*time.Minute)
 	set(&c.StopTimeout, 4*time.Second)
 	set(&c.MaxBodyBytes, 1<<20)
+	set(&c.DiscoveryBudget, event.DiscoveryBudget)
 	g := c.gathering().WithDefaults()
 	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
 	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
@@ -103,7 +108,7 @@ func (c Config) Validate() error {
 		"request_timeout": int64(c.RequestTimeout), "read_header_timeout": int64(c.ReadHeaderTimeout),
 		"read_timeout": int64(c.ReadTimeout), "write_timeout": int64(c.WriteTimeout), "idle_timeout": int64(c.IdleTimeout),
 		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "gather_keys": int64(c.GatherKeys),
-		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries), "query_timeout": int64(c.QueryTimeout),
+		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries), "query_timeout": int64(c.QueryTimeout), "discovery_budget": int64(c.DiscoveryBudget),
 	} {
 		if value < 0 {
 			errs = append(errs, fmt.Errorf("%s is negative", name))
@@ -166,12 +171,14 @@ type Service struct {
 	meter    *metering.Meter
 	outbox   *ledger.Outbox
 	store    *readstore.Store
+	finder   *discovery.Finder
 	api      *v1.Server
 	server   *service.Server
 
 	follower atomic.Pointer[bus.Follower]
-	answered atomic.Bool // the store has answered once
-	balanced atomic.Bool // the balances are there
+	answered atomic.Bool                  // the store has answered once
+	balanced atomic.Bool                  // the balances are there
+	answers  atomic.Pointer[bus.Follower] // of discovery
 }
 
 // New builds a service that listens already: connections queue until Run.
@@ -214,6 +221,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
+	s.finder, err = discovery.New(discovery.Config{
+		Bus: deps.Bus, Budget: cfg.DiscoveryBudget, Logger: deps.Logger, Registerer: deps.Registerer, Now: deps.Now,
+	})
+	if err != nil {
+		s.store.Close()
+		return nil, fmt.Errorf("query-api: %w", err)
+	}
 	searcher, err := s.searcher(tracer)
 	if err != nil {
 		s.store.Close()
@@ -225,6 +239,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
 		Store: s.store, Search: searcher, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
+		Finder: s.finder,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -259,6 +274,8 @@ func (s *Service) Run(ctx context.Context) error {
 	// The accounts are needed for as long as requests are in flight.
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
 	s.follower.Store(follower)
+	answers := s.finder.Follow(context.WithoutCancel(ctx))
+	s.answers.Store(answers)
 	ctx, stop := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -278,7 +295,7 @@ func (s *Service) Run(ctx context.Context) error {
 		err = errors.Join(err, errFollowingEnded)
 	}
 	stop(nil)
-	err = errors.Join(err, follower.Close())
+	err = errors.Join(err, s.finder.Close(), answers.Close(), follower.Close())
 	watch.Wait()
 	endWriting()
 	counting.Wait()
@@ -294,7 +311,7 @@ var errFollowingEnded = errors.New("following the accounts has ended")
 // Close frees what New took, for a service whose Run is never called.
 func (s *Service) Close() error {
 	s.store.Close()
-	if err := errors.Join(s.server.Close(), s.outbox.Close()); err != nil {
+	if err := errors.Join(s.server.Close(), s.finder.Close(), s.outbox.Close()); err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil
@@ -324,6 +341,11 @@ func (s *Service) Ready(ctx context.Context) error {
 	}
 	if !s.balanced.Load() {
 		return errors.New("the balances are being added up")
+	}
+	select {
+	case <-s.answers.Load().Ready():
+	default:
+		return errors.New("the topic of discovery's results is being opened")
 	}
 	if s.answered.Load() {
 		return nil

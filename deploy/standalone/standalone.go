@@ -89,6 +89,11 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	defer func() { err = errors.Join(err, reading.Close()) }()
+	finding, err := openConnection(ctx, clickHouse.dsn, "muster discovery-worker", 4, deps)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, finding.Close()) }()
 
 	in := describe(cfg, kafka, clickHouse)
 	if in.APIKey, err = developmentKey(ctx, kafka, deps, in.APIKey); err != nil {
@@ -124,7 +129,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
 	}
-	finder, err := discovery.New(discovery.Config{Bus: kafka}, discovery.Deps{Logger: logger, Registerer: registry})
+	finder, err := discovery.New(discovery.Config{Bus: kafka}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
@@ -149,7 +154,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		{Name: "projector", Needs: []string{"clickhouse"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
 		{Name: "query-api", Needs: []string{"clickhouse"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
 		{Name: "ingest", Run: records.Run, Ready: service.Poll(records.Ready, ready)},
-		{Name: "discovery-worker", Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
+		{Name: "discovery-worker", Needs: []string{"clickhouse"}, Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
 		{Name: "webhook-sender", Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
 		{
 			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest"}, Job: true,

@@ -303,6 +303,27 @@ func (e SearchStatementStep) Valid() bool {
 	}
 }
 
+// Defines values for SocialPlatform.
+const (
+	SocialPlatformCodehost  SocialPlatform = "codehost"
+	SocialPlatformMicroblog SocialPlatform = "microblog"
+	SocialPlatformNetwork   SocialPlatform = "network"
+)
+
+// Valid indicates whether the value is a known member of the SocialPlatform enum.
+func (e SocialPlatform) Valid() bool {
+	switch e {
+	case SocialPlatformCodehost:
+		return true
+	case SocialPlatformMicroblog:
+		return true
+	case SocialPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebsetName.
 const (
 	WebsetNameCodehost WebsetName = "codehost"
@@ -817,6 +838,20 @@ type Error struct {
 	Detail string `json:"detail"`
 }
 
+// Evidence One reason for or against.
+type Evidence struct {
+	// Finding What came of it.
+	Finding string `json:"finding"`
+
+	// Kind What was compared: link, name, username, employer and so on.
+	Kind string `json:"kind"`
+
+	// Weight Logarithm to base 2 of how much more often this is seen of the same person than of another one;
+	// negative speaks against.
+	Weight               float32                `json:"weight"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
 // Experience defines model for Experience.
 type Experience struct {
 	Company     *CompanyRef `json:"company,omitempty"`
@@ -995,6 +1030,30 @@ type NetworkProfile_Location struct {
 //
 // Examples: 2021, 2021-03, 2021-03-14
 type PartialDate = string
+
+// PersonDiscoverRequest Exactly one of `network`, `codehost`, `microblog` and `url`.
+type PersonDiscoverRequest struct {
+	// Codehost Code-hosting username or profile URL.
+	Codehost *string `json:"codehost,omitempty"`
+
+	// MaxAgeDays How old a kept result may be; 0 finds anew.
+	MaxAgeDays *int `json:"max_age_days,omitempty"`
+
+	// Microblog Microblogging username or profile URL.
+	Microblog *string `json:"microblog,omitempty"`
+
+	// Network Professional-network username or profile URL.
+	Network *string `json:"network,omitempty"`
+
+	// Url Profile URL of any supported platform.
+	Url *string `json:"url,omitempty"`
+}
+
+// PersonDiscoverResponse defines model for PersonDiscoverResponse.
+type PersonDiscoverResponse struct {
+	Socials              []Social               `json:"socials"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
 
 // PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
 type PersonEnrichRequest struct {
@@ -1175,6 +1234,27 @@ type Skill struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// Social defines model for Social.
+type Social struct {
+	// Confidence Calibrated probability that it is the same person; 1 for the input.
+	Confidence float32 `json:"confidence"`
+
+	// Context Summary of bio, headline, experience and skills; null when nothing is known of the profile.
+	Context  *string     `json:"context"`
+	Evidence *[]Evidence `json:"evidence,omitempty"`
+
+	// Link Full profile URL.
+	Link     string         `json:"link"`
+	Platform SocialPlatform `json:"platform"`
+
+	// Username Username without URL prefix.
+	Username             string                 `json:"username"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// SocialPlatform defines model for Social.Platform.
+type SocialPlatform string
+
 // Timestamp ISO 8601.
 //
 // Examples: 2026-10-02T00:00:00Z
@@ -1279,6 +1359,14 @@ type GetDescription200JSONResponseBody struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// DiscoverPersonParams defines parameters for DiscoverPerson.
+type DiscoverPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // EnrichPersonParams defines parameters for EnrichPerson.
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
@@ -1363,6 +1451,9 @@ type PostNetworkPerson200JSONResponseBody struct {
 
 // EnrichCompanyJSONRequestBody defines body for EnrichCompany for application/json ContentType.
 type EnrichCompanyJSONRequestBody = CompanyEnrichRequest
+
+// DiscoverPersonJSONRequestBody defines body for DiscoverPerson for application/json ContentType.
+type DiscoverPersonJSONRequestBody = PersonDiscoverRequest
 
 // EnrichPersonJSONRequestBody defines body for EnrichPerson for application/json ContentType.
 type EnrichPersonJSONRequestBody = PersonEnrichRequest
@@ -5896,6 +5987,98 @@ func (a EnrichedRepo_Owner) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
+// Getter for additional properties for Evidence. Returns the specified
+// element and whether it was found
+func (a Evidence) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for Evidence
+func (a *Evidence) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for Evidence to handle AdditionalProperties
+func (a *Evidence) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["finding"]; found {
+		err = json.Unmarshal(raw, &a.Finding)
+		if err != nil {
+			return fmt.Errorf("error reading 'finding': %w", err)
+		}
+		delete(object, "finding")
+	}
+
+	if raw, found := object["kind"]; found {
+		err = json.Unmarshal(raw, &a.Kind)
+		if err != nil {
+			return fmt.Errorf("error reading 'kind': %w", err)
+		}
+		delete(object, "kind")
+	}
+
+	if raw, found := object["weight"]; found {
+		err = json.Unmarshal(raw, &a.Weight)
+		if err != nil {
+			return fmt.Errorf("error reading 'weight': %w", err)
+		}
+		delete(object, "weight")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for Evidence to handle AdditionalProperties
+func (a Evidence) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	object["finding"], err = json.Marshal(a.Finding)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'finding': %w", err)
+	}
+
+	object["kind"], err = json.Marshal(a.Kind)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'kind': %w", err)
+	}
+
+	object["weight"], err = json.Marshal(a.Weight)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'weight': %w", err)
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
 // Getter for additional properties for Experience. Returns the specified
 // element and whether it was found
 func (a Experience) Get(fieldName string) (value interface{}, found bool) {
@@ -7482,6 +7665,74 @@ func (a NetworkProfile_Location) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
+// Getter for additional properties for PersonDiscoverResponse. Returns the specified
+// element and whether it was found
+func (a PersonDiscoverResponse) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for PersonDiscoverResponse
+func (a *PersonDiscoverResponse) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for PersonDiscoverResponse to handle AdditionalProperties
+func (a *PersonDiscoverResponse) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["socials"]; found {
+		err = json.Unmarshal(raw, &a.Socials)
+		if err != nil {
+			return fmt.Errorf("error reading 'socials': %w", err)
+		}
+		delete(object, "socials")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for PersonDiscoverResponse to handle AdditionalProperties
+func (a PersonDiscoverResponse) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	if a.Socials != nil {
+		object["socials"], err = json.Marshal(a.Socials)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'socials': %w", err)
+		}
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
 // Getter for additional properties for ProfileCertification. Returns the specified
 // element and whether it was found
 func (a ProfileCertification) Get(fieldName string) (value interface{}, found bool) {
@@ -8242,6 +8493,139 @@ func (a Skill) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
+// Getter for additional properties for Social. Returns the specified
+// element and whether it was found
+func (a Social) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for Social
+func (a *Social) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for Social to handle AdditionalProperties
+func (a *Social) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["confidence"]; found {
+		err = json.Unmarshal(raw, &a.Confidence)
+		if err != nil {
+			return fmt.Errorf("error reading 'confidence': %w", err)
+		}
+		delete(object, "confidence")
+	}
+
+	if raw, found := object["context"]; found {
+		err = json.Unmarshal(raw, &a.Context)
+		if err != nil {
+			return fmt.Errorf("error reading 'context': %w", err)
+		}
+		delete(object, "context")
+	}
+
+	if raw, found := object["evidence"]; found {
+		err = json.Unmarshal(raw, &a.Evidence)
+		if err != nil {
+			return fmt.Errorf("error reading 'evidence': %w", err)
+		}
+		delete(object, "evidence")
+	}
+
+	if raw, found := object["link"]; found {
+		err = json.Unmarshal(raw, &a.Link)
+		if err != nil {
+			return fmt.Errorf("error reading 'link': %w", err)
+		}
+		delete(object, "link")
+	}
+
+	if raw, found := object["platform"]; found {
+		err = json.Unmarshal(raw, &a.Platform)
+		if err != nil {
+			return fmt.Errorf("error reading 'platform': %w", err)
+		}
+		delete(object, "platform")
+	}
+
+	if raw, found := object["username"]; found {
+		err = json.Unmarshal(raw, &a.Username)
+		if err != nil {
+			return fmt.Errorf("error reading 'username': %w", err)
+		}
+		delete(object, "username")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for Social to handle AdditionalProperties
+func (a Social) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	object["confidence"], err = json.Marshal(a.Confidence)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'confidence': %w", err)
+	}
+
+	object["context"], err = json.Marshal(a.Context)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'context': %w", err)
+	}
+
+	if a.Evidence != nil {
+		object["evidence"], err = json.Marshal(a.Evidence)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'evidence': %w", err)
+		}
+	}
+
+	object["link"], err = json.Marshal(a.Link)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'link': %w", err)
+	}
+
+	object["platform"], err = json.Marshal(a.Platform)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'platform': %w", err)
+	}
+
+	object["username"], err = json.Marshal(a.Username)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'username': %w", err)
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
 // Getter for additional properties for GetDescription200JSONResponseBody. Returns the specified
 // element and whether it was found
 func (a GetDescription200JSONResponseBody) Get(fieldName string) (value interface{}, found bool) {
@@ -8593,6 +8977,34 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 	GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DiscoverPersonWithBody Find the same person on the other platforms
+	//
+	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+	// Charged when anything beyond the input was found.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+	DiscoverPersonWithBody(ctx context.Context, params *DiscoverPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiscoverPerson Find the same person on the other platforms
+	//
+	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+	// Charged when anything beyond the input was found.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+	DiscoverPerson(ctx context.Context, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// EnrichPersonWithBody Find a person by username or e-mail
 	//
 	// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
@@ -8777,6 +9189,54 @@ func (c *Client) EnrichCompany(ctx context.Context, params *EnrichCompanyParams,
 // Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 func (c *Client) GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewGetDescriptionRequest(c.Server)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscoverPersonWithBody Find the same person on the other platforms
+//
+// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+// Charged when anything beyond the input was found.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+func (c *Client) DiscoverPersonWithBody(ctx context.Context, params *DiscoverPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscoverPersonRequestWithBody(c.Server, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiscoverPerson Find the same person on the other platforms
+//
+// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+// Charged when anything beyond the input was found.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+func (c *Client) DiscoverPerson(ctx context.Context, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiscoverPersonRequest(c.Server, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -9132,6 +9592,61 @@ func NewGetDescriptionRequest(server string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDiscoverPersonRequest calls the generic DiscoverPerson builder with application/json body
+func NewDiscoverPersonRequest(server string, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewDiscoverPersonRequestWithBody(server, params, "application/json", bodyReader)
+}
+
+// NewDiscoverPersonRequestWithBody constructs an http.Request for the DiscoverPerson method, with any body, and a specified content type
+func NewDiscoverPersonRequestWithBody(server string, params *DiscoverPersonParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/person/discover")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -9682,6 +10197,34 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 	GetDescriptionWithResponse(ctx context.Context, reqEditors ...RequestEditorFn) (*GetDescriptionResponse, error)
 
+	// DiscoverPersonWithBodyWithResponse Find the same person on the other platforms
+	//
+	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+	// Charged when anything beyond the input was found.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+	DiscoverPersonWithBodyWithResponse(ctx context.Context, params *DiscoverPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscoverPersonResponse, error)
+
+	// DiscoverPersonWithResponse Find the same person on the other platforms
+	//
+	// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+	// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+	// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+	// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+	// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+	// Charged when anything beyond the input was found.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+	DiscoverPersonWithResponse(ctx context.Context, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscoverPersonResponse, error)
+
 	// EnrichPersonWithBodyWithResponse Find a person by username or e-mail
 	//
 	// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
@@ -10093,6 +10636,218 @@ func (r GetDescriptionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r GetDescriptionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+// DiscoverPersonResponse200Headers the declared response headers of an HTTP 200 response for DiscoverPerson
+type DiscoverPersonResponse200Headers struct {
+	Age                 *int
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XDegraded           *string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// DiscoverPersonResponse400Headers the declared response headers of an HTTP 400 response for DiscoverPerson
+type DiscoverPersonResponse400Headers struct {
+	XRequestId string
+}
+
+// DiscoverPersonResponse401Headers the declared response headers of an HTTP 401 response for DiscoverPerson
+type DiscoverPersonResponse401Headers struct {
+	WWWAuthenticate string
+	XRequestId      string
+}
+
+// DiscoverPersonResponse403Headers the declared response headers of an HTTP 403 response for DiscoverPerson
+type DiscoverPersonResponse403Headers struct {
+	XRequestId string
+}
+
+// DiscoverPersonResponse409Headers the declared response headers of an HTTP 409 response for DiscoverPerson
+type DiscoverPersonResponse409Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// DiscoverPersonResponse413Headers the declared response headers of an HTTP 413 response for DiscoverPerson
+type DiscoverPersonResponse413Headers struct {
+	XRequestId string
+}
+
+// DiscoverPersonResponse415Headers the declared response headers of an HTTP 415 response for DiscoverPerson
+type DiscoverPersonResponse415Headers struct {
+	XRequestId string
+}
+
+// DiscoverPersonResponse422Headers the declared response headers of an HTTP 422 response for DiscoverPerson
+type DiscoverPersonResponse422Headers struct {
+	XRequestId string
+}
+
+// DiscoverPersonResponse429Headers the declared response headers of an HTTP 429 response for DiscoverPerson
+type DiscoverPersonResponse429Headers struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	RetryAfter          *int
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+// DiscoverPersonResponse500Headers the declared response headers of an HTTP 500 response for DiscoverPerson
+type DiscoverPersonResponse500Headers struct {
+	RetryAfter *int
+	XRequestId string
+}
+
+// DiscoverPersonResponse503Headers the declared response headers of an HTTP 503 response for DiscoverPerson
+type DiscoverPersonResponse503Headers struct {
+	RetryAfter *int
+	XRequestId string
+}
+
+type DiscoverPersonResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PersonDiscoverResponse
+	// JSON400 the response for an HTTP 400 `application/json` response
+	JSON400 *Invalid
+	// JSON401 the response for an HTTP 401 `application/json` response
+	JSON401 *Unauthorized
+	// JSON403 the response for an HTTP 403 `application/json` response
+	JSON403 *Forbidden
+	// JSON409 the response for an HTTP 409 `application/json` response
+	JSON409 *Conflict
+	// JSON413 the response for an HTTP 413 `application/json` response
+	JSON413 *TooLarge
+	// JSON415 the response for an HTTP 415 `application/json` response
+	JSON415 *UnsupportedType
+	// JSON422 the response for an HTTP 422 `application/json` response
+	JSON422 *Unprocessable
+	// JSON429 the response for an HTTP 429 `application/json` response
+	JSON429 *TooMany
+	// JSON500 the response for an HTTP 500 `application/json` response
+	JSON500 *ServerError
+	// JSON503 the response for an HTTP 503 `application/json` response
+	JSON503 *Unavailable
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DiscoverPersonResponse200Headers
+	// Headers400 the parsed response headers for an HTTP 400 response
+	Headers400 *DiscoverPersonResponse400Headers
+	// Headers401 the parsed response headers for an HTTP 401 response
+	Headers401 *DiscoverPersonResponse401Headers
+	// Headers403 the parsed response headers for an HTTP 403 response
+	Headers403 *DiscoverPersonResponse403Headers
+	// Headers409 the parsed response headers for an HTTP 409 response
+	Headers409 *DiscoverPersonResponse409Headers
+	// Headers413 the parsed response headers for an HTTP 413 response
+	Headers413 *DiscoverPersonResponse413Headers
+	// Headers415 the parsed response headers for an HTTP 415 response
+	Headers415 *DiscoverPersonResponse415Headers
+	// Headers422 the parsed response headers for an HTTP 422 response
+	Headers422 *DiscoverPersonResponse422Headers
+	// Headers429 the parsed response headers for an HTTP 429 response
+	Headers429 *DiscoverPersonResponse429Headers
+	// Headers500 the parsed response headers for an HTTP 500 response
+	Headers500 *DiscoverPersonResponse500Headers
+	// Headers503 the parsed response headers for an HTTP 503 response
+	Headers503 *DiscoverPersonResponse503Headers
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiscoverPersonResponse) GetJSON200() *PersonDiscoverResponse {
+	return r.JSON200
+}
+
+// GetJSON400 returns the response for an HTTP 400 `application/json` response
+func (r DiscoverPersonResponse) GetJSON400() *Invalid {
+	return r.JSON400
+}
+
+// GetJSON401 returns the response for an HTTP 401 `application/json` response
+func (r DiscoverPersonResponse) GetJSON401() *Unauthorized {
+	return r.JSON401
+}
+
+// GetJSON403 returns the response for an HTTP 403 `application/json` response
+func (r DiscoverPersonResponse) GetJSON403() *Forbidden {
+	return r.JSON403
+}
+
+// GetJSON409 returns the response for an HTTP 409 `application/json` response
+func (r DiscoverPersonResponse) GetJSON409() *Conflict {
+	return r.JSON409
+}
+
+// GetJSON413 returns the response for an HTTP 413 `application/json` response
+func (r DiscoverPersonResponse) GetJSON413() *TooLarge {
+	return r.JSON413
+}
+
+// GetJSON415 returns the response for an HTTP 415 `application/json` response
+func (r DiscoverPersonResponse) GetJSON415() *UnsupportedType {
+	return r.JSON415
+}
+
+// GetJSON422 returns the response for an HTTP 422 `application/json` response
+func (r DiscoverPersonResponse) GetJSON422() *Unprocessable {
+	return r.JSON422
+}
+
+// GetJSON429 returns the response for an HTTP 429 `application/json` response
+func (r DiscoverPersonResponse) GetJSON429() *TooMany {
+	return r.JSON429
+}
+
+// GetJSON500 returns the response for an HTTP 500 `application/json` response
+func (r DiscoverPersonResponse) GetJSON500() *ServerError {
+	return r.JSON500
+}
+
+// GetJSON503 returns the response for an HTTP 503 `application/json` response
+func (r DiscoverPersonResponse) GetJSON503() *Unavailable {
+	return r.JSON503
+}
+
+// GetBody returns the raw response body bytes
+func (r DiscoverPersonResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiscoverPersonResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiscoverPersonResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiscoverPersonResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -11589,6 +12344,46 @@ func (c *ClientWithResponses) GetDescriptionWithResponse(ctx context.Context, re
 	return ParseGetDescriptionResponse(rsp)
 }
 
+// DiscoverPersonWithBodyWithResponse Find the same person on the other platforms
+//
+// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+// Charged when anything beyond the input was found.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+func (c *ClientWithResponses) DiscoverPersonWithBodyWithResponse(ctx context.Context, params *DiscoverPersonParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*DiscoverPersonResponse, error) {
+	rsp, err := c.DiscoverPersonWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiscoverPersonResponse(rsp)
+}
+
+// DiscoverPersonWithResponse Find the same person on the other platforms
+//
+// From one profile, the same person's profiles on the other platforms, at most one a platform, each with
+// the calibrated probability that it is the same person and the evidence that it rests on. The input comes
+// first with confidence 1.0, also when nothing is known of it; profiles below 0.45 and accounts of
+// organizations and bots are left out. A result that is younger than `max_age_days` is answered from what
+// was found then, with the header `Age`. A stage that gave no answer in time is named in `X-Degraded`.
+// Charged when anything beyond the input was found.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/person/discover (the `DiscoverPerson` operationId).
+func (c *ClientWithResponses) DiscoverPersonWithResponse(ctx context.Context, params *DiscoverPersonParams, body DiscoverPersonJSONRequestBody, reqEditors ...RequestEditorFn) (*DiscoverPersonResponse, error) {
+	rsp, err := c.DiscoverPerson(ctx, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiscoverPersonResponse(rsp)
+}
+
 // EnrichPersonWithBodyWithResponse Find a person by username or e-mail
 //
 // The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
@@ -12225,6 +13020,383 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 			headers.XRequestId = value
 		}
 		response.Headers500 = &headers
+	}
+
+	return response, nil
+}
+
+// ParseDiscoverPersonResponse parses an HTTP response from a DiscoverPersonWithResponse call
+func ParseDiscoverPersonResponse(rsp *http.Response) (*DiscoverPersonResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiscoverPersonResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PersonDiscoverResponse
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 400:
+		var dest Invalid
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON400 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 401:
+		var dest Unauthorized
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON401 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 403:
+		var dest Forbidden
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON403 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 409:
+		var dest Conflict
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON409 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 413:
+		var dest TooLarge
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON413 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 415:
+		var dest UnsupportedType
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON415 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 422:
+		var dest Unprocessable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON422 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 429:
+		var dest TooMany
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON429 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
+		var dest ServerError
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON500 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 503:
+		var dest Unavailable
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON503 = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DiscoverPersonResponse200Headers
+		if values := rsp.Header.Values("Age"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Age", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.Age = &value
+		}
+		if values := rsp.Header.Values("Idempotent-Replayed"); len(values) > 0 {
+			var value bool
+			if err := runtime.BindStyledParameterWithOptions("simple", "Idempotent-Replayed", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.IdempotentReplayed = &value
+		}
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("X-Credits-Charged"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Credits-Charged", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XCreditsCharged = value
+		}
+		if values := rsp.Header.Values("X-Degraded"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Degraded", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XDegraded = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 400:
+		var headers DiscoverPersonResponse400Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers400 = &headers
+	case rsp.StatusCode == 401:
+		var headers DiscoverPersonResponse401Headers
+		if values := rsp.Header.Values("WWW-Authenticate"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "WWW-Authenticate", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.WWWAuthenticate = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers401 = &headers
+	case rsp.StatusCode == 403:
+		var headers DiscoverPersonResponse403Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers403 = &headers
+	case rsp.StatusCode == 409:
+		var headers DiscoverPersonResponse409Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers409 = &headers
+	case rsp.StatusCode == 413:
+		var headers DiscoverPersonResponse413Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers413 = &headers
+	case rsp.StatusCode == 415:
+		var headers DiscoverPersonResponse415Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers415 = &headers
+	case rsp.StatusCode == 422:
+		var headers DiscoverPersonResponse422Headers
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers422 = &headers
+	case rsp.StatusCode == 429:
+		var headers DiscoverPersonResponse429Headers
+		if values := rsp.Header.Values("RateLimit"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimit = value
+		}
+		if values := rsp.Header.Values("RateLimit-Policy"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "RateLimit-Policy", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RateLimitPolicy = value
+		}
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Limit"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Limit", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitLimit = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Remaining"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Remaining", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitRemaining = value
+		}
+		if values := rsp.Header.Values("X-RateLimit-Reset"); len(values) > 0 {
+			var value int64
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-RateLimit-Reset", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "integer", Format: "int64"}); err != nil {
+				return nil, err
+			}
+			headers.XRateLimitReset = value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers429 = &headers
+	case rsp.StatusCode == 500:
+		var headers DiscoverPersonResponse500Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers500 = &headers
+	case rsp.StatusCode == 503:
+		var headers DiscoverPersonResponse503Headers
+		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
+			var value int
+			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.RetryAfter = &value
+		}
+		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.XRequestId = value
+		}
+		response.Headers503 = &headers
 	}
 
 	return response, nil

@@ -53,6 +53,10 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.Codeho
 	l.addAll(LookupCodehostEmail, emails)
 	l.addAll(LookupCodehostNetworkUsername, network)
 	l.addAll(LookupCodehostMicroblogUsername, microblog)
+	if p.Type != "Organization" && p.Type != "Bot" {
+		l.find(identity.Codehost, p.CodehostUsername, names(p)...)
+		r.mention(&l, identity.Codehost, []string{p.Blog, p.PersonalWebsite}, p.Bio)
+	}
 
 	w := &r.w
 	w.own.set(p.Emails, one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails)

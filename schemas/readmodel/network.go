@@ -64,6 +64,8 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	l.addAll(LookupNetworkEmail, emails)
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
+	l.find(identity.Network, p.Username, p.FullName, p.FirstName+" "+p.LastName)
+	r.mention(&l, identity.Network, nil, p.Headline, p.Summary)
 
 	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
 	r.searchPerson(b, rec, p, at, experience, education, certifications)

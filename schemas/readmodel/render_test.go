@@ -182,7 +182,7 @@ func TestNetworkPersonKeysAndLookups(t *testing.T) {
 	}
 	require.Equal(t, []string{
 		"network.username ann", "network.email a@x.example", "network.email b@x.example",
-		"network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm",
+		"network.codehost_username annhub", "network.codehost_username other", "network.microblog_username annm", "handle.network ann",
 	}, got)
 }
 

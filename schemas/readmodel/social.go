@@ -28,6 +28,10 @@ func (r *Renderer) microblogPerson(b *Batch, rec *record.Record, p *record.Micro
 	if !rec.Deleted {
 		l := b.lookupsOf(rec, TargetMicroblogPerson, p.UserID, at)
 		l.add(LookupMicroblogUsername, usernameKey)
+		if p.AccountType == "" || p.AccountType == "personal" {
+			l.find(identity.Microblog, p.Username, p.Name)
+			r.mention(&l, identity.Microblog, []string{p.Website}, p.Bio)
+		}
 	}
 }
 

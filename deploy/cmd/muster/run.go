@@ -52,7 +52,7 @@ func services() []struct {
 		{"projector", "keeps the read models; needs Kafka and ClickHouse", buildProjector},
 		{"query-api", "serves /v1 on --addr; needs Kafka and ClickHouse", buildQueryAPI},
 		{"ingest", "takes records on --addr; needs Kafka", buildIngest},
-		{"discovery-worker", "works on discovery and context tasks; needs Kafka", buildDiscovery},
+		{"discovery-worker", "finds people on other platforms; needs Kafka and ClickHouse", buildDiscovery},
 		{"webhook-sender", "delivers webhooks; needs Kafka", buildWebhook},
 	}
 }
@@ -196,12 +196,16 @@ func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
 	return runnable{run: i.Run, ready: i.Ready}, nil
 }
 
-func buildDiscovery(_ context.Context, s surroundings) (runnable, error) {
-	w, err := discovery.New(discovery.Config{Bus: s.kafka}, discovery.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, ClientName: "muster discovery-worker", Logger: s.tel.Logger})
 	if err != nil {
 		return runnable{}, err
 	}
-	return runnable{run: w.Run, ready: w.Ready}, nil
+	w, err := discovery.New(discovery.Config{Bus: s.kafka}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	if err != nil {
+		return runnable{}, errors.Join(err, conn.Close())
+	}
+	return runnable{run: w.Run, ready: w.Ready, close: conn.Close}, nil
 }
 
 func buildWebhook(_ context.Context, s surroundings) (runnable, error) {

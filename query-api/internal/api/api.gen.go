@@ -302,6 +302,27 @@ func (e SearchStatementStep) Valid() bool {
 	}
 }
 
+// Defines values for SocialPlatform.
+const (
+	SocialPlatformCodehost  SocialPlatform = "codehost"
+	SocialPlatformMicroblog SocialPlatform = "microblog"
+	SocialPlatformNetwork   SocialPlatform = "network"
+)
+
+// Valid indicates whether the value is a known member of the SocialPlatform enum.
+func (e SocialPlatform) Valid() bool {
+	switch e {
+	case SocialPlatformCodehost:
+		return true
+	case SocialPlatformMicroblog:
+		return true
+	case SocialPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for WebsetName.
 const (
 	WebsetNameCodehost WebsetName = "codehost"
@@ -779,6 +800,19 @@ type Error struct {
 	Detail string `json:"detail"`
 }
 
+// Evidence One reason for or against.
+type Evidence struct {
+	// Finding What came of it.
+	Finding string `json:"finding"`
+
+	// Kind What was compared: link, name, username, employer and so on.
+	Kind string `json:"kind"`
+
+	// Weight Logarithm to base 2 of how much more often this is seen of the same person than of another one;
+	// negative speaks against.
+	Weight float32 `json:"weight"`
+}
+
 // Experience defines model for Experience.
 type Experience struct {
 	Company     *CompanyRef `json:"company,omitempty"`
@@ -947,6 +981,29 @@ type NetworkProfile struct {
 //
 // Examples: 2021, 2021-03, 2021-03-14
 type PartialDate = string
+
+// PersonDiscoverRequest Exactly one of `network`, `codehost`, `microblog` and `url`.
+type PersonDiscoverRequest struct {
+	// Codehost Code-hosting username or profile URL.
+	Codehost *string `json:"codehost,omitempty"`
+
+	// MaxAgeDays How old a kept result may be; 0 finds anew.
+	MaxAgeDays *int `json:"max_age_days,omitempty"`
+
+	// Microblog Microblogging username or profile URL.
+	Microblog *string `json:"microblog,omitempty"`
+
+	// Network Professional-network username or profile URL.
+	Network *string `json:"network,omitempty"`
+
+	// Url Profile URL of any supported platform.
+	Url *string `json:"url,omitempty"`
+}
+
+// PersonDiscoverResponse defines model for PersonDiscoverResponse.
+type PersonDiscoverResponse struct {
+	Socials []Social `json:"socials"`
+}
 
 // PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
 type PersonEnrichRequest struct {
@@ -1122,6 +1179,26 @@ type Skill struct {
 	Skill *string `json:"skill,omitempty"`
 }
 
+// Social defines model for Social.
+type Social struct {
+	// Confidence Calibrated probability that it is the same person; 1 for the input.
+	Confidence float32 `json:"confidence"`
+
+	// Context Summary of bio, headline, experience and skills; null when nothing is known of the profile.
+	Context  *string     `json:"context"`
+	Evidence *[]Evidence `json:"evidence,omitempty"`
+
+	// Link Full profile URL.
+	Link     string         `json:"link"`
+	Platform SocialPlatform `json:"platform"`
+
+	// Username Username without URL prefix.
+	Username string `json:"username"`
+}
+
+// SocialPlatform defines model for Social.Platform.
+type SocialPlatform string
+
 // Timestamp ISO 8601.
 //
 // Examples: 2026-10-02T00:00:00Z
@@ -1226,6 +1303,14 @@ type GetDescription200JSONResponseBody struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
+// DiscoverPersonParams defines parameters for DiscoverPerson.
+type DiscoverPersonParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
 // EnrichPersonParams defines parameters for EnrichPerson.
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
@@ -1310,6 +1395,9 @@ type PostNetworkPerson200JSONResponseBody struct {
 
 // EnrichCompanyJSONRequestBody defines body for EnrichCompany for application/json ContentType.
 type EnrichCompanyJSONRequestBody = CompanyEnrichRequest
+
+// DiscoverPersonJSONRequestBody defines body for DiscoverPerson for application/json ContentType.
+type DiscoverPersonJSONRequestBody = PersonDiscoverRequest
 
 // EnrichPersonJSONRequestBody defines body for EnrichPerson for application/json ContentType.
 type EnrichPersonJSONRequestBody = PersonEnrichRequest
@@ -1586,6 +1674,9 @@ type ServerInterface interface {
 	// GetDescription This description as JSON
 	// (GET /v1/openapi.json)
 	GetDescription(w http.ResponseWriter, r *http.Request)
+	// DiscoverPerson Find the same person on the other platforms
+	// (POST /v1/person/discover)
+	DiscoverPerson(w http.ResponseWriter, r *http.Request, params DiscoverPersonParams)
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
 	EnrichPerson(w http.ResponseWriter, r *http.Request, params EnrichPersonParams)
@@ -1667,6 +1758,47 @@ func (siw *ServerInterfaceWrapper) GetDescription(w http.ResponseWriter, r *http
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.GetDescription(w, r)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// DiscoverPerson operation middleware
+func (siw *ServerInterfaceWrapper) DiscoverPerson(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params DiscoverPersonParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.DiscoverPerson(w, r, params)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2156,6 +2288,8 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 
 	r.HandleFunc(options.BaseURL+"/v1/openapi.json", wrapper.GetDescription).Methods(http.MethodGet)
 
+	r.HandleFunc(options.BaseURL+"/v1/person/discover", wrapper.DiscoverPerson).Methods(http.MethodPost)
+
 	r.HandleFunc(options.BaseURL+"/v1/person/enrich", wrapper.EnrichPerson).Methods(http.MethodPost)
 
 	r.HandleFunc(options.BaseURL+"/v1/person/search", wrapper.SearchPeople).Methods(http.MethodPost)
@@ -2540,6 +2674,234 @@ func (response GetDescription500JSONResponse) VisitGetDescriptionResponse(w http
 	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPersonRequestObject struct {
+	Params DiscoverPersonParams
+	Body   *DiscoverPersonJSONRequestBody
+}
+
+type DiscoverPersonResponseObject interface {
+	VisitDiscoverPersonResponse(w http.ResponseWriter) error
+}
+
+type DiscoverPerson200ResponseHeaders struct {
+	Age                 *int
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XDegraded           *string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type DiscoverPerson200JSONResponse struct {
+	Body    PersonDiscoverResponse
+	Headers DiscoverPerson200ResponseHeaders
+}
+
+func (response DiscoverPerson200JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.Age != nil {
+		w.Header().Set("Age", fmt.Sprint(*response.Headers.Age))
+	}
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDegraded != nil {
+		w.Header().Set("X-Degraded", fmt.Sprint(*response.Headers.XDegraded))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson400JSONResponse struct{ InvalidJSONResponse }
+
+func (response DiscoverPerson400JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response DiscoverPerson401JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response DiscoverPerson403JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson409JSONResponse struct{ ConflictJSONResponse }
+
+func (response DiscoverPerson409JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response DiscoverPerson413JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response DiscoverPerson415JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson422JSONResponse struct{ UnprocessableJSONResponse }
+
+func (response DiscoverPerson422JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson429JSONResponse struct{ TooManyJSONResponse }
+
+func (response DiscoverPerson429JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson500JSONResponse struct{ ServerErrorJSONResponse }
+
+func (response DiscoverPerson500JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type DiscoverPerson503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response DiscoverPerson503JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4034,6 +4396,9 @@ type StrictServerInterface interface {
 	// GetDescription This description as JSON
 	// (GET /v1/openapi.json)
 	GetDescription(ctx context.Context, request GetDescriptionRequestObject) (GetDescriptionResponseObject, error)
+	// DiscoverPerson Find the same person on the other platforms
+	// (POST /v1/person/discover)
+	DiscoverPerson(ctx context.Context, request DiscoverPersonRequestObject) (DiscoverPersonResponseObject, error)
 	// EnrichPerson Find a person by username or e-mail
 	// (POST /v1/person/enrich)
 	EnrichPerson(ctx context.Context, request EnrichPersonRequestObject) (EnrichPersonResponseObject, error)
@@ -4149,6 +4514,39 @@ func (sh *strictHandler) GetDescription(w http.ResponseWriter, r *http.Request) 
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(GetDescriptionResponseObject); ok {
 		if err := validResponse.VisitGetDescriptionResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// DiscoverPerson operation middleware
+func (sh *strictHandler) DiscoverPerson(w http.ResponseWriter, r *http.Request, params DiscoverPersonParams) {
+	var request DiscoverPersonRequestObject
+
+	request.Params = params
+
+	var body DiscoverPersonJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.DiscoverPerson(ctx, request.(DiscoverPersonRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "DiscoverPerson")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(DiscoverPersonResponseObject); ok {
+		if err := validResponse.VisitDiscoverPersonResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

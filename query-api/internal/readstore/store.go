@@ -71,12 +71,13 @@ type Store struct {
 	logger *slog.Logger
 	tracer trace.Tracer
 
-	lookups   *gatherer[uint64, []readmodel.LookupRow]
-	network   map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]
-	codehost  map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]
-	repos     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
-	commits   map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
-	companies *gatherer[uint64, []*readmodel.CompanyRow]
+	lookups     *gatherer[uint64, []readmodel.LookupRow]
+	network     map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]
+	codehost    map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]
+	repos       map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
+	commits     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
+	companies   *gatherer[uint64, []*readmodel.CompanyRow]
+	discoveries *gatherer[uint64, []*readmodel.DiscoveryRow]
 
 	closers []func()
 }
@@ -129,6 +130,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.CompanyRow, r *readmodel.CompanyRow) {
 			found[r.CompanyHash] = append(found[r.CompanyHash], r)
 		}, readmodel.FreshenCompanies)
+	s.discoveries = gatherRows(ctx, b, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(),
+		func(found map[uint64][]*readmodel.DiscoveryRow, r *readmodel.DiscoveryRow) {
+			found[r.InputHash] = append(found[r.InputHash], r)
+		}, nil)
 	return s, nil
 }
 

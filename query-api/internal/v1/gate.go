@@ -45,7 +45,11 @@ func (s *Server) gate(next http.Handler) http.Handler {
 			x.fail(w, problemOf(op, err))
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), s.cfg.RequestTimeout)
+		timeout := s.cfg.RequestTimeout
+		if op.patient {
+			timeout += s.finder.Budget()
+		}
+		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		if s.cfg.Uncounted {
 			ctx = metering.With(ctx, &metering.Call{})

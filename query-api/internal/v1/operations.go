@@ -24,6 +24,8 @@ type operation struct {
 	counted bool
 	sized   string
 	quota   bool
+	// patient calls may take as long as discovery does.
+	patient bool
 	// body returns a pointer to decode the request body into; nil: no body.
 	body       func() any
 	parameters []parameter
@@ -68,6 +70,12 @@ func operations() []operation {
 			invalid: unprocessable, unavailable: internal,
 			body:  func() any { return new(api.CompanyEnrichRequest) },
 			price: func(p event.Prices) int64 { return p.CompanyEnrich }, counted: true,
+		},
+		{
+			id: "discoverPerson", method: http.MethodPost, path: "/v1/person/discover", scope: event.ScopeDiscover,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, patient: true,
+			body:  func() any { return new(api.PersonDiscoverRequest) },
+			price: func(p event.Prices) int64 { return p.Discover },
 		},
 		{
 			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,

@@ -17,6 +17,7 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
@@ -39,6 +40,7 @@ type Deps struct {
 	Search    *search.Searcher
 	Accounts  *account.Directory
 	Meter     *metering.Meter
+	Finder    *discovery.Finder
 	Platforms *identity.Platforms
 	// Description is the API description as JSON.
 	Description []byte
@@ -55,6 +57,7 @@ type Server struct {
 	search      *search.Searcher
 	accounts    *account.Directory
 	meter       *metering.Meter
+	finder      *discovery.Finder
 	platforms   *identity.Platforms
 	description []byte
 	logger      *slog.Logger
@@ -75,7 +78,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, platforms: deps.Platforms, description: deps.Description,
+		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now, routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and

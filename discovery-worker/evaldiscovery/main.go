@@ -1,0 +1,178 @@
+// Command evaldiscovery measures discovery on generated worlds, and fits its
+// evidence model with -fit. See deploy/docs/discovery.md.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/discovery-worker/internal/evaluate"
+	"muster/discovery-worker/internal/evidence"
+	"muster/discovery-worker/internal/finder"
+	"muster/discovery-worker/internal/people"
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+func main() {
+	if code, isChild := enginetest.RunIfChild(); isChild {
+		os.Exit(code)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "eval-discovery:", err)
+		os.Exit(2)
+	}
+}
+
+type options struct {
+	people, questions int
+	seeds, fit        []uint64
+	out, version      string
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	var o options
+	flags := flag.NewFlagSet("eval-discovery", flag.ContinueOnError)
+	flags.IntVar(&o.people, "people", 6000, "people in a world")
+	flags.IntVar(&o.questions, "questions", 1500, "people who are asked for in a world")
+	seeds := flags.String("seeds", "101,102", "seeds of the worlds to measure on")
+	fit := flags.String("fit", "", "seeds of worlds to fit a model on first; the last one is for the calibration")
+	flags.StringVar(&o.out, "out", "", "file to write the fitted model to")
+	flags.StringVar(&o.version, "version", "", "version of the fitted model")
+	if err := flags.Parse(args); err != nil {
+		return fmt.Errorf("arguments: %w", err)
+	}
+	var err error
+	if o.seeds, err = numbers(*seeds); err != nil {
+		return err
+	}
+	if o.fit, err = numbers(*fit); err != nil {
+		return err
+	}
+	model, err := evidence.Default()
+	if err != nil {
+		return err
+	}
+	if len(o.fit) > 0 {
+		if len(o.fit) < 2 || o.version == "" || o.out == "" {
+			return errors.New("-fit needs two seeds at least, -version and -out")
+		}
+		if model, err = o.train(ctx, model, out); err != nil {
+			return err
+		}
+	}
+	var all []evaluate.Answer
+	for _, seed := range o.seeds {
+		answers, err := o.world(ctx, seed, model, out)
+		if err != nil {
+			return err
+		}
+		all = append(all, answers...)
+	}
+	fmt.Fprintf(out, "model %s, %d answers\n", model.Version, len(all))
+	return evaluate.Report(out, all)
+}
+
+func numbers(list string) ([]uint64, error) {
+	var out []uint64
+	for _, s := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' }) {
+		n, err := strconv.ParseUint(s, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("seed %q: %w", s, err)
+		}
+		out = append(out, n)
+	}
+	return out, nil
+}
+
+// train fits weights on all worlds but the last, and the calibration there.
+func (o *options) train(ctx context.Context, model *evidence.Model, out io.Writer) (*evidence.Model, error) {
+	var groups []evidence.Group
+	last := len(o.fit) - 1
+	for _, seed := range o.fit[:last] {
+		answers, err := o.world(ctx, seed, model, out)
+		if err != nil {
+			return nil, err
+		}
+		for i := range answers {
+			if len(answers[i].Group.Candidates) > 0 {
+				groups = append(groups, answers[i].Group)
+			}
+		}
+	}
+	fitted := evidence.Fit(groups, o.version)
+	answers, err := o.world(ctx, o.fit[last], fitted, out)
+	if err != nil {
+		return nil, err
+	}
+	var outcomes []evidence.Outcome
+	for i := range answers {
+		if a := &answers[i]; a.Top {
+			outcomes = append(outcomes, evidence.Outcome{Raw: a.Raw, Right: a.Right()})
+		}
+	}
+	fitted.Calibrate(outcomes)
+	text, err := json.Marshal(fitted, json.Deterministic(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return nil, fmt.Errorf("write model: %w", err)
+	}
+	if err := os.WriteFile(o.out, append(text, '\n'), 0o600); err != nil {
+		return nil, fmt.Errorf("write model: %w", err)
+	}
+	return fitted, nil
+}
+
+// world asks discovery in one world.
+func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model, out io.Writer) (answers []evaluate.Answer, err error) {
+	began := time.Now()
+	engine, err := enginetest.Start(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, engine.Close()) }()
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: engine.DSN("default"), MaxOpenConns: 4})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	files, err := readmodel.Migrations()
+	if err != nil {
+		return nil, err
+	}
+	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := clickhouse.Migrate(ctx, conn, migrations, clickhouse.MigrateConfig{}); err != nil {
+		return nil, err
+	}
+	questions, err := evaluate.Load(ctx, conn, o.people, seed, o.questions)
+	if err != nil {
+		return nil, err
+	}
+	loaded := time.Since(began)
+	reader := people.NewReader(conn, identity.Default(), people.Config{})
+	answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
+	if err != nil {
+		return nil, err
+	}
+	fmt.Fprintf(out, "world %d: %d people, %d asked for, loaded in %.0f s, asked in %.0f s\n", seed, o.people, len(questions), loaded.Seconds(), (time.Since(began) - loaded).Seconds())
+	return answers, nil
+}

@@ -1,0 +1,114 @@
+package discovery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+)
+
+// source is the CloudEvents source of results.
+const source = "/muster/discovery-worker"
+
+// handle works on one task. The message is acknowledged when its result is
+// published: a worker that dies before leaves the task to the next one.
+func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
+	var task event.DiscoveryTask
+	err := json.Unmarshal(msg.Payload, &task)
+	if err == nil {
+		err = task.Validate()
+	}
+	if err != nil {
+		s.metrics.tasks.WithLabelValues("malformed").Inc()
+		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	now := s.deps.Now()
+	if now.Sub(task.Deadline) > event.DiscoveryTaskAge {
+		s.metrics.tasks.WithLabelValues("expired").Inc()
+		return nil, nil
+	}
+	budget := task.Deadline.Sub(now) - s.cfg.Margin
+	if budget <= 0 { // the caller has left; the next one shall find a result
+		budget = event.DiscoveryBudget
+	}
+	d, err := s.find(msg.Context(), task, budget)
+	if err != nil {
+		return nil, err
+	}
+	outcome := "nothing"
+	switch {
+	case !d.Complete():
+		outcome = "degraded"
+	case d.Found():
+		outcome = "found"
+	}
+	s.metrics.tasks.WithLabelValues(outcome).Inc()
+	s.metrics.seconds.Observe(s.deps.Now().Sub(now).Seconds())
+	value, err := json.Marshal(d, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("write result: %w", err)
+	}
+	out := message.NewMessage(task.RequestID, value)
+	out.SetContext(msg.Context())
+	bus.SetMessageEvent(out, bus.Event{
+		ID: task.RequestID, Type: event.TypeDiscovery, Source: source, Subject: task.RequestID, Time: d.At, ContentType: "application/json",
+	})
+	if key := msg.Metadata[bus.MetadataKey]; key != "" {
+		out.Metadata[bus.MetadataKey] = key
+	}
+	return []*message.Message{out}, nil
+}
+
+// find works on an account once, however many tasks ask for it at the same time.
+// The work goes on when the task that began it is given back. The error is the
+// end of ctx.
+func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget time.Duration) (*event.Discovery, error) {
+	key := task.Input.Platform + ":" + identity.UsernameKey(task.Input.Username)
+	result := s.working.DoChan(key, func() (any, error) {
+		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
+		defer cancel()
+		return s.finder.Find(working, task.Input), nil
+	})
+	select {
+	case r := <-result:
+		d := *r.Val.(*event.Discovery) //nolint:forcetypeassert // made above
+		d.RequestID = task.RequestID
+		return &d, r.Err
+	case <-ctx.Done():
+		return nil, fmt.Errorf("discovery: %w", context.Cause(ctx))
+	}
+}
+
+type metrics struct {
+	tasks   *prometheus.CounterVec
+	seconds prometheus.Histogram
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_discovery_tasks_total",
+			Help: "Discovery tasks by what came of them (found, nothing, degraded, expired, malformed).",
+		}, []string{"outcome"}),
+		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "muster_discovery_seconds", Help: "Time of the work on one discovery task.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
+		}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.tasks, m.seconds} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("register metrics: %w", err)
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,191 @@
+package evaluate
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"muster/schemas/event"
+)
+
+// Counts are what came of answers to questions.
+type Counts struct{ Right, Wrong, Missed int }
+
+// Precision is the share of the returned that is right.
+func (c Counts) Precision() float64 { return ratio(c.Right, c.Right+c.Wrong) }
+
+// Recall is the share of those who exist that is returned.
+func (c Counts) Recall() float64 { return ratio(c.Right, c.Right+c.Missed) }
+
+// F1 is the harmonic mean of both.
+func (c Counts) F1() float64 { return ratio(2*c.Right, 2*c.Right+c.Wrong+c.Missed) }
+
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return math.NaN()
+	}
+	return float64(a) / float64(b)
+}
+
+// count counts the answers that belong to a class. An answer that is wrong counts
+// in the class of what it rests on, somebody who was missed in that of the truth.
+func count(answers []Answer, returned func(*Answer) string, linked bool) Counts {
+	var c Counts
+	for i := range answers {
+		a := &answers[i]
+		truth, said := a.Question.Truth[a.Platform], returned(a)
+		inTruth := truth != "" && a.Question.Linked[a.Platform] == linked
+		if inTruth && said == truth {
+			c.Right++
+		} else if inTruth {
+			c.Missed++
+		}
+		if said != "" && said != truth && a.Linked == linked {
+			c.Wrong++
+		}
+	}
+	return c
+}
+
+// said is what discovery returns.
+func said(a *Answer) string {
+	if a.Confidence >= event.DiscoveryThreshold {
+		return a.Identity
+	}
+	return ""
+}
+
+// calibration is Brier's score and the expected calibration error over 15 bins of
+// equal mass, of all that was found, returned or not.
+func calibration(answers []Answer) (brier, ece, auroc float64) {
+	type pair struct {
+		p     float64
+		right bool
+	}
+	var list []pair
+	for i := range answers {
+		if a := &answers[i]; a.Identity != "" {
+			list = append(list, pair{a.Confidence, a.Right()})
+		}
+	}
+	if len(list) == 0 {
+		return math.NaN(), math.NaN(), math.NaN()
+	}
+	slices.SortStableFunc(list, func(a, b pair) int { return cmp.Compare(a.p, b.p) })
+	for bin := range slices.Chunk(list, max(1, (len(list)+14)/15)) {
+		var p, right float64
+		for _, x := range bin {
+			p += x.p
+			if x.right {
+				right++
+			}
+		}
+		ece += math.Abs(p-right) / float64(len(list))
+	}
+	var below, wins, pairs float64
+	for i := 0; i < len(list); {
+		j, right, wrong := i, 0.0, 0.0
+		for ; j < len(list) && list[j].p == list[i].p; j++ {
+			y := 0.0
+			if list[j].right {
+				right++
+				y = 1
+			} else {
+				wrong++
+			}
+			brier += (list[j].p - y) * (list[j].p - y) / float64(len(list))
+		}
+		wins += right * (below + wrong/2)
+		below += wrong
+		pairs += right
+		i = j
+	}
+	return brier, ece, wins / (pairs * below)
+}
+
+// Report prints the measures of answers, each with the bounds of 95% of 200
+// samples of the people asked for.
+func Report(out io.Writer, answers []Answer) error {
+	type measure struct {
+		name string
+		of   func([]Answer) float64
+	}
+	var measures []measure
+	for _, class := range []struct {
+		name   string
+		linked bool
+	}{{"linked", true}, {"without a link", false}} {
+		measures = append(measures,
+			measure{class.name + ": precision", func(l []Answer) float64 { return count(l, said, class.linked).Precision() }},
+			measure{class.name + ": recall", func(l []Answer) float64 { return count(l, said, class.linked).Recall() }},
+			measure{class.name + ": F1", func(l []Answer) float64 { return count(l, said, class.linked).F1() }})
+	}
+	measures = append(measures,
+		measure{"Brier", func(l []Answer) float64 { b, _, _ := calibration(l); return b }},
+		measure{"ECE", func(l []Answer) float64 { _, e, _ := calibration(l); return e }},
+		measure{"AUROC", func(l []Answer) float64 { _, _, a := calibration(l); return a }})
+	samples := resample(answers, 200)
+	for _, m := range measures {
+		values := make([]float64, 0, len(samples))
+		for _, s := range samples {
+			values = append(values, m.of(s))
+		}
+		slices.Sort(values)
+		if _, err := fmt.Fprintf(out, "%-28s %6.3f  [%.3f, %.3f]\n", m.name, m.of(answers), values[len(values)/40], values[len(values)-1-len(values)/40]); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	for _, b := range []struct {
+		name string
+		of   func(*Answer) string
+	}{
+		{"same user name", func(a *Answer) string { return a.SameUsername }},
+		{"same name", func(a *Answer) string { return a.SameName }},
+		{"same name and user name", func(a *Answer) string { return a.Both }},
+	} {
+		var c Counts
+		for i := range answers {
+			a := &answers[i]
+			if a.Question.Linked[a.Platform] {
+				continue
+			}
+			truth, said := a.Question.Truth[a.Platform], b.of(a)
+			switch {
+			case said != "" && said == truth:
+				c.Right++
+			case truth != "":
+				c.Missed++
+			}
+			if said != "" && said != truth {
+				c.Wrong++
+			}
+		}
+		if _, err := fmt.Fprintf(out, "baseline without a link, %-24s precision %.3f recall %.3f\n", b.name, c.Precision(), c.Recall()); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
+
+// resample draws samples of the questions, each as large as all of them.
+func resample(answers []Answer, n int) [][]Answer {
+	byQuestion := make(map[*Question][]Answer)
+	var questions []*Question
+	for _, a := range answers {
+		if byQuestion[a.Question] == nil {
+			questions = append(questions, a.Question)
+		}
+		byQuestion[a.Question] = append(byQuestion[a.Question], a)
+	}
+	r := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // repeatable
+	samples := make([][]Answer, n)
+	for i := range samples {
+		for range questions {
+			samples[i] = append(samples[i], byQuestion[questions[r.IntN(len(questions))]]...)
+		}
+	}
+	return samples
+}

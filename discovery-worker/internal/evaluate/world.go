@@ -1,0 +1,167 @@
+package evaluate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// Question is an account to ask for, and the truth about it.
+type Question struct {
+	Entity int
+	Input  event.Account
+	// Truth is the stable id of the same person's account by platform; a platform
+	// where there is none is missing.
+	Truth map[string]string
+	// Linked says by platform whether any record links the two accounts.
+	Linked map[string]bool
+	Script string // of the name: latin, other
+}
+
+// entity is a line of the truth.
+type entity struct {
+	Type     string `json:"type"`
+	Class    string `json:"class"`
+	Index    int    `json:"index"`
+	Native   string `json:"native_name"`
+	Accounts []struct {
+		Platform  string  `json:"platform"`
+		Identity  string  `json:"identity"`
+		Username  *string `json:"username"`
+		Withdrawn bool    `json:"withdrawn"`
+	} `json:"accounts"`
+	Links []struct {
+		From      event.Account `json:"from"`
+		To        event.Account `json:"to"`
+		Own       bool          `json:"own"`
+		Withdrawn bool          `json:"withdrawn"`
+	} `json:"links"`
+}
+
+// sink projects records and keeps people of the truth.
+type sink struct {
+	ctx      context.Context //nolint:containedctx // world.Sink has none
+	conn     driver.Conn
+	renderer *readmodel.Renderer
+	batch    readmodel.Batch
+	name     string
+	n        int
+	people   []entity
+}
+
+// Record projects what discovery reads.
+func (s *sink) Record(kind string, text []byte) error {
+	switch kind {
+	case world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink:
+	default:
+		return nil
+	}
+	r, err := record.Decode(record.Kind(kind), slices.Clone(text))
+	if err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
+	if _, rejected := r.Split(); len(rejected) > 0 {
+		return errors.New("the world has an invalid record")
+	}
+	s.n++
+	if err := s.renderer.Rows(&s.batch, r, readmodel.Position{Topic: "world", Offset: int64(s.n)}); err != nil {
+		return err
+	}
+	if s.batch.Records() >= 20_000 {
+		return s.flush()
+	}
+	return nil
+}
+
+func (s *sink) flush() error {
+	if err := readmodel.Insert(s.ctx, s.conn, fmt.Sprintf("%s-%d", s.name, s.n), &s.batch); err != nil {
+		return fmt.Errorf("project: %w", err)
+	}
+	s.batch.Reset()
+	return nil
+}
+
+// Truth keeps people.
+func (s *sink) Truth(line []byte) error {
+	var e entity
+	if err := json.Unmarshal(line, &e); err != nil {
+		return fmt.Errorf("read truth: %w", err)
+	}
+	if e.Type == "entity" && e.Class == "person" {
+		s.people = append(s.people, e)
+	}
+	return nil
+}
+
+// Load generates a world into empty read models and draws questions: at most one
+// of a person.
+func Load(ctx context.Context, conn driver.Conn, people int, seed uint64, questions int) ([]Question, error) {
+	s := &sink{ctx: ctx, conn: conn, renderer: readmodel.NewRenderer(identity.Default()), name: fmt.Sprintf("world-%d", seed)}
+	if err := world.Generate(ctx, world.Options{People: people, Seed: seed}, s, nil); err != nil {
+		return nil, fmt.Errorf("generate world: %w", err)
+	}
+	if err := s.flush(); err != nil {
+		return nil, err
+	}
+	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a repeatable draw
+	r.Shuffle(len(s.people), func(i, j int) { s.people[i], s.people[j] = s.people[j], s.people[i] })
+	var out []Question
+	for _, e := range s.people {
+		if len(out) == questions {
+			break
+		}
+		if q, ok := e.question(r); ok {
+			out = append(out, q)
+		}
+	}
+	return out, nil
+}
+
+// question draws one of a person's accounts.
+func (e *entity) question(r *rand.Rand) (Question, bool) {
+	var live []int
+	for i, a := range e.Accounts {
+		if a.Username != nil && !a.Withdrawn && identity.KnownPlatform(a.Platform) {
+			live = append(live, i)
+		}
+	}
+	if len(live) == 0 {
+		return Question{}, false
+	}
+	a := e.Accounts[live[r.IntN(len(live))]]
+	q := Question{
+		Entity: e.Index, Input: event.Account{Platform: a.Platform, Username: *a.Username},
+		Truth: make(map[string]string), Linked: make(map[string]bool), Script: "latin",
+	}
+	if slices.ContainsFunc(identity.NameKeys(e.Native), func(k string) bool { return k[0] == '=' }) {
+		q.Script = "other"
+	}
+	for _, i := range live {
+		if b := e.Accounts[i]; b.Platform != a.Platform {
+			q.Truth[b.Platform] = b.Identity
+		}
+	}
+	for _, l := range e.Links {
+		if !l.Own || l.Withdrawn {
+			continue
+		}
+		switch a.Platform {
+		case l.From.Platform:
+			q.Linked[l.To.Platform] = true
+		case l.To.Platform:
+			q.Linked[l.From.Platform] = true
+		}
+	}
+	return q, true
+}

@@ -1,0 +1,177 @@
+package evidence
+
+import (
+	"math"
+	"strings"
+
+	"github.com/antzucaro/matchr"
+
+	"muster/discovery-worker/internal/people"
+	"muster/schemas/identity"
+)
+
+// username compares the two usernames with each other and each with the other's
+// name. That the same rare word was chosen twice says much, that two people of one
+// name have it as username says little: see informative.
+func username(p Pair) string {
+	a, b := p.A.Key, p.B.Key
+	ha, hb := identity.HandleKey(a), identity.HandleKey(b)
+	flatA, flatB := flat(a), flat(b)
+	switch {
+	case flatA == flatB:
+		return "same" + madeOf(p, flatA)
+	case ha != "" && ha == hb:
+		return "same_stem" + madeOf(p, ha)
+	}
+	fromB, fromA := derived(p.A, p.B), derived(p.B, p.A)
+	switch {
+	case fromA == 2 || fromB == 2:
+		return "from_name"
+	case similar(flatA, flatB, ha, hb):
+		return "similar"
+	case fromA == 1 || fromB == 1:
+		return "from_part"
+	}
+	return Different
+}
+
+// madeOf says of a shared username whether it is just the name, and how much
+// there is in it otherwise.
+func madeOf(p Pair, handle string) string {
+	for _, who := range []*people.Profile{p.A, p.B} {
+		for _, tokens := range usableNames(who) {
+			if covered(handle, tokens) {
+				return "_name" + commonness(p.Alike)
+			}
+		}
+	}
+	if informative(handle) {
+		return "_word_long" + commonness(min(p.Alike, 2))
+	}
+	return "_word_short" + commonness(min(p.Alike, 2))
+}
+
+// informative reports whether a username that is not a name holds 30 bits at
+// least, by the frequencies of letters in names and words (self-information).
+func informative(handle string) bool {
+	bits := 0.0
+	for _, r := range handle {
+		if f, ok := letterBits(r); ok {
+			bits += f
+		} else {
+			bits += 6
+		}
+	}
+	return bits >= 30
+}
+
+// letterBits is -log2 of a letter's frequency in English text.
+func letterBits(r rune) (float64, bool) {
+	const letters = "etaoinshrdlcumwfgypbvkjxqz"
+	percent := [...]float64{12.7, 9.1, 8.2, 7.5, 7, 6.7, 6.3, 6.1, 6, 4.3, 4, 2.8, 2.8, 2.4, 2.4, 2.2, 2, 2, 1.9, 1.5, 1, 0.8, 0.15, 0.15, 0.1, 0.07}
+	i := strings.IndexRune(letters, r)
+	if i < 0 {
+		return 0, false
+	}
+	return -math.Log2(percent[i] / 100), true
+}
+
+func flat(s string) string {
+	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(s)
+}
+
+// similar is one username within the other, or nearly it.
+func similar(a, b, stemA, stemB string) bool {
+	if stemA == "" || stemB == "" || min(len(stemA), len(stemB)) < 5 {
+		return false
+	}
+	return strings.Contains(stemA, stemB) || strings.Contains(stemB, stemA) || matchr.JaroWinkler(a, b, false) >= 0.92
+}
+
+// derived reports how much of who's name is in by's username: 2 for both given
+// and family name (one of them may be an initial), 1 for one of them.
+func derived(who, by *people.Profile) int {
+	stem := identity.HandleKey(by.Username)
+	if stem == "" {
+		return 0
+	}
+	best := 0
+	for _, tokens := range usableNames(who) {
+		if len(tokens) > 1 {
+			given, family := tokens[0], tokens[len(tokens)-1]
+			for _, g := range append([]string{given}, Nicknames(given)...) {
+				for _, form := range forms(g, family) {
+					if stem == form {
+						return 2
+					}
+				}
+				if len(g) >= 3 && len(family) >= 3 && strings.Contains(stem, g) && strings.Contains(stem, family) {
+					return 2
+				}
+			}
+		}
+		for _, t := range tokens {
+			if len(t) >= 4 && strings.Contains(stem, t) {
+				best = 1
+			}
+		}
+		for _, n := range Nicknames(tokens[0]) {
+			if len(n) >= 4 && strings.Contains(stem, n) {
+				best = 1
+			}
+		}
+	}
+	return best
+}
+
+// forms are the usernames that people make of their names.
+func forms(given, family string) []string {
+	return []string{
+		given + family, family + given, given[:1] + family, given + family[:1], family + given[:1], family[:1] + given,
+		vowelless(family) + given[:1], vowelless(given) + vowelless(family), given + vowelless(family),
+	}
+}
+
+func vowelless(s string) string {
+	return strings.Map(func(r rune) rune {
+		if strings.ContainsRune("aeiou", r) {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// covered reports whether a username is nothing but parts of a name.
+func covered(handle string, tokens []string) bool {
+	rest := handle
+	for _, t := range tokens {
+		for _, v := range append([]string{t}, Nicknames(t)...) {
+			if len(v) >= 3 && strings.Contains(rest, v) {
+				rest = strings.Replace(rest, v, "", 1)
+				break
+			}
+		}
+	}
+	return rest != handle && len(rest) <= 2
+}
+
+// Guesses are the usernames that somebody of the name may have, as
+// identity.HandleKey has them: the most usual ones first.
+func Guesses(name string) []string {
+	tokens := identity.NameTokens(name)
+	if len(tokens) < 2 {
+		return nil
+	}
+	given, family := tokens[0], tokens[len(tokens)-1]
+	seen := make(map[string]bool)
+	var out []string
+	for _, g := range append([]string{given}, Nicknames(given)...) {
+		for _, f := range forms(g, family) {
+			if len(f) >= 4 && !seen[f] && len(out) < 40 {
+				seen[f] = true
+				out = append(out, f)
+			}
+		}
+	}
+	return out
+}

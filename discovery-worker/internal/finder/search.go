@@ -1,0 +1,319 @@
+package finder
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"muster/discovery-worker/internal/evidence"
+	"muster/discovery-worker/internal/people"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// search gathers candidates for one discovery.
+type search struct {
+	finder *Finder
+	seed   *people.Profile
+
+	candidates map[people.Ref]*lead
+	counts     map[people.Key]int // how many hold a key
+}
+
+// lead is why a record is looked at.
+type lead struct {
+	// rank orders leads when there are too many: links before names before
+	// usernames.
+	rank int
+	// username is the key that the record must hold now to count; empty: any.
+	usernames []string
+	anyhow    bool
+	stated    []float32
+}
+
+// Ranks of leads.
+const (
+	rankLink = iota
+	rankEmail
+	rankName
+	rankSound
+	rankHandle
+	rankGuess
+)
+
+func (s *search) add(ref people.Ref, rank int) *lead {
+	l := s.candidates[ref]
+	if l == nil {
+		l = &lead{rank: rank}
+		s.candidates[ref] = l
+	}
+	l.rank = min(l.rank, rank)
+	return l
+}
+
+// links follows what is declared, mentioned or stated about an account, both
+// ways.
+func (s *search) links(ctx context.Context, from *people.Profile) error {
+	var keys []people.Key
+	named := make(map[people.Key]bool)
+	for _, a := range slices.Concat(from.Declared, from.Mentioned) {
+		if a.Platform != s.seed.Platform && a.Platform != from.Platform {
+			named[keyOf(a)] = true
+			keys = append(keys, keyOf(a))
+		}
+	}
+	link := people.Key{Type: readmodel.LookupLink(from.Platform), Value: from.Key}
+	keys = append(keys, link)
+	var declares []people.Key
+	for _, platform := range others(from.Platform) {
+		if platform == s.seed.Platform {
+			continue
+		}
+		declares = append(declares,
+			people.Key{Type: people.DeclaresLookup(platform, from.Platform), Value: from.Key},
+			people.Key{Type: readmodel.LookupMention(platform, from.Platform), Value: from.Key})
+	}
+	found, err := s.finder.reader.Lookup(ctx, append(keys, declares...))
+	if err != nil {
+		return err
+	}
+	for k := range named {
+		for _, row := range found[k] {
+			if ref, ok := people.RefOf(row); ok {
+				l := s.add(ref, rankLink)
+				l.usernames = append(l.usernames, k.Value)
+			}
+		}
+	}
+	for _, k := range declares {
+		for _, row := range found[k] {
+			if ref, ok := people.RefOf(row); ok {
+				s.add(ref, rankLink).anyhow = true
+			}
+		}
+	}
+	return s.stated(ctx, found[link])
+}
+
+// stated follows account-link records: who holds the usernames that they name.
+func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
+	confidence := make(map[people.Key][]float32)
+	var keys []people.Key
+	for _, row := range rows {
+		if a, ok := splitAccount(row); ok && a.Platform != s.seed.Platform {
+			confidence[keyOf(a)] = append(confidence[keyOf(a)], row.Confidence)
+			keys = append(keys, keyOf(a))
+		}
+	}
+	if len(keys) == 0 {
+		return nil
+	}
+	found, err := s.finder.reader.Lookup(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for k, stated := range confidence {
+		for _, row := range found[k] {
+			if ref, ok := people.RefOf(row); ok {
+				l := s.add(ref, rankLink)
+				l.usernames = append(l.usernames, k.Value)
+				l.stated = append(l.stated, stated...)
+			}
+		}
+	}
+	return nil
+}
+
+// similar searches the read models as a search engine: by name in any script and
+// spelling, by nicknames, by usernames of the same making and by those that
+// people make of such a name, and by a shared e-mail address.
+func (s *search) similar(ctx context.Context, seed *people.Profile) error {
+	ranks := make(map[people.Key]int)
+	ask := func(k people.Key, rank int) {
+		if _, have := ranks[k]; !have && k.Value != "" && len(ranks) < 3*readmodel.MaxKeys {
+			ranks[k] = rank
+		}
+	}
+	names := nameKeys(seed)
+	for _, platform := range others(seed.Platform) {
+		for _, k := range names {
+			rank := rankName
+			if k[0] == '~' {
+				rank = rankSound
+			}
+			ask(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
+		}
+		ask(people.Key{Type: people.UsernameLookup(platform), Value: seed.Key}, rankHandle)
+		ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(seed.Username)}, rankHandle)
+		for _, n := range seed.Names {
+			for _, g := range evidence.Guesses(n) {
+				ask(people.Key{Type: readmodel.LookupHandle(platform), Value: g}, rankGuess)
+			}
+		}
+		if platform != identity.Microblog {
+			for _, e := range seed.Emails[:min(len(seed.Emails), 10)] {
+				ask(people.Key{Type: people.EmailLookup(platform), Value: e}, rankEmail)
+			}
+		}
+	}
+	// How common the seed's own name and username are on its own platform.
+	for _, k := range names {
+		if k[0] != '~' {
+			ask(people.Key{Type: readmodel.LookupName(seed.Platform), Value: k}, rankName)
+		}
+	}
+	keys := make([]people.Key, 0, len(ranks))
+	for k := range ranks {
+		keys = append(keys, k)
+	}
+	found, err := s.finder.reader.Lookup(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for k, rank := range ranks {
+		s.counts[k] = len(found[k])
+		for _, row := range found[k] {
+			if ref, ok := people.RefOf(row); ok && ref.Platform != seed.Platform {
+				s.add(ref, rank).anyhow = true
+			}
+		}
+	}
+	return nil
+}
+
+// nameKeys are the keys of a profile's names, with nicknames for the given name.
+func nameKeys(p *people.Profile) []string {
+	var keys []string
+	add := func(list ...string) {
+		for _, k := range list {
+			if !slices.Contains(keys, k) && len(keys) < 40 {
+				keys = append(keys, k)
+			}
+		}
+	}
+	for _, n := range p.Names {
+		add(identity.NameKeys(n)...)
+	}
+	for _, n := range p.Names {
+		tokens := identity.NameTokens(n)
+		if len(tokens) < 2 {
+			continue
+		}
+		for _, o := range [][2]string{{tokens[0], tokens[len(tokens)-1]}, {tokens[len(tokens)-1], tokens[0]}} {
+			for _, nick := range evidence.Nicknames(o[0]) {
+				add(identity.PairKeys(nick, o[1])[:min(1, len(identity.PairKeys(nick, o[1])))]...)
+			}
+		}
+	}
+	return keys
+}
+
+// read reads the candidates, at most maxCandidates of a platform.
+func (s *search) read(ctx context.Context) (map[people.Ref]*people.Profile, error) {
+	byPlatform := make(map[string][]people.Ref)
+	for ref := range s.candidates {
+		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], ref)
+	}
+	var refs []people.Ref
+	for _, list := range byPlatform {
+		slices.SortFunc(list, func(a, b people.Ref) int {
+			return cmp.Or(cmp.Compare(s.candidates[a].rank, s.candidates[b].rank), cmp.Compare(a.Identity, b.Identity))
+		})
+		refs = append(refs, list[:min(len(list), maxCandidates)]...)
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	return s.finder.reader.Read(ctx, refs)
+}
+
+// rank compares the candidates with a profile.
+func (s *search) rank(from *people.Profile, profiles map[people.Ref]*people.Profile) []Considered {
+	byPlatform := make(map[string][]*evidence.Candidate)
+	for ref, p := range profiles {
+		l := s.candidates[ref]
+		if l == nil || ref.Platform == from.Platform || !l.anyhow && !slices.Contains(l.usernames, p.Key) {
+			continue
+		}
+		stated := l.stated
+		if len(stated) > 0 && !slices.Contains(l.usernames, p.Key) {
+			stated = nil // the username has moved to somebody else
+		}
+		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], &evidence.Candidate{Pair: evidence.Pair{
+			A: from, B: p, Stated: stated, Namesakes: s.namesakes(from, p), Alike: s.alike(from, p),
+		}})
+	}
+	var out []Considered
+	for _, platform := range others(from.Platform) {
+		candidates := byPlatform[platform]
+		s.finder.model.Rank(candidates)
+		out = append(out, Considered{Platform: platform, Candidates: candidates})
+	}
+	return out
+}
+
+// namesakes is how many others have the name that a and b share, on both
+// platforms.
+func (s *search) namesakes(a, b *people.Profile) int {
+	most := 0
+	for _, n := range a.Names {
+		for _, k := range identity.NameKeys(n) {
+			if k[0] == '~' {
+				continue
+			}
+			own := s.counts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
+			other := s.counts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
+			most = max(most, max(own-1, 0)+max(other-1, 0))
+		}
+	}
+	return most
+}
+
+// alike is how many others on b's platform have a username of a's making.
+func (s *search) alike(a, b *people.Profile) int {
+	return max(0, s.counts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: identity.HandleKey(a.Username)}]-1)
+}
+
+// chain follows the links of a profile that a link of the input led to: what
+// that profile's owner declares holds for the input as far as the first link
+// does. A profile that was found by scoring alone is followed no further
+// (rulings.md, Person enrichment).
+func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
+	for _, platform := range others(s.seed.Platform) {
+		via := best[platform]
+		if via == nil || !via.linked || via.confidence < chained {
+			continue
+		}
+		for _, target := range others(s.seed.Platform) {
+			if target == platform || best[target] != nil && best[target].linked && best[target].confidence >= chained {
+				continue
+			}
+			next := &search{finder: s.finder, seed: s.seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int)}
+			if err := next.links(ctx, via.profile); err != nil {
+				return err
+			}
+			profiles, err := next.read(ctx)
+			if err != nil {
+				return err
+			}
+			for _, c := range next.rank(via.profile, profiles) {
+				if c.Platform != target || len(c.Candidates) == 0 {
+					continue
+				}
+				top := c.Candidates[0]
+				p := top.Confidence * via.confidence
+				if evidence.NamesContradict(s.seed, top.B, evidence.Compare(evidence.Pair{A: s.seed, B: top.B})) {
+					continue
+				}
+				if have := best[target]; have == nil || have.confidence < p {
+					best[target] = &resolved{
+						profile: top.B, confidence: round(p), raw: round(top.Raw * via.raw), via: true,
+						evidence: append([]event.Evidence{{Kind: "via", Finding: platform}}, s.finder.model.Reasons(top)...),
+					}
+				}
+			}
+		}
+	}
+	return nil
+}

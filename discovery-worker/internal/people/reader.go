@@ -1,0 +1,298 @@
+package people
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"runtime"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
+
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// Config bounds what a [Reader] asks of the store. Zero fields take their
+// defaults.
+type Config struct {
+	// MaxQueries is how many queries run at once; default: the processors, at least 2.
+	MaxQueries int
+	// QueryTimeout bounds one query; default 5 s.
+	QueryTimeout time.Duration
+}
+
+// Reader reads profiles. It is safe for concurrent use.
+type Reader struct {
+	cfg       Config
+	conn      driver.Conn
+	platforms *identity.Platforms
+	permits   chan struct{}
+}
+
+// NewReader returns a reader over the read models.
+func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Reader {
+	if cfg.MaxQueries <= 0 {
+		cfg.MaxQueries = max(2, runtime.GOMAXPROCS(0))
+	}
+	if cfg.QueryTimeout <= 0 {
+		cfg.QueryTimeout = 5 * time.Second
+	}
+	return &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
+}
+
+// Key is what lookups are asked for.
+type Key struct {
+	Type  readmodel.LookupType
+	Value string
+}
+
+// Lookup reads the candidates of keys, by key. Empty values have none.
+func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.LookupRow, error) {
+	wanted := make(map[Key]bool, len(keys))
+	hashes := make([]uint64, 0, len(keys))
+	for _, k := range keys {
+		if k.Value != "" && !wanted[k] {
+			wanted[k] = true
+			hashes = append(hashes, readmodel.KeyHash(k.Type, k.Value))
+		}
+	}
+	found := make(map[Key][]readmodel.LookupRow, len(keys))
+	for part := range slices.Chunk(hashes, readmodel.MaxKeys) {
+		err := r.query(ctx, readmodel.LookupQuery(), readmodel.FormatKeys(part), func(rows driver.Rows) error {
+			var row readmodel.LookupRow
+			if err := rows.Scan(row.Dest()...); err != nil {
+				return err
+			}
+			if k := (Key{readmodel.LookupType(row.Type), row.Value}); wanted[k] {
+				found[k] = append(found[k], row)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look up: %w", err)
+		}
+	}
+	return found, nil
+}
+
+// Ref names a record by platform and stable id.
+type Ref struct{ Platform, Identity string }
+
+// RefOf is the record that a row of lookups names; false for an account.
+func RefOf(row readmodel.LookupRow) (Ref, bool) {
+	switch row.TargetKind {
+	case readmodel.TargetNetworkPerson:
+		return Ref{identity.Network, row.Target}, true
+	case readmodel.TargetCodehostPerson:
+		return Ref{identity.Codehost, row.Target}, true
+	case readmodel.TargetMicroblogPerson:
+		return Ref{identity.Microblog, row.Target}, true
+	}
+	return Ref{}, false
+}
+
+// Read reads profiles; those that do not exist, or were withdrawn, are missing.
+func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error) {
+	byPlatform := make(map[string][]string)
+	for _, ref := range refs {
+		if !slices.Contains(byPlatform[ref.Platform], ref.Identity) {
+			byPlatform[ref.Platform] = append(byPlatform[ref.Platform], ref.Identity)
+		}
+	}
+	var network, codehost, microblog []*Profile
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() (err error) {
+		network, err = r.readNetwork(ctx, byPlatform[identity.Network])
+		return err
+	})
+	g.Go(func() (err error) {
+		codehost, err = r.readCodehost(ctx, byPlatform[identity.Codehost])
+		return err
+	})
+	g.Go(func() (err error) {
+		microblog, err = r.readMicroblog(ctx, byPlatform[identity.Microblog])
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, fmt.Errorf("read people: %w", err)
+	}
+	out := make(map[Ref]*Profile, len(refs))
+	for _, p := range slices.Concat(network, codehost, microblog) {
+		out[Ref{p.Platform, p.Identity}] = p
+	}
+	return out, nil
+}
+
+func (r *Reader) readNetwork(ctx context.Context, ids []string) (out []*Profile, err error) {
+	hashes := make([]uint64, len(ids))
+	for i, id := range ids {
+		hashes[i] = readmodel.ProfileHash(id)
+	}
+	return collect(ctx, r, readmodel.NetworkPeopleQuery(readmodel.NetworkWebset), hashes, readmodel.FreshenNetworkPeople, func(row *readmodel.NetworkPersonRow) (*Profile, error) {
+		if row.Deleted || !slices.Contains(ids, row.ProfileID) {
+			return nil, nil
+		}
+		return r.networkProfile(row)
+	})
+}
+
+func (r *Reader) readCodehost(ctx context.Context, ids []string) (out []*Profile, err error) {
+	users := make([]int64, 0, len(ids))
+	for _, id := range ids {
+		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
+			users = append(users, n)
+		}
+	}
+	return collect(ctx, r, readmodel.CodehostPeopleQuery(readmodel.CodehostAddon), users, readmodel.FreshenCodehostPeople, func(row *readmodel.CodehostPersonRow) (*Profile, error) {
+		if row.Deleted {
+			return nil, nil
+		}
+		return r.codehostProfile(row)
+	})
+}
+
+func (r *Reader) readMicroblog(ctx context.Context, ids []string) (out []*Profile, err error) {
+	hashes := make([]uint64, len(ids))
+	for i, id := range ids {
+		hashes[i] = readmodel.MicroblogHash(id)
+	}
+	return collect(ctx, r, readmodel.MicroblogPeopleQuery(), hashes, readmodel.FreshenMicroblogPeople, func(row *readmodel.MicroblogPersonRow) (*Profile, error) {
+		if row.Deleted || !slices.Contains(ids, row.UserID) {
+			return nil, nil
+		}
+		return r.microblogProfile(row), nil
+	})
+}
+
+// Holder is who holds a username now; nil when nobody does.
+func (r *Reader) Holder(ctx context.Context, a event.Account) (*Profile, error) {
+	key := Key{UsernameLookup(a.Platform), identity.UsernameKey(a.Username)}
+	found, err := r.Lookup(ctx, []Key{key})
+	if err != nil {
+		return nil, err
+	}
+	var refs []Ref
+	for _, row := range found[key] {
+		if ref, ok := RefOf(row); ok {
+			refs = append(refs, ref)
+		}
+	}
+	if len(refs) == 0 {
+		return nil, nil
+	}
+	profiles, err := r.Read(ctx, refs)
+	if err != nil {
+		return nil, err
+	}
+	return Newest(profiles, key.Value), nil
+}
+
+// Newest is the newest of the profiles that hold a username key now.
+func Newest(profiles map[Ref]*Profile, usernameKey string) *Profile {
+	var best *Profile
+	for _, p := range profiles {
+		if p.Key == usernameKey && (best == nil || cmp.Or(cmp.Compare(p.Version, best.Version), cmp.Compare(best.Identity, p.Identity)) > 0) {
+			best = p
+		}
+	}
+	return best
+}
+
+// UsernameLookup is the lookup type of a platform's usernames.
+func UsernameLookup(platform string) readmodel.LookupType {
+	return readmodel.LookupType(platform + ".username")
+}
+
+// DeclaresLookup is the lookup type under which records of a platform are filed
+// by the usernames of another that they declare.
+func DeclaresLookup(platform, other string) readmodel.LookupType {
+	return readmodel.LookupType(platform + "." + other + "_username")
+}
+
+// EmailLookup is the lookup type of a platform's e-mail addresses.
+func EmailLookup(platform string) readmodel.LookupType {
+	return readmodel.LookupType(platform + ".email")
+}
+
+// rowOf is a scan target of readmodel.
+type rowOf[T any] interface {
+	*T
+	Dest() []any
+}
+
+// collect reads rows by key, gives them the versions that were seen since, and
+// makes profiles of them.
+func collect[K int64 | uint64, T any, R rowOf[T]](
+	ctx context.Context, r *Reader, query string, keys []K, freshen func([]R) []R, profile func(R) (*Profile, error),
+) ([]*Profile, error) {
+	var out []*Profile
+	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
+		var list []R
+		err := r.query(ctx, query, readmodel.FormatKeys(part), func(rows driver.Rows) error {
+			row := R(new(T))
+			if err := rows.Scan(row.Dest()...); err != nil {
+				return err
+			}
+			list = append(list, row)
+			return nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, row := range freshen(list) {
+			p, err := profile(row)
+			if err != nil {
+				return nil, fmt.Errorf("read record: %w", err)
+			}
+			if p != nil {
+				out = append(out, p)
+			}
+		}
+	}
+	return out, nil
+}
+
+// query runs a query of readmodel and calls scan at each row.
+func (r *Reader) query(ctx context.Context, query, keys string, scan func(driver.Rows) error) error {
+	select {
+	case r.permits <- struct{}{}:
+	case <-ctx.Done():
+		return fmt.Errorf("query: %w", context.Cause(ctx))
+	}
+	defer func() { <-r.permits }()
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.QueryTimeout)
+	defer cancel()
+	ctx = clickhouse.Context(ctx,
+		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
+		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+	rows, err := r.conn.Query(ctx, query)
+	if err != nil {
+		var inURL *url.Error
+		if errors.As(err, &inURL) {
+			err = inURL.Err // the URL holds the keys and the host's name
+		}
+		return fmt.Errorf("query: %w", err)
+	}
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return errors.Join(fmt.Errorf("scan: %w", err), rows.Close())
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return errors.Join(fmt.Errorf("read rows: %w", err), rows.Close())
+	}
+	if err := rows.Close(); err != nil {
+		return fmt.Errorf("close rows: %w", err)
+	}
+	return nil
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,0 +1,182 @@
+package queryapi_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// worker stands for the discovery-worker on the other side of the topics.
+type worker struct {
+	mu    sync.Mutex
+	tasks []event.DiscoveryTask
+}
+
+func (w *worker) asked() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return len(w.tasks)
+}
+
+// startWorker answers tasks with what answer makes of them; nil answers nothing.
+func startWorker(f *fixture, answer func(event.DiscoveryTask) *event.Discovery) *worker {
+	f.t.Helper()
+	w := &worker{}
+	writer := bus.NewWriter(f.bus)
+	follower := bus.Follow(context.WithoutCancel(f.t.Context()), f.bus, bus.FollowConfig{
+		Topics: []string{event.TopicDiscoveryTask},
+		Handle: func(ctx context.Context, m kafka.Message) error {
+			var task event.DiscoveryTask
+			if err := json.Unmarshal(m.Value, &task); err != nil {
+				return err
+			}
+			w.mu.Lock()
+			w.tasks = append(w.tasks, task)
+			w.mu.Unlock()
+			d := answer(task)
+			if d == nil {
+				return nil
+			}
+			d.RequestID, d.Input, d.At = task.RequestID, task.Input, time.Now().UTC()
+			value, err := json.Marshal(d)
+			if err != nil {
+				return err
+			}
+			out := kafka.Message{Topic: event.TopicDiscovery, Key: m.Key, Value: value, Headers: bus.SetEvent(nil, bus.Event{
+				ID: task.RequestID, Type: event.TypeDiscovery, Source: "/test", Subject: task.RequestID, Time: d.At,
+			})}
+			return bus.WriteAll(ctx, writer, []kafka.Message{out})
+		},
+	})
+	f.t.Cleanup(func() {
+		require.NoError(f.t, follower.Close())
+		require.NoError(f.t, writer.Close())
+	})
+	return w
+}
+
+func found(task event.DiscoveryTask) *event.Discovery {
+	text := "Name: Juno Abara"
+	return &event.Discovery{Socials: []event.Social{
+		{Account: task.Input, Confidence: 1},
+		{
+			Account: event.Account{Platform: "network", Username: "juno abara"}, Identity: "p1", Confidence: 0.97, Raw: 0.99,
+			Context: &text, Evidence: []event.Evidence{{Kind: "link", Finding: "mutual", Weight: 12.5}},
+		},
+	}}
+}
+
+func TestDiscover(t *testing.T) {
+	f := start(t, nil)
+	w := startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
+		switch strings.ToLower(task.Input.Username) {
+		case "nobody":
+			return &event.Discovery{Socials: []event.Social{{Account: task.Input, Confidence: 1}}, Degraded: []string{"web_search", "language_model"}}
+		default:
+			return found(task)
+		}
+	})
+	r := f.post("/v1/person/discover", `{"codehost":"https://codehost.example/Juno"}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.JSONEq(t, `{"socials":[
+		{"platform":"codehost","username":"Juno","link":"https://codehost.example/Juno","confidence":1,"context":null},
+		{"platform":"network","username":"juno abara","link":"https://network.example/in/juno%20abara","confidence":0.97,"context":"Name: Juno Abara",
+		 "evidence":[{"kind":"link","finding":"mutual","weight":12.5}]}]}`, r.body)
+	require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
+	require.Empty(t, r.header.Get("X-Degraded"))
+
+	r = f.post("/v1/person/discover", `{"url":"microblog.example/nobody","max_age_days":0}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.Equal(t, "web_search,language_model", r.header.Get("X-Degraded"))
+	require.Equal(t, "0", r.header.Get("X-Credits-Charged"), "nothing beyond the input")
+
+	t.Run("kept", func(t *testing.T) {
+		var rows readmodel.DiscoveryBatch
+		d := found(event.DiscoveryTask{Input: event.Account{Platform: "microblog", Username: "Juno"}})
+		d.RequestID, d.Input, d.At = "old", event.Account{Platform: "microblog", Username: "Juno"}, time.Now().Add(-48*time.Hour)
+		require.NoError(t, rows.Add(d, readmodel.Position{Topic: event.TopicDiscovery}))
+		require.NoError(t, readmodel.InsertDiscoveries(t.Context(), f.conn, "kept", &rows))
+		before := w.asked()
+		r := f.post("/v1/person/discover", `{"microblog":"juno","max_age_days":3}`)
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		require.Contains(t, r.body, "0.97")
+		require.NotEmpty(t, r.header.Get("Age"))
+		require.Equal(t, "1", r.header.Get("X-Credits-Charged"))
+		require.Equal(t, before, w.asked(), "answered without work")
+		r = f.post("/v1/person/discover", `{"microblog":"juno","max_age_days":1}`)
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		require.Empty(t, r.header.Get("Age"))
+		require.Equal(t, before+1, w.asked())
+	})
+	t.Run("invalid", func(t *testing.T) {
+		for body, detail := range map[string]string{
+			`{}`:                                         "0 identifiers are given",
+			`{"codehost":"a","network":"b"}`:             "2 identifiers are given",
+			`{"codehost":"https://evil.example"}`:        "codehost is a URL of a foreign host",
+			`{"url":"https://evil.example/x"}`:           "url is a URL of a foreign host",
+			`{"network":"network.example/company/acme"}`: "network is a company's URL",
+			`{"codehost":" "}`:                           "codehost is empty",
+			`{"codehost":"a","max_age_days":366}`:        "max_age_days is 366",
+			`{"codehost":"a","max_age_days":-1}`:         "max_age_days is -1",
+			`{"microblogs":"a"}`:                         "microblog",
+			`{"codehost":7}`:                             "codehost must be a string",
+		} {
+			r := f.post("/v1/person/discover", body)
+			require.Equal(t, http.StatusBadRequest, r.status, body)
+			require.Contains(t, r.detail(), detail, body)
+		}
+	})
+}
+
+// Equal questions at the same time are one task, and the answer comes to all.
+func TestDiscoverShared(t *testing.T) {
+	f := start(t, nil)
+	release := make(chan struct{})
+	w := startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
+		<-release
+		return found(task)
+	})
+	var wg sync.WaitGroup
+	const callers = 8
+	bodies := make(chan string, callers)
+	for i := range callers {
+		wg.Go(func() {
+			name := "juno"
+			if i%2 == 1 {
+				name = "JUNO"
+			}
+			bodies <- f.post("/v1/person/discover", fmt.Sprintf(`{"codehost":%q}`, name)).body
+		})
+	}
+	require.Eventually(t, func() bool { return w.asked() > 0 }, patience, time.Millisecond)
+	close(release)
+	wg.Wait()
+	close(bodies)
+	for b := range bodies {
+		require.Contains(t, b, "0.97")
+	}
+	require.Less(t, w.asked(), callers)
+}
+
+// Without a worker the call ends in time, with the input.
+func TestDiscoverLate(t *testing.T) {
+	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) { cfg.DiscoveryBudget = 200 * time.Millisecond })
+	r := f.post("/v1/person/discover", `{"codehost":"juno"}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.Equal(t, "input,known_links,web_search", r.header.Get("X-Degraded"))
+	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
+	require.Len(t, r.json()["socials"], 1)
+}

@@ -1,0 +1,258 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+)
+
+// ErrUnavailable is the error of a question that could not be put: the brokers
+// cannot be reached. It may pass.
+var ErrUnavailable = errors.New("discovery is not available at present")
+
+// errClosed ends who still waits when the service stops.
+var errClosed = fmt.Errorf("%w: the service is stopping", ErrUnavailable)
+
+// source is the CloudEvents source of tasks.
+const source = "/muster/query-api"
+
+// maxQuestions bounds how many different accounts are asked for at a time.
+const maxQuestions = 10_000
+
+// Config configures a [Finder].
+type Config struct {
+	Bus bus.Config
+	// Budget is the time from a question to its answer; the default is
+	// event.DiscoveryBudget.
+	Budget     time.Duration
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Finder puts questions. It is safe for concurrent use; Run must be running.
+type Finder struct {
+	cfg       Config
+	publisher *bus.Publisher
+	asked     *prometheus.CounterVec
+
+	mu     sync.Mutex
+	byKey  map[string]*question // by account
+	byID   map[string]*question // by request id
+	closed bool
+}
+
+// question is a task that waits for its answer.
+type question struct {
+	id, key  string
+	answered chan struct{}
+	waiting  int
+	result   *event.Discovery
+	err      error
+	done     bool
+}
+
+// New returns a finder. It does not connect.
+func New(cfg Config) (*Finder, error) {
+	if cfg.Budget <= 0 {
+		cfg.Budget = event.DiscoveryBudget
+	}
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: cfg.Bus, Timeout: cfg.Budget, Logger: cfg.Logger})
+	if err != nil {
+		return nil, fmt.Errorf("discovery: %w", err)
+	}
+	f := &Finder{
+		cfg: cfg, publisher: publisher, byKey: make(map[string]*question), byID: make(map[string]*question),
+		asked: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_query_api_discoveries_total",
+			Help: "Discovery questions by what came of them (answered, shared with another call, late, left by the caller, failed).",
+		}, []string{"outcome"}),
+	}
+	if err := cfg.Registerer.Register(f.asked); err != nil {
+		return nil, fmt.Errorf("discovery: register metrics: %w", err)
+	}
+	return f, nil
+}
+
+// Follow begins to read answers; the follower is ready once the end offsets are
+// taken, and must be closed after the last question.
+func (f *Finder) Follow(ctx context.Context) *bus.Follower {
+	return bus.Follow(ctx, f.cfg.Bus, bus.FollowConfig{
+		Topics: []string{event.TopicDiscovery}, FromEnd: true, Logger: f.cfg.Logger,
+		Handle: func(ctx context.Context, m kafka.Message) error {
+			f.take(ctx, m)
+			return nil
+		},
+	})
+}
+
+// take hands an answer to those who wait for it. Most answers are for other
+// replicas.
+func (f *Finder) take(ctx context.Context, m kafka.Message) {
+	e, err := bus.GetEvent(m.Headers)
+	if err == nil && e.Type != event.TypeDiscovery {
+		return
+	}
+	f.mu.Lock()
+	q := f.byID[e.Subject]
+	f.mu.Unlock()
+	if err == nil && q == nil {
+		return
+	}
+	var d event.Discovery
+	if err == nil {
+		err = json.Unmarshal(m.Value, &d)
+	}
+	if err == nil {
+		err = d.Validate()
+	}
+	if err != nil {
+		f.cfg.Logger.WarnContext(ctx, "discovery event skipped", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
+		return
+	}
+	f.finish(q, &d, nil)
+}
+
+// finish answers a question once.
+func (f *Finder) finish(q *question, d *event.Discovery, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if q.done {
+		return
+	}
+	q.done, q.result, q.err = true, d, err
+	delete(f.byID, q.id)
+	delete(f.byKey, q.key)
+	close(q.answered)
+}
+
+// Budget is the time that a question may take.
+func (f *Finder) Budget() time.Duration { return f.cfg.Budget }
+
+// Find asks for the profiles of who has the account, until the budget is over
+// or ctx ends. It returns nil without an error when no answer came in time: the
+// task goes on, for the next caller. The error may be [ErrUnavailable].
+func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discovery, error) {
+	now := f.cfg.Now()
+	timeout, cancel := context.WithTimeout(ctx, f.cfg.Budget)
+	defer cancel()
+	q, first, err := f.join(account)
+	if err != nil {
+		return nil, err
+	}
+	defer f.leave(q)
+	if first {
+		if err := f.publish(timeout, q, account, now); err != nil {
+			err = fmt.Errorf("%w: %w", ErrUnavailable, err)
+			f.finish(q, nil, err)
+		}
+	}
+	select {
+	case <-q.answered:
+	case <-timeout.Done():
+		if ctx.Err() != nil {
+			f.count("left")
+			return nil, fmt.Errorf("discovery: %w", context.Cause(ctx))
+		}
+		f.count("late")
+		return nil, nil
+	}
+	switch {
+	case q.err != nil:
+		f.count("failed")
+		return nil, q.err
+	case first:
+		f.count("answered")
+	default:
+		f.count("shared")
+	}
+	return q.result, nil
+}
+
+func (f *Finder) count(outcome string) { f.asked.WithLabelValues(outcome).Inc() }
+
+// join returns the question for an account, and whether it is new.
+func (f *Finder) join(account event.Account) (*question, bool, error) {
+	key := account.Platform + ":" + identity.UsernameKey(account.Username)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return nil, false, errClosed
+	}
+	if q := f.byKey[key]; q != nil {
+		q.waiting++
+		return q, false, nil
+	}
+	if len(f.byKey) >= maxQuestions {
+		return nil, false, fmt.Errorf("%w: %d questions are open", ErrUnavailable, maxQuestions)
+	}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, false, fmt.Errorf("discovery: %w", err)
+	}
+	q := &question{id: id.String(), key: key, answered: make(chan struct{}), waiting: 1}
+	f.byKey[key], f.byID[q.id] = q, q
+	return q, true, nil
+}
+
+// leave forgets a question for which nobody waits any more.
+func (f *Finder) leave(q *question) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	q.waiting--
+	if q.waiting == 0 && !q.done {
+		q.done = true
+		delete(f.byID, q.id)
+		delete(f.byKey, q.key)
+	}
+}
+
+func (f *Finder) publish(ctx context.Context, q *question, account event.Account, now time.Time) error {
+	value, err := json.Marshal(event.DiscoveryTask{
+		RequestID: q.id, Input: account, RequestedAt: now.UTC(), Deadline: now.UTC().Add(f.cfg.Budget),
+	}, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write task: %w", err)
+	}
+	m := message.NewMessage(q.id, value)
+	// Others may wait for the task when its first caller has left.
+	publishing, cancel := context.WithTimeout(context.WithoutCancel(ctx), f.cfg.Budget)
+	defer cancel()
+	m.SetContext(publishing)
+	bus.SetMessageEvent(m, bus.Event{
+		ID: q.id, Type: event.TypeDiscoveryTask, Source: source, Subject: q.id, Time: now, ContentType: "application/json",
+	})
+	m.Metadata[bus.MetadataKey] = q.key
+	return f.publisher.Publish(event.TopicDiscoveryTask, m) //nolint:contextcheck // the message carries it
+}
+
+// Close ends the questions that are open and the publishing.
+func (f *Finder) Close() error {
+	f.mu.Lock()
+	f.closed = true
+	open := make([]*question, 0, len(f.byID))
+	for _, q := range f.byID {
+		open = append(open, q)
+	}
+	f.mu.Unlock()
+	for _, q := range open {
+		f.finish(q, nil, errClosed)
+	}
+	if err := f.publisher.Close(); err != nil {
+		return fmt.Errorf("discovery: %w", err)
+	}
+	return nil
+}

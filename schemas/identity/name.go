@@ -1,0 +1,177 @@
+package identity
+
+import (
+	"html"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/mozillazg/go-unidecode"
+	"golang.org/x/text/unicode/norm"
+)
+
+// maxName bounds what of a display name is looked at, in bytes.
+const maxName = 200
+
+// NameTokens are the parts of a display name in lower-case Latin letters:
+// transliterated, without accents, titles, emoji and what stands in
+// parentheses. Their order is that of the name.
+func NameTokens(name string) []string {
+	var tokens []string
+	for _, t := range words(unidecode.Unidecode(display(name)), func(r rune) bool { return r < unicode.MaxASCII && unicode.IsLetter(r) }) {
+		t = strings.ToLower(t)
+		if !isTitle(t) {
+			tokens = append(tokens, t)
+		}
+	}
+	return tokens
+}
+
+// NameKeys are the keys under which a display name is looked up: two people
+// whose names are written alike, in another order, another script or another
+// transliteration, or with further names between, have one in common. A name of
+// one word has none, unless it is written in a script without spaces.
+//
+// A key is of first and last word in alphabetical order; one that begins with
+// "~" is of their consonants; one that begins with "=" is of the name in its own
+// script.
+func NameKeys(name string) []string {
+	var keys []string
+	if native := nativeKey(name); native != "" {
+		keys = append(keys, native)
+	}
+	tokens := NameTokens(name)
+	if len(tokens) < 2 {
+		return keys
+	}
+	return append(keys, PairKeys(tokens[0], tokens[len(tokens)-1])...)
+}
+
+// PairKeys are the keys of a given and a family name that are NameTokens, as
+// NameKeys has them.
+func PairKeys(given, family string) []string {
+	if given == "" || family == "" || given == family {
+		return nil
+	}
+	keys := []string{pair("", given, family)}
+	if a, b := Consonants(given), Consonants(family); len(a)+len(b) >= 5 && a != b {
+		keys = append(keys, pair("~", a, b))
+	}
+	return keys
+}
+
+func pair(prefix, a, b string) string {
+	if b < a {
+		a, b = b, a
+	}
+	return prefix + a + " " + b
+}
+
+// Consonants is a word of lower-case Latin letters without what transliterations
+// differ in.
+func Consonants(word string) string {
+	word = strings.NewReplacer("ph", "f", "ck", "k", "kh", "h", "x", "ks", "c", "k", "q", "k", "w", "v", "z", "s", "j", "y").Replace(word)
+	var b strings.Builder
+	last := rune(0)
+	for i, r := range word {
+		if strings.ContainsRune("aeiouy", r) {
+			if i > 0 {
+				continue
+			}
+			r = 'a'
+		}
+		if r != last {
+			b.WriteRune(r)
+		}
+		last = r
+	}
+	return b.String()
+}
+
+// nativeKey is the key of a name in another script than the Latin one.
+func nativeKey(name string) string {
+	letters := words(strings.ToLower(norm.NFC.String(display(name))), func(r rune) bool {
+		return unicode.IsLetter(r) || unicode.IsMark(r)
+	})
+	foreign := slices.DeleteFunc(letters, func(w string) bool {
+		return !strings.ContainsFunc(w, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+	})
+	switch {
+	case len(foreign) == 0:
+		return ""
+	case len(foreign) == 1:
+		if n := len([]rune(foreign[0])); n < 2 || !unicode.In([]rune(foreign[0])[0], unicode.Han, unicode.Hangul, unicode.Hiragana, unicode.Katakana, unicode.Thai) {
+			return ""
+		}
+		return "=" + foreign[0]
+	}
+	return pair("=", foreign[0], foreign[len(foreign)-1])
+}
+
+// display is a name without what crawls leave in it.
+func display(name string) string {
+	if len(name) > maxName {
+		name = strings.ToValidUTF8(name[:maxName], "")
+	}
+	name = html.UnescapeString(name)
+	for {
+		open := strings.IndexAny(name, "([")
+		if open < 0 {
+			break
+		}
+		end := strings.IndexAny(name[open:], ")]")
+		if end < 0 {
+			name = name[:open]
+			break
+		}
+		name = name[:open] + " " + name[open+end+1:]
+	}
+	return strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) {
+			return -1
+		}
+		return r
+	}, name)
+}
+
+// words splits at everything that is not part of a word. Apostrophes and the
+// hyphens inside a word join.
+func words(s string, isPart func(rune) bool) []string {
+	s = strings.NewReplacer("'", "", "\u2019", "", "`", "", "-", "").Replace(s)
+	return strings.FieldsFunc(s, func(r rune) bool { return !isPart(r) })
+}
+
+func isTitle(t string) bool {
+	switch t {
+	case "dr", "prof", "mr", "mrs", "ms", "sir", "phd", "mba", "md", "msc", "bsc", "pmp", "cpa", "cfa", "eng", "ing", "dipl", "jr", "sr", "ii", "iii", "esq":
+		return true
+	}
+	return false
+}
+
+// HandleKey is the key under which usernames of one making are looked up: its
+// letters in lower case, without separators, without the digits at its end and
+// without the ending that the professional network gives to slugs. It is "" for
+// what has no three letters left.
+func HandleKey(username string) string {
+	key := UsernameKey(username)
+	parts := strings.FieldsFunc(key, func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	if n := len(parts); n > 1 && isSlugEnding(parts[n-1]) {
+		parts = parts[:n-1]
+	}
+	bare := strings.TrimRight(strings.Join(parts, ""), "0123456789")
+	if len([]rune(bare)) < 3 {
+		return ""
+	}
+	return bare
+}
+
+// isSlugEnding reports whether a part of a slug is what a platform adds to a
+// name that is taken: a number, or a longer one in hexadecimal.
+func isSlugEnding(part string) bool {
+	const digits = "0123456789"
+	if strings.Trim(part, digits) == "" {
+		return true
+	}
+	return len(part) >= 6 && strings.ContainsAny(part, digits) && strings.Trim(part, digits+"abcdef") == ""
+}

@@ -1,0 +1,166 @@
+package readmodel
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// DiscoveryTable is the read model of discovery's results: the newest of each
+// input.
+const DiscoveryTable = "discoveries"
+
+// DiscoveryHash is discoveries.input_hash of an account.
+func DiscoveryHash(platform, usernameKey string) uint64 {
+	return KeyHash("discovery.input", platform+":"+usernameKey)
+}
+
+// DiscoveryBatch holds results of discovery, ready to be inserted. The zero
+// value is empty.
+type DiscoveryBatch struct {
+	hash                        column[uint64]
+	platform, username, request column[string]
+	at                          column[time.Time]
+	version                     column[int64]
+	found                       column[uint8]
+	result, topic               column[string]
+	partition                   column[int32]
+	offset                      column[int64]
+}
+
+// Add adds the row of an event.
+func (b *DiscoveryBatch) Add(d *event.Discovery, at Position) error {
+	result, err := json.Marshal(d, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write discovery: %w", err)
+	}
+	key := identity.UsernameKey(d.Input.Username)
+	b.hash.add(DiscoveryHash(d.Input.Platform, key))
+	b.platform.add(d.Input.Platform)
+	b.username.add(key)
+	b.request.add(d.RequestID)
+	b.at.add(d.At.UTC())
+	b.version.add(d.At.UnixMicro())
+	b.found.add(uint8(min(len(d.Socials)-1, 255)))
+	b.result.add(string(result))
+	b.topic.add(at.Topic)
+	b.partition.add(at.Partition)
+	b.offset.add(at.Offset)
+	return nil
+}
+
+// Len is the number of rows.
+func (b *DiscoveryBatch) Len() int { return len(b.hash.list) }
+
+func (b *DiscoveryBatch) columns() []field {
+	return []field{
+		{"input_hash", "UInt64", &b.hash},
+		{"platform", "String", &b.platform},
+		{"username_key", "String", &b.username},
+		{"request_id", "String", &b.request},
+		{"at", "DateTime64(6, 'UTC')", &b.at},
+		{"version", "Int64", &b.version},
+		{"found", "UInt8", &b.found},
+		{"result", "String", &b.result},
+		{"topic", "String", &b.topic},
+		{"partition", "Int32", &b.partition},
+		{"offset", "Int64", &b.offset},
+	}
+}
+
+// InsertDiscoveries writes a batch of results, as Insert does records: calling
+// it again with the same token and rows changes nothing.
+func InsertDiscoveries(ctx context.Context, conn driver.Conn, token string, b *DiscoveryBatch) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := insertTable(ctx, conn, DiscoveryTable, token, []table{{DiscoveryTable, b.Len(), b.columns}}); err != nil {
+		return fmt.Errorf("insert into %s: %w", DiscoveryTable, err)
+	}
+	return nil
+}
+
+// DiscoveryRow is the newest result for an input.
+type DiscoveryRow struct {
+	InputHash   uint64
+	Platform    string
+	UsernameKey string
+	At          time.Time
+	Found       uint8
+	Result      string // event.Discovery as JSON
+}
+
+// Dest gives the scan destinations in the order of DiscoveriesQuery's columns.
+func (r *DiscoveryRow) Dest() []any {
+	return []any{&r.InputHash, &r.Platform, &r.UsernameKey, &r.At, &r.Found, &r.Result}
+}
+
+// DiscoveriesQuery reads the newest results by DiscoveryHash. Compare platform
+// and key: hashes may collide.
+func DiscoveriesQuery() string {
+	return `SELECT input_hash, toString(platform), username_key, at, found, result
+FROM ` + DiscoveryTable + `
+WHERE input_hash IN {keys:Array(UInt64)}
+ORDER BY version DESC LIMIT 1 BY input_hash, platform, username_key`
+}
+
+// MicroblogPersonRow is a microblog-person.
+type MicroblogPersonRow struct {
+	UserHash    uint64
+	UserID      string
+	Version     int64
+	ContentHash uint64
+	Deleted     bool
+	SeenVersion bool   // not a person but a newer version of one with this content hash (FreshenMicroblogPeople)
+	Username    string // as the record has it
+	UsernameKey string
+	Name        string
+	Bio         string
+	Location    string
+	Website     string
+	AvatarURL   string
+	Followers   int64 // -1: not known
+	CreatedAt   string
+	AccountType string
+}
+
+// Dest gives the scan destinations in the order of MicroblogPeopleQuery's columns.
+func (r *MicroblogPersonRow) Dest() []any {
+	return []any{
+		&r.UserHash, &r.UserID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.Username, &r.UsernameKey, &r.Name, &r.Bio,
+		&r.Location, &r.Website, &r.AvatarURL, &r.Followers, &r.CreatedAt, &r.AccountType,
+	}
+}
+
+// MicroblogPeopleQuery reads microblog people by MicroblogHash. Withdrawn ones
+// are returned with Deleted set. Compare UserID: hashes may collide. Rows with
+// SeenVersion set are for FreshenMicroblogPeople.
+func MicroblogPeopleQuery() string {
+	return `(SELECT user_hash, user_id, version, content_hash, deleted, false AS seen, username, username_key, name, bio, location, website, avatar_url, ifNull(followers, -1), created_at, toString(account_type)
+FROM microblog_people
+WHERE user_hash IN {keys:Array(UInt64)}
+` + newestOf("user_hash, user_id") + `)
+UNION ALL
+` + seenQuery(record.KindMicroblogPerson, "{keys:Array(UInt64)}",
+		"key_hash, key, version, content_hash, false, true, '', '', '', '', '', '', '', toInt64(-1), '', ''")
+}
+
+// FreshenMicroblogPeople is FreshenNetworkPeople for MicroblogPeopleQuery.
+func FreshenMicroblogPeople(rows []*MicroblogPersonRow) []*MicroblogPersonRow {
+	main, seen := split(rows, func(r *MicroblogPersonRow) bool { return r.SeenVersion })
+	for _, m := range main {
+		for _, s := range seen {
+			if m.UserID == s.UserID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
+				m.Version = s.Version
+			}
+		}
+	}
+	return main
+}
