@@ -102,6 +102,8 @@ func TestSearch(t *testing.T) {
 		{`{"query_string":{"query":"data AND (lover OR nobody) -bob","default_field":"profile.headline"}}`, []string{"p1"}},
 		{`{"query_string":{"query":"profile.connections:[5 TO 20] OR _exists_:languages.language"}}`, []string{"p2", "p3"}},
 		{`{"query_string":{"query":"soft* data~1 \"nobody here\"~2","fields":["profile.headline"]}}`, []string{"p1", "p2", "p3"}},
+		{`{"simple_query_string":{"query":"data + lover | nobody -(software)","fields":["profile.headline"]}}`, []string{"p1", "p3", "p4", "p5"}},
+		{`{"simple_query_string":{"query":"\"data engineer\" | softw*","fields":["profile.headline"]}}`, []string{"p1", "p2"}},
 		{`{"function_score":{"random_score":{"seed":7}}}`, []string{"p1", "p2", "p3", "p4", "p5"}},
 	} {
 		got := f.search(`{"query":` + c.query + `,"sort":["profile_id.keyword"]}`)
@@ -126,6 +128,24 @@ func TestSearchOrder(t *testing.T) {
 	require.Equal(t, []string{"p5", "p4", "p3", "p2", "p1"}, ids(f.search(all+`[{"updated_at":{"order":"desc"}}]}`)))
 	require.Equal(t, "p1", ids(f.search(all + `[{"experience.start_date":{"order":"asc","mode":"max"}}]}`))[0])
 	require.Equal(t, "p2", ids(f.search(all + `[{"experience.start_date":{"nested":{"path":"experience","filter":{"match":{"experience.title":"engineer"}}},"order":"desc"}}]}`))[0])
+}
+
+func TestSearchInnerHits(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	got := f.search(`{"query":{"nested":{"path":"experience","query":{"match":{"experience.title":"data engineer"}},"inner_hits":{"size":1}}},"_source":false}`)
+	for _, r := range got["results"].([]any) {
+		p := r.(map[string]any)
+		hits := p["inner_hits"].(map[string]any)["experience"].(map[string]any)
+		require.Len(t, hits["hits"], 1)
+		if p["profile_id"] == "p5" {
+			require.EqualValues(t, 2, hits["total"])
+			require.Equal(t, "Data engineer", hits["hits"].([]any)[0].(map[string]any)["title"])
+		} else {
+			require.EqualValues(t, 1, hits["total"])
+		}
+	}
+	require.Equal(t, "p5", ids(got)[0])
 }
 
 func TestSearchWalk(t *testing.T) {

@@ -41,6 +41,7 @@ func parts() []part {
 		{name: "enrich", about: "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", run: measureEnrich},
 		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
 		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
+		{name: "search", about: "POST /v1/person/search: 40 named queries", run: measureSearch},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
 	}

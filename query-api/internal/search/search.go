@@ -227,6 +227,10 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	if err != nil {
 		return nil, err
 	}
+	inner, err := s.innerHits(ctx, keys, documents)
+	if err != nil {
+		return nil, err
+	}
 	for i, d := range documents {
 		if d == nil {
 			continue // withdrawn since it was ranked
@@ -234,6 +238,9 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		page.ProfileIDs = append(page.ProfileIDs, keys[i].ProfileID)
 		if d, err = s.source.apply(d); err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)
+		}
+		if inner != nil {
+			d = append(append(append(d[:len(d)-1:len(d)-1], ','), inner[i]...), '}')
 		}
 		page.Results = append(page.Results, d)
 	}

@@ -144,6 +144,10 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	query := a.must("query")
 	mode := a.choice("score_mode", "avg", "avg", "sum", "total", "min", "max", "none")
 	unmapped := a.flag("ignore_unmapped", false)
+	hits, err := l.innerHitsOf(a, path.text)
+	if err != nil {
+		return nil, err
+	}
 	boost := a.boost()
 	if err := a.done(); err != nil {
 		return nil, err
@@ -167,5 +171,26 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if outer == path.text {
 		return boosted(n, boost), nil // an element of its own path is itself
 	}
-	return boosted(algebra.Nested{Path: path.text, Node: n, Mode: algebra.ScoreMode(mode)}, boost), nil
+	return boosted(algebra.Nested{Path: path.text, Node: n, Mode: algebra.ScoreMode(mode), InnerHits: hits}, boost), nil
+}
+
+// innerHitsOf reads which of the elements that match are shown.
+func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error) {
+	at, ok := a.get("inner_hits")
+	if !ok || at.kind == 'n' {
+		return nil, nil //nolint:nilnil // nobody asks
+	}
+	b := arguments(at, parameters("name", "from", "size"))
+	hits := &algebra.InnerHits{Name: b.text("name", path), From: b.integer("from", 0, 0, 100), Size: b.integer("size", 3, 0, 100)}
+	if err := b.done(); err != nil {
+		return nil, err
+	}
+	if l.innerHits[hits.Name] {
+		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)
+	}
+	l.innerHits[hits.Name] = true
+	if l.nested == path {
+		return nil, at.errorf("inner_hits stand at the outer nested clause")
+	}
+	return hits, nil
 }

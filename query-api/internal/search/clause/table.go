@@ -54,6 +54,9 @@ func clauses() []Clause {
 		{Name: "query_string", Parameters: parameters("query", "default_field", "fields", "default_operator", "minimum_should_match", "analyzer", "type", "tie_breaker",
 			"allow_leading_wildcard", "phrase_slop", "fuzziness", "fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient", "boost"), lower: lowerQueryString,
 			Notes: "default_field or fields is needed, unless the query names its fields."},
+		{Name: "simple_query_string", Parameters: parameters("query", "fields", "default_operator", "minimum_should_match", "analyzer", "flags",
+			"fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient", "boost"), lower: lowerSimpleQueryString,
+			Notes: "fields is needed."},
 		{Name: "terms_set", Parameters: parameters("terms", "minimum_should_match_field", "minimum_should_match", "boost"), lower: lowerTermsSet},
 		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor", "random_score", "gauss", "exp", "linear",
 			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore},
@@ -68,7 +71,7 @@ func clauses() []Clause {
 		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
-		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "ignore_unmapped", "boost"), lower: lowerNested},
+		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped", "boost"), lower: lowerNested},
 	}
 	for _, r := range [][2]string{
 		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},

@@ -1,0 +1,119 @@
+package clause_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/clause"
+)
+
+func options() clause.Options {
+	return clause.Options{Now: time.Date(2026, 11, 21, 10, 30, 15, 500_000_000, time.UTC), Seed: 1}
+}
+
+func lowered(t *testing.T, query string) string {
+	t.Helper()
+	n, err := clause.Lower([]byte(query), "query", options())
+	require.NoError(t, err, query)
+	text, err := json.Marshal(algebra.Describe(n), json.Deterministic(true))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// What is wrong is said with its place.
+func TestErrors(t *testing.T) {
+	for query, want := range map[string]string{
+		`{}`:                     "query: query malformed, empty clause found",
+		`[]`:                     "query: must be a query clause",
+		`{"match":{},"term":{}}`: "[match] malformed query",
+		`{"mtach":{"a":1}}`:      `unknown query [mtach] did you mean "match"?`,
+		`{"geo_distance":{}}`:    "the clause geo_distance is not supported: people have no coordinates",
+		`{"bool":{"must":[{"match":{"profile.headline":"a"}},{"match":{"profile.hedline":"a"}}]}}`:          `query.bool.must[1].match: unknown field "profile.hedline": did you mean "profile.headline"?`,
+		`{"match":{"profile.headline":{"query":"a","oparator":"and"}}}`:                                     `query.match.profile.headline: unknown parameter "oparator": did you mean "operator"?`,
+		`{"term":{"profile.headline":"a","profile.summary":"b"}}`:                                           "[term] query doesn't support multiple fields, found [profile.headline] and [profile.summary]",
+		`{"range":{"profile.connections":{"gte":"x"}}}`:                                                     "profile.connections holds integers",
+		`{"range":{"updated_at":{"gte":"yesterday"}}}`:                                                      "cannot read \"yesterday\" as a date",
+		`{"range":{"updated_at":{"gte":"now-1x"}}}`:                                                         "not supported for date math",
+		`{"nested":{"path":"experience","query":{"nested":{"path":"education","query":{"match_all":{}}}}}}`: "is not inside of experience",
+		`{"regexp":{"profile.headline":"` + strings.Repeat("a", 1001) + `"}}`:                               "exceeds 1000",
+		`{"regexp":{"profile.headline":"(a"}}`:                                                              "a ( is not closed",
+		`{"match":{"profile.location":"a"}}`:                                                                "is an object: name one of its fields",
+		strings.Repeat(`{"bool":{"must":`, 21) + `{"match_all":{}}` + strings.Repeat(`}}`, 21):              "nested deeper than 20",
+		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_all":{}},`, 1025), ",") + `]}}`:  "more than 1024 clauses",
+		`{"terms":{"profile_id.keyword":[` + strings.TrimSuffix(strings.Repeat(`1,`, 65537), ",") + `]}}`:   "more than 65536 terms",
+		`{"match":{"profile.headline":{"query":"a","boost":-1}}}`:                                           "boost must not be negative",
+		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix","slop":1}}`:         "[slop] not allowed for type [bool_prefix]",
+		`{"match_phrase":{"profile.headline":{"query":"a b a","slop":1}}}`:                                  "a word is repeated",
+		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`:                                "a ( is not closed",
+	} {
+		_, err := clause.Lower([]byte(query), "query", options())
+		var e *clause.Error
+		require.ErrorAs(t, err, &e, query)
+		require.ErrorContains(t, err, want)
+	}
+}
+
+// Dates are read as Elasticsearch reads them.
+func TestDates(t *testing.T) {
+	ms := func(s string) string {
+		at, err := time.Parse(time.RFC3339Nano, s)
+		require.NoError(t, err)
+		text, err := json.Marshal(at.UnixMilli())
+		require.NoError(t, err)
+		return string(text)
+	}
+	for _, c := range []struct{ bounds, min, max string }{
+		{`"gte":"2022"`, "2022-01-01T00:00:00Z", ""},
+		{`"gt":"2022"`, "2022-01-02T00:00:00Z", ""},
+		{`"lte":"2022"`, "", "2022-01-01T23:59:59.999Z"},
+		{`"lt":"2022"`, "", "2021-12-31T23:59:59.999Z"},
+		{`"lte":"2022-05-03T10"`, "", "2022-05-03T10:59:59.999Z"},
+		{`"gte":"2022-05-03T10:00:00.25+02:00"`, "2022-05-03T08:00:00.25Z", ""},
+		{`"gte":"now-1d/d"`, "2026-11-20T00:00:00Z", ""},
+		{`"lt":"now/d"`, "", "2026-11-20T23:59:59.999Z"},
+		{`"lte":"now/M"`, "", "2026-11-30T23:59:59.999Z"},
+		{`"gt":"now/w"`, "2026-11-23T00:00:00Z", ""},
+		{`"gte":"2024-03-31||-1M"`, "2024-02-29T00:00:00Z", ""},
+		{`"gte":"2022-01-01","time_zone":"+01:00"`, "2021-12-31T23:00:00Z", ""},
+		{`"gte":"2022-07-01","time_zone":"Europe/Berlin"`, "2022-06-30T22:00:00Z", ""},
+		{`"gte":1640995200000`, "2022-01-01T00:00:00Z", ""},
+		{`"gte":"01/02/2022","format":"dd/MM/yyyy"`, "2022-02-01T00:00:00Z", ""},
+		{`"gte":1640995200,"format":"epoch_second"`, "2022-01-01T00:00:00Z", ""},
+	} {
+		got := lowered(t, `{"range":{"updated_at":{`+c.bounds+`}}}`)
+		if c.min != "" {
+			require.Contains(t, got, `"min":`+ms(c.min), c.bounds)
+		}
+		if c.max != "" {
+			require.Contains(t, got, `"max":`+ms(c.max), c.bounds)
+		}
+	}
+}
+
+// Any bytes are read or refused, and never take the reader down.
+func FuzzLower(f *testing.F) {
+	for _, c := range clause.Clauses() {
+		f.Add([]byte(`{"` + c.Name + `":{"profile.headline":{"query":"a b","value":"a*","fuzziness":"AUTO"},"query":"a","fields":["profile.*^2"]}}`))
+	}
+	f.Add([]byte(`{"bool":{"must":[{"match":{"profile.headline":"a"}}],"minimum_should_match":"2<75%"}}`))
+	f.Add([]byte(`{"regexp":{"profile.headline":"[a-z]{1,3}(x|~y)&@<1-20>\"z\""}}`))
+	f.Add([]byte(`{"query_string":{"query":"a AND (b OR \"c d\"~2) profile.connections:[1 TO *] x~1^2 /r.*/","default_field":"profile.headline"}}`))
+	f.Add([]byte(`{"range":{"updated_at":{"gte":"2024-01-31||+1M/d","time_zone":"Europe/Berlin"}}}`))
+	f.Fuzz(func(t *testing.T, query []byte) {
+		if !jsontext.Value(query).IsValid() {
+			return
+		}
+		_, err := clause.Lower(query, "query", options())
+		var e *clause.Error
+		if err != nil && !errors.As(err, &e) {
+			t.Fatalf("%T: %v", err, err)
+		}
+	})
+}

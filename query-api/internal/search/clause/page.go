@@ -1,0 +1,85 @@
+package clause
+
+import (
+	"fmt"
+	"strings"
+
+	"muster/schemas/readmodel"
+)
+
+// Page is the documentation of the language, made of the tables that decide
+// what is read: fields, clauses with their parameters, limits, and what is
+// refused.
+func Page() string {
+	var b strings.Builder
+	b.WriteString(`# The query language of person search
+
+<!-- Made by go test ./internal/search/clause -update in query-api, from the code that decides. -->
+
+` + "`POST /v1/person/search`" + ` reads Elasticsearch's query language with the semantics of Elasticsearch 8. Everything else is
+refused with the path of what is wrong; nothing is ignored. ` + "`POST /v1/person/search/explain`" + ` shows how a query is understood.
+
+## Fields
+
+A text is searched word by word (Elasticsearch's standard analyzer); ` + "`<text>.keyword`" + fmt.Sprintf(` is the whole value, up to %d
+characters. Fields of a nested path are also visible from the root, where the values of all entries are one field.
+
+| field | type | nested path |
+|---|---|---|
+`, readmodel.MaxKeyword))
+	types := map[readmodel.SearchType]string{
+		readmodel.SearchText: "text, with `.keyword`", readmodel.SearchLong: "integer", readmodel.SearchDate: "date", readmodel.SearchBoolean: "boolean",
+	}
+	for _, f := range readmodel.SearchFields() {
+		nested := ""
+		if f.Nested != "" {
+			nested = "`" + f.Nested + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Path, types[f.Type], nested)
+	}
+	b.WriteString("\n`_id` is `profile_id.keyword`.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")
+	for _, c := range Clauses() {
+		if c.Refused != "" {
+			continue
+		}
+		names := make([]string, len(c.Parameters))
+		for i, p := range c.Parameters {
+			names[i] = "`" + p.Name + "`"
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", c.Name, strings.Join(names, ", "), c.Notes)
+	}
+	sorts := make([]string, 0, len(sortParameters()))
+	for _, p := range sortParameters() {
+		sorts = append(sorts, "`"+p.Name+"`")
+	}
+	fmt.Fprintf(&b, `
+A parameter that is not listed is refused. Inside of `+"`nested`"+` the fields of other objects do not exist, as in Elasticsearch.
+Sort keys have %s; `+"`_score`"+` and `+"`_doc`"+` are keys too, and the last key is always the person.
+
+Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX.
+
+## Limits
+
+| | |
+|---|---|
+| depth of clauses | %d |
+| clauses, words of texts included | %d |
+| terms | %d |
+| characters of a regular expression | %d |
+| terms that a fuzzy or unfinished word becomes | %d |
+| bytes of a text that is analysed | %d |
+
+A query that takes too much time, memory or rows is a 400 that says so.
+
+## Refused
+
+| clause | why |
+|---|---|
+`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed)
+	for _, c := range Clauses() {
+		if c.Refused != "" {
+			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)
+		}
+	}
+	return b.String()
+}

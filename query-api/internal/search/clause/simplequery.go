@@ -1,0 +1,346 @@
+package clause
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
+	a := arguments(v, c.Parameters)
+	at, fields := a.must("query"), a.must("fields")
+	p := simpleQuery{l: l, at: at, and: a.choice("default_operator", "or", "or", "and") == "and"}
+	p.m.analyzer = a.text("analyzer", "")
+	p.m.lenient = a.flag("lenient", false)
+	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
+	p.m.expansions = a.integer("fuzzy_max_expansions", 50, 1, MaxExpansions)
+	p.m.transpositions = a.flag("fuzzy_transpositions", true)
+	p.flags = strings.ToUpper(a.text("flags", "ALL"))
+	spec, given := a.minimumText()
+	boost := a.boost()
+	if err := a.done(); err != nil {
+		return nil, err
+	}
+	text, err := at.scalar()
+	if err != nil {
+		return nil, err
+	}
+	if len(text) > MaxAnalysed {
+		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
+	}
+	for flag := range strings.SplitSeq(p.flags, "|") {
+		switch flag {
+		case "ALL", "NONE", "AND", "NOT", "OR", "PREFIX", "PHRASE", "PRECEDENCE", "ESCAPE", "WHITESPACE", "FUZZY", "NEAR", "SLOP":
+		default:
+			return nil, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(flag))
+		}
+	}
+	if p.fields, err = l.fieldList(fields); err != nil {
+		return nil, err
+	}
+	p.rest = text
+	n, err := p.parse(0)
+	if err != nil {
+		return nil, err
+	}
+	if n == nil {
+		n = algebra.None{}
+	}
+	if given {
+		if b, ok := n.(algebra.Bool); ok && len(b.Should) > 0 {
+			if b.Minimum, err = minimum(at, spec, len(b.Should)); err != nil {
+				return nil, err
+			}
+			if n, err = boolean(b); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return boosted(n, boost), nil
+}
+
+// simpleQuery reads the language of Lucene's simple query parser, in which
+// nothing is an error.
+type simpleQuery struct {
+	l      *lowering
+	at     value
+	m      matching
+	and    bool
+	flags  string
+	fields []weighted
+	rest   string
+}
+
+// has says that an operator is switched on.
+func (p *simpleQuery) has(flag string) bool {
+	if p.flags == "ALL" {
+		return true
+	}
+	for f := range strings.SplitSeq(p.flags, "|") {
+		if f == flag || f == "ALL" {
+			return true
+		}
+	}
+	return false
+}
+
+// operation joins what follows to what came before.
+type operation int
+
+const (
+	noOperation operation = iota
+	eitherOf
+	bothOf
+)
+
+// simpleState is the work on one group.
+type simpleState struct {
+	top               algebra.Node
+	current, previous operation
+	not               int
+}
+
+func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
+	if depth > MaxDepth {
+		return nil, p.at.errorf("groups are nested deeper than %d levels", MaxDepth)
+	}
+	var s simpleState
+	operator := func(o operation) {
+		if s.current == noOperation && s.top != nil {
+			s.current = o
+		}
+		p.rest = p.rest[1:]
+	}
+	for p.rest != "" {
+		var branch algebra.Node
+		var err error
+		switch c := p.rest[0]; {
+		case c == '(' && p.has("PRECEDENCE"):
+			end := closing(p.rest)
+			if end < 0 {
+				p.rest = p.rest[1:]
+				continue
+			}
+			inner := *p
+			inner.rest = p.rest[1:end]
+			if branch, err = inner.parse(depth + 1); err != nil {
+				return nil, err
+			}
+			p.rest = p.rest[end+1:]
+		case c == ')' && p.has("PRECEDENCE"):
+			p.rest = p.rest[1:]
+			continue
+		case c == '"' && p.has("PHRASE"):
+			if branch, err = p.phrase(); err != nil {
+				return nil, err
+			}
+		case c == '+' && p.has("AND"):
+			operator(bothOf)
+			continue
+		case c == '|' && p.has("OR"):
+			operator(eitherOf)
+			continue
+		case c == '-' && p.has("NOT"):
+			s.not++
+			p.rest = p.rest[1:]
+			continue
+		case strings.IndexByte(" \t\n\r", c) >= 0 && p.has("WHITESPACE"):
+			p.rest = p.rest[1:]
+			continue
+		default:
+			if branch, err = p.token(); err != nil {
+				return nil, err
+			}
+		}
+		if err := p.l.count(p.at, 1); err != nil {
+			return nil, err
+		}
+		s.join(branch, p.and)
+	}
+	return s.top, nil
+}
+
+// closing is the place of the ) of a group, -1 when there is none.
+func closing(text string) int {
+	depth := 0
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				return i
+			}
+		}
+	}
+	return -1
+}
+
+// join adds a branch to the tree: a change of the operator makes a new level.
+func (s *simpleState) join(branch algebra.Node, and bool) {
+	negated := s.not%2 == 1
+	s.not = 0
+	if branch == nil {
+		return
+	}
+	if negated {
+		branch = algebra.Bool{MustNot: []algebra.Node{branch}, Should: []algebra.Node{algebra.All{}}, Minimum: 1}
+	}
+	if s.top == nil {
+		s.top = branch
+		s.current = noOperation
+		return
+	}
+	if s.current == noOperation {
+		if s.current = eitherOf; and {
+			s.current = bothOf
+		}
+	}
+	level := algebra.Bool{}
+	if s.previous == s.current {
+		level, _ = s.top.(algebra.Bool)
+	} else {
+		level = added(level, s.top, s.current)
+	}
+	level = added(level, branch, s.current)
+	s.top, s.previous, s.current = level, s.current, noOperation
+}
+
+// phrase reads "words"~slop. Without a closing quote it is a word.
+func (p *simpleQuery) phrase() (algebra.Node, error) {
+	var b strings.Builder
+	i := 1
+	for ; i < len(p.rest) && p.rest[i] != '"'; i++ {
+		if p.rest[i] == '\\' && p.has("ESCAPE") && i+1 < len(p.rest) {
+			i++
+		}
+		b.WriteByte(p.rest[i])
+	}
+	if i >= len(p.rest) {
+		p.rest = p.rest[1:]
+		return nil, nil
+	}
+	p.rest = p.rest[i+1:]
+	m := p.m
+	if rest, ok := strings.CutPrefix(p.rest, "~"); ok && (p.has("NEAR") || p.has("SLOP")) {
+		if n, after, found := digits(rest, 1, 6); found {
+			m.slop, p.rest = n, after
+		}
+	}
+	return p.over(1, func(f algebra.Field) (algebra.Node, error) { return p.l.phrase(f, p.at, b.String(), m, false) })
+}
+
+// token reads a word, with * behind it a prefix, with ~n a fuzzy word.
+func (p *simpleQuery) token() (algebra.Node, error) {
+	var b strings.Builder
+	star, escaped := false, false
+	edits := -1
+	for p.rest != "" {
+		r, size := utf8.DecodeRuneInString(p.rest)
+		if r == '\\' && p.has("ESCAPE") && !escaped {
+			escaped = true
+			p.rest = p.rest[size:]
+			continue
+		}
+		if !escaped {
+			if unicode.IsSpace(r) && p.has("WHITESPACE") || r == '"' && p.has("PHRASE") || r == '|' && p.has("OR") ||
+				r == '+' && p.has("AND") || (r == '(' || r == ')') && p.has("PRECEDENCE") {
+				break
+			}
+			if r == '~' && b.Len() > 0 && p.has("FUZZY") {
+				n, after, found := digits(p.rest[1:], 1, 6)
+				if !found {
+					n, after = 2, p.rest[1:]
+				}
+				if next, _ := utf8.DecodeRuneInString(after); after == "" || unicode.IsSpace(next) {
+					edits, p.rest = min(n, 2), after
+					break
+				}
+			}
+		}
+		star = r == '*' && !escaped
+		escaped = false
+		b.WriteString(p.rest[:size])
+		p.rest = p.rest[size:]
+	}
+	text := b.String()
+	switch {
+	case text == "":
+		return nil, nil
+	case edits >= 0:
+		m := p.m
+		m.fuzzy = fuzziness{given: true, edits: edits}
+		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
+			if !f.IsString() {
+				return algebra.None{}, nil
+			}
+			term := text
+			if f.IsText() {
+				term = strings.ToLower(text)
+			}
+			return p.l.leaf(f, fuzzyTerm(f, term, m)), nil
+		})
+	case star && len(text) > 1 && p.has("PREFIX"):
+		prefix := strings.TrimSuffix(text, "*")
+		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
+			if !f.IsString() {
+				return algebra.None{}, nil
+			}
+			if f.IsText() {
+				prefix = strings.ToLower(prefix)
+			}
+			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: prefix}), nil
+		})
+	}
+	m := p.m
+	m.all = p.and
+	any := false
+	n, err := p.over(1, func(f algebra.Field) (algebra.Node, error) {
+		if f.IsText() {
+			tokens, err := p.l.analyse(p.at, text, m.analyzer)
+			if err != nil {
+				return nil, err
+			}
+			any = any || len(tokens) > 0
+		} else {
+			any = true
+		}
+		return p.l.match(f, p.at, text, m)
+	})
+	if err != nil || !any {
+		return nil, err // a word without a letter asks for nothing
+	}
+	return n, nil
+}
+
+func (p *simpleQuery) over(tie float64, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
+	var nodes []algebra.Node
+	for _, w := range p.fields {
+		n, err := lower(w.field)
+		if err != nil {
+			if p.m.lenient && !w.field.IsString() {
+				continue
+			}
+			return nil, err
+		}
+		nodes = append(nodes, boosted(n, w.boost))
+	}
+	return disMax(nodes, tie), nil
+}
+
+// added adds a node to a level of the tree.
+func added(b algebra.Bool, n algebra.Node, o operation) algebra.Bool {
+	if o == bothOf {
+		b.Must = append(b.Must[:len(b.Must):len(b.Must)], n)
+		return b
+	}
+	b.Should = append(b.Should[:len(b.Should):len(b.Should)], n)
+	if len(b.Must) == 0 {
+		b.Minimum = 1
+	}
+	return b
+}
