@@ -116,6 +116,24 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// Lists too long for a parameter are searched all the same.
+func TestSearchLongLists(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	numbers := times(5000, func(i int) string { return fmt.Sprint(i + 15) })
+	words := times(5000, func(i int) string { return fmt.Sprintf(`"it's %d"`, i) })
+	for query, want := range map[string][]string{
+		`{"terms":{"profile.connections":[` + numbers + `]}}`:                                                      {"p1", "p3"},
+		`{"terms":{"profile.headline":[` + words + `,"lover"]}}`:                                                   {"p1"},
+		`{"terms":{"profile.headline.keyword":[` + words + `,"Data"]}}`:                                            {"p3"},
+		`{"terms":{"experience.title.keyword":[` + words + `,"Writer"]}}`:                                          {"p1"},
+		`{"nested":{"path":"experience","query":{"terms":{"experience.title.keyword":[` + words + `,"Writer"]}}}}`: {"p1"},
+		`{"ids":{"values":[` + words + `,"p2"]}}`:                                                                  {"p2"},
+	} {
+		require.Equal(t, want, ids(f.search(`{"query":`+query+`,"sort":["profile_id.keyword"]}`)), query[:60])
+	}
+}
+
 func TestSearchOrder(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)

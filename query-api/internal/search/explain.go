@@ -57,7 +57,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			p.Parameters = map[string]string{}
 		}
 		e.Statements = append(e.Statements, Statement{Step: step, SQL: p.SQL, Parameters: p.Parameters})
-		return s.query(ctx, "estimate", planner.Statement{SQL: "EXPLAIN ESTIMATE " + p.SQL, Parameters: p.Parameters}, func(rows driver.Rows) error {
+		return s.query(ctx, "estimate", planner.Statement{SQL: "EXPLAIN ESTIMATE " + p.SQL, Parameters: p.Parameters, Tables: p.Tables}, func(rows driver.Rows) error {
 			var database, table string
 			var parts, read, marks uint64
 			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {

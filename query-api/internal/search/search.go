@@ -14,6 +14,7 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/ext"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/codes"
@@ -361,7 +362,27 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
 		MaxExecutionTime: s.cfg.Timeout, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: 1,
 	}, ch.Settings{"max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000})
-	ctx = ch.Context(ctx, ch.WithParameters(ch.Parameters(statement.Parameters)))
+	options := []ch.QueryOption{ch.WithParameters(ch.Parameters(statement.Parameters))}
+	size := 0
+	for _, v := range statement.Parameters {
+		size += len(url.QueryEscape(v))
+	}
+	if size > maxParameters {
+		return &Budget{"the texts of the query are too long together: shorten them"}
+	}
+	for name, values := range statement.Tables {
+		table, err := ext.NewTable(name, ext.Column("v", "String"))
+		if err != nil {
+			return fmt.Errorf("search %s: list: %w", step, err)
+		}
+		for _, v := range values {
+			if err := table.Append(v); err != nil {
+				return fmt.Errorf("search %s: list: %w", step, err)
+			}
+		}
+		options = append(options, ch.WithExternalTable(table))
+	}
+	ctx = ch.Context(ctx, options...)
 	rows, err := s.deps.Conn.Query(ctx, statement.SQL)
 	if err != nil {
 		return s.failed(step, err)
@@ -379,6 +400,10 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	return nil
 }
+
+// maxParameters bounds what travels in the address of a statement, which servers
+// limit to 1 MiB.
+const maxParameters = 700 << 10
 
 // failed tells a query that is too much from a store that is away.
 func (s *Searcher) failed(step string, err error) error {

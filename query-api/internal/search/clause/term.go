@@ -40,8 +40,8 @@ func lowerTerm(l *lowering, c *Clause, v value) (algebra.Node, error) {
 func (l *lowering) exact(f algebra.Field, at value, text string) (algebra.Node, error) {
 	switch f.Type {
 	case readmodel.SearchText:
-		if text == "" {
-			return algebra.None{}, nil // no term is empty
+		if text == "" || len(text) > MaxAnalysed {
+			return algebra.None{}, nil // no term is
 		}
 		return l.leaf(f, algebra.Term{Field: f, Text: text}), nil
 	case readmodel.SearchBoolean:
@@ -148,7 +148,7 @@ func (l *lowering) anyOf(f algebra.Field, v value) (algebra.Node, error) {
 		}
 		switch f.Type {
 		case readmodel.SearchText:
-			if text != "" {
+			if text != "" && len(text) <= MaxAnalysed {
 				set.Values = append(set.Values, text)
 			}
 		case readmodel.SearchBoolean:

@@ -13,8 +13,9 @@ import (
 // compiler turns nodes into SQL expressions. Equal values share a parameter,
 // so that equal expressions are equal texts and computed once.
 type compiler struct {
-	params map[string]string // name -> value as ClickHouse reads it
-	names  map[string]string // type and value -> name
+	params map[string]string   // name -> value as ClickHouse reads it
+	names  map[string]string   // type and value -> name
+	tables map[string][]string // long lists, by the names of their tables
 	stats  *Stats
 	blends map[int][]algebra.Term // the terms of each blend of the query
 }
@@ -32,7 +33,7 @@ func scoring(stats *Stats, n algebra.Node) *compiler {
 }
 
 func newCompiler(stats *Stats) *compiler {
-	return &compiler{params: make(map[string]string), names: make(map[string]string), stats: stats}
+	return &compiler{params: make(map[string]string), tables: make(map[string][]string), names: make(map[string]string), stats: stats}
 }
 
 func (c *compiler) param(kind, value string) string {
@@ -47,11 +48,34 @@ func (c *compiler) param(kind, value string) string {
 
 func (c *compiler) str(s string) string { return c.param("String", escapeParameter(s)) }
 
-func (c *compiler) strs(list []string) string { return c.param("Array(String)", quoteList(list)) }
+// strs is a list of strings; a long one travels as a table beside the query.
+func (c *compiler) strs(list []string) string {
+	if len(list) > maxListed {
+		return "(SELECT groupArray(v) FROM " + c.table(list) + ")"
+	}
+	return c.param("Array(String)", quoteList(list))
+}
+
+// maxListed is how many values travel as a parameter (design.md, Reads).
+const maxListed = 1000
+
+func (c *compiler) table(list []string) string {
+	key := strings.Join(list, "\x00")
+	name, ok := c.names[key]
+	if !ok {
+		name = "list" + strconv.Itoa(len(c.tables))
+		c.names[key] = name
+		c.tables[name] = list
+	}
+	return name
+}
 
 func (c *compiler) int(n int64) string { return c.param("Int64", strconv.FormatInt(n, 10)) }
 
 func (c *compiler) ints(list []string) string {
+	if len(list) > maxListed {
+		return "(SELECT groupArray(toInt64(v)) FROM " + c.table(list) + ")"
+	}
 	return c.param("Array(Int64)", "["+strings.Join(list, ",")+"]")
 }
 
@@ -266,12 +290,27 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 		return "hasAny(" + s.tokens(f) + ", " + c.strs(n.Values) + ")"
 	case f.IsString() && s.many(f):
 		return "hasAny(" + f.Column + ", " + c.strs(n.Values) + ")"
+	case f.IsString() && !s.nested():
+		return "(" + f.Column + " IN " + c.listed(n.Values, "String") + ")"
 	case f.IsString():
 		return "has(" + c.strs(n.Values) + ", " + s.column(f.Column) + ")"
+	case !s.nested() && f.Nested == "":
+		return "(" + f.Column + " IN " + c.listed(n.Values, "Int64") + ")"
 	case s.many(f):
 		return "hasAny(" + f.Column + ", " + c.ints(n.Values) + ")"
 	}
 	return "has(" + c.ints(n.Values) + ", " + s.column(f.Column) + ")"
+}
+
+// listed is what stands behind IN: a set, which is looked up rather than gone through.
+func (c *compiler) listed(list []string, kind string) string {
+	switch {
+	case len(list) > maxListed:
+		return "(SELECT CAST(v, '" + kind + "') FROM " + c.table(list) + ")"
+	case kind == "Int64":
+		return c.ints(list)
+	}
+	return c.strs(list)
 }
 
 // any writes a condition on the values of a field: cond is called with a value.

@@ -32,7 +32,7 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 		d.Index = Statement{
 			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM mergeTreeTextIndex(currentDatabase(), '" + table + "', '" + index + "')) WHERE v != '' AND " +
 				condition + cut,
-			Parameters: c.params,
+			Parameters: c.params, Tables: c.tables,
 		}
 	}
 	s := &scope{}
@@ -46,7 +46,7 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	d.Texts = Statement{
 		SQL: "SELECT DISTINCT v FROM (SELECT arrayJoin(arrayFilter(v -> v != '' AND " + condition + ", " + values + ")) AS v FROM " + table +
 			" FINAL WHERE NOT deleted)" + cut,
-		Parameters: c.params,
+		Parameters: c.params, Tables: c.tables,
 	}
 	return d
 }
@@ -96,6 +96,6 @@ func LivingStatement(f algebra.Field, terms []string) Statement {
 	}
 	return Statement{
 		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE NOT deleted AND " + or(conditions...),
-		Parameters: c.params,
+		Parameters: c.params, Tables: c.tables,
 	}
 }

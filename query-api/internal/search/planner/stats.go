@@ -191,6 +191,9 @@ func (c *compiler) termCounts(t algebra.Term) (condition, count string) {
 type Statement struct {
 	SQL        string
 	Parameters map[string]string
+	// Tables are lists too long to be parameters: tables of one column v,
+	// String, that exist beside the statement.
+	Tables map[string][]string
 }
 
 // CountStatement counts the people who match and, when scores are wanted, the
@@ -218,7 +221,7 @@ func CountStatement(n algebra.Node, scored bool, stats *Stats) (Statement, []str
 		list = "emptyArrayInt64()"
 	}
 	sql := fmt.Sprintf("SELECT toInt64(countIf(%s)), %s FROM %s FINAL WHERE NOT deleted AND %s", condition, list, table, where)
-	return Statement{SQL: sql, Parameters: c.params}, keys
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}, keys
 }
 
 // FieldStatement counts the fields that the scores of a node need; its only row
