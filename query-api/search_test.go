@@ -92,7 +92,7 @@ func TestSearch(t *testing.T) {
 		{`{"multi_match":{"query":"data","fields":["profile.headline^2","profile.full_name","experience.*"],"lenient":true}}`, []string{"p1", "p2", "p3", "p5"}},
 		{`{"multi_match":{"query":"data bob","fields":["profile.headline","profile.full_name"],"type":"cross_fields","operator":"and"}}`, []string{"p2"}},
 		{`{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name"],"operator":"and"}}`, []string{"p2"}},
-		{`{"fuzzy":{"profile.headline":"enginer"}}`, []string{"p1", "p2"}},
+		{`{"fuzzy":{"profile.headline":"enginere"}}`, []string{"p1", "p2"}},
 		{`{"match":{"profile.headline":{"query":"dtaa","fuzziness":"AUTO"}}}`, []string{"p1", "p3"}},
 		{`{"regexp":{"profile.headline":"eng.*r|soft(ware)?"}}`, []string{"p1", "p2"}},
 		{`{"regexp":{"profile.headline":"da.a&~(data)"}}`, nil},

@@ -30,7 +30,7 @@ func TestSearchWalkWhileRefreshing(t *testing.T) {
 	var deps queryapi.Deps
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { deps = *d })
 	person := func(i, version int) string {
-		r := rand.New(rand.NewPCG(uint64(i), uint64(version))) //nolint:gosec // test data
+		r := rand.New(rand.NewPCG(uint64(i), uint64(version)))
 		words := []string{"data", "engineer"}
 		headline := strings.Repeat(words[r.IntN(2)]+" ", 1+r.IntN(3)) + strings.Repeat("word ", r.IntN(12))
 		connections := strconv.Itoa(r.IntN(50))

@@ -63,7 +63,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
 				return err
 			}
-			e.EstimatedRows += int64(read) //nolint:gosec // rows of a table
+			e.EstimatedRows += int64(read)
 			return nil
 		})
 	}

@@ -2,7 +2,7 @@ package algebra
 
 // Walk visits a node and all nodes inside of it.
 func Walk(n Node, visit func(Node)) {
-	_, _ = Rewrite(n, func(m Node) (Node, error) { //nolint:errcheck // visits fail never
+	_, _ = Rewrite(n, func(m Node) (Node, error) {
 		visit(m)
 		return m, nil
 	})

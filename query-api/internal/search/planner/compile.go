@@ -328,7 +328,7 @@ func (c *compiler) inRange(n algebra.Range, s *scope) string {
 	f := n.Field
 	if !f.IsString() {
 		return s.any(f, func(v string) string {
-			least := ""
+			var least string
 			if n.Min > readmodel.SearchMissing+1 {
 				least = v + " >= " + c.int(n.Min)
 			} else {

@@ -79,7 +79,8 @@ const nowhere = "4611686018427387904"
 // slop, and counts 1/(1+distance). Terms are different from each other.
 func (c *compiler) sloppy(n algebra.Phrase, s *scope) string {
 	f := n.Field
-	tokens, positions := s.column(f.Tokens()), ""
+	var positions string
+	tokens := s.column(f.Tokens())
 	if s.many(f) {
 		// Elements are 100 positions apart.
 		lengths := "arrayMap(e -> if(empty(e), 0, 100 + arrayCount(t -> t != '', e)), " + f.Tokens() + ")"

@@ -112,7 +112,7 @@ func (c *compiler) termScore(n algebra.Term, s *scope) string {
 		// Whole values have no norms: the length is 1, and so is the frequency.
 		return c.float(weight * (k1 + 1) / (1 + k1*(1-b+b/average)))
 	}
-	tf, length := "", ""
+	var tf, length string
 	if s.nested() {
 		tokens := s.column(f.Tokens())
 		tf, length = "countEqual("+tokens+", "+c.str(n.Text)+")", "length("+tokens+")"
