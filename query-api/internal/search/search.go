@@ -152,7 +152,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		}
 	} else {
 		var seed [8]byte
-		_, _ = rand.Read(seed[:])                                         // never fails
+		_, _ = rand.Read(seed[:]) // never fails
 		out.cursor.Seed = int64(binary.LittleEndian.Uint64(seed[:]) >> 1)
 	}
 	options := clause.Options{Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed}
