@@ -165,6 +165,9 @@ func (c *Call) Estimate(ctx context.Context, units int64) (maxCredits int64, quo
 // valid. The error is a [*Refused], [ErrUnavailable], or one of those of an
 // Idempotency-Key: [*Replay], [ErrRunning], [ErrOtherBody].
 func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
+	if c.meter == nil {
+		return &Reservation{call: c, ended: true}, nil
+	}
 	return c.ReserveFor(ctx, units, c.meter.cfg.Lease)
 }
 
