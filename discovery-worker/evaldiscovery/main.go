@@ -146,7 +146,7 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, engine.Close()) }()
+	defer func() { err = errors.Join(err, engine.Close()) }() //nolint:contextcheck // it stops after ctx too
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: engine.DSN("default"), MaxOpenConns: 4})
 	if err != nil {
 		return nil, err
