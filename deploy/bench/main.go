@@ -25,6 +25,7 @@ type options struct {
 	dir     string
 	muster  string
 	seconds int
+	records int
 	limit   time.Duration
 }
 
@@ -42,6 +43,8 @@ func parts() []part {
 		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
 		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
 		{name: "search", about: "POST /v1/person/search: 40 named queries", run: measureSearch},
+		{name: "project", about: "from topic to visible row: the projector, ClickHouse's Kafka engine, INSERT FORMAT JSONEachRow; resident memory", alone: measureProject},
+		{name: "freshness", about: "from publishing to the API's answer, at 5,000 records a second", run: measureFreshness},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
 	}
@@ -108,6 +111,7 @@ func parse(args []string) (options, error) {
 	selected := flags.String("parts", strings.Join(names, ","), "parts to run, comma-separated")
 	flags.IntVar(&o.people, "people", 1_000_000, "people in the world")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the world")
+	flags.IntVar(&o.records, "records", 5_000_000, "records of part project: all of them for its memory, a hundredth, at most 50,000, for its speed")
 	flags.StringVar(&o.dir, "dir", "", "folder that keeps the worlds (default: muster-bench in the user's cache)")
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
 	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")
@@ -121,8 +125,8 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("there is no part %q; the parts are %s", p, strings.Join(names, ", "))
 		}
 	}
-	if o.people < 1 || o.seconds < 1 {
-		return o, errors.New("-people and -seconds are at least 1")
+	if o.people < 1 || o.seconds < 1 || o.records < 10 {
+		return o, errors.New("-people and -seconds are at least 1, -records at least 10")
 	}
 	if o.dir == "" {
 		cache, err := os.UserCacheDir()

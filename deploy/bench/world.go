@@ -38,14 +38,18 @@ type bench struct {
 	logger  *slog.Logger
 }
 
-// open starts the platform on the world's data folder and loads the world
-// unless an earlier run has.
-func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
-	b := &bench{
+func newBench(o options) *bench {
+	return &bench{
 		options: o,
 		data:    filepath.Join(o.dir, fmt.Sprintf("%d-%d", o.people, o.seed)),
 		logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
+}
+
+// open starts the platform on the world's data folder and loads the world
+// unless an earlier run has.
+func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
+	b := newBench(o)
 	if err := os.MkdirAll(b.data, 0o700); err != nil {
 		return nil, fmt.Errorf("make the folder of the world: %w", err)
 	}

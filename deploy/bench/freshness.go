@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	queryapi "muster/query-api"
+	"muster/schemas/record"
+)
+
+// Of the load of the freshness part, and of those who watch for it.
+const (
+	freshRate = 5000 // records a second
+	freshTick = 20 * time.Millisecond
+	freshPoll = 10 * time.Millisecond // the resolution of what is measured
+	// One record in so many ticks is watched.
+	freshEvery = 5
+)
+
+// measureFreshness publishes records at a steady rate and asks the API for some of
+// them until it has them: the time from before the write to the answer.
+func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
+	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) (err error) {
+		writer := bus.NewWriter(b.kafka())
+		defer func() { err = errors.Join(err, writer.Close()) }()
+		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
+		defer client.CloseIdleConnections()
+		ctx, cancel := context.WithCancelCause(ctx)
+		defer cancel(nil)
+		var watching sync.WaitGroup
+		var mu sync.Mutex
+		var waited []time.Duration
+		run := fmt.Sprint(time.Now().UnixNano())
+		const each = freshRate * int(freshTick/time.Millisecond) / 1000
+		ticker := time.NewTicker(freshTick)
+		defer ticker.Stop()
+		length := max(10, b.seconds)
+		ticks := length * int(time.Second/freshTick)
+		late, published, size := 0, 0, 0
+		began := time.Now()
+		for tick := range ticks {
+			select {
+			case <-ctx.Done():
+				watching.Wait()
+				return context.Cause(ctx)
+			case <-ticker.C:
+			}
+			messages := make([]kafka.Message, each)
+			var first string
+			for i := range messages {
+				name := fmt.Sprintf("fresh-%s-%d-%d", run, tick, i)
+				rec, err := record.Decode(record.KindNetworkPerson, freshPerson(name))
+				if err != nil {
+					return fmt.Errorf("decode an invented record: %w", err)
+				}
+				if i == 0 {
+					first, size = name, len(rec.JSON)
+				}
+				messages[i] = kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON}
+			}
+			start := time.Now()
+			if err := bus.WriteAll(ctx, writer, messages); err != nil {
+				return err
+			}
+			published += each
+			if time.Since(start) > freshTick {
+				late++
+			}
+			if tick%freshEvery != 0 {
+				continue
+			}
+			watching.Go(func() {
+				if err := b.awaitPerson(ctx, client, base, first); err != nil {
+					cancel(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				waited = append(waited, time.Since(start))
+			})
+		}
+		rate := float64(published) / time.Since(began).Seconds()
+		watching.Wait()
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+		slices.Sort(waited)
+		fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes took longer than their turn); %d watched, asked for every %s\n",
+			published, size, rate, late, ticks, len(waited), freshPoll)
+		fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
+			ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
+		return nil
+	})
+}
+
+// freshPerson is a record of usual size.
+func freshPerson(name string) []byte {
+	return fmt.Appendf(nil, `{"profile_id":%[1]q,"last_updated":"2026-11-20T10:00:00Z","username":%[1]q,"full_name":"Fresh Person","first_name":"Fresh","last_name":"Person",`+
+		`"headline":"Measures how soon what is published can be read","location":{"city":"Graz","country":"Austria","country_code":"AT"},"connections":500,`+
+		`"experience":[{"title":"Engineer","summary":"Kept the platform running and wrote down why it does","start":"2021-03","current":true,"company":{"name":"Acme","company_id":"c_1","network_url":"https://network.example/company/acme"}},`+
+		`{"title":"Analyst","summary":"Asked the same question in many ways","start":"2017-09","end":"2021-02","company":{"name":"Example","company_id":"c_2","network_url":"https://network.example/company/example"}}],`+
+		`"education":[{"start":"2012","end":"2017","degrees":["BSc"],"majors":["Mathematics"],"school":{"name":"University","network_url":"https://network.example/school/university"}}],`+
+		`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German","proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
+}
+
+// awaitPerson asks until the person is there.
+func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, username string) error {
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/webset/network/person?"+url.Values{"network": {username}}.Encode(), nil)
+		if err != nil {
+			return fmt.Errorf("ask the API: %w", err)
+		}
+		req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
+		resp, err := client.Do(req)
+		if err != nil {
+			return fmt.Errorf("ask the API: %w", err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err := errors.Join(err, resp.Body.Close()); err != nil {
+			return fmt.Errorf("ask the API: %w", err)
+		}
+		if resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("ask the API: status %s: %s", resp.Status, body)
+		}
+		if !miss(body) {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is not visible: %w", username, context.Cause(ctx))
+		case <-time.After(freshPoll):
+		}
+	}
+}

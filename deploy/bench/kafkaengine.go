@@ -1,0 +1,71 @@
+package main
+
+import "strings"
+
+// kafkaEngine are the statements by which ClickHouse itself consumes the topic
+// of network people and writes what the projector writes: the rows of
+// network_people and of lookups, every column of them, with the JSON parsed once
+// and rendered again in each shape. It does less than the projector: it drops
+// unknown members, keeps empty ones, caps and sorts no list, finds no e-mail in
+// texts, and refuses nothing but broken JSON.
+func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) {
+	const (
+		location = "Tuple(city String, state String, country String, country_code String, continent String, raw_address String)"
+		company  = "Tuple(name String, network_url String, company_id String)"
+		position = "Tuple(summary String, title String, description String, start String, end String, current Nullable(Bool), location " + location + ", company " + company + ")"
+		study    = "Tuple(summary String, start String, end String, current Nullable(Bool), location " + location +
+			", degrees Array(String), majors Array(String), minors Array(String), field_of_study String, school Tuple(name String, network_url String, school_id String))"
+		certificate = "Tuple(credential_id String, credential_url String, issuer String, name String, issue_date String)"
+
+		emails    = "arrayFilter(x -> x != '', arrayDistinct(arrayMap(x -> lowerUTF8(x), arrayConcat(emails, [personal_email]))))"
+		codehost  = "arrayFilter(x -> x != '', arrayDistinct(arrayConcat([lowerUTF8(codehost_username)], arrayMap(u -> lowerUTF8(extract(u, 'codehost[^/]*/([^/?#]+)')), social_accounts))))"
+		microblog = "arrayFilter(x -> x != '', arrayDistinct(arrayConcat([lowerUTF8(microblog_username)], arrayMap(u -> lowerUTF8(extract(u, 'microblog[^/]*/([^/?#]+)')), social_accounts))))"
+		version   = "toUnixTimestamp64Micro(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC')) + 62135596800000000"
+		content   = "assumeNotNull(cityHash64(profile_id, username, first_name, middle_name, last_name, full_name, url, photo, headline, summary, location, ifNull(connections, 0), ifNull(followers, 0), ifNull(following, 0), " +
+			"current_position, experience, education, certifications, languages, skills, codehost_username, microblog_username, social_accounts, emails, personal_email))"
+	)
+	var present []string
+	for i, c := range []string{
+		"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary", "experience", "education",
+		"certifications", "languages", "skills", "codehost_username", "microblog_username", "social_accounts", "emails", "personal_email",
+	} {
+		present = append(present, "bitShiftLeft(toUInt64(notEmpty("+c+")), "+string(rune('0'+i/10))+string(rune('0'+i%10))+")")
+	}
+	source := "bench_kafka_" + suffix
+	prepare = []string{
+		"CREATE TABLE bench_people_" + suffix + " AS network_people",
+		"CREATE TABLE bench_lookups_" + suffix + " AS lookups",
+		`CREATE TABLE ` + source + ` (profile_id String, last_updated String, deleted Bool, username String, first_name String, middle_name String, last_name String,
+    full_name String, url String, photo String, headline String, summary String, location ` + location + `, connections Nullable(Int64), followers Nullable(Int64),
+    following Nullable(Int64), current_position ` + position + `, experience Array(` + position + `), education Array(` + study + `),
+    certifications Array(` + certificate + `), languages Array(Tuple(language String, proficiency String)), skills Array(Tuple(skill String)),
+    codehost_username String, microblog_username String, social_accounts Array(String), emails Array(String), personal_email String)
+ENGINE = Kafka SETTINGS kafka_broker_list = '` + brokers + `', kafka_topic_list = '` + topic + `', kafka_group_name = 'bench-` + suffix + `',
+    kafka_format = 'JSONEachRow', kafka_max_block_size = 20000, kafka_flush_interval_ms = 200, kafka_num_consumers = 1`,
+	}
+	lookups := `CREATE MATERIALIZED VIEW bench_lookups_mv_` + suffix + ` TO bench_lookups_` + suffix + ` AS
+SELECT xxHash64(concat(l.1, char(0), l.2)) AS key_hash, l.1 AS type, l.2 AS value, 'network-person' AS target_kind, profile_id AS target, '' AS source,
+    ` + version + ` AS version, ` + content + ` AS content_hash, deleted, toFloat32(1) AS confidence, true AS declared,
+    _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
+FROM ` + source + `
+ARRAY JOIN arrayConcat([('network.username', lowerUTF8(username))], arrayMap(x -> ('network.email', x), ` + emails + `),
+    arrayMap(x -> ('network.codehost_username', x), ` + codehost + `), arrayMap(x -> ('network.microblog_username', x), ` + microblog + `)) AS l`
+	people := `CREATE MATERIALIZED VIEW bench_people_mv_` + suffix + ` TO bench_people_` + suffix + ` AS
+SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_hash, profile_id, last_updated,
+    formatDateTime(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC'), '%Y-%m-%dT%H:%i:%SZ') AS updated_at,
+    ` + version + ` AS version, ` + content + ` AS content_hash, deleted, username, lowerUTF8(username) AS username_key,
+    ` + emails + ` AS email_keys, ` + codehost + ` AS codehost_username_keys, ` + microblog + ` AS microblog_username_keys,
+    ` + strings.Join(present, " + ") + ` AS present,
+    toJSONString(tuple(profile_id, username, url, tuple(first_name, middle_name, last_name, full_name, headline, summary, photo, connections, followers, location),
+        experience, education, certifications, languages, skills, social_accounts, codehost_username, microblog_username)) AS enrich,
+    toJSONString(tuple(full_name, headline, current_position, experience, education, skills, certifications)) AS webset_shared,
+    toJSONString(tuple(profile_id, username, first_name, middle_name, last_name, url, photo, summary, location, connections, followers, following, languages,
+        social_accounts, codehost_username, microblog_username)) AS webset_rest,
+    '' AS webset_open, toJSONString(tuple(personal_email, emails)) AS webset_email,
+    _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
+FROM ` + source
+	stop = []string{
+		"DROP TABLE bench_people_mv_" + suffix + " SYNC", "DROP TABLE bench_lookups_mv_" + suffix + " SYNC", "DROP TABLE " + source + " SYNC",
+	}
+	return prepare, []string{lookups, people}, stop
+}

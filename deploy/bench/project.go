@@ -1,0 +1,474 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/segmentio/kafka-go"
+
+	"muster/deploy/status"
+	"muster/platform/broker"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/engine"
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// stage is a broker in this process, whose processor time so counts for nobody,
+// and an engine of its own.
+type stage struct {
+	bench   *bench
+	dir     string
+	broker  *broker.Broker
+	engine  *engine.Process
+	kafka   bus.Config
+	dsn     string
+	conn    driver.Conn
+	writer  *kafka.Writer
+	running *exec.Cmd // the projector
+}
+
+func (b *bench) stage(ctx context.Context) (_ *stage, err error) {
+	s := &stage{bench: b}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.close(ctx))
+		}
+	}()
+	if err := os.MkdirAll(b.dir, 0o700); err != nil {
+		return nil, fmt.Errorf("make the bench's folder: %w", err)
+	}
+	if s.dir, err = os.MkdirTemp(b.dir, "project-"); err != nil {
+		return nil, fmt.Errorf("make the stage's folder: %w", err)
+	}
+	if s.broker, err = broker.Start(ctx, broker.Config{DataDir: filepath.Join(s.dir, "kafka"), Logger: b.logger}); err != nil {
+		return nil, err
+	}
+	s.kafka = bus.Config{Brokers: s.broker.Addrs()}
+	var topics []bus.Topic
+	for _, t := range event.Topics() {
+		topics = append(topics, bus.Topic{Name: t.Name, Partitions: t.Partitions, Replication: 1, Config: t.Config()})
+	}
+	if err := bus.EnsureTopics(ctx, s.kafka, topics); err != nil {
+		return nil, err
+	}
+	s.writer = bus.NewWriter(s.kafka)
+	log, err := os.Create(filepath.Join(s.dir, "engine.log"))
+	if err != nil {
+		return nil, fmt.Errorf("open the engine's log: %w", err)
+	}
+	defer func() { _ = log.Close() }() // the child has its own
+	s.engine, err = engine.Start(context.WithoutCancel(ctx), engine.SupervisorConfig{
+		Command: []string{b.muster, "engine", "child"}, Logger: b.logger, Stderr: log,
+		Server: engine.ServerConfig{Dir: filepath.Join(s.dir, "clickhouse"), Addr: "127.0.0.1:0", User: "muster", Password: "bench"},
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.dsn = s.engine.DSN("default")
+	if s.conn, err = clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, Logger: b.logger}); err != nil {
+		return nil, err
+	}
+	_, err = projector.Migrate(ctx, s.conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: b.logger})
+	return s, err
+}
+
+func (s *stage) close(ctx context.Context) error {
+	var errs []error
+	if s.running != nil {
+		_ = s.running.Process.Signal(syscall.SIGINT)
+		errs = append(errs, s.running.Wait())
+	}
+	if s.conn != nil {
+		errs = append(errs, s.conn.Close())
+	}
+	if s.engine != nil {
+		errs = append(errs, s.engine.Stop(context.WithoutCancel(ctx)))
+	}
+	if s.writer != nil {
+		errs = append(errs, s.writer.Close())
+	}
+	if s.broker != nil {
+		errs = append(errs, s.broker.Close())
+	}
+	if s.dir != "" {
+		errs = append(errs, os.RemoveAll(s.dir))
+	}
+	return errors.Join(errs...)
+}
+
+// peopleSink collects network people of a world.
+type peopleSink struct {
+	messages []kafka.Message
+	bytes    int64
+	limit    int
+}
+
+var errEnough = errors.New("enough records")
+
+func (p *peopleSink) Record(kind string, raw []byte) error {
+	if kind != world.NetworkPerson {
+		return nil
+	}
+	rec, err := record.Decode(record.KindNetworkPerson, bytes.Clone(raw))
+	if err != nil {
+		return fmt.Errorf("decode an invented record: %w", err)
+	}
+	p.messages = append(p.messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
+	p.bytes += int64(len(rec.JSON))
+	if len(p.messages) >= p.limit {
+		return errEnough
+	}
+	return nil
+}
+
+func (p *peopleSink) Truth([]byte) error { return nil }
+
+// publish writes messages in pieces.
+func (s *stage) publish(ctx context.Context, messages []kafka.Message) error {
+	const piece = 2000
+	for len(messages) > 0 {
+		n := min(piece, len(messages))
+		if err := bus.WriteAll(ctx, s.writer, messages[:n]); err != nil {
+			return err
+		}
+		messages = messages[n:]
+	}
+	return nil
+}
+
+func (s *stage) source() status.Source {
+	return status.Source{Kafka: s.kafka, Group: projector.Group, Topics: projector.Topics()}
+}
+
+// project starts a projector, as a container runs one.
+func (s *stage) project(ctx context.Context) error {
+	log, err := os.Create(filepath.Join(s.dir, "projector.log"))
+	if err != nil {
+		return fmt.Errorf("open the projector's log: %w", err)
+	}
+	defer func() { _ = log.Close() }()
+	s.running = exec.CommandContext(ctx, s.bench.muster, "--data-dir", s.dir, "--log-level", "warn", "run", "projector", "--admin-addr", "127.0.0.1:0")
+	s.running.Cancel = func() error { return s.running.Process.Signal(syscall.SIGINT) }
+	s.running.WaitDelay = 10 * time.Second
+	s.running.Stderr = log
+	s.running.Env = append(os.Environ(), "KAFKA_BROKERS="+strings.Join(s.kafka.Brokers, ","), clickhouse.DSNEnv+"="+s.dsn)
+	if err := s.running.Start(); err != nil {
+		s.running = nil
+		return fmt.Errorf("start %s (build it with `make build`): %w", s.bench.muster, err)
+	}
+	return nil
+}
+
+// spent is the processor time of the engine, and of the projector while one runs.
+func (s *stage) spent() (time.Duration, error) {
+	total, _, err := process(s.engine.PID())
+	if err != nil || s.running == nil {
+		return total, err
+	}
+	mine, _, err := process(s.running.Process.Pid)
+	return total + mine, err
+}
+
+// rate is records a second of processor time, that is, a second and core.
+func rate(records int, cpu time.Duration) float64 { return float64(records) / cpu.Seconds() }
+
+// measureProject compares the projector with what ClickHouse does by itself, and
+// says whether memory grows with the number of records.
+func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
+	b := newBench(o)
+	s, err := b.stage(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.close(ctx)) }()
+	people := &peopleSink{limit: min(50_000, max(1000, b.records/100))}
+	err = world.Generate(ctx, world.Options{People: 2 * people.limit, Seed: b.seed}, people, nil)
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	n := len(people.messages)
+	if err := s.publish(ctx, people.messages); err != nil {
+		return err
+	}
+	people.messages = nil
+	fmt.Fprintf(out, "  %d network-person records of %d bytes on average, from topic to visible row; CPU of muster and engine\n", n, people.bytes/int64(n))
+
+	took, cpu, err := s.timed(func() error {
+		if err := s.project(ctx); err != nil {
+			return err
+		}
+		return status.Wait(ctx, s.source(), nil)
+	})
+	if err != nil {
+		return err
+	}
+	ours := rate(n, cpu)
+	show := func(what string, records int, took, cpu time.Duration) {
+		fmt.Fprintf(out, "  %-44s %7.0f records/s/core  %7.0f records/s  CPU s %.2f\n", what, rate(records, cpu), float64(records)/took.Seconds(), cpu.Seconds())
+	}
+	show("projector", n, took, cpu)
+	if err := s.interrupt(); err != nil {
+		return err
+	}
+	if took, cpu, err = s.kafkaEngine(ctx, n); err != nil {
+		return err
+	}
+	show("Kafka engine and materialized views", n, took, cpu)
+	fmt.Fprintf(out, "  ratio: %.2f of the Kafka engine with materialized views\n", ours/rate(n, cpu))
+	if took, cpu, err = s.jsonEachRow(ctx); err != nil {
+		return err
+	}
+	show("INSERT ... FORMAT JSONEachRow of the rows", n, took, cpu)
+	fmt.Fprintf(out, "  ratio: %.2f of INSERT ... FORMAT JSONEachRow of the same rows\n", ours/rate(n, cpu))
+	return s.measureMemory(ctx, out)
+}
+
+// interrupt ends the projector.
+func (s *stage) interrupt() error {
+	running := s.running
+	s.running = nil
+	_ = running.Process.Signal(syscall.SIGINT)
+	if err := running.Wait(); err != nil {
+		return fmt.Errorf("stop the projector: %w", err)
+	}
+	return nil
+}
+
+// timed says how long something took, and its processor time.
+func (s *stage) timed(do func() error) (took, cpu time.Duration, err error) {
+	before, err := s.spent()
+	if err != nil {
+		return 0, 0, err
+	}
+	began := time.Now()
+	if err := do(); err != nil {
+		return 0, 0, err
+	}
+	took = time.Since(began)
+	after, err := s.spent()
+	return took, after - before, err
+}
+
+// kafkaEnginePatience is how long the Kafka engine may write nothing before it is
+// taken to be stuck.
+const kafkaEnginePatience = 45 * time.Second
+
+// kafkaErrors is what the Kafka engine says of itself.
+func (s *stage) kafkaErrors(ctx context.Context) string {
+	var text string
+	err := s.conn.QueryRow(ctx, `SELECT concat(toString(count()), ' consumers, ', toString(sum(num_messages_read)), ' messages read, ', toString(any(assignments.topic)), ' ',
+    arrayStringConcat(arraySlice(arrayFlatten(groupArray(arrayMap(x -> substring(x, 1, 600), exceptions.text))), -3), '; ')) FROM system.kafka_consumers`).Scan(&text)
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// kafkaEngine lets ClickHouse consume the topic by itself.
+func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration, err error) {
+	prepare, start, stop := kafkaEngine(strings.Join(s.kafka.Brokers, ","), record.KindNetworkPerson.Topic(), "a")
+	if err := s.exec(ctx, prepare...); err != nil {
+		return 0, 0, err
+	}
+	var lookups uint64
+	if err := s.conn.QueryRow(ctx, "SELECT count() FROM lookups").Scan(&lookups); err != nil {
+		return 0, 0, fmt.Errorf("count lookups: %w", err)
+	}
+	took, cpu, err = s.timed(func() error {
+		if err := s.exec(ctx, start...); err != nil {
+			return err
+		}
+		before, since := uint64(0), time.Now()
+		for {
+			var people, found uint64
+			err := s.conn.QueryRow(ctx, "SELECT (SELECT count() FROM bench_people_a), (SELECT count() FROM bench_lookups_a)").Scan(&people, &found)
+			if err != nil {
+				return fmt.Errorf("count what the views wrote: %w", err)
+			}
+			// Its e-mail and account forms are a little simpler than the projector's.
+			if people >= uint64(n) && found*10 >= lookups*9 { //nolint:gosec // small
+				return nil
+			}
+			if people+found != before {
+				before, since = people+found, time.Now()
+			}
+			if time.Since(since) > kafkaEnginePatience {
+				return fmt.Errorf("the views have written %d of %d people, %d of about %d lookups, and no more: %s", people, n, found, lookups, s.kafkaErrors(ctx))
+			}
+			select {
+			case <-ctx.Done():
+				return fmt.Errorf("wait for the views: %w", context.Cause(ctx))
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	})
+	return took, cpu, errors.Join(err, s.exec(context.WithoutCancel(ctx), stop...))
+}
+
+func (s *stage) exec(ctx context.Context, statements ...string) error {
+	for _, q := range statements {
+		if err := s.conn.Exec(ctx, q); err != nil {
+			first, _, _ := strings.Cut(q, "(")
+			return fmt.Errorf("%s: %w", first, err)
+		}
+	}
+	return nil
+}
+
+// jsonEachRow inserts the rows that the projector made as JSON, in batches of as
+// many records as the projector's.
+func (s *stage) jsonEachRow(ctx context.Context) (took, cpu time.Duration, err error) {
+	for _, table := range []string{"lookups", "network_people"} {
+		columns, err := s.bench.columns(ctx, s.conn, table)
+		if err != nil {
+			return 0, 0, err
+		}
+		if err := s.exec(ctx, "CREATE TABLE bench_json_"+table+" AS "+table); err != nil {
+			return 0, 0, err
+		}
+		dump, err := os.CreateTemp(s.dir, "rows-")
+		if err != nil {
+			return 0, 0, fmt.Errorf("make a file for the rows: %w", err)
+		}
+		list := "`" + strings.Join(columns, "`, `") + "`"
+		if err := s.post(ctx, "SELECT "+list+" FROM "+table+" FORMAT JSONEachRow", nil, dump); err != nil {
+			return 0, 0, errors.Join(err, dump.Close())
+		}
+		t, c, err := s.timed(func() error {
+			return s.insertLines(ctx, "INSERT INTO bench_json_"+table+" ("+list+") FORMAT JSONEachRow", dump)
+		})
+		if err := errors.Join(err, dump.Close()); err != nil {
+			return 0, 0, err
+		}
+		took, cpu = took+t, cpu+c
+	}
+	return took, cpu, nil
+}
+
+// insertLines posts a file of rows in pieces of about 32 MiB, whole lines each.
+func (s *stage) insertLines(ctx context.Context, query string, file *os.File) error {
+	if _, err := file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("read the rows: %w", err)
+	}
+	buf := make([]byte, 32<<20)
+	held := 0
+	for {
+		n, err := io.ReadFull(file, buf[held:])
+		held += n
+		last := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+		if err != nil && !last {
+			return fmt.Errorf("read the rows: %w", err)
+		}
+		end := bytes.LastIndexByte(buf[:held], '\n') + 1
+		if end > 0 {
+			if err := s.post(ctx, query, buf[:end], io.Discard); err != nil {
+				return err
+			}
+		}
+		held = copy(buf, buf[end:held])
+		if last {
+			return nil
+		}
+	}
+}
+
+// post sends a statement, and what it inserts, over ClickHouse's HTTP interface.
+func (s *stage) post(ctx context.Context, query string, body []byte, into io.Writer) error {
+	target := "http://" + s.engine.Addr() + "/?" + url.Values{"query": {query}, "async_insert": {"0"}}.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("ask the engine: %w", err)
+	}
+	req.SetBasicAuth("muster", "bench")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return fmt.Errorf("ask the engine: %w", err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(resp.Body, 1000))
+		return fmt.Errorf("ask the engine: %s: %s", resp.Status, text)
+	}
+	_, err = io.Copy(into, resp.Body)
+	return err
+}
+
+func (b *bench) columns(ctx context.Context, conn driver.Conn, table string) (names []string, err error) {
+	rows, err := conn.Query(ctx, readmodel.Rebuild{Model: readmodel.Model{Table: table}}.ColumnsQuery())
+	if err != nil {
+		return nil, fmt.Errorf("read the columns of %s: %w", table, err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return nil, fmt.Errorf("read the columns of %s: %w", table, err)
+		}
+		names = append(names, name)
+	}
+	return names, rows.Err()
+}
+
+// measureMemory projects small records, a tenth of them first.
+func (s *stage) measureMemory(ctx context.Context, out io.Writer) error {
+	if err := s.project(ctx); err != nil {
+		return err
+	}
+	published := 0
+	upTo := func(n int) (projector, engine int64, err error) {
+		for published < n {
+			var messages []kafka.Message
+			for range min(5000, n-published) {
+				rec, err := record.Decode(record.KindAccountLink, fmt.Appendf(nil,
+					`{"a":{"platform":"codehost","username":"c%d"},"b":{"platform":"network","username":"n%d"},"source":"bench","observed_at":"2026-01-01","confidence":0.5}`, published, published))
+				if err != nil {
+					return 0, 0, fmt.Errorf("decode an invented link: %w", err)
+				}
+				messages = append(messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
+				published++
+			}
+			if err := s.publish(ctx, messages); err != nil {
+				return 0, 0, err
+			}
+		}
+		if err := status.Wait(ctx, s.source(), nil); err != nil {
+			return 0, 0, err
+		}
+		if _, projector, err = process(s.running.Process.Pid); err != nil {
+			return 0, 0, err
+		}
+		_, engine, err = process(s.engine.PID())
+		return projector, engine, err
+	}
+	few, total := s.bench.records/10, s.bench.records
+	projectorFew, engineFew, err := upTo(few)
+	if err != nil {
+		return err
+	}
+	projectorAll, engineAll, err := upTo(total)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  resident after %d small records: projector %d MB, engine %d MB; after %d: projector %d MB, engine %d MB\n",
+		few, projectorFew>>20, engineFew>>20, total, projectorAll>>20, engineAll>>20)
+	fmt.Fprintf(out, "  ratio: projector %.2f, engine %.2f, together %.2f\n", float64(projectorAll)/float64(projectorFew),
+		float64(engineAll)/float64(engineFew), float64(projectorAll+engineAll)/float64(projectorFew+engineFew))
+	return nil
+}
