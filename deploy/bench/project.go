@@ -305,7 +305,7 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 				return fmt.Errorf("count what the views wrote: %w", err)
 			}
 			// Its e-mail and account forms are a little simpler than the projector's.
-			if read >= uint64(n) && people >= identities && found*10 >= lookups*9 { //nolint:gosec // small
+			if read >= uint64(n) && people >= identities && found*10 >= lookups*9 {
 				return nil
 			}
 			if people+found != before {
@@ -394,12 +394,12 @@ func (s *stage) insertLines(ctx context.Context, query string, file *os.File) er
 // post sends a statement, and what it inserts, over ClickHouse's HTTP interface.
 func (s *stage) post(ctx context.Context, query string, body []byte, into io.Writer) error {
 	target := "http://" + s.engine.Addr() + "/?" + url.Values{"query": {query}, "async_insert": {"0"}}.Encode()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target, bytes.NewReader(body)) //nolint:gosec // the engine that this program started
 	if err != nil {
 		return fmt.Errorf("ask the engine: %w", err)
 	}
 	req.SetBasicAuth("muster", "bench")
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req) //nolint:gosec // as above
 	if err != nil {
 		return fmt.Errorf("ask the engine: %w", err)
 	}
