@@ -132,7 +132,7 @@ func Reconcile(ctx context.Context, cfg bus.Config, conn driver.Conn, period, or
 	_, err := bus.Read(ctx, cfg, event.TopicUsage, nil, func(m kafka.Message) error {
 		var u event.Usage
 		if json.Unmarshal(m.Value, &u) != nil || u.Validate() != nil || u.Period != period || organization != "" && u.OrganizationID != organization {
-			return nil
+			return nil //nolint:nilerr // what is no usage event states no charge
 		}
 		now := entry{u.OrganizationID, u.Outcome, u.Requests, u.Credits}
 		before, known := ledger[u.RequestID]

@@ -2,6 +2,7 @@
 package idempotencytest
 
 import (
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,7 +72,7 @@ func Run(t *testing.T, open Replicas) {
 		var wg sync.WaitGroup
 		for i := range 64 {
 			wg.Go(func() {
-				got, _, err := s[i%3].Begin(t.Context(), "n", "f", string(rune('0'+i)), time.Minute)
+				got, _, err := s[i%3].Begin(t.Context(), "n", "f", strconv.Itoa(i), time.Minute)
 				if err != nil {
 					t.Error(err)
 				}

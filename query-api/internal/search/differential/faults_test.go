@@ -38,7 +38,7 @@ func TestFaults(t *testing.T) {
 		}
 		tried++
 		t.Run(name, func(t *testing.T) {
-			source, err := os.ReadFile(file) //nolint:gosec // a file of this module
+			source, err := os.ReadFile(file)
 			require.NoError(t, err)
 			require.Equal(t, 1, strings.Count(string(source), was), "%s: %s", lines[1], was)
 			dir := t.TempDir()
@@ -49,10 +49,10 @@ func TestFaults(t *testing.T) {
 			overlayFile := filepath.Join(dir, "overlay.json")
 			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
 			binary := filepath.Join(dir, "differential.test")
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlayFile, "-o", binary, ".") //nolint:gosec // paths of this test
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-overlay", overlayFile, "-o", binary, ".")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "the fault must compile: %s", out)
-			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch$", "-test.failfast") //nolint:gosec // the binary built above
+			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch$", "-test.failfast")
 			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), "MUSTER_TEST_SEARCH_FAILURES=1")
 			out, err = run.CombinedOutput()
 			require.Error(t, err, "not noticed")
