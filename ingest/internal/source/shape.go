@@ -252,13 +252,21 @@ func writerOf(t parquet.Type) func([]byte, parquet.Value) []byte {
 	switch a := annotation.(type) {
 	case *format.JsonType:
 		return func(out []byte, v parquet.Value) []byte {
+			if !isBytes(v) {
+				return writePhysical(out, v)
+			}
 			if text := jsontext.Value(v.ByteArray()); text.IsValid() {
 				return append(out, text...)
 			}
 			return appendString(out, v.ByteArray())
 		}
 	case *format.StringType, *format.EnumType:
-		return func(out []byte, v parquet.Value) []byte { return appendString(out, v.ByteArray()) }
+		return func(out []byte, v parquet.Value) []byte {
+			if !isBytes(v) {
+				return writePhysical(out, v)
+			}
+			return appendString(out, v.ByteArray())
+		}
 	case *format.UUIDType:
 		return writeUUID
 	case *format.DateType:
@@ -289,6 +297,12 @@ func writerOf(t parquet.Type) func([]byte, parquet.Value) []byte {
 	return writePhysical
 }
 
+// isBytes says whether a value holds bytes. A damaged file may annotate a number
+// as text, and reading its bytes would read any memory.
+func isBytes(v parquet.Value) bool {
+	return v.Kind() == parquet.ByteArray || v.Kind() == parquet.FixedLenByteArray
+}
+
 // writePhysical writes a value by its physical type.
 func writePhysical(out []byte, v parquet.Value) []byte {
 	switch v.Kind() {
@@ -307,6 +321,9 @@ func writePhysical(out []byte, v parquet.Value) []byte {
 		return appendFloat(out, float64(v.Float()), 32)
 	case parquet.Double:
 		return appendFloat(out, v.Double(), 64)
+	}
+	if !isBytes(v) {
+		return append(out, "null"...)
 	}
 	if b := v.ByteArray(); utf8.Valid(b) {
 		return appendString(out, b)
@@ -331,6 +348,9 @@ func appendTime(out []byte, t time.Time) []byte {
 }
 
 func writeUUID(out []byte, v parquet.Value) []byte {
+	if !isBytes(v) {
+		return writePhysical(out, v)
+	}
 	text := hex.EncodeToString(v.ByteArray())
 	if len(text) != 32 {
 		return appendString(out, []byte(text))
@@ -347,6 +367,9 @@ func appendDecimal(out []byte, v parquet.Value, scale int) []byte {
 	case parquet.Int64:
 		n.SetInt64(v.Int64())
 	default: // two's complement, big-endian
+		if !isBytes(v) {
+			return writePhysical(out, v)
+		}
 		b := v.ByteArray()
 		n.SetBytes(b)
 		if len(b) > 0 && b[0] >= 0x80 {
