@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -222,4 +223,28 @@ func Lag(ctx context.Context, cfg bus.Config) ([]bus.PartitionLag, error) {
 		return nil, fmt.Errorf("projector lag: %w", err)
 	}
 	return lag, nil
+}
+
+// runAll runs the projections of records, of the ledger, of webhooks and of
+// discovery's results; the end of one ends the others.
+func (p *Projector) runAll(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	names := []string{"records", "usage", "webhooks", "discovery"}
+	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery}
+	ended := make([]error, len(consumers))
+	var running sync.WaitGroup
+	for i, c := range consumers {
+		if c == nil { // a replay has none of events
+			continue
+		}
+		running.Go(func() {
+			defer stop()
+			if err := c.Run(ctx); err != nil {
+				ended[i] = fmt.Errorf("projection of %s: %w", names[i], err)
+			}
+		})
+	}
+	running.Wait()
+	return errors.Join(ended...)
 }

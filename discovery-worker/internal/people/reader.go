@@ -3,9 +3,7 @@ package people
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"net/url"
 	"runtime"
 	"slices"
 	"strconv"
@@ -15,6 +13,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"golang.org/x/sync/errgroup"
 
+	ch "muster/platform/clickhouse"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -273,26 +272,7 @@ func (r *Reader) query(ctx context.Context, query, keys string, scan func(driver
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
-	rows, err := r.conn.Query(ctx, query)
-	if err != nil {
-		var inURL *url.Error
-		if errors.As(err, &inURL) {
-			err = inURL.Err // the URL holds the keys and the host's name
-		}
-		return fmt.Errorf("query: %w", err)
-	}
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return errors.Join(fmt.Errorf("scan: %w", err), rows.Close())
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return errors.Join(fmt.Errorf("read rows: %w", err), rows.Close())
-	}
-	if err := rows.Close(); err != nil {
-		return fmt.Errorf("close rows: %w", err)
-	}
-	return nil
+	return ch.ReadRows(ctx, r.conn, query, scan)
 }
 
 func itoa(n int64) string { return strconv.FormatInt(n, 10) }

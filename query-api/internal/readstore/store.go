@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"runtime"
 	"time"
 
@@ -16,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	ch "muster/platform/clickhouse"
 	"muster/schemas/readmodel"
 )
 
@@ -210,26 +210,7 @@ func (s *Store) query(ctx context.Context, table, query, keys string, n int, sca
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
 		// Many small queries at once: a second thread a query only costs.
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
-	rows, err := s.conn.Query(ctx, query)
-	if err != nil {
-		var inURL *url.Error
-		if errors.As(err, &inURL) {
-			err = inURL.Err // the URL holds the keys and the host's name
-		}
-		return fmt.Errorf("query: %w", err)
-	}
-	for rows.Next() {
-		if err := scan(rows); err != nil {
-			return errors.Join(fmt.Errorf("scan: %w", err), rows.Close())
-		}
-	}
-	if err := rows.Err(); err != nil {
-		return errors.Join(fmt.Errorf("read rows: %w", err), rows.Close())
-	}
-	if err := rows.Close(); err != nil {
-		return fmt.Errorf("close rows: %w", err)
-	}
-	return nil
+	return ch.ReadRows(ctx, s.conn, query, scan)
 }
 
 // observe records one query. It is the one place where a failed query is

@@ -1,0 +1,135 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/spf13/cobra"
+
+	"muster/schemas/readmodel"
+	webhook "muster/webhook-sender"
+)
+
+// endpointView is an endpoint as it is printed.
+type endpointView struct {
+	EndpointID     string    `json:"endpoint_id"`
+	OrganizationID string    `json:"organization_id"`
+	Address        string    `json:"address"`
+	State          string    `json:"state"`
+	Pending        int       `json:"pending"`
+	Attempts       uint64    `json:"attempts"`
+	Delivered      uint64    `json:"delivered"`
+	Dead           uint64    `json:"dead"`
+	LastAt         time.Time `json:"last_at,omitzero"`
+	LastError      string    `json:"last_error,omitempty"`
+}
+
+func (c *command) webhookEndpointList() *cobra.Command {
+	f := readmodel.WebhookFilter{}
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List endpoints: stopped ones, those whose breaker is open, and those last used",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if f.Limit < 1 {
+				return errors.New("--limit must be at least 1")
+			}
+			op, err := c.operator(ctx)
+			if err != nil {
+				return err
+			}
+			states, err := op.Endpoints(ctx)
+			if err != nil {
+				return err
+			}
+			var used []readmodel.WebhookEndpoint
+			if err := c.withReadModels(ctx, func(conn driver.Conn) (err error) {
+				used, err = readmodel.WebhookEndpoints(ctx, conn, f)
+				return err
+			}); err != nil {
+				return err
+			}
+			views := endpointViews(states, used, f.Organization, time.Now())
+			if asJSON {
+				return printJSON(cmd, views)
+			}
+			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(tw, "ENDPOINT\tSTATE\tPENDING\tATTEMPTS\tDELIVERED\tDEAD\tLAST ERROR\tORGANIZATION\tADDRESS")
+			for _, v := range views {
+				fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%d\t%s\t%s\t%s\n", v.EndpointID, v.State, v.Pending, v.Attempts, v.Delivered, v.Dead,
+					orDash(v.LastError), v.OrganizationID, v.Address)
+			}
+			return tw.Flush()
+		},
+	}
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization")
+	cmd.Flags().IntVar(&f.Limit, "limit", 100, "how many of those last used")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// endpointViews joins what the topic of states and the read model know.
+func endpointViews(states webhook.Troubled, used []readmodel.WebhookEndpoint, organization string, now time.Time) []endpointView {
+	views := []endpointView{}
+	at := make(map[string]int)
+	for _, e := range states.Endpoints {
+		if organization != "" && e.OrganizationID != organization {
+			continue
+		}
+		state := "failing"
+		switch {
+		case !e.StoppedAt.IsZero():
+			state = "stopped " + e.StoppedAt.Format(time.RFC3339)
+		case now.Before(e.BlockedUntil):
+			state = "waiting until " + e.BlockedUntil.Format(time.RFC3339)
+		}
+		at[e.EndpointID] = len(views)
+		views = append(views, endpointView{
+			EndpointID: e.EndpointID, OrganizationID: e.OrganizationID, Address: e.Address, State: state, Pending: states.Pending[e.EndpointID],
+		})
+	}
+	for _, u := range used {
+		i, ok := at[u.EndpointID]
+		if !ok {
+			i = len(views)
+			state := "receiving"
+			if u.LastError != "" {
+				state = "failing"
+			}
+			views = append(views, endpointView{
+				EndpointID: u.EndpointID, OrganizationID: u.OrganizationID, Address: u.Address, State: state, Pending: states.Pending[u.EndpointID],
+			})
+		}
+		v := &views[i]
+		v.Attempts, v.Delivered, v.Dead, v.LastAt, v.LastError = u.Attempts, u.Delivered, u.Dead, u.LastAt, u.LastError
+	}
+	return views
+}
+
+func (c *command) webhookEndpointResume() *cobra.Command {
+	return &cobra.Command{
+		Use:   "resume ENDPOINT",
+		Short: "Let an endpoint that answered 410 receive again",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !strings.HasPrefix(args[0], "ep_") {
+				return fmt.Errorf("%q is no endpoint's id (ep_...): `muster webhook endpoint list` lists them", args[0])
+			}
+			op, err := c.operator(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if err := op.Resume(cmd.Context(), args[0]); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "endpoint %s receives again; what was given up meanwhile: `muster webhook list --endpoint %s --status dead`\n", args[0], args[0])
+			return err
+		},
+	}
+}

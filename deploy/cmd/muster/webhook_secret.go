@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	queryapi "muster/query-api"
+	webhook "muster/webhook-sender"
+)
+
+// withSecrets runs do with the webhook secrets of a known organization.
+func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*webhook.Secrets) error) (err error) {
+	ctx := cmd.Context()
+	if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return c.known(a, organization) }); err != nil {
+		return err
+	}
+	tel, err := c.telemetry(ctx, "webhook")
+	if err != nil {
+		return err
+	}
+	kafka, err := c.kafka()
+	if err != nil {
+		return err
+	}
+	key, err := webhookKey(c.getenv, c.dataDir)
+	if err != nil {
+		return err
+	}
+	s, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: kafka, Key: key, Logger: tel.Logger})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.Close()) }()
+	return do(s)
+}
+
+func (c *command) webhookSecretCreate() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "create ORGANIZATION",
+		Short: "Make an organization's first secret and show it",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
+				made, err := s.Create(cmd.Context(), args[0])
+				if err != nil {
+					return err
+				}
+				return printSecret(cmd, made, asJSON)
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func (c *command) webhookSecretRotate() *cobra.Command {
+	var asJSON, now bool
+	var overlap time.Duration
+	cmd := &cobra.Command{
+		Use:   "rotate ORGANIZATION",
+		Short: "Make a new secret and show it; the old one stays valid for a while",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if overlap <= 0 {
+				return errors.New("--overlap must be positive; --now ends the old secret at once")
+			}
+			if now {
+				overlap = 0
+			}
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
+				made, err := s.Rotate(cmd.Context(), args[0], overlap)
+				if err != nil {
+					return err
+				}
+				return printSecret(cmd, made, asJSON)
+			})
+		},
+	}
+	cmd.Flags().DurationVar(&overlap, "overlap", 24*time.Hour, "how long deliveries are signed with the old secret too")
+	cmd.Flags().BoolVar(&now, "now", false, "end the old secrets at once, as after a leak")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+func printSecret(cmd *cobra.Command, s webhook.Secret, asJSON bool) error {
+	if asJSON {
+		return printJSON(cmd, s)
+	}
+	_, err := fmt.Fprintf(cmd.OutOrStdout(), "secret %s\n%s\nGive it to whoever runs the receiver: it proves that a delivery is yours.\n", s.ID, s.Secret)
+	return err
+}
+
+func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   verb + " ORGANIZATION",
+		Short: short,
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
+				list, err := s.List(args[0], reveal)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					return printJSON(cmd, list)
+				}
+				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")
+				for _, v := range list {
+					state := "valid"
+					switch {
+					case !v.Valid:
+						state = "ended " + v.ExpiresAt.Format(time.RFC3339)
+					case !v.ExpiresAt.IsZero():
+						state = "valid until " + v.ExpiresAt.Format(time.RFC3339)
+					}
+					fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", v.ID, state, v.CreatedAt.Format(time.RFC3339), orDash(v.Secret))
+				}
+				return tw.Flush()
+			})
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
