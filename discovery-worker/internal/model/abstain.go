@@ -1,0 +1,117 @@
+package model
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/platform/breaker"
+)
+
+// Reason says why there is no answer.
+type Reason string
+
+// Reasons to abstain.
+const (
+	Unavailable Reason = "unavailable" // the server cannot be reached, is busy, fails or refuses the call
+	Open        Reason = "open"        // the circuit breaker is open
+	Timeout     Reason = "timeout"
+	Refused     Reason = "refused"   // by the model
+	TooLarge    Reason = "too_large" // the answer
+	Invalid     Reason = "invalid"   // the answer, also after it was to be mended
+)
+
+// AbstainError says that the model gave no answer that could be used. The work can
+// go on without it; all reasons may pass.
+type AbstainError struct {
+	Reason Reason
+	Err    error
+}
+
+// Error says why.
+func (e *AbstainError) Error() string { return fmt.Sprintf("language model: %s: %v", e.Reason, e.Err) }
+
+// Unwrap returns the cause.
+func (e *AbstainError) Unwrap() error { return e.Err }
+
+var (
+	errTimeout    = errors.New("no answer within the time limit")
+	errTooLarge   = errors.New("response is too large")
+	errConnection = errors.New("the call failed")
+	errRedirect   = errors.New("the server redirects, which is not followed")
+	// errAnswer is an answer that cannot be used: it does not speak against the server.
+	errAnswer = errors.New("unusable answer")
+)
+
+// answerError is an unusable answer.
+type answerError struct {
+	reason Reason
+	text   string
+}
+
+func (e answerError) Error() string { return e.text }
+
+// Is makes it an errAnswer.
+func (answerError) Is(target error) bool { return target == errAnswer }
+
+// statusError is an HTTP status that is no success.
+type statusError struct {
+	code    int
+	busy    bool
+	after   time.Duration
+	unknown string // a parameter that the server does not know
+}
+
+func (e *statusError) Error() string {
+	return fmt.Sprintf("the server answered %d %s", e.code, http.StatusText(e.code))
+}
+
+// Is makes a parameter that is not known an errAnswer: the next call leaves it out.
+func (e *statusError) Is(target error) bool { return target == errAnswer && e.unknown != "" }
+
+func abstain(err error) *AbstainError {
+	var answer answerError
+	switch {
+	case errors.Is(err, breaker.ErrOpen):
+		return &AbstainError{Reason: Open, Err: err}
+	case errors.Is(err, errTimeout):
+		return &AbstainError{Reason: Timeout, Err: err}
+	case errors.As(err, &answer):
+		return &AbstainError{Reason: answer.reason, Err: err}
+	}
+	return &AbstainError{Reason: Unavailable, Err: err}
+}
+
+type metrics struct {
+	calls   *prometheus.CounterVec
+	seconds *prometheus.HistogramVec
+	tokens  *prometheus.CounterVec
+}
+
+func newMetrics(reg prometheus.Registerer) (*metrics, error) {
+	m := &metrics{
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_language_model_requests_total",
+			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, refused, too_large, invalid, cancelled).",
+		}, []string{"task", "outcome"}),
+		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "muster_language_model_seconds", Help: "Time of one request to the language model, its repair included.",
+			Buckets: prometheus.ExponentialBuckets(0.05, 2, 12),
+		}, []string{"task"}),
+		tokens: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_language_model_tokens_total", Help: "Tokens that the language model counted, by direction (prompt, completion).",
+		}, []string{"direction"}),
+	}
+	if reg == nil {
+		return m, nil
+	}
+	for _, c := range []prometheus.Collector{m.calls, m.seconds, m.tokens} {
+		if err := reg.Register(c); err != nil {
+			return nil, fmt.Errorf("language model: register metrics: %w", err)
+		}
+	}
+	return m, nil
+}
