@@ -50,7 +50,7 @@ test-kafka: ## the pipeline suites on a real Apache Kafka, plain and with SASL_S
 
 test-search: engine ## search against OpenSearch, QUERIES random queries (needs Java 17 and Maven; SEED=n draws others)
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \
-		-count=1 -timeout 20m $(TESTFLAGS) ./query-api/internal/search/differential
+		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis $(RACE) $(TESTFLAGS) ./query-api/internal/redistests

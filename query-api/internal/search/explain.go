@@ -57,7 +57,9 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			p.Parameters = map[string]string{}
 		}
 		e.Statements = append(e.Statements, Statement{Step: step, SQL: p.SQL, Parameters: p.Parameters})
-		return s.query(ctx, "estimate", planner.Statement{SQL: "EXPLAIN ESTIMATE " + p.SQL, Parameters: p.Parameters, Tables: p.Tables}, func(rows driver.Rows) error {
+		estimate := p
+		estimate.SQL = "EXPLAIN ESTIMATE " + p.SQL
+		return s.query(ctx, "estimate", estimate, func(rows driver.Rows) error {
 			var database, table string
 			var parts, read, marks uint64
 			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
@@ -67,7 +69,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			return nil
 		})
 	}
-	scored := needsScores(prepared.node) || planner.Scored(prepared.sorts) && r.Size > 0
+	scored := planner.ScoresDecide(prepared.node) || planner.Scored(prepared.sorts) && r.Size > 0
 	stats := prepared.cursor.Stats
 	if prepared.first {
 		if scored {
@@ -76,9 +78,17 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 				return nil, err
 			}
 		}
-		count, _ := planner.CountStatement(prepared.node, scored, planner.UnknownStats(prepared.node))
-		if err := add("count", count); err != nil {
-			return nil, err
+		total := !planner.ScoresDecide(prepared.node)
+		if scored {
+			terms, _ := planner.TermStatement(prepared.node, total)
+			if err := add("count", terms); err != nil {
+				return nil, err
+			}
+		}
+		if !scored || !total {
+			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node))); err != nil {
+				return nil, err
+			}
 		}
 		stats = planner.UnknownStats(prepared.node)
 	}

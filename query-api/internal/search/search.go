@@ -258,7 +258,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 // count reads what the first page needs beside the ranks: the total, and the
 // statistics of scores.
 func (s *Search) count(ctx context.Context) error {
-	scored := needsScores(s.node) || planner.Scored(s.sorts) && s.request.Size > 0
+	scored := planner.ScoresDecide(s.node) || planner.Scored(s.sorts) && s.request.Size > 0
 	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
 	if scored {
 		if err := s.searcher.countFields(ctx, s.node, stats); err != nil {
@@ -266,16 +266,18 @@ func (s *Search) count(ctx context.Context) error {
 		}
 	}
 	s.cursor.Stats = stats
-	if err := s.countTerms(ctx, scored); err != nil || !needsScores(s.node) {
-		return err
+	if scored {
+		// Where scores decide who matches the people are counted after the terms.
+		statement, keys := planner.TermStatement(s.node, !planner.ScoresDecide(s.node))
+		if err := s.countPeople(ctx, statement, keys); err != nil || !planner.ScoresDecide(s.node) {
+			return err
+		}
 	}
-	// Scores decide who matches: count again, now that they are known.
-	return s.countTerms(ctx, false)
+	return s.countPeople(ctx, planner.CountStatement(s.node, stats), nil)
 }
 
-// countTerms counts who matches and, when scores are wanted, who has each term.
-func (s *Search) countTerms(ctx context.Context, scored bool) error {
-	statement, keys := planner.CountStatement(s.node, scored, s.cursor.Stats)
+// countPeople reads the total and who has each term.
+func (s *Search) countPeople(ctx context.Context, statement planner.Statement, keys []string) error {
 	var counts []int64
 	err := s.searcher.query(ctx, "count", statement, func(rows driver.Rows) error {
 		return rows.Scan(&s.cursor.Total, &counts)
@@ -359,9 +361,13 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		}
 		span.End()
 	}()
+	settings := ch.Settings{"max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000}
+	if statement.TokensRead {
+		settings["query_plan_direct_read_from_text_index"] = 0
+	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
 		MaxExecutionTime: s.cfg.Timeout, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: 1,
-	}, ch.Settings{"max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000})
+	}, settings)
 	options := []ch.QueryOption{ch.WithParameters(ch.Parameters(statement.Parameters))}
 	size := 0
 	for _, v := range statement.Parameters {
@@ -384,6 +390,12 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	ctx = ch.Context(ctx, options...)
 	rows, err := s.deps.Conn.Query(ctx, statement.SQL)
+	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrNotFoundColumnInBlock && !statement.TokensRead {
+		// The server lost a column of its own making: ask in the way in which it makes none.
+		s.deps.Logger.Warn("search statement is asked again without answers of the index", slog.String("step", step))
+		statement.TokensRead = true
+		return s.query(ctx, step, statement, scan)
+	}
 	if err != nil {
 		return s.failed(step, err)
 	}
@@ -436,15 +448,4 @@ func (s *Searcher) failed(step string, err error) error {
 		return fmt.Errorf("search %s: %w: %w", step, readstore.ErrUnavailable, err)
 	}
 	return fmt.Errorf("search %s: %w", step, err)
-}
-
-// needsScores says that a node depends on scores whatever the order.
-func needsScores(n algebra.Node) bool {
-	found := false
-	algebra.Walk(n, func(n algebra.Node) {
-		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
-			found = true
-		}
-	})
-	return found
 }

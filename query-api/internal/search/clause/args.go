@@ -133,6 +133,16 @@ func (a *args) boost() float64 {
 	return float64(float32(b))
 }
 
+// noSynonyms reads a parameter that says how synonyms are searched, of which
+// there are none here.
+func (a *args) noSynonyms() { a.flag("auto_generate_synonyms_phrase_query", true) }
+
+// constantRewrite reads how a pattern becomes terms, as far as each match
+// scores the same in the end.
+func (a *args) constantRewrite() {
+	a.choice("rewrite", "constant_score", "constant_score", "constant_score_boolean", "constant_score_blended")
+}
+
 // done gives the first error, or one that names a member nobody asked for.
 func (a *args) done() error {
 	if a.err != nil {

@@ -41,6 +41,7 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			return nil, err
 		}
 		m.lenient = a.flag("lenient", false)
+		a.noSynonyms()
 		boost := a.boost()
 		if a.err != nil {
 			return nil, a.err

@@ -76,9 +76,32 @@ func (l *lowering) fieldList(v value) ([]weighted, error) {
 	return out, nil
 }
 
+// defaultFields are those of a clause that names none: all of them.
+func (l *lowering) defaultFields(at value) ([]weighted, error) {
+	return l.fieldList(value{path: at.path, kind: '"', text: "*"})
+}
+
+// suffixed is the field of that name with a suffix, or the field itself when
+// there is none.
+func (l *lowering) suffixed(f algebra.Field, suffix string) algebra.Field {
+	if suffix == keywordSuffix && f.IsText() {
+		f.Keyword = true
+	}
+	return f
+}
+
+// fieldsOr reads the fields of a clause, all fields when it names none.
+func (l *lowering) fieldsOr(v value, given bool, clause value) ([]weighted, error) {
+	if !given || v.kind == 'n' || v.kind == '[' && len(v.items) == 0 {
+		return l.defaultFields(clause)
+	}
+	return l.fieldList(v)
+}
+
 func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
-	at, fieldsAt := a.must("query"), a.must("fields")
+	at := a.must("query")
+	fieldsAt, hasFields := a.get("fields")
 	kind := a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
 	m := a.matching()
 	if err := a.fuzziness(&m); err != nil {
@@ -86,7 +109,8 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	_, hasSlop := a.get("slop")
 	m.slop = a.integer("slop", 0, 0, maxSlop)
-	m.lenient = a.flag("lenient", false)
+	m.lenient = a.flag("lenient", !hasFields)
+	a.noSynonyms()
 	_, hasTie := a.get("tie_breaker")
 	tie := a.number("tie_breaker", 0)
 	boost := a.boost()
@@ -109,7 +133,7 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields, err := l.fieldList(fieldsAt)
+	fields, err := l.fieldsOr(fieldsAt, hasFields, v)
 	if err != nil {
 		return nil, err
 	}
@@ -212,6 +236,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all",
 	}
 	m.minimum, m.hasLeast = a.minimumText()
+	a.noSynonyms()
 	boost := a.boost()
 	if err := a.done(); err != nil {
 		return nil, err

@@ -15,7 +15,12 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	q := queryString{l: l, at: at}
 	q.and = a.choice("default_operator", "or", "or", "and") == "and"
 	q.m.analyzer = a.text("analyzer", "")
+	_, hasLenient := a.get("lenient")
 	q.m.lenient = a.flag("lenient", false)
+	q.zone = a.text("time_zone", "")
+	q.quoteSuffix = a.text("quote_field_suffix", "")
+	a.constantRewrite()
+	a.noSynonyms()
 	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
 	q.leading = a.flag("allow_leading_wildcard", true)
 	q.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
@@ -60,6 +65,14 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			return nil, err
 		}
 	}
+	if q.everything = !hasFields && (!hasField || field.text == "*"); q.everything && !hasLenient {
+		q.m.lenient = true
+	}
+	if !hasFields && !hasField {
+		if q.fields, err = l.defaultFields(v); err != nil {
+			return nil, err
+		}
+	}
 	q.rest = text
 	n, err := q.parse()
 	if err != nil {
@@ -94,6 +107,10 @@ type queryString struct {
 	fields  []weighted
 	rest    string
 	depth   int
+	zone    string // of dates in ranges
+	// quoteSuffix names the subfields that phrases are searched in.
+	quoteSuffix string
+	everything  bool // the fields are all there are
 }
 
 // occurrence says how a part of a query counts.
@@ -418,9 +435,6 @@ func (q *queryString) boost(n algebra.Node) (algebra.Node, []algebra.Node, error
 
 // over makes a node of one for each field.
 func (q *queryString) over(fields []weighted, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
-	if len(fields) == 0 {
-		return nil, q.errorf("no field is named: give default_field or fields, or write field:word")
-	}
 	var nodes []algebra.Node
 	for _, w := range fields {
 		n, err := lower(w.field)

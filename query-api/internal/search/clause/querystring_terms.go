@@ -62,7 +62,9 @@ func (q *queryString) phrase(fields []weighted) (algebra.Node, []algebra.Node, e
 		}
 		q.rest = after
 	}
-	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) { return q.l.phrase(f, q.at, b.String(), m, false) })
+	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		return q.l.phrase(q.l.suffixed(f, q.quoteSuffix), q.at, b.String(), m, false)
+	})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -105,6 +107,9 @@ func (q *queryString) fuzzy(fields []weighted, text string) (algebra.Node, []alg
 // wildcard is a word with * or ?; on analysed fields it is in lower case.
 func (q *queryString) wildcard(fields []weighted, text string) (algebra.Node, []algebra.Node, error) {
 	if text == "*" {
+		if q.everything && len(fields) == len(q.fields) {
+			return q.boost(algebra.All{})
+		}
 		var nodes []algebra.Node
 		for _, w := range fields {
 			nodes = append(nodes, q.l.leaf(w.field, algebra.Exists{Field: w.field}))
@@ -212,7 +217,7 @@ func (q *queryString) bounded(fields []weighted, low, high string, included [2]b
 			return &value{path: q.at.path, kind: '"', text: text}
 		}
 		b.lower, b.upper = end(low), end(high)
-		return q.l.rangeOf(f, q.at, b, "", "")
+		return q.l.rangeOf(f, q.at, b, "", q.zone)
 	})
 	if err != nil {
 		return nil, nil, err

@@ -13,6 +13,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		flags := a.text("flags", "ALL")
 		insensitive := a.flag("case_insensitive", false)
 		a.integer("max_determinized_states", 10_000, 0, 1<<30) // nothing is determinized here
+		a.constantRewrite()
 		boost := a.boost()
 		if a.err != nil {
 			return nil, a.err

@@ -10,10 +10,13 @@ import (
 
 func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
-	at, fields := a.must("query"), a.must("fields")
+	at := a.must("query")
+	fields, hasFields := a.get("fields")
 	p := simpleQuery{l: l, at: at, and: a.choice("default_operator", "or", "or", "and") == "and"}
 	p.m.analyzer = a.text("analyzer", "")
-	p.m.lenient = a.flag("lenient", false)
+	p.m.lenient = a.flag("lenient", !hasFields)
+	p.quoteSuffix = a.text("quote_field_suffix", "")
+	a.noSynonyms()
 	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
 	p.m.expansions = a.integer("fuzzy_max_expansions", 50, 1, MaxExpansions)
 	p.m.transpositions = a.flag("fuzzy_transpositions", true)
@@ -37,7 +40,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 			return nil, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(flag))
 		}
 	}
-	if p.fields, err = l.fieldList(fields); err != nil {
+	if p.fields, err = l.fieldsOr(fields, hasFields, v); err != nil {
 		return nil, err
 	}
 	p.rest = text
@@ -71,6 +74,8 @@ type simpleQuery struct {
 	flags  string
 	fields []weighted
 	rest   string
+	// quoteSuffix names the subfields that phrases are searched in.
+	quoteSuffix string
 }
 
 // has says that an operator is switched on.
@@ -231,7 +236,9 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 			m.slop, p.rest = n, after
 		}
 	}
-	return p.over(1, func(f algebra.Field) (algebra.Node, error) { return p.l.phrase(f, p.at, b.String(), m, false) })
+	return p.over(1, func(f algebra.Field) (algebra.Node, error) {
+		return p.l.phrase(p.l.suffixed(f, p.quoteSuffix), p.at, b.String(), m, false)
+	})
 }
 
 // token reads a word, with * behind it a prefix, with ~n a fuzzy word.

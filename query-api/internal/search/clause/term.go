@@ -304,6 +304,7 @@ func lowerWildcard(l *lowering, c *Clause, v value) (algebra.Node, error) {
 // pattern lowers a prefix or a wildcard.
 func (l *lowering) pattern(f algebra.Field, a *args, at value, kind algebra.PatternKind) (algebra.Node, error) {
 	insensitive := a.flag("case_insensitive", false)
+	a.constantRewrite()
 	boost := a.boost()
 	if a.err != nil {
 		return nil, a.err

@@ -1,7 +1,8 @@
-// Package differential holds the tests that compare search with OpenSearch: the same generated people in both, random
-// queries, equal totals, people and order.
+// Package differential holds the tests that compare search with others that answer the same questions: the same
+// generated people in both, random queries, equal totals, people and order.
 //
-// They run when MUSTER_TEST_SEARCH says how many queries, as `make test-search` does; without it the package has no
-// tests. MUSTER_TEST_SEARCH_SEED draws other queries, MUSTER_TEST_SEARCH_WITHOUT names clauses and parameters
-// ("match.fuzziness") that are left out, separated by commas. They need Java 17 and Maven (package opensearch).
+// The evaluator judges in every run of the tests. OpenSearch judges under the build tag opensearch, as in
+// `make test-search`: MUSTER_TEST_SEARCH is how many queries, MUSTER_TEST_SEARCH_SEED draws others, and
+// MUSTER_TEST_SEARCH_WITHOUT names clauses and parameters ("match.fuzziness") that are left out, separated by commas. That
+// needs Java 17 and Maven (package opensearch).
 package differential

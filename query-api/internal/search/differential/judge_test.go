@@ -1,3 +1,5 @@
+//go:build opensearch
+
 package differential_test
 
 import (
@@ -12,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/internal/search/opensearch"
+	"muster/query-api/opensearch"
 	"muster/query-api/internal/search/searchtest"
 	"muster/schemas/text"
 )
@@ -102,7 +104,7 @@ func TestAnalyser(t *testing.T) {
 
 // The queries are worth asking: most find somebody and not everybody, and every parameter occurs.
 func TestGenerator(t *testing.T) {
-	conn := store(t)
+	conn := store(t, people)
 	docs := documents(t, conn)
 	index(t, "generator", docs)
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed})

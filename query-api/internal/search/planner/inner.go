@@ -22,6 +22,6 @@ func InnerStatement(n algebra.Nested, stats *Stats, hashes []uint64) Statement {
 	return Statement{
 		SQL: "SELECT profile_hash, profile_id, " + list + " FROM " + table + " FINAL WHERE NOT deleted AND profile_hash IN " +
 			c.param("Array(UInt64)", "["+strings.Join(keys, ",")+"]"),
-		Parameters: c.params, Tables: c.tables,
+		Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(n.Node),
 	}
 }

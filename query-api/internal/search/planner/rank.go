@@ -145,7 +145,7 @@ func RankStatement(r Rank) Statement {
 	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s FROM (SELECT %s FROM %s FINAL WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
 		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), strings.Join(columns, ", "), table, condition, where,
 		strings.Join(order, ", "), r.Limit)
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(r.Node)}
 }
 
 const missingNumber = "-9223372036854775808"

@@ -194,33 +194,60 @@ type Statement struct {
 	// Tables are lists too long to be parameters: tables of one column v,
 	// String, that exist beside the statement.
 	Tables map[string][]string
+	// TokensRead: the server may use the indexes to find candidates only, not to
+	// answer in place of the tokens. Where a score is part of a condition it
+	// confuses the two (its error 10).
+	TokensRead bool
 }
 
-// CountStatement counts the people who match and, when scores are wanted, the
-// documents with each term. Its only row has the total and the list of counts,
-// in the order of the returned keys. Where scores decide who matches the total
-// is right only with stats that were counted before.
-func CountStatement(n algebra.Node, scored bool, stats *Stats) (Statement, []string) {
-	c := scoring(stats, n)
-	root := &scope{}
-	condition := c.match(n, root)
-	counts := []string{}
-	var keys []string
-	where := condition
-	if scored {
-		w := want(n)
-		keys = slices.Sorted(maps.Keys(w.terms))
-		for _, key := range keys {
-			has, count := c.termCounts(w.terms[key])
-			where = or(where, has)
-			counts = append(counts, "toInt64("+count+")")
+// ScoresDecide says that who matches depends on scores, whatever the order.
+func ScoresDecide(n algebra.Node) bool {
+	found := false
+	algebra.Walk(n, func(n algebra.Node) {
+		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
+			found = true
 		}
+	})
+	return found
+}
+
+// CountStatement counts the people who match. Its only row has the total and an
+// empty list. Where scores decide who matches stats are those that
+// TermStatement counted.
+func CountStatement(n algebra.Node, stats *Stats) Statement {
+	c := scoring(stats, n)
+	condition := c.match(n, &scope{})
+	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + table + " FINAL WHERE NOT deleted AND " + condition
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(n)}
+}
+
+// TermStatement counts the documents with each term that scores need and, with
+// total, the people who match. Its only row has the total, 0 without, and the
+// list of counts, in the order of the returned keys.
+func TermStatement(n algebra.Node, total bool) (Statement, []string) {
+	c := newCompiler(&Stats{})
+	condition, matching := no, "0"
+	if total {
+		condition = c.match(n, &scope{})
+		matching = "countIf(" + condition + ")"
 	}
-	list := "[" + strings.Join(counts, ", ") + "]"
-	if len(counts) == 0 {
-		list = "emptyArrayInt64()"
+	w := want(n)
+	keys := slices.Sorted(maps.Keys(w.terms))
+	counts := make([]string, len(keys))
+	where := condition
+	for i, key := range keys {
+		has, count := c.termCounts(w.terms[key])
+		where = or(where, has)
+		counts[i] = "toInt64(" + count + ")"
 	}
-	sql := fmt.Sprintf("SELECT toInt64(countIf(%s)), %s FROM %s FINAL WHERE NOT deleted AND %s", condition, list, table, where)
+	list := "emptyArrayInt64()"
+	if len(counts) > 0 {
+		list = "[" + strings.Join(counts, ", ") + "]"
+	}
+	if where == condition && total {
+		matching = "count()"
+	}
+	sql := fmt.Sprintf("SELECT toInt64(%s), %s FROM %s FINAL WHERE NOT deleted AND %s", matching, list, table, where)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}, keys
 }
 

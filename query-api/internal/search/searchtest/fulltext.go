@@ -279,7 +279,10 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 	if words == nil {
 		return nil
 	}
-	args := object("fields", g.fieldList(c, s, f, true))
+	args := object()
+	if g.r.IntN(8) > 0 || !g.may(c, "default_fields", 1) {
+		args["fields"] = g.fieldList(c, s, f, true)
+	}
 	kind := "best_fields"
 	if g.r.IntN(6) > 0 {
 		kind = pick(g.r, "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")

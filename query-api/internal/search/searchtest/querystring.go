@@ -14,8 +14,12 @@ func (g *Generator) queryString(s scope, _ int) any {
 		return nil
 	}
 	args := object()
-	switch g.r.IntN(3) {
+	switch g.r.IntN(7) {
 	case 0:
+		if !g.may(c, "default_fields", 1) { // all of them
+			return nil
+		}
+	case 1, 2:
 		if !g.may(c, "default_field", 1) {
 			return nil
 		}
@@ -185,7 +189,10 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 	if v == "" {
 		return nil
 	}
-	args := object("fields", g.fieldList(c, s, f, true))
+	args := object()
+	if g.r.IntN(6) > 0 || !g.may(c, "default_fields", 1) {
+		args["fields"] = g.fieldList(c, s, f, true)
+	}
 	var parts []string
 	for range 1 + g.r.IntN(4) {
 		words := g.some(v, 3, true)

@@ -5,6 +5,7 @@ import (
 	"context"
 	_ "embed"
 	"fmt"
+	"maps"
 	"net/http"
 	"strconv"
 
@@ -21,15 +22,46 @@ var mapping []byte
 // bulkBytes bounds one bulk request.
 const bulkBytes = 4 << 20
 
-// Index makes an index of the documents, each a JSON object with the member profile_id, which becomes its _id. All
-// are in one segment, so that no deleted document counts in a statistic. An index of that name is replaced.
-func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
+// Make makes an index without documents; one of that name is replaced. The settings are those of the judge: one shard, no
+// copies, nothing cached; add holds more of them, or others, by their names.
+func (n *Node) Make(ctx context.Context, name string, add map[string]any) error {
 	if err := n.Do(ctx, http.MethodDelete, "/"+name+"?ignore_unavailable=true", nil, nil); err != nil {
 		return fmt.Errorf("remove index: %w", err)
 	}
-	if err := n.Do(ctx, http.MethodPut, "/"+name, mapping, nil); err != nil {
+	var body struct {
+		Settings struct {
+			Index map[string]any `json:"index"`
+		} `json:"settings"`
+		Mappings jsontext.Value `json:"mappings"`
+	}
+	if err := json.Unmarshal(mapping, &body); err != nil {
 		return fmt.Errorf("make index: %w", err)
 	}
+	maps.Copy(body.Settings.Index, add)
+	raw, err := json.Marshal(body, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("make index: %w", err)
+	}
+	if err := n.Do(ctx, http.MethodPut, "/"+name, raw, nil); err != nil {
+		return fmt.Errorf("make index: %w", err)
+	}
+	return nil
+}
+
+// Index makes an index of the documents, each a JSON object with the member profile_id, which becomes its _id. All
+// are in one segment, so that no deleted document counts in a statistic. An index of that name is replaced.
+func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error {
+	if err := n.Make(ctx, name, nil); err != nil {
+		return err
+	}
+	if err := n.Add(ctx, name, documents); err != nil {
+		return err
+	}
+	return n.Merge(ctx, name)
+}
+
+// Add indexes documents, each a JSON object with the member profile_id.
+func (n *Node) Add(ctx context.Context, name string, documents [][]byte) error {
 	var b bytes.Buffer
 	flush := func() error {
 		if b.Len() == 0 {
@@ -62,9 +94,11 @@ func (n *Node) Index(ctx context.Context, name string, documents [][]byte) error
 			}
 		}
 	}
-	if err := flush(); err != nil {
-		return err
-	}
+	return flush()
+}
+
+// Merge puts all documents into one segment, in which they are found.
+func (n *Node) Merge(ctx context.Context, name string) error {
 	for _, action := range []string{"/_refresh", "/_forcemerge?max_num_segments=1", "/_refresh"} {
 		if err := n.Do(ctx, http.MethodPost, "/"+name+action, nil, nil); err != nil {
 			return fmt.Errorf("index: %w", err)

@@ -22,9 +22,21 @@ import (
 // readyTimeout bounds a start, on a machine that is busy.
 const readyTimeout = 2 * time.Minute
 
+// longest bounds a request; merging a million documents takes minutes.
+const longest = 30 * time.Minute
+
+// Options say how a node is started.
+type Options struct {
+	// Heap is the size of Java's heap in MiB; default 1024.
+	Heap int
+	// Dir keeps the indexes beyond Close; default: a temporary folder.
+	Dir string
+}
+
 // Node is a running OpenSearch.
 type Node struct {
 	dir    string
+	keep   bool
 	url    string
 	cmd    *exec.Cmd
 	stdin  io.Closer
@@ -34,17 +46,22 @@ type Node struct {
 }
 
 // Start returns when the node answers.
-func Start(ctx context.Context) (*Node, error) {
+func Start(ctx context.Context, o Options) (*Node, error) {
+	if o.Heap == 0 {
+		o.Heap = 1024
+	}
 	build, err := build(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("opensearch: %w", err)
 	}
-	dir, err := os.MkdirTemp("", "opensearch-")
-	if err != nil {
-		return nil, fmt.Errorf("opensearch: %w", err)
+	dir := o.Dir
+	if dir == "" {
+		if dir, err = os.MkdirTemp("", "opensearch-"); err != nil {
+			return nil, fmt.Errorf("opensearch: %w", err)
+		}
 	}
-	n := &Node{dir: dir, output: &tail{limit: 32 << 10}, exited: make(chan struct{}), client: &http.Client{Timeout: time.Minute}}
-	if err := n.start(ctx, build); err != nil {
+	n := &Node{dir: dir, keep: o.Dir != "", output: &tail{limit: 32 << 10}, exited: make(chan struct{}), client: &http.Client{Timeout: longest}}
+	if err := n.start(ctx, build, o.Heap); err != nil {
 		return nil, errors.Join(fmt.Errorf("opensearch: %w", err), n.Close())
 	}
 	return n, nil
@@ -52,19 +69,27 @@ func Start(ctx context.Context) (*Node, error) {
 
 // Attach uses a node that another process started, by its URL. Close leaves it running.
 func Attach(url string) *Node {
-	return &Node{url: url, client: &http.Client{Timeout: time.Minute}}
+	return &Node{url: url, client: &http.Client{Timeout: longest}}
+}
+
+// PID is the process that the node runs in, 0 for one that is attached.
+func (n *Node) PID() int {
+	if n.cmd == nil {
+		return 0
+	}
+	return n.cmd.Process.Pid
 }
 
 // URL is where the node answers.
 func (n *Node) URL() string { return n.url }
 
-func (n *Node) start(ctx context.Context, build string) error {
-	if err := os.Mkdir(filepath.Join(n.dir, "config"), 0o750); err != nil {
+func (n *Node) start(ctx context.Context, build string, heap int) error {
+	if err := os.MkdirAll(filepath.Join(n.dir, "config"), 0o750); err != nil {
 		return err
 	}
 	classpath := filepath.Join(build, "classes") + string(os.PathListSeparator) + filepath.Join(build, "jars", "*")
 	// The node outlives ctx. It ends when its standard input does, so not later than this process.
-	cmd := exec.Command("java", "-Xms256m", "-Xmx1g", "-XX:+UseSerialGC", "-cp", classpath, "Judge", n.dir) //nolint:gosec,noctx // see above
+	cmd := exec.Command("java", "-Xms256m", fmt.Sprintf("-Xmx%dm", heap), "-XX:+UseSerialGC", "-cp", classpath, "Judge", n.dir) //nolint:gosec,noctx // see above
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		return err
@@ -101,7 +126,7 @@ func (n *Node) start(ctx context.Context, build string) error {
 	}
 }
 
-// Close stops the node and removes its data.
+// Close stops the node and removes its data, unless they are in a folder of the caller's.
 func (n *Node) Close() error {
 	n.client.CloseIdleConnections()
 	if n.dir == "" {
@@ -117,6 +142,9 @@ func (n *Node) Close() error {
 			}
 			<-n.exited
 		}
+	}
+	if n.keep {
+		return nil
 	}
 	return os.RemoveAll(n.dir)
 }

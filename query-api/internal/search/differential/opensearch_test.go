@@ -1,0 +1,81 @@
+//go:build opensearch
+
+package differential_test
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/searchtest"
+)
+
+// TestSearch asks muster and the judge the same questions.
+func TestSearch(t *testing.T) {
+	conn := store(t, people)
+	docs := documents(t, conn)
+	index(t, "people", docs)
+	muster := newEngine(t, conn, time.Now)
+	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed, Allowed: allowed()})
+	require.NoError(t, err)
+	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
+	compare := func(q map[string]any, totalsOnly bool) (total int, refused, err error) {
+		body, err := json.Marshal(q, json.Deterministic(true))
+		if err != nil {
+			return 0, nil, err
+		}
+		want, refused := ask(t.Context(), "people", q, len(docs))
+		if refused != nil {
+			return 0, refused, nil
+		}
+		got, err := muster.Search(t.Context(), body)
+		if err != nil {
+			if excused(err) {
+				return 0, err, nil
+			}
+			return 0, nil, err
+		}
+		return want.Total, nil, searchtest.Compare(want, got, totalsOnly)
+	}
+	limit := 25
+	if os.Getenv("MUSTER_TEST_SEARCH_FAILURES") == "1" {
+		limit = 1 // of a fault that is made on purpose
+	}
+	refusals, failures := map[string]int{}, 0
+	for range queries {
+		q := g.Next()
+		muster.paged = q.Number%10 == 0
+		total, refused, err := compare(q.Body, q.TotalsOnly)
+		if refused != nil {
+			refusals[cause(refused)]++
+			continue
+		}
+		coverage.Add(q, total)
+		if err == nil {
+			continue
+		}
+		failures++
+		class := kind(err)
+		small := searchtest.Shrink(q.Body, 150, func(body map[string]any) bool {
+			_, refused, err := compare(body, q.TotalsOnly)
+			return refused == nil && err != nil && kind(err) == class
+		})
+		_, _, err = compare(small, q.TotalsOnly)
+		body, _ := json.Marshal(small, json.Deterministic(true))
+		t.Errorf("query %d: %v\n%s", q.Number, err, body)
+		if failures >= limit {
+			break
+		}
+	}
+	require.NoError(t, coverage.Print(os.Stdout))
+	t.Logf("%d people; refused: %v", len(docs), refusals)
+	if !t.Failed() {
+		require.GreaterOrEqual(t, coverage.Telling(), 60.0)
+		if queries >= 5000 {
+			require.Empty(t, coverage.Rare(20))
+		}
+	}
+}

@@ -1,0 +1,123 @@
+package differential_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/query-api/internal/search/searchtest"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// store is a database with the read models of a generated world; people are
+// those of the world, about six in ten have a profile.
+func store(t *testing.T, people int) driver.Conn {
+	t.Helper()
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t), MaxOpenConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	files, err := readmodel.Migrations()
+	require.NoError(t, err)
+	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
+	require.NoError(t, err)
+	_, err = clickhouse.Migrate(t.Context(), conn, migrations, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	s := &sink{t: t, conn: conn, renderer: readmodel.NewRenderer(identity.Default())}
+	require.NoError(t, world.Generate(t.Context(), world.Options{People: people, Seed: 6}, s, nil))
+	for _, r := range strangePeople() {
+		require.NoError(t, s.Record(world.NetworkPerson, []byte(r)))
+	}
+	require.NoError(t, s.flush())
+	return conn
+}
+
+// sink inserts network people as the projector does.
+type sink struct {
+	t        *testing.T
+	conn     driver.Conn
+	renderer *readmodel.Renderer
+	batch    readmodel.Batch
+	records  int
+}
+
+func (s *sink) Record(kind string, raw []byte) error {
+	if kind != world.NetworkPerson {
+		return nil
+	}
+	r, err := record.Decode(record.Kind(kind), raw)
+	if err != nil {
+		return err
+	}
+	s.records++
+	if err := s.renderer.Rows(&s.batch, r, readmodel.Position{Topic: "test", Offset: int64(s.records)}); err != nil {
+		return err
+	}
+	if s.batch.Records() >= 2000 {
+		return s.flush()
+	}
+	return nil
+}
+
+func (s *sink) flush() error {
+	err := readmodel.Insert(s.t.Context(), s.conn, strconv.Itoa(s.records), &s.batch)
+	s.batch.Reset()
+	return err
+}
+
+func (*sink) Truth([]byte) error { return nil }
+
+// documents are the people of the store as the API serves them.
+func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
+	t.Helper()
+	rows, err := conn.Query(t.Context(), "SELECT concat(enrich, if(enrich = '', '', ','), '\"updated_at\":\"', updated_at, '\"') FROM network_people FINAL WHERE NOT deleted ORDER BY profile_id")
+	require.NoError(t, err)
+	defer rows.Close() // read to its end
+	var out []searchtest.Document
+	for rows.Next() {
+		var fragment string
+		require.NoError(t, rows.Scan(&fragment))
+		d, err := searchtest.ParseDocument([]byte("{" + fragment + "}"))
+		require.NoError(t, err)
+		out = append(out, d)
+	}
+	require.NoError(t, rows.Err())
+	return out
+}
+
+// strangePeople have what the generated world lacks: scripts, emoji, long values, repeated words, empty texts.
+func strangePeople() []string {
+	long := make([]byte, 300)
+	for i := range long {
+		long[i] = "abcdefghij"[i%10]
+	}
+	person := func(i int, members string) string {
+		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"2026-01-%02dT00:00:00Z",%s}`, i, i, 1+i%28, members)
+	}
+	bodies := []string{
+		`"full_name":"田中 太郎","headline":"東京のソフトウェアエンジニア 東京 東京"`,
+		`"full_name":"สมชาย ใจดี","headline":"วิศวกรซอฟต์แวร์ กรุงเทพ"`,
+		`"full_name":"Ольга Иванова","headline":"Инженер-программист C++ и Go","summary":"Санкт-Петербург"`,
+		`"full_name":"محمد علي","headline":"مهندس برمجيات 🚀 ★"`,
+		`"full_name":"!!! ---","headline":"🚀🚀 👩‍💻 rockets 🚀"`,
+		`"full_name":"Ann O'Neil","headline":"engineer engineer engineer, AT&T and node.js at 10:30","summary":"` + string(long) + `"`,
+		`"full_name":"Ann O’Neil","headline":"ENGINEER of C# and .NET; Engineer","connections":0,"followers":9007199254740993`,
+		`"headline":"the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the the end"`,
+		`"full_name":"No Jobs","experience":[{"title":"Engineer","start":"1999","current":false},{"title":"Engineer","company":{"name":"Engineer Engineer"}},{"company":{"name":"Acme"}}],"languages":[{"language":"Deutsch"},{"proficiency":"native"}]`,
+		`"full_name":"Two Jobs","experience":[{"title":"Software Engineer","company":{"name":"Acme"},"start":"2001-02-03","end":"2004"},{"title":"Manager of Engineer","company":{"name":"Acme Corp"},"start":"2004-05","description":"Software was here. Engineer too"}]`,
+		`"full_name":"Ångström Ünal","headline":"Straße İstanbul ﬁnance ΣΊΣΥΦΟΣ"`,
+		`"full_name":"a*b?c\\d \"quoted\" (x) [y] {z} /s/","headline":"wild * cards ? and \\ slashes + - && || ! ^ ~ :"`,
+	}
+	var out []string
+	for i, b := range bodies {
+		out = append(out, person(i, b))
+	}
+	return out
+}

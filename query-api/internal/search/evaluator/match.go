@@ -1,0 +1,342 @@
+package evaluator
+
+import (
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// place is where a node is asked: a person, or an element of hers.
+type place struct {
+	document *document
+	unit     unit
+}
+
+// content is a field at a place, empty when it is missing.
+func (p place) content(f algebra.Field) *content {
+	if c := p.unit[f.Path]; c != nil {
+		return c
+	}
+	return &content{}
+}
+
+// terms are the terms of a field at a place, each once for each time it is there.
+func (p place) terms(f algebra.Field) []string {
+	c := p.content(f)
+	if !f.IsText() {
+		return c.terms
+	}
+	out := make([]string, len(c.tokens))
+	for i, t := range c.tokens {
+		out[i] = t.Text
+	}
+	return out
+}
+
+// evaluation is the work on one query.
+type evaluation struct {
+	*Collection
+	// blends are the terms of each blend of the query.
+	blends map[int][]algebra.Term
+	next   int // number of the next blend of an expansion
+}
+
+// matches says whether a node matches, and with which score.
+func (e *evaluation) matches(n algebra.Node, p place) (score float64, ok bool) {
+	switch n := n.(type) {
+	case algebra.All:
+		return 1, true
+	case algebra.Term:
+		return e.term(n, p)
+	case algebra.Set:
+		return 1, e.inSet(n, p)
+	case algebra.Phrase:
+		return e.phrase(n, p)
+	case algebra.Combined:
+		return e.combined(n, p)
+	case algebra.Range:
+		return 1, inRange(n, p)
+	case algebra.Pattern:
+		return 1, slices.ContainsFunc(p.terms(n.Field), func(t string) bool { return fits(n, t) })
+	case algebra.Exists:
+		c := p.content(n.Field)
+		if n.Field.IsText() {
+			return 1, len(c.texts) > 0
+		}
+		return 1, len(c.terms)+len(c.numbers) > 0
+	case algebra.Bool:
+		return e.boolean(n, p)
+	case algebra.DisMax:
+		best, sum := 0.0, 0.0
+		for _, m := range n.Nodes {
+			if s, matches := e.matches(m, p); matches {
+				best, sum, ok = max(best, s), sum+s, true
+			}
+		}
+		return best + n.Tie*(sum-best), ok
+	case algebra.Boost:
+		score, ok = e.matches(n.Node, p)
+		return score * n.Factor, ok
+	case algebra.Constant:
+		_, ok = e.matches(n.Node, p)
+		return n.Score, ok
+	case algebra.Nested:
+		return e.nested(n, p)
+	case algebra.Function:
+		return e.function(n, p)
+	}
+	return 0, false // None
+}
+
+func (e *evaluation) boolean(n algebra.Bool, p place) (score float64, ok bool) {
+	for _, m := range n.Must {
+		s, ok := e.matches(m, p)
+		if !ok {
+			return 0, false
+		}
+		score += s
+	}
+	for _, m := range n.Filter {
+		if _, ok := e.matches(m, p); !ok {
+			return 0, false
+		}
+	}
+	for _, m := range n.MustNot {
+		if _, ok := e.matches(m, p); ok {
+			return 0, false
+		}
+	}
+	found := 0
+	for _, m := range n.Should {
+		if s, ok := e.matches(m, p); ok {
+			found++
+			score += s
+		}
+	}
+	if n.MinimumField == nil {
+		return score, found >= n.Minimum
+	}
+	wanted := p.content(*n.MinimumField).numbers
+	if len(wanted) != 1 {
+		return 0, false // nobody says how many: never found
+	}
+	return score, int64(found) >= max(wanted[0], 1)
+}
+
+func (e *evaluation) nested(n algebra.Nested, p place) (float64, bool) {
+	var scores []float64
+	for _, u := range p.document.elements[n.Path] {
+		if s, ok := e.matches(n.Node, place{p.document, u}); ok {
+			scores = append(scores, s)
+		}
+	}
+	if len(scores) == 0 {
+		return 0, false
+	}
+	sum := 0.0
+	for _, s := range scores {
+		sum += s
+	}
+	switch n.Mode {
+	case algebra.ScoreNone:
+		return 0, true
+	case algebra.ScoreSum:
+		return sum, true
+	case algebra.ScoreMin:
+		return slices.Min(scores), true
+	case algebra.ScoreMax:
+		return slices.Max(scores), true
+	}
+	return sum / float64(len(scores)), true
+}
+
+func (e *evaluation) inSet(n algebra.Set, p place) bool {
+	if n.Field.IsString() || n.Field.Type == readmodel.SearchBoolean {
+		return slices.ContainsFunc(p.terms(n.Field), func(t string) bool { return slices.Contains(n.Values, t) })
+	}
+	return slices.ContainsFunc(p.content(n.Field).numbers, func(v int64) bool {
+		return slices.Contains(n.Values, strconv.FormatInt(v, 10))
+	})
+}
+
+func inRange(n algebra.Range, p place) bool {
+	if !n.Field.IsString() {
+		return slices.ContainsFunc(p.content(n.Field).numbers, func(v int64) bool { return v >= n.Min && v <= n.Max })
+	}
+	return slices.ContainsFunc(p.terms(n.Field), func(t string) bool {
+		if b := n.Lower; b != nil && (t < b.Text || t == b.Text && !b.Inclusive) {
+			return false
+		}
+		if b := n.Upper; b != nil && (t > b.Text || t == b.Text && !b.Inclusive) {
+			return false
+		}
+		return true
+	})
+}
+
+// fits says whether a term has the form of a pattern.
+func fits(n algebra.Pattern, term string) bool {
+	text := n.Text
+	if n.Kind != algebra.Regexp && n.Insensitive {
+		term, text = lowerASCII(term), lowerASCII(text)
+	}
+	switch n.Kind {
+	case algebra.Prefix:
+		return strings.HasPrefix(term, text)
+	case algebra.Whole:
+		return term == text
+	case algebra.Wildcard:
+		return wild([]rune(text), []rune(term))
+	}
+	for _, x := range n.Expressions {
+		if !regexp.MustCompile(x).MatchString(term) {
+			return false
+		}
+	}
+	for _, x := range n.Excluded {
+		if regexp.MustCompile(x).MatchString(term) {
+			return false
+		}
+	}
+	return true
+}
+
+func lowerASCII(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'A' && r <= 'Z' {
+			return r + 'a' - 'A'
+		}
+		return r
+	}, s)
+}
+
+// wild matches * and ?, by trying.
+func wild(pattern, term []rune) bool {
+	for len(pattern) > 0 {
+		switch {
+		case pattern[0] == '*':
+			for i := 0; i <= len(term); i++ {
+				if wild(pattern[1:], term[i:]) {
+					return true
+				}
+			}
+			return false
+		case len(term) == 0:
+			return false
+		case pattern[0] == '?':
+		case pattern[0] == '\\' && len(pattern) > 1:
+			if pattern = pattern[1:]; pattern[0] != term[0] {
+				return false
+			}
+		case pattern[0] != term[0]:
+			return false
+		}
+		pattern, term = pattern[1:], term[1:]
+	}
+	return len(term) == 0
+}
+
+// expand replaces unfinished and fuzzy terms by those that are there.
+func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
+		switch n := n.(type) {
+		case algebra.Fuzzy:
+			return e.fuzzy(n), nil
+		case algebra.Phrase:
+			if !n.PrefixLast {
+				return n, nil
+			}
+			last := len(n.Terms) - 1
+			list := e.dictionary(n.Field, func(t string) bool { return strings.HasPrefix(t, n.Terms[last][0]) })
+			list = list[:min(len(list), n.Expansions)]
+			if len(list) == 0 {
+				return algebra.None{}, nil
+			}
+			if last == 0 { // the words count each by itself
+				any := algebra.Bool{Minimum: 1}
+				for _, t := range list {
+					any.Should = append(any.Should, algebra.Term{Field: n.Field, Text: t})
+				}
+				return any, nil
+			}
+			n.Terms = append(slices.Clone(n.Terms[:last]), list)
+			n.PrefixLast = false
+			return n, nil
+		}
+		return n, nil
+	})
+}
+
+func (e *evaluation) fuzzy(n algebra.Fuzzy) algebra.Node {
+	type near struct {
+		term  string
+		count float64
+	}
+	var list []near
+	length := utf8.RuneCountInString(n.Text)
+	prefix := string([]rune(n.Text)[:min(n.PrefixLength, length)])
+	e.dictionary(n.Field, func(t string) bool {
+		if d := distance([]rune(n.Text), []rune(t), n.Transpositions); strings.HasPrefix(t, prefix) && d <= n.Edits {
+			count := 1.0
+			if d > 0 {
+				count = max(0, 1-float64(d)/float64(min(length, utf8.RuneCountInString(t))))
+			}
+			list = append(list, near{t, count})
+		}
+		return false
+	})
+	// The nearest ones, those of the same distance by the alphabet, as they came.
+	slices.SortStableFunc(list, func(a, b near) int {
+		switch {
+		case math.Abs(a.count-b.count) < 1e-6:
+			return 0
+		case a.count > b.count:
+			return -1
+		}
+		return 1
+	})
+	list = list[:min(len(list), n.Expansions)]
+	if len(list) == 0 {
+		return algebra.None{}
+	}
+	e.next--
+	any := algebra.Bool{Minimum: 1}
+	for _, t := range list {
+		any.Should = append(any.Should, algebra.Boost{Node: algebra.Term{Field: n.Field, Text: t.term, Blend: e.next}, Factor: t.count})
+	}
+	return any
+}
+
+// distance counts the edits between two words; swapping neighbours may be one.
+func distance(a, b []rune, swaps bool) int {
+	if len(a) == 0 || len(b) == 0 {
+		return len(a) + len(b)
+	}
+	known := make([][]int, len(a)+1)
+	for i := range known {
+		known[i] = make([]int, len(b)+1)
+		known[i][0] = i
+	}
+	for j := range known[0] {
+		known[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			replace := known[i-1][j-1]
+			if a[i-1] != b[j-1] {
+				replace++
+			}
+			known[i][j] = min(known[i-1][j]+1, known[i][j-1]+1, replace)
+			if swaps && i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				known[i][j] = min(known[i][j], known[i-2][j-2]+1)
+			}
+		}
+	}
+	return known[len(a)][len(b)]
+}
