@@ -1,6 +1,8 @@
 package queryapi_test
 
 import (
+	"slices"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +51,39 @@ func TestSeenVersions(t *testing.T) {
 	f.insert(record.KindCodehostPerson, codehostPerson(1, "anna-b", "2026-02-15", mail))
 	require.Equal(t, "2026-02-15", f.get("/v1/webset/codehost/person?codehost=anna-b").json()["last_updated"])
 	require.Equal(t, "1/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
+}
+
+// Search finds and sorts by the newer version, too.
+func TestSearchSeenVersions(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	newest := `,"sort":[{"updated_at":"desc"}]}`
+	require.Equal(t, []string{"p5", "p4", "p3", "p2", "p1"}, ids(f.search(`{"query":{"match_all":{}}`+newest)))
+	f.seen(record.KindNetworkPerson, strings.Replace(searchPeople()[1], "2026-02-01", "2026-06-01", 1))
+	require.Eventually(t, func() bool { // that there is none is believed for a moment
+		return slices.Equal([]string{"p2", "p5", "p4", "p3", "p1"}, ids(f.search(`{"query":{"match_all":{}}`+newest)))
+	}, patience, 1e7)
+	got := f.search(`{"query":{"range":{"updated_at":{"gt":"2026-05-01"}}}}`)
+	require.Equal(t, []string{"p2"}, ids(got))
+	require.EqualValues(t, 1, got["total"])
+	require.Equal(t, "2026-06-01T00:00:00Z", got["results"].([]any)[0].(map[string]any)["updated_at"])
+	require.Equal(t, []string{"p1", "p2"}, ids(f.search(`{"query":{"bool":{"should":[{"match":{"profile.headline":"data engineer"}},{"range":{"updated_at":{"gte":"2026-06-01","lt":"2026-07"}}}],"must_not":{"range":{"updated_at":{"gte":"2026-03","lt":"2026-06"}}}}},"sort":["profile_id.keyword"]}`)))
+	require.Equal(t, []string{"p2"}, ids(f.search(`{"query":{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"linear":{"updated_at":{"origin":"2026-06-01","scale":"30d","decay":0.5}},"min_score":1e-9}}}`)))
+	walked, next := []string{}, ""
+	for range 5 {
+		page := f.search(`{"query":{"match_all":{}},"size":2` + next + newest)
+		walked = append(walked, ids(page)...)
+		cursor, ok := page["next_cursor"].(string)
+		if !ok {
+			break
+		}
+		next = `,"cursor":"` + cursor + `"`
+	}
+	require.Equal(t, []string{"p2", "p5", "p4", "p3", "p1"}, walked)
+	// Of two the newest counts, and of other content none.
+	f.seen(record.KindNetworkPerson, strings.Replace(searchPeople()[1], "2026-02-01", "2026-05-15", 1))
+	require.Equal(t, []string{"p2"}, ids(f.search(`{"query":{"range":{"updated_at":{"gte":"2026-06-01"}}}}`)))
+	f.insert(record.KindNetworkPerson, strings.NewReplacer("2026-02-01", "2026-03-15", "Software", "Hardware").Replace(searchPeople()[1]))
+	require.Empty(t, ids(f.search(`{"query":{"range":{"updated_at":{"gte":"2026-06-01"}}}}`)))
+	require.NotContains(t, f.post("/v1/person/search/explain", `{"query":{"range":{"updated_at":{"gte":"2026-06-01"}}}}`).json(), "refused")
 }

@@ -1,21 +1,15 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
-
-	"github.com/go-json-experiment/json"
-
-	queryapi "muster/query-api"
-	"muster/schemas/readmodel"
 )
 
 // searches are queries of the kind that recruiters and analysts ask.
@@ -65,57 +59,19 @@ func searches() []struct{ name, body string } {
 	}
 }
 
-// measureSearch asks each query alone and from eight callers.
-func measureSearch(ctx context.Context, b *bench, out io.Writer) error {
-	if err := b.searchBytes(ctx, out); err != nil {
-		return err
-	}
-	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, SearchTimeout: 50 * time.Second}, func(base string) error {
-		logs := [4]float64{}
-		list := searches()
-		fmt.Fprintf(out, "  %-40s %9s %9s | %8s %8s | %8s %8s\n", "ms", "total", "first", "1: p50", "p99", "8: p50", "p99")
-		for _, q := range list {
-			total, first, err := b.search(ctx, base, q.body)
-			if err != nil {
-				return fmt.Errorf("%s: %w", q.name, err)
-			}
-			var quantiles [4]time.Duration
-			for i, callers := range []int{1, 8} {
-				calls, err := b.searchMany(ctx, base, q.body, callers, 5*time.Duration(b.seconds)*time.Second/100)
-				if err != nil {
-					return fmt.Errorf("%s: %w", q.name, err)
-				}
-				quantiles[2*i], quantiles[2*i+1] = quantile(calls, 0.5), quantile(calls, 0.99)
-			}
-			for i, d := range quantiles {
-				logs[i] += math.Log(ms(d))
-			}
-			fmt.Fprintf(out, "  %-40s %9d %9.1f | %8.1f %8.1f | %8.1f %8.1f\n", q.name, total, ms(first),
-				ms(quantiles[0]), ms(quantiles[1]), ms(quantiles[2]), ms(quantiles[3]))
-		}
-		n := float64(len(list))
-		fmt.Fprintf(out, "  geometric mean of %d queries: 1 caller p50 %.1f ms p99 %.1f ms; 8 callers p50 %.1f ms p99 %.1f ms\n",
-			len(list), math.Exp(logs[0]/n), math.Exp(logs[1]/n), math.Exp(logs[2]/n), math.Exp(logs[3]/n))
-		return nil
-	})
+// searchable is where a query can be sent, and in which form.
+type searchable struct {
+	client *http.Client
+	url    string
+	header http.Header
+	// body makes a request of a query, total reads the total of an answer.
+	body  func(query string) string
+	total func(answer []byte) (int64, error)
 }
 
-// searchBytes says how much of the disk search reads.
-func (b *bench) searchBytes(ctx context.Context, out io.Writer) error {
-	counts, err := readmodel.Counts(ctx, b.conn)
-	if err != nil {
-		return err
-	}
-	for _, c := range counts {
-		if c.Table == "search_people" || c.Table == "network_people" {
-			fmt.Fprintf(out, "  %s: %d people, %d parts, %d MB\n", c.Table, c.Rows, c.Parts, c.Bytes>>20)
-		}
-	}
-	return nil
-}
-
-// searchMany sends one query from so many callers for a while.
-func (b *bench) searchMany(ctx context.Context, base, body string, callers int, length time.Duration) ([]time.Duration, error) {
+// many sends one query from so many callers for a while, and gives how long
+// each call took, sorted.
+func (s *searchable) many(ctx context.Context, query string, callers int, length time.Duration) ([]time.Duration, error) {
 	end := time.Now().Add(length)
 	lists := make([][]time.Duration, callers)
 	errs := make([]error, callers)
@@ -124,7 +80,7 @@ func (b *bench) searchMany(ctx context.Context, base, body string, callers int, 
 		wg.Go(func() {
 			for first := true; (first || time.Now().Before(end)) && errs[i] == nil; first = false {
 				var took time.Duration
-				_, took, errs[i] = b.search(ctx, base, body)
+				_, took, errs[i] = s.ask(ctx, query)
 				lists[i] = append(lists[i], took)
 			}
 		})
@@ -135,16 +91,15 @@ func (b *bench) searchMany(ctx context.Context, base, body string, callers int, 
 	return calls, errors.Join(errs...)
 }
 
-// search asks one query.
-func (b *bench) search(ctx context.Context, base, body string) (total int64, took time.Duration, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/search", bytes.NewReader([]byte(body)))
+// ask sends one query.
+func (s *searchable) ask(ctx context.Context, query string) (total int64, took time.Duration, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(s.body(query))) //nolint:gosec // servers that the bench has started
 	if err != nil {
 		return 0, 0, err
 	}
-	req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
-	req.Header.Set("Content-Type", "application/json")
+	req.Header = s.header.Clone()
 	begin := time.Now()
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := s.client.Do(req) //nolint:gosec // see above
 	if err != nil {
 		return 0, 0, err
 	}
@@ -154,11 +109,8 @@ func (b *bench) search(ctx context.Context, base, body string) (total int64, too
 		return 0, 0, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return 0, 0, fmt.Errorf("status %s: %s", resp.Status, text)
+		return 0, 0, fmt.Errorf("status %s: %.600s", resp.Status, text)
 	}
-	var answer struct {
-		Total int64 `json:"total"`
-	}
-	err = json.Unmarshal(text, &answer)
-	return answer.Total, took, err
+	total, err = s.total(text)
+	return total, took, err
 }

@@ -61,7 +61,7 @@ func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
 			err = errors.Join(err, b.close())
 		}
 	}()
-	if b.conn, err = clickhouse.Open(ctx, clickhouse.Config{DSN: b.in.ClickHouseURL, MaxOpenConns: 64, Logger: b.logger}); err != nil {
+	if err := b.connect(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.load(ctx, out); err != nil {
@@ -75,6 +75,12 @@ func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
 		fmt.Fprintf(out, "  %-18s %10d rows %8.1f MB %3d parts\n", c.Table, c.Rows, float64(c.Bytes)/1e6, c.Parts)
 	}
 	return b, nil
+}
+
+// connect opens connections to the engine.
+func (b *bench) connect(ctx context.Context) (err error) {
+	b.conn, err = clickhouse.Open(ctx, clickhouse.Config{DSN: b.in.ClickHouseURL, MaxOpenConns: 64, Logger: b.logger})
+	return err
 }
 
 // up starts `muster up` and waits until it has said hello.

@@ -48,6 +48,9 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		}
 		return nil, err
 	}
+	if prepared.from.Refreshed, err = s.refreshed(ctx, prepared.node, prepared.sorts); err != nil {
+		return nil, err
+	}
 	e := &Explanation{Query: algebra.Describe(prepared.node)}
 	add := func(step string, p planner.Statement) error {
 		if p.SQL == "" {
@@ -80,20 +83,20 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		}
 		total := !planner.ScoresDecide(prepared.node)
 		if scored {
-			terms, _ := planner.TermStatement(prepared.node, total)
+			terms, _ := planner.TermStatement(prepared.node, total, prepared.from)
 			if err := add("count", terms); err != nil {
 				return nil, err
 			}
 		}
 		if !scored || !total {
-			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node))); err != nil {
+			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node), prepared.from)); err != nil {
 				return nil, err
 			}
 		}
 		stats = planner.UnknownStats(prepared.node)
 	}
 	if r.Size > 0 {
-		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1}
+		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1, From: prepared.from}
 		if !prepared.first {
 			rank.After = &prepared.cursor.After
 		}

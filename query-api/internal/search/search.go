@@ -88,6 +88,7 @@ type Searcher struct {
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
+	seen   seenState
 }
 
 type fieldStats struct {
@@ -138,6 +139,7 @@ type Search struct {
 	source   source
 	cursor   cursor.Cursor
 	first    bool
+	from     planner.People
 }
 
 // Prepare reads a request without touching the store. Errors are the caller's.
@@ -201,6 +203,10 @@ func (s *Searcher) overTime() error {
 
 func (s *Search) run(ctx context.Context) (*Page, error) {
 	if err := s.expand(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
 		return nil, err
 	}
 	if s.first {
@@ -268,12 +274,12 @@ func (s *Search) count(ctx context.Context) error {
 	s.cursor.Stats = stats
 	if scored {
 		// Where scores decide who matches the people are counted after the terms.
-		statement, keys := planner.TermStatement(s.node, !planner.ScoresDecide(s.node))
+		statement, keys := planner.TermStatement(s.node, !planner.ScoresDecide(s.node), s.from)
 		if err := s.countPeople(ctx, statement, keys); err != nil || !planner.ScoresDecide(s.node) {
 			return err
 		}
 	}
-	return s.countPeople(ctx, planner.CountStatement(s.node, stats), nil)
+	return s.countPeople(ctx, planner.CountStatement(s.node, stats, s.from), nil)
 }
 
 // countPeople reads the total and who has each term.
@@ -328,9 +334,45 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, stats *plann
 	return nil
 }
 
+// seenState is what is known of newer versions of unchanged people: that there
+// are none, since when, or that there are some.
+type seenState struct {
+	any bool
+	at  time.Time
+}
+
+// seenAge is how long it is taken for granted that there are none.
+const seenAge = 200 * time.Millisecond
+
+// refreshed says whether newer versions matter to a query.
+func (s *Searcher) refreshed(ctx context.Context, n algebra.Node, sorts []planner.Sort) (bool, error) {
+	if !planner.ReadsUpdates(n, sorts) {
+		return false, nil
+	}
+	now := s.deps.Now()
+	s.mu.Lock()
+	state := s.seen
+	s.mu.Unlock()
+	if state.any || !state.at.IsZero() && now.Sub(state.at) < seenAge {
+		return state.any, nil
+	}
+	state = seenState{at: now}
+	err := s.query(ctx, "refreshed", planner.RefreshedStatement(), func(driver.Rows) error {
+		state.any = true
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.seen = state
+	s.mu.Unlock()
+	return state.any, nil
+}
+
 // rank reads the places of the page, and one more if there is one.
 func (s *Search) rank(ctx context.Context) ([]planner.Place, error) {
-	r := planner.Rank{Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1}
+	r := planner.Rank{Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from}
 	if !s.first {
 		r.After = &s.cursor.After
 	}

@@ -55,7 +55,9 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 		if prefix && f.IsString() {
 			return l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: query}), nil
 		}
-		return l.exact(f, at, query)
+		if !f.IsString() || m.analyzer == "" {
+			return l.exact(f, at, query)
+		}
 	}
 	tokens, err := l.analyse(at, query, m.analyzer)
 	if err != nil {
@@ -66,6 +68,12 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 	}
 	if len(tokens) == 1 && !prefix {
 		return l.leaf(f, algebra.Term{Field: f, Text: tokens[0].Text}), nil
+	}
+	if !f.IsText() {
+		if m.lenient {
+			return algebra.None{}, nil
+		}
+		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s", f.Name(), f.Path)
 	}
 	n := algebra.Phrase{Field: f, Terms: positions(tokens), Slop: m.slop, PrefixLast: prefix, Expansions: m.expansions}
 	if m.slop > 0 && repeats(n.Terms) {

@@ -7,15 +7,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/opensearch"
 	"muster/query-api/internal/search/searchtest"
+	"muster/query-api/opensearch"
 	"muster/schemas/text"
 )
 
@@ -100,34 +99,6 @@ func TestAnalyser(t *testing.T) {
 			require.Len(t, got, len(want))
 		}
 	}
-}
-
-// The queries are worth asking: most find somebody and not everybody, and every parameter occurs.
-func TestGenerator(t *testing.T) {
-	conn := store(t, people)
-	docs := documents(t, conn)
-	index(t, "generator", docs)
-	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed})
-	require.NoError(t, err)
-	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
-	refused := map[string]int{}
-	for range min(queries, 1000) { // TestSearch asks them all
-		q := g.Next()
-		body, err := json.Marshal(q.Body, json.Deterministic(true))
-		require.NoError(t, err)
-		res, err := ask(t.Context(), "generator", q.Body, 0)
-		if err != nil {
-			if refused[cause(err)]++; refused[cause(err)] < 3 {
-				t.Logf("%s\n%v", body, err)
-			}
-			continue
-		}
-		coverage.Add(q, res.Total)
-	}
-	t.Logf("%d people, refused by the judge: %v", len(docs), refused)
-	require.NoError(t, coverage.Print(os.Stdout))
-	t.Logf("rare: %v", coverage.Rare(20))
-	require.GreaterOrEqual(t, coverage.Telling(), 60.0)
 }
 
 func cause(err error) string {

@@ -99,7 +99,6 @@ func (e *evaluation) blended(n algebra.Term) int {
 func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 	stats := e.field(n.Field)
 	var terms []sloppy.Term
-	var words []string
 	weight := 0.0
 	for i, position := range n.Terms {
 		if len(position) == 0 {
@@ -113,7 +112,6 @@ func (e *evaluation) phrase(n algebra.Phrase, p place) (float64, bool) {
 		}
 		terms = append(terms, t)
 		for _, w := range position {
-			words = append(words, w)
 			if df := stats.frequency[w]; df > 0 {
 				weight += rarity(df, stats.units)
 			}

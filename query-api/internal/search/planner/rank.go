@@ -56,6 +56,7 @@ type Rank struct {
 	Stats *Stats
 	After *Place // nil: from the beginning
 	Limit int
+	From  People
 }
 
 // Scored says whether the order depends on scores.
@@ -142,8 +143,8 @@ func RankStatement(r Rank) Statement {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s FROM (SELECT %s FROM %s FINAL WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), strings.Join(columns, ", "), table, condition, where,
+	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s FROM (SELECT %s FROM %s WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
+		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), strings.Join(columns, ", "), r.From.source(), condition, where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(r.Node)}
 }

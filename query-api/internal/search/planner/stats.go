@@ -214,17 +214,17 @@ func ScoresDecide(n algebra.Node) bool {
 // CountStatement counts the people who match. Its only row has the total and an
 // empty list. Where scores decide who matches stats are those that
 // TermStatement counted.
-func CountStatement(n algebra.Node, stats *Stats) Statement {
+func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 	c := scoring(stats, n)
 	condition := c.match(n, &scope{})
-	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + table + " FINAL WHERE NOT deleted AND " + condition
+	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE NOT deleted AND " + condition
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(n)}
 }
 
 // TermStatement counts the documents with each term that scores need and, with
 // total, the people who match. Its only row has the total, 0 without, and the
 // list of counts, in the order of the returned keys.
-func TermStatement(n algebra.Node, total bool) (Statement, []string) {
+func TermStatement(n algebra.Node, total bool, from People) (Statement, []string) {
 	c := newCompiler(&Stats{})
 	condition, matching := no, "0"
 	if total {
@@ -234,12 +234,13 @@ func TermStatement(n algebra.Node, total bool) (Statement, []string) {
 	w := want(n)
 	keys := slices.Sorted(maps.Keys(w.terms))
 	counts := make([]string, len(keys))
-	where := condition
+	found := []string{condition} // joined at once: the server reads brackets in brackets to a depth only
 	for i, key := range keys {
 		has, count := c.termCounts(w.terms[key])
-		where = or(where, has)
+		found = append(found, has)
 		counts[i] = "toInt64(" + count + ")"
 	}
+	where := or(found...)
 	list := "emptyArrayInt64()"
 	if len(counts) > 0 {
 		list = "[" + strings.Join(counts, ", ") + "]"
@@ -247,7 +248,7 @@ func TermStatement(n algebra.Node, total bool) (Statement, []string) {
 	if where == condition && total {
 		matching = "count()"
 	}
-	sql := fmt.Sprintf("SELECT toInt64(%s), %s FROM %s FINAL WHERE NOT deleted AND %s", matching, list, table, where)
+	sql := fmt.Sprintf("SELECT toInt64(%s), %s FROM %s WHERE NOT deleted AND %s", matching, list, from.source(), where)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}, keys
 }
 

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	queryapi "muster/query-api"
+	"muster/query-api/opensearch"
+	"muster/schemas/readmodel"
+)
+
+// besideHeap is OpenSearch's heap in MiB: what the engine and the API are allowed
+// to be resident with (the bars of benchmarks.md).
+const besideHeap = 700
+
+// besideIndex is the index's name.
+const besideIndex = "people"
+
+// searchTimes is what a query took in one of the two.
+type searchTimes struct {
+	total int64
+	cold  time.Duration
+	// p50 and p99 from 1 caller and from 8.
+	p50, p99 [2]time.Duration
+}
+
+// measureSearch asks each query of muster and of OpenSearch, which holds the same
+// documents: once after both were started with none of their files in memory,
+// then again and again, alone and from eight callers, in turns.
+func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
+	node, err := opensearch.Start(ctx, opensearch.Options{Heap: besideHeap, Dir: filepath.Join(b.data, "opensearch")})
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, node.Close()) }()
+	if err := b.indexBeside(ctx, node, out); err != nil {
+		return err
+	}
+	if err := b.searchBytes(ctx, node, out); err != nil {
+		return err
+	}
+	// Cold: both anew, and their files out of the page cache.
+	if err := errors.Join(node.Close(), b.close()); err != nil {
+		return err
+	}
+	b.conn, b.process = nil, nil
+	if err := evict(b.data); err != nil {
+		return err
+	}
+	if node, err = opensearch.Start(ctx, opensearch.Options{Heap: besideHeap, Dir: filepath.Join(b.data, "opensearch")}); err != nil {
+		return err
+	}
+	if err := b.up(ctx); err != nil {
+		return err
+	}
+	if err := b.connect(ctx); err != nil {
+		return err
+	}
+	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, SearchTimeout: 50 * time.Second}, func(base string) error {
+		return b.compareSearches(ctx, b.musterSearch(base), besideSearch(node), node, out)
+	})
+}
+
+// indexBeside gives OpenSearch the documents, unless an earlier run has.
+func (b *bench) indexBeside(ctx context.Context, node *opensearch.Node, out io.Writer) error {
+	done := filepath.Join(b.data, "opensearch", "indexed")
+	if exists(done) {
+		return nil
+	}
+	began := time.Now()
+	// Everything but one shard, exact totals and best_compression is OpenSearch's default.
+	if err := node.Make(ctx, besideIndex, map[string]any{"codec": "best_compression", "queries.cache.enabled": true}); err != nil {
+		return err
+	}
+	rows, err := b.conn.Query(ctx, `SELECT concat('{', enrich, if(enrich = '', '', ','), '"updated_at":"', updated_at, '"}') FROM network_people FINAL WHERE NOT deleted`)
+	if err != nil {
+		return fmt.Errorf("read the documents: %w", err)
+	}
+	defer func() { _ = rows.Close() }() // read to its end
+	var batch [][]byte
+	people := 0
+	for more := true; more; {
+		if more = rows.Next(); more {
+			var document string
+			if err := rows.Scan(&document); err != nil {
+				return fmt.Errorf("read the documents: %w", err)
+			}
+			batch = append(batch, []byte(document))
+		}
+		if len(batch) >= 2000 || !more {
+			if err := node.Add(ctx, besideIndex, batch); err != nil {
+				return err
+			}
+			people += len(batch)
+			batch = batch[:0]
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("read the documents: %w", err)
+	}
+	if err := node.Merge(ctx, besideIndex); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  OpenSearch has indexed and merged %d people in %.0f s\n", people, time.Since(began).Seconds())
+	return os.WriteFile(done, nil, 0o600)
+}
+
+// searchBytes compares the disk that search reads.
+func (b *bench) searchBytes(ctx context.Context, node *opensearch.Node, out io.Writer) error {
+	counts, err := readmodel.Counts(ctx, b.conn)
+	if err != nil {
+		return err
+	}
+	var ours int64
+	for _, c := range counts {
+		if c.Table == "search_people" || c.Table == "network_people" || c.Table == "seen_versions" {
+			fmt.Fprintf(out, "  %-16s %9d rows, %3d parts, %8.1f MB\n", c.Table, c.Rows, c.Parts, float64(c.Bytes)/1e6)
+			ours += int64(c.Bytes)
+		}
+	}
+	var stats struct {
+		All struct {
+			Primaries struct {
+				Store struct {
+					Size int64 `json:"size_in_bytes"`
+				} `json:"store"`
+			} `json:"primaries"`
+		} `json:"_all"`
+	}
+	if err := node.Do(ctx, http.MethodGet, "/"+besideIndex+"/_stats/store", nil, &stats); err != nil {
+		return err
+	}
+	theirs := stats.All.Primaries.Store.Size
+	fmt.Fprintf(out, "  disk: %.1f MB in all tables that search reads, whole, %.1f MB in OpenSearch's index: %.2f (bar: 0.33)\n",
+		float64(ours)/1e6, float64(theirs)/1e6, float64(ours)/float64(theirs))
+	return nil
+}
+
+// musterSearch is the API's search.
+func (b *bench) musterSearch(base string) *searchable {
+	return &searchable{
+		client: benchClient(), url: base + "/v1/person/search",
+		header: http.Header{"Authorization": {"Bearer " + b.in.APIKey}, "Content-Type": {"application/json"}},
+		body:   func(query string) string { return query },
+		total: func(answer []byte) (int64, error) {
+			var a struct {
+				Total int64 `json:"total"`
+			}
+			err := json.Unmarshal(answer, &a)
+			return a.Total, err
+		},
+	}
+}
+
+// besideSearch is OpenSearch's search, with an exact total.
+func besideSearch(node *opensearch.Node) *searchable {
+	return &searchable{
+		client: benchClient(), url: node.URL() + "/" + besideIndex + "/_search?request_cache=false",
+		header: http.Header{"Content-Type": {"application/json"}},
+		body:   func(query string) string { return `{"track_total_hits":true,` + query[1:] },
+		total: func(answer []byte) (int64, error) {
+			var a struct {
+				Hits struct {
+					Total struct {
+						Value int64 `json:"value"`
+					} `json:"total"`
+				} `json:"hits"`
+			}
+			err := json.Unmarshal(answer, &a, jsontext.AllowDuplicateNames(true))
+			return a.Hits.Total.Value, err
+		},
+	}
+}
+
+func benchClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16, DisableCompression: true}, Timeout: time.Minute}
+}
+
+// compareSearches prints a line for each query, and the bars.
+func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearch.Node, out io.Writer) error {
+	list := searches()
+	times := make([][2]searchTimes, len(list))
+	for i, q := range list {
+		for k, s := range []*searchable{ours, theirs} {
+			var err error
+			if times[i][k].total, times[i][k].cold, err = s.ask(ctx, q.body); err != nil {
+				return fmt.Errorf("%s: %w", q.name, err)
+			}
+		}
+	}
+	// A twentieth of the length of a measurement for each query, place and number of callers.
+	length := time.Duration(b.seconds) * time.Second / 20
+	fmt.Fprintf(out, "  %-38s %8s | %24s %17s | %24s %17s | %s\n", "ms, muster | OpenSearch", "total", "cold, 1 caller p50, p99", "8 callers", "cold, 1 caller p50, p99", "8 callers", "p50 and p99 to theirs, 1 caller, 8")
+	for i, q := range list {
+		for c, callers := range []int{1, 8} {
+			for k, s := range []*searchable{ours, theirs} {
+				if _, err := s.many(ctx, q.body, callers, length/5); err != nil { // warms up
+					return fmt.Errorf("%s: %w", q.name, err)
+				}
+				calls, err := s.many(ctx, q.body, callers, length)
+				if err != nil {
+					return fmt.Errorf("%s: %w", q.name, err)
+				}
+				times[i][k].p50[c], times[i][k].p99[c] = quantile(calls, 0.5), quantile(calls, 0.99)
+			}
+		}
+		a, o := times[i][0], times[i][1]
+		note := ""
+		if a.total != o.total {
+			note = fmt.Sprintf("  OpenSearch's total is %d", o.total)
+		}
+		line := func(t searchTimes) string {
+			return fmt.Sprintf("%8.1f %7.1f %7.1f %8.1f %8.1f", ms(t.cold), ms(t.p50[0]), ms(t.p99[0]), ms(t.p50[1]), ms(t.p99[1]))
+		}
+		fmt.Fprintf(out, "  %-38s %8d | %42s | %42s | %5.2f %5.2f  %5.2f %5.2f%s\n", q.name, a.total, line(a), line(o),
+			ratio(a.p50[0], o.p50[0]), ratio(a.p99[0], o.p99[0]), ratio(a.p50[1], o.p50[1]), ratio(a.p99[1], o.p99[1]), note)
+	}
+	mean := func(of func(t searchTimes) time.Duration) float64 {
+		sum := 0.0
+		for _, t := range times {
+			sum += math.Log(ratio(of(t[0]), of(t[1])))
+		}
+		return math.Exp(sum / float64(len(times)))
+	}
+	for c, callers := range []string{"1 caller", "8 callers"} {
+		fmt.Fprintf(out, "  geometric mean of %d queries to OpenSearch's, %s: p50 %.2f (bar: 1), p99 %.2f (bar: 1.5)\n", len(list), callers,
+			mean(func(t searchTimes) time.Duration { return t.p50[c] }), mean(func(t searchTimes) time.Duration { return t.p99[c] }))
+	}
+	fmt.Fprintf(out, "  cold: %.2f\n", mean(func(t searchTimes) time.Duration { return t.cold }))
+	var slower []string
+	for i, t := range times {
+		if a, o := t[0].p50[0], t[1].p50[0]; a > max(3*o, 20*time.Millisecond) {
+			slower = append(slower, fmt.Sprintf("%s (%.1f times, %.0f ms)", list[i].name, ratio(a, o), ms(a)))
+		}
+	}
+	slices.Sort(slower)
+	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
+	return b.searchMemory(node, out)
+}
+
+func ratio(a, b time.Duration) float64 { return float64(max(a, 1)) / float64(max(b, 1)) }
+
+// searchMemory says what both are resident with.
+func (b *bench) searchMemory(node *opensearch.Node, out io.Writer) error {
+	engine, err := b.enginePID()
+	if err != nil {
+		return err
+	}
+	var resident [3]int64
+	for i, pid := range []int{engine, os.Getpid(), node.PID()} {
+		if _, resident[i], err = process(pid); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(out, "  resident: engine %d MB, this program with the API in it %d MB, OpenSearch %d MB with a heap of at most %d MB\n",
+		resident[0]>>20, resident[1]>>20, resident[2]>>20, besideHeap)
+	return nil
+}

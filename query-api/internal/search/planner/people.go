@@ -1,0 +1,58 @@
+package planner
+
+import (
+	"muster/query-api/internal/search/algebra"
+)
+
+// People says how the people are read.
+type People struct {
+	// Refreshed takes versions into account that are newer than the people's
+	// content: they change updated_at alone (records.md, rule 5), and stand in a
+	// table of their own. It costs a join.
+	Refreshed bool
+}
+
+// updatedAt is the field that newer versions change.
+const updatedAt = "updated_at"
+
+// ReadsUpdates says that a query depends on updated_at.
+func ReadsUpdates(n algebra.Node, sorts []Sort) bool {
+	found := false
+	visit := func(n algebra.Node) {
+		switch n := n.(type) {
+		case algebra.Range:
+			found = found || n.Field.Path == updatedAt
+		case algebra.Set:
+			found = found || n.Field.Path == updatedAt
+		case algebra.Function:
+			for _, f := range n.Functions {
+				found = found || f.Field.Path == updatedAt
+			}
+		}
+	}
+	algebra.Walk(n, visit)
+	for _, s := range sorts {
+		found = found || s.Field.Path == updatedAt
+	}
+	return found
+}
+
+// RefreshedStatement says whether anybody has a newer version than her content:
+// it has a row then.
+func RefreshedStatement() Statement {
+	return Statement{SQL: "SELECT toUInt8(1) FROM seen_versions WHERE " + seenPeople + " LIMIT 1"}
+}
+
+const seenPeople = "kind = 'network-person'"
+
+// source is what stands behind FROM. A newer version counts for the content
+// that it was seen with.
+func (p People) source() string {
+	if !p.Refreshed {
+		return table + " FINAL"
+	}
+	// Versions are microseconds since the year 1.
+	return "(SELECT * EXCEPT (updated_at), if(seen_version > version, intDiv(seen_version, 1000) - 62135596800000, updated_at) AS updated_at FROM " + table +
+		" FINAL LEFT ANY JOIN (SELECT key_hash AS seen_key, content_hash AS seen_content, max(version) AS seen_version FROM seen_versions WHERE " + seenPeople +
+		" GROUP BY seen_key, seen_content) AS seen ON profile_hash = seen_key AND content_hash = seen_content)"
+}
