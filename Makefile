@@ -55,6 +55,11 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis $(RACE) $(TESTFLAGS) ./query-api/internal/redistests
 
+.PHONY: test-docs
+test-docs: engine ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags browser -run TestBrowser ./deploy/e2e $(TESTFLAGS)
+
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)

@@ -1,25 +1,65 @@
 package queryapi
 
 import (
+	"bytes"
 	_ "embed"
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"go.yaml.in/yaml/v3"
 )
 
 //go:embed openapi.yaml
 var descriptionYAML []byte
 
-// Description is the API description, an OpenAPI 3.1 document, as JSON.
+// Description is the API description, an OpenAPI 3.1 document, as JSON, in the
+// order in which it is written.
 func Description() ([]byte, error) {
-	var document map[string]any
+	var document yaml.Node
 	if err := yaml.Unmarshal(descriptionYAML, &document); err != nil {
 		return nil, fmt.Errorf("read the API description: %w", err)
 	}
-	out, err := json.Marshal(document, json.Deterministic(true))
-	if err != nil {
+	var out bytes.Buffer
+	if err := writeJSON(jsontext.NewEncoder(&out), &document); err != nil {
 		return nil, fmt.Errorf("write the API description: %w", err)
 	}
-	return out, nil
+	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// writeJSON writes a YAML node without changing the order of its keys.
+func writeJSON(to *jsontext.Encoder, node *yaml.Node) error {
+	switch node.Kind {
+	case yaml.DocumentNode:
+		return writeJSON(to, node.Content[0])
+	case yaml.MappingNode, yaml.SequenceNode:
+		begin, end := jsontext.BeginObject, jsontext.EndObject
+		if node.Kind == yaml.SequenceNode {
+			begin, end = jsontext.BeginArray, jsontext.EndArray
+		}
+		if err := to.WriteToken(begin); err != nil {
+			return err
+		}
+		for i, child := range node.Content {
+			var err error
+			if node.Kind == yaml.MappingNode && i%2 == 0 {
+				err = to.WriteToken(jsontext.String(child.Value))
+			} else {
+				err = writeJSON(to, child)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return to.WriteToken(end)
+	case yaml.ScalarNode:
+		var value any
+		if err := node.Decode(&value); err != nil {
+			return err
+		}
+		return json.MarshalEncode(to, value)
+	default:
+		return errors.New("an alias is not read")
+	}
 }

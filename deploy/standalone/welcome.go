@@ -115,6 +115,7 @@ func (w Welcome) WriteText(out io.Writer) error {
 muster is running; Ctrl-C stops it. Its data stays in %s.
 
   API         %s
+  To read     %s/docs
   API key     %s
   Ingest      %s
   Admin       %s  (/metrics /healthz /readyz)
@@ -123,7 +124,7 @@ muster is running; Ctrl-C stops it. Its data stays in %s.
 
 Try:
 
-`, w.DataDir, in.BaseURL, in.APIKey, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
+`, w.DataDir, in.BaseURL, in.BaseURL, in.APIKey, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
 	for _, line := range w.Curl() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}

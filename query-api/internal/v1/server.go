@@ -18,9 +18,11 @@ import (
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/discovery"
+	"muster/query-api/internal/docs"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
+	"muster/query-api/internal/search/clause"
 	"muster/schemas/identity"
 )
 
@@ -108,11 +110,15 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := s.index(router); err != nil {
 		return nil, err
 	}
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024), gzhttp.ContentTypes([]string{"application/json"}))
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024), gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript"}))
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
-	s.handler = s.observe(compress(router))
+	pages, err := docs.New(clause.Page())
+	if err != nil {
+		return nil, err
+	}
+	s.handler = s.observe(compress(s.document(pages, router)))
 	return s, nil
 }
 
@@ -158,6 +164,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	for _, op := range operations() {
 		paths = append(paths, op.path)
 	}
+	paths = append(paths, docs.Path)
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusNotFound,
 		detail: fmt.Sprintf("there is no such path: did you mean %s? /v1/openapi.json describes them all", nearest(r.URL.Path, paths)),

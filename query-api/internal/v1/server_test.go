@@ -14,6 +14,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/trace/noop"
 	"go.yaml.in/yaml/v3"
+
+	"muster/query-api/internal/docs"
 )
 
 // described is the part of openapi.yaml that operations repeat.
@@ -36,6 +38,7 @@ func TestOperationsMatchDescription(t *testing.T) {
 	require.NoError(t, err)
 	var d described
 	require.NoError(t, yaml.Unmarshal(text, &d))
+	delete(d.Paths, docs.Path) // pages, which pass none of the checks
 	described := 0
 	for _, methods := range d.Paths {
 		described += len(methods)

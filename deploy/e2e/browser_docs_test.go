@@ -1,0 +1,86 @@
+//go:build browser
+
+package e2e_test
+
+import (
+	"flag"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/browsertest"
+)
+
+// update writes the pictures of deploy/docs/images anew.
+var update = flag.Bool("update", false, "write the pictures of the documentation anew")
+
+func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
+
+// A new caller opens /docs, gives a key, sends an enrichment, and sees the
+// person; in the dark as in the light, and with the keyboard alone.
+func TestBrowserDocs(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "100")
+	person := exampleOf(t, p)
+
+	tab := browsertest.Open(t, 1400, 1000, false)
+	tab.Do("open /docs", chromedp.Navigate(p.BaseURL+"/docs"))
+	tab.Eventually(`document.body.innerText.includes("Find a person by username or e-mail")`)
+	tab.Screenshot(picture("docs-reference.png"), *update)
+
+	const token = `input[placeholder="Token"]`
+	tab.Do("authorize", chromedp.WaitVisible(token), chromedp.SendKeys(token, p.APIKey))
+
+	tab.Do("open the call", chromedp.Evaluate(`location.hash = "tag/enrichment/POST/v1/person/enrich"`, nil))
+	const find = `[...document.querySelectorAll("button")].find((b) => b.innerText.includes("Test Request") && b.innerText.includes("/v1/person/enrich"))`
+	tab.Eventually(find + " !== undefined")
+	tab.Eval(find + `.setAttribute("data-found", "")`)
+	const body = `[role=dialog] .cm-content[contenteditable=true]`
+	tab.Do("open the call", chromedp.Click(`button[data-found]`), chromedp.WaitVisible(body))
+	asked := `{"codehost": "` + person + `", "websets": ["codehost", "network"]}`
+	tab.Do("write a body and send it with Control and Enter", chromedp.Focus(body),
+		chromedp.KeyEvent("a", chromedp.KeyModifiers(input.ModifierCtrl)), chromedp.Evaluate(`document.execCommand("insertText", false, `+strconv.Quote(asked)+`)`, nil),
+		chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(input.ModifierCtrl)))
+	tab.Eventually(`document.body.innerText.includes("200 OK") && document.body.innerText.includes("websets_matched")`)
+	require.Contains(t, tab.Eval(`document.querySelector("[role=dialog]").innerText`), person)
+	tab.Screenshot(picture("docs-answer.png"), *update)
+	require.Empty(t, tab.Problems())
+	require.Empty(t, tab.Strangers(p.BaseURL))
+}
+
+// The guides are readable in the dark, name this server in their code, and
+// their first stop with the keyboard leads past the navigation.
+func TestBrowserGuides(t *testing.T) {
+	p := start(t, t.TempDir(), "--no-sample")
+	tab := browsertest.Open(t, 1200, 900, true)
+	tab.Do("open the guide", chromedp.Navigate(p.BaseURL+"/docs/guides/search"), chromedp.WaitVisible("main h1"))
+	require.Equal(t, "dark", tab.Eval("document.documentElement.dataset.theme"))
+	require.Contains(t, tab.Eval("document.querySelector('main pre').innerText"), p.BaseURL+"/v1/person/search")
+	tab.Screenshot(picture("docs-guide-dark.png"), *update)
+
+	tab.Do("tab once, and press enter", chromedp.KeyEvent(kb.Tab))
+	require.Equal(t, "Skip to the content", tab.Eval("document.activeElement.innerText"))
+	tab.Do("follow it", chromedp.KeyEvent(kb.Enter))
+	tab.Eventually(`document.activeElement.id === "content"`)
+	for _, name := range []string{"first-call", "cursors", "webhooks", "errors"} {
+		tab.Do("open "+name, chromedp.Navigate(p.BaseURL+"/docs/guides/"+name), chromedp.WaitVisible("main h1"))
+		require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"), "%s is not wider than the window", name)
+		require.Equal(t, "1", tab.Eval("document.querySelectorAll('h1').length"))
+	}
+	require.Empty(t, tab.Problems())
+	require.Empty(t, tab.Strangers(p.BaseURL))
+}
+
+// exampleOf is the code-host username of somebody who is in both websets.
+func exampleOf(t *testing.T, p *platform) string {
+	t.Helper()
+	_, rest, found := strings.Cut(p.out.String(), `"codehost":"`)
+	require.True(t, found, "the welcome has an example")
+	name, _, _ := strings.Cut(rest, `"`)
+	return name
+}

@@ -1,0 +1,146 @@
+package browsertest
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/stretchr/testify/require"
+)
+
+// Env names the environment variable with the path of the browser.
+const Env = "MUSTER_TEST_CHROMIUM"
+
+// patience bounds one step in the browser.
+const patience = 30 * time.Second
+
+// Tab is a page in a browser of its own.
+type Tab struct {
+	t   testing.TB
+	ctx context.Context
+
+	mu       sync.Mutex
+	problems []string
+	asked    []string
+}
+
+// Open starts a browser with a window of the given size in pixels and the dark
+// or the light colour scheme.
+func Open(t testing.TB, width, height int, dark bool) *Tab {
+	t.Helper()
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.NoSandbox, chromedp.DisableGPU, chromedp.UserDataDir(t.TempDir()), chromedp.WindowSize(width, height),
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("hide-scrollbars", true),
+	)
+	if path := os.Getenv(Env); path != "" {
+		options = append(options, chromedp.ExecPath(path))
+	}
+	allocator, end := chromedp.NewExecAllocator(t.Context(), options...)
+	ctx, closeTab := chromedp.NewContext(allocator)
+	tab := &Tab{t: t, ctx: ctx}
+	t.Cleanup(func() {
+		closeTab()
+		end()
+		if a := chromedp.FromContext(ctx).Allocator; a != nil {
+			a.Wait()
+		}
+	})
+	chromedp.ListenTarget(ctx, tab.note)
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	tab.Do("start the browser: is Debian's package chromium installed?", network.Enable(), log.Enable(), runtime.Enable(),
+		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+	return tab
+}
+
+// note keeps what went wrong in the page and what it asked for.
+func (tab *Tab) note(event any) {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	switch e := event.(type) {
+	case *log.EventEntryAdded:
+		if e.Entry.Level == log.LevelError || e.Entry.Source == log.SourceSecurity {
+			tab.problems = append(tab.problems, e.Entry.Text+" "+e.Entry.URL)
+		}
+	case *runtime.EventExceptionThrown:
+		tab.problems = append(tab.problems, e.ExceptionDetails.Error())
+	case *network.EventRequestWillBeSent:
+		tab.asked = append(tab.asked, e.Request.URL)
+	}
+}
+
+// Do runs steps, each of which must come to its end within half a minute.
+func (tab *Tab) Do(what string, steps ...chromedp.Action) {
+	tab.t.Helper()
+	// The browser starts under the context of the first step, which must not end with it.
+	done := make(chan error, 1)
+	go func() { done <- chromedp.Run(tab.ctx, steps...) }()
+	select {
+	case err := <-done:
+		require.NoError(tab.t, err, what)
+	case <-time.After(patience):
+		chromedp.Cancel(tab.ctx) //nolint:errcheck // the test fails anyway
+		<-done
+		require.Fail(tab.t, "the browser did not come to an end: "+what, "problems: %s", tab.Problems())
+	}
+}
+
+// Eval evaluates JavaScript in the page and returns its value as a string.
+func (tab *Tab) Eval(script string) string {
+	tab.t.Helper()
+	var value string
+	tab.Do(script, chromedp.Evaluate("String("+script+")", &value, func(p *runtime.EvaluateParams) *runtime.EvaluateParams {
+		return p.WithAwaitPromise(true)
+	}))
+	return value
+}
+
+// Eventually waits until a JavaScript expression is true in the page.
+func (tab *Tab) Eventually(script string) {
+	tab.t.Helper()
+	var ok bool
+	tab.Do("wait for "+script, chromedp.Poll(script, &ok, chromedp.WithPollingTimeout(patience)))
+}
+
+// Screenshot writes what the window shows to a file when update is set.
+func (tab *Tab) Screenshot(path string, update bool) {
+	tab.t.Helper()
+	var picture []byte
+	tab.Do("take a picture", chromedp.CaptureScreenshot(&picture))
+	require.NotEmpty(tab.t, picture)
+	if update {
+		require.NoError(tab.t, os.MkdirAll(filepath.Dir(path), 0o750))
+		require.NoError(tab.t, os.WriteFile(path, picture, 0o600))
+	}
+}
+
+// Problems are what the page complained of: errors, and what a policy kept out.
+func (tab *Tab) Problems() []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	return append([]string(nil), tab.problems...)
+}
+
+// Strangers are the addresses that the page asked for outside of a server's.
+func (tab *Tab) Strangers(base string) []string {
+	tab.mu.Lock()
+	defer tab.mu.Unlock()
+	var out []string
+	for _, url := range tab.asked {
+		if !strings.HasPrefix(url, base) && !strings.HasPrefix(url, "data:") && !strings.HasPrefix(url, "blob:") && url != "about:blank" {
+			out = append(out, url)
+		}
+	}
+	return out
+}

@@ -1,0 +1,40 @@
+package v1
+
+import (
+	"net/http"
+	"strings"
+
+	"muster/query-api/internal/docs"
+)
+
+// document serves the documentation, and leaves the rest to next. Its pages
+// need no key, so that none of what stands before the API's work is asked.
+func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
+	op := &operation{id: "getDocs", method: http.MethodGet, path: docs.Path}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		path := r.URL.Path
+		if path != docs.Path && !strings.HasPrefix(path, docs.Path+"/") {
+			next.ServeHTTP(w, r)
+			return
+		}
+		x := exchangeOf(r.Context())
+		switch {
+		case path == docs.Path+"/":
+			x.operation = op
+			http.Redirect(w, r, docs.Path, http.StatusPermanentRedirect)
+		case !pages.Has(path):
+			x.fail(w, &problem{
+				status: http.StatusNotFound,
+				detail: "there is no such page: did you mean " + nearest(path, pages.Paths()) + "? " + docs.Path + " leads to all of them",
+			})
+		case r.Method != http.MethodGet && r.Method != http.MethodHead:
+			x.fail(w, &problem{
+				status: http.StatusMethodNotAllowed, allow: "GET, HEAD",
+				detail: "this path does not take the method of the request: use GET",
+			})
+		default:
+			x.operation = op
+			pages.ServeHTTP(w, r)
+		}
+	})
+}
