@@ -30,7 +30,7 @@ func get(t *testing.T, h http.Handler, path string, header ...string) *http.Resp
 	}
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	return w.Result() //nolint:bodyclose // read into memory
+	return w.Result()
 }
 
 func body(t *testing.T, resp *http.Response) string {
