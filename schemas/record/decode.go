@@ -110,19 +110,12 @@ func (c codec) read(raw []byte) (body, content, *Invalid) {
 				raw = value
 			}
 		}
-		b := c.new()
-		if err := json.Unmarshal(raw, b); err != nil {
-			return nil, content{}, invalidOf(c.kind, raw, err)
-		}
-		if jsontext.Value(raw).Kind() != '{' { // null decodes to anything
-			return nil, content{}, &Invalid{Code: CodeWrongType, Reason: "is null where an object is needed"}
-		}
-		found, bad := scan(raw, c.hashed)
-		if bad != nil {
-			return nil, content{}, bad
-		}
-		if !found.spaces {
+		if b, found, ok := c.readFast(raw); ok {
 			return b, found, nil
+		}
+		b, found, bad := c.readSlow(raw)
+		if bad != nil || !found.spaces {
+			return b, found, bad
 		}
 		value := jsontext.Value(bytes.Clone(found.compact))
 		if err := value.Compact(); err != nil {
@@ -130,6 +123,23 @@ func (c codec) read(raw []byte) (body, content, *Invalid) {
 		}
 		raw = value
 	}
+}
+
+// readSlow decodes raw whatever it is. What it found may have white space in it
+// and must be compacted and read again then.
+func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
+	b := c.new()
+	if err := json.Unmarshal(raw, b); err != nil {
+		return nil, content{}, invalidOf(c.kind, raw, err)
+	}
+	if jsontext.Value(raw).Kind() != '{' { // null decodes to anything
+		return nil, content{}, &Invalid{Code: CodeWrongType, Reason: "is null where an object is needed"}
+	}
+	found, bad := scan(raw, c.hashed)
+	if bad != nil {
+		return nil, content{}, bad
+	}
+	return b, found, nil
 }
 
 // withdrawal cuts a withdrawn record down to identity and version: what is to

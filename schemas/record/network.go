@@ -1,9 +1,11 @@
 package record
 
+import "strings"
+
 func (p *NetworkPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
 
 func (p *NetworkPerson) key() (string, *Invalid) {
-	return p.ProfileID, identityString("profile_id", p.ProfileID)
+	return strings.Clone(p.ProfileID), identityString("profile_id", p.ProfileID)
 }
 
 func (p *NetworkPerson) check() *Invalid {
@@ -38,7 +40,7 @@ func (p *NetworkPerson) check() *Invalid {
 func (c *NetworkCompany) head() (string, bool) { return c.LastUpdated, c.Deleted }
 
 func (c *NetworkCompany) key() (string, *Invalid) {
-	return c.CompanyID, identityString("company_id", c.CompanyID)
+	return strings.Clone(c.CompanyID), identityString("company_id", c.CompanyID)
 }
 
 func (c *NetworkCompany) check() *Invalid { return nil }

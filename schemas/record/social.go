@@ -9,7 +9,7 @@ import (
 func (p *MicroblogPerson) head() (string, bool) { return p.LastUpdated, p.Deleted }
 
 func (p *MicroblogPerson) key() (string, *Invalid) {
-	return p.UserID, identityString("user_id", p.UserID)
+	return strings.Clone(p.UserID), identityString("user_id", p.UserID)
 }
 
 func (p *MicroblogPerson) check() *Invalid {
