@@ -140,7 +140,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+3, "those of records, the ledger, webhooks, and discoveries")
+			require.Len(t, migrations, len(readmodel.Tables())+4, "those of records, the ledger, webhooks, and discoveries, and one that changes a table")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)

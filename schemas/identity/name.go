@@ -70,10 +70,9 @@ func pair(prefix, a, b string) string {
 // Consonants is a word of lower-case Latin letters without what transliterations
 // differ in.
 func Consonants(word string) string {
-	word = strings.NewReplacer("ph", "f", "ck", "k", "kh", "h", "x", "ks", "c", "k", "q", "k", "w", "v", "z", "s", "j", "y").Replace(word)
 	var b strings.Builder
 	last := rune(0)
-	for i, r := range word {
+	for i, r := range alikes(word) {
 		if strings.ContainsRune("aeiouy", r) {
 			if i > 0 {
 				continue
@@ -86,6 +85,42 @@ func Consonants(word string) string {
 		last = r
 	}
 	return b.String()
+}
+
+// alikes writes letters that transliterations use for each other as one.
+func alikes(word string) string {
+	var stack [64]byte
+	out := stack[:0]
+	for i := 0; i < len(word); i++ {
+		next := byte(0)
+		if i+1 < len(word) {
+			next = word[i+1]
+		}
+		switch c := word[i]; {
+		case c == 'p' && next == 'h':
+			out = append(out, 'f')
+			i++
+		case c == 'c' && next == 'k':
+			out = append(out, 'k')
+			i++
+		case c == 'k' && next == 'h':
+			out = append(out, 'h')
+			i++
+		case c == 'x':
+			out = append(out, "ks"...)
+		case c == 'c', c == 'q':
+			out = append(out, 'k')
+		case c == 'w':
+			out = append(out, 'v')
+		case c == 'z':
+			out = append(out, 's')
+		case c == 'j':
+			out = append(out, 'y')
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
 }
 
 // nativeKey is the key of a name in another script than the Latin one.
@@ -134,10 +169,20 @@ func display(name string) string {
 	}, name)
 }
 
+// joiners stand inside words: apostrophes and hyphens.
+const joiners = "'\u2019`-"
+
 // words splits at everything that is not part of a word. Apostrophes and the
 // hyphens inside a word join.
 func words(s string, isPart func(rune) bool) []string {
-	s = strings.NewReplacer("'", "", "\u2019", "", "`", "", "-", "").Replace(s)
+	if strings.ContainsAny(s, joiners) {
+		s = strings.Map(func(r rune) rune {
+			if strings.ContainsRune(joiners, r) {
+				return -1
+			}
+			return r
+		}, s)
+	}
 	return strings.FieldsFunc(s, func(r rune) bool { return !isPart(r) })
 }
 

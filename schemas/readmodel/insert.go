@@ -82,6 +82,9 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 	if err != nil {
 		return fmt.Errorf("prepare: %w", err)
 	}
+	if err := makeRoom(batch, parts); err != nil {
+		return fmt.Errorf("make room: %w", closeAfter(batch, err))
+	}
 	for i, part := range parts {
 		if i > 0 {
 			columns = part.columns()
@@ -94,6 +97,28 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 	}
 	if err := batch.Send(); err != nil {
 		return fmt.Errorf("send: %w", err)
+	}
+	return nil
+}
+
+// makeRoom lets the batch's columns of texts grow at once to what will stand in
+// them, by adding it as one row and taking that back: growing row by row copies
+// them several times over.
+func makeRoom(batch driver.Batch, parts []table) error {
+	own := batch.Columns()
+	for _, part := range parts {
+		for j, c := range part.columns() {
+			if t, ok := c.values.(*text); ok && len(t.arena) > 0 {
+				if err := batch.Column(j).AppendRow(&t.arena); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	for j, c := range parts[0].columns() {
+		if _, ok := c.values.(*text); ok {
+			own[j].Reset()
+		}
 	}
 	return nil
 }

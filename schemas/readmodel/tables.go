@@ -28,6 +28,14 @@ func (c *column[T]) appendTo(dst driver.BatchColumn) error {
 	if len(c.list) == 0 {
 		return nil
 	}
+	if lists, ok := any(c.list).([][]string); ok { // all at once goes by reflection
+		for _, list := range lists {
+			if err := dst.AppendRow(list); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	return dst.Append(c.list)
 }
 

@@ -41,6 +41,14 @@ func AnalyseValues(dst []Token, values []string) []Token {
 // standard appends the tokens of s with positions from base on.
 func standard(dst []Token, s string, base int) []Token {
 	s = lower(s)
+	if dst, ok := ascii(dst, s, base); ok {
+		return dst
+	}
+	return general(dst, s, base)
+}
+
+// general is standard for any text in lower case.
+func general(dst []Token, s string, base int) []Token {
 	it := words.FromString(s)
 	offset := 0 // of the iterator's text in s
 	for it.Next() {

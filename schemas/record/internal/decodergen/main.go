@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"fmt"
 	"go/format"
-	"log"
 	"os"
 	"reflect"
 	"slices"
@@ -19,13 +18,13 @@ import (
 )
 
 func main() {
-	log.SetFlags(0)
 	source, err := generate()
-	if err != nil {
-		log.Fatal("decodergen: ", err)
+	if err == nil {
+		err = os.WriteFile("fast_gen.go", source, 0o644) //nolint:gosec // source code
 	}
-	if err := os.WriteFile("fast_gen.go", source, 0o644); err != nil { //nolint:gosec // source code
-		log.Fatal("decodergen: ", err)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "decodergen:", err)
+		os.Exit(1)
 	}
 }
 
