@@ -74,6 +74,12 @@ func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget tim
 	result := s.working.DoChan(key, func() (any, error) {
 		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 		defer cancel()
+		if _, erased := s.deps.Suppressed.Account(task.Input.Platform, identity.UsernameKey(task.Input.Username)); erased {
+			// Nothing is known of them, and who names them is not asked.
+			return &event.Discovery{
+				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
+			}, nil
+		}
 		return s.finder.Find(working, task.Input), nil
 	})
 	select {

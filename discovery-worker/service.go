@@ -21,6 +21,7 @@ import (
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/suppress"
 )
 
 // Group is the consumer group of the discovery-worker.
@@ -71,6 +72,9 @@ func (c Config) Validate() error {
 type Deps struct {
 	// ClickHouse has the read models. The service does not close it.
 	ClickHouse driver.Conn
+	// Suppressed says who was erased and is neither an input of which anything is
+	// known nor a result; nil: nobody.
+	Suppressed *suppress.Set
 	// Platforms says which URLs belong to whom; default identity.Default().
 	Platforms *identity.Platforms
 	Logger    *slog.Logger
@@ -120,7 +124,9 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if s.metrics, err = newMetrics(deps.Registerer); err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	reader := people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout})
+	reader := people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{
+		MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout, Suppressed: deps.Suppressed,
+	})
 	s.finder = finder.New(reader, model, deps.Logger, deps.Now)
 	return s, nil
 }

@@ -15,6 +15,7 @@ import (
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Config configures [Files] and [Service]. The zero value of each field but Bus
@@ -80,6 +81,13 @@ type Deps struct {
 	// Rejected, if set, is told of every record that a run rejects, from any
 	// goroutine.
 	Rejected func(event.Rejected)
+	// Suppressed says who was erased: their records are dropped, and erasures are
+	// taken. Without it nobody was, and erasures are refused. Whoever makes it
+	// follows event.TopicErasure.
+	Suppressed *suppress.Set
+	// Erased, if set, is told of every erasure that a run publishes, from any
+	// goroutine.
+	Erased func(event.Erasure)
 	// Now tells the time that records are received at; time.Now by default.
 	Now func() time.Time
 }
@@ -147,7 +155,7 @@ func (d Deps) withDefaults() Deps {
 // time to connect. Topics that exist with other settings are an operator's
 // choice and only reported.
 func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
-	written := map[string]bool{event.TopicRejected: true, event.TopicSeen: true}
+	written := map[string]bool{event.TopicRejected: true, event.TopicSeen: true, event.TopicErasure: true, event.TopicErasureRequest: true}
 	for _, d := range record.Definitions() {
 		written[d.Topic] = true
 	}
@@ -167,3 +175,15 @@ func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	}
 	return err
 }
+
+// suppressionKey is the key of the suppression set's hashes; without a set, one
+// whose hashes go nowhere.
+func (d Deps) suppressionKey() *suppress.Key {
+	if d.Suppressed != nil {
+		return d.Suppressed.Key()
+	}
+	return suppress.NoKey()
+}
+
+// errNoErasures refuses erasures where nobody could be recognized afterwards.
+var errNoErasures = errors.New("erasures need the suppression set, and there is none")

@@ -45,7 +45,13 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 		return Summary{}, failed("ingest", err)
 	}
 	if !cfg.DryRun {
+		if kind == record.KindErasure && deps.Suppressed == nil {
+			return Summary{}, failed("ingest", errNoErasures)
+		}
 		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
+			return Summary{}, failed("ingest", err)
+		}
+		if err := deps.Suppressed.WaitLoaded(ctx); err != nil {
 			return Summary{}, failed("ingest", err)
 		}
 	}

@@ -65,6 +65,9 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 		if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
 			return Summary{}, failed("ingest git", err)
 		}
+		if err := deps.Suppressed.WaitLoaded(ctx); err != nil {
+			return Summary{}, failed("ingest git", err)
+		}
 	}
 	kept, forgotten, err := gitState(ctx, cfg, deps)
 	if err != nil {

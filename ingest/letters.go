@@ -19,6 +19,7 @@ import (
 	"muster/ingest/internal/versions"
 	"muster/platform/bus"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Letter is a rejected record or a dead letter.
@@ -269,7 +270,8 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 		return nil
 	}
 	from := l.Rejected.Source
-	converter := convert.New(convert.Config{Kind: kind, Run: r.run, File: from.Name(), Now: r.deps.Now, Mapper: r.mapper})
+	converter := convert.New(convert.Config{Kind: kind, Run: r.run, File: from.Name(), Now: r.deps.Now, Mapper: r.mapper,
+		Suppressed: r.deps.Suppressed, Asked: suppress.NewSet(r.deps.suppressionKey()), Via: "letter"})
 	line := source.Line{Raw: l.Rejected.Raw, Number: from.Line, Offset: from.Offset}
 	var tally convert.Tally
 	var batch *publish.Batch

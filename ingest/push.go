@@ -1,6 +1,7 @@
 package ingest
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -16,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 	"github.com/segmentio/kafka-go"
 
@@ -90,6 +92,13 @@ func (p *pushes) init(cfg Config) {
 	p.stopped, p.stop = context.WithCancelCause(context.Background())
 }
 
+func (p *pushes) closeKnown() error {
+	if p.known == nil {
+		return nil
+	}
+	return p.known.Close()
+}
+
 // servePushes answers requests until ctx ends.
 func (s *Service) servePushes(ctx context.Context) (err error) {
 	if s.cfg.StateDir != "" {
@@ -97,15 +106,15 @@ func (s *Service) servePushes(ctx context.Context) (err error) {
 			return fmt.Errorf("ingest: %w", errors.Join(err, s.Close()))
 		}
 	}
+	if err := s.deps.Suppressed.WaitLoaded(ctx); err != nil {
+		return errors.Join(s.Close(), s.pushes.closeKnown())
+	}
 	s.pushes.writer = bus.NewWriter(s.cfg.Bus)
 	detach := context.AfterFunc(ctx, func() { s.pushes.stop(errStopping) })
 	defer func() {
 		detach()
 		s.pushes.stop(errStopping)
-		err = errors.Join(err, s.pushes.writer.Close())
-		if s.pushes.known != nil {
-			err = errors.Join(err, s.pushes.known.Close())
-		}
+		err = errors.Join(err, s.pushes.writer.Close(), s.pushes.closeKnown())
 	}()
 	return s.server.Run(ctx)
 }
@@ -140,6 +149,9 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 	if checkKind(kind) != nil {
 		return "", "", &refusal{status: http.StatusNotFound, detail: fmt.Sprintf("No kind of record is called %q; the kinds are %s.", kind, kindList())}
 	}
+	if kind == record.KindErasure && s.deps.Suppressed == nil {
+		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not taken here: there is no suppression set."}
+	}
 	if r.Method != http.MethodPost {
 		return "", "", &refusal{http.StatusMethodNotAllowed, "Records are pushed with POST.", [2]string{"Allow", http.MethodPost}}
 	}
@@ -148,6 +160,10 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 	}
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	switch mediaType {
+	case "application/json":
+		if kind != record.KindErasure {
+			err = errors.New("another media type")
+		}
 	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines":
 	default:
 		err = errors.New("another media type")
@@ -200,6 +216,12 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusInternalServerError, "The push could not be begun.")
 		return
 	}
+	if kind == record.KindErasure && encoding == "" {
+		if r.Body, err = oneLine(w, r); err != nil {
+			fail(w, http.StatusBadRequest, "The body is no JSON object of at most 1 MiB.")
+			return
+		}
+	}
 	began := time.Now()
 	answer := s.take(w, r, id.String(), kind, encoding)
 	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "records were pushed", slog.String("run", answer.Run), slog.String("kind", string(kind)),
@@ -212,6 +234,23 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Retry-After", "5")
 	}
 	respond(w, answer.Status, answer)
+}
+
+// oneLine makes a line of a body that is one JSON object, written over any number of
+// them. A body of another type is left as it is.
+func oneLine(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
+		return r.Body, nil //nolint:nilerr // the type was checked before
+	}
+	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, record.MaxSize))
+	if err != nil {
+		return nil, err
+	}
+	value := jsontext.Value(raw)
+	if err := value.Compact(); err != nil {
+		return nil, err
+	}
+	return io.NopCloser(bytes.NewReader(value)), nil
 }
 
 // take runs the pipeline over a request's body.
@@ -234,6 +273,7 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	deps.Progress = stallWatch{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaAway) }}
 	deps.Rejected = rejected.add
 	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.known)
+	run.via = "http"
 	run.add(pushFile, kind, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 		return source.FromReader(ctx, pushFile, body, source.Options{
 			MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: kind, Format: source.FormatNDJSON, MaxTotal: cfg.Push.MaxBytes,

@@ -19,6 +19,7 @@ import (
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 const progressInterval = 200 * time.Millisecond
@@ -51,6 +52,8 @@ type run struct {
 	publisher *publish.Publisher
 	mapper    convert.Mapper       // nil without a mapping
 	rejected  func(event.Rejected) // nil if nobody wants to know
+	askedFor  *suppress.Set        // erasures of this run
+	via       string               // the way in of erasures
 	jobs      chan *job
 	ordered   chan *job
 
@@ -95,7 +98,10 @@ type job struct {
 // newRun begins a run. It writes with the given writer, or with one of its own
 // if that is nil. What is known of identities, if not nil, is left out.
 func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *kafka.Writer, known *versions.Store) *run {
-	r := &run{cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected}
+	r := &run{
+		cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected,
+		askedFor: suppress.NewSet(deps.suppressionKey()), via: "file",
+	}
 	r.reading, r.stopReading = context.WithCancelCause(ctx)
 	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.writer, r.ownWriter = writer, writer == nil && !cfg.DryRun
@@ -220,6 +226,7 @@ func (r *run) readInput(in *input) (err error) {
 	}()
 	converter := convert.New(convert.Config{
 		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected,
+		Suppressed: r.deps.Suppressed, Asked: r.askedFor, Erased: r.deps.Erased, Via: r.via,
 	})
 	for {
 		chunk, err := s.Next()

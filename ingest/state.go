@@ -13,6 +13,7 @@ import (
 	"muster/ingest/internal/source"
 	"muster/ingest/internal/versions"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -102,6 +103,9 @@ func openVersions(ctx context.Context, cfg Config, deps Deps, kind record.Kind) 
 // kinds that are split off from it, are published on.
 func topicsOf(cfg Config, kind record.Kind) func(context.Context) (versions.Topics, error) {
 	var names []string
+	if kind == record.KindErasure {
+		names = append(names, event.TopicErasure)
+	}
 	for _, d := range record.Definitions() {
 		alone := kind != record.KindCodehostPerson && kind != convert.Foreign && kind != ""
 		if !alone || d.Kind == kind {

@@ -31,8 +31,11 @@ type Counts struct {
 	Rejected int64 `json:"rejected"`
 	// Mapped and Dropped are of the objects of the kind [Foreign]: those of which
 	// the mapping made records, and those of which it made none.
-	Mapped  int64 `json:"mapped,omitzero"`
-	Dropped int64 `json:"dropped,omitzero"`
+	Mapped int64 `json:"mapped,omitzero"`
+	// Dropped also has the records of people who were erased, Suppressed how many of
+	// the dropped ones those are.
+	Dropped    int64 `json:"dropped,omitzero"`
+	Suppressed int64 `json:"suppressed,omitzero"`
 	// Unfinished is the number of records that were read or split off, and of
 	// which nothing says that they are stored anywhere. It is zero unless the
 	// run was cut short.
@@ -53,7 +56,7 @@ func (c Counts) accounted() int64 {
 func countsOf(c convert.Counts) Counts {
 	out := Counts{
 		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale,
-		Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped,
+		Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
 	}
 	out.Unfinished = c.Read + c.Split - out.accounted()
 	return out
@@ -69,6 +72,7 @@ func kindCounts(tally convert.Tally) []KindCounts {
 	for _, d := range record.Definitions() {
 		kinds = append(kinds, d.Kind)
 	}
+	kinds = append(kinds, record.KindErasure)
 	var counts []KindCounts
 	for _, kind := range kinds {
 		if c, ok := tally[kind]; ok {
@@ -129,6 +133,7 @@ func (s Summary) Total() Counts {
 		t.Rejected += k.Rejected
 		t.Mapped += k.Mapped
 		t.Dropped += k.Dropped
+		t.Suppressed += k.Suppressed
 		t.Unfinished += k.Unfinished
 	}
 	return t
@@ -189,6 +194,7 @@ func (s Summary) String() string {
 		{"rejected", func(c Counts) int64 { return c.Rejected }, true},
 		{"mapped", func(c Counts) int64 { return c.Mapped }, total.Mapped+total.Dropped > 0},
 		{"dropped", func(c Counts) int64 { return c.Dropped }, total.Mapped+total.Dropped > 0},
+		{"(of erased people)", func(c Counts) int64 { return c.Suppressed }, total.Suppressed > 0},
 		{"unfinished", func(c Counts) int64 { return c.Unfinished }, total.Unfinished > 0},
 	}
 	row := func(name string, c Counts) {

@@ -13,6 +13,7 @@ type metrics struct {
 	records    *prometheus.CounterVec   // kind
 	rejected   *prometheus.CounterVec   // kind, code
 	tombstones *prometheus.CounterVec   // kind
+	erased     *prometheus.CounterVec   // kind
 	halved     prometheus.Counter       //
 	decode     prometheus.Histogram     //
 	insert     *prometheus.HistogramVec // outcome
@@ -29,6 +30,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		records:    counter("records_total", "Records projected, those split off others included; retries count again.", "kind"),
 		rejected:   counter("rejected_total", "Records sent to the topic of rejected records.", "kind", "code"),
 		tombstones: counter("tombstones_total", "Messages without a value, which state nothing.", "kind"),
+		erased:     counter("erased_total", "Records of people who were erased, which get no rows.", "kind"),
 		bytes:      counter("bytes_total", "Bytes of message values read.", "kind"),
 		halved:     prometheus.NewCounter(prometheus.CounterOpts{Namespace: ns, Subsystem: sub, Name: "halved_batches_total", Help: "Batches cut in halves to find the record that ClickHouse refuses."}),
 		decode:     prometheus.NewHistogram(prometheus.HistogramOpts{Namespace: ns, Subsystem: sub, Name: "render_seconds", Help: "Time to decode and render a batch.", Buckets: seconds}),
@@ -37,7 +39,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.records, m.rejected, m.tombstones, m.bytes, m.halved, m.decode, m.insert} {
+	for _, c := range []prometheus.Collector{m.records, m.rejected, m.tombstones, m.erased, m.bytes, m.halved, m.decode, m.insert} {
 		var already prometheus.AlreadyRegisteredError
 		if err := reg.Register(c); errors.As(err, &already) {
 			return nil, fmt.Errorf("register metrics: a registry serves one projector: %w", err)

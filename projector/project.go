@@ -24,6 +24,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Codes of what the projector rejects, beside those of record.Invalid.
@@ -43,17 +44,20 @@ type worker struct {
 	batch    readmodel.Batch
 	rejected []event.Rejected
 	counts   map[record.Kind]*count
+	// suppressed says who was erased, erased are their records in the batch.
+	suppressed *suppress.Set
+	erased     []erasedRecord
 }
 
-type count struct{ records, tombstones, bytes int }
+type count struct{ records, tombstones, erased, bytes int }
 
-func newWorker(platforms *identity.Platforms) *worker {
-	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count)}
+func newWorker(platforms *identity.Platforms, suppressed *suppress.Set) *worker {
+	return &worker{renderer: readmodel.NewRenderer(platforms), counts: make(map[record.Kind]*count), suppressed: suppressed}
 }
 
 func (w *worker) reset() {
 	w.batch.Reset()
-	w.rejected = nil
+	w.rejected, w.erased = nil, nil
 	clear(w.counts)
 }
 
@@ -68,12 +72,16 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 		}
 		span.End()
 	}()
+	p.erased = nil
 	rejected, err := p.project(ctx, b.Messages, b.Token())
 	if err != nil {
 		return err
 	}
 	if p.reached != nil {
 		p.reached.note(b)
+	}
+	if err := p.forget(ctx); err != nil {
+		return err
 	}
 	return p.reject(ctx, rejected)
 }
@@ -168,9 +176,11 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 		return nil, err
 	}
 	for _, w := range p.workers {
+		p.erased = append(p.erased, w.erased...)
 		for kind, c := range w.counts {
 			p.metrics.records.WithLabelValues(string(kind)).Add(float64(c.records))
 			p.metrics.tombstones.WithLabelValues(string(kind)).Add(float64(c.tombstones))
+			p.metrics.erased.WithLabelValues(string(kind)).Add(float64(c.erased))
 			p.metrics.bytes.WithLabelValues(string(kind)).Add(float64(c.bytes))
 		}
 	}
@@ -212,7 +222,14 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 		for _, bad := range rejected {
 			w.reject(m, kind, bad, now)
 		}
+		if w.erase(m, rec) {
+			continue // with its parts
+		}
 		for _, r := range append(parts, rec) {
+			if r != rec && w.isErased(r) { // a commit by the address of somebody else
+				w.count(r.Kind).erased++
+				continue
+			}
 			if err := w.renderer.Rows(&w.batch, r, at); err != nil {
 				w.reject(m, kind, err, now)
 				continue
@@ -230,6 +247,9 @@ func (w *worker) seen(m *kafka.Message, at readmodel.Position) error {
 	}
 	if string(m.Key) != s.MessageKey() {
 		return &record.Invalid{Kind: kindSeen, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
+	}
+	if w.eraseSeen(m, s) {
+		return nil
 	}
 	if err := w.batch.Seen(s, version, at); err != nil {
 		return &record.Invalid{Kind: kindSeen, Code: CodeBadPair, Reason: err.Error()}

@@ -21,6 +21,7 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Group is the projector's consumer group.
@@ -66,6 +67,7 @@ type Config struct {
 // platform/clickhouse's Open does.
 type Deps struct {
 	Conn       driver.Conn           // required
+	Suppressed *suppress.Set         // who was erased and gets no rows; nil: nobody
 	Platforms  *identity.Platforms   // default identity.Default()
 	Logger     *slog.Logger          // required
 	Registerer prometheus.Registerer // nil: no metrics
@@ -88,6 +90,7 @@ type Projector struct {
 	webhooks  *bus.BatchConsumer // nil in a replay
 	discovery *bus.BatchConsumer // nil in a replay
 	workers   []*worker
+	erased    []erasedRecord // of the batch in hand
 	kinds     map[string]record.Kind // by topic
 }
 
@@ -156,7 +159,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	}
 	p.kinds[event.TopicSeen] = kindSeen
 	for range cfg.Workers {
-		p.workers = append(p.workers, newWorker(deps.Platforms))
+		p.workers = append(p.workers, newWorker(deps.Platforms, deps.Suppressed))
 	}
 	p.breaker, err = breaker.NewSet(breaker.Config{
 		Name: "projector", Failures: cfg.BreakAfter, OpenFor: cfg.BreakFor, KeyMetrics: true,
@@ -198,6 +201,9 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 			err = errors.Join(err, fmt.Errorf("projector: close writer: %w", closeErr))
 		}
 	}()
+	if err := p.deps.Suppressed.WaitLoaded(ctx); err != nil {
+		return nil //nolint:nilerr // asked to stop before it had begun
+	}
 	if err := p.runAll(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
 	}

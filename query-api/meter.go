@@ -87,7 +87,7 @@ func (s *Service) openMeter() error {
 	}
 	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout + s.cfg.DiscoveryBudget}, metering.Deps{
 		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums,
-		Now: s.deps.Now, Logger: s.deps.Logger,
+		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.store.Erased,
 	})
 	return nil
 }

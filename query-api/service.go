@@ -28,6 +28,7 @@ import (
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/suppress"
 )
 
 // Config is the configuration of a [Service]. Zero fields take their defaults.
@@ -154,6 +155,9 @@ type Deps struct {
 	// Redis shares limits, balances and stored answers between replicas; nil for
 	// one replica, which keeps them in memory. The service does not close it.
 	Redis redis.UniversalClient
+	// Suppressed says who was erased and is not to be shown; nil: nobody. Whoever
+	// makes it keeps it up to date; the service is not ready before it is loaded.
+	Suppressed *suppress.Set
 	// Platforms says which URLs belong to whom; default identity.Default().
 	Platforms *identity.Platforms
 	// Logger defaults to none, Registerer to one of its own, Tracing to none, Now to time.Now.
@@ -216,7 +220,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	tracer := deps.Tracing.Tracer("muster/query-api")
 	s := &Service{cfg: cfg, deps: deps, accounts: account.NewDirectory()}
 	s.store, err = readstore.New(ctx, cfg.gathering(), readstore.Deps{
-		Conn: deps.ClickHouse, Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer,
+		Conn: deps.ClickHouse, Suppressed: deps.Suppressed, Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("query-api: %w", err)
@@ -338,6 +342,9 @@ func (s *Service) Ready(ctx context.Context) error {
 	case <-follower.Ready():
 	default:
 		return errors.New("the accounts are being read")
+	}
+	if !s.deps.Suppressed.IsLoaded() {
+		return errors.New("the suppression set is being read")
 	}
 	if !s.balanced.Load() {
 		return errors.New("the balances are being added up")

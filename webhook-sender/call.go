@@ -54,6 +54,10 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 		out.Permanent, out.Error, out.At = true, codeInvalid, o.s.now()
 		return out
 	}
+	if _, erased := o.s.erased.Document(o.s.platforms, t.task.Body); erased {
+		out.Permanent, out.Error, out.At = true, codeErased, o.s.now()
+		return out
+	}
 	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, t.task, &out) })
 	var open *breaker.OpenError
 	switch {
@@ -192,6 +196,9 @@ func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
 // deadMessage is the task as it came, with why it was given up.
 func (o *owner) deadMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.Message, error) {
 	task := d.Task
+	if d.Code() == codeErased {
+		task = &kafka.Message{Key: []byte(d.State.EndpointID)} // it is not kept for another 30 days
+	}
 	if task == nil {
 		m, err := o.message(ctx, d.State.Offset)
 		switch {

@@ -290,6 +290,9 @@ func (o *owner) take(m kafka.Message, now time.Time, relief *time.Timer) {
 const (
 	codeInvalid = "invalid_task"
 	codeLost    = "task_lost"
+	// codeErased is of deliveries that tell of somebody who was erased: they are
+	// given up, and the letter has no body.
+	codeErased = "subject_erased"
 )
 
 // decodeTask returns nil and a reason, without data, for what is no task.

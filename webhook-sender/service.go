@@ -15,6 +15,8 @@ import (
 	"muster/platform/breaker"
 	"muster/platform/bus"
 	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/suppress"
 	"muster/webhook-sender/internal/delivery"
 	"muster/webhook-sender/internal/post"
 )
@@ -74,7 +76,10 @@ func (c Config) Validate() error {
 // Deps are what a [Service] uses of its surroundings. Every field may be left
 // out.
 type Deps struct {
-	Logger *slog.Logger
+	// Suppressed says who was erased; nil: nobody. A delivery that tells of them is
+	// given up.
+	Suppressed *suppress.Set
+	Logger     *slog.Logger
 	// Registerer receives the metrics; without it there are none.
 	Registerer prometheus.Registerer
 	Now        func() time.Time
@@ -82,16 +87,18 @@ type Deps struct {
 
 // Service delivers webhooks. Make it with New, start it with Run, once.
 type Service struct {
-	cfg      Config
-	logger   *slog.Logger
-	now      func() time.Time
-	metrics  *metrics
-	client   *post.Client
-	breakers *breaker.Set
-	secrets  *secrets
-	consumer *bus.PartitionConsumer
-	events   *kafka.Writer
-	states   *kafka.Writer
+	cfg       Config
+	erased    *suppress.Set
+	platforms *identity.Platforms
+	logger    *slog.Logger
+	now       func() time.Time
+	metrics   *metrics
+	client    *post.Client
+	breakers  *breaker.Set
+	secrets   *secrets
+	consumer  *bus.PartitionConsumer
+	events    *kafka.Writer
+	states    *kafka.Writer
 }
 
 // New returns a service. It does not connect.
@@ -108,7 +115,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if cfg.Timing.Drain == 0 {
 		cfg.Timing.Drain = defaultDrain
 	}
-	s := &Service{cfg: cfg, logger: deps.Logger, now: deps.Now}
+	s := &Service{cfg: cfg, erased: deps.Suppressed, platforms: identity.Default(), logger: deps.Logger, now: deps.Now}
 	var err error
 	if s.metrics, err = newMetrics(deps.Registerer); err != nil {
 		return nil, fmt.Errorf("webhook-sender: %w", err)

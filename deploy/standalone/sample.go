@@ -13,6 +13,7 @@ import (
 	"muster/ingest"
 	"muster/platform/bus"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 	"muster/schemas/world"
 )
 
@@ -66,7 +67,7 @@ func (s sampleState) write(dataDir string) error {
 }
 
 // load generates the sample and ingests it the way any file is.
-func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.Config) (err error) {
+func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, erased *suppress.Set) (err error) {
 	dir, err := os.MkdirTemp(cfg.DataDir, "sample-")
 	if err != nil {
 		return fmt.Errorf("make room for the sample: %w", err)
@@ -87,7 +88,7 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	loaded := int64(0)
 	for _, kind := range world.Kinds() {
 		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka},
-			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded}},
+			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded}, Suppressed: erased},
 			record.Kind(kind), []string{filepath.Join(dir, world.FileName(kind))})
 		if err != nil {
 			return fmt.Errorf("load the sample's records of kind %s: %w", kind, err)

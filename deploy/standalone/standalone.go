@@ -13,6 +13,7 @@ import (
 
 	"muster/deploy/instance"
 	"muster/deploy/status"
+	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -22,6 +23,7 @@ import (
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
 	webhook "muster/webhook-sender"
 )
 
@@ -95,6 +97,10 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	defer func() { err = errors.Join(err, finding.Close()) }()
 
+	erased, err := suppression.New(secret, kafka, logger)
+	if err != nil {
+		return err
+	}
 	in := describe(cfg, kafka, clickHouse)
 	if in.APIKey, err = developmentKey(ctx, kafka, deps, in.APIKey); err != nil {
 		return err
@@ -106,6 +112,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	apiDeps := queryapi.Deps{
 		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
+		Suppressed: erased.Set(),
 	}
 	if url := deps.Getenv(queryapi.RedisEnv); url != "" {
 		if apiDeps.Redis, err = queryapi.OpenRedis(url); err != nil {
@@ -118,18 +125,18 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return errors.Join(fmt.Errorf("start query-api (another address: --api-addr): %w", err), admin.Close())
 	}
 	projection, err := projector.New(projector.Config{Kafka: kafka}, projector.Deps{
-		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing,
+		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing, Suppressed: erased.Set(),
 	})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close())
 	}
 	records, err := ingest.New(ctx, ingest.Config{
 		Bus: kafka, Addr: cfg.IngestAddr, Token: in.OperatorToken, StateDir: ingest.StateDirOf(cfg.DataDir),
-	}, ingest.Deps{Logger: logger, Registerer: registry})
+	}, ingest.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
 		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
 	}
-	finder, err := discovery.New(discovery.Config{Bus: kafka}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry})
+	finder, err := discovery.New(discovery.Config{Bus: kafka}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
@@ -137,7 +144,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
-	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow}, webhook.Deps{Logger: logger, Registerer: registry})
+	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow}, webhook.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
@@ -151,14 +158,18 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},
 		{Name: "clickhouse", Run: clickHouse.watch},
-		{Name: "projector", Needs: []string{"clickhouse"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
-		{Name: "query-api", Needs: []string{"clickhouse"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
-		{Name: "ingest", Run: records.Run, Ready: service.Poll(records.Ready, ready)},
-		{Name: "discovery-worker", Needs: []string{"clickhouse"}, Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
-		{Name: "webhook-sender", Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
+		// Nobody works before it is known who was erased.
+		{Name: "suppression", Run: erased.Run, Ready: service.Poll(erased.Ready, ready), StartTimeout: 10 * time.Minute},
+		{Name: "projector", Needs: []string{"clickhouse", "suppression"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
+		{Name: "query-api", Needs: []string{"clickhouse", "suppression"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
+		{Name: "ingest", Needs: []string{"suppression"}, Run: records.Run, Ready: service.Poll(records.Ready, ready)},
+		{Name: "discovery-worker", Needs: []string{"clickhouse", "suppression"}, Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
+		{Name: "webhook-sender", Needs: []string{"suppression"}, Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
 		{
 			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest"}, Job: true,
-			Run: func(ctx context.Context) error { return welcome(ctx, cfg, deps, backend, in, source, sample) },
+			Run: func(ctx context.Context) error {
+				return welcome(ctx, cfg, deps, backend, in, source, sample, erased.Set())
+			},
 		},
 	} {
 		if err := group.Add(u); err != nil {
@@ -223,12 +234,12 @@ func (b clickHouseBackend) watch(ctx context.Context) error {
 
 // welcome writes the instance's description as soon as everything answers,
 // loads the sample, and says hello.
-func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in instance.Instance, source status.Source, sample sampleState) error {
+func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in instance.Instance, source status.Source, sample sampleState, erased *suppress.Set) error {
 	if err := instance.Write(cfg.DataDir, in); err != nil {
 		return err
 	}
 	if !sample.Loaded {
-		if err := sample.load(ctx, cfg, deps, source.Kafka); err != nil {
+		if err := sample.load(ctx, cfg, deps, source.Kafka, erased); err != nil {
 			return err
 		}
 		if err := showVisible(ctx, deps, source); err != nil {

@@ -10,9 +10,12 @@ import (
 // Names of the topics that do not carry records (design.md, The flow). The topic
 // of a kind of record is in its definition.
 const (
-	TopicSeen      = "muster.record.seen.v1"
-	TopicRejected  = "muster.record.rejected.v1"
-	TopicErasure   = "muster.event.erasure.v1"
+	TopicSeen     = "muster.record.seen.v1"
+	TopicRejected = "muster.record.rejected.v1"
+	TopicErasure  = "muster.event.erasure.v1"
+	// TopicErasureRequest is the log of who asked for what and what was done.
+	TopicErasureRequest = "muster.event.erasure-request.v1"
+
 	TopicAccount   = "muster.event.account.v1"
 	TopicUsage     = "muster.event.usage.v1"
 	TopicDiscovery = "muster.event.discovery.v1"
@@ -35,6 +38,10 @@ const (
 	// not compacted; letterRetention is for rejected and dead letters.
 	transientRetention = 7 * day
 	letterRetention    = 30 * day
+	// segmentAge and cleaningLag together stay below a day, which is how long what was
+	// erased may be in a log (deploy/docs/erasure.md).
+	segmentAge  = 6 * time.Hour
+	cleaningLag = 12 * time.Hour
 	// maxMessageBytes leaves room around a record of 1 MiB.
 	maxMessageBytes = 2 << 20
 )
@@ -49,6 +56,8 @@ type Topic struct {
 	Compacted bool
 	// Retention is how long messages are kept; negative means for ever.
 	Retention time.Duration
+	// Personal topics are compacted ones whose keys are identities of people.
+	Personal bool
 }
 
 // Config returns the topic's settings under Kafka's names. Every setting that
@@ -58,13 +67,20 @@ func (t Topic) Config() map[string]string {
 		"cleanup.policy":    "delete",
 		"max.message.bytes": strconv.Itoa(maxMessageBytes),
 		"retention.ms":      milliseconds(t.Retention),
-		// A segment is only cleaned when it is closed: one a day, so that what
-		// was superseded or erased is gone soon after.
-		"segment.ms": milliseconds(day),
+		// A segment is only cleaned when it is closed: four a day, so that what was
+		// superseded or erased is gone within the day.
+		"segment.ms": milliseconds(segmentAge),
 	}
 	if t.Compacted {
 		config["cleanup.policy"] = "compact"
 		config["delete.retention.ms"] = milliseconds(day)
+		// What an erasure leaves a tombstone of is cleaned within the day, however
+		// little of a partition is superseded.
+		config["max.compaction.lag.ms"] = milliseconds(cleaningLag)
+		if t.Personal {
+			// A tombstone states nothing here and its key is an identity.
+			config["delete.retention.ms"] = milliseconds(time.Minute)
+		}
 	}
 	return config
 }
@@ -86,12 +102,13 @@ func Topics() []Topic {
 	)
 	topics := make([]Topic, 0, 20)
 	for _, d := range record.Definitions() {
-		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever})
+		topics = append(topics, Topic{Name: d.Topic, Partitions: wide, Compacted: true, Retention: forever, Personal: true})
 	}
 	return append(topics,
-		Topic{Name: TopicSeen, Partitions: wide, Compacted: true, Retention: forever},
+		Topic{Name: TopicSeen, Partitions: wide, Compacted: true, Retention: forever, Personal: true},
 		Topic{Name: TopicRejected, Partitions: medium, Retention: letterRetention},
 		Topic{Name: TopicErasure, Partitions: single, Compacted: true, Retention: forever},
+		Topic{Name: TopicErasureRequest, Partitions: single, Retention: forever},
 		Topic{Name: TopicAccount, Partitions: single, Compacted: true, Retention: forever},
 		Topic{Name: TopicUsage, Partitions: medium, Retention: forever},
 		Topic{Name: TopicDiscoveryTask, Partitions: medium, Retention: transientRetention},

@@ -30,6 +30,7 @@ func defects() []defect {
 		mp  = record.KindMicroblogPerson
 		al  = record.KindAccountLink
 		cl  = record.KindCodehostList
+		er  = record.KindErasure
 		ok  = `"profile_id":"p","username":"u","last_updated":"2026"`
 		okc = `"user_id":1,"codehost_username":"u","last_updated":"2026"`
 		okr = `"user_id":1,"id":2,"updated_at":"2026"`
@@ -39,6 +40,15 @@ func defects() []defect {
 	return []defect{
 		{name: "unknown kind", kind: "", raw: `{}`, code: record.CodeUnknownKind},
 		{name: "too large", kind: np, raw: with(ok, `"summary":"`+strings.Repeat("x", record.MaxSize)+`"`), code: record.CodeTooLarge, schemaAccepts: true},
+
+		{name: "erasure of nobody", kind: er, raw: `{"identifiers":[],"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers"},
+		{name: "erasure without a list", kind: er, raw: `{"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers"},
+		{name: "erasure by an unknown type", kind: er, raw: `{"identifiers":[{"type":"name","value":"x"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers[0].type"},
+		{name: "erasure without a value", kind: er, raw: `{"identifiers":[{"type":"email"}],"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers[0].value"},
+		{name: "erasure by value and hash", kind: er, raw: `{"identifiers":[{"type":"email","value":"a@b.c","sha256":"` + strings.Repeat("0", 64) + `"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers[0].sha256"},
+		{name: "erasure by a short hash", kind: er, raw: `{"identifiers":[{"type":"email","sha256":"abcd"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers[0].sha256"},
+		{name: "erasure in an unknown scope", kind: er, raw: `{"identifiers":[{"type":"email","value":"a@b.c"}],"scope":"some","requested_at":"2026"}`, code: record.CodeBadValue, path: "scope"},
+		{name: "erasure without time", kind: er, raw: `{"identifiers":[{"type":"email","value":"a@b.c"}]}`, code: record.CodeMissingVersion, path: "requested_at"},
 
 		{name: "empty", kind: np, raw: "", code: record.CodeSyntax},
 		{name: "white space only", kind: np, raw: " \t ", code: record.CodeSyntax},

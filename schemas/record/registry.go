@@ -17,6 +17,9 @@ const (
 	KindCodehostCommit  Kind = "codehost-commit"
 	KindMicroblogPerson Kind = "microblog-person"
 	KindAccountLink     Kind = "account-link"
+	// KindErasure asks for people to be forgotten. It is handed in as records are
+	// and never published as one: see [Request].
+	KindErasure Kind = "erasure"
 	// KindCodehostList is made by Split and never handed in.
 	KindCodehostList Kind = "codehost-list"
 )
@@ -24,7 +27,7 @@ const (
 // Definition describes a kind of record.
 type Definition struct {
 	Kind Kind
-	// Topic is the compacted Kafka topic of the kind.
+	// Topic is the compacted Kafka topic of the kind; empty for a [Request].
 	Topic string
 	// IdentityFields and VersionField are names of top-level fields.
 	IdentityFields []string
@@ -34,6 +37,10 @@ type Definition struct {
 	// Internal marks a kind that is not handed in from outside.
 	Internal bool
 }
+
+// Request is the definition of erasures: orders rather than records, which have no
+// topic of their own, no read model, and are not among [Definitions].
+func Request() Definition { return erasureCodec().definition() }
 
 //go:embed jsonschema/*.json
 var schemas embed.FS
@@ -49,6 +56,7 @@ func Definitions() []Definition {
 }
 
 // Lookup returns the definition of a kind.
+// Those of [Request] are among them.
 func Lookup(kind Kind) (Definition, bool) {
 	c, ok := codecOf(kind)
 	if !ok {
@@ -65,7 +73,7 @@ func Kinds() []Kind {
 			kinds = append(kinds, c.kind)
 		}
 	}
-	return kinds
+	return append(kinds, KindErasure)
 }
 
 // Topic returns the topic of a kind.
@@ -97,9 +105,13 @@ func (c codec) definition() Definition {
 	if err != nil {
 		panic("record: " + err.Error()) // a test reads every definition
 	}
+	topic := c.kind.Topic()
+	if c.kind == KindErasure {
+		topic = ""
+	}
 	return Definition{
 		Kind:           c.kind,
-		Topic:          c.kind.Topic(),
+		Topic:          topic,
 		IdentityFields: strings.Fields(c.identity),
 		VersionField:   c.version,
 		Schema:         schema,
@@ -131,7 +143,14 @@ func codecs() [8]codec {
 	}
 }
 
+func erasureCodec() codec {
+	return codec{KindErasure, "identifiers", "requested_at", false, func() body { return new(Erasure) }}
+}
+
 func codecOf(kind Kind) (codec, bool) {
+	if kind == KindErasure {
+		return erasureCodec(), true
+	}
 	for _, c := range codecs() {
 		if c.kind == kind {
 			return c, true

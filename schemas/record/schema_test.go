@@ -66,6 +66,14 @@ func kindSchemas() map[record.Kind]kindSchema {
 			enums: map[string][]string{"account_type": {"personal", "business", "government"}},
 		},
 		record.KindAccountLink: {title: "Two accounts that belong to one person", body: record.AccountLink{}, texts: map[string]string{"source": "Identity: who states it."}},
+		record.KindErasure: {
+			title: "An order to forget whoever has the identifiers", body: record.Erasure{},
+			enums: map[string][]string{"scope": {"all", "codehost", "network"}},
+			texts: map[string]string{
+				"scope":        "Whose records are meant: all, which is the default, or those of one webset.",
+				"requested_by": "Who asked.", "note": "Where the request is filed.",
+			},
+		},
 		record.KindCodehostList: {
 			title: "All of an owner's repositories or commits at one moment (made by muster itself)", body: record.CodehostList{},
 			enums: map[string][]string{"list": {"repos", "commits"}},
@@ -81,6 +89,9 @@ func schemaOf(d record.Definition, k kindSchema) object {
 		switch kind := reflect.TypeOf(k.body); {
 		case name == "a" || name == "b":
 			properties[name] = accountSchema()
+			continue
+		case name == "identifiers":
+			properties[name] = identifiersSchema()
 			continue
 		case fieldOf(kind, name).Type.Kind() == reflect.String:
 			field["type"] = "string"
@@ -142,6 +153,27 @@ func schemaOf(d record.Definition, k kindSchema) object {
 	return schema
 }
 
+func identifiersSchema() object {
+	return object{
+		"type": "array", "minItems": 1, "maxItems": record.MaxIdentifiers, "description": "Identity: what whoever is meant has, in any order.",
+		"items": object{
+			"type": "object",
+			"properties": object{
+				"type":   object{"enum": []any{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id", "user_id"}},
+				"value":  object{"type": []any{"string", "number"}, "pattern": notBlank, "maxLength": identityLength},
+				"sha256": object{"type": "string", "pattern": "^[0-9A-Fa-f]{64}$", "description": "SHA-256 of the standard form, in hexadecimal, instead of the value."},
+			},
+			"required": []any{"type"},
+			"oneOf":    []any{object{"required": []any{"value"}}, object{"required": []any{"sha256"}}},
+		},
+	}
+}
+
+// allDefinitions are those of records and of requests.
+func allDefinitions() []record.Definition {
+	return append(record.Definitions(), record.Request())
+}
+
 func accountSchema() object {
 	return object{
 		"type": "object", "description": "Identity: one of the two accounts, in either order.",
@@ -201,7 +233,7 @@ func typeSchema(t reflect.Type) object {
 
 func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 	described := kindSchemas()
-	for _, d := range record.Definitions() {
+	for _, d := range allDefinitions() {
 		k, ok := described[d.Kind]
 		require.True(t, ok, d.Kind)
 		want, err := json.Marshal(schemaOf(d, k), json.Deterministic(true), jsontext.WithIndent("  "))
@@ -228,7 +260,7 @@ func compile(t testing.TB, d record.Definition) *jsonschema.Schema {
 }
 
 func TestSchemasAndDecodeAgree(t *testing.T) {
-	for _, d := range record.Definitions() {
+	for _, d := range allDefinitions() {
 		schema := compile(t, d)
 		for _, file := range examples(t, d.Kind) {
 			t.Run(file, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -64,7 +65,11 @@ Persons who follow from commits never displace a record that was crawled.`,
 					return err
 				}
 			}
-			summary, err := ingest.Git(cmd.Context(), cfg, deps, git, args)
+			var summary ingest.Summary
+			err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+				summary, err = ingest.Git(ctx, cfg, deps, git, args)
+				return err
+			})
 			if summary.Run == "" {
 				return err
 			}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -47,6 +48,7 @@ func ingestibleKinds() []string {
 			kinds = append(kinds, string(d.Kind))
 		}
 	}
+	kinds = append(kinds, string(record.KindErasure))
 	return kinds
 }
 
@@ -85,6 +87,7 @@ is remembered in the data folder, so that only what is new is published:
   unchanged  it was known, version included
   stale      a newer version was published before
   rejected   it does not fit; see "muster rejected"
+  dropped    it is of somebody who was erased (or, of foreign objects: nothing was made of it)
 
 A run that was stopped (Ctrl-C, kill -9, brokers away) goes on where it stopped when the same
 command is given again, or with --resume; nothing that was acknowledged is sent again. A file that
@@ -131,7 +134,10 @@ was interrupted, or could not read an input to its end. Running it again is safe
 				if cfg.Restart || cfg.DryRun {
 					return errors.New("--resume goes with neither --restart nor --dry-run")
 				}
-				summary, err = ingest.Resume(cmd.Context(), cfg, deps, strings.Join(args, ""))
+				err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+					summary, err = ingest.Resume(ctx, cfg, deps, strings.Join(args, ""))
+					return err
+				})
 			} else {
 				var kind record.Kind // a mapping says of what kind each record is
 				d, isKind := record.Lookup(record.Kind(args[0]))
@@ -147,7 +153,10 @@ was interrupted, or could not read an input to its end. Running it again is safe
 				if cfg.Format, err = ingest.ParseFormat(format); err != nil {
 					return fmt.Errorf("--format: %w", err)
 				}
-				summary, err = ingest.Files(cmd.Context(), cfg, deps, kind, args)
+				err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+					summary, err = ingest.Files(ctx, cfg, deps, kind, args)
+					return err
+				})
 			}
 			if summary.Run == "" {
 				return err
@@ -257,6 +266,7 @@ func viewOfRun(r ingest.Run, now time.Time) runView {
 		v.Counts["rejected"] += k.Rejected
 		v.Counts["mapped"] += k.Mapped
 		v.Counts["dropped"] += k.Dropped
+		v.Counts["suppressed"] += k.Suppressed
 	}
 	for _, f := range r.Files {
 		v.Files = append(v.Files, runFileView{f.Path, f.Size, f.Line, f.Offset, f.Complete})

@@ -102,6 +102,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.accountCommand(),
 		c.webhookCommand(),
+		c.eraseCommand(),
 		c.versionCommand(),
 	)
 	return root

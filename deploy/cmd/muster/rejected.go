@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -62,7 +63,11 @@ Records over 1 MiB, of which only the beginning is kept, cannot be resubmitted: 
 			if err != nil {
 				return err
 			}
-			res, err := ingest.ResubmitRejected(cmd.Context(), cfg, ingest.Deps{Logger: tel.Logger}, filter, record.Kind(as))
+			var res ingest.Resubmission
+			err = c.publishing(cmd.Context(), cfg, ingest.Deps{Logger: tel.Logger}, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+				res, err = ingest.ResubmitRejected(ctx, cfg, deps, filter, record.Kind(as))
+				return err
+			})
 			if res.Run == "" {
 				return err
 			}

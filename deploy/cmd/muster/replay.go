@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +15,7 @@ import (
 	"muster/platform/clickhouse"
 	"muster/projector"
 	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
 )
 
 func (c *command) replayCommand() *cobra.Command {
@@ -75,8 +77,12 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 			}
 			cfg.Tables = args
 			began := time.Now()
-			report, err := projector.Replay(ctx, cfg, projector.ReplayDeps{
-				Deps: projector.Deps{Conn: conn, Logger: tel.Logger}, Progress: newBar(c.std.err, tel.Logger),
+			var report projector.ReplayReport
+			err = c.withSuppressed(ctx, cfg.Projector.Kafka, tel, func(ctx context.Context, set *suppress.Set) (err error) {
+				report, err = projector.Replay(ctx, cfg, projector.ReplayDeps{
+					Deps: projector.Deps{Conn: conn, Logger: tel.Logger, Suppressed: set}, Progress: newBar(c.std.err, tel.Logger),
+				})
+				return err
 			})
 			if err != nil {
 				return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -31,6 +32,8 @@ type surroundings struct {
 	getenv  func(string) string
 	// webhookAllow is --webhook-allow.
 	webhookAllow []string
+	// erased says who was erased.
+	erased *suppression.Follower
 }
 
 // runnable is a service that runs alone.
@@ -118,7 +121,17 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 	if len(kafka.Brokers) == 0 {
 		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
 	}
-	return surroundings{tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr, dataDir: c.dataDir, getenv: c.getenv}, nil
+	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, c.dataDir)
+	if err != nil {
+		return surroundings{}, err
+	}
+	erased, err := suppression.New(secret, kafka, tel.Logger)
+	if err != nil {
+		return surroundings{}, err
+	}
+	return surroundings{
+		tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr, dataDir: c.dataDir, getenv: c.getenv, erased: erased,
+	}, nil
 }
 
 // runAlone runs a service with an admin server beside it.
@@ -135,7 +148,10 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 		admin.AddCheck(name, unit.ready),
 		group.Add(service.Unit{Name: "admin", Run: admin.Run}),
 		group.Add(service.Unit{
-			Name: name, Needs: []string{"admin"}, Run: unit.run,
+			Name: "suppression", Run: around.erased.Run, Ready: service.Poll(around.erased.Ready, 200*time.Millisecond), StartTimeout: 10 * time.Minute,
+		}),
+		group.Add(service.Unit{
+			Name: name, Needs: []string{"admin", "suppression"}, Run: unit.run,
 			Ready: service.Poll(unit.ready, 200*time.Millisecond), StartTimeout: 5 * time.Minute,
 		}),
 	)
@@ -151,7 +167,7 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 		return runnable{}, err
 	}
 	p, err := projector.New(projector.Config{Kafka: s.kafka}, projector.Deps{
-		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing,
+		Conn: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracer: s.tel.Tracing, Suppressed: s.erased.Set(),
 	})
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
@@ -173,6 +189,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	}
 	deps := queryapi.Deps{
 		ClickHouse: conn, Bus: s.kafka, Secret: secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
+		Suppressed: s.erased.Set(),
 	}
 	closeAll := conn.Close
 	if url := s.getenv(queryapi.RedisEnv); url != "" {
@@ -189,7 +206,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 }
 
 func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
-	i, err := ingest.New(ctx, ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv)}, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	i, err := ingest.New(ctx, ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv)}, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, err
 	}
@@ -201,7 +218,7 @@ func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	w, err := discovery.New(discovery.Config{Bus: s.kafka}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	w, err := discovery.New(discovery.Config{Bus: s.kafka}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
@@ -217,7 +234,7 @@ func buildWebhook(_ context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	w, err := webhook.New(webhook.Config{Bus: s.kafka, Key: key, Allow: allow}, webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry})
+	w, err := webhook.New(webhook.Config{Bus: s.kafka, Key: key, Allow: allow}, webhook.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, err
 	}

@@ -17,6 +17,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
 )
 
 // Config bounds what a [Reader] asks of the store. Zero fields take their
@@ -26,6 +27,8 @@ type Config struct {
 	MaxQueries int
 	// QueryTimeout bounds one query; default 5 s.
 	QueryTimeout time.Duration
+	// Suppressed says whose records do not exist for readers; nil: nobody's.
+	Suppressed *suppress.Set
 }
 
 // Reader reads profiles. It is safe for concurrent use.
@@ -125,6 +128,10 @@ func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error)
 	}
 	out := make(map[Ref]*Profile, len(refs))
 	for _, p := range slices.Concat(network, codehost, microblog) {
+		subject := suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key, Emails: p.Emails}
+		if _, erased := r.cfg.Suppressed.Subject(subject); erased {
+			continue
+		}
 		out[Ref{p.Platform, p.Identity}] = p
 	}
 	return out, nil

@@ -16,6 +16,7 @@ import (
 	"muster/ingest/internal/source"
 	"muster/schemas/event"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Counts are what happened to the records of one kind.
@@ -35,9 +36,11 @@ type Counts struct {
 	Unchanged int64 `json:"unchanged,omitzero"`
 	Stale     int64 `json:"stale,omitzero"`
 	// Mapped and Dropped are of [Foreign] objects: those of which the mapping
-	// made records, and those of which it made none.
-	Mapped  int64 `json:"mapped,omitzero"`
-	Dropped int64 `json:"dropped,omitzero"`
+	// made records, and those of which it made none. Dropped also has the records of
+	// people who were erased, Suppressed how many of the dropped ones those are.
+	Mapped     int64 `json:"mapped,omitzero"`
+	Dropped    int64 `json:"dropped,omitzero"`
+	Suppressed int64 `json:"suppressed,omitzero"`
 }
 
 // Foreign is the kind under which objects are counted, and rejected, that a
@@ -59,6 +62,7 @@ func (t Tally) Add(kind record.Kind, c Counts) {
 	sum.Stale += c.Stale
 	sum.Mapped += c.Mapped
 	sum.Dropped += c.Dropped
+	sum.Suppressed += c.Suppressed
 	t[kind] = sum
 }
 
@@ -81,6 +85,15 @@ type Config struct {
 	// Rejected, if set, is told of every rejected record that is added to a
 	// batch, from any goroutine.
 	Rejected func(event.Rejected)
+	// Suppressed says who was erased; nil: nobody. Asked has the erasures of this run
+	// that may not be in it yet, by the same key; by default none, under a key of no
+	// use.
+	Suppressed *suppress.Set
+	Asked      *suppress.Set
+	// Erased, if set, is told of every erasure that is added to a batch, from any
+	// goroutine. Via is the way in, for the log of erasures.
+	Erased func(event.Erasure)
+	Via    string
 }
 
 // Mapper makes records of a foreign object.
@@ -115,6 +128,9 @@ type Converter struct {
 func New(cfg Config) *Converter {
 	// Headers and letters are UTF-8; names of files need not be.
 	cfg.File = strings.ToValidUTF8(cfg.File, "\uFFFD")
+	if cfg.Asked == nil {
+		cfg.Asked = suppress.NewSet(suppress.NoKey())
+	}
 	return &Converter{Config: cfg, source: "/ingest/" + cfg.Run + "/" + url.PathEscape(cfg.File)}
 }
 
@@ -162,8 +178,13 @@ func (w *work) line(ctx context.Context, line source.Line) error {
 		return w.mapped(ctx, line)
 	}
 	main, err := record.Decode(kind, line.Raw)
-	if err != nil {
+	switch {
+	case err != nil && kind == record.KindErasure:
+		return w.reject(withoutRaw(newLetter(line)), kind, 0, err)
+	case err != nil:
 		return w.reject(newLetter(line), kind, 0, err)
+	case kind == record.KindErasure:
+		return w.erasure(line, main)
 	}
 	_, err = w.take(line, line.Raw, main, 0)
 	return err
@@ -208,10 +229,21 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 // numbered from part; it returns the number that follows.
 func (w *work) take(line source.Line, raw []byte, main *record.Record, part int) (int, error) {
 	parts, bad := main.Split()
+	if w.Suppressed != nil {
+		if dropped, err := w.suppressed(line, main, parts, part); dropped || err != nil {
+			return part + 1, err
+		}
+	}
 	w.publish(line, part, main)
 	part++
 	for _, split := range parts {
 		w.tally.Add(split.Kind, Counts{Split: 1})
+		if w.Suppressed != nil { // a commit by the address of somebody else
+			if _, hit := w.Suppressed.Record(split); hit {
+				w.tally.Add(split.Kind, Counts{Dropped: 1, Suppressed: 1})
+				continue
+			}
+		}
 		w.publish(line, part, split)
 		part++
 	}

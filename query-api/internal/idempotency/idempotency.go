@@ -11,6 +11,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -47,6 +48,11 @@ type Answer struct {
 	Status      int
 	ContentType string
 	Body        []byte
+	// Identities are those of the records that are in the answer, as "<kind>
+	// <identity>".
+	Identities []string
+
+	owner string // of a stored one
 }
 
 // Answers keeps answers in a store.
@@ -83,6 +89,9 @@ type Call struct {
 	// Owner names this attempt.
 	Owner string
 	Lease time.Duration
+	// Erased, if set, says that an answer with these identities must not be given
+	// again: it is removed, and the call is a new one.
+	Erased func(identities []string) bool
 }
 
 // Claim is a call that is running under its key.
@@ -95,7 +104,7 @@ type Claim struct {
 // Begin claims a call. For Stored there is an answer, for New a claim, which
 // must be completed or given up.
 func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, error) {
-	name := a.hash("name", c.Organization, c.Method, c.Path, c.Key)
+	name := a.hash("name 2", c.Organization, c.Method, c.Path, c.Key)
 	body := jsontext.Value(append([]byte(nil), c.Body...))
 	if body.Canonicalize() != nil { // not JSON: then as it is
 		body = c.Body
@@ -109,12 +118,20 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 		return state, Answer{}, claim, nil
 	}
 	answer, err := a.open(name, value)
-	return state, answer, Claim{}, err
+	owner := answer.owner
+	answer.owner = ""
+	if err != nil || c.Erased == nil || !c.Erased(answer.Identities) {
+		return state, answer, Claim{}, err
+	}
+	if err := a.store.Forget(ctx, name, owner); err != nil {
+		return 0, Answer{}, Claim{}, fmt.Errorf("idempotency: %w", err)
+	}
+	return a.Begin(ctx, c)
 }
 
 // Complete keeps the answer.
 func (c Claim) Complete(ctx context.Context, answer Answer) error {
-	value, err := c.answers.encrypt(c.name, answer)
+	value, err := c.answers.encrypt(c.name, c.owner, answer)
 	if err == nil {
 		err = c.answers.store.Complete(ctx, c.name, c.owner, value, Kept)
 	}
@@ -144,14 +161,17 @@ func (a *Answers) hash(parts ...string) string {
 }
 
 // encrypt binds the answer to its name: it opens under no other.
-func (a *Answers) encrypt(name string, answer Answer) ([]byte, error) {
+func (a *Answers) encrypt(name, owner string, answer Answer) ([]byte, error) {
 	nonce := make([]byte, a.seal.NonceSize())
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	plain := binary.BigEndian.AppendUint16(nil, uint16(answer.Status))            //nolint:gosec // an HTTP status
-	plain = binary.BigEndian.AppendUint16(plain, uint16(len(answer.ContentType))) //nolint:gosec // a media type
-	plain = append(append(plain, answer.ContentType...), answer.Body...)
+	plain := binary.BigEndian.AppendUint16(nil, uint16(answer.Status)) //nolint:gosec // an HTTP status
+	for _, part := range []string{owner, answer.ContentType, strings.Join(answer.Identities, "\n")} {
+		plain = binary.BigEndian.AppendUint32(plain, uint32(len(part))) //nolint:gosec // an answer's parts are far smaller
+		plain = append(plain, part...)
+	}
+	plain = append(plain, answer.Body...)
 	return a.seal.Seal(nonce, nonce, plain, []byte(name)), nil
 }
 
@@ -163,9 +183,22 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 		return Answer{}, errSealed
 	}
 	plain, err := a.seal.Open(nil, value[:n], value[n:], []byte(name))
-	if err != nil || len(plain) < 4 || len(plain) < 4+int(binary.BigEndian.Uint16(plain[2:])) {
+	if err != nil || len(plain) < 2 {
 		return Answer{}, errSealed
 	}
-	end := 4 + int(binary.BigEndian.Uint16(plain[2:]))
-	return Answer{Status: int(binary.BigEndian.Uint16(plain)), ContentType: string(plain[4:end]), Body: plain[end:]}, nil
+	answer := Answer{Status: int(binary.BigEndian.Uint16(plain))}
+	rest := plain[2:]
+	var parts [3]string
+	for i := range parts {
+		if len(rest) < 4 || uint64(len(rest)-4) < uint64(binary.BigEndian.Uint32(rest)) {
+			return Answer{}, errSealed
+		}
+		n := 4 + int(binary.BigEndian.Uint32(rest))
+		parts[i], rest = string(rest[4:n]), rest[n:]
+	}
+	answer.owner, answer.ContentType, answer.Body = parts[0], parts[1], rest
+	if parts[2] != "" {
+		answer.Identities = strings.Split(parts[2], "\n")
+	}
+	return answer, nil
 }

@@ -48,6 +48,7 @@ type Call struct {
 
 	mu          sync.Mutex
 	reservation *Reservation
+	identities  []string           // that were returned
 	claim       *idempotency.Claim // of the Idempotency-Key
 	stored      bool               // the answer is
 }
@@ -288,6 +289,9 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 	if err != nil {
 		return Quota{}, errors.Join(unavailable(err), entry.Void())
 	}
+	c.mu.Lock()
+	c.identities = used.Identities
+	c.mu.Unlock()
 	r.committed, r.entry = true, entry
 	r.quota = c.quota(balance, charged)
 	if r.detached {
@@ -342,7 +346,7 @@ func (c *Call) begin(ctx context.Context) error {
 	}
 	state, answer, claim, err := c.meter.answers.Begin(ctx, idempotency.Call{
 		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
-		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease,
+		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease, Erased: c.meter.erased,
 	})
 	switch {
 	case err != nil:
@@ -390,6 +394,7 @@ func (c *Call) Keeps() bool {
 func (c *Call) Keep(ctx context.Context, answer idempotency.Answer) {
 	c.mu.Lock()
 	claim := c.claim
+	answer.Identities = c.identities
 	c.mu.Unlock()
 	if claim == nil {
 		return

@@ -34,6 +34,9 @@ type Deps struct {
 	IdentityKey []byte
 	// Sums adds up a period of the ledger.
 	Sums   func(ctx context.Context, period string) (credits.Sums, error)
+	// Erased says that somebody with one of the identities ("<kind> <identity>") was
+	// erased, so that no stored answer with it is given again; nil: nobody was.
+	Erased func(identities []string) bool
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -50,12 +53,13 @@ type Meter struct {
 	sums    func(ctx context.Context, period string) (credits.Sums, error)
 	now     func() time.Time
 	loads   chan load
+	erased  func(identities []string) bool
 }
 
 // New returns a Meter.
 func New(cfg Config, deps Deps) *Meter {
 	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, now: deps.Now,
-		loads: make(chan load),
+		loads: make(chan load), erased: deps.Erased,
 	}
 }
 

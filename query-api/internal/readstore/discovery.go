@@ -25,6 +25,7 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 		if err := json.Unmarshal([]byte(r.Result), &d); err != nil {
 			return nil, fmt.Errorf("read kept discovery: %w", err)
 		}
+		s.Forget(&d)
 		return &d, nil
 	}
 	return nil, nil

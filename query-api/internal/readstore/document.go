@@ -26,7 +26,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([][]by
 	out := make([][]byte, len(keys))
 	for i, k := range keys {
 		for _, row := range lists[i] {
-			if row.ProfileID == k.ProfileID && !row.Deleted {
+			if row.ProfileID == k.ProfileID && !row.Deleted && !s.erasedNetwork(row) {
 				out[i] = appendEnrichedNetwork(nil, row)
 			}
 		}

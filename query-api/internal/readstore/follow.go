@@ -131,7 +131,7 @@ func (s *session) links(p platform, username string) []link {
 		if r.TargetKind != readmodel.TargetAccount || !r.Declared && r.Confidence < minConfidence {
 			continue
 		}
-		if to, ok := strings.CutPrefix(r.Target, prefix); ok {
+		if to, ok := strings.CutPrefix(r.Target, prefix); ok && !s.store.ErasedAccount(p.other().name, to) {
 			out = append(out, link{to, r.Declared, r.Confidence, r.Version})
 		}
 	}

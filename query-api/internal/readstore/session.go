@@ -231,7 +231,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		t := target{identity.Network, id}
 		s.people[t.key()] = nil
 		for _, r := range networkRows[i] {
-			if r.ProfileID == id && !r.Deleted {
+			if r.ProfileID == id && !r.Deleted && !s.store.erasedNetwork(r) {
 				s.people[t.key()] = &person{network: r}
 			}
 		}
@@ -240,7 +240,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
 		for _, r := range codehostRows[i] {
-			if !r.Deleted {
+			if !r.Deleted && !s.store.erasedCodehost(r) {
 				s.people[t.key()] = &person{codehost: r}
 			}
 		}

@@ -17,6 +17,7 @@ import (
 
 	ch "muster/platform/clickhouse"
 	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
 )
 
 // Config says how lookups are gathered. Zero fields take their defaults.
@@ -57,9 +58,11 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Deps is what a Store works with. All fields are required.
+// Deps is what a Store works with. All fields but Suppressed are required.
 type Deps struct {
-	Conn       driver.Conn
+	Conn driver.Conn
+	// Suppressed says whose records do not exist for readers; nil: nobody's.
+	Suppressed *suppress.Set
 	Logger     *slog.Logger
 	Registerer prometheus.Registerer
 	Tracer     trace.Tracer
@@ -67,9 +70,10 @@ type Deps struct {
 
 // Store reads the read models. It is safe for concurrent use.
 type Store struct {
-	conn   driver.Conn
-	logger *slog.Logger
-	tracer trace.Tracer
+	conn       driver.Conn
+	suppressed *suppress.Set
+	logger     *slog.Logger
+	tracer     trace.Tracer
 
 	lookups     *gatherer[uint64, []readmodel.LookupRow]
 	network     map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]
@@ -90,7 +94,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		conn: deps.Conn, logger: deps.Logger, tracer: deps.Tracer,
+		conn: deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
 		network:  make(map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]),
 		codehost: make(map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]),
 		repos:    make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),

@@ -13,6 +13,7 @@ import (
 	"muster/query-api/internal/metering"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/readmodel"
 )
 
 // Bounds of max_age_days.
@@ -64,9 +65,9 @@ func (s *Server) DiscoverPerson(ctx context.Context, request api.DiscoverPersonR
 	if err != nil {
 		return nil, err
 	}
-	var used metering.Used
+	used := metering.Used{Identities: identitiesOf(found)}
 	if found.Found() {
-		used = metering.Used{Units: 1, Groups: []string{"discovery"}}
+		used.Units, used.Groups = 1, []string{"discovery"}
 	}
 	if _, err := res.Commit(ctx, used); err != nil {
 		return nil, err
@@ -89,6 +90,21 @@ func (s *Server) DiscoverPerson(ctx context.Context, request api.DiscoverPersonR
 		d.age = fmt.Sprint(max(0, int64(s.now().Sub(found.At)/time.Second)))
 	}
 	return d, nil
+}
+
+// identitiesOf are the records that a result tells of.
+func identitiesOf(d *event.Discovery) []string {
+	kinds := map[string]string{
+		identity.Network: readmodel.TargetNetworkPerson, identity.Codehost: readmodel.TargetCodehostPerson,
+		identity.Microblog: readmodel.TargetMicroblogPerson,
+	}
+	var out []string
+	for _, p := range d.Socials {
+		if kind := kinds[p.Platform]; kind != "" && p.Identity != "" {
+			out = append(out, kind+" "+p.Identity)
+		}
+	}
+	return out
 }
 
 // discover answers from what is kept, or asks. Of what is kept only a whole
@@ -115,7 +131,10 @@ func (s *Server) discover(ctx context.Context, account event.Account, maxAge tim
 			Degraded: []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch},
 		}
 	}
-	return found, false, nil
+	// Who is asked together shares an answer.
+	own := *found
+	s.store.Forget(&own)
+	return &own, false, nil
 }
 
 // discoverQuery reads who is asked for: exactly one identifier.

@@ -1,0 +1,244 @@
+package ingest
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/ingest/internal/convert"
+	"muster/ingest/internal/source"
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// eraseFile is the "file" of erasures that a command orders.
+const eraseFile = "command"
+
+// Erase publishes erasures, or withdrawals of them, that an operator orders. It
+// returns what was published of them, which is nothing when all of it was known.
+// Identifiers that cannot be ones are an error that names their place, and nothing
+// is published then.
+func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure) ([]event.Erasure, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	if deps.Suppressed == nil {
+		return nil, fmt.Errorf("erase: %w", errNoErasures)
+	}
+	deps = deps.withDefaults()
+	var lines bytes.Buffer
+	for i := range orders {
+		raw, err := json.Marshal(orders[i])
+		if err != nil {
+			return nil, fmt.Errorf("erase: write the order: %w", err)
+		}
+		rec, err := record.Decode(record.KindErasure, raw)
+		if err == nil {
+			err = convert.CheckErasure(rec)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("erase: %w", err)
+		}
+		lines.Write(raw)
+		lines.WriteByte('\n')
+	}
+	if err := ensureTopics(ctx, cfg, deps.Logger); err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	meters, err := newMetrics(deps.Registerer)
+	if err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	var done []event.Erasure
+	cfg.Workers = 1 // one converter at a time tells
+	deps.Erased = func(e event.Erasure) { done = append(done, e) }
+	r := newRun(ctx, cfg, deps, meters, nil, nil)
+	r.via = "command"
+	r.add(eraseFile, record.KindErasure, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+		return source.FromReader(ctx, eraseFile, &lines, source.Options{
+			MaxLine: record.MaxSize, Head: event.MaxRejectedRaw, Kind: record.KindErasure, Format: source.FormatNDJSON,
+		})
+	})
+	if _, err := r.finish(); err != nil {
+		return nil, fmt.Errorf("erase: %w", err)
+	}
+	return done, nil
+}
+
+// ErasureState says how far a request is.
+type ErasureState string
+
+// States of a request.
+const (
+	ErasurePending   ErasureState = "requested" // in force: nobody is shown any more
+	ErasureMasked    ErasureState = "masked"    // whoever is stored was found
+	ErasureRemoved   ErasureState = "removed"   // and is physically gone
+	ErasureWithdrawn ErasureState = "withdrawn"
+)
+
+// ErasureStatus is a request and what became of it.
+type ErasureStatus struct {
+	event.Erasure
+	State       ErasureState     `json:"state"`
+	MaskedAt    time.Time        `json:"masked_at,omitzero"`
+	RemovedAt   time.Time        `json:"removed_at,omitzero"`
+	WithdrawnAt time.Time        `json:"withdrawn_at,omitzero"`
+	Found       map[string]int64 `json:"found,omitempty"`
+}
+
+// Erasures reads the log of erasures, the oldest request first. A withdrawal is no
+// request of its own: it ends those whose identifiers it names all of.
+func Erasures(ctx context.Context, cfg bus.Config) ([]ErasureStatus, error) {
+	byID := make(map[string]*ErasureStatus)
+	lifted := make(map[string]time.Time) // by hash
+	var order []*ErasureStatus
+	err := bus.Scan(ctx, cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
+		var e event.Erasure
+		if err := json.Unmarshal(m.Value, &e); err != nil || e.Validate() != nil {
+			return nil //nolint:nilerr // what is no event of the log tells nothing
+		}
+		switch s := byID[e.RequestID]; e.Action {
+		case event.ErasureRequested:
+			if s == nil { // else it is told again
+				s = &ErasureStatus{Erasure: e, State: ErasurePending}
+				byID[e.RequestID], order = s, append(order, s)
+				for _, i := range e.Identifiers {
+					delete(lifted, i.Hash)
+				}
+			}
+		case event.ErasureWithdrawn:
+			for _, i := range e.Identifiers {
+				lifted[i.Hash] = e.At
+			}
+		case event.ErasureMasked:
+			if s != nil && s.MaskedAt.IsZero() {
+				s.State, s.MaskedAt, s.Found = ErasureMasked, e.At, e.Removed
+			}
+		case event.ErasureRemoved:
+			if s != nil && s.RemovedAt.IsZero() {
+				s.State, s.RemovedAt = ErasureRemoved, e.At
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the log of erasures: %w", err)
+	}
+	out := make([]ErasureStatus, len(order))
+	for i, s := range order {
+		var last time.Time
+		whole := len(s.Identifiers) > 0
+		for _, id := range s.Identifiers {
+			at, ok := lifted[id.Hash]
+			whole = whole && ok
+			if at.After(last) {
+				last = at
+			}
+		}
+		if whole {
+			s.State, s.WithdrawnAt = ErasureWithdrawn, last
+		}
+		out[i] = *s
+	}
+	slices.SortStableFunc(out, func(a, b ErasureStatus) int { return cmp.Compare(a.At.UnixMicro(), b.At.UnixMicro()) })
+	return out, nil
+}
+
+// ErrNoSuchErasure is the error of an operation on a request that does not exist.
+var ErrNoSuchErasure = errors.New("no such request")
+
+// FindErasure returns the request whose id begins with what is given.
+func FindErasure(all []ErasureStatus, id string) (ErasureStatus, error) {
+	var found []ErasureStatus
+	for _, s := range all {
+		if s.RequestID == id {
+			return s, nil
+		}
+		if strings.HasPrefix(s.RequestID, id) {
+			found = append(found, s)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return ErasureStatus{}, fmt.Errorf("%s: %w; `muster erase list` lists them", id, ErrNoSuchErasure)
+	case 1:
+		return found[0], nil
+	}
+	return ErasureStatus{}, fmt.Errorf("%s is the beginning of %d requests: write more of it", id, len(found))
+}
+
+// WithdrawErasure lifts what a request asked for, as far as no later request has
+// asked for it again.
+func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request ErasureStatus, by, note string) (event.Erasure, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return event.Erasure{}, fmt.Errorf("withdraw an erasure: %w", err)
+	}
+	if deps.Suppressed == nil {
+		return event.Erasure{}, fmt.Errorf("withdraw an erasure: %w", errNoErasures)
+	}
+	deps = deps.withDefaults()
+	now := deps.Now().UTC()
+	at := record.VersionOf(now).String()
+	logged := event.Erasure{
+		RequestID: request.RequestID, Action: event.ErasureWithdrawn, At: now, RequestedAt: at, By: by, Via: "command", Note: note,
+	}
+	var messages []kafka.Message
+	for _, i := range request.Identifiers {
+		h, err := suppress.ParseHash(i.Hash)
+		if err != nil {
+			return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
+		}
+		asked := suppress.Entry{Type: suppress.Type(i.Type), Scope: suppress.Scope(request.Scope), RequestedAt: request.RequestedAt, Key: deps.Suppressed.Key().ID()}
+		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order != 0 {
+			continue // asked for again, or lifted already
+		}
+		asked.RequestedAt, asked.RequestID, asked.Lifted = at, request.RequestID, true
+		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order <= 0 {
+			// The request is dated in the future: the withdrawal is to be newer all the same.
+			v, err := record.ParseVersion(request.RequestedAt)
+			if err != nil {
+				return logged, fmt.Errorf("withdraw an erasure: %s: %w", request.RequestID, err)
+			}
+			asked.RequestedAt = (v + 1).String()
+		}
+		m, err := convert.EntryMessage(h, asked)
+		if err != nil {
+			return logged, fmt.Errorf("withdraw an erasure: %w", err)
+		}
+		m.Headers = bus.SetEvent(nil, bus.Event{
+			ID: request.RequestID + "/" + i.Hash + "/lifted", Type: event.TypeSuppression, Source: "/ingest/command", Time: now, ContentType: "application/json",
+		})
+		messages = append(messages, m)
+		logged.Identifiers = append(logged.Identifiers, i)
+	}
+	if len(messages) == 0 {
+		return logged, nil
+	}
+	value, err := json.Marshal(logged)
+	if err != nil {
+		return logged, fmt.Errorf("withdraw an erasure: %w", err)
+	}
+	messages = append(messages, kafka.Message{
+		Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value,
+		Headers: bus.SetEvent(nil, bus.Event{
+			ID: request.RequestID + "/withdrawn/" + at, Type: event.TypeErasureRequest, Source: "/ingest/command", Time: now, ContentType: "application/json",
+		}),
+	})
+	writer := bus.NewWriter(cfg.Bus)
+	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
+		return logged, fmt.Errorf("withdraw an erasure: %w", err)
+	}
+	return logged, nil
+}

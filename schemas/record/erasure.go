@@ -1,0 +1,106 @@
+package record
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Erasure asks for whoever has the identifiers to be forgotten (records.md, kind
+// erasure). With Deleted it withdraws what was asked for before.
+type Erasure struct {
+	Identifiers []ErasureIdentifier `json:"identifiers"`
+	RequestedAt string              `json:"requested_at"`
+	Deleted     bool                `json:"deleted,omitzero"`
+
+	// Scope is "all", which is the default, or the webset ("codehost", "network")
+	// whose records are meant.
+	Scope string `json:"scope,omitempty"`
+	// RequestedBy says who asked, Note where the request is filed. Both are kept.
+	RequestedBy string `json:"requested_by,omitempty"`
+	Note        string `json:"note,omitempty"`
+
+	Unknown jsontext.Value `json:",embed"`
+}
+
+// ErasureIdentifier is an identifier by its value, or by the SHA-256 of its
+// standard form in hexadecimal; one of the two.
+type ErasureIdentifier struct {
+	Type    string         `json:"type"`
+	Value   Scalar         `json:"value,omitempty"`
+	SHA256  string         `json:"sha256,omitempty"`
+	Unknown jsontext.Value `json:",embed"`
+}
+
+// Scalar is a string that may be written as a number.
+type Scalar string
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (s *Scalar) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if d.PeekKind() == '0' {
+		v, err := d.ReadValue()
+		*s = Scalar(v)
+		return err
+	}
+	return json.UnmarshalDecode(d, (*string)(s))
+}
+
+// MaxIdentifiers is how many identifiers one erasure may name.
+const MaxIdentifiers = 1000
+
+// ErasureTypes returns the types of identifiers that an erasure may name.
+func ErasureTypes() []string {
+	return []string{"email", "phone", "network_username", "codehost_username", "microblog_username", "profile_id", "user_id"}
+}
+
+func (e *Erasure) head() (string, bool) { return e.RequestedAt, e.Deleted }
+
+// key is a hash of what is named, so that nothing of it is repeated. A withdrawal
+// is not checked any further, and so is its identity here.
+func (e *Erasure) key() (string, *Invalid) {
+	if len(e.Identifiers) == 0 {
+		return "", &Invalid{Path: "identifiers", Code: CodeMissingIdentity, Reason: "is missing or empty"}
+	}
+	if len(e.Identifiers) > MaxIdentifiers {
+		return "", &Invalid{Path: "identifiers", Code: CodeBadIdentity, Reason: fmt.Sprintf("has more than %d entries", MaxIdentifiers)}
+	}
+	names := make([]string, len(e.Identifiers))
+	for i := range e.Identifiers {
+		id := &e.Identifiers[i]
+		if bad := id.check(); bad != nil {
+			return "", bad.below(KindErasure, entryPath("identifiers", i))
+		}
+		names[i] = id.Type + "\x00" + strings.TrimSpace(string(id.Value)) + "\x00" + strings.ToLower(id.SHA256)
+	}
+	slices.Sort(names)
+	sum := sha256.Sum256([]byte(strings.Join(names, "\x01")))
+	return hex.EncodeToString(sum[:16]), nil
+}
+
+func (i *ErasureIdentifier) check() *Invalid {
+	switch value := strings.TrimSpace(string(i.Value)); {
+	case i.Type == "":
+		return &Invalid{Path: "type", Code: CodeMissingIdentity, Reason: "is missing"}
+	case !slices.Contains(ErasureTypes(), i.Type):
+		return &Invalid{Path: "type", Code: CodeBadIdentity, Reason: "must be one of " + strings.Join(ErasureTypes(), ", ")}
+	case value == "" && i.SHA256 == "":
+		return &Invalid{Path: "value", Code: CodeMissingIdentity, Reason: "is missing, and so is sha256"}
+	case value != "" && i.SHA256 != "":
+		return &Invalid{Path: "sha256", Code: CodeBadIdentity, Reason: "stands beside a value: give one of the two"}
+	case i.SHA256 != "":
+		if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != sha256.Size {
+			return &Invalid{Path: "sha256", Code: CodeBadIdentity, Reason: "is not a SHA-256 in hexadecimal: 64 digits"}
+		}
+		return nil
+	}
+	return identityString("value", string(i.Value))
+}
+
+func (e *Erasure) check() *Invalid {
+	return oneOf("scope", e.Scope, "all", "codehost", "network")
+}

@@ -1,0 +1,159 @@
+package suppress
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/identity"
+)
+
+// maxDocument bounds how many bytes of a document's strings are read for addresses
+// and links.
+const maxDocument = 4 << 20
+
+// address finds what may be an e-mail address in a text.
+var address = regexp.MustCompile(`[^\s<>()\[\]{}"',;:|]+@[^\s<>()\[\]{}"',;:|@]+`)
+
+// Document reports whether a JSON text of any shape tells of somebody who was
+// erased, and by which hash: it holds one of their e-mail addresses anywhere, the URL
+// of one of their profiles, or an id or username in a member that is named for it. A
+// text that is no JSON is searched for addresses and URLs alone. It is for what is
+// about to leave and was made of anything, such as a webhook's body.
+func (s *Set) Document(platforms *identity.Platforms, raw []byte) (Hash, bool) {
+	if !s.active() {
+		return Hash{}, false
+	}
+	d := document{set: s, platforms: platforms}
+	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if !d.value(decoder, "", "") && !d.hit {
+		d.text(string(raw[:min(len(raw), maxDocument)]))
+	}
+	return d.hash, d.hit
+}
+
+type document struct {
+	set       *Set
+	platforms *identity.Platforms
+	read      int
+	hash      Hash
+	hit       bool
+}
+
+// value reads one value, which stands in the member name of an object that stands in
+// the member parent. It returns false when it has found somebody, or cannot read on.
+func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
+	switch dec.PeekKind() {
+	case '{':
+		if _, err := dec.ReadToken(); err != nil {
+			return false
+		}
+		for dec.PeekKind() != '}' {
+			key, err := dec.ReadToken()
+			if err != nil {
+				return false
+			}
+			if !d.value(dec, name, strings.ToLower(key.String())) {
+				return false
+			}
+		}
+		_, err := dec.ReadToken()
+		return err == nil
+	case '[':
+		if _, err := dec.ReadToken(); err != nil {
+			return false
+		}
+		for dec.PeekKind() != ']' {
+			if !d.value(dec, parent, name) {
+				return false
+			}
+		}
+		_, err := dec.ReadToken()
+		return err == nil
+	case '"', '0':
+		t, err := dec.ReadToken()
+		if err != nil {
+			return false
+		}
+		text := t.String()
+		if !d.named(parent, name, text) {
+			d.text(text)
+		}
+		return !d.hit
+	case 0:
+		return false
+	}
+	return dec.SkipValue() == nil
+}
+
+// named looks up a value whose member says what it is.
+func (d *document) named(parent, name, value string) bool {
+	t := Type(name)
+	switch {
+	case name == "username" || name == "id" || name == "user_id":
+		types, ok := typesOf(parent)
+		switch {
+		case ok && name == "username":
+			t = types.username
+		case ok:
+			t = types.id
+		case name != "user_id":
+			return false
+		}
+	case strings.Contains(name, "phone") || strings.Contains(name, "mobile"):
+		for _, form := range phoneForms(value) {
+			d.look(Phone, form)
+		}
+		return d.hit
+	case t == ProfileID, t == NetworkUsername, t == CodehostUsername, t == MicroblogUsername:
+	default:
+		return false
+	}
+	standard, err := Standard(t, value)
+	if err != nil {
+		return false
+	}
+	d.look(t, standard)
+	switch t {
+	case NetworkUsername:
+		d.look(NetworkAccount, standard)
+	case CodehostUsername:
+		d.look(CodehostAccount, standard)
+	case MicroblogUsername:
+		d.look(MicroblogAccount, standard)
+	}
+	return d.hit
+}
+
+// text looks for addresses and profile URLs.
+func (d *document) text(text string) {
+	if d.read += len(text); d.read > maxDocument {
+		return
+	}
+	if strings.Contains(text, "@") {
+		for _, a := range address.FindAllString(text, -1) {
+			if key, err := identity.EmailKey(strings.TrimRight(a, ".!?")); err == nil {
+				d.look(Email, key)
+			}
+		}
+	}
+	if strings.Contains(text, "/") {
+		for _, a := range d.platforms.FindMentions(text) {
+			if h, ok := d.set.Account(a.Platform, identity.UsernameKey(a.Username)); ok {
+				d.hash, d.hit = h, true
+			}
+		}
+	}
+}
+
+// look looks an identifier up, whatever scope it was erased in.
+func (d *document) look(t Type, standard string) {
+	if d.hit {
+		return
+	}
+	if h := d.set.key.Of(t, standard); d.set.Suppressed(h) {
+		d.hash, d.hit = h, true
+	}
+}

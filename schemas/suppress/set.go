@@ -1,0 +1,324 @@
+package suppress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/go-json-experiment/json"
+
+	"muster/schemas/record"
+)
+
+// Scope says in which records an entry suppresses.
+type Scope string
+
+// Scopes.
+const (
+	All      Scope = "all"
+	Codehost Scope = "codehost"
+	Network  Scope = "network"
+)
+
+// ValidScope reports whether a request may have the scope.
+func ValidScope(s Scope) bool { return s == All || s == Codehost || s == Network }
+
+// Entry is what is known of a hash, on event.TopicErasure under it: that who has
+// the identifier is suppressed, or not any more. It names nobody.
+type Entry struct {
+	Type  Type  `json:"type"`
+	Scope Scope `json:"scope"`
+	// RequestedAt is the version: the newest entry of a hash decides, a lifted one
+	// among equals.
+	RequestedAt string `json:"requested_at"`
+	RequestID   string `json:"request_id,omitempty"`
+	// Lifted withdraws the suppression.
+	Lifted bool `json:"lifted,omitzero"`
+	// From is the hash of the entry that led to this one; empty for one that was
+	// asked for.
+	From string `json:"from,omitempty"`
+	// Key is the ID of the key that made the hash.
+	Key string `json:"key"`
+}
+
+// Derived reports whether the entry follows from another one.
+func (e *Entry) Derived() bool { return e.From != "" }
+
+// ErrOtherKey says that an entry was made with another root secret: nobody that it
+// suppresses would be recognized.
+var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or secret.key in the data folder): start with that one, or erased people would come back")
+
+// Set says who is suppressed.
+type Set struct {
+	key *Key
+
+	mu      sync.RWMutex
+	entries table
+	phones  int
+	changes uint64
+
+	any    atomic.Bool // something is suppressed
+	loaded chan struct{}
+	once   sync.Once
+
+	watch sync.Mutex
+	woken chan struct{}
+}
+
+// NewSet returns an empty set that is not loaded yet.
+func NewSet(key *Key) *Set {
+	return &Set{key: key, loaded: make(chan struct{}), woken: make(chan struct{})}
+}
+
+// Key is the key of the set's hashes.
+func (s *Set) Key() *Key { return s.key }
+
+// Bits of a word: the version above them.
+const (
+	bitLifted   = 1 << 0
+	bitCodehost = 1 << 1 // the scope, when it is not all
+	bitNetwork  = 1 << 2
+	bitUsed     = 1 << 3
+	versionBits = 4
+)
+
+// Apply takes a message of event.TopicErasure. A message that cannot be read is an
+// error, [ErrOtherKey] among them. An entry older than what is known changes
+// nothing.
+func (s *Set) Apply(key, value []byte) error {
+	if value == nil {
+		return nil // compaction forgets what was lifted long ago
+	}
+	h, err := ParseHash(string(key))
+	if err != nil {
+		return fmt.Errorf("suppression entry: key %w", err)
+	}
+	var e Entry
+	if err := json.Unmarshal(value, &e); err != nil {
+		return fmt.Errorf("suppression entry %s: %w", h, err)
+	}
+	if e.Key != s.key.id {
+		return ErrOtherKey
+	}
+	word, err := e.word()
+	if err != nil {
+		return fmt.Errorf("suppression entry %s: %w", h, err)
+	}
+	s.put(h, word, e.Type == Phone)
+	return nil
+}
+
+func (e *Entry) word() (uint64, error) {
+	v, err := record.ParseVersion(e.RequestedAt)
+	if err != nil {
+		return 0, fmt.Errorf("requested_at %w", err)
+	}
+	word := uint64(v)<<versionBits | bitUsed //nolint:gosec // versions begin in the year 1
+	switch e.Scope {
+	case All:
+	case Codehost:
+		word |= bitCodehost
+	case Network:
+		word |= bitNetwork
+	default:
+		return 0, errors.New("scope is none of all, codehost and network")
+	}
+	if e.Lifted {
+		word |= bitLifted
+	}
+	return word, nil
+}
+
+func (s *Set) put(h Hash, word uint64, ofPhone bool) {
+	s.mu.Lock()
+	before := s.entries.get(h)
+	changed := supersedes(word, before)
+	if changed {
+		s.entries.set(h, word)
+		s.changes++
+		if ofPhone && before == 0 {
+			s.phones++
+		}
+	}
+	s.mu.Unlock()
+	if !changed {
+		return
+	}
+	s.any.Store(true)
+	s.watch.Lock()
+	defer s.watch.Unlock()
+	close(s.woken)
+	s.woken = make(chan struct{})
+}
+
+// supersedes compares versions; of equal ones a lifted entry wins, then the last.
+func supersedes(word, before uint64) bool {
+	if word>>versionBits != before>>versionBits {
+		return word>>versionBits > before>>versionBits
+	}
+	return word != before && (word&bitLifted != 0 || before&bitLifted == 0)
+}
+
+// Loaded marks the set as holding everything that was stored when following began.
+func (s *Set) Loaded() { s.once.Do(func() { close(s.loaded) }) }
+
+// IsLoaded reports whether Loaded was called. A nil set is.
+func (s *Set) IsLoaded() bool {
+	if s == nil {
+		return true
+	}
+	select {
+	case <-s.loaded:
+		return true
+	default:
+		return false
+	}
+}
+
+// WaitLoaded waits for Loaded; until then nobody may rely on the set. The error is
+// the end of ctx.
+func (s *Set) WaitLoaded(ctx context.Context) error {
+	if s == nil {
+		return nil
+	}
+	select {
+	case <-s.loaded:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the suppression set: %w", context.Cause(ctx))
+	}
+}
+
+// Changes counts the changes so far, and returns a channel that closes with the
+// next.
+func (s *Set) Changes() (uint64, <-chan struct{}) {
+	s.watch.Lock()
+	woken := s.woken
+	s.watch.Unlock()
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.changes, woken
+}
+
+// Len is the number of hashes that are known, lifted ones included.
+func (s *Set) Len() int {
+	if s == nil {
+		return 0
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.entries.used
+}
+
+// HasPhones reports whether a telephone number was ever suppressed.
+func (s *Set) HasPhones() bool {
+	if s == nil {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.phones > 0
+}
+
+// Compare says whether an entry is newer than what is known of its hash (1), says
+// the same (0), or is older (-1).
+func (s *Set) Compare(h Hash, e *Entry) (int, error) {
+	word, err := e.word()
+	if err != nil {
+		return 0, err
+	}
+	s.mu.RLock()
+	before := s.entries.get(h)
+	s.mu.RUnlock()
+	switch {
+	case word == before:
+		return 0, nil
+	case supersedes(word, before):
+		return 1, nil
+	}
+	return -1, nil
+}
+
+// Derive makes the entry that suppresses a record by its id, which was found by
+// another hash; false when there is one already, or no id.
+func (s *Set) Derive(platform, id string, by Hash) (Hash, Entry, bool) {
+	t, ok := typesOf(platform)
+	if !ok || id == "" {
+		return Hash{}, Entry{}, false
+	}
+	return s.derive(t.id, id, by)
+}
+
+// DeriveAccount is Derive for a username that the erased record bore.
+func (s *Set) DeriveAccount(platform, username string, by Hash) (Hash, Entry, bool) {
+	t, ok := typesOf(platform)
+	if !ok || username == "" {
+		return Hash{}, Entry{}, false
+	}
+	return s.derive(t.account, username, by)
+}
+
+// derive gives an entry the scope and the version of the one that it follows from.
+func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
+	h := s.key.Of(t, standard)
+	s.mu.RLock()
+	cause, known := s.entries.get(by), s.entries.get(h)
+	s.mu.RUnlock()
+	if h == by || cause == 0 || cause&bitLifted != 0 {
+		return Hash{}, Entry{}, false
+	}
+	if known != 0 && known&bitLifted == 0 && wider(known, cause) {
+		return Hash{}, Entry{}, false
+	}
+	version := max(cause>>versionBits, known>>versionBits)
+	if known != 0 { // lifted, or narrower: the new one is to be newer
+		version = max(version, known>>versionBits+1)
+	}
+	e := Entry{
+		Type: t, Scope: All, RequestedAt: record.Version(version).String(), //nolint:gosec // versions fit
+		From: by.String(), Key: s.key.id,
+	}
+	switch {
+	case known != 0 && known&bitLifted == 0: // of another scope: both hold
+	case cause&bitCodehost != 0:
+		e.Scope = Codehost
+	case cause&bitNetwork != 0:
+		e.Scope = Network
+	}
+	return h, e, true
+}
+
+// wider reports whether a word suppresses all that another one does.
+func wider(a, b uint64) bool {
+	const scope = bitCodehost | bitNetwork
+	return a&scope == 0 || a&scope == b&scope
+}
+
+// Suppressed reports whether a hash is suppressed in any scope.
+func (s *Set) Suppressed(h Hash) bool {
+	if !s.active() {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	word := s.entries.get(h)
+	return word != 0 && word&bitLifted == 0
+}
+
+// active is false when nothing is suppressed, so that nothing needs to be hashed.
+func (s *Set) active() bool { return s != nil && s.any.Load() }
+
+// hit looks a hash up for the records of a webset: bitCodehost, bitNetwork, or 0
+// for those of neither, which only the scope all suppresses.
+func (s *Set) hit(h Hash, webset uint64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	word := s.entries.get(h)
+	if word == 0 || word&bitLifted != 0 {
+		return false
+	}
+	scope := word & (bitCodehost | bitNetwork)
+	return scope == 0 || scope == webset
+}

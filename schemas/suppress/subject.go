@@ -1,0 +1,254 @@
+package suppress
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// Subject is a person's record as far as suppression goes: its platform and its
+// identifiers in their standard forms. Empty ones are not looked up.
+type Subject struct {
+	Platform string // identity.Network, identity.Codehost or identity.Microblog
+	ID       string
+	Username string   // identity.UsernameKey
+	Emails   []string // identity.EmailKey
+	Phones   []string // as the record has them
+}
+
+// platformTypes are the types of a platform's identifiers.
+type platformTypes struct {
+	id, username, account Type
+	webset                uint64
+}
+
+func typesOf(platform string) (platformTypes, bool) {
+	switch platform {
+	case identity.Network:
+		return platformTypes{ProfileID, NetworkUsername, NetworkAccount, bitNetwork}, true
+	case identity.Codehost:
+		return platformTypes{UserID, CodehostUsername, CodehostAccount, bitCodehost}, true
+	case identity.Microblog:
+		return platformTypes{MicroblogUserID, MicroblogUsername, MicroblogAccount, 0}, true
+	}
+	return platformTypes{}, false
+}
+
+// Subject reports whether a record is suppressed, and by which hash.
+func (s *Set) Subject(p Subject) (Hash, bool) {
+	if !s.active() {
+		return Hash{}, false
+	}
+	t, ok := typesOf(p.Platform)
+	if !ok {
+		return Hash{}, false
+	}
+	if h, ok := s.one(t.id, p.ID, t.webset); ok {
+		return h, true
+	}
+	if h, ok := s.one(t.username, p.Username, t.webset); ok {
+		return h, true
+	}
+	for _, e := range p.Emails {
+		if h, ok := s.one(Email, e, t.webset); ok {
+			return h, true
+		}
+	}
+	for _, n := range p.Phones {
+		for _, form := range phoneForms(n) {
+			if h, ok := s.one(Phone, form, t.webset); ok {
+				return h, true
+			}
+		}
+	}
+	return Hash{}, false
+}
+
+func (s *Set) one(t Type, standard string, webset uint64) (Hash, bool) {
+	if standard == "" {
+		return Hash{}, false
+	}
+	h := s.key.Of(t, standard)
+	return h, s.hit(h, webset)
+}
+
+// Account reports whether what is stated of an account is suppressed: its username,
+// a comparison form, was asked for, or was borne by who was erased.
+func (s *Set) Account(platform, username string) (Hash, bool) {
+	if !s.active() || username == "" {
+		return Hash{}, false
+	}
+	t, ok := typesOf(platform)
+	if !ok {
+		return Hash{}, false
+	}
+	if h, ok := s.one(t.username, username, t.webset); ok {
+		return h, true
+	}
+	return s.one(t.account, username, t.webset)
+}
+
+// ID reports whether the record of a platform with this id is suppressed by it.
+func (s *Set) ID(platform, id string) (Hash, bool) {
+	if !s.active() {
+		return Hash{}, false
+	}
+	t, ok := typesOf(platform)
+	if !ok {
+		return Hash{}, false
+	}
+	return s.one(t.id, id, t.webset)
+}
+
+// Record reports whether a record is suppressed, and by which hash.
+func (s *Set) Record(r *record.Record) (Hash, bool) {
+	if !s.active() {
+		return Hash{}, false
+	}
+	switch b := r.Body.(type) {
+	case *record.CodehostRepo:
+		return s.ID(identity.Codehost, itoa(b.UserID))
+	case *record.CodehostList:
+		return s.ID(identity.Codehost, itoa(b.UserID))
+	case *record.CodehostCommit:
+		if h, ok := s.ID(identity.Codehost, itoa(b.UserID)); ok {
+			return h, true
+		}
+		if b.AuthorEmail == "" {
+			return Hash{}, false
+		}
+		if key, err := identity.EmailKey(b.AuthorEmail); err == nil {
+			return s.one(Email, key, bitCodehost)
+		}
+		return Hash{}, false
+	case *record.AccountLink:
+		if h, ok := s.Account(b.A.Platform, identity.UsernameKey(b.A.Username)); ok {
+			return h, true
+		}
+		return s.Account(b.B.Platform, identity.UsernameKey(b.B.Username))
+	}
+	if p, ok := SubjectOf(r); ok {
+		return s.Subject(p)
+	}
+	return Hash{}, false
+}
+
+// SubjectOf returns the identifiers of a person's record; false for a record of
+// another kind.
+func SubjectOf(r *record.Record) (Subject, bool) {
+	switch b := r.Body.(type) {
+	case *record.NetworkPerson:
+		return Subject{
+			Platform: identity.Network, ID: strings.TrimSpace(b.ProfileID), Username: identity.UsernameKey(b.Username),
+			Emails: emails(b.Emails, []string{b.PersonalEmail}), Phones: Phones(b.Unknown),
+		}, true
+	case *record.CodehostPerson:
+		return Subject{
+			Platform: identity.Codehost, ID: itoa(b.UserID), Username: identity.UsernameKey(b.CodehostUsername),
+			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails), Phones: Phones(b.Unknown),
+		}, true
+	case *record.MicroblogPerson:
+		return Subject{
+			Platform: identity.Microblog, ID: strings.TrimSpace(b.UserID), Username: identity.UsernameKey(b.Username), Phones: Phones(b.Unknown),
+		}, true
+	}
+	return Subject{}, false
+}
+
+func itoa(id *int64) string {
+	if id == nil {
+		return ""
+	}
+	return strconv.FormatInt(*id, 10)
+}
+
+func emails(lists ...[]string) []string {
+	var out []string
+	for _, list := range lists {
+		for _, e := range list {
+			if e == "" {
+				continue
+			}
+			if key, err := identity.EmailKey(e); err == nil {
+				out = append(out, key)
+			}
+		}
+	}
+	return out
+}
+
+// maxPhones bounds how many telephone numbers of one record are looked at.
+const maxPhones = 32
+
+// Phones returns the telephone numbers among the members of an object that muster
+// has no field for: strings, and lists of strings, under a name that has "phone" or
+// "mobile" in it.
+func Phones(unknown jsontext.Value) []string {
+	if len(unknown) == 0 || !bytes.Contains(unknown, []byte("hone")) && !bytes.Contains(unknown, []byte("obile")) {
+		return nil
+	}
+	d := jsontext.NewDecoder(bytes.NewReader(unknown))
+	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
+		return nil
+	}
+	var out []string
+	for d.PeekKind() == '"' && len(out) < maxPhones {
+		name, err := d.ReadToken()
+		if err != nil {
+			return out
+		}
+		lower := strings.ToLower(name.String())
+		if !strings.Contains(lower, "phone") && !strings.Contains(lower, "mobile") {
+			if d.SkipValue() != nil {
+				return out
+			}
+			continue
+		}
+		switch d.PeekKind() {
+		case '"':
+			t, err := d.ReadToken()
+			if err != nil {
+				return out
+			}
+			out = append(out, t.String())
+		case '[':
+			var whole bool
+			if out, whole = readStrings(d, out); !whole {
+				return out
+			}
+		default:
+			if d.SkipValue() != nil {
+				return out
+			}
+		}
+	}
+	return out
+}
+
+// readStrings appends the strings of a list, and says whether it could be read to
+// its end.
+func readStrings(d *jsontext.Decoder, out []string) ([]string, bool) {
+	if _, err := d.ReadToken(); err != nil {
+		return out, false
+	}
+	for d.PeekKind() != ']' {
+		if d.PeekKind() != '"' {
+			if d.SkipValue() != nil {
+				return out, false
+			}
+			continue
+		}
+		t, err := d.ReadToken()
+		if err != nil {
+			return out, false
+		}
+		out = append(out, t.String())
+	}
+	_, err := d.ReadToken()
+	return out, err == nil
+}

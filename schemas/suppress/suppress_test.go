@@ -1,0 +1,260 @@
+package suppress_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+func key(t testing.TB, fill byte) *suppress.Key {
+	t.Helper()
+	material := make([]byte, suppress.KeySize)
+	for i := range material {
+		material[i] = fill
+	}
+	k, err := suppress.NewKey(material)
+	require.NoError(t, err)
+	return k
+}
+
+// TestHashIsHMAC holds the hash that is written out against the library's.
+func TestHashIsHMAC(t *testing.T) {
+	material := make([]byte, suppress.KeySize)
+	for i := range material {
+		material[i] = 7
+	}
+	for _, typ := range append(suppress.Types(), suppress.MicroblogUserID, suppress.CodehostAccount, suppress.NetworkAccount, suppress.MicroblogAccount) {
+		sum := sha256.Sum256([]byte("ada@example.com"))
+		mac := hmac.New(sha256.New, material)
+		mac.Write([]byte(typ))
+		mac.Write([]byte{0})
+		mac.Write(sum[:])
+		require.Equal(t, hex.EncodeToString(mac.Sum(nil)[:16]), key(t, 7).Of(typ, "ada@example.com").String())
+	}
+}
+
+func TestStandard(t *testing.T) {
+	for _, c := range []struct {
+		typ      suppress.Type
+		in, want string
+		fails    bool
+	}{
+		{suppress.Email, " Ada@Example.COM ", "ada@example.com", false},
+		{suppress.Email, "ada", "", true},
+		{suppress.Phone, "+1 (415) 555-0100", "14155550100", false},
+		{suppress.Phone, "0049 30 123456", "4930123456", false},
+		{suppress.Phone, "call me", "", true},
+		{suppress.Phone, "123", "", true},
+		{suppress.NetworkUsername, "@Ada-L", "ada-l", false},
+		{suppress.CodehostUsername, "a b", "", true},
+		{suppress.UserID, "0042", "42", false},
+		{suppress.UserID, "-1", "", true},
+		{suppress.ProfileID, " p_1 ", "p_1", false},
+		{suppress.ProfileID, "", "", true},
+		{"name", "Ada", "", true},
+	} {
+		got, err := suppress.Standard(c.typ, c.in)
+		require.Equal(t, c.fails, err != nil, "%s %q: %v", c.typ, c.in, err)
+		require.Equal(t, c.want, got)
+		if err == nil {
+			again, err := suppress.Standard(c.typ, got)
+			require.NoError(t, err)
+			require.Equal(t, got, again)
+		}
+	}
+}
+
+func put(t testing.TB, s *suppress.Set, typ suppress.Type, value string, e suppress.Entry) {
+	t.Helper()
+	e.Type, e.Key = typ, s.Key().ID()
+	if e.Scope == "" {
+		e.Scope = suppress.All
+	}
+	if e.RequestedAt == "" {
+		e.RequestedAt = "2026-11-20"
+	}
+	raw, err := json.Marshal(e)
+	require.NoError(t, err)
+	require.NoError(t, s.Apply([]byte(s.Key().Of(typ, value).String()), raw))
+}
+
+func decode(t testing.TB, kind record.Kind, raw string) *record.Record {
+	t.Helper()
+	r, err := record.Decode(kind, []byte(raw))
+	require.NoError(t, err)
+	return r
+}
+
+const (
+	networkAda  = `{"profile_id":"p1","username":"ada-l","emails":["Ada@Example.com"],"mobile_phone":"415-555-0100","last_updated":"2026"}`
+	codehostAda = `{"user_id":42,"codehost_username":"Ada","personal_email":"ada@example.com","last_updated":"2026"}`
+)
+
+func TestRules(t *testing.T) {
+	kinds := map[string]*record.Record{
+		"network":   decode(t, record.KindNetworkPerson, networkAda),
+		"codehost":  decode(t, record.KindCodehostPerson, codehostAda),
+		"repo":      decode(t, record.KindCodehostRepo, `{"user_id":42,"id":1,"updated_at":"2026"}`),
+		"commit":    decode(t, record.KindCodehostCommit, `{"user_id":7,"sha":"a","author_email":"ADA@example.com","author_date":"2026"}`),
+		"microblog": decode(t, record.KindMicroblogPerson, `{"user_id":"m1","username":"ada_m","last_updated":"2026"}`),
+		"link":      decode(t, record.KindAccountLink, `{"a":{"platform":"codehost","username":"ada"},"b":{"platform":"network","username":"someone"},"source":"s","observed_at":"2026"}`),
+		"company":   decode(t, record.KindNetworkCompany, `{"company_id":"p1","network_slug":"ada-l","last_updated":"2026"}`),
+		"withdrawn": decode(t, record.KindNetworkPerson, `{"profile_id":"p1","deleted":true,"last_updated":"2026"}`),
+	}
+	for _, c := range []struct {
+		typ   suppress.Type
+		value string
+		scope suppress.Scope
+		hits  []string
+	}{
+		{suppress.Email, "ada@example.com", "", []string{"network", "codehost", "commit"}},
+		{suppress.Email, "ada@example.com", suppress.Network, []string{"network"}},
+		{suppress.Email, "ada@example.com", suppress.Codehost, []string{"codehost", "commit"}},
+		{suppress.Phone, "14155550100", "", []string{"network"}},
+		{suppress.Phone, "4155550100", "", []string{"network"}},
+		{suppress.NetworkUsername, "ada-l", "", []string{"network"}},
+		{suppress.NetworkUsername, "someone", "", []string{"link"}},
+		{suppress.CodehostUsername, "ada", "", []string{"codehost", "link"}},
+		{suppress.CodehostAccount, "ada", "", []string{"link"}},
+		{suppress.MicroblogUsername, "ada_m", "", []string{"microblog"}},
+		{suppress.MicroblogUsername, "ada_m", suppress.Network, nil},
+		{suppress.MicroblogUserID, "m1", "", []string{"microblog"}},
+		{suppress.ProfileID, "p1", "", []string{"network", "withdrawn"}},
+		{suppress.UserID, "42", "", []string{"codehost", "repo"}},
+		{suppress.UserID, "42", suppress.Network, nil},
+	} {
+		s := suppress.NewSet(key(t, 1))
+		put(t, s, c.typ, c.value, suppress.Entry{Scope: c.scope})
+		for name, r := range kinds {
+			_, hit := s.Record(r)
+			require.Equal(t, contains(c.hits, name), hit, "%s=%s %s: %s", c.typ, c.value, c.scope, name)
+		}
+	}
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+func TestNewestEntryDecides(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	ada := suppress.Subject{Platform: identity.Network, Emails: []string{"ada@example.com"}}
+	hit := func() bool { _, ok := s.Subject(ada); return ok }
+	require.False(t, hit())
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-02"})
+	require.True(t, hit())
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-01", Lifted: true})
+	require.True(t, hit(), "an older withdrawal changes nothing")
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03", Lifted: true})
+	require.False(t, hit())
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-03"})
+	require.False(t, hit(), "of equal versions the withdrawal holds, whatever the order")
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-04", Scope: suppress.Codehost})
+	require.False(t, hit(), "a correction of the scope")
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-05"})
+	require.True(t, hit())
+}
+
+func TestOtherKeyIsRefused(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	h := key(t, 2).Of(suppress.Email, "ada@example.com")
+	raw := fmt.Sprintf(`{"type":"email","scope":"all","requested_at":"2026","key":%q}`, key(t, 2).ID())
+	require.ErrorIs(t, s.Apply([]byte(h.String()), []byte(raw)), suppress.ErrOtherKey)
+}
+
+func TestNilSetSuppressesNobody(t *testing.T) {
+	var s *suppress.Set
+	_, hit := s.Record(decode(t, record.KindNetworkPerson, networkAda))
+	require.False(t, hit)
+	require.True(t, s.IsLoaded())
+	require.NoError(t, s.WaitLoaded(t.Context()))
+}
+
+func TestManyEntries(t *testing.T) {
+	const n = 20_000
+	s := suppress.NewSet(key(t, 1))
+	for i := range n {
+		put(t, s, suppress.UserID, strconv.Itoa(i), suppress.Entry{})
+	}
+	require.Equal(t, n, s.Len())
+	for i := range 2 * n {
+		_, hit := s.ID(identity.Codehost, strconv.Itoa(i))
+		require.Equal(t, i < n, hit, i)
+	}
+}
+
+func FuzzApply(f *testing.F) {
+	s := suppress.NewSet(key(f, 1))
+	f.Add([]byte(key(f, 1).Of(suppress.Email, "a@b.c").String()), []byte(`{"type":"email","scope":"all","requested_at":"2026","key":"`+key(f, 1).ID()+`"}`))
+	f.Add([]byte("x"), []byte(`{}`))
+	f.Fuzz(func(t *testing.T, k, v []byte) {
+		before := s.Len()
+		if s.Apply(k, v) != nil {
+			require.Equal(t, before, s.Len(), "what cannot be read changes nothing")
+		}
+	})
+}
+
+func FuzzPhones(f *testing.F) {
+	f.Add([]byte(`{"phone":"+1 415 555 0100","mobile_phones":["030 1234567",7],"x":{}}`))
+	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.Phones(raw) })
+}
+
+func BenchmarkMisses(b *testing.B) {
+	s := suppress.NewSet(key(b, 1))
+	for i := range 100_000 {
+		put(b, s, suppress.UserID, strconv.Itoa(i), suppress.Entry{})
+	}
+	p := suppress.Subject{Platform: identity.Network, ID: "p_1234567", Username: "ada-lovelace-12", Emails: []string{"ada@example.com", "lovelace@example.org"}}
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Subject(p)
+	}
+}
+
+func TestDocument(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
+	put(t, s, suppress.CodehostUsername, "ada", suppress.Entry{})
+	put(t, s, suppress.NetworkAccount, "ada-l", suppress.Entry{})
+	put(t, s, suppress.UserID, "42", suppress.Entry{})
+	put(t, s, suppress.Phone, "14155550100", suppress.Entry{})
+	for raw, want := range map[string]bool{
+		`{"a":[{"b":"write to Ada@Example.com."}]}`:               true,
+		`{"codehost":{"username":"Ada"}}`:                         true,
+		`{"codehost":{"id":42}}`:                                  true,
+		`{"user_id":"42"}`:                                        true,
+		`{"links":["https://network.example/in/Ada-L?x=1"]}`:      true,
+		`{"network_username":"ada-l"}`:                            true,
+		`{"phone_number":"(415) 555-0100"}`:                       true,
+		`broken {"x":"ada@example.com`:                            true,
+		`{"microblog":{"username":"ada"},"count":42,"id":"42"}`:   false,
+		`{"name":"ada","other":"bob@example.com","network":null}`: false,
+		`{}`: false,
+	} {
+		_, hit := s.Document(identity.Default(), []byte(raw))
+		require.Equal(t, want, hit, raw)
+	}
+}
+
+func FuzzDocument(f *testing.F) {
+	s := suppress.NewSet(key(f, 1))
+	put(f, s, suppress.Email, "ada@example.com", suppress.Entry{})
+	f.Add([]byte(`{"a":[1,{"b":"x@y.z"}],"a":"http://network.example/in/x"}`))
+	f.Fuzz(func(_ *testing.T, raw []byte) { s.Document(identity.Default(), raw) })
+}
