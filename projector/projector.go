@@ -90,7 +90,7 @@ type Projector struct {
 	webhooks  *bus.BatchConsumer // nil in a replay
 	discovery *bus.BatchConsumer // nil in a replay
 	workers   []*worker
-	erased    []erasedRecord // of the batch in hand
+	erased    []erasedRecord         // of the batch in hand
 	kinds     map[string]record.Kind // by topic
 }
 
@@ -202,7 +202,7 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 		}
 	}()
 	if err := p.deps.Suppressed.WaitLoaded(ctx); err != nil {
-		return nil //nolint:nilerr // asked to stop before it had begun
+		return nil // asked to stop before it had begun
 	}
 	if err := p.runAll(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)

@@ -277,7 +277,7 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 		version = max(version, known>>versionBits+1)
 	}
 	e := Entry{
-		Type: t, Scope: All, RequestedAt: record.Version(version).String(), //nolint:gosec // versions fit
+		Type: t, Scope: All, RequestedAt: record.Version(version).String(),
 		From: by.String(), Key: s.key.id,
 	}
 	switch {

@@ -17,7 +17,7 @@ func (t *table) get(h Hash) uint64 {
 	if t.used == 0 {
 		return 0
 	}
-	mask := uint64(len(t.keys) - 1)
+	mask := uint64(len(t.keys) - 1) //nolint:gosec // a table with entries has places
 	for i := binary.LittleEndian.Uint64(h[:]) & mask; ; i = (i + 1) & mask {
 		if t.words[i] == 0 || t.keys[i] == h {
 			return t.words[i]
@@ -30,7 +30,7 @@ func (t *table) set(h Hash, word uint64) {
 	if 4*(t.used+1) > 3*len(t.keys) {
 		t.grow()
 	}
-	mask := uint64(len(t.keys) - 1)
+	mask := uint64(len(t.keys) - 1) //nolint:gosec // a table with entries has places
 	for i := binary.LittleEndian.Uint64(h[:]) & mask; ; i = (i + 1) & mask {
 		if t.words[i] == 0 {
 			t.keys[i], t.words[i] = h, word

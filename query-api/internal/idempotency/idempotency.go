@@ -190,7 +190,7 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 	rest := plain[2:]
 	var parts [3]string
 	for i := range parts {
-		if len(rest) < 4 || uint64(len(rest)-4) < uint64(binary.BigEndian.Uint32(rest)) {
+		if len(rest) < 4 || len(rest)-4 < int(binary.BigEndian.Uint32(rest)) {
 			return Answer{}, errSealed
 		}
 		n := 4 + int(binary.BigEndian.Uint32(rest))

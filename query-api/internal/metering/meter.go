@@ -33,7 +33,7 @@ type Deps struct {
 	// IdentityKey is the key of the hashes of returned identities.
 	IdentityKey []byte
 	// Sums adds up a period of the ledger.
-	Sums   func(ctx context.Context, period string) (credits.Sums, error)
+	Sums func(ctx context.Context, period string) (credits.Sums, error)
 	// Erased says that somebody with one of the identities ("<kind> <identity>") was
 	// erased, so that no stored answer with it is given again; nil: nobody was.
 	Erased func(identities []string) bool
