@@ -13,17 +13,26 @@ import (
 
 const developmentPlan = "development"
 
+// prepareAccounts applies the accounts file and returns what that changed, and the key
+// of [developmentKey].
+func prepareAccounts(ctx context.Context, cfg Config, kafka bus.Config, deps Deps, earlier string) (key string, applied []queryapi.Applied, err error) {
+	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: deps.Telemetry.Logger})
+	if err != nil {
+		return "", nil, fmt.Errorf("read the accounts: %w", err)
+	}
+	defer func() { err = errors.Join(err, accounts.Close()) }()
+	if applied, err = accounts.Apply(ctx, cfg.Accounts); err != nil {
+		return "", applied, err
+	}
+	key, err = developmentKey(ctx, accounts, earlier)
+	return key, applied, err
+}
+
 // developmentKey returns an API key of an organization on the development plan:
 // the one that an earlier run left in the instance's description, as long as it
 // is valid, else a new one. A key is shown only once, so that a lost one cannot
 // be found again.
-func developmentKey(ctx context.Context, kafka bus.Config, deps Deps, earlier string) (key string, err error) {
-	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: deps.Telemetry.Logger})
-	if err != nil {
-		return "", fmt.Errorf("read the accounts: %w", err)
-	}
-	defer func() { err = errors.Join(err, accounts.Close()) }()
-
+func developmentKey(ctx context.Context, accounts *queryapi.Accounts, earlier string) (key string, err error) {
 	var organization string
 	for _, o := range accounts.Organizations() {
 		if o.Plan == developmentPlan && o.Active {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"muster/platform/service"
+	queryapi "muster/query-api"
 )
 
 // Config says what to run and where.
@@ -21,6 +22,8 @@ type Config struct {
 	// WebhookAllow are addresses that webhooks are sent to although they are not
 	// public, and by plain http too.
 	WebhookAllow []netip.Prefix
+	// Accounts are applied at every start, before the first call is answered.
+	Accounts queryapi.AccountsFile
 	// Compact compacts the embedded broker's log once everything in it is
 	// projected. It answers nobody meanwhile.
 	Compact bool
@@ -54,6 +57,9 @@ type Deps struct {
 	Getenv        func(string) string
 	// Progress shows long work.
 	Progress Progress
+	// Applied is told what Config.Accounts changed, keys that were drawn
+	// included, before anything else happens: they are shown once.
+	Applied func([]queryapi.Applied) error
 	// Started is called once, when everything answers and the sample is visible.
 	Started func(Welcome)
 }

@@ -102,7 +102,11 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	in := describe(cfg, kafka, clickHouse)
-	if in.APIKey, err = developmentKey(ctx, kafka, deps, in.APIKey); err != nil {
+	var applied []queryapi.Applied
+	if in.APIKey, applied, err = prepareAccounts(ctx, cfg, kafka, deps, in.APIKey); err != nil {
+		return errors.Join(err, deps.Applied(applied))
+	}
+	if err := deps.Applied(applied); err != nil {
 		return err
 	}
 

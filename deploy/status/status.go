@@ -15,6 +15,8 @@ import (
 
 	"muster/platform/bus"
 	"muster/platform/service"
+	"muster/projector"
+	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -25,9 +27,31 @@ type Source struct {
 	AdminURL string
 	Kafka    bus.Config
 	// Group is the projector's consumer group, Topics what it consumes.
-	Group      string
-	Topics     []string
+	Group  string
+	Topics []string
+	// Others are consumer groups that keep read models of other topics.
+	Others     []Consumer
 	ClickHouse driver.Conn
+}
+
+// Consumer is a consumer group and what it consumes.
+type Consumer struct {
+	Group  string
+	Topics []string
+}
+
+// EventConsumers are the groups that keep read models of muster's own events.
+func EventConsumers() []Consumer {
+	return []Consumer{
+		{Group: projector.UsageGroup, Topics: []string{event.TopicUsage}},
+		{Group: projector.WebhookGroup, Topics: []string{event.TopicWebhook}},
+		{Group: projector.DiscoveryGroup, Topics: []string{event.TopicDiscovery}},
+	}
+}
+
+// consumers are all groups of the source.
+func (s Source) consumers() []Consumer {
+	return append([]Consumer{{Group: s.Group, Topics: s.Topics}}, s.Others...)
 }
 
 // Status is the state of an instance at one moment.
@@ -73,23 +97,12 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		}
 		st.Services = readiness.Checks
 	}
-	partitions, err := bus.Lag(ctx, src.Kafka, src.Group, src.Topics)
-	if err != nil {
-		return st, fmt.Errorf("read the lag from Kafka: %w", err)
-	}
-	st.Topics = sumByTopic(partitions)
-	if src.AdminURL != "" {
-		seen, err := observe(ctx, src.AdminURL, src.Group)
+	for _, c := range src.consumers() {
+		topics, err := readLag(ctx, src, c)
 		if err != nil {
 			return st, err
 		}
-		for i := range st.Topics {
-			t := &st.Topics[i]
-			t.Lost += seen.lost[t.Topic]
-			if behind, known := seen.behind[t.Topic]; known {
-				t.Behind = &behind
-			}
-		}
+		st.Topics = append(st.Topics, topics...)
 	}
 	counts, err := readmodel.Counts(ctx, src.ClickHouse)
 	if err != nil {
@@ -104,6 +117,30 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		st.ReadModels = append(st.ReadModels, rm)
 	}
 	return st, nil
+}
+
+// readLag is how far a consumer group is behind.
+func readLag(ctx context.Context, src Source, c Consumer) ([]TopicLag, error) {
+	partitions, err := bus.Lag(ctx, src.Kafka, c.Group, c.Topics)
+	if err != nil {
+		return nil, fmt.Errorf("read the lag from Kafka: %w", err)
+	}
+	topics := sumByTopic(partitions)
+	if src.AdminURL == "" {
+		return topics, nil
+	}
+	seen, err := observe(ctx, src.AdminURL, c.Group)
+	if err != nil {
+		return nil, err
+	}
+	for i := range topics {
+		t := &topics[i]
+		t.Lost += seen.lost[t.Topic]
+		if behind, known := seen.behind[t.Topic]; known {
+			t.Behind = &behind
+		}
+	}
+	return topics, nil
 }
 
 func sumByTopic(partitions []bus.PartitionLag) []TopicLag {
@@ -142,39 +179,29 @@ func readiness(ctx context.Context, adminURL string) (service.Readiness, error) 
 }
 
 // Wait returns when everything that was published to the topics before the
-// call is visible in the read models: the group's committed offsets have
+// call is visible in the read models: the groups' committed offsets have
 // reached the ends that the topics had. progress, if not nil, is told the
 // offsets that are still missing.
 func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
-	ends, err := bus.EndOffsets(ctx, src.Kafka, src.Topics)
-	if err != nil {
-		return fmt.Errorf("read the topics' ends: %w", err)
-	}
-	type partition struct {
-		topic string
-		id    int
-	}
-	target := make(map[partition]int64, len(ends))
-	for _, e := range ends {
-		// An empty partition has nothing to wait for, whatever was committed.
-		if e.End > e.First {
-			target[partition{e.Topic, e.Partition}] = e.End
+	var waiting []target
+	for _, c := range src.consumers() {
+		t, err := targetOf(ctx, src.Kafka, c)
+		if err != nil {
+			return err
 		}
+		waiting = append(waiting, t)
 	}
 	// Asking costs the brokers a few requests: short waits are noticed at once,
 	// long ones within a second.
 	const longest = time.Second
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
-		lags, err := bus.Lag(ctx, src.Kafka, src.Group, src.Topics)
-		if err != nil {
-			return fmt.Errorf("read the lag from Kafka: %w", err)
-		}
 		var missing int64
-		for _, l := range lags {
-			end, ok := target[partition{l.Topic, l.Partition}]
-			if from := max(l.Committed, l.First); ok && from < end {
-				missing += end - from
+		for _, t := range waiting {
+			n, err := t.missing(ctx, src.Kafka)
+			if err != nil {
+				return err
 			}
+			missing += n
 		}
 		if progress != nil {
 			progress(missing)
@@ -188,6 +215,48 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 		case <-time.After(pause):
 		}
 	}
+}
+
+// target is what a consumer group's offsets shall reach.
+type target struct {
+	Consumer
+	ends map[partition]int64
+}
+
+type partition struct {
+	topic string
+	id    int
+}
+
+// targetOf takes the ends that a consumer's topics have now.
+func targetOf(ctx context.Context, kafka bus.Config, c Consumer) (target, error) {
+	t := target{Consumer: c, ends: map[partition]int64{}}
+	ends, err := bus.EndOffsets(ctx, kafka, c.Topics)
+	if err != nil {
+		return t, fmt.Errorf("read the topics' ends: %w", err)
+	}
+	for _, e := range ends {
+		// An empty partition has nothing to wait for, whatever was committed.
+		if e.End > e.First {
+			t.ends[partition{e.Topic, e.Partition}] = e.End
+		}
+	}
+	return t, nil
+}
+
+// missing is how many offsets are not committed yet.
+func (t target) missing(ctx context.Context, kafka bus.Config) (n int64, err error) {
+	lags, err := bus.Lag(ctx, kafka, t.Group, t.Topics)
+	if err != nil {
+		return 0, fmt.Errorf("read the lag from Kafka: %w", err)
+	}
+	for _, l := range lags {
+		end, ok := t.ends[partition{l.Topic, l.Partition}]
+		if from := max(l.Committed, l.First); ok && from < end {
+			n += end - from
+		}
+	}
+	return n, nil
 }
 
 // WriteText prints a status for people.

@@ -148,12 +148,7 @@ FILE - is standard input.`,
 				if asJSON {
 					return errors.Join(printJSON(cmd, done), err)
 				}
-				for _, d := range done {
-					fmt.Fprintf(cmd.OutOrStdout(), "%s (%s): %s\n", d.Organization, d.OrganizationID, d.Change)
-					if d.Key != "" {
-						fmt.Fprintf(cmd.OutOrStdout(), "  key %s\n  Keep the key: it is not shown again.\n", d.Key)
-					}
-				}
+				err = errors.Join(printApplied(cmd, done), err)
 				if len(done) == 0 && err == nil {
 					fmt.Fprintln(cmd.OutOrStdout(), "nothing to change")
 				}
@@ -163,6 +158,19 @@ FILE - is standard input.`,
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// printApplied prints what applying an accounts file changed.
+func printApplied(cmd *cobra.Command, done []queryapi.Applied) error {
+	var b strings.Builder
+	for _, d := range done {
+		fmt.Fprintf(&b, "%s (%s): %s\n", d.Organization, d.OrganizationID, d.Change)
+		if d.Key != "" {
+			fmt.Fprintf(&b, "  key %s\n  Keep the key: it is not shown again.\n", d.Key)
+		}
+	}
+	_, err := io.WriteString(cmd.OutOrStdout(), b.String())
+	return err
 }
 
 // maxAccountsFile bounds an accounts file, in bytes.

@@ -37,6 +37,7 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 				AdminURL: in.AdminURL,
 				Group:    projector.Group,
 				Topics:   projector.Topics(),
+				Others:   status.EventConsumers(),
 			}
 			if src.Kafka, err = c.kafka(); err != nil {
 				return err

@@ -7,11 +7,13 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/standalone"
+	queryapi "muster/query-api"
 )
 
 func (c *command) upCommand() *cobra.Command {
 	cfg := standalone.Config{}
 	var noSample bool
+	var accounts string
 	var allow []string
 	cmd := &cobra.Command{
 		Use:   "up",
@@ -43,6 +45,15 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 			if cfg.WebhookAllow, err = parseAllow(allow); err != nil {
 				return err
 			}
+			if accounts != "" {
+				content, err := readInput(cmd, accounts)
+				if err != nil {
+					return fmt.Errorf("--accounts: %w", err)
+				}
+				if cfg.Accounts, err = queryapi.ReadAccountsFile(content); err != nil {
+					return err
+				}
+			}
 			if noSample {
 				cfg.Sample = 0
 			}
@@ -53,6 +64,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 				EngineCommand: []string{executable, "engine", "child"},
 				Getenv:        c.getenv,
 				Progress:      bar,
+				Applied:       func(done []queryapi.Applied) error { return printApplied(cmd, done) },
 				Started:       func(w standalone.Welcome) { greetErr = w.WriteText(cmd.OutOrStdout()) },
 			})
 			if err == nil {
@@ -69,6 +81,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.StringVar(&cfg.KafkaAddr, "kafka-addr", "127.0.0.1:9092", "address of the embedded Kafka broker")
 	flags.IntVar(&cfg.Sample, "sample", 2000, "invented people to begin an empty data folder with")
 	flags.BoolVar(&cfg.Compact, "compact", false, "compact the embedded broker's log once everything in it is projected")
+	flags.StringVar(&accounts, "accounts", "", "YAML file of plans, organizations and keys to bring the accounts to (see muster account apply)")
 	addAllowFlag(flags, &allow)
 	flags.BoolVar(&noSample, "no-sample", false, "begin an empty data folder empty")
 	return cmd
