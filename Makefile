@@ -53,7 +53,7 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
-	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis $(RACE) $(TESTFLAGS) ./query-api/internal/redistests
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run '^(TestCredits|TestIdempotency|TestLimits|TestServerKilled|TestReplicasOnRedis)$$' $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
 
 .PHONY: test-docs
 test-docs: engine ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)

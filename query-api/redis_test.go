@@ -1,0 +1,160 @@
+//go:build redis
+
+package queryapi_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/query-api/internal/redistest"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// Three replicas share a Redis server: 64 callers spend the last 100 credits to
+// the last one and not beyond, the server is killed and comes back empty, and what
+// was spent stays spent.
+func TestReplicasOnRedis(t *testing.T) {
+	server := redistest.Start(t)
+	var deps queryapi.Deps
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		d.Redis = server.Client(t)
+		deps = *d
+	})
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"))
+	f.withLimits(func(l *event.Limits) { l.Credits = 100 })
+	urls := []string{f.service.URL()}
+	for range 2 {
+		deps.Registerer, deps.Redis = nil, server.Client(t)
+		urls = append(urls, replica(t, deps))
+	}
+	for _, url := range urls {
+		require.Eventually(t, func() bool {
+			_, limit := credits(t, f, url)
+			return limit == 100
+		}, patience, time.Millisecond, "the plan holds at every replica")
+	}
+
+	const callers, calls = 64, 4
+	var spent, refused atomic.Int64
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for j := range calls {
+				switch got := ask(t, f, urls[(i+j)%len(urls)], networkPath, `{"network":"octavia"}`); got.status {
+				case http.StatusOK:
+					n, err := strconv.Atoi(got.header.Get("X-Credits-Charged"))
+					if err != nil {
+						t.Error(err)
+					}
+					spent.Add(int64(n))
+				case http.StatusTooManyRequests:
+					refused.Add(1)
+				default:
+					t.Errorf("%d %s", got.status, got.body)
+				}
+			}
+		})
+	}
+	all.Wait()
+	require.EqualValues(t, 100, spent.Load())
+	require.EqualValues(t, callers*calls-100, refused.Load())
+	for _, url := range urls {
+		used, _ := credits(t, f, url)
+		require.EqualValues(t, 100, used)
+	}
+
+	// Without Redis nothing is charged: nobody can say what is left.
+	f.withLimits(func(l *event.Limits) { l.Credits = 120 })
+	require.NoError(t, server.Kill())
+	for _, url := range urls {
+		got := ask(t, f, url, networkPath, `{"network":"octavia"}`)
+		require.Equal(t, http.StatusInternalServerError, got.status, got.body)
+		require.NotEmpty(t, got.header.Get("Retry-After"))
+		require.Empty(t, got.header.Get("X-Credits-Charged"))
+		got = ask(t, f, url, enrichPath, `{}`)
+		require.Equal(t, http.StatusUnprocessableEntity, got.status, "rates are open: the request itself is looked at")
+	}
+
+	// An empty server is given the ledger's sums before anybody is charged.
+	require.NoError(t, server.Restart(t.Context()))
+	for _, url := range urls {
+		require.Eventually(t, func() bool {
+			return ask(t, f, url, networkPath, `{"network":"nobody"}`).status == http.StatusOK
+		}, patience, 10*time.Millisecond)
+		used, _ := credits(t, f, url)
+		require.EqualValues(t, 100, used, "what was spent before stays spent")
+	}
+	for range 20 {
+		require.Equal(t, 1, charged(t, ask(t, f, urls[1], networkPath, `{"network":"octavia"}`)))
+	}
+	require.Equal(t, http.StatusTooManyRequests, ask(t, f, urls[2], networkPath, `{"network":"octavia"}`).status)
+}
+
+// replica runs another service over the same store and topics until the test ends.
+func replica(t *testing.T, deps queryapi.Deps) (url string) {
+	t.Helper()
+	s, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}, deps)
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-done)
+	})
+	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	return s.URL()
+}
+
+// ask posts to one replica. It may run beside the test's goroutine.
+func ask(t *testing.T, f *fixture, url, path, body string) response {
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, strings.NewReader(body))
+	if err != nil {
+		t.Error(err)
+		return response{t: t}
+	}
+	req.Header.Set("Authorization", "Bearer "+f.key)
+	req.Header.Set("Content-Type", "application/json")
+	return answerOf(t, req)
+}
+
+func answerOf(t *testing.T, req *http.Request) response {
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Error(err)
+		return response{t: t}
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Error(err)
+	}
+	return response{t: t, status: resp.StatusCode, header: resp.Header, body: string(body)}
+}
+
+// credits is what a replica says is used, and the limit.
+func credits(t *testing.T, f *fixture, url string) (used, limit int64) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/usage", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+f.key)
+	got := answerOf(t, req)
+	require.Equal(t, http.StatusOK, got.status, got.body)
+	var u struct {
+		Credits struct{ Used, Limit int64 } `json:"credits"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(got.body), &u, json.MatchCaseInsensitiveNames(true)))
+	return u.Credits.Used, u.Credits.Limit
+}
