@@ -161,7 +161,7 @@ func curlLines(t *testing.T, p *platform, people bool) {
 		switch v := v.(type) {
 		case oracle.Object:
 			require.NotContains(t, v, "detail", line)
-			for _, path := range []string{"/v1/person/enrich", "/v1/webset/codehost/person", "/v1/webset/network/person", "/v1/company/enrich"} {
+			for _, path := range []string{"/v1/person/enrich", "/v1/webset/codehost/person", "/v1/webset/network/person", "/v1/company/enrich", "/v1/person/search", "/v1/person/discover"} {
 				if strings.Contains(line, path) {
 					asked[path] = v
 				}
@@ -182,6 +182,8 @@ func curlLines(t *testing.T, p *platform, people bool) {
 	require.Len(t, enriched["person"], 2)
 	require.NotEmpty(t, asked["/v1/webset/codehost/person"]["codehost_username"])
 	require.Contains(t, asked["/v1/webset/codehost/person"], "network", "with the add-on")
+	require.NotEmpty(t, asked["/v1/person/search"]["results"])
+	require.NotEmpty(t, asked["/v1/person/discover"]["socials"])
 	require.Equal(t, true, asked["/v1/company/enrich"]["matched"])
 	require.NotEmpty(t, asked["/v1/company/enrich"]["company"])
 }

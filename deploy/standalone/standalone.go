@@ -170,7 +170,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		{Name: "discovery-worker", Needs: []string{"clickhouse", "suppression"}, Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},
 		{Name: "webhook-sender", Needs: []string{"suppression"}, Run: sender.Run, Ready: service.Poll(sender.Ready, ready)},
 		{
-			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest"}, Job: true,
+			Name: "welcome", Needs: []string{"admin", "projector", "query-api", "ingest", "discovery-worker"}, Job: true,
 			Run: func(ctx context.Context) error {
 				return welcome(ctx, cfg, deps, backend, in, source, sample, erased.Set())
 			},

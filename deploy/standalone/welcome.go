@@ -157,6 +157,14 @@ func (w Welcome) Curl() []string {
 	if w.Company != "" {
 		lines = append(lines, post("/company/enrich", map[string]any{"network_slug": w.Company}))
 	}
+	if w.Person != "" {
+		lines = append(lines,
+			post("/person/search", map[string]any{
+				"query": map[string]any{"match": map[string]any{"profile.headline": "engineer"}}, "size": 3,
+				"_source": []string{"profile.full_name", "profile.headline"},
+			}),
+			post("/person/discover", map[string]any{"codehost": w.Person}))
+	}
 	lines = append(lines, fmt.Sprintf("curl -s %s/ -d %s", withoutUser(in.ClickHouseURL),
 		shellQuote("SELECT count() FROM "+database+".network_people FINAL WHERE deleted = 0")))
 	return lines
