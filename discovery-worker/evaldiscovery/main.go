@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -43,8 +44,10 @@ func main() {
 
 type options struct {
 	people, questions int
-	seeds, fit        []uint64
+	seeds             []uint64
+	fit, calibrate    []uint64
 	out, version      string
+	plot              string
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -53,26 +56,27 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags.IntVar(&o.people, "people", 6000, "people in a world")
 	flags.IntVar(&o.questions, "questions", 1500, "people who are asked for in a world")
 	seeds := flags.String("seeds", "101,102", "seeds of the worlds to measure on")
-	fit := flags.String("fit", "", "seeds of worlds to fit a model on first; the last one is for the calibration")
+	fit := flags.String("fit", "", "seeds of worlds to fit a model on first")
+	calibrate := flags.String("calibrate", "", "seeds of worlds for the calibration of the fitted model")
+	flags.StringVar(&o.plot, "plot", "", "file to write the reliability diagram to, as SVG")
 	flags.StringVar(&o.out, "out", "", "file to write the fitted model to")
 	flags.StringVar(&o.version, "version", "", "version of the fitted model")
 	if err := flags.Parse(args); err != nil {
 		return fmt.Errorf("arguments: %w", err)
 	}
 	var err error
-	if o.seeds, err = numbers(*seeds); err != nil {
-		return err
-	}
-	if o.fit, err = numbers(*fit); err != nil {
-		return err
+	for list, to := range map[*string]*[]uint64{seeds: &o.seeds, fit: &o.fit, calibrate: &o.calibrate} {
+		if *to, err = numbers(*list); err != nil {
+			return err
+		}
 	}
 	model, err := evidence.Default()
 	if err != nil {
 		return err
 	}
 	if len(o.fit) > 0 {
-		if len(o.fit) < 2 || o.version == "" || o.out == "" {
-			return errors.New("-fit needs two seeds at least, -version and -out")
+		if len(o.calibrate) == 0 || o.version == "" || o.out == "" {
+			return errors.New("-fit needs -calibrate, -version and -out")
 		}
 		if model, err = o.train(ctx, model, out); err != nil {
 			return err
@@ -86,7 +90,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		}
 		all = append(all, answers...)
 	}
+	if len(all) == 0 {
+		return nil
+	}
 	fmt.Fprintf(out, "model %s, %d answers\n", model.Version, len(all))
+	if o.plot != "" {
+		var svg bytes.Buffer
+		if err := evaluate.Plot(&svg, fmt.Sprintf("Model %s, worlds %s", model.Version, *seeds), all); err != nil {
+			return err
+		}
+		if err := os.WriteFile(o.plot, svg.Bytes(), 0o644); err != nil { //nolint:gosec // a picture for the docs
+			return fmt.Errorf("write plot: %w", err)
+		}
+	}
 	return evaluate.Report(out, all)
 }
 
@@ -102,11 +118,10 @@ func numbers(list string) ([]uint64, error) {
 	return out, nil
 }
 
-// train fits weights on all worlds but the last, and the calibration there.
+// train fits weights on some worlds, and the calibration on others.
 func (o *options) train(ctx context.Context, model *evidence.Model, out io.Writer) (*evidence.Model, error) {
 	var groups []evidence.Group
-	last := len(o.fit) - 1
-	for _, seed := range o.fit[:last] {
+	for _, seed := range o.fit {
 		answers, err := o.world(ctx, seed, model, out)
 		if err != nil {
 			return nil, err
@@ -118,14 +133,16 @@ func (o *options) train(ctx context.Context, model *evidence.Model, out io.Write
 		}
 	}
 	fitted := evidence.Fit(groups, o.version)
-	answers, err := o.world(ctx, o.fit[last], fitted, out)
-	if err != nil {
-		return nil, err
-	}
 	var outcomes []evidence.Outcome
-	for i := range answers {
-		if a := &answers[i]; a.Top {
-			outcomes = append(outcomes, evidence.Outcome{Raw: a.Raw, Right: a.Right()})
+	for _, seed := range o.calibrate {
+		answers, err := o.world(ctx, seed, fitted, out)
+		if err != nil {
+			return nil, err
+		}
+		for i := range answers {
+			if a := &answers[i]; a.Top {
+				outcomes = append(outcomes, evidence.Outcome{Raw: a.Raw, Right: a.Right()})
+			}
 		}
 	}
 	fitted.Calibrate(outcomes)

@@ -19,8 +19,10 @@ type Answer struct {
 	// Identity of the best candidate; empty: there is none.
 	Identity        string
 	Confidence, Raw float64
-	// Linked says that the answer rests on a link.
-	Linked    bool
+	// Linked says that the answer rests on a link: one of a linked profile's, when
+	// Via is set, and else of the kind Link, an evidence level.
+	Linked, Via bool
+	Link        string
 	Namesakes int
 	// Group is what was compared, for fitting.
 	Group evidence.Group
@@ -68,7 +70,7 @@ func answersOf(q *Question, considered []finder.Considered) []Answer {
 				continue
 			}
 			if c.Best != nil {
-				a.Identity, a.Confidence, a.Raw, a.Linked = c.Best.Identity, c.Best.Confidence, c.Best.Raw, c.Best.Linked
+				a.Identity, a.Confidence, a.Raw, a.Linked, a.Via = c.Best.Identity, c.Best.Confidence, c.Best.Raw, c.Best.Linked, c.Best.Via
 			}
 			for i, candidate := range c.Candidates {
 				a.candidate(i, candidate)
@@ -83,7 +85,8 @@ func answersOf(q *Question, considered []finder.Considered) []Answer {
 func (a *Answer) candidate(i int, c *evidence.Candidate) {
 	if i == 0 {
 		a.Namesakes = c.Namesakes
-		a.Top = a.Identity == c.B.Identity
+		a.Top = a.Identity == c.B.Identity && !a.Via
+		a.Link = evidence.Level(c.Findings, evidence.FieldLink)
 	}
 	if c.B.Person {
 		if c.B.Identity == a.Question.Truth[a.Platform] {

@@ -8,7 +8,8 @@ import (
 	"math/rand/v2"
 	"slices"
 
-	"muster/schemas/event"
+	"muster/discovery-worker/internal/evidence"
+	"muster/discovery-worker/internal/finder"
 )
 
 // Counts are what came of answers to questions.
@@ -52,7 +53,7 @@ func count(answers []Answer, returned func(*Answer) string, linked bool) Counts 
 
 // said is what discovery returns.
 func said(a *Answer) string {
-	if a.Confidence >= event.DiscoveryThreshold {
+	if a.Identity != "" && finder.Returned(a.Confidence, a.Linked) {
 		return a.Identity
 	}
 	return ""
@@ -61,29 +62,12 @@ func said(a *Answer) string {
 // calibration is Brier's score and the expected calibration error over 15 bins of
 // equal mass, of all that was found, returned or not.
 func calibration(answers []Answer) (brier, ece, auroc float64) {
-	type pair struct {
-		p     float64
-		right bool
-	}
-	var list []pair
-	for i := range answers {
-		if a := &answers[i]; a.Identity != "" {
-			list = append(list, pair{a.Confidence, a.Right()})
-		}
-	}
+	list := outcomes(answers)
 	if len(list) == 0 {
 		return math.NaN(), math.NaN(), math.NaN()
 	}
-	slices.SortStableFunc(list, func(a, b pair) int { return cmp.Compare(a.p, b.p) })
-	for bin := range slices.Chunk(list, max(1, (len(list)+14)/15)) {
-		var p, right float64
-		for _, x := range bin {
-			p += x.p
-			if x.right {
-				right++
-			}
-		}
-		ece += math.Abs(p-right) / float64(len(list))
+	for _, b := range binsOf(list) {
+		ece += math.Abs(b.p-b.right) * float64(b.n) / float64(len(list))
 	}
 	var below, wins, pairs float64
 	for i := 0; i < len(list); {
@@ -104,6 +88,46 @@ func calibration(answers []Answer) (brier, ece, auroc float64) {
 		i = j
 	}
 	return brier, ece, wins / (pairs * below)
+}
+
+// pair is a confidence and whether it was right.
+type pair struct {
+	p     float64
+	right bool
+}
+
+// outcomes are those of all that was found, the least confident first.
+func outcomes(answers []Answer) []pair {
+	var list []pair
+	for i := range answers {
+		if a := &answers[i]; a.Identity != "" {
+			list = append(list, pair{a.Confidence, a.Right()})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b pair) int { return cmp.Compare(a.p, b.p) })
+	return list
+}
+
+// bin holds the means of n outcomes.
+type bin struct {
+	p, right float64
+	n        int
+}
+
+// binsOf are 15 bins of equal mass.
+func binsOf(list []pair) []bin {
+	var out []bin
+	for chunk := range slices.Chunk(list, max(1, (len(list)+14)/15)) {
+		b := bin{n: len(chunk)}
+		for _, x := range chunk {
+			b.p += x.p / float64(len(chunk))
+			if x.right {
+				b.right += 1 / float64(len(chunk))
+			}
+		}
+		out = append(out, b)
+	}
+	return out
 }
 
 // Report prints the measures of answers, each with the bounds of 95% of 200
@@ -138,6 +162,9 @@ func Report(out io.Writer, answers []Answer) error {
 			return fmt.Errorf("report: %w", err)
 		}
 	}
+	if err := bands(out, answers); err != nil {
+		return err
+	}
 	for _, b := range []struct {
 		name string
 		of   func(*Answer) string
@@ -164,6 +191,43 @@ func Report(out io.Writer, answers []Answer) error {
 			}
 		}
 		if _, err := fmt.Fprintf(out, "baseline without a link, %-24s precision %.3f recall %.3f\n", b.name, c.Precision(), c.Recall()); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+	}
+	return nil
+}
+
+// bands prints what came of answers without a link by how common the name is and
+// by script, and of those with one by the kind of link.
+func bands(out io.Writer, answers []Answer) error {
+	for _, b := range []struct {
+		name   string
+		linked bool
+		in     func(*Answer) bool
+	}{
+		{"without a link, no namesake", false, func(a *Answer) bool { return a.Namesakes == 0 }},
+		{"without a link, 1 to 4 namesakes", false, func(a *Answer) bool { return a.Namesakes >= 1 && a.Namesakes <= 4 }},
+		{"without a link, 5 and more", false, func(a *Answer) bool { return a.Namesakes >= 5 }},
+		{"without a link, Latin names", false, func(a *Answer) bool { return a.Question.Script == "latin" }},
+		{"without a link, other scripts", false, func(a *Answer) bool { return a.Question.Script != "latin" }},
+		{"mutual link", true, func(a *Answer) bool { return a.Link == evidence.Mutual }},
+		{"one-way link", true, func(a *Answer) bool { return a.Link != evidence.Mutual && !a.Via }},
+		{"by a linked profile's links", true, func(a *Answer) bool { return a.Via }},
+	} {
+		var some []Answer
+		for i := range answers {
+			if b.in(&answers[i]) {
+				some = append(some, answers[i])
+			}
+		}
+		c := count(some, said, b.linked)
+		if b.linked { // who was missed has no kind
+			if _, err := fmt.Fprintf(out, "%-36s precision %.3f of %d\n", b.name, c.Precision(), c.Right+c.Wrong); err != nil {
+				return fmt.Errorf("report: %w", err)
+			}
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "%-36s precision %.3f recall %.3f of %d\n", b.name, c.Precision(), c.Recall(), c.Right+c.Missed); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 	}

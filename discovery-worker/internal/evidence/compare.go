@@ -4,8 +4,12 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
+	"github.com/antzucaro/matchr"
 	"github.com/mozillazg/go-unidecode"
+	"golang.org/x/text/language"
+	regions "golang.org/x/text/language/display"
 
 	"muster/discovery-worker/internal/people"
 	"muster/schemas/event"
@@ -25,6 +29,13 @@ const (
 	FieldAvatar    = "avatar"
 	FieldWebsite   = "website"
 	FieldTopics    = "topics"
+	FieldTitle     = "title"
+	FieldMailbox   = "mailbox"
+	FieldDisplay   = "display"
+	FieldCrowd     = "crowd"
+	FieldTrade     = "trade"
+	FieldMotto     = "motto"
+	FieldDomain    = "domain"
 	FieldDates     = "dates"
 )
 
@@ -43,6 +54,15 @@ type Finding struct{ Field, Level string }
 // Pair is what is compared.
 type Pair struct {
 	A, B *people.Profile
+	// More are accounts that declared links say are A's too: what they say counts as
+	// A's own.
+	More []*people.Profile
+	// Rivals are others on A's platform who have A's name.
+	Rivals []*people.Profile
+	// Claimed says that another account on A's platform names B as its own.
+	Claimed bool
+	// Usual are words that many candidates have.
+	Usual map[string]bool
 	// Stated are the confidences of account-link records that name both.
 	Stated []float32
 	// Namesakes is how many others on the two platforms have A's name, and Alike
@@ -52,20 +72,62 @@ type Pair struct {
 
 // Compare compares every field. The order of findings is always the same.
 func Compare(p Pair) []Finding {
-	return []Finding{
-		{FieldLink, link(p)},
-		{FieldElsewhere, elsewhere(p)},
-		{FieldName, name(p)},
-		{FieldUsername, username(p)},
-		{FieldEmail, email(p)},
-		{FieldEmployer, employer(p)},
-		{FieldSchool, school(p)},
-		{FieldPlace, place(p)},
-		{FieldAvatar, avatar(p)},
-		{FieldWebsite, website(p)},
-		{FieldTopics, topics(p)},
-		{FieldDates, dates(p)},
+	fields := []struct {
+		name    string
+		compare func(Pair) string
+		// best are the beginnings of levels, the most telling first, where what A's
+		// other accounts say counts too; nil: where it does not.
+		best []string
+	}{
+		{FieldLink, link, nil},
+		{FieldElsewhere, elsewhere, nil},
+		{FieldName, name, []string{nameNative, nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf, nameScripts}},
+		{FieldUsername, username, []string{"same_word", "same_stem_word", "same", "from_name", "similar", "from_part"}},
+		{FieldDisplay, display, []string{"handle"}},
+		{FieldMailbox, mailbox, []string{"same_word", "same_name", "stem"}},
+		{FieldCrowd, crowd, nil},
+		{FieldMotto, motto, []string{"place", "topic"}},
+		{FieldEmail, email, []string{"same"}},
+		{FieldEmployer, employer, []string{"same_current", "in_text_current", "same", "in_text"}},
+		{FieldDomain, domain, []string{"school", "employer"}},
+		{FieldSchool, school, []string{"same", "in_text"}},
+		{FieldPlace, place, []string{"same_city", "same_region", "same_country"}},
+		{FieldAvatar, avatar, []string{"same"}},
+		{FieldWebsite, website, []string{"same"}},
+		{FieldTitle, title, []string{"in_text"}},
+		{FieldTopics, topics, []string{"many", "some", "one"}},
+		{FieldTrade, trade, nil},
+		{FieldDates, dates, nil},
 	}
+	out := make([]Finding, len(fields))
+	for i, f := range fields {
+		out[i] = Finding{f.name, f.compare(p)}
+		if f.best == nil {
+			continue
+		}
+		for _, more := range p.More {
+			other := p
+			other.A = more
+			if l := f.compare(other); better(l, out[i].Level, f.best) {
+				out[i].Level = l
+			}
+		}
+	}
+	return out
+}
+
+// better reports whether a level tells more than another.
+func better(a, b string, best []string) bool {
+	place := func(level string) int {
+		switch i := slices.IndexFunc(best, func(s string) bool { return strings.HasPrefix(level, s) }); {
+		case i >= 0:
+			return i
+		case level == Missing:
+			return len(best) + 1
+		}
+		return len(best)
+	}
+	return place(a) < place(b)
 }
 
 // Level is the finding of a field.
@@ -117,27 +179,50 @@ func link(p Pair) string {
 func Linked(level string) bool { return level != "none" && level != Missing }
 
 // elsewhere is whether one of them names another account on the other's
-// platform.
+// platform, or where both are to be, or is named by another.
 func elsewhere(p Pair) string {
-	names := func(from, to *people.Profile) (other bool) {
-		for _, a := range from.Declared {
-			if a.Platform == to.Platform {
-				if to.Is(a) {
+	// other reports whether who names an account on a platform, and not the one of
+	// is.
+	other := func(list []event.Account, is *people.Profile) bool {
+		named := false
+		for _, a := range list {
+			if a.Platform == is.Platform {
+				if is.Is(a) {
 					return false
 				}
-				other = true
+				named = true
 			}
 		}
-		return other
+		return named
 	}
-	a, b := names(p.A, p.B), names(p.B, p.A)
+	for _, m := range p.More {
+		if other(slices.Concat(p.B.Declared, p.B.Mentioned), m) {
+			return "third"
+		}
+	}
+	a, b := other(p.A.Declared, p.B), other(p.B.Declared, p.A)
+	for _, m := range p.More {
+		a = a || other(m.Declared, p.B)
+	}
 	switch {
 	case a && b:
 		return "both"
 	case a || b:
 		return "one"
+	case p.Claimed:
+		return "claimed"
+	case other(p.A.Mentioned, p.B) || other(p.B.Mentioned, p.A):
+		return "mentioned"
 	}
 	return "none"
+}
+
+// crowd is how many others have A's name, where it is what the two agree in.
+func crowd(p Pair) string {
+	if Linked(link(p)) || p.Namesakes == 0 && len(p.A.Names) == 0 {
+		return Missing
+	}
+	return "others" + commonness(p.Namesakes)
 }
 
 // commonness is a suffix for how many others have a value.
@@ -202,13 +287,42 @@ func employer(p Pair) string {
 		}
 		if level != "" {
 			if i < max(1, a.Current) {
-				return level
+				return level + "_current"
 			}
 			best = level + "_past"
 		}
 	}
 	if best == Missing && len(a.Employers) > 0 && len(b.Employers) > 0 {
 		return Different
+	}
+	return best
+}
+
+// domain is whether an e-mail address of one is at the other's employer or school.
+func domain(p Pair) string {
+	best := Missing
+	for _, o := range [][2]*people.Profile{{p.A, p.B}, {p.B, p.A}} {
+		for _, e := range o[0].Emails {
+			_, host, _ := strings.Cut(e, "@")
+			host = strings.Join(words(host), "")
+			if host == "" || len(o[1].Employers)+len(o[1].Schools) == 0 {
+				continue
+			}
+			level := "none"
+			in := func(name string) bool {
+				w := strings.Join(companyWords(name), "")
+				return len(w) >= 5 && strings.HasPrefix(host, w)
+			}
+			switch {
+			case slices.ContainsFunc(o[1].Schools, in):
+				level = "school"
+			case slices.ContainsFunc(o[1].Employers, in):
+				level = "employer"
+			}
+			if better(level, best, []string{"school", "employer"}) {
+				best = level
+			}
+		}
 	}
 	return best
 }
@@ -221,10 +335,15 @@ func sameWords(a, b []string) bool {
 	if len(a) == 0 {
 		return false
 	}
-	if strings.Join(a, "") == strings.Join(b, "") {
+	ja, jb := strings.Join(a, ""), strings.Join(b, "")
+	if ja == jb {
 		return true
 	}
-	return slices.Equal(a, b[:len(a)]) && len(strings.Join(a, "")) >= 4
+	if len(ja) > len(jb) {
+		ja, jb = jb, ja
+	}
+	// A handle of the company: quenlixhq.
+	return slices.Equal(a, b[:len(a)]) && len(ja) >= 4 || len(ja) >= 6 && strings.HasPrefix(jb, ja)
 }
 
 func school(p Pair) string {
@@ -250,7 +369,8 @@ func school(p Pair) string {
 	return Different
 }
 
-// place compares the most exact place that a side has with all text of the other.
+// place compares the most exact place that a side has with all text of the
+// other, and the countries where that gives nothing.
 func place(p Pair) string {
 	if len(p.A.Places) == 0 || len(p.B.Places) == 0 {
 		return Missing
@@ -259,19 +379,48 @@ func place(p Pair) string {
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
 	}
+	scripts := latin(p.A.Places) != latin(p.B.Places)
+	countries := strings.Join(words(p.A.Country), " ") + "|" + strings.Join(words(p.B.Country), " ")
+	country := func(s string) bool { return strings.HasPrefix(countries, s+"|") || strings.HasSuffix(countries, "|"+s) }
+	has := func(list []string, s string) bool {
+		return slices.ContainsFunc(list, func(t string) bool { return samePlace(s, t) })
+	}
+	common := slices.IndexFunc(a, func(s string) bool { return has(b, s) && !country(s) })
 	switch {
-	case slices.Contains(b, a[0]) || slices.Contains(a, b[0]):
-		return "same"
-	case slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) }):
+	case common >= 0 && (has(b, a[0]) && !country(a[0]) || has(a, b[0]) && !country(b[0])):
+		return "same_city"
+	case common >= 0:
 		return "same_region"
+	case slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) }):
+		return "same_country"
+	case scripts:
+		return Missing
+	case p.A.Country != "" && p.B.Country != "":
+		return Different + "_country"
 	}
 	return Different
+}
+
+// latin reports whether all of it is in Latin letters.
+func latin(list []string) bool {
+	return !slices.ContainsFunc(list, func(s string) bool {
+		return strings.ContainsFunc(s, func(r rune) bool { return unicode.IsLetter(r) && !unicode.Is(unicode.Latin, r) })
+	})
+}
+
+// samePlace reports whether two places are spelt alike, as transliterations are.
+func samePlace(a, b string) bool {
+	a, b = strings.ReplaceAll(a, " ", ""), strings.ReplaceAll(b, " ", "")
+	return a == b || min(len(a), len(b)) >= 5 && (identity.Consonants(a) == identity.Consonants(b) || matchr.JaroWinkler(a, b, false) >= 0.93)
 }
 
 // placeParts splits places at what people put between city and country.
 func placeParts(places []string) []string {
 	var out []string
 	for _, s := range places {
+		if c := flagCountry(s); c != "" && !slices.Contains(out, c) {
+			out = append(out, c)
+		}
 		for _, part := range strings.FieldsFunc(s, func(r rune) bool { return strings.ContainsRune(",-/|;·✈→", r) }) {
 			if w := strings.Join(words(part), " "); w != "" && !slices.Contains(out, w) {
 				out = append(out, w)
@@ -279,6 +428,25 @@ func placeParts(places []string) []string {
 		}
 	}
 	return out
+}
+
+// flagCountry is the country whose flag a text has.
+func flagCountry(s string) string {
+	const first, last = 0x1F1E6, 0x1F1FF
+	var code []byte
+	for _, r := range s {
+		if r >= first && r <= last && len(code) < 2 {
+			code = append(code, byte('A'+r-first))
+		}
+	}
+	if len(code) != 2 {
+		return ""
+	}
+	region, err := language.ParseRegion(string(code))
+	if err != nil {
+		return ""
+	}
+	return strings.Join(words(regions.English.Regions().Name(region)), " ")
 }
 
 // avatar compares pictures by their addresses: the same one, or the same file on
@@ -345,7 +513,7 @@ func sites(list []string) []string {
 }
 
 // topics counts what the two speak of in common: skills, languages, and the words
-// of titles and bios that are no everyday ones.
+// of titles and bios that are neither everyday ones nor usual among the candidates.
 func topics(p Pair) string {
 	a, b := topicWords(p.A), topicWords(p.B)
 	if len(a) == 0 || len(b) == 0 {
@@ -353,7 +521,7 @@ func topics(p Pair) string {
 	}
 	n := 0
 	for w := range a {
-		if b[w] {
+		if b[w] && !p.Usual[w] {
 			n++
 		}
 	}
@@ -366,6 +534,48 @@ func topics(p Pair) string {
 		return "some"
 	}
 	return "many"
+}
+
+// usual are the words that many of a platform's candidates have: they tell
+// nobody apart.
+func usual(candidates []*Candidate) map[string]bool {
+	if len(candidates) < 6 {
+		return nil
+	}
+	counts := make(map[string]int)
+	for _, c := range candidates {
+		for w := range topicWords(c.B) {
+			counts[w]++
+		}
+	}
+	out := make(map[string]bool)
+	for w, n := range counts {
+		if n >= max(3, len(candidates)/6) {
+			out[w] = true
+		}
+	}
+	return out
+}
+
+// title is whether a position of one is in the other's text.
+func title(p Pair) string {
+	in := func(from, to *people.Profile) string {
+		text := " " + strings.Join(words(to.Bio+" "+to.Headline), " ") + " "
+		if len(from.Titles) == 0 || len(text) <= 2 {
+			return Missing
+		}
+		for _, t := range from.Titles[:min(len(from.Titles), 20)] {
+			if w := strings.Join(words(t), " "); len(w) >= 3 && strings.Contains(text, " "+w+" ") {
+				return "in_text"
+			}
+		}
+		return "none"
+	}
+	a, b := in(p.A, p.B), in(p.B, p.A)
+	if better(b, a, []string{"in_text"}) {
+		return b
+	}
+	return a
 }
 
 func topicWords(p *people.Profile) map[string]bool {
@@ -396,6 +606,40 @@ func everyday(w string) bool {
 	return false
 }
 
+// trade is whether who is not at the code host does anything there: most who
+// write code say so elsewhere, and most others have no account.
+func trade(p Pair) string {
+	other := p.A
+	switch identity.Codehost {
+	case p.A.Platform:
+		other = p.B
+	case p.B.Platform:
+	default:
+		return Missing
+	}
+	texts := slices.Concat(other.Titles, other.Topics, []string{other.Headline, other.Bio})
+	seen := false
+	for _, t := range texts[:min(len(texts), 100)] {
+		for _, w := range words(t) {
+			seen = true
+			if strings.Contains(codeWords, " "+w+" ") {
+				return other.Platform + "_code"
+			}
+		}
+	}
+	if !seen {
+		return Missing
+	}
+	return other.Platform + "_other"
+}
+
+// codeWords are of those who write code.
+const codeWords = " software developer developers programmer programming coder coding code devops sre backend frontend fullstack stack " +
+	"kubernetes docker linux python java javascript typescript golang rust kotlin swift ruby php c++ react angular vue django " +
+	"rails node graphql postgresql redis terraform aws azure gcp api apis compiler compilers firmware embedded cloud " +
+	"infrastructure reliability cybersecurity security android ios web machine deep learning ml ai data database databases cto " +
+	"architect git github opensource algorithms robotics hardware systems "
+
 // dates compares when the accounts were made.
 func dates(p Pair) string {
 	if len(p.A.Created) < len("2006-01-02") || len(p.B.Created) < len("2006-01-02") {
@@ -425,7 +669,7 @@ func words(s string) []string {
 func usableNames(p *people.Profile) [][]string {
 	var out [][]string
 	for _, n := range p.Names {
-		tokens := identity.NameTokens(n)
+		tokens := tokensOf(n)
 		if len(tokens) == 0 || len(tokens) == 1 && (tokens[0] == p.Key || tokens[0] == identity.HandleKey(p.Username)) {
 			continue
 		}

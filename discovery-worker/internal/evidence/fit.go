@@ -2,8 +2,10 @@ package evidence
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
+	"strings"
 )
 
 // Group is one question of training: the candidates of a platform, and which of
@@ -54,19 +56,20 @@ func Fit(groups []Group, version string) *Model {
 // and nothing in favour: that a name is commoner than any that was seen must not
 // count for it.
 func (m *Model) complete() {
-	for _, weights := range []map[string]float64{m.Weights[FieldName], m.Weights[FieldUsername]} {
-		for _, stem := range []string{
-			nameNative, nameExact, nameNick, nameSound,
-			"same_name", "same_stem_name", "same_word_long", "same_word_short", "same_stem_word_long", "same_stem_word_short",
-		} {
-			rarer, seen := 0.0, false
-			for _, n := range []int{0, 1, 2, 5, 16} {
-				level := stem + commonness(n)
-				if w, have := weights[level]; have {
-					rarer, seen = w, true
-				} else if seen {
-					weights[level] = min(rarer, 0)
+	for _, weights := range []map[string]float64{m.Weights[FieldCrowd], m.Weights[FieldUsername]} {
+		for level, w := range maps.Clone(weights) {
+			stem, ok := strings.CutSuffix(level, commonness(0))
+			for _, n := range []int{1, 2, 5, 16} {
+				if !ok {
+					break
 				}
+				next := stem + commonness(n)
+				if have, seen := weights[next]; seen {
+					w = have
+					continue
+				}
+				w = min(w, 0)
+				weights[next] = w
 			}
 		}
 	}

@@ -66,7 +66,7 @@ func (m *Model) Weight(f Finding) float64 { return m.Weights[f.Field][f.Level] }
 // a link points out.
 func (m *Model) applied(c *Candidate, f Finding) float64 {
 	w := m.Weight(f)
-	if w < 0 && (f.Field == FieldName || f.Field == FieldUsername) && agrees(f.Level) && Linked(Level(c.Findings, FieldLink)) {
+	if w < 0 && f.Field == FieldUsername && agrees(f.Level) && Linked(Level(c.Findings, FieldLink)) {
 		return 0
 	}
 	return w
@@ -120,22 +120,24 @@ func (m *Model) Reasons(c *Candidate) []event.Evidence {
 // name contradicts it, stays below what is returned.
 func (m *Model) Rank(candidates []*Candidate) {
 	total := 1.0
+	common := usual(candidates)
 	for _, c := range candidates {
+		c.Usual = common
 		if c.Findings == nil {
 			c.Findings = Compare(c.Pair)
 		}
-		score := m.Prior
-		for _, f := range c.Findings {
-			score += m.applied(c, f)
-		}
-		c.Raw = math.Exp2(min(score, 60))
-		if !c.B.Person {
-			c.Raw = 0
+		c.Raw = 0
+		if c.B.Person {
+			c.Raw = m.odds(c)
 		}
 		total += c.Raw
 	}
 	for _, c := range candidates {
-		c.Raw /= total
+		others := 0.0
+		if c.Raw/total > worthRivals && !Linked(Level(c.Findings, FieldLink)) {
+			others = m.rivals(c)
+		}
+		c.Raw /= total + others
 		c.Confidence = m.calibrate(c.Raw)
 		if !c.B.Person {
 			c.Confidence = 0
@@ -153,6 +155,34 @@ func (m *Model) Rank(candidates []*Candidate) {
 		}
 		return 1
 	})
+}
+
+// odds are those of a candidate against nobody.
+func (m *Model) odds(c *Candidate) float64 {
+	score := m.Prior
+	for _, f := range c.Findings {
+		score += m.applied(c, f)
+	}
+	return math.Exp2(min(score, 60))
+}
+
+// worthRivals is the least probability for which it matters who else a candidate
+// may be.
+const worthRivals = 0.2
+
+// rivals are the odds that a candidate is not A's but of somebody else on A's
+// platform who has the same name.
+func (m *Model) rivals(c *Candidate) float64 {
+	sum := 0.0
+	for _, r := range c.Rivals {
+		if !r.Person {
+			continue
+		}
+		other := &Candidate{Pair: Pair{A: r, B: c.B, Namesakes: c.Namesakes, Alike: c.Alike, Usual: c.Usual}}
+		other.Findings = Compare(other.Pair)
+		sum += m.odds(other)
+	}
+	return sum
 }
 
 // contradicted is the most that a one-sided claim against the names is worth.

@@ -3,6 +3,7 @@ package evidence
 import (
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/antzucaro/matchr"
 
@@ -20,7 +21,9 @@ const (
 	nameInitial = "initial"  // J. Abara
 	nameGiven   = "given"    // only the given name, and it agrees
 	nameFamily  = "family"   // only the family name, and it agrees
+	nameMiddle  = "middle"   // given and family name agree, those between contradict
 	nameHalf    = "half"     // one of two names agrees, the other contradicts
+	nameScripts = "scripts"  // in two scripts, of which one does not tell
 )
 
 // name is the best that any two display names give.
@@ -28,7 +31,7 @@ func name(p Pair) string {
 	for _, a := range p.A.Names {
 		for _, b := range p.B.Names {
 			if k := native(a); k != "" && k == native(b) {
-				return nameNative + commonness(p.Namesakes)
+				return nameNative + part(tokensOf(a))
 			}
 		}
 	}
@@ -36,17 +39,50 @@ func name(p Pair) string {
 	if len(as) == 0 || len(bs) == 0 {
 		return Missing
 	}
-	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameHalf, Different}
+	order := []string{nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily, nameMiddle, nameHalf, Different}
 	best := len(order) - 1
 	for _, a := range as {
 		for _, b := range bs {
 			best = min(best, slices.Index(order, compareNames(a, b)))
 		}
 	}
-	if best <= 2 {
-		return order[best] + commonness(p.Namesakes)
+	level := order[best]
+	switch level {
+	case nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily:
+		return level + part(slices.Concat(as, bs)...)
+	case nameHalf, Different:
+		if lossy(p.A.Names) != lossy(p.B.Names) {
+			return nameScripts // what is lost between the scripts may be the difference
+		}
 	}
-	return order[best]
+	if level == Different && slices.ContainsFunc(as, whole) && slices.ContainsFunc(bs, whole) {
+		return Different + "_whole"
+	}
+	return level
+}
+
+func whole(tokens []string) bool { return len(tokens) > 1 }
+
+// part is a suffix for how usual the parts of a name are in the world.
+func part(names ...[]string) string {
+	most := 0
+	for _, tokens := range names {
+		if len(tokens) > 0 {
+			most = max(most, plain(tokens))
+		}
+	}
+	return [...]string{"", "_plain", "_plainest"}[most]
+}
+
+// lossy reports whether one of the names is in a script whose letters do not say
+// how the name is spoken: without vowels, or Chinese characters that Japanese
+// reads in its own way.
+func lossy(names []string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		return strings.ContainsFunc(n, func(r rune) bool {
+			return unicode.In(r, unicode.Arabic, unicode.Hebrew, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Thai, unicode.Ethiopic)
+		})
+	})
 }
 
 // native is the key of a name in another script than the Latin one.
@@ -57,6 +93,30 @@ func native(name string) string {
 		}
 	}
 	return ""
+}
+
+// tokensOf are identity.NameTokens, where a script that writes no spaces gives
+// the family name and what follows it, and not one token a syllable.
+func tokensOf(name string) []string {
+	syllabic := func(r rune) bool { return unicode.In(r, unicode.Han, unicode.Hangul) }
+	if !strings.ContainsFunc(name, syllabic) {
+		return identity.NameTokens(name)
+	}
+	words := strings.Fields(name)
+	if len(words) == 1 { // the first character is the family name, but for a few of two
+		runes := []rune(words[0])
+		words = []string{string(runes[:1]), string(runes[1:])}
+	}
+	var out []string
+	for _, w := range words {
+		if tokens := identity.NameTokens(w); len(tokens) > 0 {
+			out = append(out, strings.Join(tokens, ""))
+		}
+	}
+	if len(out) > 0 && strings.ContainsFunc(name, func(r rune) bool { return unicode.Is(unicode.Hangul, r) }) {
+		out[0] = korean(out[0])
+	}
+	return out
 }
 
 func compareNames(a, b []string) string {
@@ -78,6 +138,9 @@ func compareNames(a, b []string) string {
 		return Different
 	}
 	given, family := a[0], a[len(a)-1]
+	if len(a) > 2 && a[0] == b[0] && family == b[len(b)-1] && !between(a[1:len(a)-1], b[1:len(b)-1]) {
+		return nameMiddle
+	}
 	best := Different
 	order := []string{nameExact, nameNick, nameSound, nameInitial, nameHalf, Different}
 	for _, o := range [][2]string{{b[0], b[len(b)-1]}, {b[len(b)-1], b[0]}} {
@@ -92,6 +155,18 @@ func compareNames(a, b []string) string {
 		}
 	}
 	return best
+}
+
+// between reports whether the names between have one in common, or its initial.
+func between(a, b []string) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x == y || alike(x, y) || initialOf(x, y) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func comparePair(g1, f1, g2, f2 string) string {
@@ -126,6 +201,35 @@ func alike(a, b string) bool {
 	return matchr.JaroWinkler(a, b, false) >= 0.93
 }
 
+// korean is the usual spelling of a Korean family name by that of its letters.
+func korean(family string) string {
+	switch family {
+	case "gim":
+		return "kim"
+	case "yi", "i", "ri":
+		return "lee"
+	case "bak":
+		return "park"
+	case "choe":
+		return "choi"
+	case "jeong":
+		return "jung"
+	case "gang":
+		return "kang"
+	case "jo":
+		return "cho"
+	case "yun":
+		return "yoon"
+	case "im":
+		return "lim"
+	case "sin":
+		return "shin"
+	case "gwon":
+		return "kwon"
+	}
+	return family
+}
+
 func initialOf(a, b string) bool {
 	return (len(a) == 1 || len(b) == 1) && a[0] == b[0]
 }
@@ -144,13 +248,10 @@ func subset(a, b []string) bool {
 // NamesContradict reports whether both have whole names that have nothing in
 // common, and neither username has anything of the other's name.
 func NamesContradict(a, b *people.Profile, findings []Finding) bool {
-	whole := func(list [][]string) bool {
-		return slices.ContainsFunc(list, func(t []string) bool { return len(t) > 1 })
-	}
-	if l := Level(findings, FieldName); l != Different && l != nameHalf {
+	if l := Level(findings, FieldName); l != Different+"_whole" && l != nameHalf {
 		return false
 	}
-	if !whole(usableNames(a)) || !whole(usableNames(b)) {
+	if !slices.ContainsFunc(usableNames(a), whole) || !slices.ContainsFunc(usableNames(b), whole) {
 		return false
 	}
 	u := Level(findings, FieldUsername)

@@ -2,6 +2,7 @@ package evidence
 
 import (
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/antzucaro/matchr"
@@ -26,7 +27,7 @@ func username(p Pair) string {
 	fromB, fromA := derived(p.A, p.B), derived(p.B, p.A)
 	switch {
 	case fromA == 2 || fromB == 2:
-		return "from_name"
+		return "from_name" + part(slices.Concat(usableNames(p.A), usableNames(p.B))...)
 	case similar(flatA, flatB, ha, hb):
 		return "similar"
 	case fromA == 1 || fromB == 1:
@@ -41,19 +42,17 @@ func madeOf(p Pair, handle string) string {
 	for _, who := range []*people.Profile{p.A, p.B} {
 		for _, tokens := range usableNames(who) {
 			if covered(handle, tokens) {
-				return "_name" + commonness(p.Alike)
+				return "_name" + part(tokens) + commonness(min(p.Alike, 2))
 			}
 		}
 	}
-	if informative(handle) {
-		return "_word_long" + commonness(min(p.Alike, 2))
-	}
-	return "_word_short" + commonness(min(p.Alike, 2))
+	return "_word" + information(handle) + commonness(min(p.Alike, 2))
 }
 
-// informative reports whether a username that is not a name holds 30 bits at
-// least, by the frequencies of letters in names and words (self-information).
-func informative(handle string) bool {
+// information says how much there is in a username that is not a name, by the
+// frequencies of letters in names and words (self-information): below 30 bits,
+// up to 45, or more.
+func information(handle string) string {
 	bits := 0.0
 	for _, r := range handle {
 		if f, ok := letterBits(r); ok {
@@ -62,7 +61,13 @@ func informative(handle string) bool {
 			bits += 6
 		}
 	}
-	return bits >= 30
+	switch {
+	case bits < 30:
+		return "_short"
+	case bits < 45:
+		return "_long"
+	}
+	return "_longest"
 }
 
 // letterBits is -log2 of a letter's frequency in English text.
@@ -174,4 +179,97 @@ func Guesses(name string) []string {
 		}
 	}
 	return out
+}
+
+// Mailbox is the part of an e-mail address before the at sign, where it can be
+// somebody's username; "" for what a firm or a service uses.
+func Mailbox(address string) string {
+	local, host, ok := strings.Cut(address, "@")
+	if !ok || strings.Contains(host, "noreply") {
+		return ""
+	}
+	local, _, _ = strings.Cut(local, "+")
+	switch local {
+	case "info", "hello", "team", "contact", "office", "jobs", "mail", "me", "admin", "support", "noreply", "no-reply", "sales", "hi", "dev", "root", "git", "github":
+		return ""
+	}
+	if len(local) < 3 {
+		return ""
+	}
+	return local
+}
+
+// display is whether the name that one shows is the other's username.
+func display(p Pair) string {
+	is := func(from, to *people.Profile) bool {
+		handle, stem := flat(to.Key), identity.HandleKey(to.Username)
+		return slices.ContainsFunc(from.Names, func(n string) bool {
+			joined := strings.Join(identity.NameTokens(n), "")
+			return len(identity.NameTokens(n)) == 1 && len(joined) >= 5 && (joined == handle || joined == stem || flat(identity.UsernameKey(n)) == handle) &&
+				!slices.ContainsFunc(usableNames(to), func(t []string) bool { return covered(joined, t) })
+		})
+	}
+	if is(p.A, p.B) || is(p.B, p.A) {
+		return "handle"
+	}
+	return "none"
+}
+
+// mailbox is whether one's e-mail address begins with the other's username.
+func mailbox(p Pair) string {
+	best := Missing
+	for _, o := range [][2]*people.Profile{{p.A, p.B}, {p.B, p.A}} {
+		for _, e := range o[0].Emails {
+			box := Mailbox(e)
+			if box == "" {
+				continue
+			}
+			level := Different
+			handle := flat(o[1].Key)
+			switch {
+			case flat(box) == handle && madeOfName(p, identity.HandleKey(box)):
+				level = "same_name"
+			case flat(box) == handle:
+				level = "same_word"
+			case identity.HandleKey(box) != "" && identity.HandleKey(box) == identity.HandleKey(o[1].Username):
+				level = "stem"
+			}
+			if better(level, best, []string{"same_word", "same_name", "stem"}) {
+				best = level
+			}
+		}
+	}
+	return best
+}
+
+// madeOfName reports whether a handle is nothing but either's name.
+func madeOfName(p Pair, handle string) bool {
+	return slices.ContainsFunc(append(usableNames(p.A), usableNames(p.B)...), func(t []string) bool { return covered(handle, t) })
+}
+
+// motto is what a username has beside a name, where the other side has it among
+// places or topics: junooslo.
+func motto(p Pair) string {
+	for _, o := range [][2]*people.Profile{{p.A, p.B}, {p.B, p.A}} {
+		by, of := o[0], o[1]
+		stem := identity.HandleKey(by.Username)
+		rest := ""
+		for _, tokens := range append(usableNames(by), usableNames(of)...) {
+			for _, t := range append([]string{tokens[0], tokens[len(tokens)-1]}, Nicknames(tokens[0])...) {
+				if len(t) >= 3 && strings.HasPrefix(stem, t) {
+					rest = stem[len(t):]
+				}
+			}
+		}
+		if len(rest) < 3 {
+			continue
+		}
+		if slices.ContainsFunc(placeParts(of.Places), func(s string) bool { return strings.ReplaceAll(s, " ", "") == rest }) {
+			return "place"
+		}
+		if len(rest) >= 4 && topicWords(of)[rest] {
+			return "topic"
+		}
+	}
+	return "none"
 }

@@ -31,6 +31,9 @@ func New(reader *people.Reader, model *evidence.Model, logger *slog.Logger, now 
 // maxCandidates bounds how many profiles of a platform are compared.
 const maxCandidates = 60
 
+// maxRivals bounds how many others of the input's own platform are.
+const maxRivals = 30
+
 // chained is the least confidence of a linked profile whose own links are
 // followed.
 const chained = 0.9
@@ -55,6 +58,7 @@ type Decision struct {
 	Identity        string
 	Confidence, Raw float64
 	Linked          bool // by a link, its own or one of a linked profile's
+	Via             bool // by a linked profile's
 }
 
 // Explain is Find with every candidate that was compared with the input, for
@@ -82,30 +86,44 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 			return d, nil
 		}
 	}
-	s := &search{finder: f, seed: seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int)}
+	s := f.search(seed)
 	if err := s.links(ctx, seed); err != nil {
 		f.failed(ctx, d, event.StageKnownLinks, err)
 	}
 	if err := s.similar(ctx, seed); err != nil {
 		f.failed(ctx, d, event.StageWebSearch, err)
 	}
-	profiles, err := s.read(ctx)
-	if err != nil {
+	if err := s.read(ctx); err != nil {
 		f.failed(ctx, d, event.StageKnownLinks, err)
 		f.failed(ctx, d, event.StageWebSearch, err)
 	}
-	considered := s.rank(seed, profiles)
+	considered := s.rank(seed)
 	best := f.decide(considered)
 	if err := s.chain(ctx, best); err != nil {
 		f.failed(ctx, d, event.StageKnownLinks, err)
 	}
+	if more := sure(best); len(more) == 1 { // with two, nothing is open
+		s.more = more
+		if err := s.similar(ctx, more[0]); err != nil {
+			f.failed(ctx, d, event.StageWebSearch, err)
+		}
+		if err := s.read(ctx); err != nil {
+			f.failed(ctx, d, event.StageWebSearch, err)
+		}
+		considered = s.rank(seed)
+		for platform, r := range f.decide(considered) {
+			if have := best[platform]; have == nil || !have.linked && !have.via {
+				best[platform] = r
+			}
+		}
+	}
 	for i, c := range considered {
 		if r := best[c.Platform]; r != nil {
-			considered[i].Best = &Decision{r.profile.Identity, r.confidence, r.raw, r.linked || r.via}
+			considered[i].Best = &Decision{r.profile.Identity, r.confidence, r.raw, r.linked || r.via, r.via}
 		}
 	}
 	for _, platform := range identity.PlatformNames() {
-		if r := best[platform]; r != nil && r.confidence >= event.DiscoveryThreshold {
+		if r := best[platform]; r != nil && Returned(r.confidence, r.linked || r.via) {
 			d.Socials = append(d.Socials, social(r.profile, r.confidence, r.raw, r.evidence))
 		}
 	}
@@ -121,6 +139,19 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	return d, considered
 }
 
+// Unlinked is the confidence from which a profile is returned that no link
+// supports: it must be likelier than not, and by more than what a store that
+// lacks most people does not know. See deploy/docs/discovery.md.
+const Unlinked = 0.55
+
+// Returned reports whether a profile of a confidence is returned.
+func Returned(confidence float64, linked bool) bool {
+	if linked {
+		return confidence >= event.DiscoveryThreshold
+	}
+	return confidence >= Unlinked
+}
+
 // failed notes a stage that gave no whole answer.
 func (f *Finder) failed(ctx context.Context, d *event.Discovery, stage string, err error) {
 	d.Degrade(stage)
@@ -134,6 +165,18 @@ type resolved struct {
 	evidence        []event.Evidence
 	linked          bool // by a link of any kind, not by scoring alone
 	via             bool // by the links of a linked profile
+}
+
+// sure are the profiles that links lead to with all certainty that counts
+// elsewhere.
+func sure(best map[string]*resolved) []*people.Profile {
+	var out []*people.Profile
+	for _, platform := range identity.PlatformNames() {
+		if r := best[platform]; r != nil && (r.linked || r.via) && r.confidence >= chained {
+			out = append(out, r.profile)
+		}
+	}
+	return out
 }
 
 // decide takes the best of each platform.

@@ -3,6 +3,7 @@ package finder
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 
 	"muster/discovery-worker/internal/evidence"
@@ -19,6 +20,17 @@ type search struct {
 
 	candidates map[people.Ref]*lead
 	counts     map[people.Key]int // how many hold a key
+	rivals     map[people.Ref]bool
+	profiles   map[people.Ref]*people.Profile // what was read
+	claimed    map[people.Ref]bool            // candidates whom another account of the seed's platform names
+	more       []*people.Profile              // accounts that are the seed's by declared links
+}
+
+func (f *Finder) search(seed *people.Profile) *search {
+	return &search{
+		finder: f, seed: seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int),
+		rivals: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile), claimed: make(map[people.Ref]bool),
+	}
 }
 
 // lead is why a record is looked at.
@@ -128,15 +140,18 @@ func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 // similar searches the read models as a search engine: by name in any script and
 // spelling, by nicknames, by usernames of the same making and by those that
 // people make of such a name, and by a shared e-mail address.
-func (s *search) similar(ctx context.Context, seed *people.Profile) error {
+func (s *search) similar(ctx context.Context, of *people.Profile) error {
 	ranks := make(map[people.Key]int)
 	ask := func(k people.Key, rank int) {
 		if _, have := ranks[k]; !have && k.Value != "" && len(ranks) < 3*readmodel.MaxKeys {
 			ranks[k] = rank
 		}
 	}
-	names := nameKeys(seed)
-	for _, platform := range others(seed.Platform) {
+	names := nameKeys(of)
+	for _, platform := range others(s.seed.Platform) {
+		if platform == of.Platform {
+			continue
+		}
 		for _, k := range names {
 			rank := rankName
 			if k[0] == '~' {
@@ -144,23 +159,27 @@ func (s *search) similar(ctx context.Context, seed *people.Profile) error {
 			}
 			ask(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
 		}
-		ask(people.Key{Type: people.UsernameLookup(platform), Value: seed.Key}, rankHandle)
-		ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(seed.Username)}, rankHandle)
-		for _, n := range seed.Names {
+		ask(people.Key{Type: people.UsernameLookup(platform), Value: of.Key}, rankHandle)
+		ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(of.Username)}, rankHandle)
+		for _, n := range of.Names {
 			for _, g := range evidence.Guesses(n) {
 				ask(people.Key{Type: readmodel.LookupHandle(platform), Value: g}, rankGuess)
 			}
 		}
-		if platform != identity.Microblog {
-			for _, e := range seed.Emails[:min(len(seed.Emails), 10)] {
+		for _, e := range of.Emails[:min(len(of.Emails), 10)] {
+			if platform != identity.Microblog {
 				ask(people.Key{Type: people.EmailLookup(platform), Value: e}, rankEmail)
+			}
+			if mailbox := evidence.Mailbox(e); mailbox != "" {
+				ask(people.Key{Type: people.UsernameLookup(platform), Value: mailbox}, rankHandle)
+				ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)}, rankGuess)
 			}
 		}
 	}
-	// How common the seed's own name and username are on its own platform.
+	// Who else has the name on the seed's own platform.
 	for _, k := range names {
 		if k[0] != '~' {
-			ask(people.Key{Type: readmodel.LookupName(seed.Platform), Value: k}, rankName)
+			ask(people.Key{Type: readmodel.LookupName(s.seed.Platform), Value: k}, rankName)
 		}
 	}
 	keys := make([]people.Key, 0, len(ranks))
@@ -174,7 +193,12 @@ func (s *search) similar(ctx context.Context, seed *people.Profile) error {
 	for k, rank := range ranks {
 		s.counts[k] = len(found[k])
 		for _, row := range found[k] {
-			if ref, ok := people.RefOf(row); ok && ref.Platform != seed.Platform {
+			ref, ok := people.RefOf(row)
+			switch {
+			case !ok || ref == (people.Ref{Platform: s.seed.Platform, Identity: s.seed.Identity}):
+			case ref.Platform == s.seed.Platform:
+				s.rivals[ref] = true
+			default:
 				s.add(ref, rank).anyhow = true
 			}
 		}
@@ -209,29 +233,82 @@ func nameKeys(p *people.Profile) []string {
 	return keys
 }
 
-// read reads the candidates, at most maxCandidates of a platform.
-func (s *search) read(ctx context.Context) (map[people.Ref]*people.Profile, error) {
+// read reads the candidates that were not read yet, at most maxCandidates of a
+// platform, with the rivals of the seed, and looks up who else names them.
+func (s *search) read(ctx context.Context) error {
 	byPlatform := make(map[string][]people.Ref)
 	for ref := range s.candidates {
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], ref)
 	}
 	var refs []people.Ref
+	add := func(list []people.Ref) {
+		for _, ref := range list {
+			if s.profiles[ref] == nil {
+				refs = append(refs, ref)
+			}
+		}
+	}
 	for _, list := range byPlatform {
 		slices.SortFunc(list, func(a, b people.Ref) int {
 			return cmp.Or(cmp.Compare(s.candidates[a].rank, s.candidates[b].rank), cmp.Compare(a.Identity, b.Identity))
 		})
-		refs = append(refs, list[:min(len(list), maxCandidates)]...)
+		add(list[:min(len(list), maxCandidates)])
 	}
 	if len(refs) == 0 {
-		return nil, nil
+		return nil
 	}
-	return s.finder.reader.Read(ctx, refs)
+	rivals := slices.SortedFunc(maps.Keys(s.rivals), func(a, b people.Ref) int { return cmp.Compare(a.Identity, b.Identity) })
+	add(rivals[:min(len(rivals), maxRivals)])
+	profiles, err := s.finder.reader.Read(ctx, refs)
+	if err != nil {
+		return err
+	}
+	maps.Copy(s.profiles, profiles)
+	return s.claims(ctx, profiles)
+}
+
+// claims looks up which candidates are named by other accounts of the seed's
+// platform.
+func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Profile) error {
+	asked := make(map[people.Key]people.Ref, len(profiles))
+	keys := make([]people.Key, 0, len(profiles))
+	for ref, p := range profiles {
+		if ref.Platform != s.seed.Platform && p.Key != "" && p.Person {
+			k := people.Key{Type: people.DeclaresLookup(s.seed.Platform, ref.Platform), Value: p.Key}
+			asked[k] = ref
+			keys = append(keys, k)
+		}
+	}
+	if s.seed.Platform == identity.Microblog { // it has no fields for the accounts of others
+		for i, k := range keys {
+			mention := people.Key{Type: readmodel.LookupMention(s.seed.Platform, asked[k].Platform), Value: k.Value}
+			asked[mention] = asked[k]
+			keys[i] = mention
+		}
+	}
+	found, err := s.finder.reader.Lookup(ctx, keys)
+	if err != nil {
+		return err
+	}
+	for k, rows := range found {
+		for _, row := range rows {
+			if ref, ok := people.RefOf(row); ok && ref.Identity != s.seed.Identity {
+				s.claimed[asked[k]] = true
+			}
+		}
+	}
+	return nil
 }
 
 // rank compares the candidates with a profile.
-func (s *search) rank(from *people.Profile, profiles map[people.Ref]*people.Profile) []Considered {
+func (s *search) rank(from *people.Profile) []Considered {
 	byPlatform := make(map[string][]*evidence.Candidate)
-	for ref, p := range profiles {
+	var rivals []*people.Profile
+	for ref, p := range s.profiles {
+		if s.rivals[ref] && ref.Platform == from.Platform {
+			rivals = append(rivals, p)
+			continue
+		}
 		l := s.candidates[ref]
 		if l == nil || ref.Platform == from.Platform || !l.anyhow && !slices.Contains(l.usernames, p.Key) {
 			continue
@@ -241,16 +318,26 @@ func (s *search) rank(from *people.Profile, profiles map[people.Ref]*people.Prof
 			stated = nil // the username has moved to somebody else
 		}
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], &evidence.Candidate{Pair: evidence.Pair{
-			A: from, B: p, Stated: stated, Namesakes: s.namesakes(from, p), Alike: s.alike(from, p),
+			A: from, B: p, More: s.moreFor(ref.Platform), Stated: stated, Claimed: s.claimed[ref],
+			Namesakes: s.namesakes(from, p), Alike: s.alike(from, p),
 		}})
 	}
+	slices.SortFunc(rivals, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
 	var out []Considered
 	for _, platform := range others(from.Platform) {
 		candidates := byPlatform[platform]
+		for _, c := range candidates {
+			c.Rivals = rivals
+		}
 		s.finder.model.Rank(candidates)
 		out = append(out, Considered{Platform: platform, Candidates: candidates})
 	}
 	return out
+}
+
+// moreFor are the seed's accounts elsewhere than on a platform.
+func (s *search) moreFor(platform string) []*people.Profile {
+	return slices.DeleteFunc(slices.Clone(s.more), func(p *people.Profile) bool { return p.Platform == platform })
 }
 
 // namesakes is how many others have the name that a and b share, on both
@@ -289,15 +376,14 @@ func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
 			if target == platform || best[target] != nil && best[target].linked && best[target].confidence >= chained {
 				continue
 			}
-			next := &search{finder: s.finder, seed: s.seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int)}
+			next := s.finder.search(s.seed)
 			if err := next.links(ctx, via.profile); err != nil {
 				return err
 			}
-			profiles, err := next.read(ctx)
-			if err != nil {
+			if err := next.read(ctx); err != nil {
 				return err
 			}
-			for _, c := range next.rank(via.profile, profiles) {
+			for _, c := range next.rank(via.profile) {
 				if c.Platform != target || len(c.Candidates) == 0 {
 					continue
 				}

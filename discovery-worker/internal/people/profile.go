@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -22,6 +23,7 @@ type Profile struct {
 	Bio       string   // bio or summary
 	Headline  string
 	Places    []string // cities, regions, countries and free text, the most exact first
+	Country   string   // where the record states it by itself
 	Employers []string // newest first
 	Current   int      // how many of them are present ones
 	Titles    []string
@@ -88,6 +90,42 @@ type networkRecord struct {
 		Skill string `json:"skill"`
 	} `json:"skills"`
 	SocialAccounts []string `json:"social_accounts"`
+	// Websites is a field that records.md does not name and that crawls bring.
+	Websites text `json:"websites"`
+}
+
+// text is a list of texts, or one; what is neither is passed over.
+type text []string
+
+// UnmarshalJSONFrom implements json.UnmarshalerFrom.
+func (t *text) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	v, err := d.ReadValue()
+	if err != nil {
+		return err
+	}
+	var list []string
+	var single string
+	if json.Unmarshal(v, &list) != nil && json.Unmarshal(v, &single) == nil {
+		list = []string{single}
+	}
+	*t = list
+	return nil
+}
+
+// Companies are the employers that a free-text field names: "Engineer @ Quenlix",
+// "@quenlix @abara".
+func Companies(field string) []string {
+	var out []string
+	for part := range strings.SplitSeq(field, "@") {
+		if strings.Contains(part, " at ") {
+			part = part[strings.LastIndex(part, " at ")+len(" at "):]
+		}
+		out = append(out, strings.Trim(part, " ,;/&|"))
+	}
+	if len(out) > 1 && !strings.HasPrefix(strings.TrimSpace(field), "@") {
+		out = out[1:] // a title before the first
+	}
+	return out
 }
 
 func (r *Reader) networkProfile(row *readmodel.NetworkPersonRow) (*Profile, error) {
@@ -98,7 +136,7 @@ func (r *Reader) networkProfile(row *readmodel.NetworkPersonRow) (*Profile, erro
 	p := &Profile{
 		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ProfileID, Version: row.Version,
 		Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)), Bio: n.Summary, Headline: n.Headline,
-		Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress, n.Location.Country),
+		Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress, n.Location.Country), Country: n.Location.Country,
 		Avatar: n.Photo, Emails: row.EmailKeys, Followers: orUnknown(n.Followers), Person: true,
 	}
 	jobs := append([]job{n.Position}, n.Jobs...)
@@ -124,7 +162,7 @@ func (r *Reader) networkProfile(row *readmodel.NetworkPersonRow) (*Profile, erro
 	}
 	p.Topics = distinct(p.Topics...)
 	p.Declared = append(accounts(identity.Codehost, row.CodehostUsernameKeys), accounts(identity.Microblog, row.MicroblogUsernameKeys)...)
-	p.Websites = n.SocialAccounts
+	p.Websites = distinct(append(n.Websites, n.SocialAccounts...)...)
 	r.mention(p, n.Headline, n.Summary)
 	return p, nil
 }
@@ -139,6 +177,7 @@ type codehostRecord struct {
 	Website   string   `json:"personal_website"`
 	Company   string   `json:"company"`
 	Location  string   `json:"location"`
+	Canonical place    `json:"location_canonical"`
 	Type      string   `json:"type"`
 	Followers *int64   `json:"followers"`
 	Created   string   `json:"created_at"`
@@ -152,8 +191,9 @@ func (r *Reader) codehostProfile(row *readmodel.CodehostPersonRow) (*Profile, er
 	}
 	p := &Profile{
 		Platform: identity.Codehost, Username: row.CodehostUsername, Key: row.UsernameKey, Identity: itoa(row.UserID), Version: row.Version,
-		Names: distinct(c.FullName), Bio: c.Bio, Places: distinct(c.Location),
-		Employers: distinct(strings.TrimLeft(c.Company, "@ ")), Topics: distinct(c.Languages...), Websites: distinct(c.Blog, c.Website),
+		Names: distinct(c.FullName), Bio: c.Bio, Places: distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
+		Country:   c.Canonical.Country,
+		Employers: distinct(Companies(c.Company)...), Topics: distinct(c.Languages...), Websites: distinct(c.Blog, c.Website),
 		Avatar: c.Avatar, Created: c.Created, Emails: row.EmailKeys, Followers: orUnknown(c.Followers),
 		Person: c.Type != "Organization" && c.Type != "Bot",
 	}
