@@ -17,7 +17,6 @@ import (
 	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/people"
-	"muster/platform/breaker"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -53,6 +52,8 @@ type Config struct {
 	// Margin is what is kept of a task's time for its answer to arrive; the default
 	// is 500 ms.
 	Margin time.Duration `koanf:"margin"`
+	// Providers are asked beside the read models.
+	Providers Providers `koanf:"-"`
 	// Timing of the consumer group; zero fields take the bus's defaults.
 	Timing bus.GroupTiming `koanf:"-"`
 }
@@ -127,7 +128,11 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	reader := people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{
 		MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout, Suppressed: deps.Suppressed,
 	})
-	s.finder = finder.New(reader, model, deps.Logger, deps.Now)
+	outside, err := cfg.Providers.outside(deps.Platforms, deps.Logger, deps.Registerer, deps.Now)
+	if err != nil {
+		return nil, fmt.Errorf("discovery-worker: %w", err)
+	}
+	s.finder = finder.New(reader, model, deps.Logger, deps.Now).With(outside)
 	return s, nil
 }
 
@@ -148,7 +153,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	dead := event.DeadTopic("discovery-worker", handlerName)
+	dead := event.DeadTopic(serviceName, handlerName)
 	err = bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{{Name: dead.Name, Partitions: dead.Partitions, Config: dead.Config()}})
 	if mismatch := (*bus.MismatchError)(nil); err != nil && !errors.As(err, &mismatch) {
 		if ctx.Err() != nil {
@@ -156,14 +161,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	poison, err := middleware.PoisonQueueWithFilter(publisher, dead.Name, func(err error) bool {
-		return breaker.MayDeadLetter(err) && errors.Is(err, errMalformed)
-	})
-	if err != nil {
-		return fmt.Errorf("discovery-worker: %w", err)
-	}
 	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, publisher, s.handle).
-		AddMiddleware(poison, middleware.Recoverer)
+		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer) //nolint:contextcheck // a message has its own
 	if err := router.Run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}

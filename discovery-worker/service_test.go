@@ -194,8 +194,23 @@ func TestDiscovery(t *testing.T) {
 			Topics: []string{event.DeadTopic("discovery-worker", "discovery").Name},
 			Handle: func(_ context.Context, m kafka.Message) error { dead <- m; return nil },
 		})
-		<-dead
-		<-dead
+		for range 2 {
+			m := <-dead
+			letter, err := event.ParseDead(func(name string) string {
+				for _, h := range m.Headers {
+					if h.Key == name {
+						return string(h.Value)
+					}
+				}
+				return ""
+			})
+			require.NoError(t, err)
+			require.Equal(t, "discovery-worker", letter.Service)
+			require.Equal(t, event.TopicDiscoveryTask, letter.Topic)
+			require.Equal(t, "malformed_task", letter.Code)
+			require.NotContains(t, letter.Reason, "JSON", "nothing of the message")
+			require.Equal(t, "x", string(m.Key))
+		}
 		require.NoError(t, follower.Close())
 	})
 	// A task that was not finished is the next worker's.

@@ -140,7 +140,11 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
 	}
-	finder, err := discovery.New(discovery.Config{Bus: kafka}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()})
+	providers, err := discovery.ProvidersFromEnv(deps.Getenv)
+	if err != nil {
+		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+	}
+	finder, err := discovery.New(discovery.Config{Bus: kafka, Providers: providers}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}

@@ -214,11 +214,15 @@ func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
 }
 
 func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
+	providers, err := discovery.ProvidersFromEnv(s.getenv)
+	if err != nil {
+		return runnable{}, err
+	}
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, ClientName: "muster discovery-worker", Logger: s.tel.Logger})
 	if err != nil {
 		return runnable{}, err
 	}
-	w, err := discovery.New(discovery.Config{Bus: s.kafka}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
+	w, err := discovery.New(discovery.Config{Bus: s.kafka, Providers: providers}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}

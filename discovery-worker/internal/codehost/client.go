@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -48,8 +49,8 @@ type Client struct {
 
 // token is what is known of a token's limit.
 type token struct {
-	value     string // "" is no token
-	remaining int
+	value     string    // "" is no token
+	remaining int       // as far as is known
 	rests     time.Time // until when it must not be used
 }
 
@@ -75,11 +76,11 @@ func New(cfg Config, client *http.Client, platforms *identity.Platforms, now fun
 	}
 	for _, t := range cfg.Tokens {
 		if t = strings.TrimSpace(t); t != "" {
-			c.tokens = append(c.tokens, &token{value: t, remaining: 1})
+			c.tokens = append(c.tokens, &token{value: t, remaining: math.MaxInt})
 		}
 	}
 	if len(c.tokens) == 0 {
-		c.tokens = []*token{{remaining: 1}}
+		c.tokens = []*token{{remaining: math.MaxInt}}
 	}
 	return c, nil
 }
@@ -187,7 +188,7 @@ func fetch[T any](ctx context.Context, c *Client, path ...string) (*T, error) {
 		if err != nil {
 			return nil, err
 		}
-		switch res.StatusCode {
+		switch res.Status {
 		case http.StatusNotFound:
 			return nil, nil
 		case http.StatusNotModified:
@@ -243,7 +244,7 @@ const (
 
 // note keeps what an answer says of its token, and reports whether another token
 // should be tried.
-func (c *Client) note(t *token, res *http.Response, err error) (again bool) {
+func (c *Client) note(t *token, res *provider.Head, err error) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -258,7 +259,7 @@ func (c *Client) note(t *token, res *http.Response, err error) (again bool) {
 			t.rests = time.Unix(reset, 0)
 		}
 	}
-	switch res.StatusCode {
+	switch res.Status {
 	case http.StatusUnauthorized:
 		t.rests = now.Add(refused)
 		return true

@@ -23,7 +23,7 @@ type Answer struct {
 	// Via is set, and else of the kind Link, an evidence level.
 	Linked, Via bool
 	Link        string
-	Namesakes int
+	Namesakes   int
 	// Group is what was compared, for fitting.
 	Group evidence.Group
 	// Top says that the best candidate is the first of the group, and not one that

@@ -21,6 +21,8 @@ type Finder struct {
 	model  *evidence.Model
 	logger *slog.Logger
 	now    func() time.Time
+
+	outside Outside
 }
 
 // New returns a finder.
@@ -77,7 +79,12 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	if err != nil {
 		f.failed(ctx, d, event.StageInput, err)
 	}
-	if seed == nil {
+	s := f.search(nil)
+	now, err := s.live(ctx, input.Platform, input.Username)
+	if err != nil {
+		f.failed(ctx, d, event.StageInput, err)
+	}
+	if seed = freshen(seed, now); seed == nil {
 		// Nobody is on record, but others may name the account.
 		seed = &people.Profile{Platform: input.Platform, Username: input.Username, Key: identity.UsernameKey(input.Username), Followers: -1, Person: true}
 	} else {
@@ -86,7 +93,7 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 			return d, nil
 		}
 	}
-	s := f.search(seed)
+	s.seed = seed
 	if err := s.links(ctx, seed); err != nil {
 		f.failed(ctx, d, event.StageKnownLinks, err)
 	}
@@ -110,11 +117,20 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		if err := s.read(ctx); err != nil {
 			f.failed(ctx, d, event.StageWebSearch, err)
 		}
-		considered = s.rank(seed)
-		for platform, r := range f.decide(considered) {
-			if have := best[platform]; have == nil || !have.linked && !have.via {
-				best[platform] = r
-			}
+		considered = s.again(best)
+	}
+	if open := s.open(best); len(open) > 0 && f.outside.Web.Any() {
+		if err := s.web(ctx, open); err != nil {
+			f.failed(ctx, d, event.StageWebSearch, err)
+		}
+		if err := s.read(ctx); err != nil {
+			f.failed(ctx, d, event.StageWebSearch, err)
+		}
+		considered = s.again(best)
+	}
+	if f.outside.Judge != nil {
+		if err := s.judge(ctx, d, considered, best); err != nil {
+			f.failed(ctx, d, event.StageLanguageModel, err)
 		}
 	}
 	for i, c := range considered {
@@ -186,13 +202,28 @@ func (f *Finder) decide(considered []Considered) map[string]*resolved {
 		if len(c.Candidates) == 0 {
 			continue
 		}
-		top := c.Candidates[0]
-		best[c.Platform] = &resolved{
-			profile: top.B, confidence: round(top.Confidence), raw: round(top.Raw), evidence: f.model.Reasons(top),
-			linked: evidence.Linked(evidence.Level(top.Findings, evidence.FieldLink)),
-		}
+		best[c.Platform] = f.resolve(c.Candidates[0])
 	}
 	return best
+}
+
+func (f *Finder) resolve(c *evidence.Candidate) *resolved {
+	return &resolved{
+		profile: c.B, confidence: round(c.Confidence), raw: round(c.Raw), evidence: f.model.Reasons(c),
+		linked: evidence.Linked(evidence.Level(c.Findings, evidence.FieldLink)),
+	}
+}
+
+// again ranks all candidates again and takes what is better than what no link
+// supports.
+func (s *search) again(best map[string]*resolved) []Considered {
+	considered := s.rank(s.seed)
+	for platform, r := range s.finder.decide(considered) {
+		if have := best[platform]; have == nil || !have.linked && !have.via {
+			best[platform] = r
+		}
+	}
+	return considered
 }
 
 func round(p float64) float64 { return math.Round(p*1e4) / 1e4 }

@@ -24,6 +24,7 @@ type search struct {
 	profiles   map[people.Ref]*people.Profile // what was read
 	claimed    map[people.Ref]bool            // candidates whom another account of the seed's platform names
 	more       []*people.Profile              // accounts that are the seed's by declared links
+	lived      int                            // accounts that were looked up live
 }
 
 func (f *Finder) search(seed *people.Profile) *search {
@@ -89,6 +90,20 @@ func (s *search) links(ctx context.Context, from *people.Profile) error {
 	found, err := s.finder.reader.Lookup(ctx, append(keys, declares...))
 	if err != nil {
 		return err
+	}
+	for _, a := range slices.Concat(from.Declared, from.Mentioned) {
+		k := keyOf(a)
+		if !named[k] || len(found[k]) > 0 {
+			continue
+		}
+		named[k] = false
+		p, err := s.live(ctx, a.Platform, a.Username)
+		if err != nil {
+			return err
+		}
+		if p != nil {
+			s.adopt(p, rankLink)
+		}
 	}
 	for k := range named {
 		for _, row := range found[k] {

@@ -122,8 +122,8 @@ func Companies(field string) []string {
 		}
 		out = append(out, strings.Trim(part, " ,;/&|"))
 	}
-	if len(out) > 1 && !strings.HasPrefix(strings.TrimSpace(field), "@") {
-		out = out[1:] // a title before the first
+	if len(out) > 1 {
+		out = out[1:] // what is before the first is a title
 	}
 	return out
 }

@@ -128,13 +128,19 @@ func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error)
 	}
 	out := make(map[Ref]*Profile, len(refs))
 	for _, p := range slices.Concat(network, codehost, microblog) {
-		subject := suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key, Emails: p.Emails}
-		if _, erased := r.cfg.Suppressed.Subject(subject); erased {
+		if r.Erased(p) {
 			continue
 		}
 		out[Ref{p.Platform, p.Identity}] = p
 	}
 	return out, nil
+}
+
+// Erased reports whether a profile, from wherever it comes, is of somebody who was
+// erased.
+func (r *Reader) Erased(p *Profile) bool {
+	_, erased := r.cfg.Suppressed.Subject(suppress.Subject{Platform: p.Platform, ID: p.Identity, Username: p.Key, Emails: p.Emails})
+	return erased
 }
 
 func (r *Reader) readNetwork(ctx context.Context, ids []string) (out []*Profile, err error) {

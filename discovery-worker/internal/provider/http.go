@@ -39,11 +39,17 @@ func (e *StatusError) Error() string {
 // ErrMalformed is an answer that is not what its server's documentation says.
 var ErrMalformed = errors.New("the answer is malformed")
 
+// Head is what an answer has beside its body.
+type Head struct {
+	Status int
+	Header http.Header
+}
+
 // Fetch sends a request and reads its answer into out, which may be nil for
 // statuses that have none. Only the statuses of accept are answers, the first of
 // them with a body. 429 and 503 with Retry-After are a [RetryError].
-func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any, accept ...int) (*http.Response, error) {
-	res, err := client.Do(req.WithContext(ctx))
+func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any, accept ...int) (*Head, error) {
+	res, err := client.Do(req.WithContext(ctx)) //nolint:gosec // the operator says where to
 	if err != nil {
 		// The URL in it may hold a query, which is somebody's name.
 		if inner := (*url.Error)(nil); errors.As(err, &inner) {
@@ -52,12 +58,13 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 		return nil, fmt.Errorf("no answer: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }()
+	head := &Head{res.StatusCode, res.Header}
 	for i, status := range accept {
 		if res.StatusCode != status {
 			continue
 		}
 		if i > 0 || out == nil {
-			return res, nil
+			return head, nil
 		}
 		body, err := io.ReadAll(io.LimitReader(res.Body, maxBody+1))
 		if err != nil {
@@ -69,13 +76,13 @@ func Fetch(ctx context.Context, client *http.Client, req *http.Request, out any,
 		if json.Unmarshal(body, out, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
 			return nil, ErrMalformed // what is in it is not for logs
 		}
-		return res, nil
+		return head, nil
 	}
 	err = &StatusError{res.StatusCode}
 	if after, ok := RetryAfter(res.Header, time.Now()); ok && (res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable) {
 		return nil, &RetryError{After: after, Err: err}
 	}
-	return res, err
+	return head, err
 }
 
 // RetryAfter reads the header Retry-After: seconds or a date (RFC 9110, 10.2.3).

@@ -113,7 +113,7 @@ func (s *service) Ask(ctx context.Context, q Query) ([]Result, error) {
 	req.Header.Set("User-Agent", "muster")
 	return s.decode(func(out any) error {
 		res, err := provider.Fetch(ctx, s.client, req, out, http.StatusOK)
-		if res != nil && res.StatusCode == http.StatusTooManyRequests {
+		if res != nil && res.Status == http.StatusTooManyRequests {
 			return limited(res.Header, err)
 		}
 		return err

@@ -1,0 +1,204 @@
+package codehost_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/internal/codehost"
+	"muster/discovery-worker/internal/provider"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+)
+
+// host is a code host: users, limits a token, ETags a token.
+type host struct {
+	mu                sync.Mutex
+	bios              map[string]string
+	left              map[string]int // by token
+	bad               map[string]bool
+	reset             time.Time
+	secondary         bool
+	served, unchanged int
+	tokens            []string
+}
+
+func (h *host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+	h.tokens = append(h.tokens, token)
+	refuse := func(status int, text string) {
+		w.WriteHeader(status)
+		_, _ = fmt.Fprintf(w, `{"message":%q,"documentation_url":"https://docs.example/rest"}`, text)
+	}
+	if r.Header.Get("Accept") != "application/vnd.github+json" || r.Header.Get("User-Agent") == "" {
+		refuse(http.StatusForbidden, "Request forbidden by administrative rules.")
+		return
+	}
+	if h.bad[token] {
+		refuse(http.StatusUnauthorized, "Bad credentials")
+		return
+	}
+	if h.secondary {
+		h.secondary = false
+		w.Header().Set("Retry-After", "30")
+		refuse(http.StatusForbidden, "You have exceeded a secondary rate limit.")
+		return
+	}
+	name, social := strings.CutSuffix(strings.TrimPrefix(r.URL.Path, "/api/v3/users/"), "/social_accounts")
+	bio, known := h.bios[strings.ToLower(name)]
+	etag := fmt.Sprintf(`W/"%s-%x-%x"`, token, name, bio)
+	limits := func() {
+		w.Header().Set("X-RateLimit-Limit", "5000")
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(h.left[token]))
+		w.Header().Set("X-RateLimit-Reset", strconv.FormatInt(h.reset.Unix(), 10))
+	}
+	if known && r.Header.Get("If-None-Match") == etag { // costs nothing
+		h.unchanged++
+		limits()
+		w.Header().Set("ETag", etag)
+		w.WriteHeader(http.StatusNotModified)
+		return
+	}
+	if h.left[token] == 0 {
+		limits()
+		refuse(http.StatusForbidden, "API rate limit exceeded")
+		return
+	}
+	h.left[token]--
+	h.served++
+	limits()
+	switch {
+	case !known:
+		refuse(http.StatusNotFound, "Not Found")
+	case social:
+		w.Header().Set("ETag", etag)
+		_, _ = io.WriteString(w, `[{"provider":"linkedin","url":"https://www.linkedin.com/in/juno-abara"},{"provider":"generic","url":"https://juno.example"}]`)
+	default:
+		w.Header().Set("ETag", etag)
+		kind := "User"
+		if name == "quenlix" {
+			kind = "Organization"
+		}
+		_, _ = fmt.Fprintf(w, `{"login":"JunoA","id":77,"node_id":"x","avatar_url":"https://a.example/77?v=4","type":%q,"site_admin":false,"name":"Juno Abara",
+			"company":"@quenlix","blog":"juno.example","location":"Oslo","email":null,"hireable":null,"bio":%q,"twitter_username":"juno_writes",
+			"public_repos":3,"public_gists":0,"followers":12,"following":3,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-01-01T00:00:00Z"}`, kind, bio)
+	}
+}
+
+func start(t *testing.T, tokens ...string) (*host, *codehost.Client, *time.Time) {
+	t.Helper()
+	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	h := &host{bios: map[string]string{"junoa": "Compilers", "quenlix": ""}, left: map[string]int{"": 60}, bad: map[string]bool{}, reset: now.Add(time.Hour)}
+	for _, token := range tokens {
+		h.left[token] = 10
+	}
+	server := httptest.NewServer(h)
+	t.Cleanup(server.Close)
+	c, err := codehost.New(codehost.Config{URL: server.URL + "/api/v3", Tokens: tokens}, provider.NewClient(), identity.Default(), func() time.Time { return now })
+	require.NoError(t, err)
+	return h, c, &now
+}
+
+func TestLookUp(t *testing.T) {
+	h, c, _ := start(t, "one")
+	p, err := c.Ask(t.Context(), "junoa")
+	require.NoError(t, err)
+	require.Equal(t, "JunoA", p.Username)
+	require.Equal(t, "77", p.Identity)
+	require.Equal(t, []string{"quenlix"}, p.Employers)
+	require.True(t, p.Person)
+	require.Equal(t, []event.Account{{Platform: "network", Username: "juno-abara"}, {Platform: "microblog", Username: "juno_writes"}}, p.Declared)
+
+	for range 3 { // unchanged answers come from what was kept
+		again, err := c.Ask(t.Context(), "junoa")
+		require.NoError(t, err)
+		require.Equal(t, p, again)
+	}
+	require.Equal(t, 2, h.served)
+	require.Equal(t, 6, h.unchanged)
+	h.mu.Lock()
+	h.bios["junoa"] = "Kernels"
+	h.mu.Unlock()
+	p, err = c.Ask(t.Context(), "JunoA")
+	require.NoError(t, err)
+	require.Equal(t, "Kernels", p.Bio)
+
+	nobody, err := c.Ask(t.Context(), "nobody/../admin")
+	require.NoError(t, err)
+	require.Nil(t, nobody)
+	organization, err := c.Ask(t.Context(), "quenlix")
+	require.NoError(t, err)
+	require.False(t, organization.Person)
+}
+
+func TestTokensTakeTurns(t *testing.T) {
+	h, c, now := start(t, "one", "two", "three")
+	h.bad["two"] = true
+	for range 10 {
+		_, err := c.Ask(t.Context(), "nobody")
+		require.NoError(t, err)
+	}
+	require.Equal(t, 10, h.served)
+	used := map[string]int{}
+	for _, token := range h.tokens {
+		used[token]++
+	}
+	require.LessOrEqual(t, used["two"], 1, "a refused token rests")
+	require.InDelta(t, used["one"], used["three"], 2)
+
+	h.mu.Lock()
+	h.secondary = true
+	h.mu.Unlock()
+	_, err := c.Ask(t.Context(), "nobody")
+	require.NoError(t, err, "another token answers")
+
+	for range 9 {
+		_, err = c.Ask(t.Context(), "nobody")
+		if err != nil {
+			break
+		}
+	}
+	for err == nil {
+		_, err = c.Ask(t.Context(), "nobody")
+	}
+	var retry *provider.RetryError
+	require.ErrorAs(t, err, &retry)
+	require.LessOrEqual(t, retry.After, time.Hour)
+	calls := len(h.tokens)
+	_, err = c.Ask(t.Context(), "nobody")
+	require.ErrorAs(t, err, &retry)
+	require.Len(t, h.tokens, calls, "a limit that is known is not tried")
+
+	*now = now.Add(61 * time.Minute)
+	h.mu.Lock()
+	h.left["one"], h.left["three"], h.reset = 10, 10, now.Add(time.Hour)
+	h.mu.Unlock()
+	_, err = c.Ask(t.Context(), "nobody")
+	require.NoError(t, err)
+}
+
+func TestAnswersThatAreNone(t *testing.T) {
+	for body, status := range map[string]int{`{"login":`: 200, `{}`: 200, `[]`: 200, `busy`: 502} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+		}))
+		c, err := codehost.New(codehost.Config{URL: server.URL}, provider.NewClient(), identity.Default(), time.Now)
+		require.NoError(t, err)
+		_, err = c.Ask(t.Context(), "junoa")
+		require.Error(t, err, body)
+		server.Close()
+	}
+	_, err := codehost.New(codehost.Config{URL: "ftp://x"}, nil, identity.Default(), time.Now)
+	require.Error(t, err)
+}

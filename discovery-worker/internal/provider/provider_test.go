@@ -1,0 +1,151 @@
+package provider_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/internal/provider"
+	"muster/platform/breaker"
+)
+
+// scripted answers with what it is told to.
+type scripted struct {
+	calls atomic.Int64
+	ask   func(ctx context.Context, q string) (string, error)
+}
+
+func (s *scripted) Name() string { return "scripted" }
+
+func (s *scripted) Ask(ctx context.Context, q string) (string, error) {
+	s.calls.Add(1)
+	return s.ask(ctx, q)
+}
+
+func guard(t *testing.T, s *scripted, cfg provider.Config) (*provider.Guarded[string, string], *prometheus.Registry) {
+	t.Helper()
+	reg := prometheus.NewRegistry()
+	m, err := provider.NewMetrics(reg)
+	require.NoError(t, err)
+	g, err := provider.Guard(s, cfg, func(q string) string { return q }, m, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return g, reg
+}
+
+var errDown = errors.New("down")
+
+func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
+	var down atomic.Bool
+	down.Store(true)
+	s := &scripted{ask: func(context.Context, string) (string, error) {
+		if down.Load() {
+			return "", errDown
+		}
+		return "here", nil
+	}}
+	g, reg := guard(t, s, provider.Config{Failures: 3, OpenFor: 50 * time.Millisecond})
+	for range 3 {
+		_, err := g.Ask(t.Context(), "x")
+		require.ErrorIs(t, err, errDown)
+	}
+	_, err := g.Ask(t.Context(), "x")
+	require.ErrorIs(t, err, breaker.ErrOpen)
+	require.EqualValues(t, 3, s.calls.Load(), "an open breaker costs no call")
+	require.Equal(t, "open", g.State())
+
+	require.Eventually(t, func() bool { return g.State() == "half-open" }, 5*time.Second, time.Millisecond)
+	_, err = g.Ask(t.Context(), "x")
+	require.ErrorIs(t, err, errDown)
+	require.Equal(t, "open", g.State(), "a failed probe opens it again")
+
+	down.Store(false)
+	require.Eventually(t, func() bool { return g.State() == "half-open" }, 5*time.Second, time.Millisecond)
+	answer, err := g.Ask(t.Context(), "x")
+	require.NoError(t, err)
+	require.Equal(t, "here", answer)
+	require.Equal(t, "closed", g.State())
+	n, err := testutil.GatherAndCount(reg, "muster_discovery_provider_calls_total", "muster_breaker_state")
+	require.NoError(t, err)
+	require.Equal(t, 4, n, "answered, failed, open; and the state")
+}
+
+func TestRetryAfterPausesWithoutOpening(t *testing.T) {
+	s := &scripted{ask: func(context.Context, string) (string, error) {
+		return "", &provider.RetryError{After: time.Hour, Err: &provider.StatusError{Status: http.StatusTooManyRequests}}
+	}}
+	g, _ := guard(t, s, provider.Config{Failures: 1})
+	_, err := g.Ask(t.Context(), "x")
+	require.ErrorContains(t, err, "429")
+	_, err = g.Ask(t.Context(), "y")
+	require.ErrorIs(t, err, provider.ErrPaused)
+	require.EqualValues(t, 1, s.calls.Load())
+	require.Equal(t, "closed", g.State())
+}
+
+func TestEqualQuestionsAreAskedOnceAndKept(t *testing.T) {
+	release := make(chan struct{})
+	s := &scripted{ask: func(_ context.Context, q string) (string, error) { <-release; return q + "!", nil }}
+	g, _ := guard(t, s, provider.Config{})
+	leaving, leave := context.WithCancel(t.Context())
+	var all sync.WaitGroup
+	for i := range 20 {
+		ctx := t.Context()
+		if i == 0 {
+			ctx = leaving
+		}
+		all.Go(func() {
+			answer, err := g.Ask(ctx, "x")
+			if ctx == leaving {
+				return
+			}
+			if err != nil || answer != "x!" {
+				t.Errorf("%q, %v", answer, err)
+			}
+		})
+	}
+	require.Eventually(t, func() bool { return s.calls.Load() == 1 }, 5*time.Second, time.Millisecond)
+	leave() // does not end the call that the others wait for
+	close(release)
+	all.Wait()
+	_, err := g.Ask(t.Context(), "x")
+	require.NoError(t, err)
+	require.EqualValues(t, 1, s.calls.Load())
+}
+
+func TestTimeoutAndBound(t *testing.T) {
+	s := &scripted{ask: func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", ctx.Err() }}
+	g, _ := guard(t, s, provider.Config{Timeout: 30 * time.Millisecond, Concurrent: 1})
+	errs := make(chan error, 2)
+	for _, q := range []string{"x", "y"} {
+		go func() { _, err := g.Ask(t.Context(), q); errs <- err }()
+	}
+	first, second := <-errs, <-errs
+	require.Error(t, first)
+	require.Error(t, second)
+	require.LessOrEqual(t, s.calls.Load(), int64(2))
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	_, err := g.Ask(ctx, "z")
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+}
+
+func TestRetryAfter(t *testing.T) {
+	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+	for value, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "0": time.Second, "Sat, 21 Nov 2026 06:01:00 GMT": time.Minute, "Sat, 21 Nov 2026 05:00:00 GMT": time.Second,
+		"soon": 0, "": 0, "-3": 0,
+	} {
+		got, ok := provider.RetryAfter(http.Header{"Retry-After": {value}}, now)
+		require.Equal(t, want, got, value)
+		require.Equal(t, want > 0, ok, value)
+	}
+}

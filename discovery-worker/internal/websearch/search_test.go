@@ -1,0 +1,314 @@
+package websearch_test
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/internal/people"
+	"muster/discovery-worker/internal/provider"
+	"muster/discovery-worker/internal/websearch"
+	"muster/platform/breaker"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+)
+
+// speaker is a local server that speaks one service's protocol, after its
+// documentation.
+type speaker struct {
+	name string
+	// check looks at a request; the error is what the service would complain of.
+	check func(r *http.Request, body map[string]any) string
+	// answer is a response with one profile, one company page and one article.
+	answer string
+}
+
+const key = "secret-key"
+
+func speakers() []speaker {
+	return []speaker{
+		{websearch.SearXNG, func(r *http.Request, _ map[string]any) string {
+			q := r.URL.Query()
+			switch {
+			case r.Method != http.MethodGet || r.URL.Path != "/search":
+				return "path"
+			case q.Get("format") != "json":
+				return "format"
+			case !strings.Contains(q.Get("q"), `"Juno Abara"`) || !strings.Contains(q.Get("q"), "site:github.com"):
+				return "q"
+			}
+			return ""
+		}, `{"query":"x","number_of_results":0,"results":[
+			{"url":"https://github.com/junoa","title":"junoa (Juno Abara) · Codehost","content":"Compilers in Oslo","engine":"brave","parsed_url":["https","github.com","/junoa","","",""],"engines":["brave"],"positions":[1],"score":1.0,"category":"general"},
+			{"url":"https://github.com/orgs/quenlix","title":"Quenlix","content":"","engine":"brave"},
+			{"url":"https://news.example/juno","title":"Juno","content":"","engine":"brave"}],
+			"answers":[],"corrections":[],"infoboxes":[],"suggestions":[],"unresponsive_engines":[["google","timeout"]]}`},
+		{websearch.Brave, func(r *http.Request, _ map[string]any) string {
+			q := r.URL.Query()
+			switch {
+			case r.Method != http.MethodGet || r.URL.Path != "/res/v1/web/search":
+				return "path"
+			case r.Header.Get("X-Subscription-Token") != key:
+				return "token"
+			case q.Get("count") == "" || !strings.Contains(q.Get("q"), "site:github.com"):
+				return "q"
+			}
+			return ""
+		}, `{"type":"search","query":{"original":"x","more_results_available":false},"mixed":{"type":"mixed","main":[{"type":"web","index":0,"all":false}]},
+			"web":{"type":"search","results":[
+			{"title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","is_source_local":false,"description":"Compilers in Oslo","language":"en","family_friendly":true,"profile":{"name":"GitHub"},"meta_url":{"scheme":"https"}},
+			{"title":"Quenlix","url":"https://github.com/orgs/quenlix","description":""},
+			{"title":"Juno","url":"https://news.example/juno","description":""}],"family_friendly":true}}`},
+		{websearch.Tavily, func(r *http.Request, body map[string]any) string {
+			domains, _ := body["include_domains"].([]any)
+			switch {
+			case r.Method != http.MethodPost || r.URL.Path != "/search":
+				return "path"
+			case r.Header.Get("Authorization") != "Bearer "+key:
+				return "token"
+			case body["search_depth"] != "basic" || body["max_results"] == nil || !slices.Equal(domains, []any{"github.com"}):
+				return "body"
+			}
+			return ""
+		}, `{"query":"x","follow_up_questions":null,"answer":null,"images":[],"results":[
+			{"title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","content":"Compilers in Oslo","score":0.81,"raw_content":null},
+			{"title":"Quenlix","url":"https://github.com/orgs/quenlix","content":"","score":0.5,"raw_content":null},
+			{"title":"Juno","url":"https://news.example/juno","content":"","score":0.4,"raw_content":null}],"response_time":1.2,"request_id":"r"}`},
+		{websearch.Exa, func(r *http.Request, body map[string]any) string {
+			domains, _ := body["includeDomains"].([]any)
+			switch {
+			case r.Method != http.MethodPost || r.URL.Path != "/search":
+				return "path"
+			case r.Header.Get("X-Api-Key") != key:
+				return "token"
+			case body["type"] != "auto" || body["numResults"] == nil || !slices.Equal(domains, []any{"github.com"}):
+				return "body"
+			}
+			return ""
+		}, `{"requestId":"r","resolvedSearchType":"neural","results":[
+			{"id":"https://github.com/junoa","title":"junoa (Juno Abara) · Codehost","url":"https://github.com/junoa","publishedDate":"2026-01-01T00:00:00.000Z","author":"junoa","text":"Compilers in Oslo"},
+			{"id":"https://github.com/orgs/quenlix","title":null,"url":"https://github.com/orgs/quenlix","text":""},
+			{"id":"https://news.example/juno","title":"Juno","url":"https://news.example/juno","text":""}],"costDollars":{"total":0.005}}`},
+	}
+}
+
+// serve starts a speaker's server; reply may answer instead of it.
+func serve(t *testing.T, s speaker, reply func(n int64, w http.ResponseWriter) bool) (websearch.Service, *atomic.Int64) {
+	t.Helper()
+	var calls atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		n := calls.Add(1)
+		if reply != nil && reply(n, w) {
+			return
+		}
+		var body map[string]any
+		if r.Method == http.MethodPost {
+			if err := json.UnmarshalRead(r.Body, &body); err != nil {
+				http.Error(w, "body", http.StatusBadRequest)
+				return
+			}
+		}
+		if wrong := s.check(r, body); wrong != "" {
+			http.Error(w, wrong, http.StatusUnprocessableEntity)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, s.answer)
+	}))
+	t.Cleanup(server.Close)
+	service, err := websearch.NewService(s.name, websearch.Endpoint{URL: server.URL + "/", Key: key}, provider.NewClient())
+	require.NoError(t, err)
+	return service, &calls
+}
+
+func guard(t *testing.T, s websearch.Service, cfg provider.Config) *provider.Guarded[websearch.Query, []websearch.Result] {
+	t.Helper()
+	m, err := provider.NewMetrics(nil)
+	require.NoError(t, err)
+	g, err := provider.Guard(s, cfg, func(q websearch.Query) string { return q.Host + q.Text }, m, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	return g
+}
+
+func juno() *people.Profile {
+	return &people.Profile{
+		Platform: identity.Network, Username: "juno-abara", Key: "juno-abara", Person: true, Names: []string{"Juno \"JJ\" Abara", "Juno Abara"},
+		Headline: "Compiler engineer OR -poet", Employers: []string{"Quenlix"}, Places: []string{"Oslo"},
+	}
+}
+
+func TestServicesSpeakTheirProtocols(t *testing.T) {
+	p := juno()
+	p.Names = p.Names[1:]
+	for _, s := range speakers() {
+		t.Run(s.name, func(t *testing.T) {
+			service, _ := serve(t, s, nil)
+			pages, err := websearch.New([]websearch.Service{guard(t, service, provider.Config{})}, identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
+			require.NoError(t, err)
+			require.Equal(t, []websearch.Page{{
+				Account: event.Account{Platform: identity.Codehost, Username: "junoa"}, Title: "junoa (Juno Abara) · Codehost", Snippet: "Compilers in Oslo",
+			}}, pages, "only a person's profile")
+			found := pages[0].Profile()
+			require.Equal(t, []string{"Juno Abara"}, found.Names)
+			require.Equal(t, "Compilers in Oslo", found.Bio)
+		})
+	}
+}
+
+func TestServicesFail(t *testing.T) {
+	query := websearch.Query{Text: `"Juno Abara"`, Host: "github.com"}
+	for _, s := range speakers() {
+		for name, c := range map[string]struct {
+			reply  func(n int64, w http.ResponseWriter) bool
+			err    string
+			paused bool
+		}{
+			"500": {func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusInternalServerError); return true }, "500", false},
+			"403": {func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusForbidden); return true }, "403", false},
+			"429 with Retry-After": {func(_ int64, w http.ResponseWriter) bool {
+				w.Header().Set("Retry-After", "60")
+				w.WriteHeader(http.StatusTooManyRequests)
+				return true
+			}, "429", true},
+			"429 with windows": {func(_ int64, w http.ResponseWriter) bool {
+				w.Header().Set("X-RateLimit-Remaining", "0, 14000")
+				w.Header().Set("X-RateLimit-Reset", "2, 1419704")
+				w.WriteHeader(http.StatusTooManyRequests)
+				return true
+			}, "429", true},
+			"malformed": {func(_ int64, w http.ResponseWriter) bool { _, _ = io.WriteString(w, `{"results":[{`); return true }, "malformed", false},
+			"a page": {func(_ int64, w http.ResponseWriter) bool {
+				_, _ = io.WriteString(w, `<html>Juno Abara</html>`)
+				return true
+			}, "malformed", false},
+			"another shape": {func(_ int64, w http.ResponseWriter) bool {
+				_, _ = io.WriteString(w, `{"results":"none","web":[]}`)
+				return true
+			}, "malformed", false},
+			"redirect": {func(_ int64, w http.ResponseWriter) bool {
+				w.Header().Set("Location", "http://elsewhere.example/")
+				w.WriteHeader(http.StatusFound)
+				return true
+			}, "302", false},
+			"endless": {func(_ int64, w http.ResponseWriter) bool {
+				chunk := []byte(strings.Repeat(" ", 64<<10))
+				for range 64 {
+					if _, err := w.Write(chunk); err != nil {
+						return true
+					}
+				}
+				return true
+			}, "more than", false},
+		} {
+			t.Run(s.name+"/"+name, func(t *testing.T) {
+				service, calls := serve(t, s, c.reply)
+				g := guard(t, service, provider.Config{Failures: 2, OpenFor: time.Hour})
+				_, err := g.Ask(t.Context(), query)
+				require.ErrorContains(t, err, c.err)
+				require.NotContains(t, err.Error(), "Juno", "errors are logged")
+				require.NotContains(t, err.Error(), key)
+				_, err = g.Ask(t.Context(), query)
+				if c.paused {
+					require.ErrorIs(t, err, provider.ErrPaused)
+					require.EqualValues(t, 1, calls.Load())
+					return
+				}
+				require.Error(t, err)
+				_, err = g.Ask(t.Context(), query)
+				require.ErrorIs(t, err, breaker.ErrOpen)
+				require.EqualValues(t, 2, calls.Load())
+			})
+		}
+		t.Run(s.name+"/slow stream", func(t *testing.T) {
+			service, _ := serve(t, s, func(_ int64, w http.ResponseWriter) bool {
+				ticks := time.NewTicker(5 * time.Millisecond)
+				defer ticks.Stop()
+				for range 1000 {
+					<-ticks.C
+					if _, err := io.WriteString(w, " "); err != nil {
+						return true
+					}
+					w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own
+				}
+				return true
+			})
+			began := time.Now()
+			_, err := guard(t, service, provider.Config{Timeout: 100 * time.Millisecond}).Ask(t.Context(), query)
+			require.ErrorIs(t, err, context.DeadlineExceeded)
+			require.Less(t, time.Since(began), 2*time.Second)
+		})
+	}
+}
+
+// One dead provider takes nothing from the others, neither answers nor time.
+func TestOneDeadProvider(t *testing.T) {
+	p := juno()
+	p.Names = p.Names[1:]
+	list := speakers()
+	var services []websearch.Service
+	for i, s := range list {
+		var reply func(int64, http.ResponseWriter) bool
+		if i == 0 {
+			reply = func(_ int64, w http.ResponseWriter) bool { w.WriteHeader(http.StatusBadGateway); return true }
+		}
+		service, _ := serve(t, s, reply)
+		services = append(services, guard(t, service, provider.Config{}))
+	}
+	slowest := func(services []websearch.Service, failing bool) time.Duration {
+		worst := time.Duration(0)
+		for range 30 {
+			began := time.Now()
+			pages, err := websearch.New(services, identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
+			worst = max(worst, time.Since(began))
+			require.Len(t, pages, 1)
+			if failing {
+				require.ErrorContains(t, err, "searxng")
+			} else {
+				require.NoError(t, err)
+			}
+			p.Employers = []string{time.Now().String()} // another question, which no cache knows
+		}
+		return worst
+	}
+	alone := slowest(services[1:], false)
+	beside := slowest(services, true)
+	t.Logf("slowest of 30: %v alone, %v beside a dead one", alone, beside)
+	require.LessOrEqual(t, beside, max(alone*3/2, alone+20*time.Millisecond)+50*time.Millisecond)
+}
+
+func TestQueries(t *testing.T) {
+	require.Equal(t, []websearch.Query{
+		{Text: `"Juno JJ Abara" Quenlix Oslo`, Host: "h"},
+		{Text: `"Juno JJ Abara" Compiler engineer poet`, Host: "h"},
+	}, websearch.Queries(juno(), "h"), "no operators of a search service come through")
+	require.Empty(t, websearch.Queries(&people.Profile{Names: []string{"Juno"}}, "h"))
+	require.NotEmpty(t, websearch.Queries(&people.Profile{Names: []string{"王伟"}}, "h"))
+}
+
+func TestNewService(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		at   websearch.Endpoint
+		want string
+	}{
+		{"brave", websearch.Endpoint{}, "key"},
+		{"searxng", websearch.Endpoint{}, "URL"},
+		{"searxng", websearch.Endpoint{URL: "file:///x"}, "URL"},
+		{"bing", websearch.Endpoint{URL: "http://x.example", Key: "k"}, "there are"},
+	} {
+		_, err := websearch.NewService(c.name, c.at, http.DefaultClient)
+		require.ErrorContains(t, err, c.want)
+	}
+	_, err := websearch.NewService("exa", websearch.Endpoint{Key: "k"}, http.DefaultClient)
+	require.NoError(t, err)
+}

@@ -1,0 +1,189 @@
+package discovery
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/discovery-worker/internal/codehost"
+	"muster/discovery-worker/internal/finder"
+	"muster/discovery-worker/internal/judge"
+	"muster/discovery-worker/internal/model"
+	"muster/discovery-worker/internal/people"
+	"muster/discovery-worker/internal/provider"
+	"muster/discovery-worker/internal/websearch"
+	"muster/schemas/identity"
+)
+
+// Providers are what discovery asks beside the read models. The zero value is
+// none.
+type Providers struct {
+	// SearXNG, Brave, Tavily and Exa are web search services; one without URL and
+	// key is not asked.
+	SearXNG, Brave, Tavily, Exa Endpoint
+	// CodeHost looks accounts up live; its keys are tokens that take turns.
+	CodeHost Endpoint
+	// Model is the language model of scoring.
+	Model model.Config
+	// Timeout bounds one call, Concurrent how many one provider gets at a time;
+	// defaults 5 s and 4.
+	Timeout    time.Duration
+	Concurrent int
+	// Failures in a row open a provider's breaker, for OpenFor; defaults 5 and 30 s.
+	Failures uint32
+	OpenFor  time.Duration
+}
+
+// Endpoint is where a provider is, and what it wants to see.
+type Endpoint struct {
+	URL  string
+	Keys []string
+}
+
+func (e Endpoint) configured() bool { return e.URL != "" || len(e.Keys) > 0 }
+
+// Environment variables of [ProvidersFromEnv]. Those of the language model are
+// MODEL_URL, MODEL_API_KEY and MODEL_NAME.
+const (
+	EnvSearXNGURL     = "SEARXNG_URL"
+	EnvBraveURL       = "BRAVE_URL"
+	EnvBraveKey       = "BRAVE_API_KEY"
+	EnvTavilyURL      = "TAVILY_URL"
+	EnvTavilyKey      = "TAVILY_API_KEY"
+	EnvExaURL         = "EXA_URL"
+	EnvExaKey         = "EXA_API_KEY"
+	EnvCodeHostURL    = "CODEHOST_API_URL"
+	EnvCodeHostTokens = "CODEHOST_API_TOKENS" //nolint:gosec // a name
+	EnvTimeout        = "DISCOVERY_PROVIDER_TIMEOUT"
+	EnvConcurrent     = "DISCOVERY_PROVIDER_CONCURRENCY"
+)
+
+// ProvidersFromEnv reads what is configured in the environment. An error names
+// the variable.
+func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
+	keys := func(name string) []string {
+		var out []string
+		for k := range strings.SplitSeq(getenv(name), ",") {
+			if k = strings.TrimSpace(k); k != "" {
+				out = append(out, k)
+			}
+		}
+		return out
+	}
+	var errs []error
+	p := Providers{
+		SearXNG:  Endpoint{URL: getenv(EnvSearXNGURL)},
+		Brave:    Endpoint{getenv(EnvBraveURL), keys(EnvBraveKey)},
+		Tavily:   Endpoint{getenv(EnvTavilyURL), keys(EnvTavilyKey)},
+		Exa:      Endpoint{getenv(EnvExaURL), keys(EnvExaKey)},
+		CodeHost: Endpoint{getenv(EnvCodeHostURL), keys(EnvCodeHostTokens)},
+	}
+	for name, e := range map[string]Endpoint{EnvBraveKey: p.Brave, EnvTavilyKey: p.Tavily, EnvExaKey: p.Exa} {
+		switch {
+		case e.URL != "" && len(e.Keys) == 0:
+			errs = append(errs, fmt.Errorf("%s is empty: the service wants a key", name))
+		case len(e.Keys) > 1:
+			errs = append(errs, fmt.Errorf("%s: one key, not %d", name, len(e.Keys)))
+		}
+	}
+	for name, address := range map[string]string{
+		EnvSearXNGURL: p.SearXNG.URL, EnvBraveURL: p.Brave.URL, EnvTavilyURL: p.Tavily.URL, EnvExaURL: p.Exa.URL, EnvCodeHostURL: p.CodeHost.URL,
+	} {
+		if address == "" {
+			continue
+		}
+		if u, err := url.Parse(address); err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			errs = append(errs, fmt.Errorf("%s is not an http or https URL", name))
+		}
+	}
+	if text := getenv(EnvTimeout); text != "" {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			errs = append(errs, fmt.Errorf("%s is not a duration such as 5s", EnvTimeout))
+		}
+		p.Timeout = d
+	}
+	if text := getenv(EnvConcurrent); text != "" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			errs = append(errs, fmt.Errorf("%s is not a number from 1", EnvConcurrent))
+		}
+		p.Concurrent = n
+	}
+	var err error
+	if p.Model, err = model.ConfigFromEnv(getenv); err != nil {
+		errs = append(errs, err)
+	}
+	return p, errors.Join(errs...)
+}
+
+// outside builds what the finder asks beside the read models.
+func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time) (finder.Outside, error) {
+	var out finder.Outside
+	metrics, err := provider.NewMetrics(reg)
+	if err != nil {
+		return out, err
+	}
+	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor}
+	client := provider.NewClient()
+	var services []websearch.Service
+	for _, s := range []struct {
+		name string
+		at   Endpoint
+	}{{websearch.SearXNG, p.SearXNG}, {websearch.Brave, p.Brave}, {websearch.Tavily, p.Tavily}, {websearch.Exa, p.Exa}} {
+		if !s.at.configured() {
+			continue
+		}
+		service, err := websearch.NewService(s.name, websearch.Endpoint{URL: s.at.URL, Key: strings.Join(s.at.Keys, ",")}, client)
+		if err != nil {
+			return out, err
+		}
+		guarded, err := provider.Guard(service, limits, func(q websearch.Query) string { return q.Host + "\n" + q.Text }, metrics, logger)
+		if err != nil {
+			return out, err
+		}
+		services = append(services, guarded)
+	}
+	out.Web = websearch.New(services, platforms)
+	if p.CodeHost.configured() {
+		if out.Live, err = p.codeHost(client, limits, metrics, platforms, logger, now); err != nil {
+			return out, err
+		}
+	}
+	if p.Model.Enabled() {
+		asked, err := model.New(p.Model, model.Deps{Logger: logger, Registerer: reg})
+		if err != nil {
+			return out, err
+		}
+		j := judge.New(asked)
+		// The client bounds its calls by itself; here they are kept, and equal ones at
+		// the same time made once.
+		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000}, judge.Question.Key, metrics, logger); err != nil {
+			return out, err
+		}
+		out.JudgeVersion = j.Version()
+	}
+	return out, nil
+}
+
+func (p Providers) codeHost(
+	client *http.Client, limits provider.Config, metrics *provider.Metrics, platforms *identity.Platforms, logger *slog.Logger, now func() time.Time,
+) (provider.Provider[string, *people.Profile], error) {
+	address := p.CodeHost.URL
+	if address == "" {
+		address = codehost.DefaultURL
+	}
+	host, err := codehost.New(codehost.Config{URL: address, Tokens: p.CodeHost.Keys}, client, platforms, now)
+	if err != nil {
+		return nil, err
+	}
+	limits.CacheFor = 10 * time.Minute // then it is asked again, conditionally
+	return provider.Guard(host, limits, identity.UsernameKey, metrics, logger)
+}
