@@ -1,0 +1,529 @@
+package extract
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/identity"
+)
+
+// maxCustom bounds the keys of a schema that are answered, maxNested how deep it
+// nests.
+const (
+	maxCustom = 200
+	maxNested = 5
+)
+
+// asked is what a request's schema says of one key.
+type asked struct {
+	key         string
+	types       []string
+	description string
+	enum        []jsontext.Value
+	items       *asked
+	properties  []asked
+}
+
+// Custom answers what the input says of the keys of a request's schema
+// (interface.md, POST /v1/context): members and labels of the same name, what the
+// profile knows under the name, and of enumerations the one that the job's title
+// names. profile is Extract's of the same input. Every key has an entry; what is
+// not known is null with confidence 0, and so is what would not be of the declared
+// type. schema is the object as the request has it; anything in it that is not
+// understood leaves its key null.
+func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schema jsontext.Value) (map[string]Field, error) {
+	root, err := parseTree(schema)
+	if err != nil {
+		return nil, fmt.Errorf("read the schema: %w", err)
+	}
+	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
+		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
+	}
+	c := &custom{e: e, profile: profile, labels: map[string]node{}}
+	if len(in.Object) > 0 {
+		tree, err := parseTree(in.Object)
+		if err != nil {
+			return nil, fmt.Errorf("read the input: %w", err)
+		}
+		c.members(tree, 0)
+	} else {
+		c.text = without(in.Text, orders(in.Text))
+		c.lines(c.text)
+	}
+	answers := map[string]Field{}
+	for i, m := range root.members {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		answers[m.key] = Field{Value: jsontext.Value("null")}
+		if i < maxCustom {
+			if f, ok := c.answer(readAsked(m.key, m.value, 0)); ok {
+				answers[m.key] = f
+			}
+		}
+	}
+	return answers, nil
+}
+
+// readAsked reads one key of a schema.
+func readAsked(key string, n node, depth int) asked {
+	a := asked{key: key}
+	if depth > maxNested {
+		return a
+	}
+	for _, m := range n.members {
+		switch m.key {
+		case "type":
+			for _, t := range m.value.strings() {
+				a.types = append(a.types, t.text)
+			}
+		case "description":
+			a.description = m.value.text
+		case "enum":
+			for _, v := range m.value.members {
+				a.enum = append(a.enum, v.value.json())
+			}
+		case "items":
+			items := readAsked(key, m.value, depth+1)
+			a.items = &items
+		case "properties":
+			for _, p := range m.value.members {
+				a.properties = append(a.properties, readAsked(p.key, p.value, depth+1))
+			}
+		}
+	}
+	if len(a.types) == 0 && len(a.properties) > 0 {
+		a.types = []string{"object"}
+	}
+	return a
+}
+
+// json writes a node.
+func (n node) json() jsontext.Value {
+	switch n.kind {
+	case '"':
+		return quote(n.text)
+	case '0':
+		return jsontext.Value(n.text)
+	case 't':
+		return jsontext.Value("true")
+	case 'f':
+		return jsontext.Value("false")
+	}
+	return jsontext.Value("null")
+}
+
+// custom answers the keys of one request.
+type custom struct {
+	e       *Extractor
+	profile Profile
+	labels  map[string]node // what the input itself calls by a name
+	text    string
+}
+
+func (a asked) is(t string) bool { return slices.Contains(a.types, t) }
+
+// members notes the members of an object under their names, the shallower first.
+func (c *custom) members(n node, depth int) {
+	for _, m := range n.members {
+		key := labelKey(m.key)
+		if n.kind == '{' && m.value.kind != 'n' && key != "" && len(c.labels) < maxNodes {
+			if _, ok := c.labels[key]; !ok {
+				c.labels[key] = m.value
+			}
+		}
+	}
+	for _, m := range n.members {
+		if m.value.kind == '"' && strings.Contains(m.value.text, "\n") {
+			c.lines(without(m.value.text, orders(m.value.text)))
+		}
+		if m.value.kind == '{' || m.value.kind == '[' {
+			c.members(m.value, depth+1)
+		}
+	}
+}
+
+// lines notes the labelled lines of a text.
+func (c *custom) lines(text string) {
+	v := newView("", text)
+	for _, line := range v.lines() {
+		line = unbulleted(line)
+		t := line.text()
+		if len(t) > 1000 {
+			continue
+		}
+		m := labelLine.FindStringSubmatchIndex(t)
+		if m == nil || m[4] == m[5] {
+			continue
+		}
+		key := labelKey(t[m[2]:m[3]])
+		if _, ok := c.labels[key]; !ok && !isBlank(t[m[4]:m[5]]) {
+			value := line.sub(m[4], m[5]).trim("*_")
+			c.labels[key] = node{kind: '"', text: value.text(), span: value.span(), spanned: true}
+		}
+	}
+}
+
+// answer finds the value of one key.
+func (c *custom) answer(a asked) (Field, bool) {
+	if a.is("object") && len(a.properties) > 0 {
+		return c.object(a)
+	}
+	if n, ok := c.labels[labelKey(a.key)]; ok {
+		if v, ok := a.cast(n); ok {
+			return Field{Value: v, Confidence: 0.95, Span: n.place()}, true
+		}
+	}
+	if f, ok := c.known(a); ok {
+		return f, true
+	}
+	return c.hinted(a)
+}
+
+// place is the span of a node's text.
+func (n node) place() Span {
+	if n.spanned {
+		return n.span
+	}
+	s := Span{Path: n.path}
+	if n.kind == '"' {
+		s.End = len(n.text)
+	}
+	return s
+}
+
+// object answers the properties of an object; one without any is not known.
+func (c *custom) object(a asked) (Field, bool) {
+	out := Field{Confidence: 1}
+	var b strings.Builder
+	b.WriteByte('{')
+	n := 0
+	for _, p := range a.properties {
+		f, ok := c.answer(p)
+		if !ok {
+			continue
+		}
+		if n > 0 {
+			b.WriteByte(',')
+		} else {
+			out.Span = f.Span
+		}
+		n++
+		b.Write(quote(p.key))
+		b.WriteByte(':')
+		b.Write(f.Value)
+		out.Confidence = min(out.Confidence, f.Confidence)
+	}
+	b.WriteByte('}')
+	out.Value = jsontext.Value(b.String())
+	return out, n > 0
+}
+
+// cast makes a value of the input one of the declared type.
+func (a asked) cast(n node) (jsontext.Value, bool) {
+	if len(a.types) == 0 {
+		return nil, false
+	}
+	for _, t := range a.types {
+		if v, ok := a.castTo(t, n); ok && a.allows(v) {
+			return v, true
+		}
+	}
+	return nil, false
+}
+
+// allows reports whether an enumeration has a value.
+func (a asked) allows(v jsontext.Value) bool {
+	return len(a.enum) == 0 || slices.ContainsFunc(a.enum, func(o jsontext.Value) bool { return string(o) == string(v) })
+}
+
+var (
+	yes = set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
+	no  = set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
+
+	amount   = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%|[\p{L}$€£¥+ ]{0,20})$`)
+	thousand = regexp.MustCompile(`^-?\d{1,3}(?:[., ]\d{3})+$`)
+)
+
+func (a asked) castTo(t string, n node) (jsontext.Value, bool) {
+	text := strings.TrimSpace(n.text)
+	switch t {
+	case "string":
+		if n.kind != '"' && n.kind != '0' || text == "" || len(text) > 2000 {
+			return nil, false
+		}
+		for _, o := range a.enum { // as the schema spells it
+			var s string
+			if json.Unmarshal(o, &s) == nil && strings.EqualFold(s, text) {
+				return o, true
+			}
+		}
+		return quote(text), true
+	case "number", "integer":
+		if n.kind == '0' && (t == "number" || number.FindString(text) == strings.TrimPrefix(text, "-")) {
+			return jsontext.Value(text), true
+		}
+		m := amount.FindStringSubmatch(text)
+		if n.kind != '"' || m == nil || strings.Contains(m[1], ".") && thousand.MatchString(m[1]) {
+			return nil, false
+		}
+		x, err := strconv.ParseFloat(strings.NewReplacer(",", "", " ", "").Replace(m[1]), 64)
+		if err != nil || t == "integer" && x != float64(int64(x)) {
+			return nil, false
+		}
+		return jsontext.Value(strconv.FormatFloat(x, 'f', -1, 64)), true
+	case "boolean":
+		switch l := strings.ToLower(text); {
+		case n.kind == 't' || n.kind == '"' && yes[l]:
+			return jsontext.Value("true"), true
+		case n.kind == 'f' || n.kind == '"' && no[l]:
+			return jsontext.Value("false"), true
+		}
+	case "array":
+		return a.castList(n)
+	}
+	return nil, false
+}
+
+// castList makes a list of a list, or of words between commas.
+func (a asked) castList(n node) (jsontext.Value, bool) {
+	item := asked{types: []string{"string"}}
+	if a.items != nil && len(a.items.types) > 0 {
+		item = *a.items
+	}
+	var nodes []node
+	switch n.kind {
+	case '[':
+		for _, m := range n.members {
+			if m.value.kind == '{' && item.is("string") {
+				nodes = append(nodes, m.value.strings("name", "skill", "language", "title", "value")...)
+				continue
+			}
+			nodes = append(nodes, m.value)
+		}
+	case '"':
+		for _, w := range listSeparator.Split(n.text, maxEntries) {
+			if w = strings.TrimSpace(w); w != "" {
+				nodes = append(nodes, node{kind: '"', text: w})
+			}
+		}
+	}
+	var values []jsontext.Value
+	for _, x := range nodes {
+		if v, ok := item.cast(x); ok && len(values) < maxEntries {
+			values = append(values, v)
+		}
+	}
+	if len(values) == 0 {
+		return nil, false
+	}
+	v, err := json.Marshal(values)
+	return v, err == nil
+}
+
+// concept is a name in schemas, in labelKey's form, and the field or identifier
+// that answers it.
+var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
+	"current company": "current_position.company.name", "company": "current_position.company.name", "employer": "current_position.company.name", "current employer": "current_position.company.name", "organization": "current_position.company.name", "company name": "current_position.company.name", "workplace": "current_position.company.name",
+	"current title": "current_position.summary", "title": "current_position.summary", "job title": "current_position.summary", "role": "current_position.summary", "current role": "current_position.summary", "position": "current_position.summary", "current position": "current_position.summary", "occupation": "current_position.summary", "job": "current_position.summary", "profession": "current_position.summary",
+	"start date": "current_position.start", "current position start": "current_position.start", "job start date": "current_position.start", "employed since": "current_position.start",
+	"name": "full_name", "full name": "full_name", "first name": "first_name", "given name": "first_name", "last name": "last_name", "surname": "last_name", "family name": "last_name",
+	"city": "location.city", "current city": "location.city", "home city": "location.city", "state": "location.state", "region": "location.state", "country": "location.country", "country of residence": "location.country", "location": "location", "based in": "location", "residence": "location", "current location": "location",
+	"skills": "skills", "technologies": "skills", "technical skills": "skills", "tech stack": "skills", "programming languages": "skills", "tools": "skills",
+	"languages": "languages", "spoken languages": "languages", "languages spoken": "languages",
+	"schools": "school", "universities": "school", "university": "school", "school": "school", "alma mater": "school", "college": "school", "education": "school",
+	"degree": "degree", "degrees": "degree", "highest degree": "degree", "field of study": "field", "major": "field",
+	"previous companies": "past company", "past companies": "past company", "former employers": "past company", "previous employers": "past company", "previous company": "past company", "past employers": "past company",
+	"previous titles": "past title", "past titles": "past title", "previous roles": "past title", "previous positions": "past title",
+	"email": Email, "e mail": Email, "email address": Email, "emails": Email, "email addresses": Email, "personal email": "personal_email", "private email": "personal_email", "work email": "work email", "business email": "work email", "company email": "work email",
+	"phone": Phone, "phone number": Phone, "telephone": Phone, "mobile": Phone, "phones": Phone, "phone numbers": Phone, "mobile number": Phone,
+	"website": URL, "homepage": URL, "websites": URL, "portfolio": URL, "blog": URL, "personal website": URL,
+	"codehost": "codehost.username", "github": "codehost.username", "github username": "codehost.username", "codehost username": "codehost.username", "github url": "codehost.url", "codehost url": "codehost.url", "github profile": "codehost.url",
+	"network": "network.url", "linkedin": "network.url", "linkedin url": "network.url", "network url": "network.url", "linkedin profile": "network.url", "linkedin username": "network.username", "network username": "network.username",
+	"microblog": "microblog", "twitter": "microblog", "twitter handle": "microblog", "twitter username": "microblog", "microblog username": "microblog", "headline": "network.headline",
+	"years of experience": "years", "years experience": "years", "experience years": "years", "total years of experience": "years",
+}
+
+// known answers a key from the profile.
+func (c *custom) known(a asked) (Field, bool) {
+	concept := concepts[labelKey(a.key)]
+	if concept == "" {
+		return Field{}, false
+	}
+	if concept == "years" {
+		return c.years(a)
+	}
+	values := c.values(concept)
+	if len(values) == 0 {
+		return Field{}, false
+	}
+	list := node{kind: '['}
+	confidence, span := 1.0, values[0].span
+	for _, v := range values {
+		list.members = append(list.members, member{value: node{kind: '"', text: v.value}})
+		confidence = min(confidence, v.confidence)
+	}
+	for _, t := range a.types {
+		n := list
+		if t != "array" {
+			n = list.members[0].value
+			confidence = values[0].confidence
+		}
+		if v, ok := a.castTo(t, n); ok && (t == "array" || a.allows(v)) {
+			return Field{Value: v, Confidence: confidence, Span: span}, true
+		}
+	}
+	return Field{}, false
+}
+
+// values are what the profile has under a concept.
+func (c *custom) values(concept string) []found {
+	p := c.profile
+	add := func(list []found, path string, text string) []found {
+		if text == "" {
+			return list
+		}
+		return append(list, found{text, p.Fields[path].Confidence, p.Fields[path].Span})
+	}
+	var all []found
+	switch concept {
+	case Email, Phone, URL, "microblog", "work email":
+		for _, id := range p.Identifiers {
+			own := p.Fields["personal_email"]
+			switch {
+			case concept == "microblog" && id.Type == Account && id.Platform == identity.Microblog,
+				concept == id.Type,
+				concept == "work email" && id.Type == Email && (id.role == "work" || own.Value != nil && string(own.Value) != string(quote(id.Value))):
+				all = append(all, found{id.Value, id.Confidence, id.Span})
+			}
+		}
+	case "location":
+		var parts []string
+		for _, path := range []string{"location.city", "location.state", "location.country"} {
+			if s := c.string(path); s != "" {
+				parts = append(parts, s)
+				all = []found{{strings.Join(parts, ", "), p.Fields[path].Confidence, p.Fields[path].Span}}
+			}
+		}
+	case "skills":
+		for _, s := range list[listedSkill](p, concept) {
+			all = add(all, concept, s.Skill)
+		}
+	case "languages":
+		for _, s := range list[listedLanguage](p, concept) {
+			all = add(all, concept, s.Language)
+		}
+	case "school", "degree", "field":
+		for _, s := range list[listedSchool](p, "education") {
+			switch {
+			case concept == "school" && s.School != nil:
+				all = add(all, "education", s.School.Name)
+			case concept == "degree":
+				all = add(all, "education", strings.Join(s.Degrees, ", "))
+			case concept == "field":
+				all = add(all, "education", strings.Join(s.Majors, ", "))
+			}
+		}
+	case "past company", "past title":
+		for _, j := range list[listedJob](p, "experience") {
+			switch {
+			case j.Current:
+			case concept == "past title":
+				all = add(all, "experience", j.Summary)
+			case j.Company != nil:
+				all = add(all, "experience", j.Company.Name)
+			}
+		}
+	default:
+		all = add(all, concept, c.string(concept))
+	}
+	return all
+}
+
+// string is a field of the profile that is a string.
+func (c *custom) string(path string) string {
+	var s string
+	if f, ok := c.profile.Fields[path]; !ok || json.Unmarshal(f.Value, &s) != nil {
+		return ""
+	}
+	return s
+}
+
+func list[T any](p Profile, path string) []T {
+	var all []T
+	if f, ok := p.Fields[path]; !ok || json.Unmarshal(f.Value, &all) != nil {
+		return nil
+	}
+	return all
+}
+
+var (
+	yearsExpr = regexp.MustCompile(`(?i)\b(\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty)\+?[\s-]+years?(?:['’])?\s+(?:of\s+)?(?:[\p{L}]+\s+){0,3}experience\b`)
+	words     = map[string]string{"one": "1", "two": "2", "three": "3", "four": "4", "five": "5", "six": "6", "seven": "7", "eight": "8", "nine": "9", "ten": "10", "eleven": "11", "twelve": "12", "fifteen": "15", "twenty": "20"} //nolint:gochecknoglobals // a constant table
+)
+
+// years answers how long somebody has worked, if the text says it in so many words.
+func (c *custom) years(a asked) (Field, bool) {
+	m := yearsExpr.FindStringSubmatchIndex(c.text)
+	if m == nil {
+		return Field{}, false
+	}
+	n := strings.ToLower(c.text[m[2]:m[3]])
+	if words[n] != "" {
+		n = words[n]
+	}
+	v, ok := a.cast(node{kind: '"', text: n})
+	return Field{Value: v, Confidence: stated, Span: Span{Start: m[0], End: m[1]}}, ok
+}
+
+// hinted answers an enumeration of which the job's title names exactly one, and a
+// question whether somebody has a skill or speaks a language.
+func (c *custom) hinted(a asked) (Field, bool) {
+	title := c.profile.Fields["current_position.summary"]
+	if a.is("string") && len(a.enum) > 0 && title.Value != nil {
+		var hit jsontext.Value
+		hits := 0
+		for _, o := range a.enum {
+			var s string
+			if json.Unmarshal(o, &s) == nil && s != "" && hasWord(c.string("current_position.summary"), s) {
+				hit = o
+				hits++
+			}
+		}
+		if hits == 1 {
+			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span}, true
+		}
+	}
+	key := labelKey(a.key)
+	for _, before := range []string{"knows ", "has ", "uses ", "speaks ", "is "} {
+		what, ok := strings.CutPrefix(key, before)
+		if !ok || !a.is("boolean") {
+			continue
+		}
+		for _, path := range []string{"skills", "languages"} {
+			for _, v := range c.values(path) {
+				if strings.EqualFold(v.value, what) || strings.EqualFold(v.value+" experience", what) {
+					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span}, true
+				}
+			}
+		}
+	}
+	return Field{}, false
+}
+
+// hasWord reports whether words stand in a phrase, whatever their letter case.
+func hasWord(phrase, words string) bool {
+	split := func(s string) string {
+		return " " + strings.Join(strings.FieldsFunc(strings.ToLower(s), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), " ") + " "
+	}
+	w := split(words)
+	return strings.TrimSpace(w) != "" && strings.Contains(split(phrase), w)
+}

@@ -1,0 +1,177 @@
+package extract
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// dates reads dates and ranges of dates, in the languages that months lists.
+type dates struct {
+	months map[string]int
+	date   string // expression of one date
+	single *regexp.Regexp
+	period *regexp.Regexp
+	open   *regexp.Regexp
+	whole  *regexp.Regexp
+}
+
+// monthNames are the months' names and short names, lower case.
+const monthNames = `
+january jan januar janvier enero ene gennaio gen janeiro januari styczeń
+february feb februar février févr fevrier febrero febbraio fevereiro fev februari luty
+march mar märz mär mars marzo março maart mrt marzec
+april apr avril avr abril abr aprile kwiecień
+may mai mayo maggio mag maio mei maj
+june jun juni juin junio giugno giu junho czerwiec
+july jul juli juillet juil julio luglio lug julho lipiec
+august aug août aout agosto ago augustus sierpień
+september sep sept septembre septiembre settembre set setembro wrzesień
+october oct oktober okt octobre octubre ottobre ott outubro październik
+november nov novembre noviembre novembro listopad
+december dec dezember dez décembre diciembre dic dicembre dezembro december grudzień
+`
+
+const (
+	presentWords = `present|now|today|current|currently|ongoing|to date|heute|jetzt|laufend|aujourd['’]hui|à ce jour|présent|actualidad|actual|presente|hoy|oggi|attuale|atual|hoje|heden|nu|idag|obecnie|н\.в\.|настоящее время|現在|至今|현재`
+	sinceWords   = `since|seit|depuis|desde|dal|da|sinds|sedan|from|ab|od|с`
+)
+
+func newDates() *dates {
+	d := &dates{months: map[string]int{}}
+	var names []string
+	month := 0
+	for line := range lines(monthNames) {
+		month++
+		for _, name := range strings.Fields(line) {
+			if d.months[name] == 0 {
+				d.months[name] = month
+				names = append(names, regexp.QuoteMeta(name))
+			}
+		}
+	}
+	year := `(?:19|20)\d\d`
+	d.date = `(?:(?:\d{1,2}\.?\s+(?:de\s+)?)?(?:` + strings.Join(names, "|") + `)\.?,?\s+(?:\d{1,2},?\s+)?(?:de\s+|of\s+)?` + year +
+		`|` + year + `[-/.]\d{1,2}(?:[-/.]\d{1,2})?|(?:\d{1,2}[./])?\d{1,2}[./]` + year + `|` + year + `年(?:\d{1,2}月)?|` + year + `)`
+	d.single = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)(?:$|[^\p{L}\d/-])`)
+	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)\s*(?:-|–|—|−|~|〜|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.date + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
+	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.date + `)(?:$|[^\p{L}\d/-])`)
+	d.whole = regexp.MustCompile(`(?i)^` + d.date + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
+	return d
+}
+
+// span of time, dates as partial as they are written; current when it lasts.
+type period struct {
+	start, end string
+	current    bool
+	at         [2]int // where it is written, with the word before it
+}
+
+// find reads the first period of a line: a range, or an open one ("since 2018").
+func (d *dates) find(s string) (period, bool) {
+	if !hasDigit(s) {
+		return period{}, false
+	}
+	if m := d.period.FindStringSubmatchIndex(s); m != nil {
+		start, ok := d.parse(s[m[2]:m[3]])
+		end, ended := d.parse(s[m[4]:m[5]])
+		if ok {
+			return period{start: start, end: end, current: !ended, at: [2]int{m[2], m[5]}}, true
+		}
+	}
+	if m := d.open.FindStringSubmatchIndex(s); m != nil {
+		if start, ok := d.parse(s[m[2]:m[3]]); ok {
+			from := m[0]
+			for from < m[2] && strings.IndexByte(" \t(,.;:-", s[from]) >= 0 {
+				from++
+			}
+			return period{start: start, current: true, at: [2]int{from, m[3]}}, true
+		}
+	}
+	return period{}, false
+}
+
+// findOne reads a single date in a line.
+func (d *dates) findOne(s string) (date string, at [2]int, ok bool) {
+	if !hasDigit(s) {
+		return "", at, false
+	}
+	m := d.single.FindStringSubmatchIndex(s)
+	if m == nil {
+		return "", at, false
+	}
+	date, ok = d.parse(s[m[2]:m[3]])
+	return date, [2]int{m[2], m[3]}, ok
+}
+
+var (
+	number    = regexp.MustCompile(`\d+`)
+	timeOfDay = regexp.MustCompile(`t\d.*$`)
+)
+
+// parse reads one date: "YYYY", "YYYY-MM" or "YYYY-MM-DD".
+func (d *dates) parse(s string) (string, bool) {
+	s = strings.TrimSpace(strings.ToLower(s))
+	if !d.whole.MatchString(s) {
+		return "", false
+	}
+	s = timeOfDay.ReplaceAllString(s, "")
+	year, month, day := 0, 0, 0
+	for word := range strings.FieldsFuncSeq(s, func(r rune) bool { return strings.ContainsRune(" .,0123456789", r) }) {
+		if m := d.months[word]; m > 0 {
+			month = m
+		}
+	}
+	named := month > 0
+	var rest []int
+	for _, t := range number.FindAllString(s, 4) {
+		n, err := strconv.Atoi(t)
+		if err != nil {
+			return "", false
+		}
+		if len(t) == 4 && year == 0 {
+			year = n
+			continue
+		}
+		rest = append(rest, n)
+	}
+	yearFirst := len(s) >= 4 && hasDigit(s[:1]) && len(number.FindString(s)) == 4
+	switch {
+	case named && len(rest) > 0:
+		day = rest[0]
+	case len(rest) == 1:
+		month = rest[0]
+	case len(rest) == 2 && yearFirst:
+		month, day = rest[0], rest[1]
+	case len(rest) == 2 && strings.Contains(s, "."):
+		day, month = rest[0], rest[1]
+	case len(rest) == 2 && rest[0] > 12:
+		day, month = rest[0], rest[1]
+	case len(rest) == 2: // which of the two is the month is not known
+		if rest[1] > 12 {
+			month, day = rest[0], rest[1]
+		}
+	}
+	switch {
+	case year < 1900 || year > 2099 || month > 12 || day > 31:
+		return "", false
+	case month == 0:
+		return strconv.Itoa(year), true
+	case day == 0:
+		return fmt.Sprintf("%04d-%02d", year, month), true
+	}
+	return fmt.Sprintf("%04d-%02d-%02d", year, month, day), true
+}
+
+// full fills a partial date (rulings.md, Names: "filled with -01 where a full date
+// is shown").
+func full(date string) string {
+	switch len(date) {
+	case 4:
+		return date + "-01-01"
+	case 7:
+		return date + "-01"
+	}
+	return date
+}

@@ -1,0 +1,301 @@
+package extract
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+
+	"muster/schemas/identity"
+)
+
+// defaultConfidence is a request's when it names none (interface.md, Limits).
+const defaultConfidence = 0.9
+
+// sample is an input with the answer that was written for it.
+type sample struct {
+	form, name string
+	in         Input
+	want       []string // "path: value", sorted
+}
+
+func (s sample) String() string { return s.form + "/" + s.name }
+
+// samples reads the inputs of a folder.
+func samples(t testing.TB, folder string) []sample {
+	files, err := filepath.Glob(filepath.Join("testdata", folder, "*.txtar"))
+	require.NoError(t, err)
+	var all []sample
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(t, err)
+		form := strings.TrimSuffix(filepath.Base(file), ".txtar")
+		for _, part := range archive.Files {
+			name, what, ok := strings.Cut(part.Name, "/")
+			require.True(t, ok, part.Name)
+			if what != "want" {
+				s := sample{form: form, name: name}
+				if what == "input.json" {
+					s.in.Object = jsontext.Value(strings.TrimSpace(string(part.Data)))
+				} else {
+					s.in.Text = string(part.Data)
+				}
+				all = append(all, s)
+				continue
+			}
+			all[len(all)-1].want = wanted(t, string(part.Data))
+		}
+	}
+	for i, s := range all {
+		switch s.String() {
+		case "edges/long-text":
+			all[i].in.Text = filler(find(t, all, "bio/speaker").in.Text, 900<<10)
+		case "edges/long-object":
+			flat := string(find(t, all, "json/flat").in.Object)
+			var log []string
+			for n := range 20_000 {
+				log = append(log, fmt.Sprintf("%q", strings.Repeat(strconv.Itoa(100_000+n*31)+" ", 6)))
+			}
+			all[i].in = Input{Object: jsontext.Value(strings.TrimSuffix(flat, "}") + `, "log": [` + strings.Join(log, ",") + "]}")}
+		}
+	}
+	return all
+}
+
+// filler is a text followed by words that say nothing, up to a length.
+func filler(text string, length int) string {
+	b := strings.Builder{}
+	b.WriteString(text)
+	words := strings.Fields("the wind turned over the harbour while several boats waited for a tide that nobody had promised them and rain fell")
+	for i := 0; b.Len() < length-20; i++ {
+		b.WriteString(words[(i*i+i/7)%len(words)])
+		switch {
+		case i%90 == 89:
+			b.WriteString(".\n\n")
+		case i%15 == 14:
+			b.WriteString(". ")
+		default:
+			b.WriteByte(' ')
+		}
+	}
+	return b.String()
+}
+
+func find(t testing.TB, all []sample, name string) sample {
+	i := slices.IndexFunc(all, func(s sample) bool { return s.String() == name })
+	require.GreaterOrEqual(t, i, 0, name)
+	return all[i]
+}
+
+// wanted takes the lines of a golden answer apart.
+func wanted(t testing.TB, text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		key, value, ok := strings.Cut(line, ": ")
+		require.True(t, ok, line)
+		switch key {
+		case "past", "education":
+			names := map[string][]string{"past": {"title", "company", "start", "end"}, "education": {"school", "degree", "field", "start", "end"}}[key]
+			parts := strings.Split(value, "|")
+			require.Len(t, parts, len(names), line)
+			for i, p := range parts {
+				if p = strings.TrimSpace(p); p != "" {
+					all = append(all, key+"."+names[i]+": "+p)
+				}
+			}
+		case "skills", "languages":
+			for p := range strings.SplitSeq(value, " | ") {
+				all = append(all, key+": "+strings.TrimSpace(p))
+			}
+		default:
+			all = append(all, key+": "+value)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// flat writes a profile in the golden answers' lines, without what is less sure.
+func flat(t testing.TB, p Profile, confidence float64) []string {
+	var all []string
+	add := func(key, value string) {
+		if value != "" {
+			all = append(all, key+": "+value)
+		}
+	}
+	for path, f := range p.Fields {
+		if f.Confidence < confidence {
+			continue
+		}
+		switch path {
+		case "experience":
+			var list []listedJob
+			require.NoError(t, json.Unmarshal(f.Value, &list))
+			for _, j := range list {
+				if !j.Current {
+					add("past.title", j.Summary)
+					if j.Company != nil {
+						add("past.company", j.Company.Name)
+					}
+					add("past.start", j.Start)
+					add("past.end", j.End)
+				}
+			}
+		case "education":
+			var list []listedSchool
+			require.NoError(t, json.Unmarshal(f.Value, &list))
+			for _, s := range list {
+				if s.School != nil {
+					add("education.school", s.School.Name)
+				}
+				add("education.degree", strings.Join(s.Degrees, "; "))
+				add("education.field", strings.Join(s.Majors, "; "))
+				add("education.start", s.Start)
+				add("education.end", s.End)
+			}
+		case "skills":
+			var list []listedSkill
+			require.NoError(t, json.Unmarshal(f.Value, &list))
+			for _, s := range list {
+				add(path, s.Skill)
+			}
+		case "languages":
+			var list []listedLanguage
+			require.NoError(t, json.Unmarshal(f.Value, &list))
+			for _, s := range list {
+				add(path, s.Language)
+			}
+		case "codehost.id":
+			add(path, string(f.Value))
+		default:
+			var s string
+			require.NoError(t, json.Unmarshal(f.Value, &s), path)
+			add(path, s)
+		}
+	}
+	for _, id := range p.Identifiers {
+		switch {
+		case id.Confidence < confidence:
+		case id.Type == Account && id.Platform == identity.Microblog:
+			add("microblog", id.Value)
+		case id.Type == Email || id.Type == Phone || id.Type == URL:
+			add(id.Type, id.Value)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// score counts the values that are right, wrong and missing.
+type score struct{ right, wrong, missing int }
+
+func (s *score) add(o score) { s.right += o.right; s.wrong += o.wrong; s.missing += o.missing }
+
+func (s score) precision() float64 { return ratio(s.right, s.right+s.wrong) }
+func (s score) recall() float64    { return ratio(s.right, s.right+s.missing) }
+
+func ratio(a, b int) float64 {
+	if b == 0 {
+		return 1
+	}
+	return float64(a) / float64(b)
+}
+
+// isIdentifier reports whether a line names an identifier rather than a field.
+func isIdentifier(line string) bool {
+	key, _, _ := strings.Cut(line, ":")
+	return key == Email || key == Phone || key == URL || key == "microblog"
+}
+
+// judge compares two sorted lists of lines; what differs is listed in out.
+func judge(want, got []string, skip func(string) bool, out *strings.Builder) score {
+	var s score
+	left := slices.Clone(want)
+	for _, g := range got {
+		if skip(g) {
+			continue
+		}
+		if i := slices.Index(left, g); i >= 0 {
+			left = slices.Delete(left, i, i+1)
+			s.right++
+			continue
+		}
+		s.wrong++
+		fmt.Fprintf(out, "    + %s\n", g)
+	}
+	for _, w := range left {
+		if !skip(w) {
+			s.missing++
+			fmt.Fprintf(out, "    - %s\n", w)
+		}
+	}
+	return s
+}
+
+// judged is the outcome of a folder.
+func judged(t *testing.T, folder string, confidence float64) (fields, identifiers score) {
+	e, err := New(Options{})
+	require.NoError(t, err)
+	forms := map[string]*score{}
+	var order []string
+	for _, s := range samples(t, folder) {
+		p, err := e.Extract(t.Context(), s.in)
+		require.NoError(t, err, s)
+		got := flat(t, p, confidence)
+		var difference strings.Builder
+		f := judge(s.want, got, isIdentifier, &difference)
+		identifiers.add(judge(s.want, got, func(l string) bool { return !isIdentifier(l) }, &difference))
+		fields.add(f)
+		if forms[s.form] == nil {
+			forms[s.form] = &score{}
+			order = append(order, s.form)
+		}
+		forms[s.form].add(f)
+		if difference.Len() > 0 && os.Getenv("EXTRACT_DIFFERENCES") != "" {
+			t.Logf("%s\n%s", s, difference.String())
+		}
+	}
+	for _, form := range order {
+		t.Logf("%-14s precision %.3f recall %.3f (%d values)", form, forms[form].precision(), forms[form].recall(), forms[form].right+forms[form].missing)
+	}
+	t.Logf("%s from confidence %.1f: fields precision %.3f recall %.3f %+v; identifiers precision %.3f recall %.3f %+v",
+		folder, confidence, fields.precision(), fields.recall(), fields, identifiers.precision(), identifiers.recall(), identifiers)
+	return fields, identifiers
+}
+
+// The 100 golden answers hold, at the confidence that a request has by default and
+// at none: precision at least 0.95, recall at least 0.8.
+func TestGolden(t *testing.T) {
+	require.Len(t, samples(t, "golden"), 100)
+	for _, confidence := range []float64{defaultConfidence, 0} {
+		fields, identifiers := judged(t, "golden", confidence)
+		for _, s := range []score{fields, identifiers} {
+			require.GreaterOrEqual(t, s.precision(), 0.95)
+			require.GreaterOrEqual(t, s.recall(), 0.8)
+		}
+	}
+}
+
+// 30 inputs in forms that no golden one has, which nothing is tuned on. The first
+// time they were run they gave precision 0.741 and recall 0.246 of fields, 0.905
+// and 0.950 of identifiers: a form that nobody thought of is read poorly. The bar
+// keeps it from getting worse.
+func TestHeldOut(t *testing.T) {
+	require.Len(t, samples(t, "heldout"), 30)
+	fields, identifiers := judged(t, "heldout", defaultConfidence)
+	require.GreaterOrEqual(t, fields.precision(), 0.74)
+	require.GreaterOrEqual(t, fields.recall(), 0.24)
+	require.GreaterOrEqual(t, identifiers.precision(), 0.9)
+	require.GreaterOrEqual(t, identifiers.recall(), 0.9)
+}

@@ -1,0 +1,257 @@
+package extract
+
+import (
+	"net/url"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/nyaruka/phonenumbers"
+	"mvdan.cc/xurls/v2"
+
+	"muster/schemas/identity"
+)
+
+// urlFinder finds web addresses, also without a scheme.
+type urlFinder struct{ relaxed *regexp.Regexp }
+
+func newURLFinder() urlFinder { return urlFinder{xurls.Relaxed()} }
+
+// maxTokens bounds the words of one text that are tried as addresses.
+const maxTokens = 4000
+
+// identifiers finds e-mail addresses, web addresses and accounts in an original
+// text, markup included, outside of the stretches that give orders and of
+// scripts. known is what a label says of them.
+func (e *Extractor) identifiers(f *facts, path, text string, known string) {
+	tried := 0
+	for start := 0; start < len(text) && tried < maxTokens; {
+		r, n := utf8.DecodeRuneInString(text[start:])
+		if separates(r) {
+			start += n
+			continue
+		}
+		end := start
+		for end < len(text) {
+			r, n := utf8.DecodeRuneInString(text[end:])
+			if separates(r) {
+				break
+			}
+			end += n
+		}
+		token := text[start:end]
+		if len(token) <= 2*identity.MaxURL && (strings.Contains(token, "@") || strings.Contains(token, ".") || strings.Contains(token, "://")) {
+			tried++
+			e.token(f, path, token, start, known)
+		}
+		start = end
+	}
+}
+
+func separates(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune("()<>[]{}\"|,;·•，、；“”«»`", r)
+}
+
+// token reads one word of a text that may be an address.
+func (e *Extractor) token(f *facts, path, token string, at int, known string) {
+	trimmed := strings.TrimLeft(token, "'*_~")
+	at += len(token) - len(trimmed)
+	token = strings.TrimRight(trimmed, ".!?'*:…_。")
+	if rest, ok := cutFold(token, "mailto:"); ok {
+		at += len(token) - len(rest)
+		token, _, _ = strings.Cut(rest, "?")
+	}
+	span := Span{Path: path, Start: at, End: at + len(token)}
+	if i := strings.IndexByte(token, '@'); i > 0 && !strings.Contains(token, "://") {
+		// "Mail:name@host" and "名:name@host" stand together.
+		if c := strings.LastIndexAny(token[:i], ":=："); c >= 0 {
+			_, n := utf8.DecodeRuneInString(token[c:])
+			span.Start += c + n
+			token = token[c+n:]
+		}
+		e.email(f, token, known, labelled, span)
+		return
+	}
+	if len(token) <= 8 && degreeWord.MatchString(token) { // "B.Tech", where .tech is a domain too
+		return
+	}
+	loc := e.relaxed.relaxed.FindStringIndex(token)
+	if loc == nil || strings.Contains(token, "@") && !strings.Contains(token, "://") {
+		return
+	}
+	e.link(f, token[loc[0]:loc[1]], labelled, Span{Path: path, Start: at + loc[0], End: at + loc[1]})
+}
+
+func cutFold(s, prefix string) (string, bool) {
+	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {
+		return s[len(prefix):], true
+	}
+	return s, false
+}
+
+// email adds an address.
+func (e *Extractor) email(f *facts, s, known string, confidence float64, span Span) {
+	key, err := identity.EmailKey(s)
+	if err != nil {
+		return
+	}
+	host := key[strings.LastIndexByte(key, '@')+1:]
+	if !strings.Contains(host, ".") || strings.HasPrefix(host, "[") {
+		return
+	}
+	if id, username, ok := e.platforms.NoReply(key); ok {
+		e.account(f, Identifier{Type: Account, Platform: identity.Codehost, Value: username, Confidence: confidence, Span: span})
+		if id > 0 {
+			f.codehostID.better(found{itoa(id), confidence, span})
+		}
+		return
+	}
+	f.addIdentifier(Identifier{Type: Email, Value: key, Confidence: confidence, Span: span, role: known}, key)
+}
+
+// assets are the ends of paths that lead to no page.
+var assets = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|svg|webp|ico|css|js|mjs|woff2?|ttf|mp4|webm)$`)
+
+// link adds the account, company or web address that a URL leads to.
+func (e *Extractor) link(f *facts, raw string, confidence float64, span Span) {
+	if len(raw) > identity.MaxURL {
+		return
+	}
+	if platform, username, err := e.platforms.ParseAny(raw); err == nil {
+		e.account(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: confidence, Span: span, link: clean(raw, true)})
+		return
+	}
+	if slug, err := e.platforms.ParseCompany(raw); err == nil {
+		f.addIdentifier(Identifier{Type: Company, Platform: identity.Network, Value: slug, Confidence: confidence, Span: span, link: clean(raw, true)}, identity.UsernameKey(slug))
+		return
+	}
+	u := clean(raw, false)
+	parsed, err := url.Parse(u)
+	if err != nil || parsed.Host == "" || assets.MatchString(parsed.Path) || !strings.Contains(parsed.Host, ".") {
+		return
+	}
+	// A page below an account, such as a post, names the account too.
+	if platform, username, ok := e.below(parsed); ok {
+		if platform == identity.Microblog {
+			e.account(f, Identifier{Type: Account, Platform: platform, Value: username, Confidence: probable, Span: span})
+			return
+		}
+	}
+	f.addIdentifier(Identifier{Type: URL, Value: u, Confidence: confidence, Span: span}, strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://")))
+}
+
+// below reads the account under whose page an address lies.
+func (e *Extractor) below(u *url.URL) (platform, username string, ok bool) {
+	first, _, more := strings.Cut(strings.TrimPrefix(u.Path, "/"), "/")
+	if !more || first == "" {
+		return "", "", false
+	}
+	platform, username, err := e.platforms.ParseAny(u.Scheme + "://" + u.Host + "/" + first)
+	return platform, username, err == nil
+}
+
+// clean is a web address with a scheme and without query, fragment and last
+// slash.
+func clean(raw string, secure bool) string {
+	rest := raw
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	if s, after, ok := strings.Cut(raw, "://"); ok {
+		rest = after
+		if !secure {
+			scheme = strings.ToLower(s)
+		}
+	}
+	if i := strings.IndexAny(rest, "?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	host, path, _ := strings.Cut(strings.TrimRight(rest, "/"), "/")
+	out := scheme + "://" + strings.ToLower(host)
+	if path != "" {
+		out += "/" + path
+	}
+	return out
+}
+
+func (e *Extractor) account(f *facts, id Identifier) {
+	f.addIdentifier(id, identity.UsernameKey(id.Value))
+}
+
+// username adds an account of which the input gives the name or the URL.
+func (e *Extractor) username(f *facts, platform string, p part, confidence float64) {
+	t := p.trim("@.").text()
+	if t == "" || isBlank(t) {
+		return
+	}
+	name, err := e.platforms.ParsePerson(platform, t)
+	if err != nil || strings.ContainsAny(name, " ") {
+		return
+	}
+	id := Identifier{Type: Account, Platform: platform, Value: name, Confidence: confidence, Span: p.trim("@.").span()}
+	if strings.Contains(t, "/") {
+		id.link = clean(t, true)
+	}
+	e.account(f, id)
+}
+
+// addIdentifier adds an identifier once; the surer one stays.
+func (f *facts) addIdentifier(id Identifier, key string) {
+	key = id.Type + "\x00" + id.Platform + "\x00" + key
+	if at, ok := f.seen[key]; ok {
+		have := &f.identifiers[at]
+		have.Confidence = max(have.Confidence, id.Confidence)
+		if have.role == "" {
+			have.role = id.role
+		}
+		if have.link == "" {
+			have.link = id.link
+		}
+		return
+	}
+	if len(f.identifiers) == maxIdentifiers {
+		return
+	}
+	f.seen[key] = len(f.identifiers)
+	f.identifiers = append(f.identifiers, id)
+}
+
+// phoneNumber is what may be a number: with a plus, or in the form that North
+// America writes.
+var phoneNumber = regexp.MustCompile(`\+[\d(][\d\s().\-/·]{5,22}\d|\(\d{3}\)\s?\d{3}[-.\s]\d{4}|\b(?:1[-.\s])?[2-9]\d{2}[-.][2-9]\d{2}[-.]\d{4}\b`)
+
+// phones finds numbers in a text.
+func (e *Extractor) phones(f *facts, v *view) {
+	if !strings.ContainsAny(v.text, "+(-.") {
+		return
+	}
+	for _, m := range phoneNumber.FindAllStringIndex(v.text, maxIdentifiers) {
+		e.phone(f, part{v, m[0], m[1]}, "US", labelled)
+	}
+}
+
+// phone adds a number; region is where one without a plus is dialled.
+func (e *Extractor) phone(f *facts, p part, region string, confidence float64) bool {
+	p = p.trim("")
+	t := p.text()
+	if strings.ContainsAny(t, "\n") {
+		return false
+	}
+	n, err := phonenumbers.Parse(t, region)
+	if err != nil || !phonenumbers.IsPossibleNumber(n) {
+		return false
+	}
+	if !strings.HasPrefix(strings.TrimLeft(t, "( "), "+") && !phonenumbers.IsValidNumber(n) {
+		return false
+	}
+	value := phonenumbers.Format(n, phonenumbers.E164)
+	f.addIdentifier(Identifier{Type: Phone, Value: value, Confidence: confidence, Span: p.span()}, value)
+	return true
+}
+
+// blanks are what stands where nothing is known.
+var blanks = regexp.MustCompile(`(?i)^(?:n\.?/?a\.?|none|null|nil|unknown|undefined|tbd|tba|not (?:available|known|provided|specified|set)|[-–—?.]+|keine? angabe|k\. ?a\.|inconnu|desconocido)$`)
+
+func isBlank(s string) bool { return s == "" || len(s) < 40 && blanks.MatchString(s) }

@@ -1,0 +1,539 @@
+package extract
+
+import (
+	_ "embed" // the word lists
+	"fmt"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/language"
+	"golang.org/x/text/language/display"
+)
+
+var (
+	//go:embed data/labels.txt
+	labelsText string
+	//go:embed data/headings.txt
+	headingsText string
+	//go:embed data/titles.txt
+	titlesText string
+	//go:embed data/companies.txt
+	companiesText string
+	//go:embed data/schools.txt
+	schoolsText string
+	//go:embed data/providers.txt
+	providersText string
+	//go:embed data/skills.txt
+	skillsText string
+	//go:embed data/cities.txt
+	citiesText string
+)
+
+// lexicon is the words that things are recognised by; all keys are lower case.
+type lexicon struct {
+	labels      map[string]string
+	headings    map[string]bool
+	titles      map[string]bool
+	titleEnds   []string
+	companies   map[string]bool
+	schools     map[string]bool
+	schoolHeads []string
+	providers   map[string]bool
+	skills      map[string]bool
+	cities      map[string]bool
+	countries   map[string]bool
+	states      map[string]bool
+	languages   map[string]bool
+	notNames    map[string]bool
+}
+
+func newLexicon() (*lexicon, error) {
+	w := &lexicon{
+		labels: map[string]string{}, headings: set(headingsText), companies: set(companiesText), providers: set(providersText),
+		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
+		states: set(statesText), notNames: set(notNamesText),
+	}
+	w.titles, w.titleEnds = setAndAffixes(titlesText)
+	w.schools, w.schoolHeads = setAndAffixes(schoolsText)
+	for line := range lines(labelsText) {
+		kind, names, ok := strings.Cut(line, ":")
+		if !ok {
+			return nil, fmt.Errorf("labels: a line without a kind")
+		}
+		for name := range strings.SplitSeq(names, ",") {
+			if name = strings.TrimSpace(name); w.labels[name] == "" {
+				w.labels[name] = kind
+			}
+		}
+	}
+	w.regions()
+	return w, nil
+}
+
+// regions takes the names of countries and languages from the CLDR, in the
+// languages that the extractor reads.
+func (w *lexicon) regions() {
+	tags := []language.Tag{
+		language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese, language.BrazilianPortuguese, language.Dutch,
+		language.Swedish, language.Norwegian, language.Danish, language.Finnish, language.Polish, language.Turkish, language.Russian, language.Japanese,
+		language.Chinese, language.Korean, language.Arabic,
+	}
+	for _, tag := range tags {
+		countries, languages := display.Regions(tag), display.Languages(tag)
+		if countries == nil || languages == nil {
+			continue
+		}
+		for a := 'A'; a <= 'Z'; a++ {
+			for b := 'A'; b <= 'Z'; b++ {
+				code := string([]rune{a, b})
+				if r, err := language.ParseRegion(code); err == nil && r.IsCountry() {
+					if name := countries.Name(r); name != "" {
+						w.countries[strings.ToLower(name)] = true
+					}
+				}
+				if base, err := language.ParseBase(strings.ToLower(code)); err == nil {
+					if name := languages.Name(base); name != "" {
+						w.languages[strings.ToLower(name)] = true
+					}
+				}
+			}
+		}
+	}
+	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic", "holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
+		w.countries[name] = true
+	}
+}
+
+// isTitle reports whether a phrase names a job.
+func (w *lexicon) isTitle(s string) bool {
+	s = strings.ToLower(s)
+	if w.titles[s] {
+		return true
+	}
+	for _, t := range strings.FieldsFunc(s, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsMark(r) && r != '-' }) {
+		if w.titles[t] {
+			return true
+		}
+		for _, end := range w.titleEnds {
+			if strings.HasSuffix(t, end) {
+				return true
+			}
+		}
+	}
+	for _, han := range []string{"工程师", "研究員", "研究员", "経理", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표"} {
+		if strings.Contains(s, han) {
+			return true
+		}
+	}
+	return false
+}
+
+// isCompany reports whether a name has a word of a company's form.
+func (w *lexicon) isCompany(s string) bool {
+	fields := strings.Fields(strings.ToLower(strings.NewReplacer(".", "", ",", " ").Replace(s)))
+	for i, t := range fields {
+		if i > 0 && w.companies[t] {
+			return true
+		}
+	}
+	return strings.Contains(s, "株式会社") || strings.Contains(s, "有限公司") || strings.Contains(s, "주식회사")
+}
+
+// isSchool reports whether a name is a school's.
+func (w *lexicon) isSchool(s string) bool {
+	for t := range strings.FieldsSeq(strings.ToLower(s)) {
+		t = strings.Trim(t, ".,()")
+		if w.schools[t] {
+			return true
+		}
+		for _, head := range w.schoolHeads {
+			if strings.HasPrefix(t, head) {
+				return true
+			}
+		}
+	}
+	return strings.Contains(s, "大学") || strings.Contains(s, "대학교")
+}
+
+// lines yields the lines of a list that are no comment.
+func lines(text string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for line := range strings.Lines(text) {
+			line = strings.TrimSpace(line)
+			if line != "" && line[0] != '#' && !yield(line) {
+				return
+			}
+		}
+	}
+}
+
+func set(text string) map[string]bool {
+	m := map[string]bool{}
+	for line := range lines(text) {
+		m[strings.ToLower(line)] = true
+	}
+	return m
+}
+
+// setAndAffixes reads a list in which "~" marks the beginning or end of words.
+func setAndAffixes(text string) (words map[string]bool, affixes []string) {
+	words = map[string]bool{}
+	for line := range lines(text) {
+		line = strings.ToLower(line)
+		if affix, ok := strings.CutPrefix(line, "~"); ok {
+			affixes = append(affixes, affix)
+			line = affix
+		}
+		words[line] = true
+	}
+	return words, affixes
+}
+
+// labelKey is the form in which labels and names of members are compared.
+func labelKey(s string) string {
+	var b strings.Builder
+	space, lower := true, false
+	for _, r := range s {
+		switch {
+		case unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r):
+			if unicode.IsUpper(r) && lower {
+				space = true
+			}
+			lower = unicode.IsLower(r)
+			if space && b.Len() > 0 {
+				b.WriteByte(' ')
+			}
+			space = false
+			b.WriteRune(unicode.ToLower(r))
+		case r == '\'' || r == '’':
+			b.WriteRune('\'')
+		default:
+			space, lower = true, false
+		}
+	}
+	return b.String()
+}
+
+// kind is what a label says, "" when it is not known.
+func (w *lexicon) kind(label string) string {
+	key := labelKey(label)
+	if k := w.labels[key]; k != "" {
+		return k
+	}
+	for _, before := range []string{"current ", "contact ", "person ", "my ", "speaker ", "author ", "candidate ", "customer ", "client ", "profile ", "primary ", "present ", "home ", "latest ", "user "} {
+		if rest, ok := strings.CutPrefix(key, before); ok && before+rest != "user name" {
+			if k := w.labels[rest]; k != "" {
+				return k
+			}
+		}
+	}
+	return ""
+}
+
+// statesText is states, provinces and constituent countries that stand between a
+// city and a country, or after a city.
+const statesText = `
+AL
+AK
+AZ
+AR
+CA
+CO
+CT
+DE
+FL
+GA
+HI
+ID
+IL
+IN
+IA
+KS
+KY
+LA
+ME
+MD
+MA
+MI
+MN
+MS
+MO
+MT
+NE
+NV
+NH
+NJ
+NM
+NY
+NC
+ND
+OH
+OK
+OR
+PA
+RI
+SC
+SD
+TN
+TX
+UT
+VT
+VA
+WA
+WV
+WI
+WY
+DC
+D.C.
+Alabama
+Alaska
+Arizona
+Arkansas
+California
+Colorado
+Connecticut
+Delaware
+Florida
+Hawaii
+Idaho
+Illinois
+Indiana
+Iowa
+Kansas
+Kentucky
+Louisiana
+Maine
+Maryland
+Massachusetts
+Michigan
+Minnesota
+Mississippi
+Missouri
+Montana
+Nebraska
+Nevada
+New Hampshire
+New Jersey
+New Mexico
+North Carolina
+North Dakota
+Ohio
+Oklahoma
+Oregon
+Pennsylvania
+Rhode Island
+South Carolina
+South Dakota
+Tennessee
+Texas
+Utah
+Vermont
+Virginia
+West Virginia
+Wisconsin
+Wyoming
+Ontario
+Quebec
+Québec
+British Columbia
+Alberta
+Manitoba
+Saskatchewan
+Nova Scotia
+ON
+QC
+BC
+AB
+England
+Scotland
+Wales
+Northern Ireland
+New South Wales
+Victoria
+Queensland
+NSW
+VIC
+QLD
+Bavaria
+Bayern
+Hessen
+Sachsen
+Nordrhein-Westfalen
+Karnataka
+Maharashtra
+Tamil Nadu
+Telangana
+`
+
+// notNamesText is words that begin with a capital and are no part of a name.
+const notNamesText = `
+the
+our
+your
+we
+this
+that
+these
+about
+dear
+hello
+hi
+hey
+hallo
+bonjour
+hola
+thanks
+thank
+regards
+best
+kind
+sincerely
+cheers
+curriculum
+vitae
+resume
+summary
+profile
+experience
+education
+skills
+languages
+contact
+team
+staff
+member
+members
+order
+invoice
+page
+home
+page
+follow
+followers
+following
+joined
+speaker
+author
+talk
+title
+company
+name
+date
+subject
+portfolio
+github
+linkedin
+twitter
+codehost
+network
+microblog
+email
+e-mail
+phone
+mobile
+website
+work
+private
+open
+source
+january
+february
+march
+april
+may
+june
+july
+august
+september
+october
+november
+december
+monday
+tuesday
+wednesday
+thursday
+friday
+saturday
+sunday
+lebenslauf
+berufserfahrung
+ausbildung
+street
+road
+avenue
+lane
+room
+no
+not
+and
+or
+for
+with
+from
+to
+at
+in
+on
+of
+is
+was
+are
+has
+he
+she
+they
+i
+it
+his
+her
+their
+my
+you
+since
+before
+after
+prior
+previously
+formerly
+currently
+now
+chief
+senior
+junior
+vice
+welcome
+news
+blog
+privacy
+policy
+terms
+all
+rights
+reserved
+copyright
+new
+lead
+note
+budget
+next
+step
+executive
+office
+department
+division
+committee
+board
+management
+customer
+service
+report
+project
+product
+general
+annual
+meeting
+agenda
+abstract
+introduction
+conclusion
+`

@@ -1,0 +1,175 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// personName is a name, read.
+type personName struct {
+	full, first, last string
+}
+
+var (
+	honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
+	degrees   = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
+	brackets  = regexp.MustCompile(`\s*[(\[][^()\[\]]{0,60}[)\]]`)
+)
+
+// particles stand in lower case within a name and belong to the last one.
+var particles = set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
+
+// chineseDouble are the family names of two characters.
+const chineseDouble = "欧阳 司马 上官 诸葛 歐陽 司馬 諸葛 夏侯 东方 皇甫 尉迟 公孙 慕容 令狐"
+
+// name reads a whole phrase as a person's name. surely says that the input calls
+// it one: then letter case is free and one word is enough.
+func (e *Extractor) name(s string, surely bool) (personName, bool) {
+	s = strings.TrimSpace(brackets.ReplaceAllString(s, ""))
+	for {
+		m := honorific.FindStringIndex(s)
+		if m == nil || len(s) > 200 {
+			break
+		}
+		s = s[m[1]:]
+	}
+	for m := degrees.FindStringIndex(s); m != nil && m[0] > 0; m = degrees.FindStringIndex(s) {
+		s = s[:m[0]]
+	}
+	s = strings.Trim(s, " ,;\"“”")
+	if s == "" || len(s) > 120 || strings.ContainsAny(s, "@/\\:|<>{}=_0123456789!?&+#*%$€;") {
+		return personName{}, false
+	}
+	if family, given, ok := strings.Cut(s, ","); ok {
+		if !surely || strings.Contains(given, ",") {
+			return personName{}, false
+		}
+		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
+	}
+	if n, ok := eastAsian(s); ok {
+		return n, surely
+	}
+	tokens := strings.Fields(s)
+	if len(tokens) > 6 || len(tokens) < 2 && !surely || len(tokens) == 0 {
+		return personName{}, false
+	}
+	lower := surely && s == strings.ToLower(s)
+	for i, t := range tokens {
+		if lower && !particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 && !strings.ContainsAny(t, ".") {
+			t = titleCase(t)
+			tokens[i] = t
+		}
+		if !e.namePart(t, i > 0 && i < len(tokens)-1) {
+			return personName{}, false
+		}
+		if !surely && (e.words.notNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.isTitle(t) || e.words.companies[strings.ToLower(strings.Trim(t, "."))]) {
+			return personName{}, false
+		}
+	}
+	full := strings.Join(tokens, " ")
+	l := strings.ToLower(full)
+	if !surely && (e.words.countries[l] || e.words.cities[l] || e.words.languages[l] || e.words.isSchool(full) || e.words.headings[l] || e.words.labels[l] != "") {
+		return personName{}, false
+	}
+	if len(tokens) == 1 && lower && strings.ContainsAny(s, "-.'") {
+		return personName{}, false
+	}
+	if len(tokens) == 1 {
+		return personName{full: full}, true
+	}
+	family := len(tokens) - 1
+	for family > 1 && particles[strings.ToLower(tokens[family-1])] {
+		family--
+	}
+	if len(tokens) == 3 && family == 2 && spanishFamily(tokens[1]) && !strings.Contains(tokens[1], ".") {
+		family = 1
+	}
+	if len(tokens) == 4 && family == 3 && spanishFamily(tokens[2]) {
+		family = 2
+	}
+	return personName{full: full, first: tokens[0], last: strings.Join(tokens[family:], " ")}, true
+}
+
+// spanishFamily reports whether a word is a family name by its Spanish ending,
+// where two follow each other.
+func spanishFamily(s string) bool {
+	return strings.HasSuffix(s, "ez") && utf8.RuneCountInString(s) > 4 || strings.HasSuffix(s, "ía") && s != "María" || s == "Ruiz" || s == "Ortiz" || s == "Díaz"
+}
+
+// namePart reports whether a word may stand in a name.
+func (e *Extractor) namePart(t string, inside bool) bool {
+	if inside && particles[t] {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(t)
+	if strings.HasPrefix(t, "O'") || strings.HasPrefix(t, "d'") || strings.HasPrefix(t, "O’") || strings.HasPrefix(t, "D’") {
+		r = 'O'
+	}
+	if !unicode.IsLetter(r) || unicode.IsLower(r) {
+		return false
+	}
+	letters := 0
+	for i, c := range t {
+		switch {
+		case unicode.IsLetter(c) || unicode.IsMark(c):
+			letters++
+		case c == '-' || c == '\'' || c == '’' || c == '\u200c' || c == '\u200d':
+		case c == '.' && i == len(t)-1 && letters <= 2: // an initial
+		default:
+			return false
+		}
+	}
+	return letters > 0 && letters < 30
+}
+
+// titleCase writes a word with a capital first and after hyphens and apostrophes.
+func titleCase(t string) string {
+	up := true
+	return strings.Map(func(r rune) rune {
+		defer func() { up = !unicode.IsLetter(r) && !unicode.IsMark(r) }()
+		if up {
+			return unicode.ToUpper(r)
+		}
+		return unicode.ToLower(r)
+	}, t)
+}
+
+// eastAsian reads names that are written with the family name first.
+func eastAsian(s string) (personName, bool) {
+	runes := []rune(s)
+	if len(runes) < 2 || len(runes) > 12 {
+		return personName{}, false
+	}
+	script := ""
+	for _, r := range runes {
+		switch {
+		case unicode.Is(unicode.Hangul, r):
+			script = "hangul"
+		case unicode.In(r, unicode.Hiragana, unicode.Katakana):
+			script = "kana"
+		case unicode.Is(unicode.Han, r):
+			if script == "" {
+				script = "han"
+			}
+		case r == ' ' || r == '・' || r == '々':
+		default:
+			return personName{}, false
+		}
+	}
+	if family, given, ok := strings.Cut(s, " "); ok {
+		return personName{full: s, first: strings.TrimSpace(given), last: family}, true
+	}
+	switch {
+	case script == "hangul" && len(runes) <= 4:
+		return personName{full: s, first: string(runes[1:]), last: string(runes[:1])}, true
+	case script == "han" && len(runes) <= 4:
+		n := 1
+		if len(runes) > 2 && strings.Contains(chineseDouble, string(runes[:2])) || len(runes) == 4 {
+			n = 2
+		}
+		return personName{full: s, first: string(runes[n:]), last: string(runes[:n])}, true
+	}
+	return personName{full: s}, true
+}

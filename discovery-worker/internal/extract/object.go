@@ -1,0 +1,394 @@
+package extract
+
+import (
+	"context"
+	"regexp"
+	"strings"
+
+	"muster/schemas/identity"
+)
+
+// others are members that speak of somebody else.
+var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits|repositories)$`)
+
+// object reads an object by the names of its members.
+func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
+	job := position{current: true, confidence: labelled, span: Span{Path: n.path}}
+	if err := e.members(ctx, f, n, &job, 0); err != nil {
+		return err
+	}
+	f.addPosition(job)
+	return nil
+}
+
+// confidenceAt lowers what stands deep in an object: the shallower of two is the
+// person.
+func confidenceAt(depth int) float64 { return max(labelled-0.01*float64(depth), 0.9) }
+
+// members reads a value that nothing is known of. Of a job it fills p.
+func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, depth int) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	switch n.kind {
+	case '"':
+		return e.text(ctx, f, n.path, n.text, someMember)
+	case '[':
+		for i, m := range n.members {
+			if i%1000 == 999 && ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if err := e.members(ctx, f, m.value, p, depth+1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case '{':
+	default:
+		return nil
+	}
+	if label, value, ok := pair(n); ok {
+		return e.member(ctx, f, n, member{label, value}, p, depth)
+	}
+	for _, m := range n.members {
+		if err := e.member(ctx, f, n, m, p, depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// pair reads an object that is itself a name and a value.
+func pair(n node) (label string, value node, ok bool) {
+	if len(n.members) != 2 {
+		return "", node{}, false
+	}
+	for _, m := range n.members {
+		switch labelKey(m.key) {
+		case "field", "label", "key", "name", "property", "question":
+			if m.value.kind == '"' && label == "" {
+				label = m.value.text
+			}
+		case "value", "answer", "val":
+			value, ok = m.value, true
+		}
+	}
+	return label, value, ok && label != ""
+}
+
+// member reads one member of an object.
+func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member, p *position, depth int) error {
+	v := m.value
+	if v.kind == 'n' || len(m.key) > 200 || strings.HasPrefix(m.key, "@") {
+		return nil
+	}
+	if others.MatchString(m.key) && (v.kind == '{' || v.kind == '[') {
+		return nil
+	}
+	kind := e.words.kind(m.key)
+	c := confidenceAt(depth)
+	switch labelKey(m.key) {
+	case "login", "html url", "profile url", "twitter username", "id", "type", "username", "user name", "handle":
+		if e.platformMember(f, parent, m, c) {
+			return nil
+		}
+		kind = e.words.labels[labelKey(m.key)]
+	}
+	switch kind {
+	case "experience":
+		if v.kind == '[' || v.kind == '{' && len(v.members) > 0 {
+			e.jobList(f, v, c)
+			return nil
+		}
+	case "current position":
+		if v.kind == '{' {
+			e.job(f, v, p, c)
+			return nil
+		}
+	case "education":
+		e.schoolList(f, v, c)
+		return nil
+	case "skills", "languages":
+		for _, s := range v.strings("skill", "name", "language", "title", "value") {
+			if kind == "skills" {
+				e.skillList(f, s.part(), c)
+			} else {
+				e.languageList(f, s.part(), c)
+			}
+		}
+		return nil
+	case "company", "title":
+		if v.kind == '{' {
+			e.job(f, v, p, c)
+			if kind == "company" {
+				e.companyOf(v, p, c)
+			}
+			return nil
+		}
+	case "work email": // {"work": {...}}
+		if v.kind == '{' {
+			e.job(f, v, p, c)
+			return nil
+		}
+	case identity.Codehost, identity.Network, identity.Microblog:
+		if v.kind == '{' {
+			e.accountOf(f, kind, v, c)
+			return nil
+		}
+	case "bio":
+		if v.kind == '"' {
+			return e.text(ctx, f, v.path, v.text, bodyMember)
+		}
+	}
+	if kind == "" || v.kind == '{' || kind == "bio" || kind == "person" {
+		return e.members(ctx, f, v, p, depth+1)
+	}
+	values := v.strings()
+	for i, s := range values {
+		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
+			break
+		}
+		text := without(s.text, orders(s.text))
+		if text != s.text {
+			continue
+		}
+		e.value(f, kind, s.part(), p, c)
+		switch kind {
+		case "email", "personal email", "work email", "phone":
+		default:
+			e.identifiers(f, s.path, s.text, "")
+		}
+	}
+	return nil
+}
+
+// companyOf reads an employer that is an object.
+func (e *Extractor) companyOf(v node, p *position, c float64) {
+	for _, s := range v.strings("name", "company name", "legal name", "title") {
+		e.value(&facts{}, "company", s.part(), p, c)
+	}
+	for _, m := range v.members {
+		if _, err := e.platforms.ParseCompany(m.value.text); m.value.kind == '"' && err == nil {
+			s := m.value.part()
+			p.companyURL = found{clean(s.text(), true), c, s.span()}
+		}
+	}
+}
+
+// platformMember reads members whose meaning hangs on the object around them:
+// what a platform's own interface gives.
+func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) bool {
+	platform, own := "", false
+	for _, s := range parent.members {
+		if s.value.kind != '"' && labelKey(s.key) != "public repos" && labelKey(s.key) != "public gists" {
+			continue
+		}
+		switch labelKey(s.key) {
+		case "html url", "profile url", "url", "link":
+			if name, _, err := e.platforms.ParseAny(s.value.text); err == nil {
+				platform = name
+			}
+		case "login", "public repos", "public gists":
+			own = true
+		}
+	}
+	if platform == "" && own {
+		platform = identity.Codehost
+	}
+	switch labelKey(m.key) {
+	case "login", "username", "user name", "handle":
+		if platform != "" && m.value.kind == '"' {
+			e.username(f, platform, m.value.part(), c)
+			return true
+		}
+		return false
+	case "id":
+		if platform == identity.Codehost && own && m.value.kind == '0' && number.FindString(m.value.text) == m.value.text {
+			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path}})
+		}
+		return true
+	case "type":
+		return true
+	case "html url", "profile url":
+		if m.value.kind == '"' {
+			e.identifiers(f, m.value.path, m.value.text, "")
+		}
+		return true
+	}
+	return false
+}
+
+// accountOf reads an object that describes an account.
+func (e *Extractor) accountOf(f *facts, platform string, v node, c float64) {
+	for _, m := range v.members {
+		key := labelKey(m.key)
+		switch {
+		case m.value.kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
+			e.identifiers(f, m.value.path, m.value.text, "")
+		case m.value.kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
+			e.username(f, platform, m.value.part(), c)
+		case key == "headline" && m.value.kind == '"':
+			s := m.value.part()
+			f.headline.better(text(s, c))
+		case platform == identity.Codehost && (key == "id" || key == "user id") && number.FindString(m.value.text) == m.value.text && m.value.text != "":
+			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path}})
+		}
+	}
+}
+
+// job reads an object that describes a job.
+func (e *Extractor) job(f *facts, v node, p *position, c float64) {
+	if p.span.Path == "" {
+		p.span = Span{Path: v.path}
+	}
+	for _, m := range v.members {
+		kind, key := e.words.kind(m.key), labelKey(m.key)
+		switch {
+		case kind == "company" || key == "organization" || key == "employer":
+			if m.value.kind == '{' {
+				e.companyOf(m.value, p, c)
+			} else if m.value.kind == '"' {
+				e.value(f, "company", m.value.part(), p, c)
+			}
+		case kind == "title" || key == "summary":
+			for i, s := range m.value.strings("name", "title") {
+				if i == 0 {
+					e.value(f, "title", s.part(), p, c)
+				}
+			}
+		case kind == "start" || kind == "end":
+			e.jobDate(m.value, kind, p)
+		case kind == "current" && m.value.kind == 't':
+			p.current = true
+		case kind == "company url":
+			e.value(f, kind, m.value.part(), p, c)
+		case key == "dates" || key == "date range" || key == "period" || key == "duration":
+			if when, ok := e.dates.find(m.value.text); ok {
+				p.start, p.end, p.current = when.start, when.end, when.current
+			}
+		}
+	}
+}
+
+// jobDate reads the start or end of a job: a string, a number, or an object of year and
+// month.
+func (e *Extractor) jobDate(v node, kind string, p *position) {
+	t := v.text
+	if v.kind == '{' {
+		var year, month string
+		for _, m := range v.members {
+			switch labelKey(m.key) {
+			case "year":
+				year = m.value.text
+			case "month":
+				month = m.value.text
+			}
+		}
+		t = year
+		if month != "" {
+			t += "-" + month
+		}
+	}
+	date, ok := e.dates.parse(t)
+	switch {
+	case ok && kind == "start":
+		p.start = date
+	case ok:
+		p.end = date
+	}
+}
+
+// jobList reads a list of jobs.
+func (e *Extractor) jobList(f *facts, v node, c float64) {
+	list := v.members
+	if v.kind == '{' {
+		list = []member{{"", v}}
+	}
+	for i, m := range list {
+		if i == maxEntries {
+			return
+		}
+		p := position{listed: true, confidence: c, span: Span{Path: m.value.path}}
+		switch m.value.kind {
+		case '{':
+			e.job(f, m.value, &p, c)
+		case '"':
+			s := m.value.part()
+			if when, ok := e.dates.find(s.text()); ok {
+				p.start, p.end, p.current = when.start, when.end, when.current
+				d := &document{e: e, f: f}
+				d.fill(&p, d.items(undated(s, when.at)))
+			} else {
+				e.value(f, "experience", s, &p, c)
+			}
+		}
+		if p.end == "" && (p.start != "" || ended(m.value)) {
+			p.current = true
+		}
+		if !p.current && p.end == "" && len(list) == 1 && v.kind == '[' {
+			p.current = true
+		}
+		if p.end != "" {
+			p.current = false
+		}
+		p.past = !p.current
+		f.addPosition(p)
+	}
+}
+
+// ended reports whether a job says by a null that it has no end.
+func ended(v node) bool {
+	for _, m := range v.members {
+		if k := labelKey(m.key); (k == "end" || k == "end date") && m.value.kind == 'n' {
+			return true
+		}
+	}
+	return false
+}
+
+// schoolList reads education: a list, an object or a text.
+func (e *Extractor) schoolList(f *facts, v node, c float64) {
+	list := v.members
+	if v.kind != '[' {
+		list = []member{{"", v}}
+	}
+	for i, m := range list {
+		if i == maxEntries {
+			return
+		}
+		switch m.value.kind {
+		case '"':
+			e.schoolLine(f, m.value.part(), c)
+		case '{':
+			e.school(f, m.value, c)
+		}
+	}
+}
+
+// school reads an object that describes a time at a school.
+func (e *Extractor) school(f *facts, v node, c float64) {
+	s := school{confidence: c, span: Span{Path: v.path}}
+	for _, m := range v.members {
+		kind, key := e.words.kind(m.key), labelKey(m.key)
+		var first string
+		if all := m.value.strings("name", "title"); len(all) > 0 {
+			first = strings.TrimSpace(all[0].text)
+		}
+		if isBlank(first) {
+			continue
+		}
+		switch {
+		case kind == "degree" || key == "degrees":
+			s.degree = first
+		case kind == "field" || key == "majors":
+			s.field = first
+		case kind == "start":
+			s.start, _ = e.dates.parse(first)
+		case kind == "end" || key == "graduation year" || key == "year":
+			s.end, _ = e.dates.parse(first)
+		case s.name == "" && (kind == "school name" || kind == "education" || kind == "name" || kind == "company"):
+			s.name = first
+		}
+	}
+	f.addSchool(s)
+}

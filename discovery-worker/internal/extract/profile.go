@@ -1,0 +1,371 @@
+package extract
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/mozillazg/go-unidecode"
+
+	"muster/schemas/identity"
+)
+
+// profile puts together what was found.
+func (f *facts) profile(e *Extractor) Profile {
+	p := Profile{Fields: map[string]Field{}}
+	put := func(path string, x found) {
+		if x.ok() {
+			p.Fields[path] = Field{Value: quote(x.value), Confidence: round(x.confidence), Span: x.span}
+		}
+	}
+	f.completeName()
+	put("full_name", f.name)
+	put("first_name", f.first)
+	put("last_name", f.last)
+	put("network.headline", f.headline)
+	put("location.city", f.city)
+	put("location.state", f.state)
+	put("location.country", f.country)
+	now := f.current()
+	if now != nil {
+		put("current_position.summary", now.title)
+		put("current_position.company.name", now.company)
+		if now.start != "" {
+			put("current_position.start", found{full(now.start), now.confidence, now.span})
+		}
+		put("current_position.company.network_url", f.companyURL(e, now))
+	}
+	f.accounts(e, put)
+	if f.codehostID.ok() {
+		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence, Span: f.codehostID.span}
+	}
+	put("personal_email", f.personalEmail(e, now))
+	f.putLists(p.Fields, now)
+	p.Identifiers = f.identifiers
+	return p
+}
+
+func quote(s string) jsontext.Value {
+	v, err := json.Marshal(s, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return jsontext.Value("null")
+	}
+	return v
+}
+
+func itoa(n int64) string { return strconv.FormatInt(n, 10) }
+
+func round(c float64) float64 { return float64(int(c*100+0.5)) / 100 }
+
+// completeName makes the full name of its parts when they alone are given, and
+// the parts' confidence that of the whole.
+func (f *facts) completeName() {
+	if f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !strings.Contains(f.name.value, " ")) {
+		f.name = found{f.first.value + " " + f.last.value, min(f.first.confidence, f.last.confidence), f.first.span}
+	}
+}
+
+// current is the job that the person has, put together of what says so.
+func (f *facts) current() *position {
+	var best *position
+	for i := range f.positions {
+		p := &f.positions[i]
+		if !p.current || p.past {
+			continue
+		}
+		if best == nil || weight(p) > weight(best) {
+			best = p
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	now := *best
+	for i := range f.positions {
+		p := &f.positions[i]
+		if !p.current || p.past || p == best {
+			continue
+		}
+		sameTitle := !now.title.ok() || !p.title.ok() || strings.EqualFold(now.title.value, p.title.value)
+		sameCompany := !now.company.ok() || !p.company.ok() || strings.EqualFold(now.company.value, p.company.value)
+		if !sameTitle || !sameCompany || now.title.ok() && now.company.ok() && !p.company.ok() {
+			continue
+		}
+		if !now.title.ok() {
+			now.title = p.title
+		}
+		if !now.company.ok() {
+			now.company = p.company
+		}
+		if now.start == "" {
+			now.start = p.start
+		}
+	}
+	return &now
+}
+
+// weight orders what is said of the present job: the surest, the fullest, and
+// of several in a list the newest.
+func weight(p *position) float64 {
+	w := p.confidence * 2
+	if p.title.ok() {
+		w++
+	}
+	if p.company.ok() {
+		w++
+	}
+	if p.start != "" {
+		w += 0.5
+	}
+	if len(p.start) >= 4 {
+		if year, err := strconv.Atoi(p.start[:4]); err == nil {
+			w += float64(year-1900) / 1000
+		}
+	}
+	return w
+}
+
+// companyURL is the page of the present employer, if the input names it: the one
+// that stands with the job, or a page whose slug is made of the employer's name.
+func (f *facts) companyURL(e *Extractor, now *position) found {
+	if now.companyURL.ok() {
+		return now.companyURL
+	}
+	for _, id := range f.identifiers {
+		if id.Type == Company && now.company.ok() && strings.Contains(compact(now.company.value), compact(id.Value)) {
+			return found{id.link, min(id.Confidence, now.company.confidence), id.Span}
+		}
+	}
+	return found{}
+}
+
+// accounts puts the first account of each person platform.
+func (f *facts) accounts(e *Extractor, put func(string, found)) {
+	for _, platform := range []string{identity.Codehost, identity.Network} {
+		var best *Identifier
+		for i := range f.identifiers {
+			id := &f.identifiers[i]
+			if id.Type == Account && id.Platform == platform && (best == nil || id.Confidence > best.Confidence) {
+				best = id
+			}
+		}
+		if best == nil {
+			continue
+		}
+		put(platform+".username", found{best.Value, best.Confidence, best.Span})
+		link := best.link
+		if link == "" {
+			link = e.platforms.Link(platform, best.Value)
+		}
+		put(platform+".url", found{link, best.Confidence, best.Span})
+	}
+}
+
+// office are mailboxes that belong to no person.
+var office = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administrator|office|hello|postmaster|webmaster|hostmaster|abuse|hr|jobs|careers|press|media|privacy|legal|team|billing|help|service|kontakt|marketing|security|no-?reply|donotreply|noreply|newsletter|root|mailer-daemon)(?:[+.].*)?$`)
+
+// personalEmail is the address that is the person's own.
+func (f *facts) personalEmail(e *Extractor, now *position) found {
+	var best found
+	for _, id := range f.identifiers {
+		if id.Type != Email {
+			continue
+		}
+		local, host, _ := strings.Cut(id.Value, "@")
+		c := 0.0
+		named := f.nameIn(host)
+		switch {
+		case id.role == "personal":
+			c = labelled
+		case id.role == "work" || e.employs(now, f, host):
+		case e.words.providers[host]:
+			c = formed
+		case named:
+			c = stated
+		case office.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
+		case now == nil || !now.company.ok():
+			c = 0.9
+		default:
+			c = guessed
+		}
+		best.better(found{id.Value, min(c, id.Confidence), id.Span})
+	}
+	return best
+}
+
+// nameIn reports whether a host is named after the person.
+func (f *facts) nameIn(host string) bool {
+	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
+	last, first := compact(f.last.value), compact(f.first.value)
+	return len(last) >= 4 && strings.Contains(host, last) || len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(compact(f.name.value)) >= 5 && strings.Contains(host, compact(f.name.value))
+}
+
+// employs reports whether a host is that of an employer of the person.
+func (e *Extractor) employs(now *position, f *facts, host string) bool {
+	labels := strings.Split(host, ".")
+	if len(labels) > 1 {
+		labels = labels[:len(labels)-1]
+	}
+	check := func(company string) bool {
+		name := ""
+		for word := range strings.FieldsSeq(company) {
+			if w := compact(word); w != "" && !particles[strings.ToLower(word)] && (name == "" || !legalForm[w]) {
+				name += w
+			}
+		}
+		first := compact(firstWord(company))
+		for _, l := range labels {
+			l = compact(l)
+			if len(l) >= 3 && name != "" && (strings.HasPrefix(name, l) || strings.HasPrefix(l, name) || len(first) >= 4 && strings.HasPrefix(l, first)) {
+				return true
+			}
+		}
+		return false
+	}
+	if now != nil && now.company.ok() && check(now.company.value) {
+		return true
+	}
+	return slices.ContainsFunc(f.positions, func(p position) bool { return p.company.ok() && check(p.company.value) })
+}
+
+func firstWord(s string) string {
+	first, _, _ := strings.Cut(strings.TrimSpace(strings.TrimPrefix(s, "The ")), " ")
+	return first
+}
+
+// legalForm is what stands behind a company's name and not in its host.
+var legalForm = map[string]bool{"gmbh": true, "ag": true, "se": true, "ltd": true, "limited": true, "llc": true, "llp": true, "inc": true, "corp": true, "sa": true, "sas": true, "sarl": true, "srl": true, "spa": true, "bv": true, "nv": true, "as": true, "ab": true, "oy": true, "plc": true, "co": true, "group": true} //nolint:gochecknoglobals // a constant set
+
+// compact is the Latin letters and digits of a name, lower case.
+func compact(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(unidecode.Unidecode(strings.ReplaceAll(s, "ß", "ss"))))
+}
+
+// Shapes of lists: those of the network webset's record (schemas/MAPPING.md, 6).
+type (
+	listedJob struct {
+		Summary string       `json:"summary,omitzero"`
+		Start   string       `json:"start,omitzero"`
+		End     string       `json:"end,omitzero"`
+		Current bool         `json:"current"`
+		Company *namedObject `json:"company,omitzero"`
+	}
+	listedSchool struct {
+		School  *namedObject `json:"school,omitzero"`
+		Degrees []string     `json:"degrees,omitempty"`
+		Majors  []string     `json:"majors,omitempty"`
+		Start   string       `json:"start,omitzero"`
+		End     string       `json:"end,omitzero"`
+	}
+	listedSkill struct {
+		Skill string `json:"skill"`
+	}
+	listedLanguage struct {
+		Language string `json:"language"`
+	}
+	namedObject struct {
+		Name       string `json:"name"`
+		NetworkURL string `json:"network_url,omitzero"`
+	}
+)
+
+// putLists adds the lists. experience is served when there is more to say than
+// current_position does.
+func (f *facts) putLists(fields map[string]Field, now *position) {
+	put := func(path string, list any, n int, confidence float64, span Span) {
+		if n == 0 {
+			return
+		}
+		if v, err := json.Marshal(list, jsontext.AllowInvalidUTF8(true)); err == nil {
+			fields[path] = Field{Value: v, Confidence: round(confidence), Span: span}
+		}
+	}
+	jobs := f.jobs(now)
+	var experience []listedJob
+	confidence, past := 1.0, false
+	for _, p := range jobs {
+		past = past || !p.current
+		j := listedJob{Summary: p.title.value, Start: p.start, End: p.end, Current: p.current}
+		if p.company.ok() {
+			j.Company = &namedObject{Name: p.company.value, NetworkURL: p.companyURL.value}
+		}
+		experience = append(experience, j)
+		confidence = min(confidence, p.confidence)
+	}
+	if past {
+		put("experience", experience, len(experience), confidence, jobs[0].span)
+	}
+	var education []listedSchool
+	confidence = 1
+	for _, s := range f.schools {
+		l := listedSchool{Start: s.start, End: s.end}
+		if s.name != "" {
+			l.School = &namedObject{Name: s.name}
+		}
+		if s.degree != "" {
+			l.Degrees = []string{s.degree}
+		}
+		if s.field != "" {
+			l.Majors = []string{s.field}
+		}
+		education = append(education, l)
+		confidence = min(confidence, s.confidence)
+	}
+	if len(education) > 0 {
+		put("education", education, len(education), confidence, f.schools[0].span)
+	}
+	var skills []listedSkill
+	for _, s := range f.skills {
+		skills = append(skills, listedSkill{s.value})
+	}
+	if len(skills) > 0 {
+		put("skills", skills, len(skills), lowest(f.skills), f.skills[0].span)
+	}
+	var spoken []listedLanguage
+	for _, s := range f.languages {
+		spoken = append(spoken, listedLanguage{s.value})
+	}
+	if len(spoken) > 0 {
+		put("languages", spoken, len(spoken), lowest(f.languages), f.languages[0].span)
+	}
+}
+
+func lowest(list []entry) float64 {
+	c := 1.0
+	for _, e := range list {
+		c = min(c, e.confidence)
+	}
+	return c
+}
+
+// jobs are the present job and the past ones, each once, at most maxEntries.
+func (f *facts) jobs(now *position) []position {
+	var all []position
+	if now != nil {
+		all = append(all, *now)
+		all[0].current = true
+	}
+	for _, p := range f.positions {
+		if p.current && !p.listed || len(all) == maxEntries {
+			continue
+		}
+		if now != nil && p.current && (strings.EqualFold(p.title.value, now.title.value) || !now.title.ok()) {
+			continue
+		}
+		if slices.ContainsFunc(all, func(q position) bool {
+			return !q.current && strings.EqualFold(q.title.value, p.title.value) && strings.EqualFold(q.company.value, p.company.value)
+		}) {
+			continue
+		}
+		all = append(all, p)
+	}
+	return all
+}

@@ -1,0 +1,462 @@
+package extract
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// Bounds of prose.
+const (
+	maxSentences = 2000
+	maxSentence  = 1200 // bytes
+)
+
+// Pieces of the expressions below. A name and an organization are words with
+// capitals; everything is bounded.
+const (
+	capital  = `[\p{Lu}][\p{L}\p{M}'’.-]{0,40}`
+	nameExpr = `(?:(?:Prof|Dr|Mr|Mrs|Ms|Herr|Frau|Professor)\.?\s+){0,3}` + capital + `(?:\s+(?:van|von|der|den|de|del|della|di|da|dos|du|la|el|al|bin|ter|` + capital + `)){1,5}`
+	orgWord  = `[\p{Lu}\d][\p{L}\p{M}\d'’&+./-]{0,40}`
+	orgExpr  = `(@?` + orgWord + `(?:\s+(?:(?:of|and|&|for|de|du|des|del|della|do|da|dos|der|für|y|et|von|van|the|la|le)\s+){0,2}(?:&|` + orgWord + `)){0,7})`
+	article  = `(?:(?:the |der |dem |die |das |la |le |el |il |lo |l'|una? |o |a |an |de |het |our |bufete |empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
+	jobExpr  = `([\p{L}][^.,;:()!?]{1,90}?)`
+	jobMost  = `([\p{L}][^.;:()!?,]{1,90})`
+)
+
+// prosePatterns are the forms of sentences that are known.
+type prosePatterns struct {
+	intro     *regexp.Regexp // "my name is X"
+	subject   *regexp.Regexp // "X is", at the beginning
+	apposed   *regexp.Regexp // "X, Senior Designer at Y,"
+	pronoun   *regexp.Regexp
+	isAt      *regexp.Regexp
+	isOf      *regexp.Regexp
+	isJob     *regexp.Regexp
+	worksAs   *regexp.Regexp
+	worksAtAs *regexp.Regexp
+	worksAt   *regexp.Regexp
+	leads     *regexp.Regexp
+	joined    *regexp.Regexp
+	degree    *regexp.Regexp
+	graduated *regexp.Regexp
+	studied   *regexp.Regexp
+	studiert  *regexp.Regexp
+	lives     *regexp.Regexp
+	speaks    *regexp.Regexp
+	pastSign  *regexp.Regexp
+	skills    *regexp.Regexp
+}
+
+func newProsePatterns(d *dates) *prosePatterns {
+	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as)`
+	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
+	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
+	former := `(\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
+	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos)`
+	day := `(?i:` + d.date + `)`
+	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(` + day + `))?`
+	return &prosePatterns{
+		intro: regexp.MustCompile(`(?:^|[\s,.!])(?i:i['’]m|i am|my name is|my name's|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+(` + nameExpr + `)(?:$|[\s,.!])`),
+		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
+			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet)\s`),
+		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
+		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik)\b)`),
+		isAt:    regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
+		isOf:    regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
+		isJob:   regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
+		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte)\s+(?i:as|als|comme|como|come)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
+			`\s+` + at + `\s+` + article + `` + orgExpr + date),
+		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
+			`\s+(?i:as|als|comme|como|come)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
+		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
+		leads:   regexp.MustCompile(`(?:^|\s)(?i:leads|heads|runs|manages|directs|leitet|dirige)\s+[^.;,]{2,60}?\s+(?i:at|bei|chez)\s+` + article + `` + orgExpr),
+		joined:  regexp.MustCompile(`(?:^|\s)(?i:joined|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?(?:\s+as\s+(?:an? |the |its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
+		degree:  regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did)\s+(?i:an? |his |her |their |my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
+		graduated: regexp.MustCompile(`(?i:graduated)\s+(?:in\s+(` + day + `)\s+)?(?i:from)\s+(?i:the )?` + orgExpr +
+			`(?:\s+with\s+(?:an?\s+)?(?:([\p{L}.'’]{2,12})\s+)??(?:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?(?:\s+in\s+(` + day + `))?(?:$|[,.;]|\s+(?:and|where)\s)`),
+		studied: regexp.MustCompile(`(?i:studied|studies|studying|étudié|estudié|estudió|studiato)\s+(?:([\p{L}][\p{L}\p{M} &-]{1,60}?)\s+)?(?i:at|à l['’]|en|presso|à|a)\s*(?i:the |la |el )?` + orgExpr +
+			`(?:\s+from\s+(` + day + `)\s+(?:to|until)\s+(` + day + `))?`),
+		studiert: regexp.MustCompile(`(?i:an der|an|am)\s+` + orgExpr + `\s+studiert`),
+		lives:    regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
+		speaks:   regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
+		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó|in the past|used to|until|retired|had been)\b`),
+		skills:   regexp.MustCompile(`(?i:\b(?:my skills(?: are| include)?|skills include|skilled in|experienced (?:in|with)|proficient (?:in|with)|expert in)\s*:?\s+)([^.!?]{3,200})`),
+	}
+}
+
+// sentencesOf cuts a piece of text into sentences.
+func sentencesOf(p part) []part {
+	var all []part
+	t := p.text()
+	start := 0
+	for i := 0; i < len(t) && len(all) < maxSentences; i++ {
+		c := t[i]
+		if c != '.' && c != '!' && c != '?' {
+			continue
+		}
+		if i+1 < len(t) && t[i+1] != ' ' && t[i+1] != '\n' {
+			continue
+		}
+		if c == '.' && abbreviated(t[start:i]) && i+1 < len(t) {
+			continue
+		}
+		all = append(all, p.sub(start, i+1).trim(""))
+		start = i + 1
+	}
+	if start < len(t) {
+		if rest := p.sub(start, len(t)).trim(""); rest.start < rest.end {
+			all = append(all, rest)
+		}
+	}
+	return all
+}
+
+// sentences reads the lines that nothing else has read, as sentences.
+func (d *document) sentences(ctx context.Context) error {
+	seen := 0
+	job := position{confidence: stated, current: true}
+	for i, line := range d.lines {
+		if d.used[i] || line.start == line.end {
+			continue
+		}
+		if i%1000 == 0 {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+		line = unbulleted(line)
+		labelled := false
+		if m := labelLine.FindStringSubmatchIndex(line.text()); m != nil && len(line.text()) <= maxSentence {
+			labelled = d.e.words.kind(line.text()[m[2]:m[3]]) != "bio"
+			if !labelled {
+				line = line.sub(m[4], m[5])
+			}
+		}
+		all := sentencesOf(line)
+		before := len(d.f.positions)
+		for _, s := range all {
+			if seen++; seen > maxSentences {
+				return ctx.Err()
+			}
+			if t := s.text(); len(t) <= maxSentence && strings.Contains(t, " ") {
+				d.sentence(s)
+			}
+		}
+		if len(d.f.positions) == before && i < 40 && !job.title.ok() && !labelled {
+			d.fragments(line, &job)
+		}
+	}
+	d.f.addPosition(job)
+	return ctx.Err()
+}
+
+// piece is the part of a sentence that a group of a match covers.
+func piece(s part, m []int, group int) part {
+	if m == nil || m[2*group] < 0 {
+		return part{}
+	}
+	return s.sub(m[2*group], m[2*group+1])
+}
+
+// sentence reads one sentence if the person is its subject.
+func (d *document) sentence(s part) {
+	e, f, t := d.e, d.f, s.text()
+	x := e.prose
+	about := false
+	if m := x.intro.FindStringSubmatchIndex(t); m != nil {
+		if n, ok := d.longestName(piece(s, m, 1)); ok {
+			f.addName(n, stated, piece(s, m, 1).span())
+			about = true
+		}
+	}
+	if m := x.apposed.FindStringSubmatchIndex(t); m != nil {
+		if n, ok := e.name(t[m[2]:m[3]], false); ok && e.words.isTitle(t[m[4]:m[5]]) && (!f.has(stated) || f.subject(n.full)) {
+			f.addName(n, stated, piece(s, m, 1).span())
+			org := orgHead(piece(s, m, 3))
+			f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(org, stated), current: true, confidence: stated, span: s.span()})
+			return
+		}
+	}
+	if m := x.subject.FindStringSubmatchIndex(t); m != nil {
+		p := piece(s, m, 1)
+		if n, ok := e.name(p.text(), false); ok {
+			switch {
+			case f.subject(n.full) || f.has(stated) && f.last.value == n.last && n.last != "":
+				about = true
+			case !f.has(stated):
+				f.addName(n, stated, p.span())
+				about = true
+			}
+		}
+	}
+	if !about {
+		word, _, _ := strings.Cut(strings.TrimPrefix(t, "About "), " ")
+		about = x.pronoun.MatchString(t) || f.subject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
+			f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
+		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.has(stated) {
+			if n, ok := e.name(t[m[2]:m[3]], false); ok {
+				f.addName(n, stated, piece(s, m, 1).span())
+				about = true
+			}
+		}
+		if !about && elliptic.MatchString(t) {
+			about = true
+		}
+	}
+	if about {
+		d.predicates(s)
+	}
+}
+
+var (
+	since     = regexp.MustCompile(`^(?i:since|seit|depuis|desde)\s`)
+	sinceName = regexp.MustCompile(`^(?i:since|seit|depuis|desde|as of)\s[^,]{3,20},\s+(` + nameExpr + `)\s+(?:has|is|ist|est|es)\s`)
+	elliptic  = regexp.MustCompile(`^(?i:speaks|based in|lives in|living in|daarvoor werkte|parla|parle|habla|vive|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
+)
+
+// longestName reads a name at the beginning of a phrase of capitals.
+func (d *document) longestName(p part) (personName, bool) {
+	words := strings.Fields(p.text())
+	for n := len(words); n >= 2; n-- {
+		if name, ok := d.e.name(strings.Trim(strings.Join(words[:n], " "), ".,"), false); ok {
+			return name, true
+		}
+	}
+	return personName{}, false
+}
+
+// text is a value that stands in a piece.
+func text(p part, confidence float64) found {
+	if p.v == nil || p.start >= p.end {
+		return found{}
+	}
+	return found{p.text(), confidence, p.span()}
+}
+
+// predicates reads what a sentence says of the person.
+func (d *document) predicates(s part) {
+	d.jobs(s)
+	d.studies(s)
+	f, e, t := d.f, d.e, s.text()
+	if !strings.HasPrefix(t, "Originally") || strings.Contains(t, " now ") {
+		if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) {
+			if pl, ok := e.place(piece(s, m, 1), true); ok {
+				f.addPlace(pl, stated)
+			}
+		}
+	}
+	if m := e.prose.speaks.FindStringSubmatchIndex(t); m != nil {
+		e.languageList(f, piece(s, m, 1), stated)
+	}
+	if m := e.prose.skills.FindStringSubmatchIndex(t); m != nil {
+		e.skillList(f, piece(s, m, 1), stated)
+	}
+}
+
+// jobs reads jobs out of a sentence about the person.
+func (d *document) jobs(s part) {
+	e, t := d.e, s.text()
+	x := e.prose
+	past := func(at int) bool { return x.pastSign.MatchString(t[:at]) }
+	add := func(title, company part, m []int, former, date int) bool {
+		p := position{confidence: stated, span: s.span()}
+		p.past = past(m[1]) && !isNow.MatchString(t) || former > 0 && m[2*former] >= 0
+		if title.v != nil {
+			title = title.trim(",")
+			if !d.isJob(title.text()) {
+				return false
+			}
+			if m := formerWord.FindStringIndex(title.text()); m != nil {
+				p.past = true
+				title = title.sub(m[1], title.end-title.start)
+			}
+			p.title = text(title, stated)
+		}
+		if company.v != nil {
+			company = orgHead(company)
+			if e.words.cities[strings.ToLower(company.text())] || e.words.countries[strings.ToLower(company.text())] {
+				if pl, ok := e.place(company, true); ok && !p.past {
+					d.f.addPlace(pl, stated)
+				}
+				company = part{}
+			}
+			p.company = text(company, stated)
+		}
+		p.current = !p.past
+		if date > 0 && m[2*date] >= 0 {
+			p.start, _ = e.dates.parse(t[m[2*date]:m[2*date+1]])
+		} else if !p.past {
+			if when, ok := e.dates.find(t); ok && when.current {
+				p.start = when.start
+			}
+		}
+		d.f.addPosition(p)
+		if company.v != nil && !p.past { // "at Baobab Analytics in Accra"
+			if m := inPlace.FindStringSubmatchIndex(s.v.text[company.end:s.end]); m != nil {
+				rest := part{s.v, company.end, s.end}
+				if pl, ok := e.place(piece(rest, m, 1), true); ok {
+					d.f.addPlace(pl, stated)
+				}
+			}
+		}
+		return p.title.ok() || p.company.ok()
+	}
+	if m := x.joined.FindStringSubmatchIndex(t); m != nil {
+		p := position{company: text(orgHead(piece(s, m, 1)), stated), title: text(piece(s, m, 3), stated), current: true, confidence: stated, span: s.span()}
+		if m[4] >= 0 {
+			p.start, _ = e.dates.parse(t[m[4]:m[5]])
+		}
+		if p.title.ok() && !d.isJob(p.title.value) {
+			p.title = found{}
+		}
+		d.f.addPosition(p)
+		return
+	}
+	if m := x.worksAs.FindStringSubmatchIndex(t); m != nil && add(piece(s, m, 1), piece(s, m, 2), m, 0, 3) {
+		return
+	}
+	if m := x.worksAtAs.FindStringSubmatchIndex(t); m != nil && add(piece(s, m, 2), piece(s, m, 1), m, 0, 3) {
+		return
+	}
+	if m := x.worksAt.FindStringSubmatchIndex(t); m != nil && add(part{}, piece(s, m, 1), m, 0, 2) {
+		return
+	}
+	if m := x.leads.FindStringSubmatchIndex(t); m != nil && add(part{}, piece(s, m, 1), m, 0, 0) {
+		return
+	}
+	if m := x.isAt.FindStringSubmatchIndex(t); m != nil && add(piece(s, m, 2), piece(s, m, 3), m, 1, 4) {
+		return
+	}
+	if m := x.isOf.FindStringSubmatchIndex(t); m != nil {
+		title, org := piece(s, m, 2), piece(s, m, 3)
+		if head := title.text()[strings.LastIndexByte(title.text(), ' ')+1:]; orgHeads[head] { // "CFO of Bank | of | America"
+			if i := strings.LastIndex(title.text(), " of "); i > 0 {
+				org = part{s.v, title.start + i + 4, org.end}
+				title = title.sub(0, i)
+			}
+		}
+		if e.words.isTitle(title.text()) && add(title, org, m, 1, 4) {
+			return
+		}
+	}
+	if m := x.isJob.FindStringSubmatchIndex(t); m != nil {
+		title := piece(s, m, 2)
+		if e.words.isTitle(title.text()) && len(strings.Fields(title.text())) <= 6 && add(title, part{}, m, 1, 0) {
+			if in := inPlace.FindStringSubmatchIndex(s.v.text[title.end:s.end]); in != nil && !past(m[1]) {
+				rest := part{s.v, title.end, s.end}
+				if pl, ok := e.place(piece(rest, in, 1), true); ok {
+					d.f.addPlace(pl, stated)
+				}
+			}
+			return
+		}
+	}
+	// "I'm Ben Carter, a frontend developer at Papertrail Games"
+	if m := afterName.FindStringIndex(t); m != nil {
+		rest := s.sub(m[1], len(t))
+		if clause, _, ok := strings.Cut(rest.text(), ". "); ok {
+			rest = rest.sub(0, len(clause))
+		}
+		title, company := e.titleAt(rest)
+		if company.v == nil {
+			if in := titleEnd.FindStringIndex(title.text()); in != nil {
+				title = title.sub(0, in[0])
+			}
+		}
+		if title = title.trim(",."); e.words.isTitle(title.text()) && len(strings.Fields(title.text())) <= 6 {
+			m := []int{0, m[1]}
+			add(title, company, m, 0, 0)
+		}
+	}
+}
+
+var (
+	isNow      = regexp.MustCompile(`(?i)\b(?:is|now|currently|has been)\b`)
+	formerWord = regexp.MustCompile(`^(?i:former(?:ly)?|ex|retired|previous|ehemalige[rn]?|ancien(?:ne)?)[\s-]+`)
+	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
+	afterName  = regexp.MustCompile(`(?i:i['’]m|i am|je suis|ich bin|my name is)\s+` + nameExpr + `,\s+(?i:an? |the |une? |eine? )?`)
+	titleEnd   = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
+	ofFirm     = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)
+	notJob     = regexp.MustCompile(`(?i)^(?:looking|working|going|not|very|so|happy|excited|proud|known|born|married|interested|responsible|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)
+)
+
+// orgHeads begin the name of an organization that goes on with "of".
+var orgHeads = map[string]bool{"Bank": true, "University": true, "Institute": true, "School": true, "College": true, "Ministry": true, "Department": true, "Church": true, "Museum": true, "Academy": true, "House": true, "City": true} //nolint:gochecknoglobals // a constant set
+
+// isJob reports whether a phrase between "is" and "at" may be a job.
+func (d *document) isJob(s string) bool {
+	words := strings.Fields(s)
+	if len(words) == 0 || len(words) > 8 || notJob.MatchString(s) {
+		return false
+	}
+	if d.e.words.isTitle(s) {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(s)
+	return len(words) <= 3 && unicode.IsLetter(r)
+}
+
+// studies reads education out of a sentence about the person.
+func (d *document) studies(s part) {
+	e, t := d.e, s.text()
+	x := e.prose
+	add := func(org, deg, field part, start, end string) {
+		org = orgHead(org)
+		if org.v == nil || org.start == org.end || !e.words.isSchool(org.text()) && deg.v == nil {
+			return
+		}
+		sc := school{name: org.text(), start: start, end: end, span: org.span(), confidence: stated}
+		if deg.v != nil {
+			sc.degree = deg.text()
+		}
+		if field.v != nil {
+			sc.field = field.text()
+		}
+		d.f.addSchool(sc)
+	}
+	date := func(m []int, group int) string {
+		if m[2*group] < 0 {
+			return ""
+		}
+		parsed, _ := e.dates.parse(t[m[2*group]:m[2*group+1]])
+		return parsed
+	}
+	if m := x.degree.FindStringSubmatchIndex(t); m != nil {
+		if deg := piece(s, m, 1); degreeWord.MatchString(deg.text()) {
+			add(piece(s, m, 3), deg, piece(s, m, 2), "", date(m, 4))
+			return
+		}
+	}
+	if m := x.graduated.FindStringSubmatchIndex(t); m != nil {
+		deg := piece(s, m, 3)
+		if deg.v != nil && !degreeWord.MatchString(deg.text()) {
+			deg = part{}
+		}
+		end := date(m, 1)
+		if end == "" {
+			end = date(m, 5)
+		}
+		add(piece(s, m, 2), deg, piece(s, m, 4), "", end)
+		return
+	}
+	if m := x.studied.FindStringSubmatchIndex(t); m != nil {
+		field := piece(s, m, 1)
+		if m[4+2] >= 0 && field.v != nil && field.text() == strings.ToLower(field.text()) && date(m, 3) != "" {
+			field = part{} // "studied music at a conservatory" says little
+		}
+		add(piece(s, m, 2), part{}, field, date(m, 3), date(m, 4))
+		return
+	}
+	if m := x.studiert.FindStringSubmatchIndex(t); m != nil {
+		org := piece(s, m, 1)
+		field := part{}
+		if i := strings.LastIndexByte(org.text(), ' '); i > 0 { // "an der Universität Leipzig Physik studiert"
+			field = org.sub(i+1, org.end-org.start)
+			org = org.sub(0, i)
+		}
+		add(org, part{}, field, "", "")
+	}
+}

@@ -1,0 +1,346 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+)
+
+// heading is the kind of the part that a line begins, "other" for one that is not
+// read, "" when the line is no heading.
+func (d *document) heading(p part) string {
+	t := strings.TrimRight(unbulleted(p).text(), " :")
+	if t == "" || len(t) > 60 || len(strings.Fields(t)) > 4 {
+		return ""
+	}
+	key := labelKey(t)
+	switch k := d.e.words.labels[key]; k {
+	case "experience", "education", "skills", "languages":
+		return k
+	}
+	if d.e.words.headings[strings.ToLower(t)] || d.e.words.headings[key] {
+		if key == "work" {
+			return "experience"
+		}
+		return "other"
+	}
+	return ""
+}
+
+// sections reads the entries below headings.
+func (d *document) sections() {
+	kind := ""
+	var block []int
+	flush := func() {
+		switch kind {
+		case "experience":
+			d.experience(block)
+		case "education":
+			d.education(block)
+		case "skills", "languages":
+			for _, i := range block {
+				d.used[i] = true
+				if line := unbulleted(d.lines[i]); kind == "skills" {
+					d.e.skillList(d.f, line, labelled)
+				} else {
+					d.e.languageList(d.f, line, labelled)
+				}
+			}
+		}
+		block = nil
+	}
+	for i, line := range d.lines {
+		if h := d.heading(line); h != "" && !d.used[i] {
+			flush()
+			kind = h
+			d.used[i] = true
+			continue
+		}
+		if d.used[i] { // a label, which may begin a part of its own
+			if kind == "skills" || kind == "languages" {
+				flush()
+				kind = ""
+			}
+			continue
+		}
+		if kind != "" && kind != "other" {
+			block = append(block, i)
+		}
+		if (kind == "skills" || kind == "languages") && line.start == line.end && len(block) > 1 {
+			flush()
+			kind = ""
+		}
+	}
+	flush()
+}
+
+var (
+	entrySplit = regexp.MustCompile(`\s+[|·•–—-]+\s+|\s*[|·•]\s*|\t+|\s{3,}`)
+	duration   = regexp.MustCompile(`^\d+\s*(?:yrs?|years?|mos?|months?|Jahre?|ans?)\b.*`)
+)
+
+// edges is what stands around the pieces of an entry.
+const edges = ` ,;:|·•–—-()[]`
+
+// undated is a line without its period: what stands before it and behind it.
+func undated(p part, at [2]int) []part {
+	var rest []part
+	for _, x := range []part{p.sub(0, at[0]), p.sub(at[1], p.end-p.start)} {
+		if y := x.trim(edges); y.start < y.end {
+			rest = append(rest, y)
+		}
+	}
+	return rest
+}
+
+// items are the pieces of a line that is an entry of a list of jobs.
+func (d *document) items(pieces []part) []part {
+	var all []part
+	for _, p := range pieces {
+		for _, x := range p.split(entrySplit) {
+			x = x.trim(edges)
+			if t := x.text(); strings.Trim(t, ".") != "" && !siteSuffix.MatchString(t) && !duration.MatchString(t) {
+				all = append(all, x)
+			}
+		}
+	}
+	return all
+}
+
+// experience reads a list of jobs: every period of time makes an entry of what
+// stands on its line or on the lines before it.
+func (d *document) experience(block []int) {
+	var before []part // lines since the last entry
+	for _, i := range block {
+		raw := d.lines[i]
+		line := unbulleted(raw)
+		if line.start == line.end {
+			continue
+		}
+		d.used[i] = true
+		t := line.text()
+		when, ok := d.e.dates.find(t)
+		if !ok || len(t) > 300 {
+			if pl, isPlace := d.e.place(line, false); isPlace && !pl.empty() {
+				continue // where the job was
+			}
+			if isDetail(raw.text()) {
+				before = nil
+				continue
+			}
+			before = append(before, line)
+			continue
+		}
+		entry := position{start: when.start, end: when.end, current: when.current, listed: true, confidence: formed, span: line.span()}
+		pieces := d.items(undated(line, when.at))
+		if len(pieces) == 0 || !d.named(pieces) {
+			pieces = append(d.above(before), pieces...)
+		}
+		before = nil
+		d.fill(&entry, pieces)
+		if entry.company.ok() || d.e.words.isTitle(entry.title.value) {
+			d.f.addPosition(entry)
+		}
+	}
+}
+
+// isDetail reports whether a line tells of the work: a bullet or a sentence.
+func isDetail(t string) bool {
+	return (strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "• ") || strings.HasSuffix(t, ".")) && len(strings.Fields(t)) > 3
+}
+
+// named reports whether pieces of an entry's own line hold its name.
+func (d *document) named(pieces []part) bool {
+	for _, p := range pieces {
+		if _, ok := d.e.place(p, false); !ok && len(p.text()) > 2 {
+			return true
+		}
+	}
+	return false
+}
+
+// above is the entry's name on the lines above its period: the line that holds
+// both, or the two nearest.
+func (d *document) above(before []part) []part {
+	n := len(before)
+	if n == 0 {
+		return nil
+	}
+	last := d.items(before[n-1 : n])
+	if title, company := d.e.titleAt(before[n-1]); company.v != nil && d.e.words.isTitle(title.text()) && n != 2 {
+		return last
+	}
+	if len(last) >= 2 || n == 1 {
+		return last
+	}
+	return append(d.items(before[n-2:n-1]), last...)
+}
+
+// fill reads title and company out of the pieces of an entry.
+func (d *document) fill(p *position, pieces []part) {
+	e := d.e
+	if len(pieces) == 1 {
+		title, company := e.titleAt(pieces[0])
+		if company.v != nil {
+			pieces = []part{title, company}
+		} else if c := pieces[0].split(comma); len(c) == 2 {
+			pieces = c
+		}
+	}
+	var rest []part
+	for _, x := range pieces {
+		if _, ok := e.place(x, false); ok {
+			continue
+		}
+		if len(rest) < 2 {
+			rest = append(rest, x)
+		}
+	}
+	if len(rest) == 0 {
+		return
+	}
+	title, company := rest[0], part{}
+	if len(rest) == 2 {
+		company = rest[1]
+		if e.words.isTitle(company.text()) && (!e.words.isTitle(title.text()) || e.words.isCompany(title.text()) && !e.words.isCompany(company.text())) {
+			title, company = company, title
+		}
+	} else if t, c := e.titleAt(title); c.v != nil {
+		title, company = t, c
+	} else if e.words.isCompany(title.text()) && !e.words.isTitle(title.text()) {
+		title, company = part{}, title
+	}
+	confidence := p.confidence
+	if title.v != nil && len(title.text()) <= 120 {
+		if !e.words.isTitle(title.text()) && company.v == nil {
+			confidence = probable
+		}
+		p.title = found{title.text(), confidence, title.span()}
+	}
+	if company.v != nil && len(company.text()) <= 120 {
+		if c := company.split(comma); len(c) == 2 { // "Northwind, Berlin"
+			if e.words.cities[strings.ToLower(c[1].text())] {
+				company = c[0]
+			}
+		}
+		p.company = found{company.text(), confidence, company.span()}
+	}
+}
+
+// degreeWord begins a degree; the field may follow.
+var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education|technology|commerce))?|master(?:'s|’s)?(?: degree)?(?: of (?:arts|science|engineering|laws|business administration|fine arts|education|technology|philosophy))?` +
+	`|doctorate|doctor of philosophy|diploma?|diplôme|diplom|licence|licenciatura|grado|máster|mestrado|laurea(?: magistrale| triennale)?|magister|mgr|staatsexamen|promotion|abitur|baccalauréat|associate degree|postgraduate diploma|doctorat|doctorado|dottorato|doutorado)` +
+	`|Ph\.?\s?D\.?|D\.?Phil\.?|M\.?D\.?|J\.?D\.?|LL\.?[BM]\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?Eng\.?|B\.?Eng\.?|M\.?Tech\.?|B\.?Tech\.?|B\.?Com\.?|M\.?Phil\.?|M\.?F\.?A\.?|B\.?F\.?A\.?|M\.\s?S\.|B\.\s?S\.|M\.\s?A\.|B\.\s?A\.|MS|BS|MA|BA|BEng|MEng|Dipl\.-Ing\.)(?:$|[\s,(:])`)
+
+var fieldWord = regexp.MustCompile(`^(?i:(?:in|of|en|de|di|em|for|der|in der|the|,|-|–|:)\s+)+`)
+
+// degree splits a piece into a degree and its field.
+func degree(p part) (deg, field part, ok bool) {
+	t := p.text()
+	m := degreeWord.FindStringIndex(t)
+	if m == nil {
+		return part{}, part{}, false
+	}
+	end := m[1]
+	if end > 0 && strings.ContainsRune(" ,(:\t", rune(t[end-1])) {
+		end--
+	}
+	deg = p.sub(0, end)
+	rest := p.sub(end, len(t)).trim(" ,()")
+	if f := fieldWord.FindStringIndex(rest.text()); f != nil {
+		rest = rest.sub(f[1], rest.end-rest.start)
+	}
+	if rest.start == rest.end {
+		rest = part{}
+	}
+	return deg, rest, true
+}
+
+// education reads a list of schools.
+func (d *document) education(block []int) {
+	var s school
+	s.confidence = formed
+	flush := func() {
+		if s.name != "" {
+			d.f.addSchool(s)
+		}
+		s = school{confidence: formed}
+	}
+	for _, i := range block {
+		line := unbulleted(d.lines[i])
+		if line.start == line.end {
+			flush()
+			continue
+		}
+		if d.isProse(line) {
+			continue
+		}
+		d.used[i] = true
+		dated := d.schoolPieces(line, &s, flush)
+		if dated {
+			flush()
+		}
+	}
+	flush()
+}
+
+// schoolPieces adds the pieces of a line to an entry of education; dated says
+// that it held the entry's time, which comes last.
+func (d *document) schoolPieces(line part, s *school, flush func()) (dated bool) {
+	e := d.e
+	pieces := []part{line}
+	if when, ok := e.dates.find(line.text()); ok {
+		pieces, dated = undated(line, when.at), true
+		defer func(start, end string) { s.start, s.end = start, end }(when.start, when.end)
+	} else if date, at, ok := e.dates.findOne(line.text()); ok {
+		pieces, dated = undated(line, at), true
+		defer func() { s.end = date }()
+	}
+	for _, p := range pieces {
+		for _, x := range p.split(entrySplit) {
+			for _, y := range x.split(comma) {
+				y = y.trim(edges)
+				e.schoolPiece(y, s, flush)
+			}
+		}
+	}
+	return dated
+}
+
+func (e *Extractor) schoolPiece(y part, s *school, flush func()) {
+	t := y.text()
+	if t == "" || len(t) > 150 {
+		return
+	}
+	if deg, field, ok := degree(y); ok {
+		if s.degree == "" {
+			s.degree = deg.text()
+		}
+		if field.v != nil && s.field == "" && !e.words.isSchool(field.text()) {
+			s.field = field.text()
+		}
+		return
+	}
+	if e.words.isSchool(t) {
+		if s.name != "" && s.name != t && flush != nil {
+			flush()
+		}
+		if s.name == "" {
+			s.name, s.span = t, y.span()
+		}
+		return
+	}
+	if s.degree != "" && s.field == "" && !e.words.cities[strings.ToLower(t)] && !e.words.countries[strings.ToLower(t)] {
+		s.field = t
+	}
+}
+
+// schoolLine reads one entry of education in one line.
+func (e *Extractor) schoolLine(f *facts, v part, confidence float64) {
+	s := school{confidence: confidence, span: v.span()}
+	d := &document{e: e, f: f}
+	d.schoolPieces(v, &s, nil)
+	if s.name != "" {
+		s.span = v.span()
+		f.addSchool(s)
+	}
+}

@@ -1,0 +1,385 @@
+package extract
+
+import (
+	"context"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+
+	"muster/schemas/identity"
+)
+
+// How much of a text is taken for the person's own page.
+const (
+	wholeText  = iota // the input is this text: its first lines may be a card
+	bodyMember        // a member that holds prose
+	someMember        // a member that nobody knows
+)
+
+// text reads a text: identifiers anywhere, then labels, parts under headings,
+// cards, and sentences.
+func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how int) error {
+	text = validText(text)
+	text = without(text, orders(text))
+	visible := text
+	if htmlTag.MatchString(text) {
+		visible = without(text, scripts(text))
+	}
+	e.identifiers(f, path, visible, "")
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	v := newView(path, text)
+	e.phones(f, v)
+	e.mentions(f, v)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	d := &document{e: e, f: f, lines: v.lines()}
+	d.used = make([]bool, len(d.lines))
+	if how != someMember || len(d.lines) > 1 {
+		d.labels()
+		d.sections()
+		d.mailboxes()
+		if how == wholeText || len(d.lines) > 1 {
+			d.cards()
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return d.sentences(ctx)
+}
+
+// validText has a "?" for every byte that is not UTF-8, so that offsets stay.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	b := []byte(s)
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			b[i] = '?'
+		}
+		i += n
+	}
+	return string(b)
+}
+
+var scriptElement = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)\s*>|$)`)
+
+// scripts are the stretches of HTML that nobody sees.
+func scripts(text string) [][2]int {
+	var all [][2]int
+	for _, m := range scriptElement.FindAllStringIndex(text, -1) {
+		all = append(all, [2]int{m[0], m[1]})
+	}
+	return all
+}
+
+// mentions finds handles beside a platform's name.
+func (e *Extractor) mentions(f *facts, v *view) {
+	// identity.FindMentions looks at the first 20,000 bytes; so far is a text about one person.
+	for _, a := range e.platforms.FindMentions(v.text) {
+		at := strings.Index(strings.ToLower(v.text), strings.ToLower(a.Username))
+		if at < 0 || at+len(a.Username) > len(v.text) {
+			continue
+		}
+		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: part{v, at, at + len(a.Username)}.span()})
+	}
+	if m := handleOn.FindStringSubmatchIndex(v.text); m != nil {
+		platform := identity.Codehost
+		switch strings.ToLower(v.text[m[2]:m[3]]) {
+		case "twitter", "x", "microblog":
+			platform = identity.Microblog
+		case "linkedin", "network":
+			platform = identity.Network
+		}
+		e.username(f, platform, part{v, m[4], m[5]}, stated)
+	}
+	if m := tweets.FindStringSubmatchIndex(v.text); m != nil {
+		e.username(f, identity.Microblog, part{v, m[2], m[3]}, stated)
+	}
+}
+
+var (
+	handleOn = regexp.MustCompile(`(?i)\b(github|codehost|twitter|microblog|linkedin|network) (?:as|handle is|username is|account is|account) @?([\w-]{2,40})`)
+	tweets   = regexp.MustCompile(`(?i)\btweets (?:as|at|from|under) @(\w{2,30})`)
+)
+
+// document is a text while it is read line by line.
+type document struct {
+	e     *Extractor
+	f     *facts
+	lines []part
+	used  []bool
+
+	labelled position // of which labels speak
+	vcard    bool
+}
+
+var (
+	labelLine  = regexp.MustCompile(`^(\p{L}[\p{L}\p{M}\d _/.\-'’()]{0,40}?)\s*[:=]\s*(.*)$`)
+	vcardLine  = regexp.MustCompile(`^([A-Z]{1,12})((?:;[^:]{0,60})?):(.*)$`)
+	beginVCard = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
+)
+
+// labels reads lines of a label and a value.
+func (d *document) labels() {
+	for i, line := range d.lines {
+		t := unbulleted(line)
+		text := t.text()
+		if len(text) > 2000 || strings.IndexAny(text, ":=") < 0 {
+			continue
+		}
+		if beginVCard.MatchString(text) {
+			d.vcard = true
+		}
+		if d.vcard {
+			if m := vcardLine.FindStringSubmatchIndex(text); m != nil {
+				d.used[i] = true
+				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.sub(m[6], m[7]).trim(""))
+				continue
+			}
+		}
+		m := labelLine.FindStringSubmatchIndex(text)
+		if m == nil || strings.HasPrefix(text[m[3]:], "://") || strings.HasPrefix(text[m[4]:], "//") {
+			continue
+		}
+		kind := d.e.words.kind(text[m[2]:m[3]])
+		value := t.sub(m[4], m[5]).trim("")
+		if kind == "" || kind == "bio" {
+			continue
+		}
+		if value.start == value.end {
+			continue // a heading
+		}
+		d.used[i] = true
+		d.e.value(d.f, kind, value, &d.labelled, labelled)
+	}
+	if d.labelled.title.ok() || d.labelled.company.ok() {
+		d.labelled.current, d.labelled.confidence = true, labelled
+		d.f.addPosition(d.labelled)
+	}
+}
+
+// card reads a line of a vCard (RFC 6350).
+func (d *document) card(name, params string, value part) {
+	f := d.f
+	switch name {
+	case "FN":
+		d.e.value(f, "name", value, &d.labelled, certain)
+	case "N":
+		parts := value.split(semicolon)
+		if len(parts) > 1 {
+			d.e.value(f, "last", parts[0], &d.labelled, certain)
+			d.e.value(f, "first", parts[1], &d.labelled, certain)
+		}
+	case "ORG":
+		d.e.value(f, "company", value.split(semicolon)[0], &d.labelled, certain)
+	case "TITLE", "ROLE":
+		d.e.value(f, "title", value, &d.labelled, certain)
+	case "EMAIL":
+		kind := "email"
+		if strings.Contains(params, "work") {
+			kind = "work email"
+		} else if strings.Contains(params, "home") {
+			kind = "personal email"
+		}
+		d.e.value(f, kind, value, &d.labelled, certain)
+	case "TEL":
+		d.e.value(f, "phone", value, &d.labelled, certain)
+	case "ADR":
+		parts := value.split(semicolon)
+		if len(parts) == 7 {
+			for i, kind := range map[int]string{3: "city", 4: "state", 6: "country"} {
+				d.e.value(f, kind, parts[i], &d.labelled, labelled)
+			}
+		}
+	}
+}
+
+var semicolon = regexp.MustCompile(`\s*;\s*`)
+
+// value takes a value of which a label says what it is. Of a job it fills p.
+func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence float64) {
+	v = v.trim("*_")
+	t := v.text()
+	if isBlank(t) {
+		return
+	}
+	span := v.span()
+	f1 := found{t, confidence, span}
+	switch kind {
+	case "name":
+		if n, ok := e.name(t, true); ok {
+			f.addName(n, confidence, span)
+		}
+	case "person":
+		if n, ok := e.name(t, false); ok {
+			f.addName(n, confidence, span)
+		}
+	case "first", "last":
+		if n, ok := e.name(t, true); ok && len(t) <= 80 {
+			to := &f.first
+			if kind == "last" {
+				to = &f.last
+			}
+			to.better(found{n.full, confidence + 0.001, span})
+		}
+	case "title":
+		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() {
+			title, company := e.titleAt(v)
+			p.title = found{title.text(), confidence, title.span()}
+			if company.v != nil && !p.company.ok() {
+				p.company = found{company.text(), confidence - 0.01, company.span()}
+			}
+		}
+	case "company":
+		if c := v.trim("@"); len(t) <= 150 && (!p.company.ok() || p.company.confidence < confidence) {
+			p.company = found{c.text(), confidence, c.span()}
+		}
+	case "company url":
+		if _, err := e.platforms.ParseCompany(t); err == nil {
+			p.companyURL = found{clean(t, true), confidence, span}
+		}
+	case "start", "end":
+		if date, ok := e.dates.parse(t); ok && kind == "start" {
+			p.start, p.span = date, span
+		} else if ok {
+			p.end = date
+		}
+	case "email", "personal email", "work email":
+		for _, x := range v.split(emailSeparator) {
+			e.email(f, x.trim("<>").text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence, x.trim("<>").span())
+		}
+	case "phone":
+		e.phone(f, v, "ZZ", confidence)
+	case "website":
+		if strings.HasPrefix(t, "@") {
+			return
+		}
+		e.identifiers(f, span.Path, t, "")
+	case identity.Codehost, identity.Network, identity.Microblog:
+		if _, _, err := e.platforms.ParseAny(t); err != nil {
+			e.username(f, kind, v, confidence)
+		}
+	case "codehost id":
+		if number.FindString(t) == t {
+			f.codehostID.better(f1)
+		}
+	case "headline":
+		f.headline.better(f1)
+	default:
+		e.more(f, kind, v, p, confidence)
+	}
+}
+
+// more takes values of places and lists.
+func (e *Extractor) more(f *facts, kind string, v part, p *position, confidence float64) {
+	t, span := v.text(), v.span()
+	switch kind {
+	case "location", "address":
+		if pl, ok := e.place(v, kind == "location"); ok {
+			f.addPlace(pl, confidence)
+		}
+	case "city":
+		if pl, ok := e.place(v, true); ok && strings.Contains(t, ",") {
+			f.addPlace(pl, confidence)
+		} else if ok && isPlaceName(t, true) {
+			f.city.better(found{t, confidence, span})
+		}
+	case "state":
+		if isPlaceName(t, true) {
+			f.state.better(found{t, confidence, span})
+		}
+	case "country":
+		if isPlaceName(t, true) {
+			f.country.better(found{t, confidence, span})
+		}
+	case "skills":
+		e.skillList(f, v, confidence)
+	case "languages":
+		e.languageList(f, v, confidence)
+	case "education":
+		e.schoolLine(f, v, confidence)
+	case "experience", "current position":
+		if title, company := e.titleAt(v); company.v == nil && kind == "current position" {
+			e.value(f, "title", v, p, confidence)
+		} else if company.v != nil && !p.title.ok() {
+			p.title = found{title.text(), confidence, title.span()}
+			p.company = found{company.text(), confidence, company.span()}
+		}
+	case "school name":
+		f.addSchool(school{name: t, span: span, confidence: confidence})
+	}
+}
+
+var (
+	emailSeparator = regexp.MustCompile(`[\s,;]+`)
+	listSeparator  = regexp.MustCompile(`\s*(?:[,;|•·、،]|\s/\s)\s*`)
+	andWord        = regexp.MustCompile(`\s+(?:and|und|et|y|e|en|och|og|&)\s+`)
+	lastAnd        = regexp.MustCompile(`^(?:and|und|et|y|e|en|och|og|&)\s+`)
+)
+
+func isHonorific(s string) bool {
+	return len(s) < 20 && honorific.MatchString(s+" ") && !strings.Contains(s, " ")
+}
+
+func (e *Extractor) skillList(f *facts, v part, confidence float64) {
+	for _, x := range v.split(listSeparator) {
+		x = x.trim(".-•*")
+		if m := lastAnd.FindStringIndex(x.text()); m != nil {
+			x = x.sub(m[1], x.end-x.start)
+		}
+		if m := brackets.FindStringIndex(x.text()); m != nil && m[1] == x.end-x.start {
+			x = x.sub(0, m[0]).trim("")
+		}
+		if t := x.text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !isBlank(t) {
+			f.skills = addEntry(f.skills, entry{t, confidence, x.span()})
+		}
+	}
+}
+
+func (e *Extractor) languageList(f *facts, v part, confidence float64) {
+	for _, x := range v.split(listSeparator) {
+		for _, y := range x.split(andWord) {
+			t := y.text()
+			if m := brackets.FindStringIndex(t); m != nil {
+				y = y.sub(0, m[0])
+			}
+			y = y.trim(".:-")
+			if m := lastAnd.FindStringIndex(y.text()); m != nil {
+				y = y.sub(m[1], y.end-y.start)
+			}
+			if i := strings.IndexAny(y.text(), ":-–"); i > 0 {
+				y = y.sub(0, i).trim("")
+			}
+			if e.words.languages[strings.ToLower(y.text())] {
+				f.languages = addEntry(f.languages, entry{y.text(), confidence, y.span()})
+			}
+		}
+	}
+}
+
+// mailbox is a name and an address (RFC 5322).
+var mailbox = regexp.MustCompile(`^"?([^<>"@]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
+
+// mailboxes reads lines that are a name and an address.
+func (d *document) mailboxes() {
+	for i, line := range d.lines {
+		t := line.text()
+		if d.used[i] || len(t) > 400 || !strings.HasSuffix(t, ">") {
+			continue
+		}
+		m := mailbox.FindStringSubmatchIndex(t)
+		if m == nil || !strings.Contains(t[m[4]:m[5]], "@") {
+			continue
+		}
+		if n, ok := d.e.name(t[m[2]:m[3]], false); ok {
+			d.f.addName(n, formed, line.sub(m[2], m[3]).span())
+			d.used[i] = true
+		}
+	}
+}

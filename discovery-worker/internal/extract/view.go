@@ -1,0 +1,283 @@
+package extract
+
+import (
+	"html"
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	xhtml "golang.org/x/net/html"
+)
+
+// view is a text as it is read: without markup, without what only looks at the
+// reader, and with the way back to the original's offsets.
+type view struct {
+	path     string
+	original string
+	text     string
+	at       []int32 // offset in original of every byte of text, and of its end; nil when they are the same
+}
+
+// part is a piece of a view's text.
+type part struct {
+	v          *view
+	start, end int
+}
+
+func (p part) text() string { return p.v.text[p.start:p.end] }
+
+// sub is the piece of p that begins and ends at offsets of p's text.
+func (p part) sub(start, end int) part { return part{p.v, p.start + start, p.start + end} }
+
+// trim leaves out what stands at both ends and is in cut, and white space.
+func (p part) trim(cut string) part {
+	t := p.text()
+	in := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(cut, r) }
+	left := len(t) - len(strings.TrimLeftFunc(t, in))
+	return p.sub(left, left+len(strings.TrimRightFunc(t[left:], in)))
+}
+
+// split cuts p at a separator.
+func (p part) split(sep *regexp.Regexp) []part {
+	var parts []part
+	t, last := p.text(), 0
+	for _, m := range sep.FindAllStringIndex(t, 64) {
+		parts = append(parts, p.sub(last, m[0]))
+		last = m[1]
+	}
+	return append(parts, p.sub(last, len(t)))
+}
+
+func (p part) span() Span {
+	start, end := p.start, p.end
+	if p.v.at != nil {
+		start, end = int(p.v.at[start]), int(p.v.at[end])
+		if p.end > p.start { // up to the end of the last character, not to the beginning of the next, before which markup may stand
+			_, last := utf8.DecodeLastRuneInString(p.v.text[p.start:p.end])
+			from := int(p.v.at[p.end-last])
+			if _, n := utf8.DecodeRuneInString(p.v.original[from:]); end > from+n && p.v.original[from] != '&' {
+				end = from + n
+			}
+		}
+	}
+	return Span{Path: p.v.path, Start: start, End: end}
+}
+
+// html is what tells HTML from text with angle brackets.
+var htmlTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|li|h[1-6]|table|t[rdh]|html|body|head|section|article|header|footer|img|script|style)(?:\s[^<>]{0,500})?/?>`)
+
+// newView reads a text: tags and Markdown's signs left out, entities decoded, odd
+// white space made plain.
+func newView(path, text string) *view {
+	v := &view{path: path, original: text}
+	var b builder
+	if htmlTag.MatchString(text) {
+		b.html(text)
+	} else {
+		b.plain(text, 0)
+	}
+	v.text, v.at = b.text.String(), append(b.at, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
+	return v
+}
+
+type builder struct {
+	text strings.Builder
+	at   []int32
+}
+
+func (b *builder) add(s string, at int) {
+	b.text.WriteString(s)
+	for range len(s) {
+		b.at = append(b.at, int32(at)) //nolint:gosec // the input's length is bounded by MaxInput
+	}
+}
+
+// markdownLink is a link or image of Markdown.
+var markdownLink = regexp.MustCompile(`^!?\[([^\[\]\n]*)\]\([^()\s]+\)`)
+
+// plain adds text that begins at an offset of the original.
+func (b *builder) plain(text string, offset int) {
+	lineStart := true
+	for i := 0; i < len(text); {
+		r, n := utf8.DecodeRuneInString(text[i:])
+		at := offset + i
+		switch {
+		case r == '[' || r == '!':
+			if m := markdownLink.FindStringSubmatchIndex(text[i:min(len(text), i+2600)]); m != nil {
+				b.plain(text[i+m[2]:i+m[3]], offset+i+m[2])
+				i += m[1]
+				lineStart = false
+				continue
+			}
+			b.add(text[i:i+n], at)
+		case r == '*':
+			if lineStart && i+1 < len(text) && text[i+1] == ' ' {
+				b.add("-", at)
+			}
+		case r == '`', strings.HasPrefix(text[i:], "__"):
+			if r == '_' {
+				n = 2
+			}
+		case r == '\r':
+			if !strings.HasPrefix(text[i+1:], "\n") {
+				b.add("\n", at)
+			}
+		case r == '：':
+			b.add(": ", at)
+		case r == '\u00a0' || r == '\u3000' || r == '\u202f':
+			b.add(" ", at)
+		case r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f':
+			b.add("\n", at)
+		case r == utf8.RuneError && n == 1:
+			b.add(" ", at)
+		case unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d', unicode.IsControl(r) && r != '\n' && r != '\t':
+			// Marks of direction, zero-width spaces and controls show nothing.
+		default:
+			b.add(text[i:i+n], at)
+		}
+		lineStart = r == '\n' || lineStart && unicode.IsSpace(r)
+		i += n
+	}
+}
+
+// html adds the text of HTML, a line a block.
+func (b *builder) html(text string) {
+	z := xhtml.NewTokenizer(strings.NewReader(text))
+	offset, skip := 0, ""
+	for {
+		kind := z.Next()
+		if kind == xhtml.ErrorToken {
+			return
+		}
+		raw := string(z.Raw())
+		switch kind {
+		case xhtml.TextToken:
+			if skip == "" {
+				b.entities(raw, offset)
+			}
+		case xhtml.StartTagToken, xhtml.EndTagToken, xhtml.SelfClosingTagToken:
+			name, _ := z.TagName()
+			switch tag := string(name); tag {
+			case "script", "style", "title", "noscript", "template":
+				skip = ""
+				if kind == xhtml.StartTagToken {
+					skip = tag
+				}
+			case "b", "i", "em", "strong", "span", "a", "small", "u", "code", "sup", "sub", "font", "mark", "abbr":
+			default:
+				b.add("\n", offset)
+			}
+		}
+		offset += len(raw)
+	}
+}
+
+// entities adds text in which characters may be written as entities.
+func (b *builder) entities(raw string, offset int) {
+	for i := 0; i < len(raw); {
+		next := strings.IndexByte(raw[i:], '&')
+		if next < 0 {
+			b.plain(raw[i:], offset+i)
+			return
+		}
+		b.plain(raw[i:i+next], offset+i)
+		i += next
+		end := strings.IndexByte(raw[i:min(len(raw), i+12)], ';') + 1
+		if end == 0 {
+			end = 1
+		}
+		decoded := html.UnescapeString(raw[i : i+end])
+		if decoded == "\u00a0" {
+			decoded = " "
+		}
+		b.add(decoded, offset+i)
+		i += end
+	}
+}
+
+// order is a sentence that tells the reader what to do. What such a sentence, and
+// what follows it in its paragraph, says of a person is nothing that the input
+// states.
+var order = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b.{0,40}\b(?:instructions?|prompts?|rules|above|previous|prior|everything|context)\b` +
+	`|\byou are now\b|\bsystem prompt\b|\bnew instructions?\b|<\|im_(?:start|end)\|>|\[/?(?:INST|SYS)\]|^\W*(?:system|assistant|developer)\s*(?:message\s*)?:` +
+	`|\b(?:respond|answer|reply|output|return)\s+(?:only|with|exactly|that)\b.{0,60}\b(?:json|profile|confidence|e-?mail|name)\b|\bas an ai\b|\bprompt injection\b` +
+	`|\bignor(?:iere|ieren sie|ez|a|e)\s+(?:alle|toutes|todas|tutte|as|las|le)\b`)
+
+// orderStems are cheap signs of an order, lower case.
+var orderStems = []string{"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst", "[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai"} //nolint:gochecknoglobals // a constant list
+
+// orders are the stretches of a text, in order, that give orders.
+func orders(text string) [][2]int {
+	var found [][2]int
+	start := 0
+	for line := range strings.Lines(text) {
+		lower := strings.ToLower(line)
+		for _, stem := range orderStems {
+			if !strings.Contains(lower, stem) {
+				continue
+			}
+			if m := order.FindStringIndex(line); m != nil {
+				from := sentenceStart(line, m[0])
+				found = append(found, [2]int{start + from, start + len(line)})
+			}
+			break
+		}
+		start += len(line)
+	}
+	return found
+}
+
+// sentenceStart is where the sentence around an offset begins.
+func sentenceStart(line string, at int) int {
+	for i := at; i > 0; i-- {
+		if line[i-1] == ' ' && i > 1 && strings.IndexByte(".!?;", line[i-2]) >= 0 {
+			return i
+		}
+	}
+	return 0
+}
+
+// without blanks stretches of a text, its length kept.
+func without(text string, stretches [][2]int) string {
+	if len(stretches) == 0 {
+		return text
+	}
+	b := []byte(text)
+	for _, s := range stretches {
+		for i := s[0]; i < s[1]; i++ {
+			if b[i] != '\n' {
+				b[i] = ' '
+			}
+		}
+	}
+	return string(b)
+}
+
+// lines are the lines of a view, without bullets and Markdown's signs, blank ones
+// too, at most maxLines.
+func (v *view) lines() []part {
+	var found []part
+	start := 0
+	for line := range strings.Lines(v.text) {
+		if len(found) == maxLines {
+			break
+		}
+		found = append(found, part{v, start, start + len(line)}.trim(""))
+		start += len(line)
+	}
+	return found
+}
+
+// maxLines bounds the lines of one text that are read by their form.
+const maxLines = 20_000
+
+var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>]+\s+|#{1,6}\s+|\d{1,2}[.)]\s+)`)
+
+// unbulleted is a line without the sign at its beginning.
+func unbulleted(p part) part {
+	if m := bullet.FindStringIndex(p.text()); m != nil {
+		return p.sub(m[1], p.end-p.start).trim("")
+	}
+	return p
+}
