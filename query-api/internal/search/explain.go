@@ -82,13 +82,15 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			}
 		}
 		total := !planner.ScoresDecide(prepared.node)
+		counted := false
 		if scored {
-			terms, _ := planner.TermStatement(prepared.node, total, prepared.from)
+			terms, keys := planner.TermStatement(prepared.node, total, prepared.from, func(string) bool { return false })
+			counted = len(keys) > 0
 			if err := add("count", terms); err != nil {
 				return nil, err
 			}
 		}
-		if !scored || !total {
+		if !counted || !total {
 			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node), prepared.from)); err != nil {
 				return nil, err
 			}

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
@@ -88,12 +89,8 @@ type Searcher struct {
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
+	terms  map[string]termCount // by planner's keys
 	seen   seenState
-}
-
-type fieldStats struct {
-	planner.FieldStats
-	at time.Time
 }
 
 // New returns a Searcher.
@@ -102,7 +99,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	return &Searcher{cfg: cfg, deps: deps, permits: make(chan struct{}, cfg.Concurrent), fields: make(map[string]fieldStats)}, nil
+	return &Searcher{cfg: cfg, deps: deps, permits: make(chan struct{}, cfg.Concurrent), fields: make(map[string]fieldStats), terms: make(map[string]termCount)}, nil
 }
 
 // Request is a search as it was asked for.
@@ -209,18 +206,13 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
 		return nil, err
 	}
-	if s.first {
-		if err := s.count(ctx); err != nil {
-			return nil, err
-		}
+	places, err := s.places(ctx)
+	if err != nil {
+		return nil, err
 	}
 	page := &Page{Total: s.cursor.Total}
 	if s.request.Size == 0 || page.Total == 0 {
 		return page, nil
-	}
-	places, err := s.rank(ctx)
-	if err != nil {
-		return nil, err
 	}
 	more := len(places) > s.request.Size
 	if more {
@@ -261,113 +253,36 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	return page, nil
 }
 
-// count reads what the first page needs beside the ranks: the total, and the
-// statistics of scores.
-func (s *Search) count(ctx context.Context) error {
-	scored := planner.ScoresDecide(s.node) || planner.Scored(s.sorts) && s.request.Size > 0
-	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
-	if scored {
-		if err := s.searcher.countFields(ctx, s.node, stats); err != nil {
-			return err
+// places reads who stands on the page and, for the first page, what all pages
+// need beside: the total, and the statistics of scores.
+func (s *Search) places(ctx context.Context) ([]planner.Place, error) {
+	if !s.first {
+		if s.request.Size == 0 {
+			return nil, nil
 		}
+		return s.rank(ctx)
 	}
-	s.cursor.Stats = stats
-	if scored {
-		// Where scores decide who matches the people are counted after the terms.
-		statement, keys := planner.TermStatement(s.node, !planner.ScoresDecide(s.node), s.from)
-		if err := s.countPeople(ctx, statement, keys); err != nil || !planner.ScoresDecide(s.node) {
-			return err
-		}
-	}
-	return s.countPeople(ctx, planner.CountStatement(s.node, stats, s.from), nil)
-}
-
-// countPeople reads the total and who has each term.
-func (s *Search) countPeople(ctx context.Context, statement planner.Statement, keys []string) error {
-	var counts []int64
-	err := s.searcher.query(ctx, "count", statement, func(rows driver.Rows) error {
-		return rows.Scan(&s.cursor.Total, &counts)
-	})
+	counted, err := s.count(ctx)
 	if err != nil {
+		return nil, err
+	}
+	total := planner.CountStatement(s.node, s.cursor.Stats, s.from)
+	switch {
+	case s.request.Size == 0 && counted, counted && s.cursor.Total == 0:
+		return nil, nil
+	case s.request.Size == 0:
+		return nil, s.countPeople(ctx, total, nil)
+	case counted:
+		return s.rank(ctx)
+	}
+	var places []planner.Place
+	g, inner := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.countPeople(inner, total, nil) })
+	g.Go(func() (err error) {
+		places, err = s.rank(inner)
 		return err
-	}
-	if len(counts) != len(keys) {
-		return fmt.Errorf("search: %d counts of %d terms", len(counts), len(keys))
-	}
-	for i, key := range keys {
-		s.cursor.Stats.Terms[key] = counts[i]
-	}
-	return nil
-}
-
-// countFields counts the fields that scores need, those not counted lately.
-func (s *Searcher) countFields(ctx context.Context, n algebra.Node, stats *planner.Stats) error {
-	now := s.deps.Now()
-	known := func(name string) bool {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		f, ok := s.fields[name]
-		if !ok || now.Sub(f.at) > s.cfg.StatsAge {
-			return false
-		}
-		stats.Fields[name] = f.FieldStats
-		return true
-	}
-	statement, names := planner.FieldStatement(n, known)
-	if len(names) == 0 {
-		return nil
-	}
-	var counts []int64
-	if err := s.query(ctx, "fields", statement, func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
-		return err
-	}
-	if len(counts) != 2*len(names) {
-		return fmt.Errorf("search: %d counts of %d fields", len(counts), len(names))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, name := range names {
-		f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
-		stats.Fields[name] = f
-		s.fields[name] = fieldStats{FieldStats: f, at: now}
-	}
-	return nil
-}
-
-// seenState is what is known of newer versions of unchanged people: that there
-// are none, since when, or that there are some.
-type seenState struct {
-	any bool
-	at  time.Time
-}
-
-// seenAge is how long it is taken for granted that there are none.
-const seenAge = 200 * time.Millisecond
-
-// refreshed says whether newer versions matter to a query.
-func (s *Searcher) refreshed(ctx context.Context, n algebra.Node, sorts []planner.Sort) (bool, error) {
-	if !planner.ReadsUpdates(n, sorts) {
-		return false, nil
-	}
-	now := s.deps.Now()
-	s.mu.Lock()
-	state := s.seen
-	s.mu.Unlock()
-	if state.any || !state.at.IsZero() && now.Sub(state.at) < seenAge {
-		return state.any, nil
-	}
-	state = seenState{at: now}
-	err := s.query(ctx, "refreshed", planner.RefreshedStatement(), func(driver.Rows) error {
-		state.any = true
-		return nil
 	})
-	if err != nil {
-		return false, err
-	}
-	s.mu.Lock()
-	s.seen = state
-	s.mu.Unlock()
-	return state.any, nil
+	return places, g.Wait()
 }
 
 // rank reads the places of the page, and one more if there is one.

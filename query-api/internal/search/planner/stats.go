@@ -221,18 +221,22 @@ func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(n)}
 }
 
-// TermStatement counts the documents with each term that scores need and, with
-// total, the people who match. Its only row has the total, 0 without, and the
-// list of counts, in the order of the returned keys.
-func TermStatement(n algebra.Node, total bool, from People) (Statement, []string) {
+// TermStatement counts the documents with each term that scores need, but for
+// the known ones, and, with total, the people who match. Its only row has the
+// total, 0 without, and the list of counts, in the order of the returned keys.
+// It is empty when every term is known.
+func TermStatement(n algebra.Node, total bool, from People, known func(key string) bool) (Statement, []string) {
+	w := want(n)
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(w.terms)), known)
+	if len(keys) == 0 {
+		return Statement{}, nil
+	}
 	c := newCompiler(&Stats{})
 	condition, matching := no, "0"
 	if total {
 		condition = c.match(n, &scope{})
 		matching = "countIf(" + condition + ")"
 	}
-	w := want(n)
-	keys := slices.Sorted(maps.Keys(w.terms))
 	counts := make([]string, len(keys))
 	found := []string{condition} // joined at once: the server reads brackets in brackets to a depth only
 	for i, key := range keys {
@@ -241,14 +245,10 @@ func TermStatement(n algebra.Node, total bool, from People) (Statement, []string
 		counts[i] = "toInt64(" + count + ")"
 	}
 	where := or(found...)
-	list := "emptyArrayInt64()"
-	if len(counts) > 0 {
-		list = "[" + strings.Join(counts, ", ") + "]"
-	}
 	if where == condition && total {
 		matching = "count()"
 	}
-	sql := fmt.Sprintf("SELECT toInt64(%s), %s FROM %s WHERE NOT deleted AND %s", matching, list, from.source(), where)
+	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE NOT deleted AND %s", matching, strings.Join(counts, ", "), from.source(), where)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}, keys
 }
 

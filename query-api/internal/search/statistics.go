@@ -1,0 +1,165 @@
+package search
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+)
+
+// termCount is how many documents had a term at an instant.
+type termCount struct {
+	count int64
+	at    time.Time
+}
+
+type fieldStats struct {
+	planner.FieldStats
+	at time.Time
+}
+
+// count reads the statistics of scores that are not known, and the total when
+// it is to be had with them.
+func (s *Search) count(ctx context.Context) (counted bool, err error) {
+	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
+	s.cursor.Stats = stats
+	decide := planner.ScoresDecide(s.node)
+	if !decide && (!planner.Scored(s.sorts) || s.request.Size == 0) {
+		return false, nil
+	}
+	if err := s.searcher.countFields(ctx, s.node, stats); err != nil {
+		return false, err
+	}
+	// Where scores decide who matches the people are counted after the terms.
+	statement, keys := planner.TermStatement(s.node, !decide, s.from, func(key string) bool { return s.searcher.knownTerm(key, stats) })
+	if len(keys) == 0 {
+		return false, nil
+	}
+	if err := s.countPeople(ctx, statement, keys); err != nil {
+		return false, err
+	}
+	s.searcher.keepTerms(keys, stats)
+	return !decide, nil
+}
+
+// maxTerms bounds the terms whose counts are kept.
+const maxTerms = 100_000
+
+// knownTerm takes the count of a term that was counted lately.
+func (s *Searcher) knownTerm(key string, stats *planner.Stats) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t, ok := s.terms[key]
+	if !ok || s.deps.Now().Sub(t.at) > s.cfg.StatsAge {
+		return false
+	}
+	stats.Terms[key] = t.count
+	return true
+}
+
+// keepTerms keeps counts for a while.
+func (s *Searcher) keepTerms(keys []string, stats *planner.Stats) {
+	now := s.deps.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.terms)+len(keys) > maxTerms {
+		clear(s.terms)
+	}
+	for _, key := range keys {
+		if n := stats.Terms[key]; n > 0 { // whoever is the first to have a term is to be scored at once
+			s.terms[key] = termCount{count: n, at: now}
+		}
+	}
+}
+
+// countPeople reads the total and who has each term.
+func (s *Search) countPeople(ctx context.Context, statement planner.Statement, keys []string) error {
+	var counts []int64
+	err := s.searcher.query(ctx, "count", statement, func(rows driver.Rows) error {
+		return rows.Scan(&s.cursor.Total, &counts)
+	})
+	if err != nil {
+		return err
+	}
+	if len(counts) != len(keys) {
+		return fmt.Errorf("search: %d counts of %d terms", len(counts), len(keys))
+	}
+	for i, key := range keys {
+		s.cursor.Stats.Terms[key] = counts[i]
+	}
+	return nil
+}
+
+// countFields counts the fields that scores need, those not counted lately.
+func (s *Searcher) countFields(ctx context.Context, n algebra.Node, stats *planner.Stats) error {
+	now := s.deps.Now()
+	known := func(name string) bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		f, ok := s.fields[name]
+		if !ok || now.Sub(f.at) > s.cfg.StatsAge {
+			return false
+		}
+		stats.Fields[name] = f.FieldStats
+		return true
+	}
+	statement, names := planner.FieldStatement(n, known)
+	if len(names) == 0 {
+		return nil
+	}
+	var counts []int64
+	if err := s.query(ctx, "fields", statement, func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		return err
+	}
+	if len(counts) != 2*len(names) {
+		return fmt.Errorf("search: %d counts of %d fields", len(counts), len(names))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, name := range names {
+		f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
+		stats.Fields[name] = f
+		s.fields[name] = fieldStats{FieldStats: f, at: now}
+	}
+	return nil
+}
+
+// seenState is what is known of newer versions of unchanged people: that there
+// are none, since when, or that there are some.
+type seenState struct {
+	any bool
+	at  time.Time
+}
+
+// seenAge is how long it is taken for granted that there are none.
+const seenAge = 200 * time.Millisecond
+
+// refreshed says whether newer versions matter to a query.
+func (s *Searcher) refreshed(ctx context.Context, n algebra.Node, sorts []planner.Sort) (bool, error) {
+	if !planner.ReadsUpdates(n, sorts) {
+		return false, nil
+	}
+	now := s.deps.Now()
+	s.mu.Lock()
+	state := s.seen
+	s.mu.Unlock()
+	if state.any || !state.at.IsZero() && now.Sub(state.at) < seenAge {
+		return state.any, nil
+	}
+	state = seenState{at: now}
+	err := s.query(ctx, "refreshed", planner.RefreshedStatement(), func(driver.Rows) error {
+		state.any = true
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.seen = state
+	s.mu.Unlock()
+	return state.any, nil
+}
