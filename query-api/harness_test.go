@@ -80,7 +80,8 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	require.NoError(t, err)
 	f.key = f.newKey(queryapi.KeyOptions{Name: "all"})
 
-	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
+	// A search may take longer here than in service: other tests keep the machine busy.
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir(), SearchTimeout: 8 * time.Second}
 	deps := queryapi.Deps{
 		Secret:     testSecret(t),
 		ClickHouse: f.conn, Bus: f.bus, Registerer: f.registry,

@@ -22,7 +22,7 @@ import (
 func TestSearchWalkWhileRefreshing(t *testing.T) {
 	people := 600
 	if !testing.Short() {
-		people = 10_000
+		people = 20_000
 		if n, err := strconv.Atoi(os.Getenv("MUSTER_TEST_WALK")); err == nil {
 			people = n
 		}

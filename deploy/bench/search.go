@@ -91,25 +91,31 @@ func (s *searchable) many(ctx context.Context, query string, callers int, length
 	return calls, errors.Join(errs...)
 }
 
-// ask sends one query.
-func (s *searchable) ask(ctx context.Context, query string) (total int64, took time.Duration, err error) {
+// send sends one query, and gives the answer as it came.
+func (s *searchable) send(ctx context.Context, query string) (status int, text []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url, strings.NewReader(s.body(query))) //nolint:gosec // servers that the bench has started
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
 	req.Header = s.header.Clone()
-	begin := time.Now()
 	resp, err := s.client.Do(req) //nolint:gosec // see above
 	if err != nil {
-		return 0, 0, err
+		return 0, nil, err
 	}
-	text, err := io.ReadAll(resp.Body)
+	text, err = io.ReadAll(resp.Body)
+	return resp.StatusCode, text, errors.Join(err, resp.Body.Close())
+}
+
+// ask sends one query, which must be answered.
+func (s *searchable) ask(ctx context.Context, query string) (total int64, took time.Duration, err error) {
+	begin := time.Now()
+	status, text, err := s.send(ctx, query)
 	took = time.Since(begin)
-	if err := errors.Join(err, resp.Body.Close()); err != nil {
+	switch {
+	case err != nil:
 		return 0, 0, err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return 0, 0, fmt.Errorf("status %s: %.600s", resp.Status, text)
+	case status != http.StatusOK:
+		return 0, 0, fmt.Errorf("status %d: %.600s", status, text)
 	}
 	total, err = s.total(text)
 	return total, took, err

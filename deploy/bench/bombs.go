@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	queryapi "muster/query-api"
+)
+
+// searchBombs are queries that take as much as a query may.
+func searchBombs() []string {
+	list := func(n int, item string) string {
+		var b strings.Builder
+		for i := range n {
+			if i > 0 {
+				b.WriteByte(',')
+			}
+			fmt.Fprintf(&b, item, i)
+		}
+		return b.String()
+	}
+	return []string{
+		`{"query":{"wildcard":{"experience.description":"*a*b*c*"}}}`,
+		`{"query":{"bool":{"should":[` + list(1000, `{"wildcard":{"profile.summary":"*%d*"}}`) + `]}}}`,
+		`{"query":{"regexp":{"experience.description":".*.*.*a.*.*b"}}}`,
+		`{"query":{"bool":{"should":[` + list(900, `{"match_phrase":{"experience.description":"the a %d"}}`) + `]}}}`,
+		`{"query":{"match_phrase":{"experience.description":{"query":"the a of to and in for with on at","slop":1000}}}}`,
+		`{"query":{"multi_match":{"query":"the a of to and in data engineer"}}}`,
+	}
+}
+
+// bombRuns is how often normal queries are measured with bombs and without, in
+// turns.
+const bombRuns = 5
+
+// measureBombs measures normal queries at 30% of what the machine can answer,
+// with two bombs running all the time and without.
+func measureBombs(ctx context.Context, b *bench, out io.Writer) error {
+	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
+		s := b.musterSearch(base)
+		normal := func(i int) string {
+			list := searches()
+			return list[i*7%len(list)].body
+		}
+		began, asked := time.Now(), 0
+		for time.Since(began) < time.Duration(b.seconds)*time.Second/2 {
+			if _, _, err := s.ask(ctx, normal(asked)); err != nil {
+				return err
+			}
+			asked++
+		}
+		pause := time.Duration(float64(time.Since(began)) / float64(asked) / 0.3)
+		fmt.Fprintf(out, "  one caller gets %.0f answers a second; a normal query every %v\n", float64(asked)/time.Since(began).Seconds(), pause.Round(time.Millisecond))
+		var quiet, loud []time.Duration
+		for range bombRuns {
+			p99, err := b.paced(ctx, s, normal, pause)
+			if err != nil {
+				return err
+			}
+			quiet = append(quiet, p99)
+			stop := bombs(ctx, s)
+			p99, err = b.paced(ctx, s, normal, pause)
+			if err := errors.Join(err, stop(out)); err != nil {
+				return err
+			}
+			loud = append(loud, p99)
+		}
+		slices.Sort(quiet)
+		slices.Sort(loud)
+		before, beside := quiet[bombRuns/2], loud[bombRuns/2]
+		fmt.Fprintf(out, "  p99 of normal queries, median of %d runs: %.1f ms, beside two bombs %.1f ms (bar: %.1f)\n", bombRuns, ms(before), ms(beside),
+			max(1.5*ms(before), ms(before)+20))
+		return nil
+	})
+}
+
+// paced sends normal queries at a fixed pace, whether the ones before are
+// answered or not, and gives the 99th percentile of what they took.
+func (b *bench) paced(ctx context.Context, s *searchable, normal func(i int) string, pause time.Duration) (time.Duration, error) {
+	n := max(20, int(time.Duration(b.seconds)*time.Second/2/pause))
+	took, errs := make([]time.Duration, n), make([]error, n)
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	var wg sync.WaitGroup
+	for i := range n {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			errs[i] = ctx.Err()
+		}
+		wg.Go(func() {
+			if errs[i] == nil {
+				_, took[i], errs[i] = s.ask(ctx, normal(i))
+			}
+		})
+	}
+	wg.Wait()
+	slices.Sort(took)
+	return quantile(took, 0.99), errors.Join(errs...)
+}
+
+// bombs sends two bombs at a time until it is stopped; a refusal is an answer.
+func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	longest, counts := make([]time.Duration, 2), make([]int, 2)
+	errs := make([]error, 2)
+	for i := range 2 {
+		wg.Go(func() {
+			for n := i; ctx.Err() == nil && errs[i] == nil; n++ {
+				began := time.Now()
+				status, _, err := s.send(ctx, searchBombs()[n%len(searchBombs())])
+				switch {
+				case ctx.Err() != nil:
+				case err != nil:
+					errs[i] = err
+				case status != http.StatusOK && status != http.StatusBadRequest:
+					errs[i] = fmt.Errorf("a bomb was answered with %d", status)
+				default:
+					longest[i], counts[i] = max(longest[i], time.Since(began)), counts[i]+1
+				}
+			}
+		})
+	}
+	return func(out io.Writer) error {
+		cancel()
+		wg.Wait()
+		fmt.Fprintf(out, "  %d bombs answered or refused, the slowest in %.1f s\n", counts[0]+counts[1], max(longest[0], longest[1]).Seconds())
+		return errors.Join(errs...)
+	}
+}
