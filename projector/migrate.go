@@ -23,7 +23,7 @@ func Migrations(layout readmodel.Layout) ([]clickhouse.Migration, error) {
 	return migrations, nil
 }
 
-// Migrate brings the read models' tables up to date and returns the names of
+// Migrate brings the read models' tables and the analysts' views up to date and returns the names of
 // the migrations it applied, also when a later one failed. Running it again,
 // or several at once, is harmless.
 func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg clickhouse.MigrateConfig) (applied []string, err error) {
@@ -36,6 +36,10 @@ func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg
 	}
 	applied, err = clickhouse.Migrate(ctx, conn, migrations, cfg)
 	if err != nil {
+		return applied, fmt.Errorf("migrate read models: %w", err)
+	}
+	// Every time: a view has no version, and making it again costs nothing.
+	if err := readmodel.CreateViews(ctx, conn, layout); err != nil {
 		return applied, fmt.Errorf("migrate read models: %w", err)
 	}
 	return applied, nil

@@ -100,6 +100,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 	root.AddCommand(
 		c.upCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(),
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
+		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),
 		c.webhookCommand(),
 		c.eraseCommand(),

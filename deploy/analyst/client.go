@@ -1,0 +1,96 @@
+package analyst
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"muster/schemas/readmodel"
+)
+
+// maxError bounds what is read of an error, in bytes.
+const maxError = 8 << 10
+
+// Client sends statements to one server.
+type Client struct {
+	base           url.URL // scheme and host
+	user, password string
+	database       string
+}
+
+// Open reads a DSN such as http://user:password@host:8123/muster, of which the
+// database is that of the read models. With ownUser false the user is left out:
+// the embedded engine then takes its analyst, who is held to limits.
+func Open(dsn string, ownUser bool) (*Client, error) {
+	u, err := url.Parse(dsn)
+	if err != nil {
+		return nil, errors.New("the ClickHouse address is not a URL")
+	}
+	if u.Scheme != "http" && u.Scheme != "https" {
+		return nil, fmt.Errorf("the ClickHouse address is %s://: SQL goes through the HTTP interface, set CLICKHOUSE_DSN to http://USER:PASSWORD@HOST:8123/DATABASE", u.Scheme)
+	}
+	tables := strings.Trim(u.Path, "/")
+	if tables == "" {
+		tables = "default"
+	}
+	c := &Client{base: url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}, database: readmodel.ViewsDatabase(tables)}
+	if ownUser {
+		c.user = u.User.Username()
+		c.password, _ = u.User.Password()
+	}
+	return c, nil
+}
+
+// Database is the one of the views, where names without a database are looked up.
+func (c *Client) Database() string { return c.database }
+
+// Query writes the result of one statement to out, in a format of ClickHouse's
+// unless the statement names one itself.
+func (c *Client) Query(ctx context.Context, statement, format string, settings map[string]string, out io.Writer) error {
+	values := url.Values{
+		"database": {c.database}, "default_format": {format}, "readonly": {"2"},
+		// A failure halfway is then an error and not the end of a file.
+		"http_write_exception_in_output_format": {"0"},
+	}
+	if c.user == "" {
+		// The embedded analyst is read-only as it is, and may not say so.
+		values.Del("readonly")
+		values.Del("http_write_exception_in_output_format")
+	}
+	for name, value := range settings {
+		values.Set(name, value)
+	}
+	target := c.base
+	target.RawQuery = values.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), strings.NewReader(statement))
+	if err != nil {
+		return fmt.Errorf("ask ClickHouse: %w", err)
+	}
+	if c.user != "" {
+		req.SetBasicAuth(c.user, c.password)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		var where *url.Error // its text has the whole statement's address
+		if errors.As(err, &where) {
+			err = where.Err
+		}
+		return fmt.Errorf("ask ClickHouse at %s: %w", c.base.Host, err)
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(resp.Body, maxError))
+		if err != nil {
+			return fmt.Errorf("ask ClickHouse: status %s: %w", resp.Status, err)
+		}
+		return errors.New(strings.TrimSpace(string(text)))
+	}
+	if _, err := io.Copy(out, resp.Body); err != nil {
+		return fmt.Errorf("read the result: %w", err)
+	}
+	return nil
+}

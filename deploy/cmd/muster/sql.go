@@ -1,0 +1,265 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"muster/deploy/analyst"
+	"muster/deploy/instance"
+	"muster/schemas/readmodel"
+)
+
+// formats are short names of ClickHouse's formats.
+func formats() map[string]string {
+	return map[string]string{
+		"table": "PrettyCompactMonoBlock", "csv": "CSVWithNames", "tsv": "TabSeparatedWithNames", "json": "JSONEachRow",
+		"markdown": "Markdown", "vertical": "Vertical",
+	}
+}
+
+func (c *command) sqlCommand() *cobra.Command {
+	var format, file, output string
+	var own bool
+	cmd := &cobra.Command{
+		Use:   "sql [STATEMENT]",
+		Short: "Ask the analysts' views in SQL",
+		Long: `Runs SQL of ClickHouse's over the analysts' views (people, positions, education, companies, company_headcount,
+accounts, repositories, commits, languages_by_month, links, usage, freshness) and the read models behind them
+(as muster.<table>). Nothing can be changed. The statement is the argument, or the statements are those of a file
+(--file; of a .md file its sql blocks, one after the other, as in a notebook), or they are read from standard
+input, each ended by a ";" at the end of a line.
+
+  muster sql "SHOW TABLES"                      the views
+  muster sql "DESCRIBE TABLE positions"         its columns, with what they mean
+
+The embedded engine holds analysts to limits of time, memory and rows; --own-user asks as the services do.
+
+Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
+		Example: `  muster sql "SELECT country, count() AS people FROM people GROUP BY country ORDER BY people DESC LIMIT 10"
+  muster sql --file deploy/docs/questions.md
+  muster sql --format csv --output people.csv "SELECT * FROM people"`,
+		GroupID: "data",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) (err error) {
+			client, err := c.analystClient(own)
+			if err != nil {
+				return err
+			}
+			name := format
+			if long, ok := formats()[format]; ok {
+				name = long
+			}
+			out := cmd.OutOrStdout()
+			if output != "" {
+				f, err := newFile(output)
+				if err != nil {
+					return err
+				}
+				defer func() { err = errors.Join(err, f.close(err == nil)) }()
+				out = f
+			}
+			ask := func(cell analyst.Cell) error {
+				if cell.Title != "" {
+					fmt.Fprintf(out, "\n%s\n\n", cell.Title)
+				}
+				if err := client.Query(cmd.Context(), cell.Statement, name, nil, out); err != nil {
+					return partlyError{err}
+				}
+				return nil
+			}
+			switch {
+			case len(args) == 1 && file != "":
+				return errors.New("give a statement or --file, not both")
+			case len(args) == 1:
+				return ask(analyst.Cell{Statement: strings.TrimSuffix(strings.TrimSpace(args[0]), ";")})
+			case file != "":
+				text, err := os.ReadFile(file) //nolint:gosec // the caller's own file
+				if err != nil {
+					return fmt.Errorf("read the statements: %w", err)
+				}
+				cells := analyst.Cells(file, string(text))
+				if len(cells) == 0 {
+					return fmt.Errorf("%s holds no statement", file)
+				}
+				for _, cell := range cells {
+					if err := ask(cell); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return c.converse(cmd.Context(), ask)
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&format, "format", "table", "table, csv, tsv, json (a line each), markdown, vertical, or any format of ClickHouse's")
+	flags.StringVar(&file, "file", "", "file of statements: .sql, or .md with sql blocks")
+	flags.StringVar(&output, "output", "", "file to write to instead of standard output")
+	flags.BoolVar(&own, "own-user", false, "ask as the services' user, without the analysts' limits; still read-only")
+	return cmd
+}
+
+// analystClient finds the server.
+func (c *command) analystClient(own bool) (*analyst.Client, error) {
+	in, err := instance.Find(c.dataDir, c.getenv)
+	if err != nil {
+		return nil, err
+	}
+	// A server of one's own has the users that its operator made.
+	return analyst.Open(in.ClickHouseURL, own || c.getenv("CLICKHOUSE_DSN") != "")
+}
+
+// converse asks what comes in, statement by statement. At a terminal it goes
+// on after a mistake.
+func (c *command) converse(ctx context.Context, ask func(analyst.Cell) error) error {
+	terminal := isTerminal(c.std.in)
+	prompt := func(text string) {
+		if terminal {
+			fmt.Fprint(c.std.err, text)
+		}
+	}
+	var statement strings.Builder
+	var failed error
+	flush := func() error {
+		for _, cell := range analyst.Cells("", statement.String()) {
+			if err := ask(cell); err != nil {
+				if !terminal || ctx.Err() != nil {
+					return err
+				}
+				fmt.Fprintln(c.std.err, err)
+				failed = err
+			}
+		}
+		statement.Reset()
+		return nil
+	}
+	lines := bufio.NewScanner(c.std.in)
+	lines.Buffer(make([]byte, 64<<10), 1<<20)
+	for prompt("muster> "); lines.Scan(); {
+		statement.WriteString(lines.Text() + "\n")
+		if strings.HasSuffix(strings.TrimSpace(lines.Text()), ";") {
+			if err := flush(); err != nil {
+				return err
+			}
+			prompt("muster> ")
+			continue
+		}
+		prompt("     -> ")
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("read the statements: %w", err)
+	}
+	if err := flush(); err != nil {
+		return err
+	}
+	return failed
+}
+
+func isTerminal(in io.Reader) bool {
+	f, ok := in.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}
+
+func (c *command) exportCommand() *cobra.Command {
+	var output, where string
+	var all bool
+	cmd := &cobra.Command{
+		Use:   "export VIEW",
+		Short: "Write an analysts' view to a Parquet file",
+		Long: `Writes all rows of a view to a Parquet file, compressed with zstd. The file appears when it is whole.
+Views: ` + strings.Join(readmodel.ViewNames(), ", ") + `.`,
+		Example: `  muster export positions --output positions.parquet
+  muster export people --where "country_code = 'PT'"
+  muster export --all --output lake/`,
+		GroupID: "data",
+		Args:    cobra.MaximumNArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			views := args
+			switch {
+			case all && len(args) == 0:
+				views = readmodel.ViewNames()
+			case all || len(args) != 1:
+				return errors.New("name one view, or --all")
+			case !slices.Contains(readmodel.ViewNames(), args[0]):
+				return fmt.Errorf("there is no view %q: the views are %s", args[0], strings.Join(readmodel.ViewNames(), ", "))
+			}
+			client, err := c.analystClient(true)
+			if err != nil {
+				return err
+			}
+			for _, view := range views {
+				path := output
+				if path == "" {
+					path = view + ".parquet"
+				} else if all || strings.HasSuffix(path, string(filepath.Separator)) {
+					path = filepath.Join(path, view+".parquet")
+				}
+				if err := exportView(cmd.Context(), client, view, where, path); err != nil {
+					return partlyError{fmt.Errorf("%s: %w", view, err)}
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), path)
+			}
+			return nil
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&output, "output", "", "file, or with --all or a slash at its end a folder (default VIEW.parquet)")
+	flags.StringVar(&where, "where", "", "condition in SQL that rows must meet")
+	flags.BoolVar(&all, "all", false, "every view, each to a file of its name")
+	return cmd
+}
+
+func exportView(ctx context.Context, client *analyst.Client, view, where, path string) (err error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
+		return err
+	}
+	f, err := newFile(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close(err == nil)) }()
+	statement := "SELECT * FROM " + view
+	if where != "" {
+		statement += " WHERE (" + where + "\n)"
+	}
+	return client.Query(ctx, statement, "Parquet", map[string]string{"output_format_parquet_compression_method": "zstd"}, f)
+}
+
+// wholeFile is a file that appears when it is complete.
+type wholeFile struct {
+	*os.File
+	path string
+}
+
+func newFile(path string) (*wholeFile, error) {
+	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
+	if err != nil {
+		return nil, err
+	}
+	return &wholeFile{f, path}, nil
+}
+
+// close ends the file, and shows it if it is whole.
+func (f *wholeFile) close(whole bool) error {
+	err := f.Close()
+	if whole && err == nil {
+		err = os.Rename(f.Name(), f.path)
+	}
+	if !whole || err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}

@@ -1,0 +1,91 @@
+package e2e_test
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/analyst"
+	"muster/schemas/readmodel"
+)
+
+// What analysts are shown works as it is written: every view says what its
+// columns mean, each of the twenty questions has an answer, nothing can be
+// changed, and views become Parquet files.
+func TestAnalysts(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "300")
+	ask := func(t *testing.T, statement string) [][]string {
+		t.Helper()
+		rows, err := csv.NewReader(strings.NewReader(p.muster(t, "sql", "--format", "csv", statement))).ReadAll()
+		require.NoError(t, err)
+		return rows[1:]
+	}
+
+	t.Run("views", func(t *testing.T) {
+		var names []string
+		for _, row := range ask(t, "SELECT name, comment FROM system.tables WHERE database = currentDatabase() ORDER BY name") {
+			names = append(names, row[0])
+			require.NotEmpty(t, row[1], "%s has no comment", row[0])
+		}
+		require.ElementsMatch(t, readmodel.ViewNames(), names)
+		require.Empty(t, ask(t, "SELECT table, name FROM system.columns WHERE database = currentDatabase() AND comment = ''"), "columns without a comment")
+	})
+
+	t.Run("questions", func(t *testing.T) {
+		page := filepath.Join("..", "docs", "questions.md")
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		cells := analyst.Cells(page, string(text))
+		require.Len(t, cells, 20)
+		for _, cell := range cells {
+			require.NotEmpty(t, ask(t, cell.Statement), cell.Title)
+		}
+		all := p.muster(t, "sql", "--file", page)
+		for _, cell := range cells {
+			require.Contains(t, all, cell.Title)
+		}
+	})
+
+	t.Run("read-only", func(t *testing.T) {
+		for _, statement := range []string{
+			"DROP VIEW people", "INSERT INTO muster.network_people (profile_id) VALUES ('x')", "SELECT * FROM file('/etc/passwd', 'LineAsString')",
+			"SELECT * FROM url('http://127.0.0.1:1/', 'LineAsString')",
+		} {
+			got, err := muster(t.Context(), p.dataDir, "sql", statement)
+			require.NoError(t, err)
+			require.Equal(t, 1, got.status, "%s: %s", statement, got.out)
+		}
+		got, err := muster(t.Context(), p.dataDir, "sql", "--own-user", "DROP VIEW people")
+		require.NoError(t, err)
+		require.Equal(t, 1, got.status, got.out)
+	})
+
+	t.Run("export", func(t *testing.T) {
+		dir := t.TempDir()
+		p.muster(t, "export", "--all", "--output", dir)
+		for _, view := range readmodel.ViewNames() {
+			f, err := os.Open(filepath.Join(dir, view+".parquet"))
+			require.NoError(t, err)
+			info, err := f.Stat()
+			require.NoError(t, err)
+			file, err := parquet.OpenFile(f, info.Size())
+			require.NoError(t, err, view)
+			if view != "usage" { // which goes on
+				require.Equal(t, ask(t, "SELECT toInt64(count()) FROM "+view), [][]string{{strconv.FormatInt(file.NumRows(), 10)}}, view)
+			}
+			require.NoError(t, f.Close())
+		}
+		got, err := muster(t.Context(), p.dataDir, "export", "people", "--where", "no_such_column = 1", "--output", filepath.Join(dir, "none.parquet"))
+		require.NoError(t, err)
+		require.Equal(t, 1, got.status)
+		entries, err := os.ReadDir(dir)
+		require.NoError(t, err)
+		require.Len(t, entries, len(readmodel.ViewNames()), "nothing half-written is left")
+	})
+}

@@ -1,0 +1,17 @@
+CREATE OR REPLACE VIEW {{.Views}}.commits{{.OnCluster}} (
+    user_id Int64 COMMENT 'Account of the author',
+    sha String COMMENT 'Identity within the author',
+    repository String COMMENT 'Owner and name of the repository; empty when not known',
+    language LowCardinality(String) COMMENT 'Main language of the repository; empty when not known',
+    message String COMMENT 'Message',
+    authored_at Nullable(DateTime('UTC')) COMMENT 'When it was written'
+) AS
+SELECT
+    user_id,
+    sha,
+    JSONExtractString(document, 'repo', 'full_name') AS repository,
+    JSONExtractString(document, 'repo', 'language') AS language,
+    JSONExtractString(document, 'message') AS message,
+    parseDateTimeBestEffortOrNull(JSONExtractString(document, 'author_date'), 'UTC') AS authored_at
+FROM (SELECT *, concat('{', entry, '}') AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted)
+COMMENT 'Commits, one row each';
