@@ -50,6 +50,8 @@ func (c Config) Validate() error {
 
 // Deps are what a run uses of its surroundings.
 type Deps struct {
+	// Version is shown on the status page.
+	Version   string
 	Telemetry *service.Telemetry
 	// EngineCommand is the command line that serves the embedded ClickHouse
 	// engine: this program's own `engine`.

@@ -13,6 +13,7 @@ import (
 
 	"muster/deploy/instance"
 	"muster/deploy/status"
+	"muster/deploy/status/page"
 	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
@@ -162,6 +163,10 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	source := status.Source{
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
 	}
+	page.New(page.Source{
+		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(),
+		ClickHouse: writing, StateDir: ingest.StateDirOf(cfg.DataDir), Now: time.Now,
+	}).Add(admin)
 	const ready = 100 * time.Millisecond
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},

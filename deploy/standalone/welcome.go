@@ -118,7 +118,7 @@ muster is running; Ctrl-C stops it. Its data stays in %s.
   To read     %s/docs
   API key     %s
   Ingest      %s
-  Admin       %s  (/metrics /healthz /readyz)
+  Admin       %s  (status page; /metrics /healthz /readyz)
   ClickHouse  %s  (SQL; without a password: read-only)
   Kafka       %s
 

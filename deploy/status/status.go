@@ -104,19 +104,28 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		}
 		st.Topics = append(st.Topics, topics...)
 	}
-	counts, err := readmodel.Counts(ctx, src.ClickHouse)
-	if err != nil {
+	if st.ReadModels, err = ReadModels(ctx, src.ClickHouse); err != nil {
 		return st, err
 	}
+	return st, nil
+}
+
+// ReadModels counts what the tables hold.
+func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
+	counts, err := readmodel.Counts(ctx, conn)
+	if err != nil {
+		return nil, err
+	}
+	var out []ReadModel
 	for _, c := range counts {
 		rm := ReadModel{Table: c.Table, Records: c.Rows, Parts: c.Parts, Bytes: c.Bytes}
 		if c.Rows > 0 {
 			newest := record.Version(c.Current).Time()
 			rm.Newest = &newest
 		}
-		st.ReadModels = append(st.ReadModels, rm)
+		out = append(out, rm)
 	}
-	return st, nil
+	return out, nil
 }
 
 // readLag is how far a consumer group is behind.

@@ -60,6 +60,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 			bar := newBar(c.std.err, tel.Logger)
 			var greetErr error
 			err = standalone.Run(ctx, cfg, standalone.Deps{
+				Version:       version(),
 				Telemetry:     tel,
 				EngineCommand: []string{executable, "engine", "child"},
 				Getenv:        c.getenv,

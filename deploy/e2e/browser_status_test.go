@@ -1,0 +1,70 @@
+//go:build browser
+
+package e2e_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/browsertest"
+	"muster/deploy/status/page"
+)
+
+// An operator sees on one page what there is, and sees new records arrive and a
+// bad one rejected without loading the page again.
+func TestBrowserStatus(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "200")
+	tab := browsertest.Open(t, 1500, 1250, false)
+	tab.Do("open the status page", chromedp.Navigate(p.AdminURL+"/"))
+	tab.Eventually(`document.getElementById("summary").textContent === "All services ready"`)
+	tab.Eventually(`document.querySelectorAll("#models tbody tr").length > 5`)
+	tab.Eventually(`document.getElementById("rates").innerText.includes("/s")`)
+
+	records := filepath.Join(t.TempDir(), "people.ndjson")
+	require.NoError(t, os.WriteFile(records, []byte(`{"profile_id":"new1","username":"somebody-new","last_updated":"2026-11-20"}
+{"profile_id":"bad1","last_updated":"2026-11-20"}
+`), 0o600))
+	got, err := muster(t.Context(), p.dataDir, "ingest", "network-person", records)
+	require.NoError(t, err)
+	require.Equal(t, 1, got.status, "one record is rejected")
+	tab.Eventually(`document.querySelector("#runs tbody").innerText.includes("network-person")`)
+	tab.Eventually(`document.querySelector("#letters tbody tr td.warn")?.innerText === "1"`)
+	tab.Screenshot(picture("status.png"), *update)
+	require.Empty(t, tab.Problems())
+	require.Empty(t, tab.Strangers(p.AdminURL))
+}
+
+// The document behind the page is whole, and asked often it costs little.
+func TestBrowserStatusDocument(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "50")
+	var d page.Document
+	for range 50 {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, p.AdminURL+"/status.json", nil)
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode)
+		d = page.Document{}
+		require.NoError(t, json.Unmarshal(body, &d))
+	}
+	require.Empty(t, d.Problems)
+	require.NotEmpty(t, d.Services)
+	require.NotEmpty(t, d.ReadModels)
+	require.NotEmpty(t, d.Freshness)
+	require.NotEmpty(t, d.Topics)
+	require.Positive(t, d.Counters.Projected)
+	for _, topic := range d.Topics {
+		require.True(t, strings.HasPrefix(topic.Topic, "muster."), topic.Topic)
+	}
+}

@@ -1,0 +1,148 @@
+package page
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	dto "github.com/prometheus/client_model/go"
+
+	"muster/ingest"
+	"muster/platform/bus"
+)
+
+// shownRuns is how many ingest runs are shown, the newest.
+const shownRuns = 10
+
+// metrics reads what the services of this process count, and adds to the topics
+// what they alone know.
+func (p *Page) metrics(_ context.Context, d *Document) error {
+	families, err := p.src.Gatherer.Gather()
+	if err != nil {
+		return fmt.Errorf("read the metrics: %w", err)
+	}
+	d.Counters, d.Breakers = Counters{}, nil
+	for _, t := range d.Topics {
+		d.Counters.Published += float64(t.End)
+	}
+	behind, lost := map[string]float64{}, map[string]float64{}
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			labels := map[string]string{}
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			p.take(d, family.GetName(), labels, m, behind, lost)
+		}
+	}
+	for i := range d.Topics {
+		t := &d.Topics[i]
+		t.Lost += int64(lost[t.Topic])
+		if seconds, known := behind[t.Topic]; known {
+			t.Behind = &seconds
+		}
+	}
+	return nil
+}
+
+func (p *Page) take(d *Document, name string, labels map[string]string, m *dto.Metric, behind, lost map[string]float64) {
+	switch name {
+	case "muster_bus_batch_records":
+		if labels["group"] == p.src.Group {
+			d.Counters.Projected += m.GetHistogram().GetSampleSum()
+		}
+	case "muster_http_requests_total":
+		d.Counters.Requests += m.GetCounter().GetValue()
+		if strings.HasPrefix(labels["status"], "5") {
+			d.Counters.Errors += m.GetCounter().GetValue()
+		}
+	case "muster_bus_lag_seconds":
+		if labels["group"] == p.src.Group {
+			behind[labels["topic"]] = max(behind[labels["topic"]], m.GetGauge().GetValue())
+		}
+	case "muster_bus_lost_records_total":
+		if labels["group"] == p.src.Group {
+			lost[labels["topic"]] += m.GetCounter().GetValue()
+		}
+	case "muster_breaker_state":
+		states := []string{"closed", "half-open", "open"}
+		if state := int(m.GetGauge().GetValue()); state >= 0 && state < len(states) {
+			d.Breakers = append(d.Breakers, Breaker{Set: labels["set"], Key: labels["key"], State: states[state]})
+		}
+	}
+}
+
+// lag reads how far the projector is behind.
+func (p *Page) lag(ctx context.Context, d *Document) error {
+	partitions, err := bus.Lag(ctx, p.src.Kafka, p.src.Group, p.src.Topics)
+	if err != nil {
+		return fmt.Errorf("read the lag: %w", err)
+	}
+	var out []Topic
+	for _, one := range partitions {
+		if len(out) == 0 || out[len(out)-1].Topic != one.Topic {
+			out = append(out, Topic{Topic: one.Topic})
+		}
+		last := &out[len(out)-1]
+		last.End += one.End
+		last.Lag += one.Lag
+		last.Lost += one.Lost
+	}
+	d.Topics = out
+	return nil
+}
+
+// letters counts rejected records and dead letters that are still kept.
+func (p *Page) letters(ctx context.Context, d *Document) error {
+	rejected, dead, err := ingest.LetterTopics(ctx, p.src.Kafka)
+	if err != nil {
+		return err
+	}
+	ends, err := bus.EndOffsets(ctx, p.src.Kafka, append(append([]string{}, rejected...), dead...))
+	if err != nil {
+		return err
+	}
+	kept := map[string]int64{}
+	for _, e := range ends {
+		kept[e.Topic] += e.End - e.First
+	}
+	d.Letters = nil
+	for i, topics := range [][]string{rejected, dead} {
+		for _, topic := range topics {
+			d.Letters = append(d.Letters, Letters{Topic: topic, Dead: i == 1, Kept: kept[topic]})
+		}
+	}
+	return nil
+}
+
+// runs reads the newest ingest runs of this machine.
+func (p *Page) runs(_ context.Context, d *Document) error {
+	runs, err := ingest.Runs(p.src.StateDir)
+	if err != nil {
+		return fmt.Errorf("read the ingest runs: %w", err)
+	}
+	d.Runs = nil
+	for _, run := range runs[:min(len(runs), shownRuns)] {
+		one := Run{
+			ID: run.ID, Kind: string(run.Kind), State: string(run.State), Began: run.Began, Files: len(run.Files), Rejected: run.Rejected(), Error: run.Error,
+		}
+		var done, all int64
+		known := true
+		for _, f := range run.Files {
+			one.Lines += f.Line
+			if f.Complete {
+				done += f.Size
+			} else {
+				done += min(f.Offset, f.Size) // of what is unpacked: of a compressed file more than was read
+			}
+			all += f.Size
+			known = known && f.Absolute != ""
+		}
+		if known && all > 0 {
+			percent := 100 * float64(done) / float64(all)
+			one.Percent = &percent
+		}
+		d.Runs = append(d.Runs, one)
+	}
+	return nil
+}

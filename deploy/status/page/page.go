@@ -1,0 +1,258 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/deploy/status"
+	"muster/platform/bus"
+	"muster/platform/service"
+	"muster/schemas/readmodel"
+)
+
+//go:embed web
+var files embed.FS
+
+// How old what is shown may be. The counts read whole columns of every table.
+const (
+	light   = time.Second
+	heavy   = 15 * time.Second
+	timeout = 10 * time.Second
+)
+
+// Source is what the page is made of. All fields are required.
+type Source struct {
+	Version    string
+	Readiness  func(context.Context) service.Readiness
+	Gatherer   prometheus.Gatherer
+	Kafka      bus.Config
+	Group      string   // the projector's
+	Topics     []string // what it consumes
+	ClickHouse driver.Conn
+	StateDir   string // of ingest
+	Now        func() time.Time
+}
+
+// Document is what the page shows. What could not be read is left as it was, and Problems says why.
+type Document struct {
+	At         time.Time             `json:"at"`
+	Began      time.Time             `json:"began"`
+	Version    string                `json:"version"`
+	Problems   []string              `json:"problems"`
+	Services   []service.CheckResult `json:"services"`
+	Counters   Counters              `json:"counters"`
+	Topics     []Topic               `json:"topics"`
+	Breakers   []Breaker             `json:"breakers"`
+	Runs       []Run                 `json:"runs"`
+	Letters    []Letters             `json:"letters"`
+	CountedAt  time.Time             `json:"counted_at,omitzero"`
+	ReadModels []status.ReadModel    `json:"read_models"`
+	Freshness  []Freshness           `json:"freshness"`
+	Deliveries []Deliveries          `json:"deliveries"`
+}
+
+// Counters only grow while the process lives; the page makes rates of them.
+// Published has counted since the topics exist.
+type Counters struct {
+	Published float64 `json:"published"`
+	Projected float64 `json:"projected"`
+	Requests  float64 `json:"requests"`
+	Errors    float64 `json:"errors"` // of the requests, those answered with a 5xx
+}
+
+// Topic is how far the projector is behind.
+type Topic struct {
+	Topic  string   `json:"topic"`
+	End    int64    `json:"end"`
+	Lag    int64    `json:"lag"`
+	Behind *float64 `json:"behind_seconds,omitempty"`
+	Lost   int64    `json:"lost"`
+}
+
+// Breaker is a circuit breaker: closed, half-open or open.
+type Breaker struct {
+	Set   string `json:"set"`
+	Key   string `json:"key"`
+	State string `json:"state"`
+}
+
+// Run is an ingest run. Percent is absent when nobody knows how much there is.
+type Run struct {
+	ID       string    `json:"id"`
+	Kind     string    `json:"kind"`
+	State    string    `json:"state"`
+	Began    time.Time `json:"began"`
+	Files    int       `json:"files"`
+	Lines    int64     `json:"lines"`
+	Rejected int64     `json:"rejected"`
+	Percent  *float64  `json:"percent,omitempty"`
+	Error    string    `json:"error,omitempty"`
+}
+
+// Letters is a topic of rejected records or dead letters, and how many messages it keeps.
+type Letters struct {
+	Topic string `json:"topic"`
+	Dead  bool   `json:"dead"`
+	Kept  int64  `json:"kept"`
+}
+
+// Freshness is how old the records of a kind are.
+type Freshness struct {
+	Kind    string    `json:"kind"`
+	Records uint64    `json:"records"`
+	Oldest  time.Time `json:"oldest"`
+	Newest  time.Time `json:"newest"`
+}
+
+// Deliveries counts the webhook deliveries of the last seven days in a status.
+type Deliveries struct {
+	Status string `json:"status"`
+	Count  uint64 `json:"count"`
+}
+
+// Page serves the status. It is safe for concurrent use.
+type Page struct {
+	src   Source
+	began time.Time
+
+	mu    sync.Mutex
+	last  Document
+	dear  []string // problems of what is read seldom
+	heavy time.Time
+}
+
+// New makes the page.
+func New(src Source) *Page { return &Page{src: src, began: src.Now()} }
+
+// Add puts the page on the admin server: /, /status.json and what / loads.
+func (p *Page) Add(admin *service.Admin) {
+	admin.Handle("GET /{$}", p.file("index.html", "text/html; charset=utf-8"))
+	admin.Handle("GET /status.css", p.file("status.css", "text/css; charset=utf-8"))
+	admin.Handle("GET /status.js", p.file("status.js", "text/javascript; charset=utf-8"))
+	admin.Handle("GET /status.json", http.HandlerFunc(p.serve))
+}
+
+func (p *Page) file(name, kind string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := files.ReadFile("web/" + name)
+		if err != nil {
+			http.Error(w, "the file cannot be read", http.StatusInternalServerError)
+			return
+		}
+		h := w.Header()
+		h.Set("Content-Type", kind)
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
+		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(body))
+	})
+}
+
+func (p *Page) serve(w http.ResponseWriter, r *http.Request) {
+	body, err := json.Marshal(p.Read(r.Context()))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Cache-Control", "no-store")
+	// The reader may be gone; there is nobody else to tell.
+	_, _ = w.Write(body)
+}
+
+// Read returns the status, not older than a second; what is dear not older than fifteen.
+func (p *Page) Read(ctx context.Context) Document {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	now := p.src.Now()
+	if now.Sub(p.last.At) < light {
+		return p.last
+	}
+	// What is read is for all who look: one of them who goes away stops nothing.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
+	defer cancel()
+	d := p.last
+	d.At, d.Began, d.Version, d.Problems = now, p.began, p.src.Version, nil
+	d.Services = p.src.Readiness(ctx).Checks
+	slices.SortFunc(d.Services, func(a, b service.CheckResult) int { return strings.Compare(a.Name, b.Name) })
+	for _, read := range []func(context.Context, *Document) error{p.lag, p.metrics, p.letters, p.runs} {
+		if err := read(ctx, &d); err != nil {
+			d.Problems = append(d.Problems, err.Error())
+		}
+	}
+	if now.Sub(p.heavy) >= heavy {
+		p.dear, p.heavy = nil, now
+		for _, read := range []func(context.Context, *Document) error{p.counts, p.freshness, p.deliveries} {
+			if err := read(ctx, &d); err != nil {
+				p.dear = append(p.dear, err.Error())
+			}
+		}
+	}
+	d.Problems = append(append([]string{}, d.Problems...), p.dear...)
+	p.last = d
+	return d
+}
+
+func (p *Page) counts(ctx context.Context, d *Document) error {
+	models, err := status.ReadModels(ctx, p.src.ClickHouse)
+	if err != nil {
+		return err
+	}
+	d.ReadModels, d.CountedAt = models, d.At
+	return nil
+}
+
+func (p *Page) freshness(ctx context.Context, d *Document) error {
+	var database string
+	if err := p.src.ClickHouse.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
+		return err
+	}
+	rows, err := p.src.ClickHouse.Query(ctx, "SELECT toString(kind) AS kind, sum(records) AS records, min(oldest) AS oldest, max(newest) AS newest FROM "+
+		readmodel.ViewsDatabase(database)+".freshness GROUP BY kind ORDER BY kind")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Freshness
+	for rows.Next() {
+		var f Freshness
+		if err := rows.Scan(&f.Kind, &f.Records, &f.Oldest, &f.Newest); err != nil {
+			return err
+		}
+		out = append(out, f)
+	}
+	d.Freshness = out
+	return rows.Err()
+}
+
+func (p *Page) deliveries(ctx context.Context, d *Document) error {
+	rows, err := p.src.ClickHouse.Query(ctx, `SELECT status, count() AS deliveries FROM (
+		SELECT argMax(toString(status), (at, attempt)) AS status FROM webhook_attempts FINAL
+		WHERE created_at >= now() - INTERVAL 7 DAY GROUP BY organization_id, delivery_id, created_at
+	) GROUP BY status ORDER BY status`)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = rows.Close() }()
+	var out []Deliveries
+	for rows.Next() {
+		var one Deliveries
+		if err := rows.Scan(&one.Status, &one.Count); err != nil {
+			return err
+		}
+		out = append(out, one)
+	}
+	d.Deliveries = out
+	return rows.Err()
+}
