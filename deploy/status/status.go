@@ -104,10 +104,9 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		}
 		st.Topics = append(st.Topics, topics...)
 	}
-	if st.ReadModels, err = ReadModels(ctx, src.ClickHouse); err != nil {
-		return st, err
-	}
-	return st, nil
+	var err error
+	st.ReadModels, err = ReadModels(ctx, src.ClickHouse)
+	return st, err
 }
 
 // ReadModels counts what the tables hold.
