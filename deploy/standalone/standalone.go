@@ -135,6 +135,12 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close())
 	}
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka}, projector.EraserDeps{
+		Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
+	})
+	if err != nil {
+		return errors.Join(err, admin.Close(), api.Close())
+	}
 	records, err := ingest.New(ctx, ingest.Config{
 		Bus: kafka, Addr: cfg.IngestAddr, Token: in.OperatorToken, StateDir: ingest.StateDirOf(cfg.DataDir),
 	}, ingest.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
@@ -174,6 +180,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		// Nobody works before it is known who was erased.
 		{Name: "suppression", Run: erased.Run, Ready: service.Poll(erased.Ready, ready), StartTimeout: 10 * time.Minute},
 		{Name: "projector", Needs: []string{"clickhouse", "suppression"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},
+		{Name: "eraser", Needs: []string{"projector"}, Run: eraser.Run},
 		{Name: "query-api", Needs: []string{"clickhouse", "suppression"}, Run: api.Run, Ready: service.Poll(api.Ready, ready)},
 		{Name: "ingest", Needs: []string{"suppression"}, Run: records.Run, Ready: service.Poll(records.Ready, ready)},
 		{Name: "discovery-worker", Needs: []string{"clickhouse", "suppression"}, Run: finder.Run, Ready: service.Poll(finder.Ready, ready)},

@@ -42,6 +42,8 @@ type Erasure struct {
 	Via   string `json:"via,omitempty"`
 	Place string `json:"place,omitempty"`
 	Note  string `json:"note,omitempty"`
+	// Urgent asks for what is stored to be removed at once.
+	Urgent bool `json:"urgent,omitzero"`
 	// Removed counts what was removed, by where it was.
 	Removed map[string]int64 `json:"removed,omitempty"`
 }

@@ -46,6 +46,9 @@ const (
 	maxMessageBytes = 2 << 20
 )
 
+// TombstoneAge is how long tombstones stay on topics whose keys are identities.
+const TombstoneAge = time.Minute
+
 // Topic describes a Kafka topic: everything that creating it needs but the
 // replication, which is the cluster's affair.
 type Topic struct {
@@ -79,7 +82,7 @@ func (t Topic) Config() map[string]string {
 		config["max.compaction.lag.ms"] = milliseconds(cleaningLag)
 		if t.Personal {
 			// A tombstone states nothing here and its key is an identity.
-			config["delete.retention.ms"] = milliseconds(time.Minute)
+			config["delete.retention.ms"] = milliseconds(TombstoneAge)
 		}
 	}
 	return config

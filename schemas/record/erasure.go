@@ -24,6 +24,8 @@ type Erasure struct {
 	// RequestedBy says who asked, Note where the request is filed. Both are kept.
 	RequestedBy string `json:"requested_by,omitempty"`
 	Note        string `json:"note,omitempty"`
+	// Urgent asks for what is stored to be removed at once and not within the day.
+	Urgent bool `json:"urgent,omitzero"`
 
 	Unknown jsontext.Value `json:",embed"`
 }

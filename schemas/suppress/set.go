@@ -307,6 +307,17 @@ func (s *Set) Suppressed(h Hash) bool {
 	return word != 0 && word&bitLifted == 0
 }
 
+// Everywhere reports whether a hash is suppressed in the records of all websets.
+func (s *Set) Everywhere(h Hash) bool {
+	if !s.active() {
+		return false
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	word := s.entries.get(h)
+	return word != 0 && word&(bitLifted|bitCodehost|bitNetwork) == 0
+}
+
 // active is false when nothing is suppressed, so that nothing needs to be hashed.
 func (s *Set) active() bool { return s != nil && s.any.Load() }
 

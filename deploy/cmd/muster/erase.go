@@ -112,6 +112,7 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 	cmd.Flags().StringVar(&order.RequestedAt, "requested-at", "", "when it was asked for: a date or an RFC 3339 time (default: now)")
 	cmd.Flags().StringVar(&order.RequestedBy, "by", "", "who asked (default: the operator's user name)")
 	cmd.Flags().StringVar(&order.Note, "note", "", "where the request is filed; it is kept, so name nobody")
+	cmd.Flags().BoolVar(&order.Urgent, "now", false, "remove what is stored at once, and not within the day: it costs a rewriting of what holds it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw())
 	return cmd

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
 
 	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
@@ -172,7 +173,19 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
-	return runnable{run: p.Run, ready: p.Check, close: conn.Close}, nil
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: s.kafka}, projector.EraserDeps{
+		Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
+	})
+	if err != nil {
+		return runnable{}, errors.Join(err, conn.Close())
+	}
+	run := func(ctx context.Context) error {
+		running, ctx := errgroup.WithContext(ctx)
+		running.Go(func() error { return p.Run(ctx) })
+		running.Go(func() error { return eraser.Run(ctx) })
+		return running.Wait()
+	}
+	return runnable{run: run, ready: p.Check, close: conn.Close}, nil
 }
 
 func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {

@@ -35,7 +35,7 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	}
 	logged := event.Erasure{
 		RequestID: "er_" + id.String(), Action: event.ErasureRequested, At: w.now, RequestedAt: rec.VersionText, Scope: string(scope),
-		By: brief(request.RequestedBy), Via: w.Via, Place: fmt.Sprintf("%s:%d", w.File, line.Number), Note: brief(request.Note),
+		By: brief(request.RequestedBy), Via: w.Via, Place: fmt.Sprintf("%s:%d", w.File, line.Number), Note: brief(request.Note), Urgent: request.Urgent,
 	}
 	if rec.Deleted {
 		logged.Action, logged.Scope = event.ErasureWithdrawn, ""

@@ -1,0 +1,150 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// rollKey is the key of the messages that end a log's active segment. They state
+// nothing, and each replaces the one before.
+const rollKey = "muster.roll"
+
+// partsLifetime is the setting that says how long a table keeps parts that others
+// have replaced, in seconds.
+const partsLifetime = "old_parts_lifetime"
+
+// tables lists the tables that hold what is of people, and those beside them.
+func (e *Eraser) tables(ctx context.Context) ([]string, error) {
+	beside, err := e.tablesBeside(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, table := range append(readmodel.Tables(), readmodel.DiscoveryTable) {
+		out = append(append(out, table), beside[table]...)
+	}
+	return out, nil
+}
+
+// alter runs an ALTER TABLE on every table, and waits for it.
+func (e *Eraser) alter(ctx context.Context, tables []string, what string) error {
+	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
+	for _, name := range tables {
+		statement := "ALTER TABLE " + e.cfg.Layout.Local(name) + e.cfg.Layout.OnCluster() + " " + what
+		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("rewrite %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// rewrite takes what was deleted out of the tables: it rewrites the parts that hold
+// deleted rows, and lets those that they replace go soon; settle says when they are
+// gone. The compacted topics' active segments end, and an embedded broker compacts;
+// others do within the time that the topics say.
+func (e *Eraser) rewrite(ctx context.Context) error {
+	tables, err := e.tables(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.alter(ctx, tables, "APPLY DELETED MASK"); err != nil {
+		return err
+	}
+	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = 1"); err != nil {
+		return err
+	}
+	return e.compact(ctx)
+}
+
+// compact ends the active segments and compacts what is embedded.
+func (e *Eraser) compact(ctx context.Context) error {
+	if err := e.roll(ctx); err != nil || e.deps.Compact == nil {
+		return err
+	}
+	if err := e.deps.Compact(ctx); err != nil {
+		return fmt.Errorf("compact the brokers' logs: %w", err)
+	}
+	return nil
+}
+
+// settle reports whether the parts that a rewriting replaced are gone; it then
+// compacts the logs once more, now that tombstones have had their time, and looks
+// for what should be gone. The parts of other nodes of a cluster cannot be seen from
+// here: they are gone within the time of the setting.
+func (e *Eraser) settle(ctx context.Context) (bool, error) {
+	if e.cfg.Layout.Cluster == "" {
+		var old uint64
+		// Merges make new ones all the time: those of before the rewriting count.
+		row := e.deps.Conn.QueryRow(ctx, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND NOT active AND modification_time < {begin:DateTime}",
+			clickhouse.Named("begin", e.clean.begin.UTC().Format("2006-01-02 15:04:05")))
+		if err := row.Scan(&old); err != nil {
+			return false, fmt.Errorf("look for parts that were replaced: %w", err)
+		}
+		if old > 0 {
+			return false, nil
+		}
+	}
+	tables, err := e.tables(ctx)
+	if err != nil {
+		return false, err
+	}
+	if err := e.alter(ctx, tables, "RESET SETTING "+partsLifetime); err != nil {
+		return false, err
+	}
+	if err := e.compact(ctx); err != nil {
+		return false, err
+	}
+	left, err := e.find(ctx)
+	if err != nil {
+		return false, err
+	}
+	if !left.empty() { // it came meanwhile: the next sweep removes it
+		return false, fmt.Errorf("something of erased people has come in again: %v", left.counts())
+	}
+	return true, nil
+}
+
+// roll writes a message to every partition of the topics whose keys are identities.
+// A log's last batch is never compacted, and it must not be one with tombstones.
+func (e *Eraser) roll(ctx context.Context) error {
+	var messages []kafka.Message
+	for _, t := range event.Topics() {
+		if !t.Personal {
+			continue
+		}
+		bounds, err := bus.EndOffsets(ctx, e.cfg.Kafka, []string{t.Name})
+		if err != nil {
+			return fmt.Errorf("roll the topics: %w", err)
+		}
+		for _, b := range bounds {
+			if b.End > b.First {
+				messages = append(messages, kafka.Message{Topic: t.Name, Key: []byte(rollKey), WriterData: b.Partition})
+			}
+		}
+	}
+	writer := bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), func(w *kafka.Writer) { w.Balancer = byNumber{} })
+	err := bus.WriteAll(ctx, writer, messages)
+	if closeErr := writer.Close(); err == nil {
+		err = closeErr
+	}
+	if err != nil {
+		return fmt.Errorf("roll the topics: %w", err)
+	}
+	return nil
+}
+
+// byNumber puts a message where its WriterData says.
+type byNumber struct{}
+
+// Balance implements kafka.Balancer.
+func (byNumber) Balance(m kafka.Message, _ ...int) int {
+	n, _ := m.WriterData.(int)
+	return n
+}

@@ -1,0 +1,466 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// foundErased is what a sweep has found, by what names it.
+type foundErased struct {
+	people      map[string]map[string]suppress.Hash // platform, id -> what it was found by
+	links       map[string]bool                     // link_id
+	discoveries map[uint64]bool                     // input_hash
+}
+
+func (f *foundErased) counts() map[string]int64 {
+	out := map[string]int64{}
+	for platform, ids := range f.people {
+		if len(ids) > 0 {
+			out[platform] = int64(len(ids))
+		}
+	}
+	if len(f.links) > 0 {
+		out["account_links"] = int64(len(f.links))
+	}
+	if len(f.discoveries) > 0 {
+		out["discoveries"] = int64(len(f.discoveries))
+	}
+	return out
+}
+
+func (f *foundErased) empty() bool { return len(f.counts()) == 0 }
+
+func (f *foundErased) ids(platform string) []string {
+	var out []string
+	for id := range f.people[platform] {
+		out = append(out, id)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// sweep finds what is stored of erased people, makes sure that it stays suppressed,
+// leaves tombstones on its topics and deletes its rows. It repeats itself until
+// nothing more follows from what it has found.
+func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
+	found, err := e.find(ctx)
+	if err != nil || found.empty() {
+		return found, err
+	}
+	// Tombstones first: when this is cut short, the rows are still there to be found.
+	if err := e.bury(ctx, found); err != nil {
+		return found, err
+	}
+	return found, e.remove(ctx, found)
+}
+
+// find compares all rows with the set.
+func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
+	f := &foundErased{
+		people: map[string]map[string]suppress.Hash{identity.Network: {}, identity.Codehost: {}, identity.Microblog: {}},
+		links:  make(map[string]bool), discoveries: make(map[uint64]bool),
+	}
+	set := e.deps.Suppressed
+	if set.Len() == 0 {
+		return f, nil
+	}
+	var derived []kafka.Message
+	person := func(s suppress.Subject, by suppress.Hash) error {
+		if _, known := f.people[s.Platform][s.ID]; known && s.Username == "" {
+			return nil
+		}
+		f.people[s.Platform][s.ID] = by
+		more, err := derive(set, s.Platform, s.ID, s.Username, by)
+		derived = append(derived, more...)
+		return err
+	}
+	for _, t := range []struct{ platform, query string }{
+		{identity.Network, "SELECT profile_id, username_key, email_keys FROM network_people"},
+		{identity.Codehost, "SELECT toString(user_id), username_key, email_keys FROM codehost_people"},
+		{identity.Microblog, "SELECT user_id, username_key, emptyArrayString() FROM microblog_people"},
+		// What has outlived its account, or came before it.
+		{identity.Codehost, "SELECT DISTINCT toString(user_id), '', emptyArrayString() FROM codehost_repos"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id), '', emptyArrayString() FROM codehost_commits"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id), '', emptyArrayString() FROM codehost_lists"},
+		{identity.Network, "SELECT key, '', emptyArrayString() FROM seen_versions WHERE kind = 'network-person'"},
+		{identity.Codehost, "SELECT key, '', emptyArrayString() FROM seen_versions WHERE kind = 'codehost-person'"},
+		{identity.Microblog, "SELECT key, '', emptyArrayString() FROM seen_versions WHERE kind = 'microblog-person'"},
+	} {
+		err := ch.ReadRows(ctx, e.deps.Conn, t.query, func(rows driver.Rows) error {
+			s := suppress.Subject{Platform: t.platform}
+			if err := rows.Scan(&s.ID, &s.Username, &s.Emails); err != nil {
+				return err
+			}
+			if by, hit := set.Subject(s); hit {
+				return person(s, by)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+	}
+	if err := e.mutual(ctx, f, person); err != nil {
+		return nil, fmt.Errorf("sweep: linked accounts: %w", err)
+	}
+	if err := e.publish(ctx, derived); err != nil {
+		return nil, err
+	}
+	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM account_links", func(rows driver.Rows) error {
+		var id, aPlatform, a, bPlatform, b string
+		if err := rows.Scan(&id, &aPlatform, &a, &bPlatform, &b); err != nil {
+			return err
+		}
+		_, hitA := set.Account(aPlatform, a)
+		_, hitB := set.Account(bPlatform, b)
+		if hitA || hitB {
+			f.links[id] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep: links: %w", err)
+	}
+	err = ch.ReadRows(ctx, e.deps.Conn, "SELECT input_hash, result FROM "+readmodel.DiscoveryTable, func(rows driver.Rows) error {
+		var hash uint64
+		var result string
+		if err := rows.Scan(&hash, &result); err != nil {
+			return err
+		}
+		var d event.Discovery
+		if err := json.Unmarshal([]byte(result), &d); err != nil {
+			return nil //nolint:nilerr // readers skip it too
+		}
+		for _, p := range append(d.Socials, event.Social{Account: d.Input}) {
+			_, byName := set.Account(p.Platform, identity.UsernameKey(p.Username))
+			_, byID := set.ID(p.Platform, p.Identity)
+			if byName || byID {
+				f.discoveries[hash] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep: discoveries: %w", err)
+	}
+	return f, nil
+}
+
+// publish makes entries durable and puts them into force.
+func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
+	if err := bus.WriteAll(ctx, e.writer, entries); err != nil {
+		return fmt.Errorf("publish suppression entries: %w", err)
+	}
+	for _, m := range entries {
+		if err := e.deps.Suppressed.Apply(m.Key, m.Value); err != nil {
+			return fmt.Errorf("publish suppression entries: %w", err)
+		}
+	}
+	return nil
+}
+
+// mutual takes in the accounts on the other of the two platforms that name a found
+// one and are named by it: they are one person. A claim of one side may be wrong.
+func (e *Eraser) mutual(ctx context.Context, f *foundErased, person func(suppress.Subject, suppress.Hash) error) error {
+	type side struct{ from, to, query string }
+	for _, s := range []side{
+		{identity.Network, identity.Codehost, `SELECT n.profile_id, toString(c.user_id), c.username_key
+FROM (SELECT profile_id, username_key, arrayJoin(codehost_username_keys) AS named FROM network_people FINAL WHERE NOT deleted AND profile_id IN {ids:Array(String)}) AS n
+INNER JOIN (SELECT user_id, username_key, arrayJoin(network_username_keys) AS named FROM codehost_people FINAL WHERE NOT deleted) AS c
+ON n.named = c.username_key AND c.named = n.username_key`},
+		{identity.Codehost, identity.Network, `SELECT toString(c.user_id), n.profile_id, n.username_key
+FROM (SELECT user_id, username_key, arrayJoin(network_username_keys) AS named FROM codehost_people FINAL WHERE NOT deleted AND toString(user_id) IN {ids:Array(String)}) AS c
+INNER JOIN (SELECT profile_id, username_key, arrayJoin(codehost_username_keys) AS named FROM network_people FINAL WHERE NOT deleted) AS n
+ON n.named = c.username_key AND c.named = n.username_key`},
+	} {
+		for part := range slices.Chunk(f.ids(s.from), idsAtOnce) {
+			err := e.read(ctx, s.query, part, func(rows driver.Rows) error {
+				var from, to, username string
+				if err := rows.Scan(&from, &to, &username); err != nil {
+					return err
+				}
+				by := f.people[s.from][from]
+				if _, known := f.people[s.to][to]; known || !e.deps.Suppressed.Everywhere(by) {
+					return nil
+				}
+				return person(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// idsAtOnce is how many ids one statement names.
+const idsAtOnce = 500
+
+// read runs a query with the parameter ids.
+func (e *Eraser) read(ctx context.Context, query string, ids []string, scan func(driver.Rows) error) error {
+	value := make([]byte, 0, 32*len(ids))
+	value = append(value, '[')
+	for i, id := range ids {
+		if i > 0 {
+			value = append(value, ',')
+		}
+		value = append(value, quoted(id)...)
+	}
+	value = append(value, ']')
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{"ids": string(value)}))
+	return ch.ReadRows(ctx, e.deps.Conn, query, scan)
+}
+
+// quoted is a string in the notation of an array parameter.
+func quoted(s string) string {
+	out := make([]byte, 0, len(s)+2)
+	out = append(out, '\'')
+	for i := range len(s) {
+		if s[i] == '\'' || s[i] == '\\' {
+			out = append(out, '\\')
+		}
+		out = append(out, s[i])
+	}
+	return string(append(out, '\''))
+}
+
+// bury writes tombstones for every key under which the topics may hold something of
+// what was found.
+func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
+	var messages []kafka.Message
+	grave := func(topic, key string) {
+		messages = append(messages, kafka.Message{Topic: topic, Key: []byte(key)})
+	}
+	for platform, kind := range map[string]record.Kind{
+		identity.Network: record.KindNetworkPerson, identity.Codehost: record.KindCodehostPerson, identity.Microblog: record.KindMicroblogPerson,
+	} {
+		for id := range f.people[platform] {
+			grave(kind.Topic(), id)
+			grave(event.TopicSeen, event.Seen{Kind: kind, Key: id}.MessageKey())
+		}
+	}
+	for id := range f.links {
+		grave(record.KindAccountLink.Topic(), id)
+	}
+	for _, t := range []struct {
+		kind  record.Kind
+		query string
+	}{
+		{record.KindCodehostRepo, "SELECT DISTINCT concat(toString(user_id), '/', toString(repo_id)) FROM codehost_repos WHERE toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostCommit, "SELECT DISTINCT concat(toString(user_id), '/', sha) FROM codehost_commits WHERE toString(user_id) IN {ids:Array(String)}"},
+		{record.KindCodehostList, "SELECT DISTINCT concat(toString(user_id), '/', list) FROM codehost_lists WHERE toString(user_id) IN {ids:Array(String)}"},
+	} {
+		for part := range slices.Chunk(f.ids(identity.Codehost), idsAtOnce) {
+			err := e.read(ctx, t.query, part, func(rows driver.Rows) error {
+				var key string
+				if err := rows.Scan(&key); err != nil {
+					return err
+				}
+				grave(t.kind.Topic(), key)
+				return nil
+			})
+			if err != nil {
+				return fmt.Errorf("look for what to bury: %w", err)
+			}
+		}
+	}
+	err := bus.WriteAll(ctx, e.writer, messages)
+	if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
+		return fmt.Errorf("%d tombstones were refused: %w", len(refused.Messages), err)
+	}
+	if err != nil {
+		return fmt.Errorf("write tombstones: %w", err)
+	}
+	return nil
+}
+
+// doomed says which rows of a table are of found people: a condition on their ids,
+// and a hash that names them in a statement that ClickHouse keeps on disk.
+type doomed struct{ table, hash, where string }
+
+func doomedRows(platform string) []doomed {
+	lookups := func(kind string) doomed {
+		return doomed{"lookups", "cityHash64(target_kind, target)", "target_kind = '" + kind + "' AND target IN {ids:Array(String)}"}
+	}
+	seen := func(kind record.Kind) doomed {
+		return doomed{"seen_versions", "cityHash64(kind, key)", "kind = '" + string(kind) + "' AND key IN {ids:Array(String)}"}
+	}
+	switch platform {
+	case identity.Network:
+		return []doomed{
+			lookups(readmodel.TargetNetworkPerson), {"network_people", "profile_hash", "profile_id IN {ids:Array(String)}"},
+			{"search_people", "profile_hash", "profile_id IN {ids:Array(String)}"}, seen(record.KindNetworkPerson),
+		}
+	case identity.Codehost:
+		out := []doomed{lookups(readmodel.TargetCodehostPerson), seen(record.KindCodehostPerson)}
+		for _, t := range []string{"codehost_people", "codehost_repos", "codehost_commits", "codehost_lists"} {
+			out = append(out, doomed{t, "cityHash64(user_id)", "toString(user_id) IN {ids:Array(String)}"})
+		}
+		return out
+	case identity.Microblog:
+		return []doomed{
+			lookups(readmodel.TargetMicroblogPerson), {"microblog_people", "user_hash", "user_id IN {ids:Array(String)}"}, seen(record.KindMicroblogPerson),
+		}
+	}
+	return nil
+}
+
+// remove deletes the rows of what was found from the live tables and from those
+// beside them that a replay is making or has kept.
+func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
+	beside, err := e.tablesBeside(ctx)
+	if err != nil {
+		return err
+	}
+	for _, platform := range identity.PlatformNames() {
+		for part := range slices.Chunk(f.ids(platform), idsAtOnce) {
+			for _, d := range doomedRows(platform) {
+				for _, table := range append([]string{d.table}, beside[d.table]...) {
+					if err := e.delete(ctx, table, d.hash, d.where, part); err != nil {
+						return err
+					}
+				}
+			}
+		}
+	}
+	var links []string
+	for id := range f.links {
+		links = append(links, id)
+	}
+	for part := range slices.Chunk(links, idsAtOnce) {
+		for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
+			if err := e.delete(ctx, table, "link_hash", "link_id IN {ids:Array(String)}", part); err != nil {
+				return err
+			}
+		}
+	}
+	var hashes []uint64
+	for h := range f.discoveries {
+		hashes = append(hashes, h)
+	}
+	if err := e.deleteHashes(ctx, readmodel.DiscoveryTable, "input_hash", hashes); err != nil {
+		return err
+	}
+	return e.removeLinkLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))
+}
+
+// removeLinkLookups deletes the lookups of account-links that name an account of
+// whom was erased.
+func (e *Eraser) removeLinkLookups(ctx context.Context, tables []string) error {
+	for _, table := range tables {
+		var hashes []uint64
+		const hash = "cityHash64(type, value, target)"
+		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT toString(type), value, target, "+hash+" FROM "+table+" WHERE target_kind = '"+readmodel.TargetAccount+"'", func(rows driver.Rows) error {
+			var lookup, value, target string
+			var h uint64
+			if err := rows.Scan(&lookup, &value, &target, &h); err != nil {
+				return err
+			}
+			if e.linkErased(lookup, value, target) {
+				hashes = append(hashes, h)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("look for lookups of links: %w", err)
+		}
+		if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (e *Eraser) linkErased(lookup, value, target string) bool {
+	for _, platform := range identity.PlatformNames() {
+		if readmodel.LookupLink(platform) == readmodel.LookupType(lookup) {
+			if _, hit := e.deps.Suppressed.Account(platform, value); hit {
+				return true
+			}
+		}
+		if rest, ok := cutAccount(target, platform); ok {
+			if _, hit := e.deps.Suppressed.Account(platform, rest); hit {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func cutAccount(target, platform string) (string, bool) {
+	if len(target) > len(platform) && target[:len(platform)] == platform && target[len(platform)] == ':' {
+		return target[len(platform)+1:], true
+	}
+	return "", false
+}
+
+// delete deletes the rows that meet a condition, by a hash of what names them.
+func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []string) error {
+	var hashes []uint64
+	err := e.read(ctx, "SELECT DISTINCT "+hash+" FROM "+table+" WHERE "+where, ids, func(rows driver.Rows) error {
+		var h uint64
+		if err := rows.Scan(&h); err != nil {
+			return err
+		}
+		hashes = append(hashes, h)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("look for rows of %s: %w", table, err)
+	}
+	return e.deleteHashes(ctx, table, hash, hashes)
+}
+
+func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
+	for part := range slices.Chunk(hashes, 10*idsAtOnce) {
+		list := make([]byte, 0, 21*len(part))
+		for i, h := range part {
+			if i > 0 {
+				list = append(list, ',')
+			}
+			list = strconv.AppendUint(list, h, 10)
+		}
+		statement := "DELETE FROM " + e.cfg.Layout.Local(table) + e.cfg.Layout.OnCluster() + " WHERE " + hash + " IN (" + string(list) + ")"
+		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
+		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("delete rows of %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// tablesBeside lists the tables that replays have made or kept, by the name of the
+// live one.
+func (e *Eraser) tablesBeside(ctx context.Context) (map[string][]string, error) {
+	out := make(map[string][]string)
+	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+			out[table] = append(out[table], name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the tables: %w", err)
+	}
+	return out, nil
+}

@@ -1,0 +1,286 @@
+package projector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
+)
+
+// EraserConfig configures an Eraser. Only Kafka is required.
+type EraserConfig struct {
+	Kafka  bus.Config
+	Layout readmodel.Layout
+	// Within is how long what was erased may be stored after nobody is shown it any
+	// more; default 24 h. Rewriting begins after a quarter of it, or at once when a
+	// request asks for it.
+	Within time.Duration
+	// Gather is how long a sweep waits for more changes; default 300 ms. Sweeps that
+	// take long follow each other at least five times as slowly.
+	Gather time.Duration
+}
+
+// EraserDeps are what an Eraser works with. Compact may be nil.
+type EraserDeps struct {
+	Conn       driver.Conn
+	Suppressed *suppress.Set
+	// Compact rolls and compacts the logs of the brokers; nil for those that do it by
+	// themselves, by the topics' settings.
+	Compact func(context.Context) error
+	Logger  *slog.Logger
+	Now     func() time.Time
+}
+
+// Eraser removes what is stored of people who were erased. It has no state of its
+// own: a sweep compares everything that is stored with the suppression set and makes
+// it conform, so that it does not matter where an earlier one was killed, and
+// whoever is found again, by whatever way they came, goes again.
+//
+// A sweep finds the rows of suppressed people; takes in the accounts that name each
+// other; suppresses their ids; leaves tombstones on the topics; and deletes the rows,
+// which no query returns from then on. The rewriting takes them out of the tables'
+// files and the logs of the embedded broker, and looks for them again.
+type Eraser struct {
+	cfg    EraserConfig
+	deps   EraserDeps
+	writer *kafka.Writer
+
+	pending map[string]*pendingErasure // requests that are not removed yet
+	dirty   time.Time                  // since when something waits to be rewritten
+	clean   *cleaning                  // nil unless a rewriting waits for the files to go
+}
+
+// cleaning is a rewriting whose old files are not gone yet.
+type cleaning struct {
+	begin time.Time // what was swept before is rewritten
+	again time.Time // when the logs are compacted again: tombstones have a short life
+}
+
+// pendingErasure is a request on its way.
+type pendingErasure struct {
+	at     time.Time
+	masked bool
+	urgent bool
+}
+
+// NewEraser returns an Eraser. It does not connect.
+func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
+	if deps.Conn == nil || deps.Suppressed == nil || deps.Logger == nil {
+		return nil, errors.New("eraser: a connection, the suppression set and a logger are required")
+	}
+	if cfg.Within < 0 || cfg.Gather < 0 {
+		return nil, errors.New("eraser: negative time")
+	}
+	setDefault(&cfg.Within, 24*time.Hour)
+	setDefault(&cfg.Gather, 300*time.Millisecond)
+	if deps.Now == nil {
+		deps.Now = time.Now
+	}
+	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure)}, nil
+}
+
+// Run sweeps whenever the suppression set changes, and at the start, until ctx ends;
+// it returns nil then. What fails is tried again.
+func (e *Eraser) Run(ctx context.Context) (err error) {
+	if e.deps.Suppressed.WaitLoaded(ctx) != nil {
+		return nil
+	}
+	e.writer = bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger))
+	defer func() {
+		if closeErr := e.writer.Close(); closeErr != nil {
+			err = fmt.Errorf("eraser: close writer: %w", closeErr)
+		}
+	}()
+	requests := make(chan event.Erasure)
+	log := bus.Follow(ctx, e.cfg.Kafka, bus.FollowConfig{
+		Topics: []string{event.TopicErasureRequest}, Logger: e.deps.Logger,
+		Handle: func(ctx context.Context, m kafka.Message) error {
+			var r event.Erasure
+			if err := json.Unmarshal(m.Value, &r); err != nil || r.Validate() != nil {
+				e.deps.Logger.WarnContext(ctx, "erasure event skipped", "offset", m.Offset)
+				return nil
+			}
+			select {
+			case requests <- r:
+			case <-ctx.Done():
+			}
+			return nil
+		},
+	})
+	defer func() { err = errors.Join(err, log.Close()) }()
+	return e.loop(ctx, requests, log.Ready())
+}
+
+// retryPause is how long the eraser waits after a failure.
+const retryPause = 5 * time.Second
+
+func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <-chan struct{}) error {
+	next := time.NewTimer(0)
+	defer next.Stop()
+	swept, due := uint64(0), e.deps.Suppressed.Len() > 0
+	pause := e.cfg.Gather
+	whole, begun := false, false // the log was read; a sweep was made
+	for {
+		changes, woken := e.deps.Suppressed.Changes()
+		if changes != swept && !due {
+			due = true
+			next.Reset(pause)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-woken:
+		case r := <-requests:
+			if e.note(r) && whole && !due {
+				due = true
+				next.Reset(pause)
+			}
+		case <-told:
+			told, whole = nil, true
+			if len(e.pending) > 0 && !due {
+				due = true
+				next.Reset(pause)
+			}
+		case <-next.C:
+			due = false
+			begin := e.deps.Now()
+			err := e.work(ctx, whole, changes != swept || !begun)
+			took := e.deps.Now().Sub(begin)
+			switch {
+			case ctx.Err() != nil:
+				return nil
+			case err != nil:
+				e.deps.Logger.LogAttrs(ctx, slog.LevelWarn, "erasing is tried again", slog.Any("error", err))
+				due = true
+				next.Reset(retryPause)
+				continue
+			}
+			swept, begun = changes, true
+			pause = max(e.cfg.Gather, 5*took)
+			switch {
+			case e.clean != nil:
+				next.Reset(cleaningPoll)
+			case !e.dirty.IsZero():
+				next.Reset(max(0, e.dirty.Add(e.cfg.Within/4).Sub(e.deps.Now())))
+			}
+		}
+	}
+}
+
+// cleaningPoll is how often it is looked whether the files of a rewriting are gone.
+const cleaningPoll = 2 * time.Second
+
+// note takes an event of the log, and reports whether there is something to do.
+func (e *Eraser) note(r event.Erasure) bool {
+	p := e.pending[r.RequestID]
+	switch r.Action {
+	case event.ErasureRequested:
+		if p == nil {
+			e.pending[r.RequestID] = &pendingErasure{at: r.At, urgent: r.Urgent}
+			return true
+		}
+	case event.ErasureMasked:
+		if p != nil {
+			p.masked = true
+		}
+	case event.ErasureRemoved, event.ErasureWithdrawn:
+		delete(e.pending, r.RequestID)
+	}
+	return false
+}
+
+// work sweeps when something has changed or somebody waits, and rewrites when it is
+// time; the log is told once it was read.
+func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
+	begin := e.deps.Now()
+	urgent := false
+	for _, p := range e.pending {
+		changed = changed || !p.masked
+		urgent = urgent || p.urgent && p.at.Before(begin)
+	}
+	if changed {
+		found, err := e.sweep(ctx)
+		if err != nil {
+			return err
+		}
+		if e.dirty.IsZero() && (!found.empty() || len(e.pending) > 0) {
+			e.dirty = begin
+		}
+		if !whole {
+			return nil
+		}
+		if err := e.tell(ctx, event.ErasureMasked, begin, found.counts()); err != nil {
+			return err
+		}
+	}
+	if e.clean != nil {
+		return e.finish(ctx)
+	}
+	if e.dirty.IsZero() || !whole || !urgent && e.deps.Now().Sub(e.dirty) < e.cfg.Within/4 {
+		return nil
+	}
+	begin = e.deps.Now()
+	if err := e.rewrite(ctx); err != nil {
+		return err
+	}
+	e.dirty, e.clean = time.Time{}, &cleaning{begin: begin, again: e.deps.Now().Add(event.TombstoneAge + time.Second)}
+	return nil
+}
+
+// finish ends a rewriting once nothing of it is left in files, and tells so.
+func (e *Eraser) finish(ctx context.Context) error {
+	if e.deps.Now().Before(e.clean.again) {
+		return nil
+	}
+	gone, err := e.settle(ctx)
+	if err != nil || !gone {
+		return err
+	}
+	begin := e.clean.begin
+	e.clean = nil
+	return e.tell(ctx, event.ErasureRemoved, begin, nil)
+}
+
+// tell writes to the log what was done for the requests that came before a sweep
+// began.
+func (e *Eraser) tell(ctx context.Context, action event.ErasureAction, begin time.Time, counts map[string]int64) error {
+	var messages []kafka.Message
+	var done []string
+	now := e.deps.Now().UTC()
+	for id, p := range e.pending {
+		if !p.at.Before(begin) || action == event.ErasureMasked && p.masked {
+			continue
+		}
+		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})
+		if err != nil {
+			return fmt.Errorf("write erasure: %w", err)
+		}
+		messages = append(messages, kafka.Message{
+			Topic: event.TopicErasureRequest, Key: []byte(id), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+				ID: id + "/" + string(action), Type: event.TypeErasureRequest, Source: "/muster/projector", Time: now, ContentType: "application/json",
+			}),
+		})
+		done = append(done, id)
+	}
+	if err := bus.WriteAll(ctx, e.writer, messages); err != nil {
+		return fmt.Errorf("tell what was erased: %w", err)
+	}
+	for _, id := range done {
+		if action == event.ErasureRemoved {
+			delete(e.pending, id)
+		} else {
+			e.pending[id].masked = true
+		}
+	}
+	return nil
+}
