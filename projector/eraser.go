@@ -108,7 +108,7 @@ func (e *Eraser) Run(ctx context.Context) (err error) {
 			var r event.Erasure
 			if err := json.Unmarshal(m.Value, &r); err != nil || r.Validate() != nil {
 				e.deps.Logger.WarnContext(ctx, "erasure event skipped", "offset", m.Offset)
-				return nil
+				return nil //nolint:nilerr // it never can be read: the log goes on
 			}
 			select {
 			case requests <- r:
