@@ -45,7 +45,7 @@ type Config struct {
 	// UsageGroup defaults to the constant of this name.
 	UsageGroup string
 	// A batch is written when it has MaxMessages (default 20,000) or MaxBytes
-	// (default 8 MiB) or is MaxAge old (default 200 ms). Rendered rows take
+	// (default 8 MiB) or is MaxAge old (default 400 ms). Rendered rows take
 	// about five times the bytes of their records, in memory, twice.
 	MaxMessages int
 	MaxBytes    int
@@ -136,7 +136,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	setDefault(&cfg.UsageGroup, UsageGroup)
 	setDefault(&cfg.MaxMessages, 20_000)
 	setDefault(&cfg.MaxBytes, 8<<20)
-	setDefault(&cfg.MaxAge, 200*time.Millisecond)
+	setDefault(&cfg.MaxAge, 400*time.Millisecond)
 	setDefault(&cfg.Workers, runtime.GOMAXPROCS(0))
 	setDefault(&cfg.BreakFor, 2*time.Second)
 	setDefault(&cfg.BreakAfter, 5)

@@ -1,13 +1,20 @@
 package main
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+
+	"muster/schemas/readmodel"
+)
 
 // kafkaEngine are the statements by which ClickHouse itself consumes the topic
 // of network people and writes what the projector writes: the rows of
-// network_people and of lookups, every column of them, with the JSON parsed once
-// and rendered again in each shape. It does less than the projector: it drops
-// unknown members, keeps empty ones, caps and sorts no list, finds no e-mail in
-// texts, and refuses nothing but broken JSON.
+// network_people, lookups and search_people, every column and index of them,
+// with the JSON parsed once and rendered again in each shape. It does less than
+// the projector: it drops unknown members, keeps empty ones, caps and sorts no
+// list, finds no e-mail and no account in texts, transliterates no name, cuts
+// words at everything that is no letter or digit, and refuses nothing but broken
+// JSON.
 func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) {
 	const (
 		location = "Tuple(city String, state String, country String, country_code String, continent String, raw_address String)"
@@ -24,6 +31,10 @@ func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) 
 		content   = "assumeNotNull(cityHash64(profile_id, username, first_name, middle_name, last_name, full_name, url, photo, headline, summary, location, ifNull(connections, 0), ifNull(followers, 0), ifNull(following, 0), " +
 			"current_position, experience, education, certifications, languages, skills, codehost_username, microblog_username, social_accounts, emails, personal_email))"
 	)
+	const (
+		handle = "replaceRegexpAll(lowerUTF8(username), '[-_.]|[0-9]+$', '')"
+		name   = "if(first_name = '' OR last_name = '', '', arrayStringConcat(arraySort([lowerUTF8(first_name), lowerUTF8(last_name)]), ' '))"
+	)
 	var present []string
 	for i, c := range []string{
 		"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary", "experience", "education",
@@ -35,6 +46,7 @@ func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) 
 	prepare = []string{
 		"CREATE TABLE bench_people_" + suffix + " AS network_people",
 		"CREATE TABLE bench_lookups_" + suffix + " AS lookups",
+		"CREATE TABLE bench_search_" + suffix + " AS search_people",
 		`CREATE TABLE ` + source + ` (profile_id String, last_updated String, deleted Bool, username String, first_name String, middle_name String, last_name String,
     full_name String, url String, photo String, headline String, summary String, location ` + location + `, connections Nullable(Int64), followers Nullable(Int64),
     following Nullable(Int64), current_position ` + position + `, experience Array(` + position + `), education Array(` + study + `),
@@ -49,7 +61,8 @@ SELECT xxHash64(concat(l.1, char(0), l.2)) AS key_hash, l.1 AS type, l.2 AS valu
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source + `
 ARRAY JOIN arrayConcat([('network.username', lowerUTF8(username))], arrayMap(x -> ('network.email', x), ` + emails + `),
-    arrayMap(x -> ('network.codehost_username', x), ` + codehost + `), arrayMap(x -> ('network.microblog_username', x), ` + microblog + `)) AS l`
+    arrayMap(x -> ('network.codehost_username', x), ` + codehost + `), arrayMap(x -> ('network.microblog_username', x), ` + microblog + `),
+    arrayFilter(x -> x.2 != '', [('handle.network', ` + handle + `), ('name.network', ` + name + `), ('name.network', concat('~', replaceRegexpAll(` + name + `, '[aeiouy]', '')))])) AS l`
 	people := `CREATE MATERIALIZED VIEW bench_people_mv_` + suffix + ` TO bench_people_` + suffix + ` AS
 SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_hash, profile_id, last_updated,
     formatDateTime(parseDateTime64BestEffortOrZero(last_updated, 6, 'UTC'), '%Y-%m-%dT%H:%i:%SZ') AS updated_at,
@@ -64,8 +77,59 @@ SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_ha
     '' AS webset_open, toJSONString(tuple(personal_email, emails)) AS webset_email,
     _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
 FROM ` + source
+	search := `CREATE MATERIALIZED VIEW bench_search_mv_` + suffix + ` TO bench_search_` + suffix + ` AS
+SELECT xxHash64(concat('network.profile_id', char(0), profile_id)) AS profile_hash, profile_id, ` + version + ` AS version, ` + content + ` AS content_hash, deleted,
+    ` + strings.Join(searchColumns(), ",\n    ") + `,
+    _topic AS topic, toInt32(_partition) AS partition, toInt64(_offset) AS offset
+FROM ` + source
 	stop = []string{
-		"DROP TABLE bench_people_mv_" + suffix + " SYNC", "DROP TABLE bench_lookups_mv_" + suffix + " SYNC", "DROP TABLE " + source + " SYNC",
+		"DROP TABLE bench_search_mv_" + suffix + " SYNC", "DROP TABLE bench_people_mv_" + suffix + " SYNC", "DROP TABLE bench_lookups_mv_" + suffix + " SYNC", "DROP TABLE " + source + " SYNC",
 	}
-	return prepare, []string{lookups, people}, stop
+	return prepare, []string{lookups, search, people}, stop
+}
+
+// searchColumns are what search_people has of a record, beside what its defaults
+// derive.
+func searchColumns() []string {
+	date := func(value string) string {
+		return "if(" + value + " = '', " + fmt.Sprint(readmodel.SearchMissing) + ", toUnixTimestamp64Milli(parseDateTime64BestEffortOrZero(" + value + ", 3, 'UTC')))"
+	}
+	from := map[string]string{
+		"network_url": "url", "network_username": "username", "profile_id": "profile_id",
+		"updated_at":         date("last_updated"),
+		"profile.first_name": "first_name", "profile.last_name": "last_name", "profile.full_name": "full_name",
+		"profile.headline": "headline", "profile.summary": "summary", "profile.image_url": "photo",
+		"profile.connections":          fmt.Sprintf("ifNull(connections, %d)", readmodel.SearchMissing),
+		"profile.followers":            fmt.Sprintf("ifNull(followers, %d)", readmodel.SearchMissing),
+		"profile.location.raw_address": "location.raw_address", "profile.location.country": "location.country",
+		"profile.location.country_code": "location.country_code",
+		"profile.personal_email":        "if(personal_email != '', personal_email, emails[1])",
+		"experience.title":              "if(e.title != '', e.title, e.summary)",
+		"experience.company_name":       "e.company.name", "experience.company_id": "e.company.company_id", "experience.company_url": "e.company.network_url",
+		"experience.location":    "if(e.location.raw_address != '', e.location.raw_address, concat(e.location.city, ', ', e.location.state, ', ', e.location.country))",
+		"experience.description": "if(e.title != '' AND e.description = '', e.summary, e.description)",
+		"experience.start_date":  date("e.start"), "experience.end_date": date("e.end"),
+		"experience.is_current": "toUInt8(ifNull(e.current, e.end = ''))",
+		"education.school_name": "e.school.name", "education.school_id": "e.school.school_id", "education.school_url": "e.school.network_url",
+		"education.degree":         "arrayStringConcat(e.degrees, ', ')",
+		"education.field_of_study": "if(e.field_of_study != '', e.field_of_study, arrayStringConcat(e.majors, ', '))",
+		"education.start_date":     date("e.start"), "education.end_date": date("e.end"),
+		"certifications.name": "e.name", "certifications.issuer": "e.issuer", "certifications.issue_date": date("e.issue_date"),
+		"languages.language": "e.language", "languages.proficiency": "e.proficiency",
+	}
+	var columns []string
+	for _, f := range readmodel.SearchFields() {
+		value := from[f.Path]
+		tokens := "splitByNonAlpha(lowerUTF8(" + value + "))"
+		if f.Nested != "" {
+			value, tokens = "arrayMap(e -> "+value+", "+f.Nested+")", "arrayMap(e -> "+tokens+", "+f.Nested+")"
+		}
+		if f.Path != "profile_id" { // which is there already
+			columns = append(columns, value+" AS "+f.Column)
+		}
+		if f.Type == readmodel.SearchText {
+			columns = append(columns, tokens+" AS "+f.Tokens())
+		}
+	}
+	return columns
 }

@@ -44,7 +44,8 @@ func parts() []part {
 		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
 		{name: "search", about: "POST /v1/person/search: 40 named queries, beside OpenSearch 2.19 (needs Java 17 and Maven)", run: measureSearch},
 		{name: "bombs", about: "POST /v1/person/search: normal queries beside two that take as much as a query may", run: measureBombs},
-		{name: "project", about: "from topic to visible row: the projector, ClickHouse's Kafka engine, INSERT FORMAT JSONEachRow; resident memory", alone: measureProject},
+		{name: "project", about: "from topic to visible row: the projector, ClickHouse's Kafka engine, INSERT FORMAT JSONEachRow", alone: measureProject},
+		{name: "memory", about: "resident memory of projector and engine after a tenth of -records small records, and after all", alone: measureMemory},
 		{name: "freshness", about: "from publishing to the API's answer, at 5,000 records a second", run: measureFreshness},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
@@ -112,7 +113,7 @@ func parse(args []string) (options, error) {
 	selected := flags.String("parts", strings.Join(names, ","), "parts to run, comma-separated")
 	flags.IntVar(&o.people, "people", 1_000_000, "people in the world")
 	flags.Uint64Var(&o.seed, "seed", 1, "seed of the world")
-	flags.IntVar(&o.records, "records", 5_000_000, "records of part project: all of them for its memory, a hundredth, at most 50,000, for its speed")
+	flags.IntVar(&o.records, "records", 5_000_000, "records of part memory; part project takes a hundredth, at most 50,000")
 	flags.StringVar(&o.dir, "dir", "", "folder that keeps the worlds (default: muster-bench in the user's cache)")
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
 	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")

@@ -189,8 +189,7 @@ func (s *stage) spent() (time.Duration, error) {
 // rate is records a second of processor time, that is, a second and core.
 func rate(records int, cpu time.Duration) float64 { return float64(records) / cpu.Seconds() }
 
-// measureProject compares the projector with what ClickHouse does by itself, and
-// says whether memory grows with the number of records.
+// measureProject compares the projector with what ClickHouse does by itself.
 func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 	b := newBench(o)
 	s, err := b.stage(ctx)
@@ -210,6 +209,10 @@ func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 	people.messages = nil
 	fmt.Fprintf(out, "  %d network-person records of %d bytes on average, from topic to visible row; CPU of muster and engine\n", n, people.bytes/int64(n))
 
+	began, err := s.engineTime()
+	if err != nil {
+		return err
+	}
 	took, cpu, err := s.timed(func() error {
 		if err := s.project(ctx); err != nil {
 			return err
@@ -219,25 +222,55 @@ func measureProject(ctx context.Context, o options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
+	ended, err := s.engineTime()
+	if err != nil {
+		return err
+	}
 	ours := rate(n, cpu)
 	show := func(what string, records int, took, cpu time.Duration) {
 		fmt.Fprintf(out, "  %-44s %7.0f records/s/core  %7.0f records/s  CPU s %.2f\n", what, rate(records, cpu), float64(records)/took.Seconds(), cpu.Seconds())
 	}
 	show("projector", n, took, cpu)
+	fmt.Fprintf(out, "    of its CPU: engine %.0f%%, muster %.0f%%\n", 100*(ended-began).Seconds()/cpu.Seconds(), 100*(cpu-ended+began).Seconds()/cpu.Seconds())
 	if err := s.interrupt(); err != nil {
+		return err
+	}
+	if err := s.rows(ctx, out, "projector", "lookups", "network_people", "search_people"); err != nil {
 		return err
 	}
 	if took, cpu, err = s.kafkaEngine(ctx, n); err != nil {
 		return err
 	}
 	show("Kafka engine and materialized views", n, took, cpu)
+	if err := s.rows(ctx, out, "Kafka engine", "bench_lookups_a", "bench_people_a", "bench_search_a"); err != nil {
+		return err
+	}
 	fmt.Fprintf(out, "  ratio: %.2f of the Kafka engine with materialized views\n", ours/rate(n, cpu))
 	if took, cpu, err = s.jsonEachRow(ctx); err != nil {
 		return err
 	}
 	show("INSERT ... FORMAT JSONEachRow of the rows", n, took, cpu)
 	fmt.Fprintf(out, "  ratio: %.2f of INSERT ... FORMAT JSONEachRow of the same rows\n", ours/rate(n, cpu))
-	return s.measureMemory(ctx, out)
+	return nil
+}
+
+func (s *stage) engineTime() (time.Duration, error) {
+	used, _, err := process(s.engine.PID())
+	return used, err
+}
+
+// rows prints how many rows tables have, the basis of the comparison.
+func (s *stage) rows(ctx context.Context, out io.Writer, who string, tables ...string) error {
+	fmt.Fprintf(out, "    rows of the %s:", who)
+	for _, table := range tables {
+		var n uint64
+		if err := s.conn.QueryRow(ctx, "SELECT count() FROM "+table+" FINAL").Scan(&n); err != nil {
+			return fmt.Errorf("count the rows of %s: %w", table, err)
+		}
+		fmt.Fprintf(out, " %s %d", table, n)
+	}
+	fmt.Fprintln(out)
+	return nil
 }
 
 // interrupt ends the projector.
@@ -288,8 +321,9 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 		return 0, 0, err
 	}
 	// Repeated records replace each other, in an insert already: identities count.
+	// Its e-mail, account and name forms are a little simpler than the projector's.
 	var identities, lookups uint64
-	if err := s.conn.QueryRow(ctx, "SELECT (SELECT uniqExact(profile_hash) FROM network_people), (SELECT uniqExact(key_hash) FROM lookups)").Scan(&identities, &lookups); err != nil {
+	if err := s.conn.QueryRow(ctx, "SELECT (SELECT uniqExact(profile_hash) FROM network_people), (SELECT uniqExact(target) FROM lookups)").Scan(&identities, &lookups); err != nil {
 		return 0, 0, fmt.Errorf("count what the projector wrote: %w", err)
 	}
 	took, cpu, err = s.timed(func() error {
@@ -298,21 +332,20 @@ func (s *stage) kafkaEngine(ctx context.Context, n int) (took, cpu time.Duration
 		}
 		before, since := uint64(0), time.Now()
 		for {
-			var people, found, read uint64
-			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a), (SELECT uniqExact(key_hash) FROM bench_lookups_a),
-    (SELECT sum(num_messages_read) FROM system.kafka_consumers)`).Scan(&people, &found, &read)
+			var people, search, found, read uint64
+			err := s.conn.QueryRow(ctx, `SELECT (SELECT uniqExact(profile_hash) FROM bench_people_a), (SELECT uniqExact(profile_hash) FROM bench_search_a),
+    (SELECT uniqExact(target) FROM bench_lookups_a), (SELECT sum(num_messages_read) FROM system.kafka_consumers)`).Scan(&people, &search, &found, &read)
 			if err != nil {
 				return fmt.Errorf("count what the views wrote: %w", err)
 			}
-			// Its e-mail and account forms are a little simpler than the projector's.
-			if read >= uint64(n) && people >= identities && found*10 >= lookups*9 {
+			if read >= uint64(n) && people >= identities && search >= identities && found >= lookups {
 				return nil
 			}
-			if people+found != before {
-				before, since = people+found, time.Now()
+			if people+search+found != before {
+				before, since = people+search+found, time.Now()
 			}
 			if time.Since(since) > kafkaEnginePatience {
-				return fmt.Errorf("the views have written %d of %d people, %d of about %d lookups, and no more: %s", people, identities, found, lookups, s.kafkaErrors(ctx))
+				return fmt.Errorf("the views have written %d and %d of %d people, lookups of %d of %d, and no more: %s", people, search, identities, found, lookups, s.kafkaErrors(ctx))
 			}
 			select {
 			case <-ctx.Done():
@@ -337,7 +370,7 @@ func (s *stage) exec(ctx context.Context, statements ...string) error {
 // jsonEachRow inserts the rows that the projector made as JSON, in batches of as
 // many records as the projector's.
 func (s *stage) jsonEachRow(ctx context.Context) (took, cpu time.Duration, err error) {
-	for _, table := range []string{"lookups", "network_people"} {
+	for _, table := range []string{"lookups", "network_people", "search_people"} {
 		columns, err := s.bench.columns(ctx, s.conn, table)
 		if err != nil {
 			return 0, 0, err
@@ -426,51 +459,4 @@ func (b *bench) columns(ctx context.Context, conn driver.Conn, table string) (na
 		names = append(names, name)
 	}
 	return names, rows.Err()
-}
-
-// measureMemory projects small records, a tenth of them first.
-func (s *stage) measureMemory(ctx context.Context, out io.Writer) error {
-	if err := s.project(ctx); err != nil {
-		return err
-	}
-	published := 0
-	upTo := func(n int) (projector, engine int64, err error) {
-		for published < n {
-			var messages []kafka.Message
-			for range min(5000, n-published) {
-				rec, err := record.Decode(record.KindAccountLink, fmt.Appendf(nil,
-					`{"a":{"platform":"codehost","username":"c%d"},"b":{"platform":"network","username":"n%d"},"source":"bench","observed_at":"2026-01-01","confidence":0.5}`, published, published))
-				if err != nil {
-					return 0, 0, fmt.Errorf("decode an invented link: %w", err)
-				}
-				messages = append(messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
-				published++
-			}
-			if err := s.publish(ctx, messages); err != nil {
-				return 0, 0, err
-			}
-		}
-		if err := status.Wait(ctx, s.source(), nil); err != nil {
-			return 0, 0, err
-		}
-		if _, projector, err = process(s.running.Process.Pid); err != nil {
-			return 0, 0, err
-		}
-		_, engine, err = process(s.engine.PID())
-		return projector, engine, err
-	}
-	few, total := s.bench.records/10, s.bench.records
-	projectorFew, engineFew, err := upTo(few)
-	if err != nil {
-		return err
-	}
-	projectorAll, engineAll, err := upTo(total)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(out, "  resident after %d small records: projector %d MB, engine %d MB; after %d: projector %d MB, engine %d MB\n",
-		few, projectorFew>>20, engineFew>>20, total, projectorAll>>20, engineAll>>20)
-	fmt.Fprintf(out, "  ratio: projector %.2f, engine %.2f, together %.2f\n", float64(projectorAll)/float64(projectorFew),
-		float64(engineAll)/float64(engineFew), float64(projectorAll+engineAll)/float64(projectorFew+engineFew))
-	return nil
 }

@@ -93,6 +93,20 @@ func TestFirstRun(t *testing.T) {
 		require.Contains(t, p.muster(t, "status"), "network_people")
 	})
 
+	t.Run("the sample is known to ingest", func(t *testing.T) {
+		var summary struct {
+			Kinds []struct {
+				Read      int64 `json:"read"`
+				Published int64 `json:"published"`
+				Seen      int64 `json:"seen"`
+			} `json:"kinds"`
+		}
+		p.musterJSON(t, &summary, "ingest", "network-person", filepath.Join(generate(t, 300, 1), "network-person.ndjson"), "--json")
+		require.Len(t, summary.Kinds, 1)
+		require.Positive(t, summary.Kinds[0].Read)
+		require.Zero(t, summary.Kinds[0].Published+summary.Kinds[0].Seen)
+	})
+
 	t.Run("a served folder is not served twice", func(t *testing.T) {
 		r, err := muster(t.Context(), dataDir, "up", "--api-addr", "127.0.0.1:0", "--ingest-addr", "127.0.0.1:0",
 			"--admin-addr", "127.0.0.1:0", "--clickhouse-addr", "127.0.0.1:0", "--kafka-addr", "127.0.0.1:0")

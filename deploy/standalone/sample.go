@@ -87,7 +87,7 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	defer deps.Progress.End()
 	loaded := int64(0)
 	for _, kind := range world.Kinds() {
-		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka},
+		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka, StateDir: ingest.StateDirOf(cfg.DataDir)},
 			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded}, Suppressed: erased},
 			record.Kind(kind), []string{filepath.Join(dir, world.FileName(kind))})
 		if err != nil {
