@@ -144,7 +144,13 @@ func Level(findings []Finding, field string) string {
 // one a claim.
 func link(p Pair) string {
 	names := func(list []event.Account, who *people.Profile) bool {
-		return slices.ContainsFunc(list, who.Is)
+		on := make(map[string]bool)
+		for _, a := range list {
+			if a.Platform == who.Platform {
+				on[identity.UsernameKey(a.Username)] = true
+			}
+		}
+		return on[who.Key] && len(on) <= maxNamed
 	}
 	declared := [2]bool{names(p.A.Declared, p.B), names(p.B.Declared, p.A)}
 	mentioned := [2]bool{names(p.A.Mentioned, p.B), names(p.B.Mentioned, p.A)}
@@ -174,6 +180,10 @@ func link(p Pair) string {
 	}
 	return "none"
 }
+
+// maxNamed is how many accounts of one platform somebody can name as their own:
+// who names more collects links.
+const maxNamed = 3
 
 // Linked reports whether a finding of FieldLink is a link of any kind.
 func Linked(level string) bool { return level != "none" && level != Missing }
@@ -511,134 +521,6 @@ func sites(list []string) []string {
 	}
 	return out
 }
-
-// topics counts what the two speak of in common: skills, languages, and the words
-// of titles and bios that are neither everyday ones nor usual among the candidates.
-func topics(p Pair) string {
-	a, b := topicWords(p.A), topicWords(p.B)
-	if len(a) == 0 || len(b) == 0 {
-		return Missing
-	}
-	n := 0
-	for w := range a {
-		if b[w] && !p.Usual[w] {
-			n++
-		}
-	}
-	switch {
-	case n == 0:
-		return "none"
-	case n == 1:
-		return "one"
-	case n <= 3:
-		return "some"
-	}
-	return "many"
-}
-
-// usual are the words that many of a platform's candidates have: they tell
-// nobody apart.
-func usual(candidates []*Candidate) map[string]bool {
-	if len(candidates) < 6 {
-		return nil
-	}
-	counts := make(map[string]int)
-	for _, c := range candidates {
-		for w := range topicWords(c.B) {
-			counts[w]++
-		}
-	}
-	out := make(map[string]bool)
-	for w, n := range counts {
-		if n >= max(3, len(candidates)/6) {
-			out[w] = true
-		}
-	}
-	return out
-}
-
-// title is whether a position of one is in the other's text.
-func title(p Pair) string {
-	in := func(from, to *people.Profile) string {
-		text := " " + strings.Join(words(to.Bio+" "+to.Headline), " ") + " "
-		if len(from.Titles) == 0 || len(text) <= 2 {
-			return Missing
-		}
-		for _, t := range from.Titles[:min(len(from.Titles), 20)] {
-			if w := strings.Join(words(t), " "); len(w) >= 3 && strings.Contains(text, " "+w+" ") {
-				return "in_text"
-			}
-		}
-		return "none"
-	}
-	a, b := in(p.A, p.B), in(p.B, p.A)
-	if better(b, a, []string{"in_text"}) {
-		return b
-	}
-	return a
-}
-
-func topicWords(p *people.Profile) map[string]bool {
-	out := make(map[string]bool)
-	add := func(s string) {
-		for _, w := range words(s) {
-			if len(w) >= 4 && !everyday(w) || len(w) == 2 && w == "go" {
-				out[w] = true
-			}
-		}
-	}
-	add(p.Bio)
-	add(p.Headline)
-	for _, list := range [][]string{p.Topics, p.Titles} {
-		for _, s := range list[:min(len(list), 60)] {
-			add(s)
-		}
-	}
-	return out
-}
-
-func everyday(w string) bool {
-	switch w {
-	case "with", "from", "that", "this", "have", "been", "about", "https", "http", "codehost", "network", "microblog", "example", "years", "year", "work",
-		"working", "team", "more", "into", "over", "than", "some", "what", "when", "also", "your", "their", "they", "love", "like", "life", "making", "building", "things", "world", "views", "opinions":
-		return true
-	}
-	return false
-}
-
-// trade is whether who is not at the code host does anything there: most who
-// write code say so elsewhere, and most others have no account.
-func trade(p Pair) string {
-	other := p.A
-	switch identity.Codehost {
-	case p.A.Platform:
-		other = p.B
-	case p.B.Platform:
-	default:
-		return Missing
-	}
-	texts := slices.Concat(other.Titles, other.Topics, []string{other.Headline, other.Bio})
-	seen := false
-	for _, t := range texts[:min(len(texts), 100)] {
-		for _, w := range words(t) {
-			seen = true
-			if strings.Contains(codeWords, " "+w+" ") {
-				return other.Platform + "_code"
-			}
-		}
-	}
-	if !seen {
-		return Missing
-	}
-	return other.Platform + "_other"
-}
-
-// codeWords are of those who write code.
-const codeWords = " software developer developers programmer programming coder coding code devops sre backend frontend fullstack stack " +
-	"kubernetes docker linux python java javascript typescript golang rust kotlin swift ruby php c++ react angular vue django " +
-	"rails node graphql postgresql redis terraform aws azure gcp api apis compiler compilers firmware embedded cloud " +
-	"infrastructure reliability cybersecurity security android ios web machine deep learning ml ai data database databases cto " +
-	"architect git github opensource algorithms robotics hardware systems "
 
 // dates compares when the accounts were made.
 func dates(p Pair) string {

@@ -116,8 +116,9 @@ func (m *Model) Reasons(c *Candidate) []event.Evidence {
 // first.
 //
 // Safeguards, which no weight can overrule: accounts of organizations and bots
-// have none at all, and a claim that only one side makes about another, whose
-// name contradicts it, stays below what is returned.
+// have none at all; and without a mutual link what is contradicted stays below
+// what is returned: by the names, by another account that one of them calls its
+// own, or by a name in letters that only look like those of another script.
 func (m *Model) Rank(candidates []*Candidate) {
 	total := 1.0
 	common := usual(candidates)
@@ -139,10 +140,11 @@ func (m *Model) Rank(candidates []*Candidate) {
 		}
 		c.Raw /= total + others
 		c.Confidence = m.calibrate(c.Raw)
-		if !c.B.Person {
+		switch {
+		case !c.B.Person || organization(c.A, c.B):
 			c.Confidence = 0
-		}
-		if l := Level(c.Findings, FieldLink); l != Mutual && NamesContradict(c.A, c.B, c.Findings) {
+		case Level(c.Findings, FieldLink) == Mutual:
+		case NamesContradict(c.A, c.B, c.Findings), elsewhereFor(c.Findings), disguised(c.A), disguised(c.B):
 			c.Confidence = min(c.Confidence, contradicted)
 		}
 	}
@@ -185,7 +187,36 @@ func (m *Model) rivals(c *Candidate) float64 {
 	return sum
 }
 
-// contradicted is the most that a one-sided claim against the names is worth.
+// elsewhereFor reports whether one of the two has another account by its own word
+// where the other one is.
+func elsewhereFor(findings []Finding) bool {
+	switch Level(findings, FieldElsewhere) {
+	case "one", "both", "third", "claimed":
+		return true
+	}
+	return false
+}
+
+// Refuted reports whether A claims B and B, who does not claim A, calls another
+// account on A's platform its own: A is not who it says.
+func (c *Candidate) Refuted() bool {
+	switch Level(c.Findings, FieldLink) {
+	case OneWay, OneWay + "_stated", Mention:
+	default:
+		return false
+	}
+	return !slices.ContainsFunc(slices.Concat(c.B.Declared, c.B.Mentioned), c.A.Is) &&
+		slices.ContainsFunc(c.B.Declared, func(a event.Account) bool { return a.Platform == c.A.Platform })
+}
+
+// Doubt keeps a candidate that no link supports below what is returned.
+func (c *Candidate) Doubt() {
+	if !Linked(Level(c.Findings, FieldLink)) {
+		c.Confidence = min(c.Confidence, contradicted)
+	}
+}
+
+// contradicted is the most that is believed against a contradiction.
 const contradicted = 0.3
 
 // calibrate applies the calibration's line.

@@ -347,6 +347,14 @@ func (s *search) rank(from *people.Profile) []Considered {
 		s.finder.model.Rank(candidates)
 		out = append(out, Considered{Platform: platform, Candidates: candidates})
 	}
+	// Who is refuted once is believed nowhere without a link.
+	if slices.ContainsFunc(out, func(c Considered) bool { return slices.ContainsFunc(c.Candidates, (*evidence.Candidate).Refuted) }) {
+		for _, c := range out {
+			for _, candidate := range c.Candidates {
+				candidate.Doubt()
+			}
+		}
+	}
 	return out
 }
 
