@@ -52,8 +52,11 @@ func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.
 // phrase lowers a text of which all words have to stand together.
 func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, prefix bool) (algebra.Node, error) {
 	if !f.IsText() {
-		if prefix && f.IsString() {
-			return l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: query}), nil
+		if prefix && m.lenient {
+			return algebra.None{}, nil
+		}
+		if prefix {
+			return nil, at.errorf("Can only use phrase prefix queries on text fields - not on [%s]: use prefix", f.Name())
 		}
 		if !f.IsString() || m.analyzer == "" {
 			return l.exact(f, at, query)

@@ -297,10 +297,11 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if !f.IsString() {
 				return algebra.None{}, nil
 			}
+			beginning := prefix
 			if f.IsText() {
-				prefix = strings.ToLower(prefix)
+				beginning = strings.ToLower(prefix)
 			}
-			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: prefix}), nil
+			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: beginning}), nil
 		})
 	}
 	m := p.m
