@@ -39,7 +39,7 @@ type searchTimes struct {
 // documents: once after both were started with none of their files in memory,
 // then again and again, alone and from eight callers, in turns.
 func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
-	node, err := opensearch.Start(ctx, opensearch.Options{Heap: besideHeap, Dir: filepath.Join(b.data, "opensearch")})
+	node, err := b.startBeside(ctx)
 	if err != nil {
 		return err
 	}
@@ -58,7 +58,7 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err := evict(b.data); err != nil {
 		return err
 	}
-	if node, err = opensearch.Start(ctx, opensearch.Options{Heap: besideHeap, Dir: filepath.Join(b.data, "opensearch")}); err != nil {
+	if node, err = b.startBeside(ctx); err != nil {
 		return err
 	}
 	if err := b.up(ctx); err != nil {
@@ -72,9 +72,25 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	})
 }
 
+// startBeside starts OpenSearch and waits for the index of an earlier run.
+func (b *bench) startBeside(ctx context.Context) (*opensearch.Node, error) {
+	dir := filepath.Join(b.data, "opensearch")
+	node, err := opensearch.Start(ctx, opensearch.Options{Heap: besideHeap, Dir: dir})
+	if err != nil || !exists(filepath.Join(dir, besideDone)) {
+		return node, err
+	}
+	if err := node.Do(ctx, http.MethodGet, "/_cluster/health/"+besideIndex+"?wait_for_status=green&timeout=60s", nil, nil); err != nil {
+		return nil, errors.Join(fmt.Errorf("open the index: %w", err), node.Close())
+	}
+	return node, nil
+}
+
+// besideDone is the file that says that the index is complete.
+const besideDone = "indexed"
+
 // indexBeside gives OpenSearch the documents, unless an earlier run has.
 func (b *bench) indexBeside(ctx context.Context, node *opensearch.Node, out io.Writer) error {
-	done := filepath.Join(b.data, "opensearch", "indexed")
+	done := filepath.Join(b.data, "opensearch", besideDone)
 	if exists(done) {
 		return nil
 	}
