@@ -89,3 +89,8 @@ clean: ## remove build output (not the data folder, not the engine's cache)
 .PHONY: eval-discovery
 eval-discovery: engine ## precision, recall and calibration of discovery (EVALFLAGS='-people 6000 -seeds 101,102')
 	$(GO) run ./discovery-worker/evaldiscovery $(EVALFLAGS)
+
+.PHONY: test-webhook-js
+test-webhook-js: ## what the webhook sender delivers, judged by npm's standardwebhooks (needs Node and npm)
+	cd webhook-sender/verifyjs && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags node -run JavaScript $(RACE) $(TESTFLAGS) ./webhook-sender
