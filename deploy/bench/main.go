@@ -48,6 +48,7 @@ func parts() []part {
 		{name: "memory", about: "resident memory of projector and engine after a tenth of -records small records, and after all", alone: measureMemory},
 		{name: "freshness", about: "from publishing to the API's answer, at 5,000 records a second", run: measureFreshness},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
+		{name: "webhook", about: "deliveries a second beside a bare loop of signed posts; one dead endpoint among 100", alone: measureWebhook},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
 	}
 }

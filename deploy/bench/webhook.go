@@ -1,0 +1,300 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"golang.org/x/sync/errgroup"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	webhook "muster/webhook-sender"
+)
+
+// What the part webhook does.
+const (
+	webhookEndpoints = 100
+	webhookRuns      = 5                     // interleaved, with and without a dead endpoint
+	webhookFull      = 4000                  // deliveries that are measured at full speed
+	webhookPaced     = 5 * time.Second       // how long a paced run sends
+	webhookTick      = 20 * time.Millisecond // how often it sends
+	webhookShare     = 0.3                   // of the full speed
+	webhookTimeout   = 15 * time.Second
+	webhookCallers   = 64 // of the bare loop
+)
+
+// measureWebhook prints what the webhook sender delivers a second to receivers on
+// this machine, beside a bare loop of signed posts, and how long deliveries to
+// 99 endpoints take while the hundredth answers, and while it accepts calls and
+// never answers them.
+func measureWebhook(ctx context.Context, _ options, out io.Writer) (err error) {
+	dir, err := os.MkdirTemp("", "muster-bench-webhook-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	cfg, stop, err := startBroker(ctx, filepath.Join(dir, "kafka"))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, stop()) }()
+	w := &webhookBench{bus: cfg, key: make([]byte, event.WebhookKeySize), sent: map[string]time.Time{}}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	sender, err := webhook.New(webhook.Config{Bus: cfg, Key: w.key, Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Timeout: webhookTimeout}, webhook.Deps{Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return err
+	}
+	running, cancel := context.WithCancel(ctx)
+	var group errgroup.Group
+	group.Go(func() error { return sender.Run(running) })
+	measured := w.measure(ctx, out)
+	cancel()
+	return errors.Join(measured, group.Wait(), w.close(ctx))
+}
+
+// webhookBench is receivers, and what they got when.
+type webhookBench struct {
+	bus     bus.Config
+	key     []byte
+	alive   *http.Server
+	url     string
+	dead    net.Listener
+	serving errgroup.Group
+
+	mu    sync.Mutex
+	sent  map[string]time.Time
+	took  []time.Duration
+	left  int
+	empty chan struct{}
+	run   int
+}
+
+func (w *webhookBench) open(ctx context.Context) error {
+	var topics []bus.Topic
+	for _, d := range append(event.Topics(), webhook.DeadTopic()) {
+		topics = append(topics, bus.Topic{Name: d.Name, Partitions: d.Partitions, Config: d.Config()})
+	}
+	if err := bus.EnsureTopics(ctx, w.bus, topics); err != nil {
+		return err
+	}
+	secrets, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: w.bus, Key: w.key})
+	if err != nil {
+		return err
+	}
+	_, err = secrets.Create(ctx, "bench")
+	if err := errors.Join(err, secrets.Close()); err != nil {
+		return err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	w.url = "http://" + l.Addr().String()
+	w.alive = &http.Server{Handler: http.HandlerFunc(w.receive), ReadHeaderTimeout: time.Minute}
+	w.serving.Go(func() error {
+		if err := w.alive.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			return err
+		}
+		return nil
+	})
+	// Connections to it are made by the kernel and never read.
+	w.dead, err = lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	return err
+}
+
+func (w *webhookBench) close(ctx context.Context) error {
+	return errors.Join(w.alive.Shutdown(ctx), w.serving.Wait(), w.dead.Close())
+}
+
+// receive takes a delivery.
+func (w *webhookBench) receive(rw http.ResponseWriter, r *http.Request) {
+	now := time.Now()
+	_, err := io.Copy(io.Discard, r.Body)
+	if err != nil {
+		return
+	}
+	rw.WriteHeader(http.StatusNoContent)
+	id := r.Header.Get("webhook-id")
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	at, ok := w.sent[id]
+	if !ok {
+		return
+	}
+	delete(w.sent, id)
+	w.took = append(w.took, now.Sub(at))
+	if w.left--; w.left == 0 {
+		close(w.empty)
+	}
+}
+
+// send writes tasks; those to the first endpoint go to the dead one if there is
+// one, and are not waited for.
+func (w *webhookBench) send(ctx context.Context, writer *kafka.Writer, from, n int, dead bool) error {
+	messages := make([]kafka.Message, 0, n)
+	body := []byte(`{"full_name": "` + strings.Repeat("x", 800) + `"}`)
+	now := time.Now()
+	w.mu.Lock()
+	for i := from; i < from+n; i++ {
+		id := "run-" + strconv.Itoa(w.run) + "-" + strconv.Itoa(i)
+		url := w.url + "/" + strconv.Itoa(i%webhookEndpoints)
+		if i%webhookEndpoints > 0 {
+			w.sent[id] = now
+		} else if dead {
+			url = "http://" + w.dead.Addr().String() + "/"
+		}
+		m, err := webhook.Task(ctx, &event.WebhookTask{DeliveryID: id, OrganizationID: "bench", URL: url, RequestID: id, CreatedAt: now, Body: body})
+		if err != nil {
+			w.mu.Unlock()
+			return err
+		}
+		messages = append(messages, m)
+	}
+	w.mu.Unlock()
+	return bus.WriteAll(ctx, writer, messages)
+}
+
+// begin starts a run of so many deliveries.
+func (w *webhookBench) begin(n int) <-chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.run++
+	clear(w.sent)
+	w.took, w.left, w.empty = nil, n-(n+webhookEndpoints-1)/webhookEndpoints, make(chan struct{})
+	return w.empty
+}
+
+// await waits for a run's deliveries and returns how long each took, sorted.
+func (w *webhookBench) await(ctx context.Context, done <-chan struct{}) ([]time.Duration, error) {
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	slices.Sort(w.took)
+	return w.took, nil
+}
+
+func (w *webhookBench) measure(ctx context.Context, out io.Writer) (err error) {
+	writer := bus.NewWriter(w.bus)
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	var full float64
+	for range 2 { // the first warms up
+		done := w.begin(webhookFull)
+		began := time.Now()
+		if err := w.send(ctx, writer, 0, webhookFull, false); err != nil {
+			return err
+		}
+		if _, err := w.await(ctx, done); err != nil {
+			return err
+		}
+		full = webhookFull / time.Since(began).Seconds()
+	}
+	bare, err := w.bare(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  %d deliveries of 0.8 KB over %d endpoints: %6.0f a second; bare loop of signed posts, %d callers: %6.0f a second; ratio %.2f (bar 0.5)\n",
+		webhookFull, webhookEndpoints, full, webhookCallers, bare, full/bare)
+	perTick := max(1, int(full*webhookShare*webhookTick.Seconds()))
+	n := perTick * int(webhookPaced/webhookTick)
+	var p99 [2][]time.Duration
+	for range webhookRuns {
+		for mode := range p99 {
+			took, err := w.paced(ctx, writer, n, perTick, mode == 1)
+			if err != nil {
+				return err
+			}
+			p99[mode] = append(p99[mode], quantile(took, 0.99))
+			fmt.Fprintf(out, "    %d a second, %s: p50 %6.1f ms  p99 %6.1f ms\n", int(float64(perTick)/webhookTick.Seconds()),
+				[]string{"all endpoints answer ", "one of 100 never does"}[mode], ms(quantile(took, 0.5)), ms(quantile(took, 0.99)))
+		}
+	}
+	for mode := range p99 {
+		slices.Sort(p99[mode])
+	}
+	well, beside := p99[0][webhookRuns/2], p99[1][webhookRuns/2]
+	fmt.Fprintf(out, "  median p99 of the others: %.1f ms, beside a dead endpoint %.1f ms: %.2f times, %+.1f ms (bar 1.5 times or 20 ms)\n",
+		ms(well), ms(beside), float64(beside)/float64(well), ms(beside-well))
+	return nil
+}
+
+// paced sends n deliveries evenly.
+func (w *webhookBench) paced(ctx context.Context, writer *kafka.Writer, n, perTick int, dead bool) ([]time.Duration, error) {
+	done := w.begin(n)
+	tick := time.NewTicker(webhookTick)
+	defer tick.Stop()
+	for from := 0; from < n; from += perTick {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		if err := w.send(ctx, writer, from, perTick, dead); err != nil {
+			return nil, err
+		}
+	}
+	return w.await(ctx, done)
+}
+
+// bare is the rate of a loop that signs and posts, without topics, retries or
+// records of what was done.
+func (w *webhookBench) bare(ctx context.Context) (float64, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: webhookCallers}}
+	defer client.CloseIdleConnections()
+	body := []byte(`{"full_name": "` + strings.Repeat("x", 800) + `"}`)
+	began := time.Now()
+	group, ctx := errgroup.WithContext(ctx)
+	for c := range webhookCallers {
+		group.Go(func() error {
+			for i := c; i < webhookFull; i += webhookCallers {
+				id, at := "bare-"+strconv.Itoa(i), strconv.FormatInt(time.Now().Unix(), 10)
+				mac := hmac.New(sha256.New, w.key)
+				mac.Write([]byte(id + "." + at + "."))
+				mac.Write(body)
+				req, err := http.NewRequestWithContext(ctx, http.MethodPost, w.url+"/"+strconv.Itoa(i%webhookEndpoints), bytes.NewReader(body))
+				if err != nil {
+					return err
+				}
+				req.Header.Set("Content-Type", "application/json")
+				req.Header.Set("Webhook-Id", id)
+				req.Header.Set("Webhook-Timestamp", at)
+				req.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac.Sum(nil)))
+				resp, err := client.Do(req)
+				if err != nil {
+					return err
+				}
+				_, err = io.Copy(io.Discard, resp.Body)
+				if err := errors.Join(err, resp.Body.Close()); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	err := group.Wait()
+	return webhookFull / time.Since(began).Seconds(), err
+}
