@@ -1,0 +1,110 @@
+package finder_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/internal/finder"
+	"muster/discovery-worker/internal/judge"
+	"muster/discovery-worker/internal/model"
+	"muster/discovery-worker/internal/model/modeltest"
+	"muster/discovery-worker/internal/people"
+	"muster/discovery-worker/internal/provider"
+	"muster/discovery-worker/internal/websearch"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// host is a code host that knows some accounts; an error is its answer when it
+// fails.
+type host struct {
+	people map[string]*people.Profile
+	err    error
+}
+
+func (host) Name() string { return "codehost" }
+
+func (h host) Ask(_ context.Context, username string) (*people.Profile, error) {
+	return h.people[username], h.err
+}
+
+func TestOutside(t *testing.T) {
+	s := newStore(t)
+	s.insert(map[record.Kind][]string{record.KindNetworkPerson: {
+		`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","headline":"Compiler engineer at Farrowdale","location":{"city":"Oslo"},"current_position":{"summary":"Compiler engineer","company":{"name":"Farrowdale"}},"last_updated":"2026-01-01T00:00:00Z"}`,
+	}})
+	status := http.StatusOK
+	engine := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, `{"results":[{"url":"https://github.com/wquarrelby","title":"wquarrelby (Wenda Quarrelby)","content":"Compilers"}]}`)
+	}))
+	t.Cleanup(engine.Close)
+	service, err := websearch.NewService(websearch.SearXNG, websearch.Endpoint{URL: engine.URL}, provider.NewClient())
+	require.NoError(t, err)
+	web := websearch.New([]websearch.Service{service}, identity.Default())
+	live := host{people: map[string]*people.Profile{"wquarrelby": {
+		Platform: identity.Codehost, Username: "wquarrelby", Key: "wquarrelby", Identity: "7", Names: []string{"Wenda Quarrelby"},
+		Bio: "Compiler engineer", Places: []string{"Oslo"}, Employers: []string{"Farrowdale"}, Current: 1, Followers: 3, Person: true,
+	}}}
+	input := event.Account{Platform: identity.Network, Username: "wenda-quarrelby"}
+
+	require.Len(t, s.finder().Find(t.Context(), input).Socials, 1, "the store does not know it")
+	d := s.finder().With(finder.Outside{Web: web, Live: live}).Find(t.Context(), input)
+	require.Empty(t, d.Degraded)
+	require.Len(t, d.Socials, 2, "%+v", d.Socials)
+	require.Equal(t, "7", d.Socials[1].Identity)
+	before := d.Socials[1].Confidence
+
+	// The model may doubt, and may not praise: whatever a bio made it say.
+	for answer, check := range map[string]func(*event.Discovery){
+		`{"scores":[{"candidate":0,"same_person":1.0}]}`: func(d *event.Discovery) {
+			require.Len(t, d.Socials, 2)
+			require.LessOrEqual(t, d.Socials[1].Confidence, before)
+			require.NotEmpty(t, d.Versions[event.StageLanguageModel])
+		},
+		`{"scores":[{"candidate":0,"same_person":0.0}]}`: func(d *event.Discovery) {
+			for _, social := range d.Socials[1:] {
+				require.Less(t, social.Confidence, before)
+			}
+		},
+		`{"scores":[{"candidate":99,"same_person":7}]}`: func(d *event.Discovery) {
+			require.InDelta(t, before, d.Socials[1].Confidence, 1e-9)
+		},
+	} {
+		server := modeltest.New(modeltest.Replies(modeltest.Reply{Content: answer}))
+		client, err := model.New(model.Config{URL: server.URL(), Name: "test"}, model.Deps{Logger: slog.New(slog.DiscardHandler)})
+		require.NoError(t, err)
+		j := judge.New(client)
+		d := s.finder().With(finder.Outside{Web: web, Live: live, Judge: j, JudgeVersion: j.Version()}).Find(t.Context(), input)
+		require.Empty(t, d.Degraded)
+		check(d)
+		require.Contains(t, server.Calls()[0].User, "Farrowdale")
+		require.NotContains(t, server.Calls()[0].System, "Farrowdale", "data stays out of the instructions")
+		client.Close()
+		server.Close()
+	}
+
+	// What fails is named, and takes nothing from the others.
+	server := modeltest.New(modeltest.Replies(modeltest.Reply{Status: http.StatusInternalServerError}))
+	t.Cleanup(server.Close)
+	client, err := model.New(model.Config{URL: server.URL(), Name: "test"}, model.Deps{})
+	require.NoError(t, err)
+	t.Cleanup(client.Close)
+	d = s.finder().With(finder.Outside{Web: web, Live: live, Judge: judge.New(client)}).Find(t.Context(), input)
+	require.Equal(t, []string{event.StageLanguageModel}, d.Degraded)
+	require.Len(t, d.Socials, 2)
+	status = http.StatusInternalServerError
+	d = s.finder().With(finder.Outside{Web: web, Live: live}).Find(t.Context(), input)
+	require.Equal(t, []string{event.StageWebSearch}, d.Degraded)
+	require.Len(t, d.Socials, 1)
+	d = s.finder().With(finder.Outside{Live: host{err: errors.New("down")}}).Find(t.Context(), event.Account{Platform: identity.Codehost, Username: "nobody"})
+	require.Equal(t, []string{event.StageInput}, d.Degraded)
+}
