@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -47,6 +48,10 @@ func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 		length := max(10, b.seconds)
 		ticks := length * int(time.Second/freshTick)
 		late, published, size := 0, 0, 0
+		before, err := b.spentAll()
+		if err != nil {
+			return err
+		}
 		began := time.Now()
 		for tick := range ticks {
 			select {
@@ -94,13 +99,35 @@ func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
+		after, err := b.spentAll()
+		if err != nil {
+			return err
+		}
 		slices.Sort(waited)
 		fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes took longer than their turn); %d watched, asked for every %s\n",
 			published, size, rate, late, ticks, len(waited), freshPoll)
 		fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
 			ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
+		micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
+		fmt.Fprintf(out, "  microseconds of CPU a record: engine %.0f, broker and projector %.0f, publishing, API and watching %.0f; 5,000 records a second need %.1f cores\n",
+			micros(0), micros(1), micros(2), (micros(0)+micros(1)+micros(2))*freshRate/1e6)
 		return nil
 	})
+}
+
+// spentAll is the processor time so far of the engine, of the platform and of this
+// program.
+func (b *bench) spentAll() (spent [3]time.Duration, err error) {
+	engine, err := b.enginePID()
+	if err != nil {
+		return spent, err
+	}
+	for i, pid := range []int{engine, b.process.Process.Pid, os.Getpid()} {
+		if spent[i], _, err = process(pid); err != nil {
+			return spent, err
+		}
+	}
+	return spent, nil
 }
 
 // freshPerson is a record of usual size.
