@@ -43,7 +43,11 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, node.Close()) }()
+	defer func() {
+		if node != nil {
+			err = errors.Join(err, node.Close())
+		}
+	}()
 	if err := b.indexBeside(ctx, node, out); err != nil {
 		return err
 	}
