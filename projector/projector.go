@@ -89,6 +89,7 @@ type Projector struct {
 	usage     *bus.BatchConsumer // nil in a replay
 	webhooks  *bus.BatchConsumer // nil in a replay
 	discovery *bus.BatchConsumer // nil in a replay
+	contexts  *bus.BatchConsumer // nil in a replay
 	workers   []*worker
 	erased    []erasedRecord         // of the batch in hand
 	kinds     map[string]record.Kind // by topic
@@ -115,6 +116,9 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	}
 	if p.discovery, err = p.newDiscoveryConsumer(); err != nil {
 		return nil, fmt.Errorf("projector: discovery: %w", err)
+	}
+	if p.contexts, err = p.newContextConsumer(); err != nil {
+		return nil, fmt.Errorf("projector: contexts: %w", err)
 	}
 	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
 	return p, nil
@@ -231,13 +235,13 @@ func Lag(ctx context.Context, cfg bus.Config) ([]bus.PartitionLag, error) {
 	return lag, nil
 }
 
-// runAll runs the projections of records, of the ledger, of webhooks and of
-// discovery's results; the end of one ends the others.
+// runAll runs the projections of records, of the ledger, of webhooks, of
+// discovery's results and of context calls; the end of one ends the others.
 func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	names := []string{"records", "usage", "webhooks", "discovery"}
-	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery}
+	names := []string{"records", "usage", "webhooks", "discovery", "contexts"}
+	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery, p.contexts}
 	ended := make([]error, len(consumers))
 	var running sync.WaitGroup
 	for i, c := range consumers {

@@ -68,7 +68,7 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
 		switch topic.Name {
-		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask:
+		case event.TopicAccount, event.TopicUsage, event.TopicDiscovery, event.TopicDiscoveryTask, event.TopicContext, event.TopicContextTask, event.TopicWebhookTask:
 			require.NoError(t, bus.EnsureTopics(t.Context(), f.bus, []bus.Topic{{
 				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
 			}}))

@@ -85,8 +85,8 @@ func (s *Service) openMeter() error {
 	if err != nil {
 		return err
 	}
-	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout + s.cfg.DiscoveryBudget}, metering.Deps{
-		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums,
+	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout + max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
+		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums, Has: s.counted,
 		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.store.Erased,
 	})
 	return nil
@@ -107,6 +107,15 @@ func (s *Service) sums(ctx context.Context, period string) (credits.Sums, error)
 		return nil, err
 	}
 	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Sums(ctx, period)
+}
+
+// counted reports whether the ledger has a call, what is not published yet
+// included.
+func (s *Service) counted(ctx context.Context, organization, period, requestID string) (bool, error) {
+	if err := s.outbox.Flush(ctx); err != nil {
+		return false, err
+	}
+	return ledger.Reader{Conn: s.deps.ClickHouse, Bus: s.deps.Bus}.Has(ctx, organization, period, requestID)
 }
 
 // writeLedger publishes usage events until ctx ends.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/query-api/internal/account"
+	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/metering"
@@ -50,6 +52,9 @@ type Config struct {
 	StopTimeout time.Duration `koanf:"stop_timeout"`
 	// MaxBodyBytes bounds a request body; default 1 MiB (rulings.md, Errors).
 	MaxBodyBytes int64 `koanf:"max_body_bytes"`
+	// WebhookAllow are addresses that webhooks may go to although they are not public,
+	// and by plain http too: what the webhook-sender allows.
+	WebhookAllow []netip.Prefix `koanf:"-"`
 	// DiscoveryBudget is the time from a discovery call to its answer; default 20 s.
 	DiscoveryBudget time.Duration `koanf:"discovery_budget"`
 	// GatherKeys bounds the keys of one read-model query; default and maximum 256.
@@ -176,6 +181,7 @@ type Service struct {
 	outbox   *ledger.Outbox
 	store    *readstore.Store
 	finder   *discovery.Finder
+	contexts *contexts.Desk
 	api      *v1.Server
 	server   *service.Server
 
@@ -183,6 +189,7 @@ type Service struct {
 	answered atomic.Bool                  // the store has answered once
 	balanced atomic.Bool                  // the balances are there
 	answers  atomic.Pointer[bus.Follower] // of discovery
+	outcomes atomic.Pointer[bus.Follower] // of context calls
 }
 
 // New builds a service that listens already: connections queue until Run.
@@ -241,9 +248,13 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
+	if err := s.openContexts(); err != nil {
+		s.store.Close()
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.outbox.Close())
+	}
+	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
 		Store: s.store, Search: searcher, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
-		Finder: s.finder,
+		Finder: s.finder, Contexts: s.contexts,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
 	if err == nil {
@@ -271,15 +282,29 @@ func (s *Service) searcher(tracer trace.Tracer) (*search.Searcher, error) {
 	})
 }
 
+// openContexts makes what takes context calls.
+func (s *Service) openContexts() (err error) {
+	cfg := contexts.Config{
+		Bus: s.deps.Bus, Store: s.store, Alone: s.deps.Redis == nil, Logger: s.deps.Logger, Registerer: s.deps.Registerer, Now: s.deps.Now,
+	}
+	if !s.cfg.Uncounted {
+		cfg.Settle = func(ctx context.Context, c *event.Context) error { return v1.SettleContext(ctx, s.meter, c) }
+	}
+	s.contexts, err = contexts.New(cfg)
+	return err
+}
+
 // Run follows the accounts and serves until ctx ends; requests in flight are
 // finished first. It returns what kept it from working, nil after an orderly stop.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
 	// The accounts are needed for as long as requests are in flight.
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
-	s.follower.Store(follower)
 	answers := s.finder.Follow(context.WithoutCancel(ctx))
 	s.answers.Store(answers)
+	outcomes := s.contexts.Follow(context.WithoutCancel(ctx))
+	s.outcomes.Store(outcomes)
+	s.follower.Store(follower) // last: Ready looks at it first
 	ctx, stop := context.WithCancelCause(ctx)
 	var watch sync.WaitGroup
 	watch.Go(func() {
@@ -294,12 +319,14 @@ func (s *Service) Run(ctx context.Context) error {
 	var counting sync.WaitGroup
 	counting.Go(func() { s.meter.Run(writing) })
 	watch.Go(func() { s.balance(ctx) })
+	charged := make(chan error, 1)
+	go func() { charged <- s.contexts.Run(ctx) }()
 	err := s.server.Run(ctx)
 	if errors.Is(context.Cause(ctx), errFollowingEnded) {
 		err = errors.Join(err, errFollowingEnded)
 	}
 	stop(nil)
-	err = errors.Join(err, s.finder.Close(), answers.Close(), follower.Close())
+	err = errors.Join(err, <-charged, s.finder.Close(), answers.Close(), s.contexts.Close(), outcomes.Close(), follower.Close())
 	watch.Wait()
 	endWriting()
 	counting.Wait()
@@ -315,7 +342,7 @@ var errFollowingEnded = errors.New("following the accounts has ended")
 // Close frees what New took, for a service whose Run is never called.
 func (s *Service) Close() error {
 	s.store.Close()
-	if err := errors.Join(s.server.Close(), s.finder.Close(), s.outbox.Close()); err != nil {
+	if err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.outbox.Close()); err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil
@@ -353,6 +380,11 @@ func (s *Service) Ready(ctx context.Context) error {
 	case <-s.answers.Load().Ready():
 	default:
 		return errors.New("the topic of discovery's results is being opened")
+	}
+	select {
+	case <-s.outcomes.Load().Ready():
+	default:
+		return errors.New("the topic of context calls is being opened")
 	}
 	if s.answered.Load() {
 		return nil

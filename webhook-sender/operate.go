@@ -42,23 +42,12 @@ func NewOperator(cfg OperatorConfig) *Operator {
 
 // Task makes the message of a delivery.
 func Task(ctx context.Context, task *event.WebhookTask) (kafka.Message, error) {
-	if err := task.Validate(); err != nil {
-		return kafka.Message{}, err
-	}
-	to, err := task.Endpoint()
+	key, id, value, err := task.Message()
 	if err != nil {
 		return kafka.Message{}, err
-	}
-	value, err := json.Marshal(task)
-	if err != nil {
-		return kafka.Message{}, fmt.Errorf("encode webhook task: %w", err)
-	}
-	id := task.DeliveryID
-	if task.Round != "" {
-		id += "/" + task.Round
 	}
 	return kafka.Message{
-		Topic: event.TopicWebhookTask, Key: []byte(to.ID()), Value: value,
+		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value,
 		Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
 			ID: id, Type: event.TypeWebhookTask, Source: "/muster/webhook", Subject: task.DeliveryID, Time: task.CreatedAt, ContentType: "application/json",
 		})),

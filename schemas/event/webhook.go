@@ -154,6 +154,26 @@ func (t *WebhookTask) Validate() error {
 	return nil
 }
 
+// Message is the task as a message of TopicWebhookTask: its Kafka key, its value, and
+// the id of its event.
+func (t *WebhookTask) Message() (key, id string, value []byte, err error) {
+	if err := t.Validate(); err != nil {
+		return "", "", nil, err
+	}
+	to, err := t.Endpoint()
+	if err != nil {
+		return "", "", nil, err
+	}
+	if value, err = json.Marshal(t); err != nil {
+		return "", "", nil, fmt.Errorf("encode webhook task: %w", err)
+	}
+	id = t.DeliveryID
+	if t.Round != "" {
+		id += "/" + t.Round
+	}
+	return to.ID(), id, value, nil
+}
+
 // WebhookResume lets a stopped endpoint receive again, on TopicWebhookTask under
 // the endpoint's ID, with the type TypeWebhookResume.
 type WebhookResume struct {

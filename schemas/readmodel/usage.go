@@ -160,3 +160,12 @@ func UsageRowsQuery() string {
 	return "SELECT request_id, organization_id, outcome, requests, credits FROM " + UsageTable +
 		" FINAL WHERE period = {" + ParameterPeriod + ":String}"
 }
+
+// ParameterRequest is a request id.
+const ParameterRequest = "request"
+
+// UsageRequestQuery reads whether the ledger has a call: one row, how often.
+func UsageRequestQuery() string {
+	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} AND period = {" + ParameterPeriod +
+		":String} AND request_id = {" + ParameterRequest + ":String} AND outcome IN ('charged', 'free', 'failed')"
+}

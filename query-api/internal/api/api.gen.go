@@ -158,6 +158,21 @@ func (e CodehostMustHave) Valid() bool {
 	}
 }
 
+// Defines values for ContextAcceptedStatus.
+const (
+	Processing ContextAcceptedStatus = "processing"
+)
+
+// Valid indicates whether the value is a known member of the ContextAcceptedStatus enum.
+func (e ContextAcceptedStatus) Valid() bool {
+	switch e {
+	case Processing:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NetworkAddon.
 const (
 	NetworkAddonCodehost      NetworkAddon = "codehost"
@@ -617,6 +632,45 @@ type CompanyRef struct {
 	CompanyId  *string `json:"company_id,omitempty"`
 	Name       *string `json:"name,omitempty"`
 	NetworkUrl *string `json:"network_url,omitempty"`
+}
+
+// ContextAccepted defines model for ContextAccepted.
+type ContextAccepted struct {
+	RequestId string                `json:"request_id"`
+	Status    ContextAcceptedStatus `json:"status"`
+}
+
+// ContextAcceptedStatus defines model for ContextAccepted.Status.
+type ContextAcceptedStatus string
+
+// ContextProfile defines model for ContextProfile.
+type ContextProfile struct {
+	// Confidence Confidence by the path of the field, `custom.<name>` for generated ones.
+	Confidence map[string]interface{} `json:"confidence"`
+
+	// Custom One entry for each key of the request's schema; null when nothing reached the confidence.
+	Custom map[string]interface{} `json:"custom"`
+
+	// Sources What each field rests on, by its path; a span of the input, or a record.
+	Sources *map[string]interface{} `json:"sources,omitempty"`
+}
+
+// ContextRequest defines model for ContextRequest.
+type ContextRequest struct {
+	// Confidence Least confidence of what is returned.
+	Confidence *float64 `json:"confidence,omitempty"`
+
+	// Person Unstructured data about a person, as text or as an object of any fields.
+	Person jsontext.Value `json:"person"`
+
+	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 answers at once.
+	ResponseTimeoutSec *float64 `json:"response_timeout_sec,omitempty"`
+
+	// Schema Fields to generate, by name.
+	Schema *jsontext.Value `json:"schema,omitempty"`
+
+	// WebhookUrl Where the profile goes when it is not ready in time; https.
+	WebhookUrl *string `json:"webhook_url,omitempty"`
 }
 
 // CurrentPosition defines model for CurrentPosition.
@@ -1268,6 +1322,12 @@ type Forbidden = Error
 // Invalid defines model for Invalid.
 type Invalid = Error
 
+// Late defines model for Late.
+type Late = Error
+
+// NotFound defines model for NotFound.
+type NotFound = Error
+
 // ServerError defines model for ServerError.
 type ServerError = Error
 
@@ -1291,6 +1351,14 @@ type UnsupportedType = Error
 
 // EnrichCompanyParams defines parameters for EnrichCompany.
 type EnrichCompanyParams struct {
+	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
+	// answered with the stored answer and not charged again. While the first one runs it is a 409;
+	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
+}
+
+// CreateContextParams defines parameters for CreateContext.
+type CreateContextParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
 	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
@@ -1395,6 +1463,9 @@ type PostNetworkPerson200JSONResponseBody struct {
 
 // EnrichCompanyJSONRequestBody defines body for EnrichCompany for application/json ContentType.
 type EnrichCompanyJSONRequestBody = CompanyEnrichRequest
+
+// CreateContextJSONRequestBody defines body for CreateContext for application/json ContentType.
+type CreateContextJSONRequestBody = ContextRequest
 
 // DiscoverPersonJSONRequestBody defines body for DiscoverPerson for application/json ContentType.
 type DiscoverPersonJSONRequestBody = PersonDiscoverRequest
@@ -1671,6 +1742,12 @@ type ServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(w http.ResponseWriter, r *http.Request, params EnrichCompanyParams)
+	// CreateContext Make a structured profile of unstructured data
+	// (POST /v1/context)
+	CreateContext(w http.ResponseWriter, r *http.Request, params CreateContextParams)
+	// GetContext What came of a context call
+	// (GET /v1/context/{request_id})
+	GetContext(w http.ResponseWriter, r *http.Request, requestId string)
 	// GetDescription This description as JSON
 	// (GET /v1/openapi.json)
 	GetDescription(w http.ResponseWriter, r *http.Request)
@@ -1744,6 +1821,73 @@ func (siw *ServerInterfaceWrapper) EnrichCompany(w http.ResponseWriter, r *http.
 
 	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		siw.Handler.EnrichCompany(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// CreateContext operation middleware
+func (siw *ServerInterfaceWrapper) CreateContext(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// Parameter object where we will unmarshal all parameters from the context
+	var params CreateContextParams
+
+	headers := r.Header
+
+	// ------------- Optional header parameter "Idempotency-Key" -------------
+	if valueList, found := headers[http.CanonicalHeaderKey("Idempotency-Key")]; found {
+		var IdempotencyKey IdempotencyKey
+		n := len(valueList)
+		if n != 1 {
+			siw.ErrorHandlerFunc(w, r, &TooManyValuesForParamError{ParamName: "Idempotency-Key", Count: n})
+			return
+		}
+
+		err = runtime.BindStyledParameterWithOptions("simple", "Idempotency-Key", valueList[0], &IdempotencyKey, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""})
+		if err != nil {
+			siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "Idempotency-Key", Err: err})
+			return
+		}
+
+		params.IdempotencyKey = &IdempotencyKey
+
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.CreateContext(w, r, params)
+	}))
+
+	for _, middleware := range siw.HandlerMiddlewares {
+		handler = middleware(handler)
+	}
+
+	handler.ServeHTTP(w, r)
+}
+
+// GetContext operation middleware
+func (siw *ServerInterfaceWrapper) GetContext(w http.ResponseWriter, r *http.Request) {
+
+	var err error
+	_ = err
+
+	// ------------- Path parameter "request_id" -------------
+	var requestId string
+
+	err = runtime.BindStyledParameterWithOptions("simple", "request_id", mux.Vars(r)["request_id"], &requestId, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationPath, Explode: false, Required: true, Type: "string", Format: "", ValueIsUnescaped: true})
+	if err != nil {
+		siw.ErrorHandlerFunc(w, r, &InvalidParamFormatError{ParamName: "request_id", Err: err})
+		return
+	}
+
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		siw.Handler.GetContext(w, r, requestId)
 	}))
 
 	for _, middleware := range siw.HandlerMiddlewares {
@@ -2286,6 +2430,10 @@ func HandlerWithOptions(si ServerInterface, options GorillaServerOptions) http.H
 
 	r.HandleFunc(options.BaseURL+"/v1/company/enrich", wrapper.EnrichCompany).Methods(http.MethodPost)
 
+	r.HandleFunc(options.BaseURL+"/v1/context", wrapper.CreateContext).Methods(http.MethodPost)
+
+	r.HandleFunc(options.BaseURL+"/v1/context/{request_id}", wrapper.GetContext).Methods(http.MethodGet)
+
 	r.HandleFunc(options.BaseURL+"/v1/openapi.json", wrapper.GetDescription).Methods(http.MethodGet)
 
 	r.HandleFunc(options.BaseURL+"/v1/person/discover", wrapper.DiscoverPerson).Methods(http.MethodPost)
@@ -2340,6 +2488,24 @@ type InvalidJSONResponse struct {
 	Body Error
 
 	Headers InvalidResponseHeaders
+}
+
+type LateResponseHeaders struct {
+	XRequestId string
+}
+type LateJSONResponse struct {
+	Body Error
+
+	Headers LateResponseHeaders
+}
+
+type NotFoundResponseHeaders struct {
+	XRequestId string
+}
+type NotFoundJSONResponse struct {
+	Body Error
+
+	Headers NotFoundResponseHeaders
 }
 
 type ServerErrorResponseHeaders struct {
@@ -2597,6 +2763,492 @@ func (response EnrichCompany500JSONResponse) VisitEnrichCompanyResponse(w http.R
 	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContextRequestObject struct {
+	Params CreateContextParams
+	Body   *CreateContextJSONRequestBody
+}
+
+type CreateContextResponseObject interface {
+	VisitCreateContextResponse(w http.ResponseWriter) error
+}
+
+type CreateContext200ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XCreditsCharged     int64
+	XDegraded           *string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type CreateContext200JSONResponse struct {
+	Body    ContextProfile
+	Headers CreateContext200ResponseHeaders
+}
+
+func (response CreateContext200JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-Credits-Charged", fmt.Sprint(response.Headers.XCreditsCharged))
+	if response.Headers.XDegraded != nil {
+		w.Header().Set("X-Degraded", fmt.Sprint(*response.Headers.XDegraded))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext202ResponseHeaders struct {
+	IdempotentReplayed  *bool
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type CreateContext202JSONResponse struct {
+	Body    ContextAccepted
+	Headers CreateContext202ResponseHeaders
+}
+
+func (response CreateContext202JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.IdempotentReplayed != nil {
+		w.Header().Set("Idempotent-Replayed", fmt.Sprint(*response.Headers.IdempotentReplayed))
+	}
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext400JSONResponse struct{ InvalidJSONResponse }
+
+func (response CreateContext400JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response CreateContext401JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response CreateContext403JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext409JSONResponse struct{ ConflictJSONResponse }
+
+func (response CreateContext409JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(409)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response CreateContext413JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext415JSONResponse struct{ UnsupportedTypeJSONResponse }
+
+func (response CreateContext415JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(415)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext422JSONResponse struct{ UnprocessableJSONResponse }
+
+func (response CreateContext422JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(422)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext429JSONResponse struct{ TooManyJSONResponse }
+
+func (response CreateContext429JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext500JSONResponse struct{ ServerErrorJSONResponse }
+
+func (response CreateContext500JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response CreateContext503JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type CreateContext504JSONResponse struct{ LateJSONResponse }
+
+func (response CreateContext504JSONResponse) VisitCreateContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(504)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContextRequestObject struct {
+	RequestId string `json:"request_id"`
+}
+
+type GetContextResponseObject interface {
+	VisitGetContextResponse(w http.ResponseWriter) error
+}
+
+type GetContext200ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XDegraded           *string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetContext200JSONResponse struct {
+	Body    ContextProfile
+	Headers GetContext200ResponseHeaders
+}
+
+func (response GetContext200JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.XDegraded != nil {
+		w.Header().Set("X-Degraded", fmt.Sprint(*response.Headers.XDegraded))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(200)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext202ResponseHeaders struct {
+	RateLimit           string
+	RateLimitPolicy     string
+	XRateLimitLimit     int64
+	XRateLimitRemaining int64
+	XRateLimitReset     int64
+	XRequestId          string
+}
+
+type GetContext202JSONResponse struct {
+	Body    ContextAccepted
+	Headers GetContext202ResponseHeaders
+}
+
+func (response GetContext202JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(202)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext400JSONResponse struct{ InvalidJSONResponse }
+
+func (response GetContext400JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(400)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext401JSONResponse struct{ UnauthorizedJSONResponse }
+
+func (response GetContext401JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("WWW-Authenticate", fmt.Sprint(response.Headers.WWWAuthenticate))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(401)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext403JSONResponse struct{ ForbiddenJSONResponse }
+
+func (response GetContext403JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(403)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext404JSONResponse struct{ NotFoundJSONResponse }
+
+func (response GetContext404JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(404)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext413JSONResponse struct{ TooLargeJSONResponse }
+
+func (response GetContext413JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(413)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext429JSONResponse struct{ TooManyJSONResponse }
+
+func (response GetContext429JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("RateLimit", fmt.Sprint(response.Headers.RateLimit))
+	w.Header().Set("RateLimit-Policy", fmt.Sprint(response.Headers.RateLimitPolicy))
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-RateLimit-Limit", fmt.Sprint(response.Headers.XRateLimitLimit))
+	w.Header().Set("X-RateLimit-Remaining", fmt.Sprint(response.Headers.XRateLimitRemaining))
+	w.Header().Set("X-RateLimit-Reset", fmt.Sprint(response.Headers.XRateLimitReset))
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(429)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext500JSONResponse struct{ ServerErrorJSONResponse }
+
+func (response GetContext500JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(500)
+	_, err := buf.WriteTo(w)
+	return err
+}
+
+type GetContext503JSONResponse struct{ UnavailableJSONResponse }
+
+func (response GetContext503JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
+
+	var buf bytes.Buffer
+	if err := json.NewEncoder(&buf).Encode(response.Body); err != nil {
+		return err
+	}
+	w.Header().Set("Content-Type", "application/json")
+	if response.Headers.RetryAfter != nil {
+		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
+	}
+	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
+	w.WriteHeader(503)
 	_, err := buf.WriteTo(w)
 	return err
 }
@@ -4393,6 +5045,12 @@ type StrictServerInterface interface {
 	// EnrichCompany Find a company
 	// (POST /v1/company/enrich)
 	EnrichCompany(ctx context.Context, request EnrichCompanyRequestObject) (EnrichCompanyResponseObject, error)
+	// CreateContext Make a structured profile of unstructured data
+	// (POST /v1/context)
+	CreateContext(ctx context.Context, request CreateContextRequestObject) (CreateContextResponseObject, error)
+	// GetContext What came of a context call
+	// (GET /v1/context/{request_id})
+	GetContext(ctx context.Context, request GetContextRequestObject) (GetContextResponseObject, error)
 	// GetDescription This description as JSON
 	// (GET /v1/openapi.json)
 	GetDescription(ctx context.Context, request GetDescriptionRequestObject) (GetDescriptionResponseObject, error)
@@ -4490,6 +5148,65 @@ func (sh *strictHandler) EnrichCompany(w http.ResponseWriter, r *http.Request, p
 		sh.options.ResponseErrorHandlerFunc(w, r, err)
 	} else if validResponse, ok := response.(EnrichCompanyResponseObject); ok {
 		if err := validResponse.VisitEnrichCompanyResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// CreateContext operation middleware
+func (sh *strictHandler) CreateContext(w http.ResponseWriter, r *http.Request, params CreateContextParams) {
+	var request CreateContextRequestObject
+
+	request.Params = params
+
+	var body CreateContextJSONRequestBody
+	if err := runtime.BindJSONBody(r, &body); err != nil {
+		sh.options.RequestErrorHandlerFunc(w, r, fmt.Errorf("can't decode JSON body: %w", err))
+		return
+	}
+	request.Body = &body
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.CreateContext(ctx, request.(CreateContextRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "CreateContext")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(CreateContextResponseObject); ok {
+		if err := validResponse.VisitCreateContextResponse(w); err != nil {
+			sh.options.ResponseErrorHandlerFunc(w, r, err)
+		}
+	} else if response != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, fmt.Errorf("unexpected response type: %T", response))
+	}
+}
+
+// GetContext operation middleware
+func (sh *strictHandler) GetContext(w http.ResponseWriter, r *http.Request, requestId string) {
+	var request GetContextRequestObject
+
+	request.RequestId = requestId
+
+	handler := func(ctx context.Context, w http.ResponseWriter, r *http.Request, request interface{}) (interface{}, error) {
+		return sh.ssi.GetContext(ctx, request.(GetContextRequestObject))
+	}
+	for _, middleware := range sh.middlewares {
+		handler = middleware(handler, "GetContext")
+	}
+
+	response, err := handler(r.Context(), w, r, request)
+
+	if err != nil {
+		sh.options.ResponseErrorHandlerFunc(w, r, err)
+	} else if validResponse, ok := response.(GetContextResponseObject); ok {
+		if err := validResponse.VisitGetContextResponse(w); err != nil {
 			sh.options.ResponseErrorHandlerFunc(w, r, err)
 		}
 	} else if response != nil {

@@ -51,6 +51,7 @@ type Call struct {
 	identities  []string           // that were returned
 	claim       *idempotency.Claim // of the Idempotency-Key
 	stored      bool               // the answer is
+	owed        int64              // of a detached reservation
 }
 
 type callKey struct{}
@@ -249,7 +250,7 @@ func (c *Call) Quota() (quota Quota, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.reservation == nil {
-		return Quota{}, false
+		return Quota{Charged: c.owed}, false
 	}
 	return c.reservation.quota, true
 }

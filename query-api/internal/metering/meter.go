@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"muster/query-api/internal/credits"
@@ -37,6 +38,8 @@ type Deps struct {
 	// Erased says that somebody with one of the identities ("<kind> <identity>") was
 	// erased, so that no stored answer with it is given again; nil: nobody was.
 	Erased func(identities []string) bool
+	// Has reports whether the ledger counts a call.
+	Has    func(ctx context.Context, organization, period, requestID string) (bool, error)
 	Now    func() time.Time
 	Logger *slog.Logger
 }
@@ -51,14 +54,18 @@ type Meter struct {
 	key     []byte
 	logger  *slog.Logger
 	sums    func(ctx context.Context, period string) (credits.Sums, error)
+	has     func(ctx context.Context, organization, period, requestID string) (bool, error)
 	now     func() time.Time
 	loads   chan load
 	erased  func(identities []string) bool
+
+	owing sync.Mutex
+	paid  paid // guarded by owing
 }
 
 // New returns a Meter.
 func New(cfg Config, deps Deps) *Meter {
-	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, now: deps.Now,
+	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, has: deps.Has, now: deps.Now,
 		loads: make(chan load), erased: deps.Erased,
 	}
 }

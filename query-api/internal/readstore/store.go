@@ -82,6 +82,7 @@ type Store struct {
 	commits     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
 	companies   *gatherer[uint64, []*readmodel.CompanyRow]
 	discoveries *gatherer[uint64, []*readmodel.DiscoveryRow]
+	contexts    *gatherer[uint64, []*readmodel.ContextRow]
 
 	closers []func()
 }
@@ -137,6 +138,10 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	s.discoveries = gatherRows(ctx, b, readmodel.DiscoveryTable, readmodel.DiscoveriesQuery(),
 		func(found map[uint64][]*readmodel.DiscoveryRow, r *readmodel.DiscoveryRow) {
 			found[r.InputHash] = append(found[r.InputHash], r)
+		}, nil)
+	s.contexts = gatherRows(ctx, b, readmodel.ContextTable, readmodel.ContextsQuery(),
+		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
+			found[r.RequestHash] = append(found[r.RequestHash], r)
 		}, nil)
 	return s, nil
 }

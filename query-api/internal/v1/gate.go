@@ -8,6 +8,7 @@ import (
 	"mime"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/gorilla/mux"
 
@@ -49,6 +50,10 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		if op.patient {
 			timeout += s.finder.Budget()
 		}
+		if op.waiting {
+			timeout += event.MaxContextTimeout
+			linger(w, timeout)
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), timeout)
 		defer cancel()
 		if s.cfg.Uncounted {
@@ -62,6 +67,15 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
+}
+
+// linger lets a connection be silent for longer than others: its limits are made
+// for calls that are answered at once.
+func linger(w http.ResponseWriter, timeout time.Duration) {
+	until := time.Now().Add(timeout)
+	c := http.NewResponseController(w)
+	// A writer of a test's may have no deadlines, and needs none.
+	_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)
 }
 
 // readBody answers 413 and 415, and reads the body of an operation that has one.

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"net/http"
+	"strings"
 
 	"muster/query-api/internal/api"
 	"muster/schemas/event"
@@ -24,8 +25,9 @@ type operation struct {
 	counted bool
 	sized   string
 	quota   bool
-	// patient calls may take as long as discovery does.
-	patient bool
+	// patient calls may take as long as discovery does, waiting ones as long as their
+	// caller says.
+	patient, waiting bool
 	// body returns a pointer to decode the request body into; nil: no body.
 	body       func() any
 	parameters []parameter
@@ -78,6 +80,16 @@ func operations() []operation {
 			price: func(p event.Prices) int64 { return p.Discover },
 		},
 		{
+			id: "createContext", method: http.MethodPost, path: contextPath, scope: event.ScopeContext,
+			invalid: bad, unavailable: http.StatusServiceUnavailable, waiting: true,
+			body:  func() any { return new(api.ContextRequest) },
+			price: func(p event.Prices) int64 { return p.Context },
+		},
+		{
+			id: "getContext", method: http.MethodGet, path: contextPath + "/{request_id}", scope: event.ScopeContext,
+			invalid: bad, unavailable: http.StatusServiceUnavailable,
+		},
+		{
 			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
 			parameters: append([]parameter{{"network", true, "give a username or a profile URL"}}, lists...), price: webset,
@@ -106,4 +118,14 @@ func operations() []operation {
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 	}
+}
+
+// matches reports whether a path is one of the operation's.
+func (op *operation) matches(path string) bool {
+	fixed, templated := strings.CutSuffix(op.path, "{request_id}")
+	if !templated {
+		return path == op.path
+	}
+	rest, ok := strings.CutPrefix(path, fixed)
+	return ok && rest != "" && !strings.Contains(rest, "/")
 }

@@ -12,6 +12,7 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
@@ -84,6 +85,11 @@ func problemOf(op *operation, err error) *problem {
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
 			detail: fmt.Sprintf("discovery cannot be asked at present: call again in %d seconds", retryAfter),
+		}
+	case errors.Is(err, contexts.ErrUnavailable):
+		return &problem{
+			status: op.unavailable, retryAfter: retryAfter, cause: err,
+			detail: fmt.Sprintf("context calls cannot be accepted at present, and nothing was charged: call again in %d seconds", retryAfter),
 		}
 	case errors.Is(err, readstore.ErrUnavailable), errors.Is(err, context.DeadlineExceeded):
 		return &problem{

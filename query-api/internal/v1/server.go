@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
+	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/docs"
 	"muster/query-api/internal/metering"
@@ -34,6 +36,9 @@ type Config struct {
 	MaxBodyBytes int64
 	// Uncounted lets everybody call and counts nothing.
 	Uncounted bool
+	// WebhookAllow are addresses that webhooks may go to although they are not public,
+	// and by plain http too.
+	WebhookAllow []netip.Prefix
 }
 
 // Deps is what a Server works with. All fields are required.
@@ -43,6 +48,7 @@ type Deps struct {
 	Accounts  *account.Directory
 	Meter     *metering.Meter
 	Finder    *discovery.Finder
+	Contexts  *contexts.Desk
 	Platforms *identity.Platforms
 	// Description is the API description as JSON.
 	Description []byte
@@ -60,6 +66,7 @@ type Server struct {
 	accounts    *account.Directory
 	meter       *metering.Meter
 	finder      *discovery.Finder
+	contexts    *contexts.Desk
 	platforms   *identity.Platforms
 	description []byte
 	logger      *slog.Logger
@@ -80,7 +87,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, platforms: deps.Platforms, description: deps.Description,
+		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now, routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and
@@ -174,7 +181,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 func (s *Server) methodNotAllowed(w http.ResponseWriter, r *http.Request) {
 	var allowed []string
 	for _, op := range operations() {
-		if op.path == r.URL.Path {
+		if op.matches(r.URL.Path) {
 			allowed = append(allowed, op.method)
 		}
 	}

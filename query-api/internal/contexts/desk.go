@@ -1,0 +1,316 @@
+package contexts
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// ErrUnavailable is the error of a call that could not be accepted: the brokers
+// cannot be reached. It may pass.
+var ErrUnavailable = errors.New("context calls cannot be accepted at present")
+
+// source is the CloudEvents source of tasks and of what is said of them here.
+const source = "/muster/query-api"
+
+const (
+	// maxCalls bounds the calls that are remembered, maxBytes the profiles among
+	// them; the read model has the others.
+	maxCalls = 20_000
+	maxBytes = 64 << 20
+	// grace is how long an outcome that was ready in time may take to arrive.
+	grace = 300 * time.Millisecond
+	// publishTimeout bounds one publication.
+	publishTimeout = 10 * time.Second
+)
+
+// Store keeps what is no longer remembered.
+type Store interface {
+	// Context returns how far a call of an organization is; nil when it has none.
+	Context(ctx context.Context, organization, requestID string) (*event.Context, error)
+}
+
+// Config configures a [Desk]. All fields are required but Settle and Alone.
+type Config struct {
+	Bus   bus.Config
+	Store Store
+	// Settle charges an outcome, once for each request id; nil charges nothing.
+	Settle func(context.Context, *event.Context) error
+	// Alone says that there is no other replica: an outcome whose caller was another
+	// process's is one whose caller is gone.
+	Alone      bool
+	Logger     *slog.Logger
+	Registerer prometheus.Registerer
+	Now        func() time.Time
+}
+
+// Desk takes calls. It is safe for concurrent use; see [Desk.Follow].
+type Desk struct {
+	cfg     Config
+	process string
+	writer  *kafka.Writer
+	calls   *prometheus.CounterVec
+
+	handing sync.WaitGroup
+	closing context.Context
+	close   context.CancelFunc
+
+	mu     sync.Mutex
+	known  map[string]*call
+	order  []string // of known, oldest first
+	bytes  int
+	closed bool
+}
+
+// call is one that this process knows of.
+type call struct {
+	state    *event.Context
+	ours     bool
+	answered bool          // its caller was answered without the outcome
+	done     chan struct{} // closes with the outcome; nil when nobody here waits
+}
+
+// New returns a desk. It does not connect.
+func New(cfg Config) (*Desk, error) {
+	process, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("contexts: %w", err)
+	}
+	d := &Desk{
+		cfg: cfg, process: process.String(), known: make(map[string]*call),
+		writer: bus.NewWriter(cfg.Bus, bus.WithWriterLogger(cfg.Logger)),
+		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_query_api_contexts_total",
+			Help: "Context calls by how they were answered (complete, failed, accepted for a webhook, late, left by the caller).",
+		}, []string{"outcome"}),
+	}
+	d.closing, d.close = context.WithCancel(context.Background())
+	if err := cfg.Registerer.Register(d.calls); err != nil {
+		return nil, fmt.Errorf("contexts: register metrics: %w", err)
+	}
+	return d, nil
+}
+
+// Follow begins to read how far calls are; the follower is ready once the end
+// offsets are taken, and must be closed after the last call.
+func (d *Desk) Follow(ctx context.Context) *bus.Follower {
+	return bus.Follow(ctx, d.cfg.Bus, bus.FollowConfig{
+		Topics: []string{event.TopicContext}, FromEnd: true, Logger: d.cfg.Logger,
+		Handle: func(ctx context.Context, m kafka.Message) error {
+			c, err := decode(m.Value)
+			if err != nil {
+				d.cfg.Logger.WarnContext(ctx, "context event skipped", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
+				return nil
+			}
+			d.take(c)
+			return nil
+		},
+	})
+}
+
+func decode(value []byte) (*event.Context, error) {
+	var c event.Context
+	if err := json.Unmarshal(value, &c); err != nil {
+		return nil, err
+	}
+	return &c, c.Validate()
+}
+
+// take remembers how far a call is.
+func (d *Desk) take(state *event.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	id := state.Call.RequestID
+	c := d.known[id]
+	if c == nil {
+		c = new(call)
+		d.remember(id, c)
+	}
+	if c.state != nil && c.state.Status != event.ContextProcessing || state.Status == event.ContextProcessing && c.state != nil {
+		return // the first outcome counts
+	}
+	c.state = state
+	d.bytes += len(state.Profile)
+	if state.Status == event.ContextProcessing {
+		return
+	}
+	if c.done != nil {
+		close(c.done)
+		c.done = nil
+	}
+	if c.answered {
+		d.handOver(state)
+	}
+	d.shrink()
+}
+
+// remember adds a call; d.mu is held.
+func (d *Desk) remember(id string, c *call) {
+	d.known[id] = c
+	d.order = append(d.order, id)
+	d.shrink()
+}
+
+// shrink forgets the oldest calls for which nobody here waits; d.mu is held.
+func (d *Desk) shrink() {
+	for len(d.order) > maxCalls || d.bytes > maxBytes {
+		at := -1
+		for i, id := range d.order {
+			if c := d.known[id]; c.done == nil && (c.state == nil || c.state.Status != event.ContextProcessing || !c.ours) {
+				at = i
+				break
+			}
+		}
+		if at < 0 {
+			return
+		}
+		if s := d.known[d.order[at]].state; s != nil {
+			d.bytes -= len(s.Profile)
+		}
+		delete(d.known, d.order[at])
+		d.order = append(d.order[:at], d.order[at+1:]...)
+	}
+}
+
+// Ask has a task worked on, and waits for its outcome until the call ends. nil says
+// that it has not come: the call is answered without it. The task's call needs
+// all but its process. The error may be [ErrUnavailable].
+func (d *Desk) Ask(ctx context.Context, task *event.ContextTask) (*event.Context, error) {
+	task.Call.Process = d.process
+	id := task.Call.RequestID
+	accepted := &event.Context{Call: task.Call, Status: event.ContextProcessing, At: task.Call.RequestedAt}
+	done := make(chan struct{})
+	c := &call{state: accepted, ours: true, done: done}
+	d.mu.Lock()
+	if d.closed {
+		d.mu.Unlock()
+		return nil, fmt.Errorf("%w: the service is stopping", ErrUnavailable)
+	}
+	d.remember(id, c)
+	d.mu.Unlock()
+	if err := d.publish(ctx, task, accepted); err != nil {
+		d.forget(id)
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	wait := task.Call.RespondBy.Sub(d.cfg.Now())
+	if task.Call.RespondBy.After(task.Call.RequestedAt) {
+		wait += grace
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C:
+	case <-ctx.Done():
+	case <-d.closing.Done():
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.state.Status != event.ContextProcessing {
+		d.calls.WithLabelValues(string(c.state.Status)).Inc()
+		return c.state, nil
+	}
+	c.done, c.answered = nil, true
+	if ctx.Err() != nil {
+		d.calls.WithLabelValues("left").Inc()
+		return nil, fmt.Errorf("context: %w", context.Cause(ctx))
+	}
+	outcome := "late"
+	if task.Call.WebhookURL != "" {
+		outcome = "accepted"
+	}
+	d.calls.WithLabelValues(outcome).Inc()
+	return nil, nil
+}
+
+// Lost says that an outcome that Ask returned did not reach its caller.
+func (d *Desk) Lost(state *event.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.handOver(state)
+}
+
+func (d *Desk) forget(id string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.known, id)
+	for i := len(d.order) - 1; i >= 0; i-- {
+		if d.order[i] == id {
+			d.order = append(d.order[:i], d.order[i+1:]...)
+			break
+		}
+	}
+}
+
+// publish writes that a call is accepted, and its task.
+func (d *Desk) publish(ctx context.Context, task *event.ContextTask, accepted *event.Context) error {
+	state, err := json.Marshal(accepted, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write context event: %w", err)
+	}
+	value, err := json.Marshal(task, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write context task: %w", err)
+	}
+	id, at := task.Call.RequestID, task.Call.RequestedAt
+	message := func(topic, kind string, value []byte) kafka.Message {
+		return kafka.Message{Topic: topic, Key: []byte(id), Value: value, Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
+			ID: id, Type: kind, Source: source, Subject: id, Time: at, ContentType: "application/json",
+		}))}
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	defer cancel()
+	if err := bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContext, event.TypeContext, state)}); err != nil {
+		return err
+	}
+	return bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContextTask, event.TypeContextTask, value)})
+}
+
+// Get returns how far a call of an organization is; nil when there is none of that
+// id, or it is too old.
+func (d *Desk) Get(ctx context.Context, organization, requestID string) (*event.Context, error) {
+	d.mu.Lock()
+	var state *event.Context
+	if c := d.known[requestID]; c != nil {
+		state = c.state
+	}
+	d.mu.Unlock()
+	if state == nil || state.Status == event.ContextProcessing {
+		// It may be known better there: this process may have begun after the outcome.
+		kept, err := d.cfg.Store.Context(ctx, organization, requestID)
+		if err != nil && state == nil {
+			return nil, err
+		}
+		if kept != nil {
+			state = kept
+		}
+	}
+	if state == nil || state.Call.OrganizationID != organization || d.cfg.Now().Sub(state.Call.RequestedAt) > event.ContextKept {
+		return nil, nil
+	}
+	return state, nil
+}
+
+// Close ends the waiting and what is handed over.
+func (d *Desk) Close() error {
+	d.mu.Lock()
+	d.closed = true
+	d.close()
+	d.mu.Unlock()
+	d.handing.Wait()
+	if err := d.writer.Close(); err != nil {
+		return fmt.Errorf("contexts: %w", err)
+	}
+	return nil
+}

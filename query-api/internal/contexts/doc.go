@@ -1,0 +1,18 @@
+// Package contexts has calls of the context endpoint worked on, and knows how far
+// they are.
+//
+// A call is a task on Kafka and, before it, the event that it was accepted; its
+// outcome is an event that every replica of query-api follows without a group
+// (design.md, The flow), so that the replica whose caller waits sees it, and any
+// replica can tell how far a call is. What came before this process is in the read
+// model.
+//
+// Delivery: a call is accepted when the brokers have both messages. Who answers it
+// is decided by the clock: what the worker finishes before the call ends is
+// answered here, what it finishes later it hands to the webhook-sender itself.
+// What was finished in time and has not come in time is handed over here.
+//
+// Charging: outcomes are also read by a consumer group, so that each is charged
+// although its caller has left or its replica has died; the caller who waits is
+// charged by the replica that answers. metering.Meter.Charge makes both one.
+package contexts

@@ -1,0 +1,98 @@
+package contexts
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/cenkalti/backoff/v5"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// Group is the consumer group that charges outcomes.
+const Group = "muster.query-api.contexts"
+
+// Run charges outcomes until ctx ends, whoever waits for them. An outcome that
+// cannot be charged at present is tried again until it is.
+func (d *Desk) Run(ctx context.Context) error {
+	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
+		Config: d.cfg.Bus, Group: Group, MaxInFlight: 16, NackDelay: time.Second, Logger: d.cfg.Logger,
+	})
+	if err != nil {
+		return fmt.Errorf("contexts: %w", err)
+	}
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 3 * time.Second}, watermill.NewSlogLogger(d.cfg.Logger))
+	if err != nil {
+		return fmt.Errorf("contexts: %w", err)
+	}
+	router.AddNoPublisherHandler("contexts", event.TopicContext, subscriber, d.settle).AddMiddleware(middleware.Recoverer)
+	if err := router.Run(ctx); err != nil && ctx.Err() == nil {
+		return fmt.Errorf("contexts: %w", err)
+	}
+	return nil
+}
+
+func (d *Desk) settle(msg *message.Message) error {
+	c, err := decode(msg.Payload)
+	if err != nil || c.Status == event.ContextProcessing {
+		return nil // the follower tells
+	}
+	if d.cfg.Settle != nil {
+		if err := d.cfg.Settle(msg.Context(), c); err != nil {
+			return err
+		}
+	}
+	if d.cfg.Alone && c.Call.Process != d.process {
+		// The process whose caller waited for it has ended.
+		return d.deliver(msg.Context(), c)
+	}
+	return nil
+}
+
+// handOver delivers an outcome whose caller was answered without it, trying until
+// it is done or the desk closes; d.mu is held.
+func (d *Desk) handOver(c *event.Context) {
+	if c.Call.WebhookURL == "" || c.Delivered || d.closed {
+		return
+	}
+	d.handing.Go(func() {
+		_, err := backoff.Retry(d.closing, func() (struct{}, error) {
+			return struct{}{}, d.deliver(d.closing, c)
+		}, backoff.WithBackOff(backoff.NewExponentialBackOff()), backoff.WithMaxElapsedTime(0))
+		if err != nil {
+			d.cfg.Logger.WarnContext(d.closing, "a context profile was not handed to the webhook-sender before the end", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+		}
+	})
+}
+
+// deliver hands an outcome to the webhook-sender, unless the worker has.
+func (d *Desk) deliver(ctx context.Context, c *event.Context) error {
+	if c.Call.WebhookURL == "" || c.Delivered {
+		return nil
+	}
+	body := []byte(c.Profile)
+	if c.Status == event.ContextFailed {
+		var err error
+		if body, err = json.Marshal(map[string]string{"detail": c.Failure.Detail}); err != nil {
+			return fmt.Errorf("write failure: %w", err)
+		}
+	}
+	task := c.Call.Delivery(body, d.cfg.Now())
+	key, id, value, err := task.Message()
+	if err != nil { // it was accepted with this address
+		return backoff.Permanent(err)
+	}
+	return bus.WriteAll(ctx, d.writer, []kafka.Message{{
+		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value, Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{
+			ID: id, Type: event.TypeWebhookTask, Source: source, Subject: task.DeliveryID, Time: task.CreatedAt, ContentType: "application/json",
+		})),
+	}})
+}

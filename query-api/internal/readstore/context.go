@@ -1,0 +1,31 @@
+package readstore
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// Context returns how far a context call of an organization is; nil when it has
+// none of that id.
+func (s *Store) Context(ctx context.Context, organization, requestID string) (*event.Context, error) {
+	found, err := s.contexts.get(ctx, []uint64{readmodel.ContextHash(requestID)})
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range found[0] {
+		if r.RequestID != requestID || r.OrganizationID != organization {
+			continue
+		}
+		var c event.Context
+		if err := json.Unmarshal([]byte(r.Result), &c); err != nil {
+			return nil, fmt.Errorf("read kept context: %w", err)
+		}
+		return &c, nil
+	}
+	return nil, nil
+}

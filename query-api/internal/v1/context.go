@@ -1,0 +1,272 @@
+package v1
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	"muster/query-api/internal/api"
+	"muster/query-api/internal/contexts"
+	"muster/query-api/internal/metering"
+	"muster/schemas/custom"
+	"muster/schemas/event"
+)
+
+// contextPath is the path of context calls, also in the ledger.
+const contextPath = "/v1/context"
+
+// profiled is an answer of the context endpoint.
+type profiled struct {
+	status   int
+	body     answer
+	degraded string // stages, comma separated; empty: none
+	lost     func() // is called when the answer cannot be written
+}
+
+func (p profiled) write(w http.ResponseWriter) error {
+	h := w.Header()
+	if p.degraded != "" {
+		h.Set("X-Degraded", p.degraded)
+	}
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(len(p.body)))
+	w.WriteHeader(p.status)
+	_, err := w.Write(p.body)
+	if err == nil {
+		if err = http.NewResponseController(w).Flush(); errors.Is(err, http.ErrNotSupported) {
+			err = nil
+		}
+	}
+	if err != nil && p.lost != nil {
+		p.lost()
+	}
+	return nil
+}
+
+// VisitCreateContextResponse implements api.CreateContextResponseObject.
+func (p profiled) VisitCreateContextResponse(w http.ResponseWriter) error { return p.write(w) }
+
+// VisitGetContextResponse implements api.GetContextResponseObject.
+func (p profiled) VisitGetContextResponse(w http.ResponseWriter) error { return p.write(w) }
+
+// CreateContext is POST /v1/context.
+func (s *Server) CreateContext(ctx context.Context, request api.CreateContextRequestObject) (api.CreateContextResponseObject, error) {
+	x := exchangeOf(ctx)
+	call := metering.CallOf(ctx)
+	task, timeout, err := s.contextTask(x, request.Body)
+	if err != nil {
+		return nil, err
+	}
+	res, err := call.ReserveFor(ctx, 1, event.ContextKept)
+	if err != nil {
+		return nil, err
+	}
+	res.Detach()
+	task.Call.Price = call.UnitPrice()
+	task.Call.RequestedAt = s.now().UTC()
+	task.Call.RespondBy = task.Call.RequestedAt.Add(timeout)
+	state, err := s.contexts.Ask(ctx, task)
+	switch {
+	case errors.Is(err, contexts.ErrUnavailable):
+		res.Release()
+		return nil, err
+	case err != nil: // the caller has left, the task goes on
+		return nil, err
+	case state != nil:
+		if err := s.settle(ctx, state); err != nil {
+			s.contexts.Lost(state)
+			return nil, err
+		}
+		call.Owes(state.Credits())
+		p, err := outcome(state)
+		if err == nil {
+			p.lost = func() { s.contexts.Lost(state) }
+		}
+		return p, err
+	case task.Call.WebhookURL != "":
+		return accepted(x.id)
+	}
+	return nil, &problem{
+		status: http.StatusGatewayTimeout,
+		detail: fmt.Sprintf("the profile was not ready after %s seconds: fetch it with GET %s/%s, or call with a webhook_url or a larger response_timeout_sec",
+			strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64), contextPath, x.id),
+	}
+}
+
+// settle charges an outcome (rulings.md, Accounts, limits and charges: when the
+// profile is complete and not empty).
+func (s *Server) settle(ctx context.Context, c *event.Context) error {
+	if s.cfg.Uncounted {
+		return nil
+	}
+	return SettleContext(context.WithoutCancel(ctx), s.meter, c)
+}
+
+// SettleContext charges the outcome of a context call, once for each request id.
+func SettleContext(ctx context.Context, meter *metering.Meter, c *event.Context) error {
+	owed := metering.Owed{
+		RequestID: c.Call.RequestID, Organization: c.Call.OrganizationID, Key: c.Call.KeyID, Plan: c.Call.Plan,
+		Method: http.MethodPost, Endpoint: contextPath, At: c.Call.RequestedAt, Done: c.At, Credits: c.Credits(),
+		Used: metering.Used{Identities: c.Identities},
+	}
+	if c.Status == event.ContextFailed {
+		return meter.Forgive(ctx, owed)
+	}
+	if owed.Credits > 0 {
+		owed.Used.Groups = []string{"context"}
+	}
+	return meter.Charge(ctx, owed)
+}
+
+// GetContext is GET /v1/context/{request_id}.
+func (s *Server) GetContext(ctx context.Context, request api.GetContextRequestObject) (api.GetContextResponseObject, error) {
+	id := request.RequestId
+	state, err := s.contexts.Get(ctx, s.organization(exchangeOf(ctx)), id)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case state == nil:
+		return nil, &problem{
+			status: http.StatusNotFound,
+			detail: fmt.Sprintf("there is no context call %s of this organization in the last %d hours: use the request_id of its 202, or its X-Request-Id",
+				quote(id), int(event.ContextKept.Hours())),
+		}
+	case state.Status == event.ContextProcessing:
+		return accepted(id)
+	}
+	return outcome(state)
+}
+
+// outcome answers what came of a call.
+func outcome(c *event.Context) (profiled, error) {
+	if c.Status == event.ContextFailed {
+		return profiled{}, &problem{status: c.Failure.Status, detail: c.Failure.Detail, retryAfter: retryAfter}
+	}
+	return profiled{status: http.StatusOK, body: answer(c.Profile), degraded: strings.Join(c.Degraded, ",")}, nil
+}
+
+func accepted(id string) (profiled, error) {
+	body, err := json.Marshal(api.ContextAccepted{RequestId: id, Status: api.ContextAcceptedStatus(event.ContextProcessing)}, json.Deterministic(true))
+	if err != nil {
+		return profiled{}, fmt.Errorf("write context: %w", err)
+	}
+	return profiled{status: http.StatusAccepted, body: body}, nil
+}
+
+// uncounted stands for organization and key where nobody is counted.
+const uncounted = "uncounted"
+
+func (s *Server) organization(x *exchange) string {
+	if s.cfg.Uncounted {
+		return uncounted
+	}
+	return x.principal.Organization.ID
+}
+
+// contextTask reads a call of the context endpoint.
+func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.ContextTask, time.Duration, error) {
+	task := &event.ContextTask{
+		Call: event.ContextCall{
+			RequestID: x.id, OrganizationID: s.organization(x), KeyID: x.principal.Key.ID, Plan: x.principal.Organization.Plan,
+		},
+		Person: body.Person, Confidence: event.ContextConfidence,
+	}
+	if s.cfg.Uncounted {
+		task.Call.KeyID = uncounted
+	}
+	switch kind := body.Person.Kind(); {
+	case len(body.Person) == 0 || kind == 'n':
+		return nil, 0, invalidf("person is missing: send text or an object about a person")
+	case kind != '"' && kind != '{':
+		return nil, 0, invalidf("person must be a string or an object, not %s", kindName(kind))
+	}
+	if body.Schema != nil {
+		if _, err := custom.Parse("schema", *body.Schema); err != nil {
+			return nil, 0, schemaProblem(err)
+		}
+		if body.Schema.Kind() != 'n' {
+			task.Schema = *body.Schema
+		}
+	}
+	if c := body.Confidence; c != nil {
+		if math.IsNaN(*c) || *c < 0 || *c > 1 {
+			return nil, 0, invalidf("confidence is %s: it must be between 0 and 1", number(*c))
+		}
+		task.Confidence = *c
+	}
+	timeout := event.ContextTimeout
+	if t := body.ResponseTimeoutSec; t != nil {
+		if math.IsNaN(*t) || *t < 0 || *t > event.MaxContextTimeout.Seconds() {
+			return nil, 0, invalidf("response_timeout_sec is %s: it must be between 0 and %s", number(*t), number(event.MaxContextTimeout.Seconds()))
+		}
+		timeout = time.Duration(*t * float64(time.Second))
+	}
+	if u := body.WebhookUrl; u != nil {
+		if err := s.checkWebhook(task.Call.OrganizationID, *u); err != nil {
+			return nil, 0, err
+		}
+		task.Call.WebhookURL = *u
+	}
+	return task, timeout, nil
+}
+
+func number(f float64) string { return strconv.FormatFloat(f, 'g', -1, 64) }
+
+// checkWebhook refuses an address to which nothing would be sent. The sender
+// checks again when it dials.
+func (s *Server) checkWebhook(organization, address string) error {
+	if _, err := event.ParseEndpoint(organization, address); err != nil {
+		return invalidf("webhook_url %s", strings.TrimPrefix(err.Error(), "webhook address "))
+	}
+	u, err := url.Parse(address)
+	if err != nil {
+		return invalidf("webhook_url is not a URL")
+	}
+	if strings.EqualFold(u.Scheme, "http") && len(s.cfg.WebhookAllow) == 0 {
+		return invalidf("webhook_url must begin with https://")
+	}
+	ip, err := netip.ParseAddr(u.Hostname())
+	if err != nil { // a name: what it stands for is seen when it is dialled
+		if strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "localhost") && len(s.cfg.WebhookAllow) == 0 {
+			return invalidf("webhook_url names this machine: give an address that is reached from the internet")
+		}
+		return nil
+	}
+	ip = ip.Unmap()
+	for _, p := range s.cfg.WebhookAllow {
+		if p.Contains(ip) {
+			return nil
+		}
+	}
+	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip.IsMulticast() {
+		return invalidf("webhook_url has an address that is not public: give one that is reached from the internet")
+	}
+	if strings.EqualFold(u.Scheme, "http") {
+		return invalidf("webhook_url must begin with https://")
+	}
+	return nil
+}
+
+// schemaProblem words what is wrong with a schema.
+func schemaProblem(err error) error {
+	var e *custom.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	if e.Unknown != "" {
+		return invalidf("%s has the unknown member %s: did you mean %q? Known are %s", e.Path, quote(e.Unknown), nearest(e.Unknown, e.Known), strings.Join(e.Known, ", "))
+	}
+	return invalidf("%s", e.Error())
+}
+
