@@ -1,8 +1,11 @@
 // Package discovery is the discovery-worker: it finds the other profiles of a
-// person, from tasks that query-api publishes, and publishes what it found.
+// person, and makes the profiles of context calls, from tasks that query-api
+// publishes, and publishes what it found.
 //
-// [New] builds a [Service]; its Run consumes event.TopicDiscoveryTask in a
-// consumer group and writes event.TopicDiscovery. Any number of replicas may run.
+// [New] builds a [Service]; its Run consumes event.TopicDiscoveryTask and
+// event.TopicContextTask in consumer groups and writes event.TopicDiscovery and
+// event.TopicContext, and event.TopicWebhookTask for what is ready after its call
+// has ended. Any number of replicas may run.
 //
 // # Delivery
 //
@@ -11,6 +14,11 @@
 // Equal inputs that are asked for at the same time are worked on once. What is no
 // task goes to the dead letters (event.DeadTopic); a task whose caller has left is
 // worked on for the next caller, unless it is older than event.DiscoveryTaskAge.
+//
+// A context task is tried until its profile is made: for 15 minutes while the read
+// models are away, then it fails. The delivery of a late profile is published
+// before its outcome, and both before the task is acknowledged; its id is the
+// request's, so that the webhook-sender makes one delivery of however many.
 //
 // A stage that fails never fails a task: the result names it and holds what the
 // other stages found.

@@ -95,6 +95,7 @@ func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget tim
 type metrics struct {
 	tasks   *prometheus.CounterVec
 	seconds prometheus.Histogram
+	contextMetrics
 }
 
 func newMetrics(reg prometheus.Registerer) (*metrics, error) {
@@ -107,11 +108,12 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "muster_discovery_seconds", Help: "Time of the work on one discovery task.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
+		contextMetrics: newContextMetrics(),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.tasks, m.seconds} {
+	for _, c := range []prometheus.Collector{m.tasks, m.seconds, m.contexts, m.contextSeconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

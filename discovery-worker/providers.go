@@ -124,8 +124,16 @@ func ProvidersFromEnv(getenv func(string) string) (Providers, error) {
 	return p, errors.Join(errs...)
 }
 
+// model returns the client of the language model; nil when there is none.
+func (p Providers) model(logger *slog.Logger, reg prometheus.Registerer) (*model.Client, error) {
+	if !p.Model.Enabled() {
+		return nil, nil
+	}
+	return model.New(p.Model, model.Deps{Logger: logger, Registerer: reg})
+}
+
 // outside builds what the finder asks beside the read models.
-func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time) (finder.Outside, error) {
+func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time, asked *model.Client) (finder.Outside, error) {
 	var out finder.Outside
 	metrics, err := provider.NewMetrics(reg)
 	if err != nil {
@@ -157,11 +165,7 @@ func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, r
 			return out, err
 		}
 	}
-	if p.Model.Enabled() {
-		asked, err := model.New(p.Model, model.Deps{Logger: logger, Registerer: reg})
-		if err != nil {
-			return out, err
-		}
+	if asked != nil {
 		j := judge.New(asked)
 		// The client bounds its calls by itself; here they are kept, and equal ones at
 		// the same time made once.

@@ -17,6 +17,7 @@ import (
 	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/people"
+	"muster/discovery-worker/internal/profile"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -85,13 +86,14 @@ type Deps struct {
 	Now func() time.Time
 }
 
-// Service works on tasks of discovery.
+// Service works on tasks of discovery and of context calls.
 type Service struct {
-	cfg     Config
-	deps    Deps
-	finder  *finder.Finder
-	working singleflight.Group
-	metrics *metrics
+	cfg      Config
+	deps     Deps
+	finder   *finder.Finder
+	profiles *profile.Builder
+	working  singleflight.Group
+	metrics  *metrics
 }
 
 // New returns a service. It does not connect.
@@ -117,7 +119,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	model, err := evidence.Default()
+	scores, err := evidence.Default()
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -128,11 +130,18 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	reader := people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{
 		MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout, Suppressed: deps.Suppressed,
 	})
-	outside, err := cfg.Providers.outside(deps.Platforms, deps.Logger, deps.Registerer, deps.Now)
+	asked, err := cfg.Providers.model(deps.Logger, deps.Registerer)
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	s.finder = finder.New(reader, model, deps.Logger, deps.Now).With(outside)
+	outside, err := cfg.Providers.outside(deps.Platforms, deps.Logger, deps.Registerer, deps.Now, asked)
+	if err != nil {
+		return nil, fmt.Errorf("discovery-worker: %w", err)
+	}
+	s.finder = finder.New(reader, scores, deps.Logger, deps.Now).With(outside)
+	if s.profiles, err = newProfiles(asked, deps, reader, s.finder); err != nil {
+		return nil, fmt.Errorf("discovery-worker: %w", err)
+	}
 	return s, nil
 }
 
@@ -154,7 +163,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
 	dead := event.DeadTopic(serviceName, handlerName)
-	err = bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{{Name: dead.Name, Partitions: dead.Partitions, Config: dead.Config()}})
+	deadContexts := event.DeadTopic(serviceName, contextHandler)
+	err = bus.EnsureTopics(ctx, s.cfg.Bus, []bus.Topic{
+		{Name: dead.Name, Partitions: dead.Partitions, Config: dead.Config()},
+		{Name: deadContexts.Name, Partitions: deadContexts.Partitions, Config: deadContexts.Config()},
+	})
 	if mismatch := (*bus.MismatchError)(nil); err != nil && !errors.As(err, &mismatch) {
 		if ctx.Err() != nil {
 			return nil
@@ -163,6 +176,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, publisher, s.handle).
 		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer) //nolint:contextcheck // a message has its own
+	if err := s.addContexts(router, publisher); err != nil { //nolint:contextcheck // a message has its own
+		return fmt.Errorf("discovery-worker: %w", err)
+	}
 	if err := router.Run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}

@@ -287,6 +287,10 @@ func (s *Service) openContexts() (err error) {
 	cfg := contexts.Config{
 		Bus: s.deps.Bus, Store: s.store, Alone: s.deps.Redis == nil, Logger: s.deps.Logger, Registerer: s.deps.Registerer, Now: s.deps.Now,
 	}
+	cfg.Erased = func(c *event.Context) bool {
+		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, c.Profile)
+		return erased || s.store.Erased(c.Identities)
+	}
 	if !s.cfg.Uncounted {
 		cfg.Settle = func(ctx context.Context, c *event.Context) error { return v1.SettleContext(ctx, s.meter, c) }
 	}

@@ -86,7 +86,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if _, err := projector.Migrate(ctx, writing, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: logger}); err != nil {
 		return err
 	}
-	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api")}.WithDefaults()
+	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"), WebhookAllow: cfg.WebhookAllow}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.dsn, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err

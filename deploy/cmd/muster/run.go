@@ -193,7 +193,11 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api")}.WithDefaults()
+	allow, err := parseAllow(s.webhookAllow)
+	if err != nil {
+		return runnable{}, err
+	}
+	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow}.WithDefaults()
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{
 		DSN: s.dsn, ClientName: "muster query-api", MaxOpenConns: cfg.Connections(), Logger: s.tel.Logger,
 	})

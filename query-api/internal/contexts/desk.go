@@ -41,12 +41,15 @@ type Store interface {
 	Context(ctx context.Context, organization, requestID string) (*event.Context, error)
 }
 
-// Config configures a [Desk]. All fields are required but Settle and Alone.
+// Config configures a [Desk]. All fields are required but Settle, Erased and Alone.
 type Config struct {
 	Bus   bus.Config
 	Store Store
 	// Settle charges an outcome, once for each request id; nil charges nothing.
 	Settle func(context.Context, *event.Context) error
+	// Erased says that a profile tells of somebody who was erased since; nil: nobody
+	// was.
+	Erased func(*event.Context) bool
 	// Alone says that there is no other replica: an outcome whose caller was another
 	// process's is one whose caller is gone.
 	Alone      bool
@@ -297,6 +300,9 @@ func (d *Desk) Get(ctx context.Context, organization, requestID string) (*event.
 		}
 	}
 	if state == nil || state.Call.OrganizationID != organization || d.cfg.Now().Sub(state.Call.RequestedAt) > event.ContextKept {
+		return nil, nil
+	}
+	if d.cfg.Erased != nil && state.Status == event.ContextComplete && d.cfg.Erased(state) {
 		return nil, nil
 	}
 	return state, nil

@@ -1,0 +1,226 @@
+package discovery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
+	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"muster/discovery-worker/internal/extract"
+	"muster/discovery-worker/internal/finder"
+	"muster/discovery-worker/internal/model"
+	"muster/discovery-worker/internal/people"
+	"muster/discovery-worker/internal/profile"
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// ContextGroup is the consumer group of context tasks.
+const ContextGroup = "muster.discovery-worker.contexts"
+
+// contextHandler names the handler of context tasks, for Watermill and for its dead
+// letters.
+const contextHandler = "context"
+
+const (
+	// contextTime bounds one try of a context task.
+	contextTime = 3 * time.Minute
+	// contextPatience is how long a task is tried while the read models are away.
+	contextPatience = 15 * time.Minute
+)
+
+// handleContext works on one context task. The message is acknowledged when its
+// outcome is published, and before that its delivery, if its caller has left.
+func (s *Service) handleContext(msg *message.Message, publisher message.Publisher) error {
+	var task event.ContextTask
+	err := json.Unmarshal(msg.Payload, &task)
+	if err == nil {
+		err = task.Validate()
+	}
+	if err != nil {
+		s.metrics.contexts.WithLabelValues("malformed").Inc()
+		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	start := s.deps.Now()
+	out := &event.Context{Call: task.Call, Status: event.ContextComplete}
+	built, err := s.build(msg.Context(), &task)
+	switch {
+	case err == nil:
+		out.Profile, out.Empty, out.Degraded, out.Identities, out.Versions = built.JSON, built.Empty, built.Degraded, built.Identities, built.Versions
+	case msg.Context().Err() != nil:
+		return fmt.Errorf("context task: %w", context.Cause(msg.Context()))
+	default:
+		failure := contextFailure(err, s.deps.Now().Sub(task.Call.RequestedAt))
+		if failure == nil {
+			s.metrics.contexts.WithLabelValues("retried").Inc()
+			s.deps.Logger.WarnContext(msg.Context(), "context task is tried again", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+			return err
+		}
+		s.deps.Logger.ErrorContext(msg.Context(), "context task failed", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		out.Status, out.Failure = event.ContextFailed, failure
+	}
+	out.At = s.deps.Now().UTC()
+	if err := s.deliver(msg.Context(), publisher, out); err != nil {
+		return err
+	}
+	if err := s.conclude(msg.Context(), publisher, out); err != nil {
+		return err
+	}
+	s.metrics.contexts.WithLabelValues(contextOutcome(out)).Inc()
+	s.metrics.contextSeconds.Observe(s.deps.Now().Sub(start).Seconds())
+	return nil
+}
+
+func contextOutcome(c *event.Context) string {
+	switch {
+	case c.Status == event.ContextFailed:
+		return "failed"
+	case len(c.Degraded) > 0:
+		return "degraded"
+	case c.Empty:
+		return "empty"
+	}
+	return "complete"
+}
+
+// panicError is what a defect ends in: it must not be tried for ever.
+type panicError struct{ what, stack string }
+
+func (e *panicError) Error() string { return "panic: " + e.what }
+
+// build makes the profile; the error may be a [*panicError].
+func (s *Service) build(ctx context.Context, task *event.ContextTask) (r *profile.Result, err error) {
+	ctx, cancel := context.WithTimeout(ctx, contextTime)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			r, err = nil, &panicError{fmt.Sprintf("%T", p), string(debug.Stack())}
+			s.deps.Logger.ErrorContext(ctx, "context task panicked", slog.String("request_id", task.Call.RequestID), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	return s.profiles.Build(ctx, task)
+}
+
+// contextFailure is what the caller is told of an error; nil when the task is to be
+// tried again.
+func contextFailure(err error, age time.Duration) *event.ContextFailure {
+	var p *panicError
+	switch {
+	case errors.As(err, &p), errors.Is(err, profile.ErrInput):
+		return &event.ContextFailure{
+			Status: http.StatusInternalServerError,
+			Detail: "the profile could not be made, and nothing was charged: give the operator of this service the request_id",
+		}
+	case age > contextPatience:
+		return &event.ContextFailure{
+			Status: http.StatusServiceUnavailable,
+			Detail: "the data store could not answer in time, and nothing was charged: call again",
+		}
+	}
+	return nil
+}
+
+// deliver hands the outcome of a call that has ended to the webhook-sender.
+func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+	if c.Call.WebhookURL == "" || c.At.Before(c.Call.RespondBy) {
+		return nil
+	}
+	body := []byte(c.Profile)
+	if c.Status == event.ContextFailed {
+		var err error
+		if body, err = json.Marshal(map[string]string{"detail": c.Failure.Detail}); err != nil {
+			return fmt.Errorf("write failure: %w", err)
+		}
+	}
+	task := c.Call.Delivery(body, c.At)
+	key, id, value, err := task.Message()
+	if err != nil { // query-api accepted the address
+		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+		return nil
+	}
+	if err := publish(ctx, publisher, event.TopicWebhookTask, key, value, bus.Event{ID: id, Type: event.TypeWebhookTask, Subject: task.DeliveryID, Time: task.CreatedAt}); err != nil {
+		return fmt.Errorf("publish delivery: %w", err)
+	}
+	c.Delivered = true
+	return nil
+}
+
+// conclude publishes the outcome.
+func (s *Service) conclude(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+	value, err := json.Marshal(c, json.Deterministic(true))
+	if err != nil {
+		return fmt.Errorf("write outcome: %w", err)
+	}
+	id := c.Call.RequestID
+	if err := publish(ctx, publisher, event.TopicContext, id, value, bus.Event{ID: id, Type: event.TypeContext, Subject: id, Time: c.At}); err != nil {
+		return fmt.Errorf("publish outcome: %w", err)
+	}
+	return nil
+}
+
+func publish(ctx context.Context, publisher message.Publisher, topic, key string, value []byte, e bus.Event) error {
+	m := message.NewMessage(uuid.NewString(), value)
+	m.SetContext(ctx)
+	e.Source, e.ContentType = source, "application/json"
+	bus.SetMessageEvent(m, e)
+	m.Metadata[bus.MetadataKey] = key
+	return publisher.Publish(topic, m)
+}
+
+// addContexts adds the handler of context tasks to a router.
+func (s *Service) addContexts(router *message.Router, publisher message.Publisher) error {
+	subscriber, err := bus.NewSubscriber(bus.SubscriberConfig{
+		Config: s.cfg.Bus, Group: ContextGroup, MaxInFlight: s.cfg.MaxInFlight, NackDelay: time.Second, Timing: s.cfg.Timing, Logger: s.deps.Logger,
+	})
+	if err != nil {
+		return err
+	}
+	router.AddNoPublisherHandler(contextHandler, event.TopicContextTask, subscriber, func(msg *message.Message) error {
+		return s.handleContext(msg, publisher)
+	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler, s.deps.Now), middleware.Recoverer)
+	return nil
+}
+
+// newProfiles makes what makes profiles.
+func newProfiles(asked *model.Client, deps Deps, reader *people.Reader, found *finder.Finder) (*profile.Builder, error) {
+	extractor, err := extract.New(extract.Options{Platforms: deps.Platforms})
+	if err != nil {
+		return nil, err
+	}
+	cfg := profile.Config{Extractor: extractor, Reader: reader, Finder: found, Logger: deps.Logger, Erased: func(raw []byte) bool {
+		_, erased := deps.Suppressed.Document(deps.Platforms, raw)
+		return erased
+	}}
+	if asked != nil {
+		cfg.Model = asked
+	}
+	return profile.New(cfg), nil
+}
+
+// contextMetrics are those of context tasks.
+type contextMetrics struct {
+	contexts       *prometheus.CounterVec
+	contextSeconds prometheus.Histogram
+}
+
+func newContextMetrics() contextMetrics {
+	return contextMetrics{
+		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "muster_context_tasks_total",
+			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, malformed).",
+		}, []string{"outcome"}),
+		contextSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "muster_context_seconds", Help: "Time of the work on one context task.",
+			Buckets: prometheus.ExponentialBuckets(0.005, 2, 16),
+		}),
+	}
+}

@@ -1,0 +1,203 @@
+package profile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/discovery-worker/internal/extract"
+	"muster/discovery-worker/internal/model"
+	"muster/discovery-worker/internal/people"
+	"muster/schemas/custom"
+	"muster/schemas/event"
+)
+
+const (
+	// mostOfModel is the highest confidence that an answer of a model can have,
+	// unsupported that of one whose words are not where it says. Models are surer of
+	// themselves than they should be.
+	mostOfModel = 0.95
+	unsupported = 0.4
+	// maxRecord bounds what of a record is shown to a model, in bytes.
+	maxRecord = 12 << 10
+)
+
+// generate answers the caller's schema: what the input answers without a model
+// first, and the model where it is surer. Every value is valid under its type.
+func (b *Builder) generate(ctx context.Context, in input, said extract.Profile, schema custom.Schema, task *event.ContextTask, fields Fields, records []people.Record, out *Result) (map[string]Value, error) {
+	if len(schema) == 0 {
+		return nil, nil
+	}
+	generated := make(map[string]Value, len(schema))
+	offer := func(f custom.Field, v Value) {
+		if have, ok := generated[f.Name]; empty(v.JSON) || ok && have.Confidence >= v.Confidence || f.Type.Check(v.JSON) != nil {
+			return
+		}
+		generated[f.Name] = v
+	}
+	// Fields of the profile are answers to keys that ask for them; what records say of
+	// them counts as well.
+	known := said
+	known.Fields = make(map[string]extract.Field, len(fields))
+	for path, v := range fields {
+		known.Fields[path] = extract.Field{Value: v.JSON, Confidence: v.Confidence, Span: spanOf(v.Source)}
+	}
+	stated, err := b.extractor.Custom(ctx, in.Input, known, task.Schema)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, fmt.Errorf("answer the schema: %w", context.Cause(ctx))
+		}
+		return nil, fmt.Errorf("%w: %w", ErrInput, err)
+	}
+	for _, f := range schema {
+		if v, ok := stated[f.Name]; ok {
+			offer(f, Value{JSON: v.Value, Confidence: round(v.Confidence), Source: sourceOf(fields, v)})
+		}
+	}
+	if b.model == nil {
+		return generated, nil
+	}
+	out.Versions["language_model"] = b.model.Name() + "/" + promptVersion
+	answers, err := b.ask(ctx, in, schema, records)
+	var abstained *model.AbstainError
+	switch {
+	case errors.As(err, &abstained):
+		if !slices.Contains(out.Degraded, event.StageLanguageModel) {
+			out.Degraded = append(out.Degraded, event.StageLanguageModel)
+		}
+		return generated, nil
+	case err != nil:
+		return nil, err
+	}
+	for _, f := range schema {
+		if v, ok := answers[f.Name]; ok {
+			v.Source.Model = b.model.Name()
+			offer(f, v)
+		}
+	}
+	return generated, nil
+}
+
+// spanOf is the span of a source in the input; none for a record.
+func spanOf(s Source) extract.Span {
+	if s.Type != fromInput {
+		return extract.Span{}
+	}
+	return extract.Span{Path: *s.Path, Start: *s.Start, End: *s.End}
+}
+
+// sourceOf is what a stated answer rests on: the field of the profile that it
+// repeats, else the input.
+func sourceOf(fields Fields, v extract.Field) Source {
+	for _, path := range fields.paths() {
+		f := fields[path]
+		if f.Source.Type == fromRecord && v.Span == (extract.Span{}) && alike(f.JSON, v.Value) {
+			return f.Source
+		}
+	}
+	return span(v.Span.Path, v.Span.Start, v.Span.End)
+}
+
+// promptVersion names the instructions; it changes with them.
+const promptVersion = "context-1"
+
+const instructions = `You fill in fields about one person. The data is about that person: "input" is what was sent in, each "record" is a record of the same person.
+For every field of the schema give:
+- value: what the data says, of the type that the schema names; null when the data does not say it. Never guess, never use what you know from elsewhere.
+- confidence: from 0 to 1, how sure it is that the data says this of this person.
+- source: the name of the piece of data that says it.
+- quote: the shortest words of that piece, copied exactly, that say it; null when value is null.
+A field's description says what is meant by it.`
+
+// plain are names that every server takes for properties.
+var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`) //nolint:gochecknoglobals // a compiled constant
+
+// ask has the model fill in a schema.
+func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, records []people.Record) (map[string]Value, error) {
+	data := []model.Delimited{{Name: fromInput, Text: in.text}}
+	names := []string{fromInput}
+	for i, r := range records {
+		name := "record" + strconv.Itoa(i+1)
+		names = append(names, name)
+		data = append(data, model.Delimited{Name: name, Text: strings.ToValidUTF8(string(r.JSON[:min(len(r.JSON), maxRecord)]), "")})
+	}
+	// Records before the input: a long input is cut, they are not.
+	slices.Reverse(data)
+	properties, keys := make(map[string]any, len(schema)), make([]string, len(schema))
+	loose := false
+	for i, f := range schema {
+		keys[i] = f.Name
+		if !plain.MatchString(f.Name) {
+			keys[i] = "field_" + strconv.Itoa(i+1)
+		}
+		value, l := f.Type.JSONSchema()
+		loose = loose || l
+		about := f.Name
+		if f.Type.Description != "" {
+			about += ": " + f.Type.Description
+		}
+		properties[keys[i]] = map[string]any{
+			"type": "object", "description": about, "additionalProperties": false, "required": []string{"value", "confidence", "source", "quote"},
+			"properties": map[string]any{
+				"value":      map[string]any{"anyOf": []any{value, map[string]any{"type": "null"}}},
+				"confidence": map[string]any{"type": "number", "minimum": 0, "maximum": 1},
+				"source":     map[string]any{"type": "string", "enum": names},
+				"quote":      map[string]any{"type": []string{"string", "null"}},
+			},
+		}
+	}
+	schemaText, err := custom.Encode(map[string]any{"type": "object", "additionalProperties": false, "required": keys, "properties": properties})
+	if err != nil {
+		return nil, fmt.Errorf("write the schema for the model: %w", err)
+	}
+	answer, err := b.model.Complete(ctx, model.Request{Task: "context", Instructions: instructions, Data: data, Schema: schemaText, Loose: loose})
+	if err != nil {
+		return nil, err
+	}
+	var filled map[string]struct {
+		Value      jsontext.Value `json:"value"`
+		Confidence float64        `json:"confidence"`
+		Source     string         `json:"source"`
+		Quote      string         `json:"quote"`
+	}
+	if err := json.Unmarshal(answer, &filled); err != nil { // it is valid under the schema
+		return nil, fmt.Errorf("read the model's answer: %w", err)
+	}
+	out := make(map[string]Value, len(schema))
+	for i, f := range schema {
+		a, ok := filled[keys[i]]
+		if !ok || empty(a.Value) {
+			continue
+		}
+		source, found := rests(in, records, a.Source, a.Quote)
+		c := min(a.Confidence, mostOfModel)
+		if !found {
+			c = min(c, unsupported)
+		}
+		out[f.Name] = Value{JSON: a.Value, Confidence: round(c), Source: source}
+	}
+	return out, nil
+}
+
+// rests finds the words that an answer rests on.
+func rests(in input, records []people.Record, name, quote string) (Source, bool) {
+	if n, err := strconv.Atoi(strings.TrimPrefix(name, "record")); err == nil && n >= 1 && n <= len(records) {
+		r := records[n-1]
+		s := Source{Type: fromRecord, Platform: r.Platform, Username: r.Username, UpdatedAt: r.UpdatedAt}
+		_, _, _, found := locateJSON(r.JSON, "", quote)
+		return s, found
+	}
+	if len(in.Object) == 0 {
+		start, end, found := locate(in.Text, quote)
+		return span("", start, end), found
+	}
+	path, start, end, found := locateJSON(in.Object, "", quote)
+	return span(path, start, end), found
+}

@@ -1,0 +1,100 @@
+package profile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Fields are values by path.
+type Fields map[string]Value
+
+// groupOf is what a path belongs to: values of one group are of one source, or of
+// sources that agree.
+func groupOf(path string) string {
+	switch path {
+	case "first_name", "middle_name", "last_name", "full_name":
+		return "name"
+	}
+	group, _, _ := strings.Cut(path, ".")
+	return group
+}
+
+// surest is the highest confidence that what was merged can have.
+const surest = 0.99
+
+// merge makes one profile of several, which are in the order of trust at equal
+// confidence.
+func merge(sources ...Fields) Fields {
+	out := make(Fields)
+	groups := make(map[string][]Fields)
+	for _, s := range sources {
+		own := make(map[string]Fields)
+		for path, v := range s {
+			if empty(v.JSON) || v.Confidence <= 0 {
+				continue
+			}
+			g := groupOf(path)
+			if own[g] == nil {
+				own[g] = make(Fields)
+			}
+			own[g][path] = v
+		}
+		for g, fields := range own {
+			groups[g] = append(groups[g], fields)
+		}
+	}
+	for _, list := range groups {
+		maps.Copy(out, mergeGroup(list))
+	}
+	return out
+}
+
+func mergeGroup(list []Fields) Fields {
+	best := 0
+	for i := range list {
+		if weight(list[i]) > weight(list[best]) {
+			best = i
+		}
+	}
+	out := maps.Clone(list[best])
+	for i, other := range list {
+		if i == best {
+			continue
+		}
+		agree, contradict := 0, 0
+		for path, v := range other {
+			have, ok := list[best][path]
+			switch {
+			case ok && alike(have.JSON, v.JSON):
+				agree++
+			case ok:
+				contradict++
+			}
+		}
+		for path, v := range other {
+			have, ok := out[path]
+			switch {
+			case ok && alike(have.JSON, v.JSON):
+				have.Confidence = round(min(max(surest, have.Confidence), 1-(1-have.Confidence)*(1-v.Confidence)))
+				out[path] = have
+			case !ok && agree > 0 && contradict == 0:
+				out[path] = v
+			}
+		}
+	}
+	return out
+}
+
+// weight orders the sources of a group: by their surest value, then by how much
+// they say.
+func weight(f Fields) float64 {
+	most := 0.0
+	for _, v := range f {
+		most = max(most, v.Confidence)
+	}
+	return most + float64(min(len(f), 9))/1e4
+}
+
+// paths are the paths in order.
+func (f Fields) paths() []string { return slices.Sorted(maps.Keys(f)) }

@@ -1,0 +1,76 @@
+package profile
+
+import (
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/custom"
+	"muster/schemas/event"
+)
+
+// order are the paths that are kept first when a profile would be too large.
+var order = []string{ //nolint:gochecknoglobals // a constant list
+	"first_name", "last_name", "full_name", "personal_email", "codehost.url", "codehost.username", "codehost.id",
+	"network.url", "network.username", "network.headline", "current_position.summary", "current_position.start",
+	"current_position.company.name", "current_position.company.network_url",
+}
+
+// render writes a profile: standard fields that reach the confidence, custom with
+// one entry for each key, the confidences, and the sources (rulings.md, Context).
+func render(fields Fields, schema custom.Schema, generated map[string]Value, least float64) (out jsontext.Value, nothing bool, err error) {
+	profile, size := make(map[string]any), 0
+	confidence, sources := make(map[string]float64), make(map[string]Source)
+	nothing = true
+	fits := func(v jsontext.Value) bool {
+		if size+len(v) > event.MaxContextProfile*3/4 {
+			return false
+		}
+		size += len(v)
+		return true
+	}
+	values := make(map[string]any, len(schema))
+	for _, f := range schema {
+		v, ok := generated[f.Name]
+		values[f.Name] = nil
+		path := "custom." + f.Name
+		confidence[path] = 0
+		if !ok {
+			continue
+		}
+		confidence[path] = v.Confidence
+		if v.Confidence >= least && fits(v.JSON) {
+			values[f.Name], sources[path], nothing = v.JSON, v.Source, false
+		}
+	}
+	done := make(map[string]bool)
+	for _, path := range append(order[:len(order):len(order)], fields.paths()...) {
+		v, ok := fields[path]
+		if done[path] || !ok || v.Confidence < least || !fits(v.JSON) {
+			continue
+		}
+		done[path], nothing = true, false
+		confidence[path], sources[path] = v.Confidence, v.Source
+		put(profile, strings.Split(path, "."), v.JSON)
+	}
+	profile["custom"], profile["confidence"] = values, confidence
+	if len(sources) > 0 {
+		profile["sources"] = sources
+	}
+	out, err = json.Marshal(profile, json.Deterministic(true))
+	return out, nothing, err
+}
+
+// put sets a value at a path of objects.
+func put(object map[string]any, path []string, v jsontext.Value) {
+	for _, name := range path[:len(path)-1] {
+		next, ok := object[name].(map[string]any)
+		if !ok {
+			next = make(map[string]any)
+			object[name] = next
+		}
+		object = next
+	}
+	object[path[len(path)-1]] = v
+}
