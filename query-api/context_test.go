@@ -279,3 +279,48 @@ func refusedContexts(t *testing.T, f *fixture) {
 		return f.do(http.MethodPost, "/v1/context", `{"person":"x"}`, map[string]string{"Authorization": "Bearer " + key}).status == http.StatusForbidden
 	}, patience, 10*time.Millisecond)
 }
+
+// A process that sees an outcome again which another one has charged, as after a
+// crash, counts it once: in the ledger and in its balance.
+func TestContextIsChargedOnceByWhoeverSeesIt(t *testing.T) {
+	f := start(t, nil)
+	w := startContextWorker(f, func(event.ContextTask) *event.Context { return complete(aProfile) })
+	const calls = 12
+	var outcomes []*event.Context
+	for range calls {
+		r := f.post("/v1/context", `{"person":"x"}`)
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		c := complete(aProfile)
+		c.Call = w.task(r.header.Get("X-Request-Id")).Call
+		outcomes = append(outcomes, c)
+	}
+	require.EqualValues(t, calls, f.credits())
+	other := *f
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
+	var err error
+	other.service, err = queryapi.New(t.Context(), cfg, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+	stopped := make(chan error, 1)
+	go func() { stopped <- other.service.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-stopped)
+	})
+	require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	other.client = &http.Client{Transport: newValidator(t, other.service.URL()), Timeout: patience}
+	t.Cleanup(other.client.CloseIdleConnections)
+	require.EqualValues(t, calls, other.credits())
+	for _, c := range outcomes {
+		require.NoError(t, w.publish(t.Context(), c))
+	}
+	// What comes after them in every partition has been seen when it is charged.
+	for range calls {
+		require.Equal(t, http.StatusOK, f.post("/v1/context", `{"person":"y"}`).status)
+	}
+	require.Eventually(t, func() bool { return f.credits() == 2*calls }, patience, 10*time.Millisecond)
+	for i := 0; i < 40; i++ {
+		require.LessOrEqual(t, other.credits(), int64(2*calls))
+	}
+	require.EqualValues(t, 2*calls, f.credits())
+}

@@ -159,6 +159,9 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
+	if err := developmentSecret(ctx, kafka, deps, webhookKey); err != nil {
+		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+	}
 	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow}, webhook.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())

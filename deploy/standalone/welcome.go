@@ -154,6 +154,12 @@ func (w Welcome) Curl() []string {
 			fmt.Sprintf("curl -sG %s/v1/webset/codehost/person %s --data-urlencode %s -d addons=network",
 				in.BaseURL, auth, shellQuote("codehost="+w.Person)))
 	}
+	if w.Person != "" {
+		lines = append(lines, post("/context", map[string]any{
+			"person": "met at a meetup, code at https://codehost.example/" + w.Person,
+			"schema": map[string]any{"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+		}))
+	}
 	if w.Company != "" {
 		lines = append(lines, post("/company/enrich", map[string]any{"network_slug": w.Company}))
 	}
