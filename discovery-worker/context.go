@@ -184,7 +184,7 @@ func (s *Service) addContexts(router *message.Router, publisher message.Publishe
 	if err != nil {
 		return err
 	}
-	router.AddNoPublisherHandler(contextHandler, event.TopicContextTask, subscriber, func(msg *message.Message) error {
+	router.AddConsumerHandler(contextHandler, event.TopicContextTask, subscriber, func(msg *message.Message) error {
 		return s.handleContext(msg, publisher)
 	}).AddMiddleware(deadLetters(publisher, event.DeadTopic(serviceName, contextHandler).Name, contextHandler, s.deps.Now), middleware.Recoverer)
 	return nil

@@ -121,8 +121,7 @@ func TestContext(t *testing.T) {
 	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) {
 		c.WebhookAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 	})
-	var w *contextWorker
-	w = startContextWorker(f, func(task event.ContextTask) *event.Context {
+	w := startContextWorker(f, func(task event.ContextTask) *event.Context {
 		switch string(task.Person) {
 		case `"empty"`:
 			return &event.Context{Status: event.ContextComplete, Profile: jsontext.Value(`{"custom":{},"confidence":{}}`), Empty: true}

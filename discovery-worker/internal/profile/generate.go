@@ -117,7 +117,7 @@ For every field of the schema give:
 A field's description says what is meant by it.`
 
 // plain are names that every server takes for properties.
-var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`) //nolint:gochecknoglobals // a compiled constant
+var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,63}$`)
 
 // ask has the model fill in a schema.
 func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, records []people.Record) (map[string]Value, error) {

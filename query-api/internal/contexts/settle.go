@@ -33,7 +33,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
-	router.AddNoPublisherHandler("contexts", event.TopicContext, subscriber, d.settle).AddMiddleware(middleware.Recoverer)
+	router.AddConsumerHandler("contexts", event.TopicContext, subscriber, d.settle).AddMiddleware(middleware.Recoverer)
 	if err := router.Run(ctx); err != nil && ctx.Err() == nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
@@ -42,8 +42,11 @@ func (d *Desk) Run(ctx context.Context) error {
 
 func (d *Desk) settle(msg *message.Message) error {
 	c, err := decode(msg.Payload)
-	if err != nil || c.Status == event.ContextProcessing {
-		return nil // the follower tells
+	if err != nil {
+		return nil //nolint:nilerr // the follower tells
+	}
+	if c.Status == event.ContextProcessing {
+		return nil
 	}
 	if d.cfg.Settle != nil {
 		if err := d.cfg.Settle(msg.Context(), c); err != nil {

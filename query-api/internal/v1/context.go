@@ -269,4 +269,3 @@ func schemaProblem(err error) error {
 	}
 	return invalidf("%s", e.Error())
 }
-
