@@ -73,7 +73,51 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 	if _, err := r.finish(); err != nil {
 		return nil, fmt.Errorf("erase: %w", err)
 	}
+	for _, e := range done {
+		if e.Action != event.ErasureWithdrawn {
+			continue
+		}
+		if err := unravel(ctx, cfg, deps, e.Identifiers); err != nil {
+			return done, fmt.Errorf("erase: %w", err)
+		}
+	}
 	return done, nil
+}
+
+// unravel lifts what followed from hashes that were just lifted, so that nobody has
+// to wait for the eraser, which does the same.
+func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureIdentifier) error {
+	set := deps.Suppressed
+	derived := make(map[suppress.Hash]suppress.Entry)
+	err := bus.Scan(ctx, cfg.Bus, []string{event.TopicErasure}, func(m kafka.Message) error {
+		if m.Value == nil {
+			return nil
+		}
+		if err := set.Apply(m.Key, m.Value); err != nil { // what was just written is among them
+			return err
+		}
+		var e suppress.Entry
+		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &e) == nil && e.Derived() {
+			derived[h] = e
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what followed from %d identifiers: %w", len(lifted), err)
+	}
+	var messages []kafka.Message
+	for h, e := range set.Unravel(derived) {
+		m, err := convert.EntryMessage(h, e)
+		if err != nil {
+			return err
+		}
+		messages = append(messages, m)
+	}
+	writer := bus.NewWriter(cfg.Bus)
+	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
+		return fmt.Errorf("lift what followed from %d identifiers: %w", len(lifted), err)
+	}
+	return nil
 }
 
 // ErasureState says how far a request is.
@@ -238,6 +282,9 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 	})
 	writer := bus.NewWriter(cfg.Bus)
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
+		return logged, fmt.Errorf("withdraw an erasure: %w", err)
+	}
+	if err := unravel(ctx, cfg, deps, logged.Identifiers); err != nil {
 		return logged, fmt.Errorf("withdraw an erasure: %w", err)
 	}
 	return logged, nil

@@ -162,6 +162,39 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	return f, nil
 }
 
+// unravel lifts the entries that followed from what was withdrawn since it last ran.
+func (e *Eraser) unravel(ctx context.Context) error {
+	set := e.deps.Suppressed
+	lifts := set.Lifts()
+	if lifts == e.lifts {
+		return nil
+	}
+	derived := make(map[suppress.Hash]suppress.Entry)
+	err := bus.Scan(ctx, e.cfg.Kafka, []string{event.TopicErasure}, func(m kafka.Message) error {
+		var entry suppress.Entry
+		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &entry) == nil && entry.Derived() {
+			derived[h] = entry
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what followed from withdrawn erasures: %w", err)
+	}
+	var entries []kafka.Message
+	for h, entry := range set.Unravel(derived) {
+		value, err := json.Marshal(entry)
+		if err != nil {
+			return fmt.Errorf("write suppression entry: %w", err)
+		}
+		entries = append(entries, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value})
+	}
+	if err := e.publish(ctx, entries); err != nil {
+		return err
+	}
+	e.lifts = lifts
+	return nil
+}
+
 // publish makes entries durable and puts them into force.
 func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
 	if err := bus.WriteAll(ctx, e.writer, entries); err != nil {

@@ -57,6 +57,7 @@ type Eraser struct {
 
 	pending map[string]*pendingErasure // requests that are not removed yet
 	dirty   time.Time                  // since when something waits to be rewritten
+	lifts   uint64                     // of the set, when it was last unravelled
 	clean   *cleaning                  // nil unless a rewriting waits for the files to go
 }
 
@@ -209,6 +210,9 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 		urgent = urgent || p.urgent && p.at.Before(begin)
 	}
 	if changed {
+		if err := e.unravel(ctx); err != nil {
+			return err
+		}
 		found, err := e.sweep(ctx)
 		if err != nil {
 			return err

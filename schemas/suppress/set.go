@@ -58,6 +58,7 @@ type Set struct {
 	entries table
 	phones  int
 	changes uint64
+	lifts   uint64
 
 	any    atomic.Bool // something is suppressed
 	loaded chan struct{}
@@ -138,6 +139,9 @@ func (s *Set) put(h Hash, word uint64, ofPhone bool) {
 	if changed {
 		s.entries.set(h, word)
 		s.changes++
+		if word&bitLifted != 0 {
+			s.lifts++
+		}
 		if ofPhone && before == 0 {
 			s.phones++
 		}
@@ -288,6 +292,35 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 		e.Scope = Network
 	}
 	return h, e, true
+}
+
+// Unravel returns the entries that lift those of derived, the set's derived ones by
+// hash, of which what they follow from is suppressed no more. Those that follow from
+// them in turn are among them.
+func (s *Set) Unravel(derived map[Hash]Entry) map[Hash]Entry {
+	out := make(map[Hash]Entry)
+	for more := true; more; {
+		more = false
+		for h, e := range derived {
+			from, err := ParseHash(e.From)
+			_, done := out[h]
+			_, undone := out[from]
+			if err != nil || done || !s.Suppressed(h) || s.Suppressed(from) && !undone {
+				continue
+			}
+			e.Lifted = true
+			out[h] = e
+			more = true
+		}
+	}
+	return out
+}
+
+// Lifts counts the entries that were applied and lift something.
+func (s *Set) Lifts() uint64 {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.lifts
 }
 
 // wider reports whether a word suppresses all that another one does.

@@ -170,6 +170,39 @@ func TestNewestEntryDecides(t *testing.T) {
 	require.True(t, hit())
 }
 
+// TestUnravel: what followed from a withdrawn entry is lifted, at any remove.
+func TestUnravel(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
+	put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
+	derived := map[suppress.Hash]suppress.Entry{}
+	follow := func(platform, id string, by suppress.Hash) suppress.Hash {
+		h, e, ok := s.Derive(platform, id, by)
+		require.True(t, ok)
+		raw, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.NoError(t, s.Apply([]byte(h.String()), raw))
+		derived[h] = e
+		return h
+	}
+	ada := follow(identity.Network, "p1", s.Key().Of(suppress.Email, "ada@example.com"))
+	linked := follow(identity.Codehost, "42", ada)
+	bob := follow(identity.Network, "p2", s.Key().Of(suppress.Email, "bob@example.com"))
+	require.Empty(t, s.Unravel(derived))
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-12", Lifted: true})
+	lifted := s.Unravel(derived)
+	require.Len(t, lifted, 2)
+	for h, e := range lifted {
+		raw, err := json.Marshal(e)
+		require.NoError(t, err)
+		require.NoError(t, s.Apply([]byte(h.String()), raw))
+	}
+	require.False(t, s.Suppressed(ada))
+	require.False(t, s.Suppressed(linked))
+	require.True(t, s.Suppressed(bob))
+	require.Empty(t, s.Unravel(derived))
+}
+
 func TestOtherKeyIsRefused(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	h := key(t, 2).Of(suppress.Email, "ada@example.com")

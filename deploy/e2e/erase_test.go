@@ -1,0 +1,323 @@
+package e2e_test
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/oracle"
+)
+
+// subject is somebody who asks to be erased: accounts by platform, and what they are
+// known by.
+type subject struct {
+	ids     map[string]string
+	handles map[string][]string
+	emails  []string
+}
+
+// identifiers are the subject's, as `muster erase` takes them.
+func (s subject) identifiers() (out [][2]string) {
+	names := map[string]string{"network": "profile_id", "codehost": "user_id"}
+	for platform, id := range s.ids {
+		if names[platform] != "" {
+			out = append(out, [2]string{names[platform], id})
+		}
+	}
+	for platform, handles := range s.handles {
+		for _, h := range handles {
+			out = append(out, [2]string{platform + "_username", h})
+		}
+	}
+	for _, e := range s.emails {
+		out = append(out, [2]string{"email", e})
+	}
+	return out
+}
+
+// subjects are the first people of a world who have accounts on both websets, with
+// addresses that nobody else has.
+func subjects(t *testing.T, dir string, n int) []subject {
+	t.Helper()
+	tr := readTruth(t, dir)
+	var out []subject
+	require.NoError(t, lines(filepath.Join(dir, "truth.ndjson"), func(raw []byte) error {
+		var l struct {
+			Type     string `json:"type"`
+			Accounts []struct {
+				Platform  string `json:"platform"`
+				Identity  string `json:"identity"`
+				Withdrawn bool   `json:"withdrawn"`
+			} `json:"accounts"`
+		}
+		if err := json.Unmarshal(raw, &l); err != nil || l.Type != "entity" || len(out) == n {
+			return err
+		}
+		s := subject{ids: map[string]string{}, handles: map[string][]string{}}
+		for _, a := range l.Accounts {
+			if !a.Withdrawn {
+				s.ids[a.Platform] = a.Identity
+			}
+		}
+		network, codehost := s.ids["network"], s.ids["codehost"]
+		if network == "" || codehost == "" {
+			return nil
+		}
+		for platform := range s.ids {
+			for _, h := range tr.handles[platform] {
+				if h.holder != "" && h.holder == s.ids[platform] {
+					s.handles[platform] = append(s.handles[platform], h.name)
+				}
+			}
+		}
+		for _, e := range tr.emails {
+			if (e.network == network || e.codehost == codehost) && (e.network == network || e.network == "") && (e.codehost == codehost || e.codehost == "") {
+				s.emails = append(s.emails, e.address)
+			}
+		}
+		out = append(out, s)
+		return nil
+	}))
+	require.Len(t, out, n)
+	return out
+}
+
+// ask posts to the API and returns the answer.
+func ask(t *testing.T, p *platform, path string, body any, header ...string) string {
+	t.Helper()
+	raw, err := json.Marshal(body)
+	require.NoError(t, err)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+path, bytes.NewReader(raw))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+p.APIKey)
+	req.Header.Set("Content-Type", "application/json")
+	for i := 0; i+1 < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, answer)
+	return string(answer)
+}
+
+// shown says whether any endpoint shows a record of the subject, and which.
+func shown(t *testing.T, p *platform, s subject) string {
+	t.Helper()
+	network, codehost := s.ids["network"], s.ids["codehost"]
+	var answers []string
+	for _, h := range s.handles["network"] {
+		answers = append(answers, ask(t, p, "/v1/person/enrich", map[string]any{"network_username": h, "websets": both}),
+			ask(t, p, "/v1/webset/network/person", map[string]any{"network": h, "addons": []string{"codehost", "personal_email"}}))
+		if len(ask(t, p, "/v1/person/discover", map[string]any{"network": h})) > 400 {
+			return "discovery by " + h
+		}
+	}
+	for _, h := range s.handles["codehost"] {
+		answers = append(answers, ask(t, p, "/v1/person/enrich", map[string]any{"codehost": h, "websets": both}),
+			ask(t, p, "/v1/webset/codehost/person", map[string]any{"codehost": h, "addons": []string{"network"}}))
+	}
+	for _, e := range s.emails {
+		answers = append(answers, ask(t, p, "/v1/person/enrich", map[string]any{"email": e, "websets": both}))
+	}
+	answers = append(answers, ask(t, p, "/v1/webset/codehost/person", map[string]any{"codehost": codehost}))
+	for _, a := range answers {
+		if a != "{}" && !strings.HasPrefix(a, `{"websets_matched":[]`) {
+			return a[:min(len(a), 300)]
+		}
+	}
+	found := ask(t, p, "/v1/person/search", map[string]any{"query": map[string]any{"match_all": map[string]any{}}, "size": 100})
+	if strings.Contains(found, `"`+network+`"`) {
+		return "search"
+	}
+	return ""
+}
+
+// stored counts the rows of the subjects, and of everybody.
+func stored(t *testing.T, p *platform, all []subject) (theirs, everybodys string) {
+	t.Helper()
+	var profiles, users []string
+	for _, s := range all {
+		profiles, users = append(profiles, "'"+s.ids["network"]+"'"), append(users, s.ids["codehost"])
+	}
+	in, of := strings.Join(profiles, ","), strings.Join(users, ",")
+	count := func(where ...string) string {
+		q := "SELECT 0"
+		for _, w := range where {
+			q += " + (SELECT count() FROM " + w + ")"
+		}
+		return query(t, p, q)
+	}
+	theirs = count("network_people WHERE profile_id IN ("+in+")", "search_people WHERE profile_id IN ("+in+")", "codehost_people WHERE user_id IN ("+of+")",
+		"codehost_repos WHERE user_id IN ("+of+")", "codehost_commits WHERE user_id IN ("+of+")", "codehost_lists WHERE user_id IN ("+of+")",
+		"lookups WHERE target_kind IN ('network-person') AND target IN ("+in+")", "lookups WHERE target_kind = 'codehost-person' AND toUInt64OrZero(target) IN ("+of+")")
+	everybodys = count("network_people FINAL WHERE profile_id NOT IN ("+in+")", "codehost_people FINAL WHERE user_id NOT IN ("+of+")",
+		"codehost_repos FINAL WHERE user_id NOT IN ("+of+")", "network_companies FINAL")
+	return theirs, everybodys
+}
+
+func query(t *testing.T, p *platform, sql string) string {
+	t.Helper()
+	_, host, _ := strings.Cut(p.ClickHouseURL, "@")
+	host, _, _ = strings.Cut(host, "/")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/?database=muster", strings.NewReader(sql))
+	require.NoError(t, err)
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", sql, answer)
+	return strings.TrimSpace(string(answer))
+}
+
+// TestErase: people who ask by any way in are on no endpoint, in no table, and, after
+// the rewriting, in no file; the same records again and a replay bring nobody back,
+// and the others stay as they are.
+func TestErase(t *testing.T) {
+	people, n := 5000, 200
+	if testing.Short() {
+		people, n = 150, 9
+	}
+	world := generate(t, people, 5)
+	all := subjects(t, world, n)
+	p := start(t, t.TempDir(), "--no-sample")
+	ingestAll(t, p, world)
+	for _, s := range all[:3] {
+		require.NotEmpty(t, shown(t, p, s))
+	}
+	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k")
+	require.Contains(t, before, `"user_id":`)
+	_, others := stored(t, p, all)
+
+	var fileLines bytes.Buffer
+	for i, s := range all {
+		switch i % 3 {
+		case 0:
+			args := []string{"erase", "--now"}
+			for _, id := range s.identifiers() {
+				args = append(args, id[0]+"="+id[1])
+			}
+			p.muster(t, args...)
+		case 1:
+			fileLines.Write(erasureOf(t, s))
+		default:
+			push(t, p, erasureOf(t, s))
+		}
+	}
+	path := filepath.Join(t.TempDir(), "erasures.ndjson")
+	require.NoError(t, os.WriteFile(path, fileLines.Bytes(), 0o600))
+	p.muster(t, "ingest", "erasure", path)
+
+	gone := func(what string) {
+		t.Helper()
+		for i, s := range all {
+			eventually(t, time.Minute, func() (bool, string) {
+				where := shown(t, p, s)
+				return where == "", fmt.Sprintf("%s: subject %d is shown: %s", what, i, where)
+			})
+		}
+		require.NotContains(t, ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k"), `"user_id":`)
+		eventually(t, time.Minute, func() (bool, string) {
+			theirs, everybodys := stored(t, p, all)
+			return theirs == "0" && everybodys == others, fmt.Sprintf("%s: %s rows of theirs, %s of others, want 0 and %s", what, theirs, everybodys, others)
+		})
+	}
+	gone("erased")
+	for _, kind := range kinds {
+		p.muster(t, "ingest", "--again", kind, file(world, kind))
+	}
+	p.muster(t, "status", "--wait", "--timeout", "3m")
+	gone("ingested again")
+	p.muster(t, "replay")
+	p.muster(t, "replay", "--drop-old")
+	gone("replayed")
+	if !testing.Short() {
+		eventually(t, 5*time.Minute, func() (bool, string) {
+			var status struct {
+				Requests int            `json:"requests"`
+				States   map[string]int `json:"states"`
+			}
+			p.musterJSON(t, &status, "erase", "status", "--json")
+			return status.Requests == n && status.States["removed"] == n, fmt.Sprint(status)
+		})
+		inFiles(t, p.dataDir, all)
+	}
+	// Who changes their mind comes back with the next ingest.
+	args := []string{"erase", "withdraw"}
+	for _, id := range all[0].identifiers() {
+		args = append(args, id[0]+"="+id[1])
+	}
+	p.muster(t, args...)
+	for _, kind := range []string{oracle.CodehostPerson, oracle.NetworkPerson} {
+		p.muster(t, "ingest", "--again", kind, file(world, kind))
+	}
+	p.muster(t, "status", "--wait", "--timeout", "3m")
+	require.NotEmpty(t, shown(t, p, all[0]))
+	require.Empty(t, shown(t, p, all[1]))
+	p.stop(t)
+}
+
+// inFiles looks for the profile ids and addresses of subjects in every file.
+func inFiles(t *testing.T, dir string, all []subject) {
+	t.Helper()
+	var words []string
+	for _, s := range all {
+		words = append(append(words, s.ids["network"]), s.emails...)
+	}
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // the engine removes files meanwhile
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		if i := slices.IndexFunc(words, func(w string) bool { return bytes.Contains(raw, []byte(w)) }); i >= 0 {
+			t.Errorf("%s is in %s", words[i], path)
+		}
+		return nil
+	}))
+}
+
+func erasureOf(t *testing.T, s subject) []byte {
+	t.Helper()
+	type identifier struct {
+		Type  string `json:"type"`
+		Value string `json:"value"`
+	}
+	var list []identifier
+	for _, id := range s.identifiers() {
+		list = append(list, identifier{id[0], id[1]})
+	}
+	raw, err := json.Marshal(map[string]any{"identifiers": list, "requested_at": "2026-11-21", "requested_by": "a test"})
+	require.NoError(t, err)
+	return append(raw, '\n')
+}
+
+func push(t *testing.T, p *platform, body []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.IngestURL+"/ingest/v1/erasure", bytes.NewReader(body))
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+p.OperatorToken)
+	req.Header.Set("Content-Type", "application/x-ndjson")
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	answer, err := io.ReadAll(resp.Body)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusOK, resp.StatusCode, "%s", answer)
+}
