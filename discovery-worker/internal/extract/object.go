@@ -245,9 +245,10 @@ func (e *Extractor) job(f *facts, v node, p *position, c float64) {
 		kind, key := e.words.kind(m.key), labelKey(m.key)
 		switch {
 		case kind == "company" || key == "organization" || key == "employer":
-			if m.value.kind == '{' {
+			switch m.value.kind {
+			case '{':
 				e.companyOf(m.value, p, c)
-			} else if m.value.kind == '"' {
+			case '"':
 				e.value(f, "company", m.value.part(), p, c)
 			}
 		case kind == "title" || key == "summary":

@@ -130,7 +130,7 @@ func (d *document) labels() {
 	for i, line := range d.lines {
 		t := unbulleted(line)
 		text := t.text()
-		if len(text) > 2000 || strings.IndexAny(text, ":=") < 0 {
+		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
 			continue
 		}
 		if beginVCard.MatchString(text) {
