@@ -60,6 +60,10 @@ test-docs: engine ## /docs in headless Chromium (Debian's package, fetched if it
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags browser -run TestBrowser ./deploy/e2e $(TESTFLAGS)
 
+.PHONY: test-api
+test-api: build engine ## the API description: linted, compared with the last release, and tried on the running server (EXAMPLES=n; needs Python, npm)
+	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
+
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)

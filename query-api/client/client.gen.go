@@ -9240,6 +9240,8 @@ type ClientInterface interface {
 
 	// GetDescription This description as JSON
 	//
+	// What clients are made from, and what /docs draws.
+	//
 	// Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 	GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error)
 
@@ -9525,6 +9527,8 @@ func (c *Client) GetContext(ctx context.Context, requestId string, reqEditors ..
 }
 
 // GetDescription This description as JSON
+//
+// What clients are made from, and what /docs draws.
 //
 // Corresponds with GET /v1/openapi.json (the `GetDescription` operationId).
 func (c *Client) GetDescription(ctx context.Context, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10666,6 +10670,8 @@ type ClientWithResponsesInterface interface {
 	GetContextWithResponse(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*GetContextResponse, error)
 
 	// GetDescriptionWithResponse This description as JSON
+	//
+	// What clients are made from, and what /docs draws.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13310,6 +13316,8 @@ func (c *ClientWithResponses) GetContextWithResponse(ctx context.Context, reques
 }
 
 // GetDescriptionWithResponse This description as JSON
+//
+// What clients are made from, and what /docs draws.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Holds the API description against the rules, the last release, and the running server. Called by make test-api.
+# EXAMPLES is how many requests are drawn for each operation and phase.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+here=deploy/apitest
+work=$(mktemp -d)
+pid=
+trap '[ -z "$pid" ] || { kill "$pid" && wait "$pid" || true; }; rm -rf "$work"' EXIT
+
+echo "-- spectral"
+npm exec --yes --loglevel=error -- @stoplight/spectral-cli@6.16.3 lint --fail-severity=warn -r "$here/spectral.yaml" query-api/openapi.yaml
+
+echo "-- breaking changes since the last release"
+go run github.com/oasdiff/oasdiff@v1.35.0 breaking --fail-on ERR "$here/released.yaml" query-api/openapi.yaml
+
+echo "-- schemathesis"
+python3 -m venv "$work/venv"
+"$work/venv/bin/pip" install --quiet --disable-pip-version-check -r "$here/requirements.txt"
+bin/muster up --data-dir "$work/data" --sample 100 --api-addr 127.0.0.1:0 --ingest-addr 127.0.0.1:0 --admin-addr 127.0.0.1:0 \
+	--clickhouse-addr 127.0.0.1:0 --kafka-addr 127.0.0.1:0 >"$work/out" 2>"$work/log" &
+pid=$!
+for _ in $(seq 240); do
+	grep -q 'Ctrl-C stops it' "$work/out" && break
+	kill -0 "$pid" 2>/dev/null || { tail -20 "$work/log" >&2; exit 1; }
+	read -rt 0.5 <> <(:) || true
+done
+field() { python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))[sys.argv[2]])' "$work/data/standalone.json" "$1"; }
+"$work/venv/bin/schemathesis" --config-file "$here/schemathesis.toml" run "$(field base_url)/v1/openapi.json" \
+	-H "Authorization: Bearer $(field api_key)" --max-examples "${EXAMPLES:-10}" --phases examples,coverage,fuzzing --seed "${SEED:-1}"
