@@ -60,8 +60,11 @@ test-docs: engine ## /docs in headless Chromium (Debian's package, fetched if it
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags browser -run TestBrowser ./deploy/e2e $(TESTFLAGS)
 
-.PHONY: test-api
-test-api: build engine ## the API description: linted, compared with the last release, and tried on the running server (EXAMPLES=n; needs Python, npm)
+.PHONY: lint-api test-api
+lint-api: ## lint the API description with spectral (fetched by npm: minutes the first time)
+	npm exec --yes --loglevel=error -- @stoplight/spectral-cli@6.16.3 lint --fail-severity=warn -r deploy/apitest/spectral.yaml query-api/openapi.yaml
+
+test-api: build engine ## the API description: compared with the last release, and tried on the running server by schemathesis (EXAMPLES=n; needs Python)
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
 
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
