@@ -161,10 +161,10 @@ func TestClusterConfigurationIsXML(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { require.NoError(t, f.Close()) }()
 	for d := xml.NewDecoder(f); ; {
-		if _, err := d.Token(); errors.Is(err, io.EOF) {
+		_, err := d.Token()
+		if errors.Is(err, io.EOF) {
 			return
-		} else {
-			require.NoError(t, err)
 		}
+		require.NoError(t, err)
 	}
 }

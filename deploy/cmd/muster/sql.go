@@ -82,7 +82,7 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 			case len(args) == 1:
 				return ask(analyst.Cell{Statement: strings.TrimSuffix(strings.TrimSpace(args[0]), ";")})
 			case file != "":
-				text, err := os.ReadFile(file) //nolint:gosec // the caller's own file
+				text, err := os.ReadFile(file)
 				if err != nil {
 					return fmt.Errorf("read the statements: %w", err)
 				}

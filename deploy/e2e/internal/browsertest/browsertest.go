@@ -91,7 +91,7 @@ func (tab *Tab) Do(what string, steps ...chromedp.Action) {
 		require.NoError(tab.t, err, what)
 	case <-time.After(patience):
 		chromedp.Cancel(tab.ctx) //nolint:errcheck // the test fails anyway
-		_ = <-done               // its end, whatever it is
+		<-done                   // its end, whatever it is
 		require.Fail(tab.t, "the browser did not come to an end: "+what, "problems: %s", tab.Problems())
 	}
 }
