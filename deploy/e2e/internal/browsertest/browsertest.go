@@ -90,9 +90,8 @@ func (tab *Tab) Do(what string, steps ...chromedp.Action) {
 	case err := <-done:
 		require.NoError(tab.t, err, what)
 	case <-time.After(patience):
-		chromedp.Cancel(tab.ctx) //nolint:errcheck // the test fails anyway
-		<-done                   // its end, whatever it is
-		require.Fail(tab.t, "the browser did not come to an end: "+what, "problems: %s", tab.Problems())
+		cancelled := chromedp.Cancel(tab.ctx)
+		require.Fail(tab.t, "the browser did not come to an end: "+what, "ended with %v (cancelling: %v); problems: %s", <-done, cancelled, tab.Problems())
 	}
 }
 
