@@ -211,19 +211,9 @@ func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
 // mutual takes in the accounts on the other of the two platforms that name a found
 // one and are named by it: they are one person. A claim of one side may be wrong.
 func (e *Eraser) mutual(ctx context.Context, f *foundErased, person func(suppress.Subject, suppress.Hash) error) error {
-	type side struct{ from, to, query string }
-	for _, s := range []side{
-		{identity.Network, identity.Codehost, `SELECT n.profile_id, toString(c.user_id), c.username_key
-FROM (SELECT profile_id, username_key, arrayJoin(codehost_username_keys) AS named FROM network_people FINAL WHERE NOT deleted AND profile_id IN {ids:Array(String)}) AS n
-INNER JOIN (SELECT user_id, username_key, arrayJoin(network_username_keys) AS named FROM codehost_people FINAL WHERE NOT deleted) AS c
-ON n.named = c.username_key AND c.named = n.username_key`},
-		{identity.Codehost, identity.Network, `SELECT toString(c.user_id), n.profile_id, n.username_key
-FROM (SELECT user_id, username_key, arrayJoin(network_username_keys) AS named FROM codehost_people FINAL WHERE NOT deleted AND toString(user_id) IN {ids:Array(String)}) AS c
-INNER JOIN (SELECT profile_id, username_key, arrayJoin(codehost_username_keys) AS named FROM network_people FINAL WHERE NOT deleted) AS n
-ON n.named = c.username_key AND c.named = n.username_key`},
-	} {
+	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
 		for part := range slices.Chunk(f.ids(s.from), idsAtOnce) {
-			err := e.read(ctx, s.query, part, func(rows driver.Rows) error {
+			err := e.read(ctx, readmodel.MutualAccountsQuery(s.from), part, func(rows driver.Rows) error {
 				var from, to, username string
 				if err := rows.Scan(&from, &to, &username); err != nil {
 					return err

@@ -28,9 +28,6 @@ const usageSource = "/muster/query-api"
 // to be published. What is left is published by the next one on its folder.
 const publishGrace = 2 * time.Second
 
-// identityHash names the key of the ledger's hashes of identities.
-const identityHash = "usage-identity-hash"
-
 // answersKey names the key of stored answers.
 const answersKey = "idempotent-answers"
 
@@ -65,7 +62,7 @@ func (s *Service) shared() (out shared, err error) {
 
 // openMeter opens everything that counts and charges calls.
 func (s *Service) openMeter() error {
-	key, err := s.deps.Secret.Key(identityHash, 32)
+	key, err := s.deps.Secret.Key(event.UsageIdentityKey, event.UsageIdentityKeySize)
 	if err != nil {
 		return err
 	}

@@ -202,6 +202,7 @@ func TestErase(t *testing.T) {
 	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k")
 	require.Contains(t, before, `"user_id":`)
 	_, others := stored(t, p, all)
+	shows(t, p, all[0])
 
 	var fileLines bytes.Buffer
 	for i, s := range all {

@@ -103,7 +103,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),
 		c.webhookCommand(),
-		c.eraseCommand(),
+		c.eraseCommand(), c.subjectCommand(),
 		c.versionCommand(),
 	)
 	return root

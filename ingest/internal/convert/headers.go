@@ -9,13 +9,14 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
+	"muster/schemas/event"
 )
 
 // Headers that give a message's place, as extensions of CloudEvents.
 const (
-	HeaderRun  = "ce_run"
-	HeaderFile = "ce_file"
-	HeaderLine = "ce_line"
+	HeaderRun  = event.HeaderRun
+	HeaderFile = event.HeaderFile
+	HeaderLine = event.HeaderLine
 )
 
 // headers makes the headers of a chunk's messages: the CloudEvents attributes,

@@ -281,7 +281,7 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 		u.Outcome = event.OutcomeCharged
 	}
 	u.Requests, u.Credits, u.Groups = r.claim.Requests, charged, used.Groups
-	u.Returned = c.meter.hashes(used.Identities)
+	u.Returned = event.ReturnedHashes(c.meter.key, used.Identities)
 	entry, err := c.meter.ledger.Prepare(&u)
 	if err != nil {
 		return Quota{}, unavailable(err)

@@ -2,9 +2,6 @@ package metering
 
 import (
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -205,19 +202,4 @@ func (m *Meter) Settle(ctx context.Context, events []event.Usage) error {
 		}
 	}
 	return nil
-}
-
-// hashes are the keyed hashes of identities, 16 bytes each.
-func (m *Meter) hashes(identities []string) []string {
-	if len(identities) == 0 {
-		return nil
-	}
-	out := make([]string, len(identities))
-	h := hmac.New(sha256.New, m.key)
-	for i, identity := range identities {
-		h.Reset()
-		h.Write([]byte(identity))
-		out[i] = base64.RawURLEncoding.EncodeToString(h.Sum(nil)[:16])
-	}
-	return out
 }

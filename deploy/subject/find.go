@@ -1,0 +1,215 @@
+package subject
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	ch "muster/platform/clickhouse"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// maxAccounts bounds who is told of at once.
+const maxAccounts = 200
+
+// ErrPhone says that telephone numbers alone find nobody.
+var ErrPhone = errors.New("telephone numbers are in no column of the read models: name an e-mail address, a username or an id too")
+
+// errTooMany says that identifiers fit too many accounts.
+var errTooMany = fmt.Errorf("the identifiers fit more than %d accounts: name fewer", maxAccounts)
+
+// Account is an account that is the person's.
+type Account struct {
+	Platform string `json:"platform"`
+	ID       string `json:"id"`
+	// Usernames are the comparison forms of those that stored rows have of it.
+	Usernames []string `json:"usernames,omitempty"`
+	// Linked says that it was not named, but names one that was, and is named by it.
+	Linked bool `json:"linked,omitzero"`
+}
+
+// wanted are the identifiers that are looked for, by type: standard forms, and
+// SHA-256 of such in hexadecimal.
+type wanted struct{ values, sums map[suppress.Type][]string }
+
+func want(identifiers []record.ErasureIdentifier) (wanted, error) {
+	w := wanted{map[suppress.Type][]string{}, map[suppress.Type][]string{}}
+	phones := true
+	for _, i := range identifiers {
+		t := suppress.Type(i.Type)
+		phones = phones && t == suppress.Phone
+		if i.SHA256 != "" {
+			if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != 32 {
+				return w, fmt.Errorf("%s: is not a SHA-256 in hexadecimal", i.Type)
+			}
+			w.sums[t] = append(w.sums[t], strings.ToLower(i.SHA256))
+			continue
+		}
+		standard, err := suppress.Standard(t, string(i.Value))
+		if err != nil {
+			return w, fmt.Errorf("%s %w", i.Type, err)
+		}
+		w.values[t] = append(w.values[t], standard)
+	}
+	if phones {
+		return w, ErrPhone
+	}
+	return w, nil
+}
+
+// people are the tables of people, with the types of their identifiers.
+type people struct {
+	platform, table, kind, id, username string
+	idType, usernameType                suppress.Type
+	emails                              bool
+}
+
+func tablesOfPeople() []people {
+	return []people{
+		{identity.Network, "network_people", readmodel.TargetNetworkPerson, "profile_id", "username_key", suppress.ProfileID, suppress.NetworkUsername, true},
+		{identity.Codehost, "codehost_people", readmodel.TargetCodehostPerson, "toString(user_id)", "username_key", suppress.UserID, suppress.CodehostUsername, true},
+		{identity.Microblog, "microblog_people", readmodel.TargetMicroblogPerson, "user_id", "username_key", suppress.MicroblogUserID, suppress.MicroblogUsername, false},
+	}
+}
+
+// person is what was found of who is asked for, as parameters of queries.
+type person struct {
+	accounts map[string]map[string]*Account // platform, id
+	// named are accounts as "platform:username", those included that only were asked for.
+	named map[string]bool
+}
+
+func (p *person) add(platform, id string, linked bool) (*Account, bool) {
+	if a := p.accounts[platform][id]; a != nil {
+		return a, false
+	}
+	if p.accounts[platform] == nil {
+		p.accounts[platform] = map[string]*Account{}
+	}
+	a := &Account{Platform: platform, ID: id, Linked: linked}
+	p.accounts[platform][id] = a
+	return a, true
+}
+
+func (p *person) ids(platform string) []string {
+	return slices.Sorted(maps.Keys(p.accounts[platform]))
+}
+
+func (p *person) count() (n int) {
+	for _, ids := range p.accounts {
+		n += len(ids)
+	}
+	return n
+}
+
+func (p *person) list() []Account {
+	out := []Account{}
+	for _, platform := range slices.Sorted(maps.Keys(p.accounts)) {
+		for _, id := range p.ids(platform) {
+			out = append(out, *p.accounts[platform][id])
+		}
+	}
+	return out
+}
+
+// find finds the accounts of whoever has one of the identifiers.
+func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
+	p := &person{map[string]map[string]*Account{}, map[string]bool{}}
+	for _, t := range tablesOfPeople() {
+		for _, id := range w.values[t.idType] {
+			p.add(t.platform, id, false) // rows of an account may be all that there is of it
+		}
+		for _, name := range w.values[t.usernameType] {
+			p.named[t.platform+":"+name] = true
+		}
+	}
+	for before := -1; before != p.count(); {
+		before = p.count()
+		for _, t := range tablesOfPeople() {
+			if err := p.match(ctx, conn, t, w); err != nil {
+				return nil, fmt.Errorf("look through %s: %w", t.table, err)
+			}
+		}
+		if p.count() > maxAccounts {
+			return nil, errTooMany
+		}
+		for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
+			query := readmodel.MutualAccountsQuery(s.from)
+			err := ch.ReadRows(with(ctx, parameters{"ids": p.ids(s.from)}), conn, query, func(rows driver.Rows) error {
+				var from, to, username string
+				if err := rows.Scan(&from, &to, &username); err != nil {
+					return err
+				}
+				p.add(s.to, to, true)
+				return nil
+			})
+			if err != nil {
+				return nil, fmt.Errorf("look for linked accounts: %w", err)
+			}
+		}
+	}
+	return p, nil
+}
+
+// match adds the accounts of one table that have an identifier, and the usernames of
+// those that are known.
+func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted) error {
+	params := parameters{
+		"ids": p.ids(t.platform), "names": w.values[t.usernameType], "emails": w.values[suppress.Email],
+		"id_sums": w.sums[t.idType], "name_sums": w.sums[t.usernameType], "email_sums": w.sums[suppress.Email],
+	}
+	const sum = "lower(hex(SHA256(%s))) IN {%s:Array(String)}"
+	where := []string{t.id + " IN {ids:Array(String)}", t.username + " IN {names:Array(String)}"}
+	if len(params["id_sums"]) > 0 {
+		where = append(where, fmt.Sprintf(sum, t.id, "id_sums"))
+	}
+	if len(params["name_sums"]) > 0 {
+		where = append(where, fmt.Sprintf(sum, t.username, "name_sums"))
+	}
+	if t.emails {
+		where = append(where, "hasAny(email_keys, {emails:Array(String)})")
+		if len(params["email_sums"]) > 0 {
+			where = append(where, "arrayExists(e -> "+fmt.Sprintf(sum, "e", "email_sums")+", email_keys)")
+		}
+	}
+	query := fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, t.table, strings.Join(where, " OR "), 100*maxAccounts)
+	return ch.ReadRows(with(ctx, params), conn, query, func(rows driver.Rows) error {
+		var id, username string
+		if err := rows.Scan(&id, &username); err != nil {
+			return err
+		}
+		a, _ := p.add(t.platform, id, false)
+		if username != "" && !slices.Contains(a.Usernames, username) {
+			a.Usernames = append(a.Usernames, username)
+			p.named[t.platform+":"+username] = true
+		}
+		return nil
+	})
+}
+
+// parameters are lists of strings by the names of parameters.
+type parameters map[string][]string
+
+// with returns a context under which a query has parameters.
+func with(ctx context.Context, p parameters) context.Context {
+	out := make(clickhouse.Parameters, len(p))
+	escape := strings.NewReplacer(`\`, `\\`, `'`, `\'`)
+	for name, list := range p {
+		quoted := make([]string, len(list))
+		for i, s := range list {
+			quoted[i] = "'" + escape.Replace(s) + "'"
+		}
+		out[name] = "[" + strings.Join(quoted, ",") + "]"
+	}
+	return clickhouse.Context(ctx, clickhouse.WithParameters(out))
+}

@@ -1,0 +1,135 @@
+package subject_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/subject"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+
+// A person is found by any identifier, with the account that names them back and is
+// named, with the place of every row and the calls that returned them; others are not.
+func TestShow(t *testing.T) {
+	b := brokertest.Start(t)
+	kafkaConfig := bus.Config{Brokers: b.Addrs()}
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+
+	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
+	w := bus.NewWriter(kafkaConfig)
+	defer func() { require.NoError(t, w.Close()) }()
+	offsets := map[string]int64{}
+	put := func(kind record.Kind, raw string) {
+		rec, err := record.Decode(kind, []byte(raw))
+		require.NoError(t, err, raw)
+		topic := kind.Topic()
+		require.NoError(t, bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
+		require.NoError(t, renderer.Rows(batch, rec, readmodel.Position{Topic: topic, Offset: offsets[topic]}))
+		offsets[topic]++
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(rec.Key), Value: rec.JSON, Headers: []kafka.Header{
+			{Key: event.HeaderRun, Value: []byte("run-1")}, {Key: event.HeaderFile, Value: []byte("people.ndjson")}, {Key: event.HeaderLine, Value: []byte("7")},
+		}}}))
+	}
+	const name = `it's \ada`
+	put(record.KindNetworkPerson, `{"profile_id":"p'1","username":"ada-l","last_updated":"2026-01-02","codehost_username":"ada","emails":["Ada@Example.com"]}`)
+	put(record.KindNetworkPerson, `{"profile_id":"p2","username":"bob","last_updated":"2026-01-02","codehost_username":"ada"}`)
+	put(record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l","personal_email":"ada@work.example"}`)
+	put(record.KindCodehostPerson, `{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`)
+	put(record.KindCodehostRepo, `{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`)
+	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
+
+	key := []byte(strings.Repeat("k", event.UsageIdentityKeySize))
+	ledger := &readmodel.UsageBatch{}
+	at := time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC)
+	for i, returned := range [][]string{{"codehost-person 42", "network-person p2"}, {"codehost-person 43"}, {"network-person 42"}} {
+		ledger.Add(&event.Usage{
+			RequestID: string(rune('a' + i)), OrganizationID: "org", KeyID: "key", At: at, Period: "2026-02", Method: "POST", Endpoint: "/v1/person/enrich",
+			Status: 200, Outcome: event.OutcomeCharged, Returned: event.ReturnedHashes(key, returned), Groups: []string{"codehost"},
+		}, readmodel.Position{Topic: event.TopicUsage, Offset: int64(i)})
+	}
+	require.NoError(t, readmodel.InsertUsage(t.Context(), conn, "u", ledger))
+
+	src := subject.Source{Conn: conn, Bus: kafkaConfig, LedgerKey: key}
+	show := func(opts subject.Options, typ, value string) *subject.Report {
+		id := record.ErasureIdentifier{Type: typ}
+		if sum, ok := strings.CutPrefix(value, "sha256:"); ok {
+			id.SHA256 = sum
+		} else {
+			id.Value = record.Scalar(value)
+		}
+		r, err := subject.Show(t.Context(), src, []record.ErasureIdentifier{id}, opts)
+		require.NoError(t, err)
+		return r
+	}
+	sum := sha256.Sum256([]byte("ada@example.com"))
+	all := subject.Options{Rows: 100, Messages: 100}
+	want := show(all, "email", "sha256:"+hex.EncodeToString(sum[:])).Tables
+	for typ, value := range map[string]string{
+		"email": " ADA@example.com", "codehost_username": "@Ada", "network_username": "ada-l", "user_id": "42", "profile_id": "p'1",
+	} {
+		r := show(all, typ, value)
+		require.Len(t, r.Accounts, 2, typ)
+		require.Equal(t, want, r.Tables)
+		tables := map[string]int{}
+		for _, row := range r.Rows {
+			tables[row.Table]++
+			require.Equal(t, subject.Message{
+				Topic: row.Message.Topic, Offset: row.Message.Offset, Run: "run-1", File: "people.ndjson", Line: "7", Time: row.Message.Time,
+			}, row.Message)
+			require.False(t, row.Message.Time.IsZero())
+			require.NotContains(t, row.Identity, "p2")
+			require.NotContains(t, row.Identity, "43")
+		}
+		require.Equal(t, [3]int{1, 1, 1}, [3]int{tables["network_people"], tables["codehost_people"], tables["codehost_repos"]})
+		require.Positive(t, tables["lookups"])
+		require.Equal(t, "2026-01-02T00:00:00Z", r.Rows[0].Version)
+		require.Equal(t, uint64(1), r.Calls)
+		require.Equal(t, "a", r.Received[0].RequestID)
+		require.Equal(t, []string{"codehost-person 42"}, r.Received[0].Identities)
+		require.Equal(t, []string{"codehost"}, r.Received[0].Fields)
+		require.NotEmpty(t, r.NotLookedThrough)
+	}
+
+	few := show(subject.Options{Rows: 1, Messages: 1}, "user_id", "42")
+	require.True(t, few.Rows[len(few.Rows)-1].Message.Unread)
+	for _, table := range few.Tables {
+		require.LessOrEqual(t, table.Listed, 1)
+	}
+	nobody := show(all, "profile_id", name)
+	require.Zero(t, nobody.Held())
+	require.Len(t, nobody.Accounts, 1, "what was named")
+
+	_, err = subject.Show(t.Context(), src, []record.ErasureIdentifier{{Type: "phone", Value: "+14155550100"}}, all)
+	require.ErrorIs(t, err, subject.ErrPhone)
+
+	// What compaction has taken away does not stop the report.
+	lost := &readmodel.Batch{}
+	rec, err := record.Decode(record.KindCodehostPerson, []byte(`{"user_id":44,"codehost_username":"dora","last_updated":"2026-01-03"}`))
+	require.NoError(t, err)
+	require.NoError(t, renderer.Rows(lost, rec, readmodel.Position{Topic: record.KindCodehostPerson.Topic(), Offset: 99}))
+	require.NoError(t, readmodel.Insert(t.Context(), conn, "l", lost))
+	gone := show(all, "user_id", "44")
+	require.NotZero(t, gone.Held())
+	require.True(t, gone.Rows[0].Message.Gone)
+}
