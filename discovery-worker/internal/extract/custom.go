@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -225,108 +224,6 @@ func (c *custom) object(a asked) (Field, bool) {
 	b.WriteByte('}')
 	out.Value = jsontext.Value(b.String())
 	return out, n > 0
-}
-
-// cast makes a value of the input one of the declared type.
-func (a asked) cast(n node) (jsontext.Value, bool) {
-	if len(a.types) == 0 {
-		return nil, false
-	}
-	for _, t := range a.types {
-		if v, ok := a.castTo(t, n); ok && a.allows(v) {
-			return v, true
-		}
-	}
-	return nil, false
-}
-
-// allows reports whether an enumeration has a value.
-func (a asked) allows(v jsontext.Value) bool {
-	return len(a.enum) == 0 || slices.ContainsFunc(a.enum, func(o jsontext.Value) bool { return string(o) == string(v) })
-}
-
-var (
-	yes = set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
-	no  = set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
-
-	amount   = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%|[\p{L}$€£¥+ ]{0,20})$`)
-	thousand = regexp.MustCompile(`^-?\d{1,3}(?:[., ]\d{3})+$`)
-)
-
-func (a asked) castTo(t string, n node) (jsontext.Value, bool) {
-	text := strings.TrimSpace(n.text)
-	switch t {
-	case "string":
-		if n.kind != '"' && n.kind != '0' || text == "" || len(text) > 2000 {
-			return nil, false
-		}
-		for _, o := range a.enum { // as the schema spells it
-			var s string
-			if json.Unmarshal(o, &s) == nil && strings.EqualFold(s, text) {
-				return o, true
-			}
-		}
-		return quote(text), true
-	case "number", "integer":
-		if n.kind == '0' && (t == "number" || number.FindString(text) == strings.TrimPrefix(text, "-")) {
-			return jsontext.Value(text), true
-		}
-		m := amount.FindStringSubmatch(text)
-		if n.kind != '"' || m == nil || strings.Contains(m[1], ".") && thousand.MatchString(m[1]) {
-			return nil, false
-		}
-		x, err := strconv.ParseFloat(strings.NewReplacer(",", "", " ", "").Replace(m[1]), 64)
-		if err != nil || t == "integer" && x != float64(int64(x)) {
-			return nil, false
-		}
-		return jsontext.Value(strconv.FormatFloat(x, 'f', -1, 64)), true
-	case "boolean":
-		switch l := strings.ToLower(text); {
-		case n.kind == 't' || n.kind == '"' && yes[l]:
-			return jsontext.Value("true"), true
-		case n.kind == 'f' || n.kind == '"' && no[l]:
-			return jsontext.Value("false"), true
-		}
-	case "array":
-		return a.castList(n)
-	}
-	return nil, false
-}
-
-// castList makes a list of a list, or of words between commas.
-func (a asked) castList(n node) (jsontext.Value, bool) {
-	item := asked{types: []string{"string"}}
-	if a.items != nil && len(a.items.types) > 0 {
-		item = *a.items
-	}
-	var nodes []node
-	switch n.kind {
-	case '[':
-		for _, m := range n.members {
-			if m.value.kind == '{' && item.is("string") {
-				nodes = append(nodes, m.value.strings("name", "skill", "language", "title", "value")...)
-				continue
-			}
-			nodes = append(nodes, m.value)
-		}
-	case '"':
-		for _, w := range listSeparator.Split(n.text, maxEntries) {
-			if w = strings.TrimSpace(w); w != "" {
-				nodes = append(nodes, node{kind: '"', text: w})
-			}
-		}
-	}
-	var values []jsontext.Value
-	for _, x := range nodes {
-		if v, ok := item.cast(x); ok && len(values) < maxEntries {
-			values = append(values, v)
-		}
-	}
-	if len(values) == 0 {
-		return nil, false
-	}
-	v, err := json.Marshal(values)
-	return v, err == nil
 }
 
 // concept is a name in schemas, in labelKey's form, and the field or identifier
