@@ -73,13 +73,7 @@ func (b *ContextBatch) columns() []field {
 // InsertContexts writes a batch of states, as Insert does records: calling it
 // again with the same token and rows changes nothing.
 func InsertContexts(ctx context.Context, conn driver.Conn, token string, b *ContextBatch) error {
-	if b.Len() == 0 {
-		return nil
-	}
-	if err := insertTable(ctx, conn, ContextTable, token, []table{{ContextTable, b.Len(), b.columns}}); err != nil {
-		return fmt.Errorf("insert into %s: %w", ContextTable, err)
-	}
-	return nil
+	return insertEvents(ctx, conn, ContextTable, token, b)
 }
 
 // ContextRow is how far a call is.

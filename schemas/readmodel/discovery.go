@@ -78,13 +78,7 @@ func (b *DiscoveryBatch) columns() []field {
 // InsertDiscoveries writes a batch of results, as Insert does records: calling
 // it again with the same token and rows changes nothing.
 func InsertDiscoveries(ctx context.Context, conn driver.Conn, token string, b *DiscoveryBatch) error {
-	if b.Len() == 0 {
-		return nil
-	}
-	if err := insertTable(ctx, conn, DiscoveryTable, token, []table{{DiscoveryTable, b.Len(), b.columns}}); err != nil {
-		return fmt.Errorf("insert into %s: %w", DiscoveryTable, err)
-	}
-	return nil
+	return insertEvents(ctx, conn, DiscoveryTable, token, b)
 }
 
 // DiscoveryRow is the newest result for an input.

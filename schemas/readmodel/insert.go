@@ -23,6 +23,23 @@ func Insert(ctx context.Context, conn driver.Conn, token string, batches ...*Bat
 	return InsertInto(ctx, conn, nil, token, batches...)
 }
 
+// events is a batch of rows of one table of muster's own events.
+type events interface {
+	Len() int
+	columns() []field
+}
+
+// insertEvents writes a batch to its one table; an empty one writes nothing.
+func insertEvents(ctx context.Context, conn driver.Conn, name, token string, b events) error {
+	if b.Len() == 0 {
+		return nil
+	}
+	if err := insertTable(ctx, conn, name, token, []table{{name, b.Len(), b.columns}}); err != nil {
+		return fmt.Errorf("insert into %s: %w", name, err)
+	}
+	return nil
+}
+
 // Names are the tables to write to instead of those of Tables, by their names
 // there; what has no entry is not written. Nil means the tables themselves.
 type Names map[string]string

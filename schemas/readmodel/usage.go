@@ -2,7 +2,6 @@ package readmodel
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -90,13 +89,7 @@ func (b *UsageBatch) columns() []field {
 // InsertUsage writes a batch of the ledger, as Insert does those of records:
 // calling it again with the same token and rows changes nothing.
 func InsertUsage(ctx context.Context, conn driver.Conn, token string, b *UsageBatch) error {
-	if b.Len() == 0 {
-		return nil
-	}
-	if err := insertTable(ctx, conn, UsageTable, token, []table{{UsageTable, b.Len(), b.columns}}); err != nil {
-		return fmt.Errorf("insert into %s: %w", UsageTable, err)
-	}
-	return nil
+	return insertEvents(ctx, conn, UsageTable, token, b)
 }
 
 // Parameters of the queries over the ledger.

@@ -95,13 +95,7 @@ func (b *WebhookBatch) columns() []field {
 // InsertWebhooks writes a batch of tries, as Insert does those of records: calling
 // it again with the same token and rows changes nothing.
 func InsertWebhooks(ctx context.Context, conn driver.Conn, token string, b *WebhookBatch) error {
-	if b.Len() == 0 {
-		return nil
-	}
-	if err := insertTable(ctx, conn, WebhookAttemptsTable, token, []table{{WebhookAttemptsTable, b.Len(), b.columns}}); err != nil {
-		return fmt.Errorf("insert into %s: %w", WebhookAttemptsTable, err)
-	}
-	return nil
+	return insertEvents(ctx, conn, WebhookAttemptsTable, token, b)
 }
 
 // WebhookFilter selects deliveries; empty fields select all.
