@@ -103,6 +103,12 @@ func TestDiscover(t *testing.T) {
 	require.Equal(t, "web_search,language_model", r.header.Get("X-Degraded"))
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"), "nothing beyond the input")
 
+	// A dry run looks for nobody, and refuses what a call would.
+	r = f.post("/v1/person/discover", `{"codehost":"juno","dry_run":true}`)
+	require.Equal(t, map[string]any{"dry_run": true, "max_credits": 1., "credits_remaining": r.json()["credits_remaining"]}, r.json())
+	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
+	require.Equal(t, http.StatusBadRequest, f.post("/v1/person/discover", `{"dry_run":true}`).status)
+
 	t.Run("kept", func(t *testing.T) {
 		var rows readmodel.DiscoveryBatch
 		d := found(event.DiscoveryTask{Input: event.Account{Platform: "microblog", Username: "Juno"}})

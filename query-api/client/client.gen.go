@@ -312,15 +312,30 @@ func (e NetworkMustHave) Valid() bool {
 	}
 }
 
+// Defines values for PersonDiscoverResponseDryRun.
+const (
+	PersonDiscoverResponseDryRunTrue PersonDiscoverResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the PersonDiscoverResponseDryRun enum.
+func (e PersonDiscoverResponseDryRun) Valid() bool {
+	switch e {
+	case PersonDiscoverResponseDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SearchResponseDryRun.
 const (
-	True SearchResponseDryRun = true
+	SearchResponseDryRunTrue SearchResponseDryRun = true
 )
 
 // Valid indicates whether the value is a known member of the SearchResponseDryRun enum.
 func (e SearchResponseDryRun) Valid() bool {
 	switch e {
-	case True:
+	case SearchResponseDryRunTrue:
 		return true
 	default:
 		return false
@@ -1143,6 +1158,9 @@ type PersonDiscoverRequest struct {
 	// Codehost Code-hosting username or profile URL.
 	Codehost *string `json:"codehost,omitempty"`
 
+	// DryRun Checks the call and answers what it would cost at most; nobody is looked for and nothing charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
 	// MaxAgeDays How old a kept result may be; 0 finds anew.
 	MaxAgeDays *int `json:"max_age_days,omitempty"`
 
@@ -1156,11 +1174,17 @@ type PersonDiscoverRequest struct {
 	Url *string `json:"url,omitempty"`
 }
 
-// PersonDiscoverResponse defines model for PersonDiscoverResponse.
+// PersonDiscoverResponse The input and who was found; with `dry_run`, a `DryRun`.
 type PersonDiscoverResponse struct {
-	Socials              []Social               `json:"socials"`
-	AdditionalProperties map[string]interface{} `json:"-"`
+	CreditsRemaining     *int64                        `json:"credits_remaining,omitempty"`
+	DryRun               *PersonDiscoverResponseDryRun `json:"dry_run,omitempty"`
+	MaxCredits           *int64                        `json:"max_credits,omitempty"`
+	Socials              *[]Social                     `json:"socials,omitempty"`
+	AdditionalProperties map[string]interface{}        `json:"-"`
 }
+
+// PersonDiscoverResponseDryRun defines model for PersonDiscoverResponse.DryRun.
+type PersonDiscoverResponseDryRun bool
 
 // PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
 type PersonEnrichRequest struct {
@@ -7912,6 +7936,30 @@ func (a *PersonDiscoverResponse) UnmarshalJSON(b []byte) error {
 		return err
 	}
 
+	if raw, found := object["credits_remaining"]; found {
+		err = json.Unmarshal(raw, &a.CreditsRemaining)
+		if err != nil {
+			return fmt.Errorf("error reading 'credits_remaining': %w", err)
+		}
+		delete(object, "credits_remaining")
+	}
+
+	if raw, found := object["dry_run"]; found {
+		err = json.Unmarshal(raw, &a.DryRun)
+		if err != nil {
+			return fmt.Errorf("error reading 'dry_run': %w", err)
+		}
+		delete(object, "dry_run")
+	}
+
+	if raw, found := object["max_credits"]; found {
+		err = json.Unmarshal(raw, &a.MaxCredits)
+		if err != nil {
+			return fmt.Errorf("error reading 'max_credits': %w", err)
+		}
+		delete(object, "max_credits")
+	}
+
 	if raw, found := object["socials"]; found {
 		err = json.Unmarshal(raw, &a.Socials)
 		if err != nil {
@@ -7938,6 +7986,27 @@ func (a *PersonDiscoverResponse) UnmarshalJSON(b []byte) error {
 func (a PersonDiscoverResponse) MarshalJSON() ([]byte, error) {
 	var err error
 	object := make(map[string]json.RawMessage)
+
+	if a.CreditsRemaining != nil {
+		object["credits_remaining"], err = json.Marshal(a.CreditsRemaining)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'credits_remaining': %w", err)
+		}
+	}
+
+	if a.DryRun != nil {
+		object["dry_run"], err = json.Marshal(a.DryRun)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'dry_run': %w", err)
+		}
+	}
+
+	if a.MaxCredits != nil {
+		object["max_credits"], err = json.Marshal(a.MaxCredits)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'max_credits': %w", err)
+		}
+	}
 
 	if a.Socials != nil {
 		object["socials"], err = json.Marshal(a.Socials)

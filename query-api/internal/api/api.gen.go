@@ -281,15 +281,30 @@ func (e NetworkMustHave) Valid() bool {
 	}
 }
 
+// Defines values for PersonDiscoverResponseDryRun.
+const (
+	PersonDiscoverResponseDryRunTrue PersonDiscoverResponseDryRun = true
+)
+
+// Valid indicates whether the value is a known member of the PersonDiscoverResponseDryRun enum.
+func (e PersonDiscoverResponseDryRun) Valid() bool {
+	switch e {
+	case PersonDiscoverResponseDryRunTrue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SearchResponseDryRun.
 const (
-	True SearchResponseDryRun = true
+	SearchResponseDryRunTrue SearchResponseDryRun = true
 )
 
 // Valid indicates whether the value is a known member of the SearchResponseDryRun enum.
 func (e SearchResponseDryRun) Valid() bool {
 	switch e {
-	case True:
+	case SearchResponseDryRunTrue:
 		return true
 	default:
 		return false
@@ -1041,6 +1056,9 @@ type PersonDiscoverRequest struct {
 	// Codehost Code-hosting username or profile URL.
 	Codehost *string `json:"codehost,omitempty"`
 
+	// DryRun Checks the call and answers what it would cost at most; nobody is looked for and nothing charged.
+	DryRun *bool `json:"dry_run,omitempty"`
+
 	// MaxAgeDays How old a kept result may be; 0 finds anew.
 	MaxAgeDays *int `json:"max_age_days,omitempty"`
 
@@ -1054,10 +1072,16 @@ type PersonDiscoverRequest struct {
 	Url *string `json:"url,omitempty"`
 }
 
-// PersonDiscoverResponse defines model for PersonDiscoverResponse.
+// PersonDiscoverResponse The input and who was found; with `dry_run`, a `DryRun`.
 type PersonDiscoverResponse struct {
-	Socials []Social `json:"socials"`
+	CreditsRemaining *int64                        `json:"credits_remaining,omitempty"`
+	DryRun           *PersonDiscoverResponseDryRun `json:"dry_run,omitempty"`
+	MaxCredits       *int64                        `json:"max_credits,omitempty"`
+	Socials          *[]Social                     `json:"socials,omitempty"`
 }
+
+// PersonDiscoverResponseDryRun defines model for PersonDiscoverResponse.DryRun.
+type PersonDiscoverResponseDryRun bool
 
 // PersonEnrichRequest At least one of `codehost`, `network_username` and `email`.
 type PersonEnrichRequest struct {

@@ -56,6 +56,10 @@ func (s *Server) DiscoverPerson(ctx context.Context, request api.DiscoverPersonR
 	if err != nil {
 		return nil, err
 	}
+	if isTrue(request.Body.DryRun) {
+		body, err := estimate(ctx, 1)
+		return discovered{body: body}, err
+	}
 	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
