@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -48,6 +49,9 @@ func (t GroupTiming) withDefaults() GroupTiming {
 	def(&t.Drain, 2*time.Second)
 	return t
 }
+
+// joinPatience is how long a stopping member waits for a join in progress.
+const joinPatience = 500 * time.Millisecond
 
 // group is one membership in a consumer group.
 type group struct {
@@ -93,6 +97,7 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 		return fmt.Errorf("consumer group %s: %w", g.id, err)
 	}
 	var wg sync.WaitGroup
+	var handling atomic.Int32 // generations
 	wg.Go(func() {
 		<-ctx.Done()
 		closed := make(chan struct{})
@@ -102,7 +107,11 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 		})
 		// Close waits for a join in progress, which lasts as long as the slowest
 		// member; take its connection away once handlers have had their time.
+		// A member that is joining has none.
 		patience := g.timing.Drain + time.Second
+		if handling.Load() == 0 {
+			patience = joinPatience
+		}
 		for {
 			select {
 			case <-closed:
@@ -129,8 +138,10 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 		}
 		g.logger.LogAttrs(ctx, slog.LevelDebug, "kafka group joined", slog.String("group", g.id), slog.Int("generation", int(gen.ID)))
 		wg.Add(2) // a generation that has already ended does not wait for what it starts
+		handling.Add(1)
 		gen.Start(func(gctx context.Context) {
 			defer wg.Done()
+			defer handling.Add(-1)
 			cctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 			stop := context.AfterFunc(gctx, func() { cancel(kafka.ErrGenerationEnded) })
 			defer stop()
