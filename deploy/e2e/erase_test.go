@@ -246,6 +246,7 @@ func TestErase(t *testing.T) {
 	p.muster(t, "replay")
 	p.muster(t, "replay", "--drop-old")
 	gone("replayed")
+	attested(t, p)
 	if !testing.Short() {
 		eventually(t, 5*time.Minute, func() (bool, string) {
 			var status struct {

@@ -1,9 +1,13 @@
 package e2e_test
 
 import (
+	"bytes"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 )
 
@@ -44,4 +48,44 @@ func shows(t *testing.T, p *platform, s subject) {
 	none, err := muster(t.Context(), p.dataDir, "subject", "show", "codehost_username=nobody-of-this-name")
 	require.NoError(t, err)
 	require.Equal(t, 1, none.status, none.errors)
+}
+
+// attested requires a receipt of the first request, which verifies, and does not once
+// it is changed. Tables hold nothing; topics may hold tombstones.
+func attested(t *testing.T, p *platform) {
+	t.Helper()
+	var all []struct {
+		RequestID string `json:"request_id"`
+	}
+	p.musterJSON(t, &all, "erase", "list", "--json")
+	path := filepath.Join(t.TempDir(), "receipt.json")
+	run := func(args ...string) result {
+		r, err := muster(t.Context(), p.dataDir, args...)
+		require.NoError(t, err)
+		return r
+	}
+	made := run("erase", "receipt", all[0].RequestID, "--output", path)
+	verified := run("erase", "verify", path)
+	require.LessOrEqual(t, made.status, 1, made.errors)
+	require.LessOrEqual(t, verified.status, 1, verified.errors)
+	require.Contains(t, verified.out, "The signature is right: request "+all[0].RequestID)
+	require.Contains(t, verified.out, "Looked again")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	var receipt struct {
+		Tables []struct {
+			Name      string `json:"name"`
+			Remaining int    `json:"remaining"`
+		} `json:"tables"`
+		Kept []any `json:"kept"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &receipt))
+	require.NotEmpty(t, receipt.Kept)
+	for _, table := range receipt.Tables {
+		require.Zero(t, table.Remaining, table.Name)
+	}
+	require.NoError(t, os.WriteFile(path, bytes.Replace(raw, []byte(`"scope": "all"`), []byte(`"scope": "network"`), 1), 0o600))
+	changed := run("erase", "verify", path)
+	require.Equal(t, 1, changed.status, changed.out)
+	require.Contains(t, changed.errors, "the signature does not fit")
 }

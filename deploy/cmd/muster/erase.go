@@ -25,7 +25,7 @@ import (
 
 // withSuppressed runs do with the set of erased people.
 func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *service.Telemetry, do func(context.Context, *suppress.Set) error) error {
-	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, c.dataDir)
+	secret, err := c.rootSecret()
 	if err != nil {
 		return err
 	}
@@ -114,7 +114,7 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 	cmd.Flags().StringVar(&order.Note, "note", "", "where the request is filed; it is kept, so name nobody")
 	cmd.Flags().BoolVar(&order.Urgent, "now", false, "remove what is stored at once, and not within the day: it costs a rewriting of what holds it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw())
+	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseReceipt(), c.eraseVerify())
 	return cmd
 }
 

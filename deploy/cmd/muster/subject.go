@@ -13,7 +13,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/subject"
-	"muster/platform/service"
 	"muster/schemas/event"
 	"muster/schemas/suppress"
 )
@@ -70,7 +69,7 @@ Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
 			if err != nil {
 				return err
 			}
-			secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, c.dataDir)
+			secret, err := c.rootSecret()
 			if err != nil {
 				return err
 			}

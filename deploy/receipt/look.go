@@ -1,0 +1,247 @@
+package receipt
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// Source is what is looked through.
+type Source struct {
+	Conn driver.Conn
+	Bus  bus.Config
+	// Key makes the suppression hashes.
+	Key *suppress.Key
+}
+
+// Look looks for what is left of the people of a request, given the hashes of its
+// identifiers, and fills in what a receipt says of that.
+func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier, r *Receipt) error {
+	set, kept, err := entries(ctx, src, identifiers)
+	if err != nil {
+		return err
+	}
+	r.Version, r.Kept, r.VerifiedAt = formatVersion, kept, time.Now().UTC()
+	r.NotLookedThrough = []string{
+		"tasks and events of discovery, context and webhooks (topics keep them 7 days at most), rejected records and dead letters (30 days)",
+		"the tables contexts (2 days) and webhook_attempts (90 days), stored answers (24 hours, encrypted)",
+		"commits by the address of an author who is not their owner, and telephone numbers, in tables",
+		"what records of other people say in texts; the ledger, which has keyed hashes of identities",
+		"files: parts of tables and segments of logs, backups, and the raw files that were ingested",
+	}
+	if r.Tables, err = tables(ctx, src.Conn, set); err != nil {
+		return err
+	}
+	r.Topics, err = topics(ctx, src.Bus, set)
+	return err
+}
+
+// entries are the suppression entries of identifiers and those that follow from them,
+// and a set of them alone.
+func entries(ctx context.Context, src Source, identifiers []event.ErasureIdentifier) (*suppress.Set, []Kept, error) {
+	values, from := map[string][]byte{}, map[string]suppress.Entry{}
+	err := bus.Scan(ctx, src.Bus, []string{event.TopicErasure}, func(m kafka.Message) error {
+		key := string(m.Key)
+		delete(values, key)
+		delete(from, key)
+		var e suppress.Entry
+		if m.Value != nil && json.Unmarshal(m.Value, &e) == nil && !e.Lifted {
+			values[key], from[key] = m.Value, e
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the suppression set: %w", err)
+	}
+	mine := map[string]bool{}
+	for _, i := range identifiers {
+		mine[i.Hash] = values[i.Hash] != nil
+	}
+	for before := -1; before != len(mine); {
+		before = len(mine)
+		for h, e := range from {
+			if e.Derived() && mine[e.From] {
+				mine[h] = true
+			}
+		}
+	}
+	set, kept := suppress.NewSet(src.Key), []Kept{}
+	for h, held := range mine {
+		if !held {
+			continue
+		}
+		if err := set.Apply([]byte(h), values[h]); err != nil {
+			return nil, nil, err
+		}
+		kept = append(kept, Kept{Type: string(from[h].Type), Hash: h, From: from[h].From})
+	}
+	slices.SortFunc(kept, func(a, b Kept) int { return cmp.Or(cmp.Compare(a.Type, b.Type), cmp.Compare(a.Hash, b.Hash)) })
+	return set, kept, nil
+}
+
+// look is how the rows of a table are compared: a query of three strings and a list.
+type look struct {
+	table, columns string
+	hit            func(a, b, c string, list []string) bool
+}
+
+func looks(set *suppress.Set) []look {
+	const none = ", emptyArrayString()"
+	subject := func(platform string) func(id, username, _ string, emails []string) bool {
+		return func(id, username, _ string, emails []string) bool {
+			_, hit := set.Subject(suppress.Subject{Platform: platform, ID: id, Username: username, Emails: emails})
+			return hit
+		}
+	}
+	account := func(platform, name string) bool {
+		_, hit := set.Account(platform, name)
+		return hit
+	}
+	named := func(of string) bool {
+		platform, name, _ := strings.Cut(of, ":")
+		return account(platform, name)
+	}
+	platforms := map[string]string{
+		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost, readmodel.TargetMicroblogPerson: identity.Microblog,
+	}
+	byID := func(kind, id, _ string, _ []string) bool {
+		_, hit := set.ID(platforms[kind], id)
+		return hit
+	}
+	out := []look{
+		{"network_people", "profile_id, username_key, '', email_keys", subject(identity.Network)},
+		{"codehost_people", "toString(user_id), username_key, '', email_keys", subject(identity.Codehost)},
+		{"microblog_people", "user_id, username_key, ''" + none, subject(identity.Microblog)},
+		{"search_people", "profile_id, '', ''" + none, subject(identity.Network)},
+		{"seen_versions", "toString(kind), key, ''" + none, byID},
+		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none, func(a, b, _ string, _ []string) bool { return named(a) || named(b) }},
+		{"lookups", "toString(target_kind), target, if(startsWith(type, 'link.'), concat(substring(type, 6), ':', value), '')" + none, func(kind, target, link string, list []string) bool {
+			return byID(kind, target, "", list) || kind == readmodel.TargetAccount && (named(target) || named(link))
+		}},
+		{readmodel.DiscoveryTable, "toString(platform), username_key, result" + none, func(platform, username, result string, _ []string) bool {
+			var d event.Discovery
+			if json.Unmarshal([]byte(result), &d) != nil {
+				return account(platform, username)
+			}
+			return account(platform, username) || slices.ContainsFunc(d.Socials, func(s event.Social) bool {
+				_, byID := set.ID(s.Platform, s.Identity)
+				return byID || account(s.Platform, identity.UsernameKey(s.Username))
+			})
+		}},
+	}
+	for _, t := range []string{"codehost_repos", "codehost_commits", "codehost_lists"} {
+		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
+	}
+	return out
+}
+
+// tables looks through the tables, and those beside them that replays have kept.
+func tables(ctx context.Context, conn driver.Conn, set *suppress.Set) ([]Place, error) {
+	names := map[string][]string{}
+	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
+		var name string
+		if err := rows.Scan(&name); err != nil {
+			return err
+		}
+		if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+			names[table] = append(names[table], name)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("list the tables: %w", err)
+	}
+	var out []Place
+	for _, l := range looks(set) {
+		for _, name := range append([]string{l.table}, names[l.table]...) {
+			p := Place{Name: name}
+			err := ch.ReadRows(ctx, conn, "SELECT "+l.columns+" FROM "+name, func(rows driver.Rows) error {
+				var a, b, c string
+				var list []string
+				if err := rows.Scan(&a, &b, &c, &list); err != nil {
+					return err
+				}
+				p.Looked++
+				if l.hit(a, b, c, list) {
+					p.Remaining++
+				}
+				return nil
+			})
+			if err != nil {
+				return nil, fmt.Errorf("look through %s: %w", name, err)
+			}
+			out = append(out, p)
+		}
+	}
+	return out, nil
+}
+
+// topics looks through the topics of records. A tombstone states nothing, but its key
+// is an identity until compaction takes it.
+func topics(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Place, error) {
+	var out []Place
+	for _, d := range record.Definitions() {
+		if d.Topic == "" {
+			continue
+		}
+		p := Place{Name: d.Topic}
+		err := bus.Scan(ctx, cfg, []string{d.Topic}, func(m kafka.Message) error {
+			p.Looked++
+			if keyed(set, d.Kind, string(m.Key)) {
+				p.Remaining++
+				return nil
+			}
+			if rec, err := record.Decode(d.Kind, m.Value); err == nil {
+				if _, hit := set.Record(rec); hit {
+					p.Remaining++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look through %s: %w", d.Topic, err)
+		}
+		out = append(out, p)
+	}
+	seen := Place{Name: event.TopicSeen}
+	err := bus.Scan(ctx, cfg, []string{event.TopicSeen}, func(m kafka.Message) error {
+		seen.Looked++
+		if kind, key, ok := strings.Cut(string(m.Key), "/"); ok && keyed(set, record.Kind(kind), key) {
+			seen.Remaining++
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look through %s: %w", event.TopicSeen, err)
+	}
+	return append(out, seen), nil
+}
+
+// keyed reports whether a record's key has the id of a person of the set.
+func keyed(set *suppress.Set, kind record.Kind, key string) (hit bool) {
+	switch kind {
+	case record.KindNetworkPerson:
+		_, hit = set.ID(identity.Network, key)
+	case record.KindMicroblogPerson:
+		_, hit = set.ID(identity.Microblog, key)
+	case record.KindCodehostPerson, record.KindCodehostRepo, record.KindCodehostCommit, record.KindCodehostList:
+		id, _, _ := strings.Cut(key, "/")
+		_, hit = set.ID(identity.Codehost, id)
+	}
+	return hit
+}
