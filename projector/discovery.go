@@ -3,7 +3,9 @@ package projector
 import (
 	"muster/platform/bus"
 	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
 )
 
 // DiscoveryGroup is the consumer group of the projection of discovery's results.
@@ -15,6 +17,22 @@ func (p *Projector) newDiscoveryConsumer() (*bus.BatchConsumer, error) {
 			if !d.Complete() {
 				return nil // what lacks a stage is the answer to one call and not worth keeping
 			}
+			if erasedDiscovery(p.deps.Suppressed, d) {
+				return nil
+			}
 			return rows.Add(d, at)
 		}, readmodel.InsertDiscoveries))
+}
+
+// erasedDiscovery reports whether a result names somebody who was erased: one that
+// was under way when they were, or a worker's answer that nothing is known of them.
+func erasedDiscovery(set *suppress.Set, d *event.Discovery) bool {
+	for _, p := range append(d.Socials, event.Social{Account: d.Input}) {
+		_, byName := set.Account(p.Platform, identity.UsernameKey(p.Username))
+		_, byID := set.ID(p.Platform, p.Identity)
+		if byName || byID {
+			return true
+		}
+	}
+	return false
 }

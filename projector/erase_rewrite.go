@@ -3,6 +3,8 @@ package projector
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/segmentio/kafka-go"
@@ -76,13 +78,19 @@ func (e *Eraser) compact(ctx context.Context) error {
 
 // settle reports whether the parts that a rewriting replaced are gone; it then
 // compacts the logs once more, now that tombstones have had their time, and looks
-// for what should be gone. The parts of other nodes of a cluster cannot be seen from
+// for what should be gone: what is there goes, and is rewritten anew. The parts of other nodes of a cluster cannot be seen from
 // here: they are gone within the time of the setting.
 func (e *Eraser) settle(ctx context.Context) (bool, error) {
+	tables, err := e.tables(ctx)
+	if err != nil {
+		return false, err
+	}
 	if e.cfg.Layout.Cluster == "" {
 		var old uint64
-		// Merges make new ones all the time: those of before the rewriting count.
-		row := e.deps.Conn.QueryRow(ctx, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND NOT active AND modification_time < {begin:DateTime}",
+		// Merges make new ones all the time: those of before the rewriting count, of
+		// the tables that were rewritten. Their names are muster's own.
+		row := e.deps.Conn.QueryRow(ctx, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND NOT active AND modification_time < {begin:DateTime}"+
+			" AND table IN ('"+strings.Join(tables, "', '")+"')",
 			clickhouse.Named("begin", e.clean.begin.UTC().Format("2006-01-02 15:04:05")))
 		if err := row.Scan(&old); err != nil {
 			return false, fmt.Errorf("look for parts that were replaced: %w", err)
@@ -90,10 +98,6 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 		if old > 0 {
 			return false, nil
 		}
-	}
-	tables, err := e.tables(ctx)
-	if err != nil {
-		return false, err
 	}
 	if err := e.alter(ctx, tables, "RESET SETTING "+partsLifetime); err != nil {
 		return false, err
@@ -105,10 +109,17 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if !left.empty() { // it came meanwhile: the next sweep removes it
-		return false, fmt.Errorf("something of erased people has come in again: %v", left.counts())
+	if left.empty() {
+		return true, nil
 	}
-	return true, nil
+	// It came in meanwhile, as what was under way when the set changed: it goes
+	// too, and is rewritten at once.
+	e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "something of erased people has come in again", slog.Any("rows", left.counts()))
+	if _, err := e.sweep(ctx); err != nil {
+		return false, err
+	}
+	e.clean, e.dirty = nil, e.deps.Now().Add(-e.cfg.Within/4)
+	return false, nil
 }
 
 // roll writes a message to every partition of the topics whose keys are identities.

@@ -147,12 +147,8 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		if err := json.Unmarshal([]byte(result), &d); err != nil {
 			return nil //nolint:nilerr // readers skip it too
 		}
-		for _, p := range append(d.Socials, event.Social{Account: d.Input}) {
-			_, byName := set.Account(p.Platform, identity.UsernameKey(p.Username))
-			_, byID := set.ID(p.Platform, p.Identity)
-			if byName || byID {
-				f.discoveries[hash] = true
-			}
+		if erasedDiscovery(set, &d) {
+			f.discoveries[hash] = true
 		}
 		return nil
 	})
