@@ -289,6 +289,10 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	answer.Rejected = rejected.upTo(stored.Lines)
 	answer.RejectedMore = max(0, sum.Total().Rejected-int64(len(answer.Rejected)))
 	if !stored.Complete {
+		if r.Context().Err() != nil && s.pushes.stopped.Err() == nil {
+			// A read that fails ends the request's context before it returns.
+			body.reading.Wait()
+		}
 		answer.Status, answer.Detail = s.explain(ctx, r, errors.Join(body.err(), err, stored.Err))
 	}
 	return answer
@@ -406,7 +410,9 @@ type pushBody struct {
 
 	mu      sync.Mutex
 	closed  bool
+	ended   bool  // the body was read to its end
 	failed  error // the first error of a read but io.EOF
+	active  int   // reads that are under way
 	reading sync.WaitGroup
 }
 
@@ -419,17 +425,23 @@ func (b *pushBody) Read(p []byte) (int, error) {
 		return 0, errors.Join(b.failed, os.ErrClosed)
 	}
 	b.reading.Add(1)
+	b.active++
 	// Without deadlines (a connection that knows none) the client's own apply.
 	_ = b.control.SetReadDeadline(time.Now().Add(b.idle))
 	b.mu.Unlock()
 	defer b.reading.Done()
 	n, err := b.read(p)
-	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped by readers
-		b.mu.Lock()
-		if !b.closed {
-			b.failed = err
-		}
-		b.mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.active--
+	switch {
+	case err == io.EOF: //nolint:errorlint // io.EOF is never wrapped by readers
+		b.ended = true
+		// From here on the server itself reads, for the next request: that has
+		// all the time it wants.
+		_ = b.control.SetReadDeadline(time.Time{})
+	case err != nil && !b.closed:
+		b.failed = err
 	}
 	return n, err
 }
@@ -473,14 +485,17 @@ func (b *pushBody) begin() error {
 	return err
 }
 
-// close waits until nothing reads the body any more.
+// close waits until nothing reads the body any more. A body that was read to its end
+// is left alone: the server watches the connection then, and takes a deadline that
+// passes for the end of the connection, and so of the request that comes next on it.
 func (b *pushBody) close() {
 	b.mu.Lock()
 	b.closed = true
-	_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up what reads
+	if b.active > 0 && !b.ended {
+		_ = b.control.SetReadDeadline(time.Unix(1, 0)) // wakes up what reads
+	}
 	b.mu.Unlock()
 	b.reading.Wait()
-	_ = b.control.SetReadDeadline(time.Time{})
 }
 
 // OperatorTokenEnv is the environment variable that holds the operator token.

@@ -120,6 +120,11 @@ func TestPush(t *testing.T) {
 	a := push(t, s, pushPath, strings.NewReader(""))
 	require.Equal(t, http.StatusOK, a.status)
 	require.True(t, a.Complete)
+	// The end of a push is not the end of its connection: the next one on it works too.
+	for range 200 {
+		a = push(t, s, pushPath, strings.NewReader(people(0, 1)))
+		require.Equal(t, http.StatusOK, a.status, a.Detail)
+	}
 
 	var bad strings.Builder
 	bad.WriteString(people(0, 2) + "\n{\"profile_id\":\"x\",\"last_updated\":7}\n")
