@@ -13,7 +13,7 @@ const UsageGroup = "muster.projector.usage"
 
 // usageAge is how old a batch of the ledger may get: nobody waits for its rows,
 // since callers ask the balances.
-const usageAge = 500 * time.Millisecond
+const usageAge = 2 * time.Second
 
 func (p *Projector) newUsageConsumer() (*bus.BatchConsumer, error) {
 	return p.newEventConsumer(p.cfg.UsageGroup, event.TopicUsage, usageAge, handleEvents(p, "usage",

@@ -12,7 +12,7 @@ import (
 const WebhookGroup = "muster.projector.webhook"
 
 // webhookAge is how old a batch of attempts may get: only operators look at them.
-const webhookAge = 500 * time.Millisecond
+const webhookAge = 2 * time.Second
 
 func (p *Projector) newWebhookConsumer() (*bus.BatchConsumer, error) {
 	return p.newEventConsumer(WebhookGroup, event.TopicWebhook, webhookAge, handleEvents(p, "webhook",
