@@ -7,14 +7,13 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"muster/platform/javatest"
 )
 
 var (
@@ -28,62 +27,19 @@ var (
 
 // build returns the folder of the jars and of the compiled judge, made once for each version of the embedded files.
 func build(ctx context.Context) (string, error) {
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		return "", fmt.Errorf("build the judge: %w", err)
-	}
-	h := sha256.New()
-	for _, part := range [][]byte{pom, sums, judge} {
-		fmt.Fprintf(h, "%d\n%s", len(part), part)
-	}
-	dir := filepath.Join(cache, "muster", "opensearch-"+hex.EncodeToString(h.Sum(nil)[:6]))
-	if _, err := os.Stat(dir); err == nil {
-		return dir, nil
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("build the judge: %w", err)
-	}
-	if err := os.MkdirAll(filepath.Dir(dir), 0o750); err != nil {
-		return "", fmt.Errorf("build the judge: %w", err)
-	}
-	tmp, err := os.MkdirTemp(filepath.Dir(dir), "opensearch-")
-	if err != nil {
-		return "", fmt.Errorf("build the judge: %w", err)
-	}
-	defer os.RemoveAll(tmp) // gone after the rename
-	if err := buildIn(ctx, tmp); err != nil {
-		return "", fmt.Errorf("build the judge: %w", err)
-	}
-	if err := os.Rename(tmp, dir); err != nil {
-		if _, statErr := os.Stat(dir); statErr == nil {
-			return dir, nil // another test process was faster
-		}
-		return "", fmt.Errorf("build the judge: %w", err)
-	}
-	return dir, nil
-}
-
-func buildIn(ctx context.Context, dir string) error {
-	for name, content := range map[string][]byte{"pom.xml": pom, "Judge.java": judge} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+	return javatest.Folder("opensearch", [][]byte{pom, sums, judge}, func(dir string) error {
+		if err := javatest.FetchJars(ctx, dir, pom); err != nil {
 			return err
 		}
-	}
-	jars := filepath.Join(dir, "jars")
-	for _, args := range [][]string{
-		{"mvn", "-q", "-B", "-C", "-f", filepath.Join(dir, "pom.xml"), "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory=" + jars},
-		{"javac", "-cp", filepath.Join(jars, "*"), "-d", filepath.Join(dir, "classes"), filepath.Join(dir, "Judge.java")},
-	} {
-		cmd := exec.CommandContext(ctx, args[0], args[1:]...) //nolint:gosec // commands of this file, folders of this package
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return fmt.Errorf("%s: %w\n%s", args[0], err, out)
+		jars, source := filepath.Join(dir, "jars"), filepath.Join(dir, "Judge.java")
+		if err := verify(jars); err != nil {
+			return err
 		}
-		if args[0] == "mvn" {
-			if err := verify(jars); err != nil {
-				return err
-			}
+		if err := os.WriteFile(source, judge, 0o600); err != nil {
+			return err
 		}
-	}
-	return nil
+		return javatest.Run(ctx, "javac", "-cp", filepath.Join(jars, "*"), "-d", filepath.Join(dir, "classes"), source)
+	})
 }
 
 // verify compares every jar with its pinned checksum.

@@ -12,11 +12,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/platform/javatest"
 )
 
 // readyTimeout bounds a start, on a machine that is busy.
@@ -41,7 +42,7 @@ type Node struct {
 	cmd    *exec.Cmd
 	stdin  io.Closer
 	exited chan struct{}
-	output *tail
+	output *javatest.Tail
 	client *http.Client
 }
 
@@ -60,7 +61,7 @@ func Start(ctx context.Context, o Options) (*Node, error) {
 			return nil, fmt.Errorf("opensearch: %w", err)
 		}
 	}
-	n := &Node{dir: dir, keep: o.Dir != "", output: &tail{limit: 32 << 10}, exited: make(chan struct{}), client: &http.Client{Timeout: longest}}
+	n := &Node{dir: dir, keep: o.Dir != "", output: &javatest.Tail{}, exited: make(chan struct{}), client: &http.Client{Timeout: longest}}
 	if err := n.start(ctx, build, o.Heap); err != nil {
 		return nil, errors.Join(fmt.Errorf("opensearch: %w", err), n.Close())
 	}
@@ -187,27 +188,4 @@ func (n *Node) Do(ctx context.Context, method, path string, body []byte, out any
 		return fmt.Errorf("opensearch: %s %s: %w", method, path, err)
 	}
 	return nil
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu    sync.Mutex
-	limit int
-	buf   []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - t.limit; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.buf)
 }

@@ -19,6 +19,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"muster/platform/javatest"
 )
 
 // User and Password are the SASL account of a secure server, for PLAIN and
@@ -49,7 +51,7 @@ type Kafka struct {
 	mu     sync.Mutex
 	cmd    *exec.Cmd
 	exited chan struct{} // closes when cmd has
-	output *tail
+	output *javatest.Tail
 }
 
 // Start fetches the jars if need be, formats a storage folder, and returns when the
@@ -188,7 +190,7 @@ func (k *Kafka) start(ctx context.Context) error {
 	args := []string{"-Xms256m", "-Xmx768m", "-Dorg.apache.logging.log4j.level=WARN", "-cp", k.classpath, "kafka.Kafka", k.properties()}
 	cmd := exec.Command("java", args...) //nolint:gosec,noctx // paths and constants of this package; see above
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	k.output = &tail{limit: 32 << 10}
+	k.output = &javatest.Tail{}
 	cmd.Stdout, cmd.Stderr = k.output, k.output
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start java: %w", err)
@@ -256,27 +258,4 @@ func freePorts(ctx context.Context, n int) ([]int, error) {
 		ports = append(ports, ln.Addr().(*net.TCPAddr).Port)
 	}
 	return ports, nil
-}
-
-// tail keeps the end of what is written to it.
-type tail struct {
-	mu    sync.Mutex
-	limit int
-	buf   []byte
-}
-
-func (t *tail) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.buf = append(t.buf, p...)
-	if over := len(t.buf) - t.limit; over > 0 {
-		t.buf = append(t.buf[:0], t.buf[over:]...)
-	}
-	return len(p), nil
-}
-
-func (t *tail) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return string(t.buf)
 }
