@@ -101,3 +101,7 @@ eval-discovery: engine ## precision, recall and calibration of discovery (EVALFL
 test-webhook-js: ## what the webhook sender delivers, judged by npm's standardwebhooks (needs Node and npm)
 	cd webhook-sender/verifyjs && npm ci --ignore-scripts --no-audit --no-fund --loglevel error
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags node -run JavaScript $(RACE) $(TESTFLAGS) ./webhook-sender
+
+.PHONY: test-kubernetes
+test-kubernetes: ## the Helm chart, rendered by Helm and decoded by Kubernetes' own types (a module of its own: minutes to build the first time)
+	cd deploy/kubernetes && GOWORK=off $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m $(TESTFLAGS) ./...

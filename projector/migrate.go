@@ -34,6 +34,10 @@ func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg
 	if cfg.OnCluster == "" {
 		cfg.OnCluster = layout.Cluster
 	}
+	if layout.Cluster != "" && cfg.Engine == "" {
+		// One record for the whole cluster, whichever node is asked: every server is a replica of the same two tables.
+		cfg.Engine = "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', %s)"
+	}
 	applied, err = clickhouse.Migrate(ctx, conn, migrations, cfg)
 	if err != nil {
 		return applied, fmt.Errorf("migrate read models: %w", err)

@@ -15,6 +15,7 @@ import (
 	"muster/deploy/status"
 	"muster/deploy/status/page"
 	"muster/deploy/suppression"
+	"muster/deploy/topics"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
 	"muster/platform/bus"
@@ -75,7 +76,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	kafka := backend.config
 	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
 
-	if err := ensureTopics(ctx, kafka, deps); err != nil {
+	if err := topics.Ensure(ctx, kafka, logger); err != nil {
 		return err
 	}
 	writing, err := openConnection(ctx, clickHouse.dsn, "muster projector", 8, deps)
@@ -224,25 +225,6 @@ func describe(cfg Config, kafka bus.Config, clickHouse clickHouseBackend) instan
 		in.Kafka += b
 	}
 	return in
-}
-
-// ensureTopics makes the topics. Those that exist with other settings are used
-// as they are: an operator chose them.
-func ensureTopics(ctx context.Context, kafka bus.Config, deps Deps) error {
-	var topics []bus.Topic
-	for _, t := range event.Topics() {
-		topics = append(topics, bus.Topic{Name: t.Name, Partitions: t.Partitions, Config: t.Config()})
-	}
-	err := bus.EnsureTopics(ctx, kafka, topics)
-	var mismatch *bus.MismatchError
-	if errors.As(err, &mismatch) {
-		deps.Telemetry.Logger.WarnContext(ctx, "topics differ from what muster would create", "differences", mismatch.Error())
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("make the topics: %w", err)
-	}
-	return nil
 }
 
 // watch ends with ctx, or with an error when the engine is gone for good.

@@ -7,6 +7,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/instance"
+	"muster/deploy/topics"
+	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/projector"
 	"muster/schemas/readmodel"
@@ -17,9 +19,14 @@ func (c *command) migrateCommand() *cobra.Command {
 	var dryRun, printSQL bool
 	cmd := &cobra.Command{
 		Use:   "migrate",
-		Short: "Bring the read models' tables up to date",
-		Long: `Applies the migrations that the database does not have yet, in order, and records each. Running it
-again, or from several machines at once, is harmless. "muster up" does it by itself.`,
+		Short: "Bring topics and the read models' tables up to date",
+		Long: `Makes the topics that Kafka does not have yet, when KAFKA_BROKERS is set, with the partitions, retention and
+compaction that muster relies on. Then it applies the migrations that the database does not have yet, in
+order, and records each. Running it again, or from several machines at once, is harmless. "muster up"
+does both by itself.
+
+With --cluster each table is a replicated one on every node, behind a distributed one; the database must
+exist on all of them.`,
 		Example: `  muster migrate --dry-run
   CLICKHOUSE_DSN=https://clickhouse:8443/muster muster migrate --cluster main`,
 		GroupID: "run",
@@ -42,6 +49,15 @@ again, or from several machines at once, is harmless. "muster up" does it by its
 			tel, err := c.telemetry(ctx, "migrate")
 			if err != nil {
 				return err
+			}
+			kafka, err := bus.ConfigFromEnv(c.getenv)
+			if err != nil {
+				return err
+			}
+			if len(kafka.Brokers) > 0 && !dryRun {
+				if err := topics.Ensure(ctx, kafka, tel.Logger); err != nil {
+					return err
+				}
 			}
 			dsn := c.getenv(clickhouse.DSNEnv)
 			if dsn == "" {
@@ -67,7 +83,7 @@ again, or from several machines at once, is harmless. "muster up" does it by its
 				_, err = fmt.Fprintf(out, "%d of %d migrations are to be applied\n", len(pending), len(migrations))
 				return err
 			}
-			applied, err := projector.Migrate(ctx, conn, layout, clickhouse.MigrateConfig{OnCluster: layout.Cluster, Logger: tel.Logger})
+			applied, err := projector.Migrate(ctx, conn, layout, clickhouse.MigrateConfig{Logger: tel.Logger})
 			for _, name := range applied {
 				fmt.Fprintf(out, "applied %s\n", name)
 			}

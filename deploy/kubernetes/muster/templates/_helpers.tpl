@@ -1,0 +1,97 @@
+{{- define "muster.name" -}}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{- end }}
+
+{{- define "muster.labels" -}}
+app.kubernetes.io/name: muster
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
+{{- end }}
+
+{{/* What selects the pods of one component: (list $ "projector"). */}}
+{{- define "muster.selector" -}}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end }}
+
+{{- define "muster.image" -}}
+{{- if .Values.image.digest -}}{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{- else -}}{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
+{{- end }}
+
+{{- define "muster.secret" -}}{{ .Values.secrets.existing | default (printf "%s-secrets" (include "muster.name" .)) }}{{- end }}
+
+{{/* A container that can do nothing but its work. */}}
+{{- define "muster.hardened" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+runAsNonRoot: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{/* Of a pod: (list $ uid). */}}
+{{- define "muster.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: {{ index . 1 }}
+runAsGroup: {{ index . 1 }}
+fsGroup: {{ index . 1 }}
+fsGroupChangePolicy: OnRootMismatch
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{/* Replicas of a component on different nodes and zones as far as there are any: (list $ "projector"). */}}
+{{- define "muster.spread" -}}
+{{- $root := index . 0 }}
+topologySpreadConstraints:
+  {{- range $key := list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
+  - maxSkew: 1
+    topologyKey: {{ $key }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels: {{- include "muster.selector" $ | nindent 8 }}
+  {{- end }}
+{{- with $root.Values.nodeSelector }}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.tolerations }}
+tolerations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $root.Values.imagePullSecrets }}
+imagePullSecrets: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "muster.brokers" -}}
+{{- if .Values.kafka.bundled -}}
+{{- $name := include "muster.name" . }}{{ $namespace := .Release.Namespace }}{{ $list := list }}
+{{- range $i := until (int .Values.kafka.replicas) }}{{ $list = append $list (printf "%s-kafka-%d.%s-kafka.%s.svc:9092" $name (add1 $i) $name $namespace) }}{{ end }}
+{{- join "," $list }}
+{{- else -}}{{ join "," .Values.kafka.brokers }}{{- end -}}
+{{- end }}
+
+{{/* The environment of muster's own containers. */}}
+{{- define "muster.env" -}}
+{{- $secret := include "muster.secret" . }}
+- {name: MUSTER_DATA_DIR, value: /data}
+- {name: KAFKA_BROKERS, value: {{ include "muster.brokers" . | quote }}}
+{{- if not .Values.kafka.bundled }}
+- {name: KAFKA_TLS, value: {{ .Values.kafka.tls | quote }}}
+{{- if .Values.kafka.caSecret }}
+- {name: KAFKA_TLS_CA_FILE, value: /etc/muster/kafka/ca.crt}
+{{- end }}
+{{- if .Values.kafka.sasl.mechanism }}
+- {name: KAFKA_SASL_MECHANISM, value: {{ .Values.kafka.sasl.mechanism | quote }}}
+- {name: KAFKA_SASL_USERNAME, value: {{ .Values.kafka.sasl.username | quote }}}
+- name: KAFKA_SASL_PASSWORD
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: kafka-password}}
+{{- end }}
+{{- end }}
+- name: CLICKHOUSE_DSN
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: clickhouse-dsn}}
+- name: REDIS_URL
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: redis-url}}
+- name: MUSTER_SECRET_KEY
+  valueFrom: {secretKeyRef: {name: {{ $secret }}, key: secret-key}}
+{{- with .Values.monitoring.tracesEndpoint }}
+- {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
