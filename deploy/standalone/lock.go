@@ -10,9 +10,12 @@ import (
 	"syscall"
 )
 
-// lock takes a data folder for this process. The operating system gives it back
-// when the process ends, however it ends.
-func lock(dataDir string) (release func(), err error) {
+// ErrInUse says that a process serves from the data folder.
+var ErrInUse = errors.New("the data folder is served by another muster")
+
+// Lock takes a data folder for this process. The operating system gives it back
+// when the process ends, however it ends. ErrInUse says that another process has it.
+func Lock(dataDir string) (release func(), err error) {
 	path := filepath.Join(dataDir, "lock")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -22,8 +25,8 @@ func lock(dataDir string) (release func(), err error) {
 		holder, _ := os.ReadFile(path)
 		_ = file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("the data folder %s is served by another muster (process %s): stop it, or choose another folder with --data-dir",
-				dataDir, strings.TrimSpace(string(holder)))
+			return nil, fmt.Errorf("%w: %s (process %s): stop it, or choose another folder with --data-dir",
+				ErrInUse, dataDir, strings.TrimSpace(string(holder)))
 		}
 		return nil, fmt.Errorf("lock the data folder %s: %w", dataDir, err)
 	}

@@ -38,7 +38,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err := os.MkdirAll(cfg.DataDir, 0o700); err != nil {
 		return fmt.Errorf("make the data folder: %w", err)
 	}
-	release, err := lock(cfg.DataDir)
+	release, err := Lock(cfg.DataDir)
 	if err != nil {
 		return err
 	}

@@ -98,7 +98,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		&cobra.Group{ID: "people", Title: "Look after callers:"},
 	)
 	root.AddCommand(
-		c.upCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(),
+		c.upCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(), c.backupCommand(),
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),

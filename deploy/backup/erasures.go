@@ -1,0 +1,199 @@
+package backup
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/broker"
+	"muster/platform/bus"
+	"muster/platform/service"
+	"muster/schemas/event"
+	"muster/schemas/suppress"
+)
+
+// letter is a message of one of the two topics that say who was erased.
+type letter struct {
+	Topic string `json:"topic"`
+	Key   []byte `json:"key"`
+	Value []byte `json:"value"`
+}
+
+func erasureTopics() []string { return []string{event.TopicErasure, event.TopicErasureRequest} }
+
+// maxLine bounds a line of a file of erasures, in bytes.
+const maxLine = 4 << 20
+
+// WriteErasures writes what is known of erasures, a line of JSON each, and says how many lines.
+// It holds keyed hashes, no identifiers.
+func WriteErasures(ctx context.Context, kafka bus.Config, w io.Writer) (n int, err error) {
+	letters, err := scan(ctx, kafka)
+	if err != nil {
+		return 0, err
+	}
+	out := bufio.NewWriter(w)
+	for _, l := range letters {
+		raw, err := json.Marshal(l)
+		if err != nil {
+			return 0, fmt.Errorf("write the erasures: %w", err)
+		}
+		if _, err := out.Write(append(raw, '\n')); err != nil {
+			return 0, fmt.Errorf("write the erasures: %w", err)
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return 0, fmt.Errorf("write the erasures: %w", err)
+	}
+	return len(letters), nil
+}
+
+// ReadErasures reads what WriteErasures wrote.
+func ReadErasures(r io.Reader) (Erasures, error) {
+	var out Erasures
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, maxLine)
+	for number := 1; lines.Scan(); number++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var l letter
+		if err := json.Unmarshal(lines.Bytes(), &l, json.RejectUnknownMembers(true)); err != nil {
+			return out, fmt.Errorf("read the erasures: line %d: %w", number, err)
+		}
+		if l.Topic != event.TopicErasure && l.Topic != event.TopicErasureRequest {
+			return out, fmt.Errorf("read the erasures: line %d: topic %q says nothing of erasures", number, l.Topic)
+		}
+		out.letters = append(out.letters, l)
+	}
+	if err := lines.Err(); err != nil {
+		return out, fmt.Errorf("read the erasures: %w", err)
+	}
+	return out, nil
+}
+
+// ErasuresOf reads what a data folder knows of erasures, from its embedded broker's log. Nobody
+// serves from it meanwhile.
+func ErasuresOf(ctx context.Context, dir string) (out Erasures, err error) {
+	err = withBroker(ctx, dir, func(kafka bus.Config) error {
+		out.letters, err = scan(ctx, kafka)
+		return err
+	})
+	return out, err
+}
+
+// Erasures are what is known of erasures at some place.
+type Erasures struct{ letters []letter }
+
+// Carry brings erasures into a data folder that does not know them, nor newer ones of the
+// same identifiers, and says of how many. Nobody serves from the folder meanwhile.
+// suppress.ErrOtherKey says that they were made with another root secret.
+func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir string) (n int, err error) {
+	if len(e.letters) == 0 {
+		return 0, nil
+	}
+	material, err := secret.Key(suppress.KeyName, suppress.KeySize)
+	if err != nil {
+		return 0, fmt.Errorf("carry erasures over: %w", err)
+	}
+	key, err := suppress.NewKey(material)
+	if err != nil {
+		return 0, fmt.Errorf("carry erasures over: %w", err)
+	}
+	err = withBroker(ctx, dir, func(kafka bus.Config) error {
+		there, err := scan(ctx, kafka)
+		if err != nil {
+			return err
+		}
+		missing, err := e.missing(key, there)
+		if err != nil || len(missing) == 0 {
+			return err
+		}
+		if err := ensure(ctx, kafka); err != nil {
+			return err
+		}
+		w := bus.NewWriter(kafka)
+		for _, m := range missing {
+			if m.Topic == event.TopicErasure {
+				n++
+			}
+		}
+		return errors.Join(bus.WriteAll(ctx, w, missing), w.Close())
+	})
+	if err != nil {
+		return 0, fmt.Errorf("carry erasures over: %w", err)
+	}
+	return n, nil
+}
+
+// missing are the messages that change what is there.
+func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Message, err error) {
+	set, requests := suppress.NewSet(key), map[string]bool{}
+	for _, l := range there {
+		if l.Topic == event.TopicErasureRequest {
+			requests[string(l.Key)+"\x00"+string(l.Value)] = true
+			continue
+		}
+		if err := set.Apply(l.Key, l.Value); err != nil {
+			return nil, err
+		}
+	}
+	for _, l := range e.letters {
+		if l.Topic == event.TopicErasureRequest {
+			if !requests[string(l.Key)+"\x00"+string(l.Value)] {
+				out = append(out, kafka.Message{Topic: l.Topic, Key: l.Key, Value: l.Value})
+			}
+			continue
+		}
+		before, _ := set.Changes()
+		if err := set.Apply(l.Key, l.Value); err != nil {
+			return nil, err
+		}
+		if after, _ := set.Changes(); after != before {
+			out = append(out, kafka.Message{Topic: l.Topic, Key: l.Key, Value: l.Value})
+		}
+	}
+	return out, nil
+}
+
+func scan(ctx context.Context, cfg bus.Config) (out []letter, err error) {
+	err = bus.Scan(ctx, cfg, erasureTopics(), func(m kafka.Message) error {
+		if m.Value != nil {
+			out = append(out, letter{Topic: m.Topic, Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value)})
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("read the erasures: %w", err)
+	}
+	return out, nil
+}
+
+func ensure(ctx context.Context, cfg bus.Config) error {
+	var topics []bus.Topic
+	for _, t := range event.Topics() {
+		if t.Name == event.TopicErasure || t.Name == event.TopicErasureRequest {
+			topics = append(topics, bus.Topic{Name: t.Name, Partitions: t.Partitions, Config: t.Config()})
+		}
+	}
+	err := bus.EnsureTopics(ctx, cfg, topics)
+	if _, different := errors.AsType[*bus.MismatchError](err); different {
+		return nil
+	}
+	return err
+}
+
+// withBroker runs do with the embedded broker of a data folder.
+func withBroker(ctx context.Context, dir string, do func(bus.Config) error) error {
+	b, err := broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka")})
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(bus.Config{Brokers: b.Addrs(), ClientID: "muster backup"}), b.Close())
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"muster/deploy/backup"
+	"muster/deploy/instance"
+	"muster/deploy/standalone"
+	"muster/platform/service"
+)
+
+func (c *command) backupCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "backup",
+		Short: "Pack the data folder into an archive, and restore it without bringing erased people back",
+		Long: `Backups of an instance with embedded engines (muster up). With servers of your own their own tools make
+backups: deploy/docs/backup.md says how, and in which order.`,
+		GroupID: "run",
+	}
+	cmd.AddCommand(c.backupCreate(), c.backupRestore(), c.backupVerify(), c.backupErasures())
+	return cmd
+}
+
+// locked takes the data folder, and waits for a process that is stopping.
+func locked(ctx context.Context, dir string, wait time.Duration) (release func(), err error) {
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		release, err = standalone.Lock(dir)
+		if !errors.Is(err, standalone.ErrInUse) {
+			return release, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, err
+		case <-tick.C:
+		}
+	}
+}
+
+func (c *command) backupCreate() *cobra.Command {
+	var wait time.Duration
+	cmd := &cobra.Command{
+		Use:   "create FILE",
+		Short: "Pack the data folder of a stopped instance into FILE",
+		Long: `Packs everything: topics, tables, the ledger's outbox, the state of ingest, keys and the root secret. Keep the
+archive as safe as the folder. Stop the instance first; one that is stopping is waited for.
+
+Exit status: 0 the archive is whole and on disk; 2 there is none.`,
+		Example: `  systemctl stop muster && muster backup create /backups/muster-$(date +%F).tar.zst; systemctl start muster`,
+		Args:    cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if _, err := os.Stat(c.dataDir); err != nil {
+				return fmt.Errorf("back up: %w", err)
+			}
+			release, err := locked(cmd.Context(), c.dataDir, wait)
+			if err != nil {
+				return err
+			}
+			defer release()
+			var m backup.Manifest
+			err = writeNew(args[0], func(w io.Writer) error {
+				m, err = backup.Create(cmd.Context(), c.dataDir, version(), time.Now(), w)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			info, err := os.Stat(args[0])
+			if err != nil {
+				return fmt.Errorf("back up: %w", err)
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files, %.1f MB, of them %.1f MB packed\n", args[0], len(m.Files), float64(m.Bytes)/1e6, float64(info.Size())/1e6)
+			return err
+		},
+	}
+	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is stopping")
+	return cmd
+}
+
+// writeNew writes a file that is not there before all of it is.
+func writeNew(path string, write func(io.Writer) error) error {
+	if _, err := os.Stat(path); err == nil {
+		return fmt.Errorf("%s is there already", path)
+	}
+	file, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*") // mode 0600
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() { _ = os.Remove(file.Name()) }()
+	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *command) backupVerify() *cobra.Command {
+	return &cobra.Command{
+		Use:   "verify FILE",
+		Short: "Read an archive through and compare every file with its SHA-256",
+		Args:  cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			file, err := os.Open(args[0])
+			if err != nil {
+				return fmt.Errorf("verify: %w", err)
+			}
+			defer func() { _ = file.Close() }()
+			m, err := backup.Read(cmd.Context(), file)
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "whole: %d files, %.1f MB, made by muster %s at %s\n", len(m.Files), float64(m.Bytes)/1e6, m.Version, m.CreatedAt.Format(time.RFC3339))
+			return err
+		},
+	}
+}
+
+func (c *command) backupErasures() *cobra.Command {
+	return &cobra.Command{
+		Use:   "erasures FILE",
+		Short: "Write who was erased, as keyed hashes, to FILE: for a restore after a disk is lost",
+		Long: `An archive does not know who was erased after it was made. When the old data folder is lost, this file says so:
+write it after every erasure, or every hour, to a place of its own. The instance goes on meanwhile.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			kafka, err := c.kafka()
+			if err != nil {
+				return err
+			}
+			n := 0
+			err = writeOver(args[0], func(w io.Writer) error {
+				n, err = backup.WriteErasures(cmd.Context(), kafka, w)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries\n", args[0], n)
+			return err
+		},
+	}
+}
+
+// writeOver is writeNew over what is there.
+func writeOver(path string, write func(io.Writer) error) error {
+	next := path + ".new"
+	if err := os.Remove(next); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := writeNew(next, write); err != nil {
+		return err
+	}
+	if err := os.Rename(next, path); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return nil
+}
+
+func (c *command) backupRestore() *cobra.Command {
+	var erasures string
+	var forget bool
+	cmd := &cobra.Command{
+		Use:   "restore FILE",
+		Short: "Make the data folder what it was when FILE was made, less who was erased since",
+		Long: `Unpacks an archive and checks every file before anything is changed. A data folder that is there is kept beside
+it, as DATA_DIR.before-TIME. What it knows of erasures is carried into the restored one, so that nobody who was
+erased since the backup comes back; after a disk is lost, --erasures names the file that "muster backup erasures"
+wrote, and without either --no-erasures has to say that nobody was erased since.
+
+What they bring back is hidden from the first moment on, and removed from tables and topics after the start.`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			ctx, dir := cmd.Context(), filepath.Clean(c.dataDir)
+			_, err := os.Stat(dir)
+			exists := err == nil
+			if err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return fmt.Errorf("restore: %w", err)
+			}
+			if !exists && erasures == "" && !forget {
+				return fmt.Errorf("there is no data folder %s that knows who was erased since the backup: name the file of `muster backup erasures` with --erasures, or say --no-erasures", dir)
+			}
+			known, release, err := c.knownErasures(ctx, dir, exists, erasures)
+			if err != nil {
+				return err
+			}
+			defer release()
+			next := dir + ".restoring"
+			if err := os.RemoveAll(next); err != nil {
+				return fmt.Errorf("restore: %w", err)
+			}
+			m, n, err := c.extract(ctx, args[0], next, known)
+			if err != nil {
+				return errors.Join(err, os.RemoveAll(next))
+			}
+			out := cmd.OutOrStdout()
+			if exists {
+				aside := dir + ".before-" + time.Now().UTC().Format("20060102T150405Z")
+				if err := os.Rename(dir, aside); err != nil {
+					return fmt.Errorf("restore: %w", err)
+				}
+				fmt.Fprintf(out, "kept %s\n", aside)
+			}
+			if err := os.Rename(next, dir); err != nil {
+				return fmt.Errorf("restore: %w", err)
+			}
+			_, err = fmt.Fprintf(out, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
+				dir, m.CreatedAt.Format(time.RFC3339), len(m.Files), float64(m.Bytes)/1e6, n)
+			return err
+		},
+	}
+	cmd.Flags().StringVar(&erasures, "erasures", "", "file of `muster backup erasures`")
+	cmd.Flags().BoolVar(&forget, "no-erasures", false, "nobody was erased since the backup")
+	return cmd
+}
+
+// knownErasures are those of the present folder, which is locked, and of a file.
+func (c *command) knownErasures(ctx context.Context, dir string, exists bool, file string) (known []backup.Erasures, release func(), err error) {
+	release = func() {}
+	if exists {
+		if release, err = locked(ctx, dir, 30*time.Second); err != nil {
+			return nil, nil, err
+		}
+		here, err := backup.ErasuresOf(ctx, dir)
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
+		}
+		known = append(known, here)
+	}
+	if file != "" {
+		in, err := os.Open(file)
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("--erasures: %w", err)
+		}
+		defer func() { _ = in.Close() }()
+		e, err := backup.ReadErasures(in)
+		if err != nil {
+			release()
+			return nil, nil, fmt.Errorf("--erasures: %w", err)
+		}
+		known = append(known, e)
+	}
+	return known, release, nil
+}
+
+// extract unpacks an archive into a new folder and carries erasures into it.
+func (c *command) extract(ctx context.Context, path, dir string, known []backup.Erasures) (m backup.Manifest, n int, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return m, 0, fmt.Errorf("restore: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	if m, err = backup.Extract(ctx, file, dir); err != nil {
+		return m, 0, err
+	}
+	if c.getenv(service.SecretEnv) == "" {
+		if _, err := os.Stat(filepath.Join(dir, "secret.key")); err != nil {
+			return m, 0, fmt.Errorf("restore: the archive holds no root secret: set %s to the one that the instance had", service.SecretEnv)
+		}
+	}
+	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, dir)
+	if err != nil {
+		return m, 0, err
+	}
+	for _, e := range known {
+		carried, err := e.Carry(ctx, secret, dir)
+		if err != nil {
+			return m, 0, err
+		}
+		n += carried
+	}
+	// Its process has ended; the next one writes its own.
+	in, err := instance.Read(dir)
+	if err == nil && in.PID != 0 {
+		in.PID = 0
+		err = instance.Write(dir, in)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return m, n, err
+}
