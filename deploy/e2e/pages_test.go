@@ -38,7 +38,7 @@ func openPage(t *testing.T, name string) *page {
 	require.NoError(t, os.Mkdir(filepath.Join(p.dir, "bin"), 0o700))
 	script := fmt.Sprintf("#!/bin/sh\nif [ \"$1\" = up ]; then shift\n"+
 		"exec %[1]s up --api-addr 127.0.0.1:0 --ingest-addr 127.0.0.1:0 --admin-addr 127.0.0.1:0 --clickhouse-addr 127.0.0.1:0 --kafka-addr 127.0.0.1:0 \"$@\"\nfi\nexec %[1]s \"$@\"\n", binary)
-	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "bin", "muster"), []byte(script), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(filepath.Join(p.dir, "bin", "muster"), []byte(script), 0o700))
 	return p
 }
 
