@@ -29,7 +29,7 @@ func (e *Eraser) tables(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	var out []string
-	for _, table := range append(readmodel.Tables(), readmodel.DiscoveryTable) {
+	for _, table := range append(readmodel.Tables(), readmodel.DiscoveryTable, readmodel.DiscoveredTable) {
 		out = append(append(out, table), beside[table]...)
 	}
 	return out, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -26,6 +27,7 @@ type foundErased struct {
 	people      map[string]map[string]suppress.Hash // platform, id -> what it was found by
 	links       map[string]bool                     // link_id
 	discoveries map[uint64]bool                     // input_hash
+	discovered  map[uint64]bool                     // hashOfDiscovered
 }
 
 func (f *foundErased) counts() map[string]int64 {
@@ -40,6 +42,9 @@ func (f *foundErased) counts() map[string]int64 {
 	}
 	if len(f.discoveries) > 0 {
 		out["discoveries"] = int64(len(f.discoveries))
+	}
+	if len(f.discovered) > 0 {
+		out["discovered_links"] = int64(len(f.discovered))
 	}
 	return out
 }
@@ -74,7 +79,7 @@ func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
 func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	f := &foundErased{
 		people: map[string]map[string]suppress.Hash{identity.Network: {}, identity.Codehost: {}, identity.Microblog: {}},
-		links:  make(map[string]bool), discoveries: make(map[uint64]bool),
+		links:  make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
 	}
 	set := e.deps.Suppressed
 	if set.Len() == 0 {
@@ -155,7 +160,7 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sweep: discoveries: %w", err)
 	}
-	return f, nil
+	return f, e.discovered(ctx, f)
 }
 
 // unravel lifts the entries that followed from what was withdrawn since it last ran.
@@ -369,12 +374,13 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 			}
 		}
 	}
-	var hashes []uint64
-	for h := range f.discoveries {
-		hashes = append(hashes, h)
-	}
-	if err := e.deleteHashes(ctx, readmodel.DiscoveryTable, "input_hash", hashes); err != nil {
-		return err
+	for _, d := range []struct {
+		table, hash string
+		found       map[uint64]bool
+	}{{readmodel.DiscoveryTable, "input_hash", f.discoveries}, {readmodel.DiscoveredTable, hashOfDiscovered, f.discovered}} {
+		if err := e.deleteHashes(ctx, d.table, d.hash, slices.Collect(maps.Keys(d.found))); err != nil {
+			return err
+		}
 	}
 	return e.removeLinkLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))
 }

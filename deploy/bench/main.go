@@ -41,6 +41,7 @@ func parts() []part {
 	return []part{
 		{name: "enrich", about: "POST /v1/person/enrich: gathered lookups, one query a request, bare IN queries", run: measureEnrich},
 		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
+		{name: "discover", about: "POST /v1/person/discover without web search and language model, beside its own statements bare", run: measureDiscover},
 		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
 		{name: "search", about: "POST /v1/person/search: 40 named queries, beside OpenSearch 2.19 (needs Java 17 and Maven)", run: measureSearch},
 		{name: "bombs", about: "POST /v1/person/search: normal queries beside two that take as much as a query may", run: measureBombs},

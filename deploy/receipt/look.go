@@ -143,6 +143,15 @@ func looks(set *suppress.Set) []look {
 				return byID || account(s.Platform, identity.UsernameKey(s.Username))
 			})
 		}},
+		{readmodel.DiscoveredTable, "concat(found_platform, ':', found_key), concat(input_platform, ':', input_key), '', " +
+			"[concat(found_platform, ' ', found_identity), concat(input_platform, ' ', input_identity)]",
+			func(found, input, _ string, ids []string) bool {
+				return named(found) || named(input) || slices.ContainsFunc(ids, func(of string) bool {
+					platform, id, _ := strings.Cut(of, " ")
+					_, hit := set.ID(platform, id)
+					return hit
+				})
+			}},
 	}
 	for _, t := range []string{"codehost_repos", "codehost_commits", "codehost_lists"} {
 		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})

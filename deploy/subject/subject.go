@@ -176,6 +176,8 @@ func tablesOf(p *person, requests []string) []held {
 		held{"seen_versions", "concat(kind, ' ', key)", "concat(kind, ' ', key) IN {ids:Array(String)}", parameters{"ids": targets}},
 		held{readmodel.DiscoveryTable, "concat(platform, ':', username_key)", "concat(platform, ':', username_key) IN {named:Array(String)} OR arrayExists(s -> " +
 			social + " IN {named:Array(String)}, JSONExtractArrayRaw(result, 'socials'))", named},
+		held{readmodel.DiscoveredTable, "concat(found_platform, ':', found_key, ' ', input_platform, ':', input_key)",
+			"concat(found_platform, ':', found_key) IN {named:Array(String)} OR concat(input_platform, ':', input_key) IN {named:Array(String)}", named},
 		held{"contexts", "request_id", "request_id IN {ids:Array(String)}", parameters{"ids": requests}},
 		held{"webhook_attempts", "delivery_id", "request_id IN {ids:Array(String)}", parameters{"ids": requests}},
 	)

@@ -204,6 +204,24 @@ func (e ContextFieldType) Valid() bool {
 	}
 }
 
+// Defines values for DiscoveredLinkPlatform.
+const (
+	DiscoveredLinkPlatformCodehost DiscoveredLinkPlatform = "codehost"
+	DiscoveredLinkPlatformNetwork  DiscoveredLinkPlatform = "network"
+)
+
+// Valid indicates whether the value is a known member of the DiscoveredLinkPlatform enum.
+func (e DiscoveredLinkPlatform) Valid() bool {
+	switch e {
+	case DiscoveredLinkPlatformCodehost:
+		return true
+	case DiscoveredLinkPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NetworkAddon.
 const (
 	NetworkAddonCodehost      NetworkAddon = "codehost"
@@ -472,13 +490,17 @@ type CodehostAddonData struct {
 	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
-	CreatedAt   *PartialDate   `json:"created_at,omitempty"`
-	Followers   *int64         `json:"followers,omitempty"`
-	Following   *int64         `json:"following,omitempty"`
-	FullName    *string        `json:"full_name,omitempty"`
-	Hireable    *bool          `json:"hireable,omitempty"`
-	Issues      *[]interface{} `json:"issues,omitempty"`
-	IssuesCount *int64         `json:"issues_count,omitempty"`
+	CreatedAt *PartialDate `json:"created_at,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
+	Followers      *int64          `json:"followers,omitempty"`
+	Following      *int64          `json:"following,omitempty"`
+	FullName       *string         `json:"full_name,omitempty"`
+	Hireable       *bool           `json:"hireable,omitempty"`
+	Issues         *[]interface{}  `json:"issues,omitempty"`
+	IssuesCount    *int64          `json:"issues_count,omitempty"`
 
 	// LastUpdated ISO 8601.
 	//
@@ -792,6 +814,18 @@ type CurrentPosition struct {
 // Examples: 2021-03-01
 type Day = string
 
+// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+type DiscoveredLink struct {
+	Confidence           float32                `json:"confidence"`
+	Platform             DiscoveredLinkPlatform `json:"platform"`
+	Username             string                 `json:"username"`
+	AdditionalProperties map[string]interface{} `json:"-"`
+}
+
+// DiscoveredLinkPlatform defines model for DiscoveredLink.Platform.
+type DiscoveredLinkPlatform string
+
 // Education defines model for Education.
 type Education struct {
 	Current *bool     `json:"current,omitempty"`
@@ -839,6 +873,10 @@ type EnrichedCodehost struct {
 	//
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 
 	// Email Primary e-mail.
 	Email       *string   `json:"email,omitempty"`
@@ -896,13 +934,17 @@ type EnrichedNetwork struct {
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
-	Education           *[]ProfileEducation     `json:"education,omitempty"`
-	EducationCount      *int64                  `json:"education_count,omitempty"`
-	Experience          *[]ProfileExperience    `json:"experience,omitempty"`
-	ExperienceCount     *int64                  `json:"experience_count,omitempty"`
-	Languages           *[]Language             `json:"languages,omitempty"`
-	LanguagesCount      *int64                  `json:"languages_count,omitempty"`
-	MicroblogUsername   *string                 `json:"microblog_username,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink    *DiscoveredLink      `json:"discovered_link,omitempty"`
+	Education         *[]ProfileEducation  `json:"education,omitempty"`
+	EducationCount    *int64               `json:"education_count,omitempty"`
+	Experience        *[]ProfileExperience `json:"experience,omitempty"`
+	ExperienceCount   *int64               `json:"experience_count,omitempty"`
+	Languages         *[]Language          `json:"languages,omitempty"`
+	LanguagesCount    *int64               `json:"languages_count,omitempty"`
+	MicroblogUsername *string              `json:"microblog_username,omitempty"`
 
 	// NetworkUrl Full profile URL.
 	NetworkUrl *string `json:"network_url,omitempty"`
@@ -1016,9 +1058,13 @@ type NetworkAddon string
 
 // NetworkAddonData With the add-on `network` only, through the account link.
 type NetworkAddonData struct {
-	Certifications       *[]Certification       `json:"certifications,omitempty"`
-	CertificationsCount  *int64                 `json:"certifications_count,omitempty"`
-	CurrentPosition      *CurrentPosition       `json:"current_position,omitempty"`
+	Certifications      *[]Certification `json:"certifications,omitempty"`
+	CertificationsCount *int64           `json:"certifications_count,omitempty"`
+	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink       *DiscoveredLink        `json:"discovered_link,omitempty"`
 	Education            *[]Education           `json:"education,omitempty"`
 	EducationCount       *int64                 `json:"education_count,omitempty"`
 	Experience           *[]Experience          `json:"experience,omitempty"`
@@ -2271,6 +2317,14 @@ func (a *CodehostAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "created_at")
 	}
 
+	if raw, found := object["discovered_link"]; found {
+		err = json.Unmarshal(raw, &a.DiscoveredLink)
+		if err != nil {
+			return fmt.Errorf("error reading 'discovered_link': %w", err)
+		}
+		delete(object, "discovered_link")
+	}
+
 	if raw, found := object["followers"]; found {
 		err = json.Unmarshal(raw, &a.Followers)
 		if err != nil {
@@ -2519,6 +2573,13 @@ func (a CodehostAddonData) MarshalJSON() ([]byte, error) {
 		object["created_at"], err = json.Marshal(a.CreatedAt)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'created_at': %w", err)
+		}
+	}
+
+	if a.DiscoveredLink != nil {
+		object["discovered_link"], err = json.Marshal(a.DiscoveredLink)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'discovered_link': %w", err)
 		}
 	}
 
@@ -4640,6 +4701,98 @@ func (a CurrentPosition) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
+// Getter for additional properties for DiscoveredLink. Returns the specified
+// element and whether it was found
+func (a DiscoveredLink) Get(fieldName string) (value interface{}, found bool) {
+	if a.AdditionalProperties != nil {
+		value, found = a.AdditionalProperties[fieldName]
+	}
+	return
+}
+
+// Setter for additional properties for DiscoveredLink
+func (a *DiscoveredLink) Set(fieldName string, value interface{}) {
+	if a.AdditionalProperties == nil {
+		a.AdditionalProperties = make(map[string]interface{})
+	}
+	a.AdditionalProperties[fieldName] = value
+}
+
+// Override default JSON handling for DiscoveredLink to handle AdditionalProperties
+func (a *DiscoveredLink) UnmarshalJSON(b []byte) error {
+	object := make(map[string]json.RawMessage)
+	err := json.Unmarshal(b, &object)
+	if err != nil {
+		return err
+	}
+
+	if raw, found := object["confidence"]; found {
+		err = json.Unmarshal(raw, &a.Confidence)
+		if err != nil {
+			return fmt.Errorf("error reading 'confidence': %w", err)
+		}
+		delete(object, "confidence")
+	}
+
+	if raw, found := object["platform"]; found {
+		err = json.Unmarshal(raw, &a.Platform)
+		if err != nil {
+			return fmt.Errorf("error reading 'platform': %w", err)
+		}
+		delete(object, "platform")
+	}
+
+	if raw, found := object["username"]; found {
+		err = json.Unmarshal(raw, &a.Username)
+		if err != nil {
+			return fmt.Errorf("error reading 'username': %w", err)
+		}
+		delete(object, "username")
+	}
+
+	if len(object) != 0 {
+		a.AdditionalProperties = make(map[string]interface{})
+		for fieldName, fieldBuf := range object {
+			var fieldVal interface{}
+			err := json.Unmarshal(fieldBuf, &fieldVal)
+			if err != nil {
+				return fmt.Errorf("error unmarshaling field %s: %w", fieldName, err)
+			}
+			a.AdditionalProperties[fieldName] = fieldVal
+		}
+	}
+	return nil
+}
+
+// Override default JSON handling for DiscoveredLink to handle AdditionalProperties
+func (a DiscoveredLink) MarshalJSON() ([]byte, error) {
+	var err error
+	object := make(map[string]json.RawMessage)
+
+	object["confidence"], err = json.Marshal(a.Confidence)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'confidence': %w", err)
+	}
+
+	object["platform"], err = json.Marshal(a.Platform)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'platform': %w", err)
+	}
+
+	object["username"], err = json.Marshal(a.Username)
+	if err != nil {
+		return nil, fmt.Errorf("error marshaling 'username': %w", err)
+	}
+
+	for fieldName, field := range a.AdditionalProperties {
+		object[fieldName], err = json.Marshal(field)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling '%s': %w", fieldName, err)
+		}
+	}
+	return json.Marshal(object)
+}
+
 // Getter for additional properties for Education. Returns the specified
 // element and whether it was found
 func (a Education) Get(fieldName string) (value interface{}, found bool) {
@@ -5046,6 +5199,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "created_at")
 	}
 
+	if raw, found := object["discovered_link"]; found {
+		err = json.Unmarshal(raw, &a.DiscoveredLink)
+		if err != nil {
+			return fmt.Errorf("error reading 'discovered_link': %w", err)
+		}
+		delete(object, "discovered_link")
+	}
+
 	if raw, found := object["email"]; found {
 		err = json.Unmarshal(raw, &a.Email)
 		if err != nil {
@@ -5367,6 +5528,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.DiscoveredLink != nil {
+		object["discovered_link"], err = json.Marshal(a.DiscoveredLink)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'discovered_link': %w", err)
+		}
+	}
+
 	if a.Email != nil {
 		object["email"], err = json.Marshal(a.Email)
 		if err != nil {
@@ -5628,6 +5796,14 @@ func (a *EnrichedNetwork) UnmarshalJSON(b []byte) error {
 		delete(object, "codehost_username")
 	}
 
+	if raw, found := object["discovered_link"]; found {
+		err = json.Unmarshal(raw, &a.DiscoveredLink)
+		if err != nil {
+			return fmt.Errorf("error reading 'discovered_link': %w", err)
+		}
+		delete(object, "discovered_link")
+	}
+
 	if raw, found := object["education"]; found {
 		err = json.Unmarshal(raw, &a.Education)
 		if err != nil {
@@ -5793,6 +5969,13 @@ func (a EnrichedNetwork) MarshalJSON() ([]byte, error) {
 		object["codehost_username"], err = json.Marshal(a.CodehostUsername)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'codehost_username': %w", err)
+		}
+	}
+
+	if a.DiscoveredLink != nil {
+		object["discovered_link"], err = json.Marshal(a.DiscoveredLink)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'discovered_link': %w", err)
 		}
 	}
 
@@ -6630,6 +6813,14 @@ func (a *NetworkAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "current_position")
 	}
 
+	if raw, found := object["discovered_link"]; found {
+		err = json.Unmarshal(raw, &a.DiscoveredLink)
+		if err != nil {
+			return fmt.Errorf("error reading 'discovered_link': %w", err)
+		}
+		delete(object, "discovered_link")
+	}
+
 	if raw, found := object["education"]; found {
 		err = json.Unmarshal(raw, &a.Education)
 		if err != nil {
@@ -6747,6 +6938,13 @@ func (a NetworkAddonData) MarshalJSON() ([]byte, error) {
 		object["current_position"], err = json.Marshal(a.CurrentPosition)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'current_position': %w", err)
+		}
+	}
+
+	if a.DiscoveredLink != nil {
+		object["discovered_link"], err = json.Marshal(a.DiscoveredLink)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'discovered_link': %w", err)
 		}
 	}
 

@@ -21,7 +21,7 @@ func newCodehostShapes() codehostShapes {
 	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email",
 		"avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable",
 		"followers", "following", "public_repos", "public_gists", "created_at", "updated_at", "commit_count",
-		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete"}
+		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete", "discovered_link"}
 	lists := []string{"emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
 		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 	return codehostShapes{

@@ -33,6 +33,7 @@ type DiscoveryBatch struct {
 	result, topic               column[string]
 	partition                   column[int32]
 	offset                      column[int64]
+	links                       discoveredBatch
 }
 
 // Add adds the row of an event.
@@ -53,6 +54,7 @@ func (b *DiscoveryBatch) Add(d *event.Discovery, at Position) error {
 	b.topic.add(at.Topic)
 	b.partition.add(at.Partition)
 	b.offset.add(at.Offset)
+	b.links.add(d, at)
 	return nil
 }
 
@@ -75,9 +77,13 @@ func (b *DiscoveryBatch) columns() []field {
 	}
 }
 
-// InsertDiscoveries writes a batch of results, as Insert does records: calling
-// it again with the same token and rows changes nothing.
+// InsertDiscoveries writes a batch of results, the links that they found first, as
+// Insert does records: calling it again with the same token and rows changes
+// nothing.
 func InsertDiscoveries(ctx context.Context, conn driver.Conn, token string, b *DiscoveryBatch) error {
+	if err := insertEvents(ctx, conn, DiscoveredTable, token, &b.links); err != nil {
+		return err
+	}
 	return insertEvents(ctx, conn, DiscoveryTable, token, b)
 }
 

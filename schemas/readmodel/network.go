@@ -22,13 +22,13 @@ func newNetworkShapes() networkShapes {
 		webset: reserve("profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo",
 			"headline", "summary", "location", "connections", "followers", "following", "current_position",
 			"codehost_username", "microblog_username", "last_updated", "personal_email",
-			"codehost", "network", "deleted", "repos_complete", "commits_complete").
+			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link").
 			lists("experience", "education", "certifications", "languages", "skills", "social_accounts", "emails"),
 		enrich: reserve("profile_id", "network_username", "network_url", "updated_at", "profile",
 			"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo",
 			"headline", "summary", "location", "connections", "followers", "following", "current_position",
 			"codehost_username", "microblog_username", "last_updated", "personal_email", "emails",
-			"codehost", "network", "deleted", "repos_complete", "commits_complete").
+			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link").
 			lists("experience", "education", "certifications", "languages", "skills", "social_accounts"),
 		location:      reserve("city", "state", "country", "country_code", "continent", "raw_address"),
 		position:      reserve("summary", "title", "description", "start", "end", "current", "location", "company"),

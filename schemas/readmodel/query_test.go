@@ -31,7 +31,7 @@ func TestQueriesGolden(t *testing.T) {
 		NetworkPeopleQuery(NetworkEnrich), NetworkPeopleQuery(NetworkWebset | NetworkOpen), NetworkPeopleQuery(NetworkAddon),
 		CodehostPeopleQuery(CodehostEnrich), CodehostPeopleQuery(CodehostWebset), CodehostPeopleQuery(CodehostAddon | CodehostAddonOpen),
 		ReposQuery(EntryEnrich), ReposQuery(EntryEnrich | EntryFull | EntryRedacted), CommitsQuery(EntryFull), CommitsQuery(EntryRedacted),
-		CompaniesQuery(), DiscoveriesQuery(), ContextsQuery(), MicroblogPeopleQuery(), CountQuery("lookups"), SizeQuery(),
+		CompaniesQuery(), DiscoveriesQuery(), DiscoveredQuery(), ContextsQuery(), MicroblogPeopleQuery(), CountQuery("lookups"), SizeQuery(),
 	}, "\n;\n")+"\n")
 }
 

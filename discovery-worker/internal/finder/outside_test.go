@@ -3,11 +3,13 @@ package finder_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -20,6 +22,7 @@ import (
 	"muster/discovery-worker/internal/websearch"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
 
@@ -107,4 +110,40 @@ func TestOutside(t *testing.T) {
 	require.Len(t, d.Socials, 1)
 	d = s.finder().With(finder.Outside{Live: host{err: errors.New("down")}}).Find(t.Context(), event.Account{Platform: identity.Codehost, Username: "nobody"})
 	require.Equal(t, []string{event.StageInput}, d.Degraded)
+}
+
+// What discovery has found before is no evidence for what it finds next (rulings.md,
+// Person enrichment): a kept link of any confidence changes no score.
+func TestDiscoveredLinksAreNoEvidence(t *testing.T) {
+	s := newStore(t)
+	s.insert(map[record.Kind][]string{
+		record.KindNetworkPerson:  {`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","last_updated":"2026-01-01T00:00:00Z"}`},
+		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"wquarrelby","full_name":"Wenda Quarrelby","last_updated":"2026-01-01T00:00:00Z"}`},
+		record.KindMicroblogPerson: {
+			`{"user_id":"m1","username":"someone_else","name":"Ola Other","last_updated":"2026-01-01T00:00:00Z"}`,
+		},
+	})
+	inputs := []event.Account{
+		{Platform: identity.Network, Username: "wenda-quarrelby"}, {Platform: identity.Codehost, Username: "wquarrelby"},
+		{Platform: identity.Microblog, Username: "someone_else"},
+	}
+	var before []*event.Discovery
+	for _, in := range inputs {
+		before = append(before, s.finder().Find(t.Context(), in))
+	}
+	require.True(t, before[0].Found(), "%+v", before[0])
+	var kept readmodel.DiscoveryBatch
+	for i, in := range inputs {
+		d := event.Discovery{RequestID: fmt.Sprint(i), Input: in, At: time.Now(), Socials: []event.Social{{Account: in, Confidence: 1, Identity: []string{"p1", "7", "m1"}[i]}}}
+		for j, other := range inputs {
+			if i != j {
+				d.Socials = append(d.Socials, event.Social{Account: other, Confidence: 0.999, Identity: []string{"p1", "7", "m1"}[j]})
+			}
+		}
+		require.NoError(t, kept.Add(&d, readmodel.Position{Topic: event.TopicDiscovery}))
+	}
+	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), s.conn, "kept", &kept))
+	for i, in := range inputs {
+		require.Equal(t, before[i].Socials, s.finder().Find(t.Context(), in).Socials)
+	}
 }

@@ -173,6 +173,24 @@ func (e ContextAcceptedStatus) Valid() bool {
 	}
 }
 
+// Defines values for DiscoveredLinkPlatform.
+const (
+	DiscoveredLinkPlatformCodehost DiscoveredLinkPlatform = "codehost"
+	DiscoveredLinkPlatformNetwork  DiscoveredLinkPlatform = "network"
+)
+
+// Valid indicates whether the value is a known member of the DiscoveredLinkPlatform enum.
+func (e DiscoveredLinkPlatform) Valid() bool {
+	switch e {
+	case DiscoveredLinkPlatformCodehost:
+		return true
+	case DiscoveredLinkPlatformNetwork:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for NetworkAddon.
 const (
 	NetworkAddonCodehost      NetworkAddon = "codehost"
@@ -438,13 +456,17 @@ type CodehostAddonData struct {
 	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
-	CreatedAt   *PartialDate   `json:"created_at,omitempty"`
-	Followers   *int64         `json:"followers,omitempty"`
-	Following   *int64         `json:"following,omitempty"`
-	FullName    *string        `json:"full_name,omitempty"`
-	Hireable    *bool          `json:"hireable,omitempty"`
-	Issues      *[]interface{} `json:"issues,omitempty"`
-	IssuesCount *int64         `json:"issues_count,omitempty"`
+	CreatedAt *PartialDate `json:"created_at,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
+	Followers      *int64          `json:"followers,omitempty"`
+	Following      *int64          `json:"following,omitempty"`
+	FullName       *string         `json:"full_name,omitempty"`
+	Hireable       *bool           `json:"hireable,omitempty"`
+	Issues         *[]interface{}  `json:"issues,omitempty"`
+	IssuesCount    *int64          `json:"issues_count,omitempty"`
 
 	// LastUpdated ISO 8601.
 	//
@@ -713,6 +735,17 @@ type CurrentPosition struct {
 // Examples: 2021-03-01
 type Day = string
 
+// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+type DiscoveredLink struct {
+	Confidence float32                `json:"confidence"`
+	Platform   DiscoveredLinkPlatform `json:"platform"`
+	Username   string                 `json:"username"`
+}
+
+// DiscoveredLinkPlatform defines model for DiscoveredLink.Platform.
+type DiscoveredLinkPlatform string
+
 // Education defines model for Education.
 type Education struct {
 	Current *bool     `json:"current,omitempty"`
@@ -755,6 +788,10 @@ type EnrichedCodehost struct {
 	//
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
 
 	// Email Primary e-mail.
 	Email       *string   `json:"email,omitempty"`
@@ -811,13 +848,17 @@ type EnrichedNetwork struct {
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
-	Education           *[]ProfileEducation     `json:"education,omitempty"`
-	EducationCount      *int64                  `json:"education_count,omitempty"`
-	Experience          *[]ProfileExperience    `json:"experience,omitempty"`
-	ExperienceCount     *int64                  `json:"experience_count,omitempty"`
-	Languages           *[]Language             `json:"languages,omitempty"`
-	LanguagesCount      *int64                  `json:"languages_count,omitempty"`
-	MicroblogUsername   *string                 `json:"microblog_username,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink    *DiscoveredLink      `json:"discovered_link,omitempty"`
+	Education         *[]ProfileEducation  `json:"education,omitempty"`
+	EducationCount    *int64               `json:"education_count,omitempty"`
+	Experience        *[]ProfileExperience `json:"experience,omitempty"`
+	ExperienceCount   *int64               `json:"experience_count,omitempty"`
+	Languages         *[]Language          `json:"languages,omitempty"`
+	LanguagesCount    *int64               `json:"languages_count,omitempty"`
+	MicroblogUsername *string              `json:"microblog_username,omitempty"`
 
 	// NetworkUrl Full profile URL.
 	NetworkUrl *string `json:"network_url,omitempty"`
@@ -925,16 +966,20 @@ type NetworkAddonData struct {
 	Certifications      *[]Certification `json:"certifications,omitempty"`
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
-	Education           *[]Education     `json:"education,omitempty"`
-	EducationCount      *int64           `json:"education_count,omitempty"`
-	Experience          *[]Experience    `json:"experience,omitempty"`
-	ExperienceCount     *int64           `json:"experience_count,omitempty"`
-	FullName            *string          `json:"full_name,omitempty"`
-	Headline            *string          `json:"headline,omitempty"`
-	Skills              *[]Skill         `json:"skills,omitempty"`
-	SkillsCount         *int64           `json:"skills_count,omitempty"`
-	Url                 *string          `json:"url,omitempty"`
-	Username            *string          `json:"username,omitempty"`
+
+	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+	DiscoveredLink  *DiscoveredLink `json:"discovered_link,omitempty"`
+	Education       *[]Education    `json:"education,omitempty"`
+	EducationCount  *int64          `json:"education_count,omitempty"`
+	Experience      *[]Experience   `json:"experience,omitempty"`
+	ExperienceCount *int64          `json:"experience_count,omitempty"`
+	FullName        *string         `json:"full_name,omitempty"`
+	Headline        *string         `json:"headline,omitempty"`
+	Skills          *[]Skill        `json:"skills,omitempty"`
+	SkillsCount     *int64          `json:"skills_count,omitempty"`
+	Url             *string         `json:"url,omitempty"`
+	Username        *string         `json:"username,omitempty"`
 }
 
 // NetworkAddons defines model for NetworkAddons.

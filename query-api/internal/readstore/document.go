@@ -27,7 +27,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([][]by
 	for i, k := range keys {
 		for _, row := range lists[i] {
 			if row.ProfileID == k.ProfileID && !row.Deleted && !s.erasedNetwork(row) {
-				out[i] = appendEnrichedNetwork(nil, row)
+				out[i] = appendEnrichedNetwork(nil, row, nil)
 			}
 		}
 	}

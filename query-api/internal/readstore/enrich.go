@@ -58,43 +58,48 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return Person{}, err
 	}
 	var out Person
-	if q.Network && m.network != nil {
-		out.Network = appendEnrichedNetwork(nil, m.network.network)
-		out.Identities = append(out.Identities, identities(m.network)...)
+	if q.Network && m.network.person != nil {
+		out.Network = appendEnrichedNetwork(nil, m.network.person.network, m.network.by)
+		out.Identities = append(out.Identities, identities(m.network.person)...)
 	}
-	if !q.Codehost || m.codehost == nil {
+	if !q.Codehost || m.codehost.person == nil {
 		return out, nil
 	}
-	row := m.codehost.codehost
+	row := m.codehost.person.codehost
 	e := s.startEntries(ctx, row.UserID, readmodel.EntryEnrich, readmodel.EntryFull)
-	username := ""
+	username, by := "", m.codehost.by
 	if row.NetworkUsername == "" {
-		linked, err := s.follow(ctx, m.codehost)
+		other, err := s.follow(ctx, m.codehost.person)
 		if err != nil {
 			return Person{}, err
 		}
-		if linked != nil {
-			username = linked.network.Username
+		if other.person != nil {
+			username = other.person.network.Username
+		}
+		if by == nil && other.by != nil {
+			by = &discoveredLink{identity.Network, username, other.by.confidence}
 		}
 	}
 	if err := e.wait(); err != nil {
 		return Person{}, err
 	}
-	out.Codehost = appendEnrichedCodehost(nil, row, username, e)
-	out.Identities = append(out.Identities, identities(m.codehost)...)
+	out.Codehost = appendEnrichedCodehost(nil, row, username, e, by)
+	out.Identities = append(out.Identities, identities(m.codehost.person)...)
 	return out, nil
 }
 
 // match is who was found: a record of each platform, or of one.
-type match struct{ codehost, network *person }
+type match struct{ codehost, network linked }
 
-func (m *match) set(p *person) {
+func (m *match) set(p *person) { m.link(linked{person: p}) }
+
+func (m *match) link(l linked) {
 	switch {
-	case p == nil:
-	case p.network != nil:
-		m.network = p
+	case l.person == nil:
+	case l.person.network != nil:
+		m.network = l
 	default:
-		m.codehost = p
+		m.codehost = l
 	}
 }
 
@@ -154,20 +159,20 @@ func (s *session) byUsername(ctx context.Context, q PersonQuery, p platform, use
 		if !q.wants(p.other()) {
 			return m, nil
 		}
-		linked, err := s.follow(ctx, own)
-		m.set(linked)
+		other, err := s.follow(ctx, own)
+		m.link(other)
 		return m, err
 	}
-	linked, err := s.followAccount(ctx, p, username, nil)
-	if err != nil || linked == nil {
+	other, err := s.followAccount(ctx, p, username, nil)
+	if err != nil || other.person == nil {
 		return match{}, err
 	}
-	m.set(linked)
+	m.link(other)
 	if !q.wants(p) {
 		return m, nil
 	}
-	back, err := s.follow(ctx, linked)
-	m.set(back)
+	back, err := s.follow(ctx, other.person)
+	m.link(back)
 	return m, err
 }
 
@@ -215,14 +220,14 @@ func (s *session) byEmail(ctx context.Context, q PersonQuery) (match, error) {
 	if len(wanted) == 1 {
 		return m, nil
 	}
-	linked, err := s.follow(ctx, who)
+	other, err := s.follow(ctx, who)
 	if err != nil {
 		return match{}, err
 	}
-	if linked == nil {
-		linked, err = s.companion(ctx, who, holders[1-winner])
+	if other.person == nil {
+		other.person, err = s.companion(ctx, who, holders[1-winner])
 	}
-	m.set(linked)
+	m.link(other)
 	return m, err
 }
 
@@ -234,7 +239,7 @@ func (s *session) companion(ctx context.Context, who *person, holders []*person)
 		if err != nil {
 			return nil, err
 		}
-		if leads == nil || leads.compareIdentity(who) == 0 {
+		if leads.person == nil || leads.person.compareIdentity(who) == 0 {
 			return h, nil
 		}
 	}

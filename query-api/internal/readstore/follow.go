@@ -9,10 +9,6 @@ import (
 	"muster/schemas/readmodel"
 )
 
-// minConfidence is what a link that nobody declared needs to be followed
-// (rulings.md, Person enrichment).
-const minConfidence = 0.9
-
 // statement says that an account belongs to whom is being followed.
 type statement struct {
 	declared   bool
@@ -21,10 +17,27 @@ type statement struct {
 	to         *person
 }
 
-// follow returns the record of the other platform that a record's link leads
-// to; nil when there is none.
-func (s *session) follow(ctx context.Context, from *person) (*person, error) {
+// linked is where a link leads: to nobody when person is nil.
+type linked struct {
+	person *person
+	// by says how discovery found the link; nil: it is a declared one.
+	by *discoveredLink
+}
+
+// follow returns the record of the other platform that a record's link leads to.
+func (s *session) follow(ctx context.Context, from *person) (linked, error) {
 	return s.followAccount(ctx, from.platform(), from.usernameKey(), from)
+}
+
+// followAccount follows the link of an account by its username key, a declared one
+// before one that discovery found; record is the account's own record, or nil when
+// it has none (MAPPING.md, section 2, "Followed link").
+func (s *session) followAccount(ctx context.Context, p platform, username string, record *person) (linked, error) {
+	to, err := s.declaredLink(ctx, p, username, record)
+	if err != nil || to != nil {
+		return linked{person: to}, err
+	}
+	return s.discoveredLink(ctx, p, username, record)
 }
 
 // linkKeys are the lookups that following an account begins with.
@@ -32,11 +45,10 @@ func linkKeys(p platform, username string) []lookupKey {
 	return []lookupKey{{p.other().declares, username}, {p.link, username}}
 }
 
-// followAccount follows the links of an account by its username key; record is
-// the account's own record, or nil when it has none. Statements, and their
+// declaredLink follows the declared links of an account. Statements, and their
 // order, are those of MAPPING.md, section 2, "Followed link": what the record
 // declares, the records that declare its username, account-links.
-func (s *session) followAccount(ctx context.Context, p platform, username string, record *person) (*person, error) {
+func (s *session) declaredLink(ctx context.Context, p platform, username string, record *person) (*person, error) {
 	other := p.other()
 	var declared []string
 	if record != nil {
@@ -128,7 +140,7 @@ func (s *session) links(p platform, username string) []link {
 	prefix := p.other().name + ":"
 	var out []link
 	for _, r := range s.found[lookupKey{p.link, username}] {
-		if r.TargetKind != readmodel.TargetAccount || !r.Declared && r.Confidence < minConfidence {
+		if r.TargetKind != readmodel.TargetAccount || !r.Declared && r.Confidence < readmodel.DiscoveredConfidence {
 			continue
 		}
 		if to, ok := strings.CutPrefix(r.Target, prefix); ok && !s.store.ErasedAccount(p.other().name, to) {

@@ -76,7 +76,7 @@ func appendEntries(b []byte, e *entries, pick func(*readmodel.EntriesRow) []stri
 
 // appendEnrichedCodehost appends person.codehost (MAPPING.md, 3.1).
 // networkUsername is that of the followed link, for a record without its own.
-func appendEnrichedCodehost(b []byte, r *readmodel.CodehostPersonRow, networkUsername string, e *entries) []byte {
+func appendEnrichedCodehost(b []byte, r *readmodel.CodehostPersonRow, networkUsername string, e *entries, by *discoveredLink) []byte {
 	b = append(b, '{')
 	b = appendMembers(b, r.Enrich)
 	if r.NetworkUsername != "" {
@@ -95,14 +95,16 @@ func appendEnrichedCodehost(b []byte, r *readmodel.CodehostPersonRow, networkUse
 	if e.commits != nil {
 		b = appendList(b, "commits", e.commits.Full, e.commits.Count, nil)
 	}
+	b = appendDiscovered(b, by)
 	b = appendString(b, "last_updated", r.LastUpdated)
 	return append(b, '}')
 }
 
 // appendEnrichedNetwork appends person.network (MAPPING.md, 3.3).
-func appendEnrichedNetwork(b []byte, r *readmodel.NetworkPersonRow) []byte {
+func appendEnrichedNetwork(b []byte, r *readmodel.NetworkPersonRow, by *discoveredLink) []byte {
 	b = append(b, '{')
 	b = appendMembers(b, r.Enrich)
+	b = appendDiscovered(b, by)
 	b = appendString(b, "updated_at", r.UpdatedAt)
 	return append(b, '}')
 }
@@ -118,7 +120,7 @@ func appendCompany(b []byte, r *readmodel.CompanyRow) []byte {
 // appendNetworkPerson appends a record of the network webset (MAPPING.md,
 // section 6). email unlocks what the add-on personal_email does; addon, when
 // not nil, is the record of the add-on codehost.
-func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.CodehostPersonRow, e *entries) []byte {
+func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, addon *readmodel.CodehostPersonRow, e *entries, by *discoveredLink) []byte {
 	b = append(b, '{')
 	if email && r.WebsetOpen != "" {
 		b = appendMembers(b, r.WebsetOpen)
@@ -141,6 +143,7 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 			b = appendMembers(b, addon.Addon)
 		}
 		b = appendEntries(b, e, pick)
+		b = appendDiscovered(b, by)
 		b = append(appendString(b, "last_updated", addon.LastUpdated), '}')
 	}
 	b = appendString(b, "last_updated", r.LastUpdated)
@@ -149,13 +152,13 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 
 // appendCodehostPerson appends a record of the codehost webset (MAPPING.md,
 // section 7); addon, when not nil, is the record of the add-on network.
-func appendCodehostPerson(b []byte, r *readmodel.CodehostPersonRow, e *entries, addon *readmodel.NetworkPersonRow) []byte {
+func appendCodehostPerson(b []byte, r *readmodel.CodehostPersonRow, e *entries, addon *readmodel.NetworkPersonRow, by *discoveredLink) []byte {
 	b = append(b, '{')
 	b = appendMembers(b, r.Webset)
 	b = appendEntries(b, e, func(e *readmodel.EntriesRow) []string { return e.Full })
 	if addon != nil {
 		b = append(appendName(b, "network"), '{')
-		b = append(appendMembers(b, addon.WebsetShared), '}')
+		b = append(appendDiscovered(appendMembers(b, addon.WebsetShared), by), '}')
 	}
 	b = appendString(b, "last_updated", r.LastUpdated)
 	return append(b, '}')

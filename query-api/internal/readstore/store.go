@@ -82,6 +82,7 @@ type Store struct {
 	commits     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
 	companies   *gatherer[uint64, []*readmodel.CompanyRow]
 	discoveries *gatherer[uint64, []*readmodel.DiscoveryRow]
+	discovered  *gatherer[uint64, []discoveredStatement]
 	contexts    *gatherer[uint64, []*readmodel.ContextRow]
 
 	closers []func()
@@ -139,6 +140,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.DiscoveryRow, r *readmodel.DiscoveryRow) {
 			found[r.InputHash] = append(found[r.InputHash], r)
 		}, nil)
+	s.discovered = gatherRows(ctx, b, readmodel.DiscoveredTable, readmodel.DiscoveredQuery(), fileDiscovered, nil)
 	s.contexts = gatherRows(ctx, b, readmodel.ContextTable, readmodel.ContextsQuery(),
 		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
 			found[r.RequestHash] = append(found[r.RequestHash], r)

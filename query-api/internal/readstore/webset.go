@@ -96,26 +96,27 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out Record, 
 			return err
 		}
 		met := q.MustHave == MustHave{} || who.network.Present&q.MustHave.Mask != 0
-		var linked *person
+		var other linked
 		if met && q.Codehost || !met && q.MustHave.Link {
-			if linked, err = w.follow(ctx, who); err != nil {
+			if other, err = w.follow(ctx, who); err != nil {
 				return err
 			}
-			met = met || linked != nil
+			met = met || other.person != nil
 		}
 		if !met {
 			out.Body = []byte(empty)
 			return nil
 		}
-		if !q.Codehost || linked == nil {
-			out = record(appendNetworkPerson(nil, who.network, q.Email, nil, nil), who, nil)
+		if !q.Codehost || other.person == nil {
+			out = record(appendNetworkPerson(nil, who.network, q.Email, nil, nil, nil), who, nil)
 			return nil
 		}
-		e := w.startEntries(ctx, linked.codehost.UserID, entry, entry)
+		addon := other.person.codehost
+		e := w.startEntries(ctx, addon.UserID, entry, entry)
 		if err := e.wait(); err != nil {
 			return err
 		}
-		out = record(appendNetworkPerson(nil, who.network, q.Email, linked.codehost, e), who, linked)
+		out = record(appendNetworkPerson(nil, who.network, q.Email, addon, e, other.by), who, other.person)
 		return nil
 	})
 	return out, err
@@ -143,12 +144,12 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out Record
 			}
 			met = q.MustHave.Repos && count(e.repos) > 0 || q.MustHave.Commits && count(e.commits) > 0
 		}
-		var linked *person
+		var other linked
 		if met && q.Network || !met && q.MustHave.Link {
-			if linked, err = w.follow(ctx, who); err != nil {
+			if other, err = w.follow(ctx, who); err != nil {
 				return err
 			}
-			met = met || linked != nil
+			met = met || other.person != nil
 		}
 		if !met {
 			out.Body = []byte(empty)
@@ -157,10 +158,10 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out Record
 		if err := e.wait(); err != nil {
 			return err
 		}
-		if !q.Network || linked == nil {
-			out = record(appendCodehostPerson(nil, who.codehost, e, nil), who, nil)
+		if !q.Network || other.person == nil {
+			out = record(appendCodehostPerson(nil, who.codehost, e, nil, nil), who, nil)
 		} else {
-			out = record(appendCodehostPerson(nil, who.codehost, e, linked.network), who, linked)
+			out = record(appendCodehostPerson(nil, who.codehost, e, other.person.network, other.by), who, other.person)
 		}
 		return nil
 	})

@@ -8,7 +8,7 @@ import (
 
 // Names that the shapes serve or reserve, as the tables of MAPPING.md list them.
 var (
-	topReserved = []string{"codehost", "network", "deleted", "repos_complete", "commits_complete"}
+	topReserved = []string{"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link"}
 
 	locationNames = []string{"city", "state", "country", "country_code", "continent", "raw_address"}
 	companyNames  = []string{"name", "network_url", "company_id"}

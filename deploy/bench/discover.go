@@ -1,0 +1,346 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json"
+
+	discovery "muster/discovery-worker"
+	"muster/platform/clickhouse"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// Bounds of part discover.
+const (
+	discoverRecorded = 150 // discoveries whose statements are recorded and repeated bare
+	discoverCallers  = 100
+	discoverBareMax  = 4 // how many run at once at most when they are repeated bare
+)
+
+// measureDiscover asks for discoveries over HTTP, found anew each time, from 2 and
+// from 100 callers, and repeats the statements of such discoveries bare: the same
+// requests to the engine in the same order, whose answers nobody reads.
+func measureDiscover(ctx context.Context, b *bench, out io.Writer) error {
+	inputs, err := b.accounts(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "  %d accounts of three platforms, drawn uniformly; max_age_days 0; no web search, no language model; %d s each\n", len(inputs), b.seconds)
+	recorded, err := b.record(ctx, inputs)
+	if err != nil {
+		return err
+	}
+	statements := 0
+	for _, r := range recorded {
+		statements += len(r)
+	}
+	if err := b.breakdown(ctx, out, recorded); err != nil {
+		return err
+	}
+	bare := 0.0
+	for n := 1; n <= discoverBareMax; n *= 2 {
+		rate, err := b.repeat(ctx, recorded, n)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  %-38s %7.1f calls/s (%.1f statements a call)\n", fmt.Sprintf("its statements bare, %d at a time", n), rate, float64(statements)/float64(len(recorded)))
+		bare = max(bare, rate)
+	}
+	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}, func(base string) error {
+		for _, n := range []int{2, discoverCallers} {
+			m, err := b.discover(ctx, inputs, base, n)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(out, "  %-38s %7.1f calls/s  p50 %7.1f ms  p99 %7.1f ms  longest %7.1f ms  not whole %d  over %s %d  CPU s: engine %.1f\n",
+				fmt.Sprintf("POST /v1/person/discover, %d callers", n), m.rate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)),
+				ms(m.calls[len(m.calls)-1]), m.degraded, event.DiscoveryBudget, m.late, m.engine.Seconds())
+			fmt.Fprintf(out, "  ratio at %d callers: %.2f of the calls a second that the statements reach bare\n", n, m.rate()/bare)
+		}
+		return nil
+	})
+}
+
+// accounts are those of people on all platforms.
+func (b *bench) accounts(ctx context.Context) ([]event.Account, error) {
+	var out []event.Account
+	for platform, query := range map[string]string{
+		identity.Network:   `SELECT username FROM network_people FINAL WHERE NOT deleted`,
+		identity.Codehost:  `SELECT codehost_username FROM codehost_people FINAL WHERE NOT deleted AND type NOT IN ('Organization', 'Bot')`,
+		identity.Microblog: `SELECT username FROM microblog_people FINAL WHERE NOT deleted`,
+	} {
+		names, err := b.strings(ctx, query)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range names {
+			out = append(out, event.Account{Platform: platform, Username: n})
+		}
+	}
+	if len(out) == 0 {
+		return nil, errors.New("there are no accounts to ask for")
+	}
+	slices.SortFunc(out, func(x, y event.Account) int {
+		return bytes.Compare([]byte(x.Platform+x.Username), []byte(y.Platform+y.Username))
+	})
+	return out, nil
+}
+
+// statement is a request that a discovery sent to the engine.
+type statement struct {
+	method, address string
+	header          http.Header
+	body            []byte
+}
+
+// record notes the statements of some discoveries, of a worker of its own that
+// reaches the engine through a proxy.
+func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded [][]statement, err error) {
+	engine, err := url.Parse(b.in.ClickHouseURL)
+	if err != nil {
+		return nil, fmt.Errorf("read the engine's address: %w", err)
+	}
+	var mu sync.Mutex
+	var noted []statement
+	target := &url.URL{Scheme: engine.Scheme, Host: engine.Host}
+	proxy := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.SetURL(target)
+			body, err := io.ReadAll(r.In.Body)
+			if err != nil {
+				return // the engine says so
+			}
+			r.Out.Body = io.NopCloser(bytes.NewReader(body))
+			mu.Lock()
+			defer mu.Unlock()
+			noted = append(noted, statement{r.Out.Method, r.Out.URL.String(), r.Out.Header.Clone(), body})
+		},
+	})
+	defer proxy.Close()
+	through := *engine
+	through.Host = proxy.Listener.Addr().String()
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: through.String(), MaxOpenConns: 4})
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	worker, err := discovery.New(discovery.Config{Bus: b.kafka()}, discovery.Deps{ClickHouse: conn, Logger: b.logger})
+	if err != nil {
+		return nil, err
+	}
+	rng := rand.New(rand.NewPCG(b.seed, 77))
+	take := func() []statement {
+		mu.Lock()
+		defer mu.Unlock()
+		list := noted
+		noted = nil
+		return list
+	}
+	worker.Find(ctx, inputs[rng.IntN(len(inputs))]) // what a connection begins with
+	for take(); len(recorded) < discoverRecorded; {
+		if d := worker.Find(ctx, inputs[rng.IntN(len(inputs))]); !d.Complete() {
+			return nil, fmt.Errorf("a discovery lacks %v", d.Degraded)
+		}
+		if list := take(); len(list) > 0 {
+			recorded = append(recorded, list)
+		}
+	}
+	return recorded, ctx.Err()
+}
+
+// repeat sends recorded statements again for a while, those of n discoveries at a
+// time, and gives how many discoveries a second that is.
+func (b *bench) repeat(ctx context.Context, recorded [][]statement, n int) (float64, error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: n, DisableCompression: true}, Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	length := time.Duration(b.seconds) * time.Second
+	var done, next atomic.Int64
+	var wg sync.WaitGroup
+	errs := make([]error, n)
+	began := time.Now()
+	for i := range n {
+		wg.Go(func() {
+			for time.Since(began) < length && ctx.Err() == nil {
+				for _, s := range recorded[int(next.Add(1))%len(recorded)] {
+					if errs[i] = s.send(ctx, client); errs[i] != nil {
+						return
+					}
+				}
+				done.Add(1)
+			}
+		})
+	}
+	wg.Wait()
+	return float64(done.Load()) / time.Since(began).Seconds(), errors.Join(errs...)
+}
+
+// breakdown prints what the statements of a discovery take one after the other, by
+// the table that they read.
+func (b *bench) breakdown(ctx context.Context, out io.Writer, recorded [][]statement) error {
+	client := &http.Client{Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	took, count := map[string]time.Duration{}, map[string]int{}
+	before, err := b.cpu()
+	if err != nil {
+		return err
+	}
+	for _, list := range recorded {
+		for _, s := range list {
+			began := time.Now()
+			if err := s.send(ctx, client); err != nil {
+				return err
+			}
+			table := s.table()
+			took[table] += time.Since(began)
+			count[table]++
+		}
+	}
+	after, err := b.cpu()
+	if err != nil {
+		return err
+	}
+	n := float64(len(recorded))
+	for _, table := range slices.Sorted(maps.Keys(took)) {
+		fmt.Fprintf(out, "  of a call: %4.1f statements on %-16s %6.1f ms\n", float64(count[table])/n, table, ms(took[table])/n)
+	}
+	fmt.Fprintf(out, "  of a call: %.1f ms of the engine's processor time\n", ms(after.engine-before.engine)/n)
+	return nil
+}
+
+// table is the first table that a statement names.
+func (s statement) table() string {
+	address, err := url.Parse(s.address)
+	if err != nil {
+		return "?"
+	}
+	text := address.Query().Get("query") + string(s.body)
+	for _, t := range readmodel.Tables() {
+		if strings.Contains(text, "FROM "+t+"\n") || strings.Contains(text, "FROM "+t+" ") {
+			return t
+		}
+	}
+	return "?"
+}
+
+func (s statement) send(ctx context.Context, client *http.Client) error {
+	req, err := http.NewRequestWithContext(ctx, s.method, s.address, bytes.NewReader(s.body)) //nolint:gosec // the engine's address
+	if err != nil {
+		return err
+	}
+	req.Header = s.header.Clone()
+	resp, err := client.Do(req) //nolint:gosec // see above
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("a statement that was repeated: status %s", resp.Status)
+	}
+	return nil
+}
+
+// discoveries are what callers of discovery saw.
+type discoveries struct {
+	measurement
+	degraded, late int
+}
+
+// discover asks for discoveries from so many callers for the length of a measurement,
+// after a fifth of it to warm up, and waits for the last answers. An answer that is
+// no 200 is an error.
+func (b *bench) discover(ctx context.Context, inputs []event.Account, base string, callers int) (out discoveries, err error) {
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true}, Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	length := time.Duration(b.seconds) * time.Second
+	warm := time.Now().Add(length / 5)
+	end := warm.Add(length)
+	before, err := b.cpu()
+	if err != nil {
+		return out, err
+	}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	errs := make([]error, callers)
+	for i := range callers {
+		wg.Go(func() {
+			rng := rand.New(rand.NewPCG(b.seed, uint64(callers+i)))
+			for time.Now().Before(end) && ctx.Err() == nil && errs[i] == nil {
+				began := time.Now()
+				var degraded bool
+				if degraded, errs[i] = b.discoverOne(ctx, client, base, inputs[rng.IntN(len(inputs))]); errs[i] != nil {
+					return
+				}
+				now := time.Now()
+				mu.Lock()
+				out.calls = append(out.calls, now.Sub(began))
+				if now.After(warm) && !now.After(end) {
+					out.asked++
+				}
+				if degraded {
+					out.degraded++
+				}
+				if now.Sub(began) > event.DiscoveryBudget {
+					out.late++
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	after, err := b.cpu()
+	out.elapsed, out.engine = length, after.engine-before.engine
+	slices.Sort(out.calls)
+	if err := errors.Join(append(errs, err, ctx.Err())...); err != nil {
+		return out, err
+	}
+	if out.asked == 0 {
+		return out, fmt.Errorf("none of %d callers was answered within %s", callers, length)
+	}
+	return out, nil
+}
+
+func (b *bench) discoverOne(ctx context.Context, client *http.Client, base string, in event.Account) (degraded bool, err error) {
+	body, err := json.Marshal(map[string]any{in.Platform: in.Username, "max_age_days": 0})
+	if err != nil {
+		return false, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/person/discover", bytes.NewReader(body))
+	if err != nil {
+		return false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", "Bearer "+b.in.APIKey)
+	resp, err := client.Do(req)
+	if err != nil {
+		return false, err
+	}
+	answer, err := io.ReadAll(resp.Body)
+	if err := errors.Join(err, resp.Body.Close()); err != nil {
+		return false, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return false, fmt.Errorf("status %s: %s", resp.Status, answer)
+	}
+	return resp.Header.Get("X-Degraded") != "", nil
+}
