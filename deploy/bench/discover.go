@@ -241,12 +241,12 @@ func (s statement) table() string {
 }
 
 func (s statement) send(ctx context.Context, client *http.Client) error {
-	req, err := http.NewRequestWithContext(ctx, s.method, s.address, bytes.NewReader(s.body)) //nolint:gosec // the engine's address
+	req, err := http.NewRequestWithContext(ctx, s.method, s.address, bytes.NewReader(s.body))
 	if err != nil {
 		return err
 	}
 	req.Header = s.header.Clone()
-	resp, err := client.Do(req) //nolint:gosec // see above
+	resp, err := client.Do(req)
 	if err != nil {
 		return err
 	}
