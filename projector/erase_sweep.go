@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 
@@ -21,33 +20,6 @@ import (
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
-
-// foundErased is what a sweep has found, by what names it.
-type foundErased struct {
-	people      map[string]map[string]suppress.Hash // platform, id -> what it was found by
-	links       map[string]bool                     // link_id
-	discoveries map[uint64]bool                     // input_hash
-	discovered  map[uint64]bool                     // hashOfDiscovered
-}
-
-func (f *foundErased) counts() map[string]int64 {
-	out := map[string]int64{}
-	for platform, ids := range f.people {
-		if len(ids) > 0 {
-			out[platform] = int64(len(ids))
-		}
-	}
-	if len(f.links) > 0 {
-		out["account_links"] = int64(len(f.links))
-	}
-	if len(f.discoveries) > 0 {
-		out["discoveries"] = int64(len(f.discoveries))
-	}
-	if len(f.discovered) > 0 {
-		out["discovered_links"] = int64(len(f.discovered))
-	}
-	return out
-}
 
 func (f *foundErased) empty() bool { return len(f.counts()) == 0 }
 
@@ -77,10 +49,7 @@ func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
 
 // find compares all rows with the set.
 func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
-	f := &foundErased{
-		people: map[string]map[string]suppress.Hash{identity.Network: {}, identity.Codehost: {}, identity.Microblog: {}},
-		links:  make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool),
-	}
+	f := newFound()
 	set := e.deps.Suppressed
 	if set.Len() == 0 {
 		return f, nil
@@ -95,24 +64,47 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		derived = append(derived, more...)
 		return err
 	}
+	// Telephone numbers and what else may be on a list of deletions have no columns.
+	bodies := set.HasPhones() || set.HasDrop()
+	for _, t := range readmodel.PeopleTables() {
+		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(bodies) + " FROM " + t.Name
+		err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+			s := suppress.Subject{Platform: t.Platform}
+			var body string
+			if err := rows.Scan(&s.ID, &s.Username, &s.Emails, &body); err != nil {
+				return err
+			}
+			if body != "" {
+				s.Phones, s.Drop = suppress.Phones([]byte(body)), suppress.DropValues([]byte(body))
+			}
+			if by, hit := set.Subject(s); hit {
+				return person(s, by)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+	}
+	// What has outlived its account, or came before it.
 	for _, t := range []struct{ platform, query string }{
-		{identity.Network, "SELECT profile_id, username_key, email_keys FROM network_people"},
-		{identity.Codehost, "SELECT toString(user_id), username_key, email_keys FROM codehost_people"},
-		{identity.Microblog, "SELECT user_id, username_key, emptyArrayString() FROM microblog_people"},
-		// What has outlived its account, or came before it.
-		{identity.Codehost, "SELECT DISTINCT toString(user_id), '', emptyArrayString() FROM codehost_repos"},
-		{identity.Codehost, "SELECT DISTINCT toString(user_id), '', emptyArrayString() FROM codehost_commits"},
-		{identity.Codehost, "SELECT DISTINCT toString(user_id), '', emptyArrayString() FROM codehost_lists"},
-		{identity.Network, "SELECT key, '', emptyArrayString() FROM seen_versions WHERE kind = 'network-person'"},
-		{identity.Codehost, "SELECT key, '', emptyArrayString() FROM seen_versions WHERE kind = 'codehost-person'"},
-		{identity.Microblog, "SELECT key, '', emptyArrayString() FROM seen_versions WHERE kind = 'microblog-person'"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_repos"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_commits"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_lists"},
+		{identity.Network, "SELECT profile_id FROM search_people"},
+		{identity.Network, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetNetworkPerson + "'"},
+		{identity.Codehost, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetCodehostPerson + "'"},
+		{identity.Microblog, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetMicroblogPerson + "'"},
+		{identity.Network, "SELECT key FROM seen_versions WHERE kind = 'network-person'"},
+		{identity.Codehost, "SELECT key FROM seen_versions WHERE kind = 'codehost-person'"},
+		{identity.Microblog, "SELECT key FROM seen_versions WHERE kind = 'microblog-person'"},
 	} {
 		err := ch.ReadRows(ctx, e.deps.Conn, t.query, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.platform}
-			if err := rows.Scan(&s.ID, &s.Username, &s.Emails); err != nil {
+			if err := rows.Scan(&s.ID); err != nil {
 				return err
 			}
-			if by, hit := set.Subject(s); hit {
+			if by, hit := set.ID(s.Platform, s.ID); hit {
 				return person(s, by)
 			}
 			return nil
@@ -142,23 +134,11 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	if err != nil {
 		return nil, fmt.Errorf("sweep: links: %w", err)
 	}
-	err = ch.ReadRows(ctx, e.deps.Conn, "SELECT input_hash, result FROM "+readmodel.DiscoveryTable, func(rows driver.Rows) error {
-		var hash uint64
-		var result string
-		if err := rows.Scan(&hash, &result); err != nil {
-			return err
-		}
-		var d event.Discovery
-		if err := json.Unmarshal([]byte(result), &d); err != nil {
-			return nil //nolint:nilerr // readers skip it too
-		}
-		if erasedDiscovery(set, &d) {
-			f.discoveries[hash] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sweep: discoveries: %w", err)
+	if err := e.findCommits(ctx, f); err != nil {
+		return nil, fmt.Errorf("sweep: commits: %w", err)
+	}
+	if err := e.findEvents(ctx, f); err != nil {
+		return nil, fmt.Errorf("sweep: results: %w", err)
 	}
 	return f, e.discovered(ctx, f)
 }
@@ -282,6 +262,9 @@ func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 	for id := range f.links {
 		grave(record.KindAccountLink.Topic(), id)
 	}
+	for _, c := range f.commits {
+		grave(record.KindCodehostCommit.Topic(), c.key)
+	}
 	for _, t := range []struct {
 		kind  record.Kind
 		query string
@@ -374,13 +357,8 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 			}
 		}
 	}
-	for _, d := range []struct {
-		table, hash string
-		found       map[uint64]bool
-	}{{readmodel.DiscoveryTable, "input_hash", f.discoveries}, {readmodel.DiscoveredTable, hashOfDiscovered, f.discovered}} {
-		if err := e.deleteHashes(ctx, d.table, d.hash, slices.Collect(maps.Keys(d.found))); err != nil {
-			return err
-		}
+	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, beside["codehost_commits"]...)); err != nil {
+		return err
 	}
 	return e.removeLinkLookups(ctx, append([]string{"lookups"}, beside["lookups"]...))
 }
@@ -453,6 +431,18 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 }
 
 func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
+	return e.forEachList(hashes, func(list string) error {
+		statement := "DELETE FROM " + e.cfg.Layout.Local(table) + e.cfg.Layout.OnCluster() + " WHERE " + hash + " IN (" + list + ")"
+		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
+		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("delete rows of %s: %w", table, err)
+		}
+		return nil
+	})
+}
+
+// forEachList hands over hashes as lists that fit a statement.
+func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error {
 	for part := range slices.Chunk(hashes, 10*idsAtOnce) {
 		list := make([]byte, 0, 21*len(part))
 		for i, h := range part {
@@ -461,10 +451,8 @@ func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []
 			}
 			list = strconv.AppendUint(list, h, 10)
 		}
-		statement := "DELETE FROM " + e.cfg.Layout.Local(table) + e.cfg.Layout.OnCluster() + " WHERE " + hash + " IN (" + string(list) + ")"
-		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
-		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("delete rows of %s: %w", table, err)
+		if err := do(string(list)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -28,6 +28,8 @@ type EraserConfig struct {
 	// Gather is how long a sweep waits for more changes; default 300 ms. Sweeps that
 	// take long follow each other at least five times as slowly.
 	Gather time.Duration
+	// Tombstones is how long the logs keep tombstones; default event.TombstoneAge.
+	Tombstones time.Duration
 }
 
 // EraserDeps are what an Eraser works with. Compact may be nil.
@@ -79,11 +81,12 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	if deps.Conn == nil || deps.Suppressed == nil || deps.Logger == nil {
 		return nil, errors.New("eraser: a connection, the suppression set and a logger are required")
 	}
-	if cfg.Within < 0 || cfg.Gather < 0 {
+	if cfg.Within < 0 || cfg.Gather < 0 || cfg.Tombstones < 0 {
 		return nil, errors.New("eraser: negative time")
 	}
 	setDefault(&cfg.Within, 24*time.Hour)
 	setDefault(&cfg.Gather, 300*time.Millisecond)
+	setDefault(&cfg.Tombstones, event.TombstoneAge)
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
@@ -237,7 +240,7 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 	if err := e.rewrite(ctx); err != nil {
 		return err
 	}
-	e.dirty, e.clean = time.Time{}, &cleaning{begin: begin, again: e.deps.Now().Add(event.TombstoneAge + time.Second)}
+	e.dirty, e.clean = time.Time{}, &cleaning{begin: begin, again: e.deps.Now().Add(e.cfg.Tombstones + time.Second)}
 	return nil
 }
 

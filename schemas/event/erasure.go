@@ -46,12 +46,18 @@ type Erasure struct {
 	Urgent bool `json:"urgent,omitzero"`
 	// Removed counts what was removed, by where it was.
 	Removed map[string]int64 `json:"removed,omitempty"`
+	// Released are the work items of deletion lists that were withdrawn.
+	Released []string `json:"released,omitempty"`
 }
 
 // ErasureIdentifier names an identifier by type and suppression hash.
 type ErasureIdentifier struct {
 	Type string `json:"type"`
 	Hash string `json:"hash"`
+	// Ref is the work item of a deletion list that it came from, Status what it was
+	// found to mean when it came: what is reported to the platform (package drop).
+	Ref    string `json:"ref,omitempty"`
+	Status int    `json:"status,omitzero"`
 }
 
 // Validate reports what makes the event unusable.

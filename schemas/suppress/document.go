@@ -106,6 +106,9 @@ func (d *document) named(parent, name, value string) bool {
 		for _, form := range phoneForms(value) {
 			d.look(Phone, form)
 		}
+		if digits := DropPhoneNumber(value); len(digits) >= 7 {
+			d.look(DropPhone, digits)
+		}
 		return d.hit
 	case t == ProfileID, t == NetworkUsername, t == CodehostUsername, t == MicroblogUsername:
 	default:

@@ -61,6 +61,7 @@ type Set struct {
 	lifts   uint64
 
 	any    atomic.Bool // something is suppressed
+	drop   atomic.Bool // something of a deletion list other than an e-mail address was
 	loaded chan struct{}
 	once   sync.Once
 
@@ -106,6 +107,9 @@ func (s *Set) Apply(key, value []byte) error {
 	word, err := e.word()
 	if err != nil {
 		return fmt.Errorf("suppression entry %s: %w", h, err)
+	}
+	if isDrop(e.Type) {
+		s.drop.Store(true)
 	}
 	s.put(h, word, e.Type == Phone)
 	return nil
@@ -225,6 +229,10 @@ func (s *Set) HasPhones() bool {
 	defer s.mu.RUnlock()
 	return s.phones > 0
 }
+
+// HasDrop reports whether an identifier of a deletion list that is no e-mail address
+// was ever suppressed: only then are records read for such.
+func (s *Set) HasDrop() bool { return s != nil && s.drop.Load() }
 
 // Compare says whether an entry is newer than what is known of its hash (1), says
 // the same (0), or is older (-1).

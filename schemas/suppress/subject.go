@@ -19,6 +19,8 @@ type Subject struct {
 	Username string   // identity.UsernameKey
 	Emails   []string // identity.EmailKey
 	Phones   []string // as the record has them
+	// Drop is what of it may be on California's deletion lists ([DropValues]).
+	Drop []DropValue
 }
 
 // platformTypes are the types of a platform's identifiers.
@@ -66,6 +68,11 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 			}
 		}
 	}
+	for _, v := range p.Drop {
+		if h := s.key.Hash(v.Type, v.Sum); s.hit(h, t.webset) {
+			return h, true
+		}
+	}
 	return Hash{}, false
 }
 
@@ -105,6 +112,16 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	return s.one(t.id, id, t.webset)
 }
 
+// Author reports whether the commits of an author's address, a comparison form, are
+// suppressed, whoever's account they are in.
+func (s *Set) Author(email string) bool {
+	if !s.active() {
+		return false
+	}
+	_, hit := s.one(Email, email, bitCodehost)
+	return hit
+}
+
 // Record reports whether a record is suppressed, and by which hash.
 func (s *Set) Record(r *record.Record) (Hash, bool) {
 	if !s.active() {
@@ -133,6 +150,9 @@ func (s *Set) Record(r *record.Record) (Hash, bool) {
 		return s.Account(b.B.Platform, identity.UsernameKey(b.B.Username))
 	}
 	if p, ok := SubjectOf(r); ok {
+		if s.HasDrop() {
+			p.Drop = DropValues(r.JSON)
+		}
 		return s.Subject(p)
 	}
 	return Hash{}, false

@@ -114,7 +114,7 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 	cmd.Flags().StringVar(&order.Note, "note", "", "where the request is filed; it is kept, so name nobody")
 	cmd.Flags().BoolVar(&order.Urgent, "now", false, "remove what is stored at once, and not within the day: it costs a rewriting of what holds it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseReceipt(), c.eraseVerify())
+	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(), c.eraseVerify())
 	return cmd
 }
 

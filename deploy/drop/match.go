@@ -1,0 +1,92 @@
+package drop
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	ch "muster/platform/clickhouse"
+	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
+)
+
+// Status is what a response says of a row.
+type Status int
+
+// Statuses of the platform.
+const (
+	Exempted Status = 2
+	Deleted  Status = 3
+	OptedOut Status = 4
+	NotFound Status = 5
+)
+
+// found counts the people whom a hash means, by table.
+type found map[suppress.DropValue]*[3]int
+
+// match finds out whom the rows mean. Accounts of two platforms that have one
+// identifier are one person; two of one platform are two.
+func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
+	out := make(found)
+	bodies := false
+	for _, l := range lists {
+		if l.Kind == Removed {
+			continue
+		}
+		for _, r := range l.Rows {
+			v := suppress.DropValue{Type: r.Type, Sum: r.Sum}
+			if out[v] == nil {
+				out[v] = new([3]int)
+			}
+			bodies = bodies || r.Type != suppress.Email
+		}
+	}
+	if len(out) == 0 {
+		return out, nil
+	}
+	for i, t := range readmodel.PeopleTables() {
+		query := "SELECT " + t.Emails + ", " + t.Body(bodies) + " FROM " + t.Name + " FINAL WHERE NOT deleted"
+		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+			var emails []string
+			var body string
+			if err := rows.Scan(&emails, &body); err != nil {
+				return err
+			}
+			values := make(map[suppress.DropValue]bool)
+			for _, e := range emails {
+				values[suppress.DropValue{Type: suppress.Email, Sum: suppress.Sum(e)}] = true
+			}
+			if body != "" {
+				for _, v := range suppress.DropValues([]byte(body)) {
+					values[v] = true
+				}
+			}
+			for v := range values {
+				if n := out[v]; n != nil {
+					n[i]++
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look for whom deletion lists mean in %s: %w", t.Name, err)
+		}
+	}
+	return out, nil
+}
+
+// status is what becomes of a row.
+func (f found) status(r Row) Status {
+	n, most := f[suppress.DropValue{Type: r.Type, Sum: r.Sum}], 0
+	if n != nil {
+		most = max(n[0], n[1], n[2])
+	}
+	switch {
+	case most > 1:
+		return OptedOut
+	case most == 1:
+		return Deleted
+	}
+	return NotFound
+}

@@ -1,0 +1,194 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+
+	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
+)
+
+// foundErased is what a sweep has found, by what names it.
+type foundErased struct {
+	people      map[string]map[string]suppress.Hash // platform, id -> what it was found by
+	links       map[string]bool                     // link_id
+	discoveries map[uint64]bool                     // input_hash
+	discovered  map[uint64]bool                     // hashOfDiscovered
+	contexts    map[uint64]bool                     // request_hash
+	commits     map[uint64]commit                   // of authors who are not the owner, by a hash of owner and sha
+	attempts    map[uint64]bool                     // a hash of an attempt to deliver a webhook, whose answer tells of them
+}
+
+// commit is one of an account that stays.
+type commit struct{ key string }
+
+func newFound() *foundErased {
+	return &foundErased{
+		people: map[string]map[string]suppress.Hash{identity.Network: {}, identity.Codehost: {}, identity.Microblog: {}},
+		links:  make(map[string]bool), discoveries: make(map[uint64]bool), discovered: make(map[uint64]bool), contexts: make(map[uint64]bool),
+		commits: make(map[uint64]commit), attempts: make(map[uint64]bool),
+	}
+}
+
+func (f *foundErased) counts() map[string]int64 {
+	out := map[string]int64{}
+	for platform, ids := range f.people {
+		if len(ids) > 0 {
+			out[platform] = int64(len(ids))
+		}
+	}
+	for name, n := range map[string]int{
+		"account_links": len(f.links), "discoveries": len(f.discoveries), "discovered_links": len(f.discovered), "contexts": len(f.contexts), "commits": len(f.commits),
+		"webhook_attempts": len(f.attempts),
+	} {
+		if n > 0 {
+			out[name] = int64(n)
+		}
+	}
+	return out
+}
+
+// hashes are the keys of a set of hashes.
+func hashes[V any](set map[uint64]V) []uint64 {
+	out := make([]uint64, 0, len(set))
+	for h := range set {
+		out = append(out, h)
+	}
+	return out
+}
+
+// commitHash and attemptHash name rows of two tables.
+const (
+	commitHash  = "cityHash64(user_id, sha)"
+	attemptHash = "cityHash64(organization_id, delivery_id, created_at, round, attempt)"
+)
+
+// findCommits finds the commits of erased authors in accounts of others. The entry's
+// author is looked at in the engine and compared here: the key of the hashes stays here.
+func (e *Eraser) findCommits(ctx context.Context, f *foundErased) error {
+	const author = "lowerUTF8(JSONExtractString(concat('{', entry, '}'), 'author_email'))"
+	erased := make(map[string]bool)
+	query := "SELECT DISTINCT " + author + " AS address FROM codehost_commits WHERE position(entry, '@') > 0 AND address != ''"
+	err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+		var address string
+		if err := rows.Scan(&address); err != nil {
+			return err
+		}
+		if key, err := identity.EmailKey(address); err == nil && e.deps.Suppressed.Author(key) {
+			erased[address] = true
+		}
+		return nil
+	})
+	if err != nil || len(erased) == 0 {
+		return err
+	}
+	var addresses []string
+	for a := range erased {
+		addresses = append(addresses, a)
+	}
+	for len(addresses) > 0 {
+		part := addresses[:min(len(addresses), idsAtOnce)]
+		addresses = addresses[len(part):]
+		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM codehost_commits WHERE " + author + " IN {ids:Array(String)}"
+		err := e.read(ctx, query, part, func(rows driver.Rows) error {
+			var h uint64
+			var key, owner string
+			if err := rows.Scan(&h, &key, &owner); err != nil {
+				return err
+			}
+			if _, all := f.people[identity.Codehost][owner]; !all {
+				f.commits[h] = commit{key}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// findEvents finds results of discovery and of context calls, and answers of webhooks'
+// receivers, that tell of erased people.
+func (e *Eraser) findEvents(ctx context.Context, f *foundErased) error {
+	set := e.deps.Suppressed
+	for _, t := range []struct {
+		query string
+		hit   func(text string) bool
+		found map[uint64]bool
+	}{
+		{"SELECT input_hash, result FROM " + readmodel.DiscoveryTable, func(text string) bool {
+			var d event.Discovery
+			return json.Unmarshal([]byte(text), &d) == nil && erasedDiscovery(set, &d)
+		}, f.discoveries},
+		{"SELECT request_hash, result FROM " + readmodel.ContextTable + " WHERE version > 0", func(text string) bool {
+			var c event.Context
+			return json.Unmarshal([]byte(text), &c) == nil && erasedContext(set, &c)
+		}, f.contexts},
+		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''", func(text string) bool {
+			_, hit := set.Document(identity.Default(), []byte(text))
+			return hit
+		}, f.attempts},
+	} {
+		err := ch.ReadRows(ctx, e.deps.Conn, t.query, func(rows driver.Rows) error {
+			var hash uint64
+			var text string
+			if err := rows.Scan(&hash, &text); err != nil {
+				return err
+			}
+			if t.hit(text) {
+				t.found[hash] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// erasedContext reports whether the profile of a call tells of somebody who was
+// erased.
+func erasedContext(set *suppress.Set, c *event.Context) bool {
+	if len(c.Profile) == 0 {
+		return false
+	}
+	_, hit := set.Document(identity.Default(), c.Profile)
+	return hit
+}
+
+// removeEvents deletes what findEvents and findCommits have found; of an attempt to
+// deliver only the answer goes.
+func (e *Eraser) removeEvents(ctx context.Context, f *foundErased, commits []string) error {
+	if err := e.deleteHashes(ctx, readmodel.DiscoveryTable, "input_hash", hashes(f.discoveries)); err != nil {
+		return err
+	}
+	if err := e.deleteHashes(ctx, readmodel.DiscoveredTable, hashOfDiscovered, hashes(f.discovered)); err != nil {
+		return err
+	}
+	if err := e.deleteHashes(ctx, readmodel.ContextTable, "request_hash", hashes(f.contexts)); err != nil {
+		return err
+	}
+	for _, table := range commits {
+		if err := e.deleteHashes(ctx, table, commitHash, hashes(f.commits)); err != nil {
+			return err
+		}
+	}
+	return e.forEachList(hashes(f.attempts), func(list string) error {
+		statement := "ALTER TABLE " + e.cfg.Layout.Local(readmodel.WebhookAttemptsTable) + e.cfg.Layout.OnCluster() +
+			" UPDATE response = '' WHERE " + attemptHash + " IN (" + list + ")"
+		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
+		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
+			return fmt.Errorf("blank answers in %s: %w", readmodel.WebhookAttemptsTable, err)
+		}
+		return nil
+	})
+}

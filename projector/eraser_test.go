@@ -1,0 +1,174 @@
+package projector_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// erasing is an eraser at work, and the log of erasures.
+type erasing struct {
+	h    *harness
+	set  *suppress.Set
+	told chan event.ErasureAction
+}
+
+// startEraser starts an eraser that waits a second for tombstones, with an urgent
+// request in the log.
+func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
+	t.Helper()
+	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16)}
+	request := event.Erasure{RequestID: "r1", Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Second), Urgent: true}
+	value, err := json.Marshal(&request)
+	require.NoError(t, err)
+	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+		ID: request.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: request.At, ContentType: "application/json",
+	})})
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second}, projector.EraserDeps{
+		Conn: h.conn, Suppressed: set, Logger: slog.New(slog.DiscardHandler),
+	})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- eraser.Run(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		require.NoError(t, <-done)
+	})
+	log := bus.Follow(t.Context(), h.kafka, bus.FollowConfig{Topics: []string{event.TopicErasureRequest}, Handle: func(_ context.Context, m kafka.Message) error {
+		var r event.Erasure
+		if err := json.Unmarshal(m.Value, &r); err != nil {
+			return err
+		}
+		e.told <- r.Action
+		return nil
+	}})
+	t.Cleanup(func() { require.NoError(t, log.Close()) })
+	return e
+}
+
+func (e *erasing) await(t *testing.T, want event.ErasureAction) {
+	t.Helper()
+	for limit := time.After(2 * time.Minute); ; {
+		select {
+		case got := <-e.told:
+			if got == want {
+				return
+			}
+		case <-limit:
+			t.Fatalf("the request is not %s", want)
+		}
+	}
+}
+
+// insertAll writes records as one batch.
+func insertAll(t *testing.T, h *harness, token string, raws map[record.Kind][]string) {
+	t.Helper()
+	var recs []*record.Record
+	for kind, list := range raws {
+		for _, raw := range list {
+			recs = append(recs, decode(t, kind, raw))
+		}
+	}
+	(&store{tb: t, conn: h.conn}).insert(token, recs...)
+}
+
+// What comes in between a sweep and the look at the end, as what was under way when
+// the set changed, goes too, is rewritten too, and the request still ends as removed.
+func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
+	h := newHarness(t)
+	set := suppressed(t, "ghost")
+	e := startEraser(t, h, set)
+	e.await(t, event.ErasureMasked)
+	ghost := event.Account{Platform: "codehost", Username: "ghost"}
+	var rows readmodel.DiscoveryBatch
+	require.NoError(t, rows.Add(&event.Discovery{RequestID: "late", Input: ghost, At: time.Now().UTC(), Socials: []event.Social{{Account: ghost, Confidence: 1}}}, readmodel.Position{Topic: event.TopicDiscovery}))
+	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), h.conn, "late", &rows))
+	insertAll(t, h, "late", map[record.Kind][]string{
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`},
+		record.KindCodehostRepo:   {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
+	})
+	s := &store{tb: t, conn: h.conn}
+	require.EqualValues(t, 2, s.count("SELECT count() FROM codehost_people"))
+	e.await(t, event.ErasureRemoved)
+	require.Zero(t, s.count("SELECT count() FROM "+readmodel.DiscoveryTable))
+	require.Zero(t, s.count("SELECT count() FROM codehost_people WHERE user_id = 42"))
+	require.EqualValues(t, 1, s.count("SELECT count() FROM codehost_people"))
+	require.Zero(t, s.count("SELECT count() FROM codehost_repos"))
+	require.Zero(t, s.count("SELECT count() FROM lookups WHERE target = '42'"))
+	require.Zero(t, s.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND active AND has_lightweight_delete"), "the deleted rows are still in the parts")
+}
+
+// Everything that is stored of an erased person goes, by whatever they are known:
+// also what was stored before there was a request, and what only tells of them.
+func TestEraserFindsEverything(t *testing.T) {
+	h := newHarness(t)
+	set := suppress.NewSet(suppress.NoKey())
+	for typ, value := range map[suppress.Type]string{suppress.Email: "ada@example.com", suppress.Phone: "14155550100", suppress.DropPhone: "4901234567"} {
+		entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+		require.NoError(t, err)
+		require.NoError(t, set.Apply([]byte(set.Key().Of(typ, value).String()), entry))
+	}
+	set.Loaded()
+	insertAll(t, h, "before", map[record.Kind][]string{
+		record.KindNetworkPerson: {
+			`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100","last_updated":"2026"}`,
+			`{"profile_id":"p2","username":"listed","phones":["+84(90)123 4567"],"last_updated":"2026"}`,
+			`{"profile_id":"p3","username":"ada","emails":["Ada@Example.com"],"last_updated":"2026"}`,
+			`{"profile_id":"p4","username":"alive","emails":["bob@example.com"],"phone":"(415) 555-0199","last_updated":"2026"}`,
+		},
+		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"bob","last_updated":"2026"}`},
+		record.KindCodehostCommit: {
+			`{"user_id":7,"sha":"a","message":"hers","author_email":"ADA@example.com","author_date":"2026"}`,
+			`{"user_id":7,"sha":"b","message":"his","author_email":"bob@example.com","author_date":"2026"}`,
+		},
+	})
+	now := time.Now().UTC()
+	var contexts readmodel.ContextBatch
+	for id, email := range map[string]string{"hers": "ada@example.com", "his": "bob@example.com"} {
+		require.NoError(t, contexts.Add(&event.Context{
+			Call: event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now,
+			Profile: jsontext.Value(`{"personal_email":"` + email + `"}`),
+		}, readmodel.Position{Topic: event.TopicContext}))
+	}
+	require.NoError(t, readmodel.InsertContexts(t.Context(), h.conn, "c", &contexts))
+	var attempts readmodel.WebhookBatch
+	for id, answer := range map[string]string{"hers": "no such person: ada@example.com", "his": "no such person"} {
+		attempts.Add(&event.WebhookAttempt{DeliveryID: id, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now, CreatedAt: now, Response: answer}, readmodel.Position{Topic: event.TopicWebhook})
+	}
+	require.NoError(t, readmodel.InsertWebhooks(t.Context(), h.conn, "w", &attempts))
+
+	startEraser(t, h, set).await(t, event.ErasureMasked)
+	s := &store{tb: t, conn: h.conn}
+	for query, want := range map[string]uint64{
+		"SELECT count() FROM network_people":                                                    1,
+		"SELECT count() FROM search_people":                                                     1,
+		"SELECT count() FROM network_people WHERE profile_id = 'p4'":                            1,
+		"SELECT count() FROM codehost_people":                                                   1,
+		"SELECT count() FROM codehost_commits":                                                  1,
+		"SELECT count() FROM codehost_commits WHERE sha = 'b'":                                  1,
+		"SELECT count() FROM contexts":                                                          1,
+		"SELECT count() FROM contexts WHERE request_id = 'his'":                                 1,
+		"SELECT count() FROM webhook_attempts":                                                  2,
+		"SELECT count() FROM webhook_attempts WHERE response = ''":                              1,
+		"SELECT count() FROM lookups WHERE target IN ('p1', 'p2', 'p3') OR value LIKE '%ada@%'": 0,
+		"SELECT count() FROM lookups WHERE target = 'p4'":                                       s.count("SELECT count() FROM lookups WHERE value IN ('alive', 'bob@example.com')"),
+	} {
+		require.Equal(t, want, s.count(query), query)
+	}
+	_, hit := set.ID("network", "p2")
+	require.True(t, hit, "whoever was found stays out by their id")
+}
