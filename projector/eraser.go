@@ -81,7 +81,10 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	if deps.Conn == nil || deps.Suppressed == nil || deps.Logger == nil {
 		return nil, errors.New("eraser: a connection, the suppression set and a logger are required")
 	}
-	if cfg.Within < 0 || cfg.Gather < 0 || cfg.Tombstones < 0 {
+	if cfg.Within != 0 && cfg.Within < time.Minute {
+		return nil, fmt.Errorf("eraser: what was erased may stay on disk for a minute at least, not %s", cfg.Within)
+	}
+	if cfg.Gather < 0 || cfg.Tombstones < 0 {
 		return nil, errors.New("eraser: negative time")
 	}
 	setDefault(&cfg.Within, 24*time.Hour)

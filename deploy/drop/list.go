@@ -98,7 +98,7 @@ func Read(paths []string) ([]List, error) {
 // open hands over the lists of one path.
 func open(path string, add func(string, io.Reader) error) (err error) {
 	if !strings.EqualFold(filepath.Ext(path), ".zip") {
-		f, err := os.Open(path) //nolint:gosec // the operator names it
+		f, err := os.Open(path)
 		if err != nil {
 			return err
 		}

@@ -82,7 +82,7 @@ func subjects(t *testing.T, dir string, n int) []subject {
 			}
 		}
 		for _, e := range tr.emails {
-			if (e.network == network || e.codehost == codehost) && (e.network == network || e.network == "") && (e.codehost == codehost || e.codehost == "") {
+			if !e.shared && (e.network == network || e.codehost == codehost) && (e.network == network || e.network == "") && (e.codehost == codehost || e.codehost == "") {
 				s.emails = append(s.emails, e.address)
 			}
 		}

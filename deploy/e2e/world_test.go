@@ -86,7 +86,10 @@ type truth struct {
 
 type handle struct{ name, holder string }
 
-type email struct{ address, network, codehost, newest string }
+type email struct {
+	address, network, codehost, newest string
+	shared                             bool
+}
 
 func readTruth(t *testing.T, dir string) truth {
 	t.Helper()
@@ -101,6 +104,7 @@ func readTruth(t *testing.T, dir string) truth {
 			Network   string `json:"network"`
 			Codehost  string `json:"codehost"`
 			Newest    string `json:"newest"`
+			Shared    bool   `json:"shared"`
 			NetworkID string `json:"network_id"`
 			Accounts  []struct {
 				Platform  string `json:"platform"`
@@ -115,7 +119,7 @@ func readTruth(t *testing.T, dir string) truth {
 		case "handle":
 			tr.handles[l.Platform] = append(tr.handles[l.Platform], handle{l.Handle, l.Holder})
 		case "email":
-			tr.emails = append(tr.emails, email{l.Email, l.Network, l.Codehost, l.Newest})
+			tr.emails = append(tr.emails, email{l.Email, l.Network, l.Codehost, l.Newest, l.Shared})
 		case "entity":
 			for _, a := range l.Accounts {
 				if a.Withdrawn {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"time"
 
 	"muster/platform/service"
 	queryapi "muster/query-api"
@@ -22,6 +23,8 @@ type Config struct {
 	// WebhookAllow are addresses that webhooks are sent to although they are not
 	// public, and by plain http too.
 	WebhookAllow []netip.Prefix
+	// EraseWithin is how long what was erased may stay on disk; default 24 h.
+	EraseWithin time.Duration
 	// Accounts are applied at every start, before the first call is answered.
 	Accounts queryapi.AccountsFile
 	// Compact compacts the embedded broker's log once everything in it is
@@ -34,6 +37,9 @@ func (c Config) Validate() error {
 	var errs []error
 	if c.DataDir == "" {
 		errs = append(errs, errors.New("the data folder has no name"))
+	}
+	if c.EraseWithin != 0 && c.EraseWithin < time.Minute {
+		errs = append(errs, errors.New("what was erased may stay on disk for a minute at least"))
 	}
 	if c.Sample < 0 {
 		errs = append(errs, errors.New("the number of sample people is negative"))

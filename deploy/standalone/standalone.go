@@ -136,7 +136,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close())
 	}
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka}, projector.EraserDeps{
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka, Within: cfg.EraseWithin}, projector.EraserDeps{
 		Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
 	})
 	if err != nil {

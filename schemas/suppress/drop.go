@@ -59,8 +59,8 @@ type DropValue struct {
 	Sum  [sha256.Size]byte
 }
 
-// DropEmail, DropPhoneNumber and so on are the standard forms of what a list's hash
-// is made of; empty when a value can be none.
+// DropEmail is the standard form of an address: without white space, in lower case.
+// It and those below are what a list's hash is made of, empty when a value can be none.
 func DropEmail(v string) string {
 	return strings.ToLower(strings.Join(strings.Fields(v), ""))
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"muster/deploy/suppression"
 	"muster/ingest"
@@ -116,6 +117,11 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(), c.eraseVerify())
 	return cmd
+}
+
+// addWithinFlag adds the flag that says how long erased data may stay on disk.
+func addWithinFlag(flags *pflag.FlagSet, within *time.Duration) {
+	flags.DurationVar(within, "erase-within", 24*time.Hour, "how long what was erased may stay on disk, hidden: tables are rewritten after a quarter of it (1m at least)")
 }
 
 // operatorName is who runs the command.

@@ -85,11 +85,11 @@ func readExempt(path string) (map[string]bool, error) {
 	if path == "" {
 		return nil, nil
 	}
-	f, err := os.Open(path) //nolint:gosec // the operator names it
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("read --exempt: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close()
 	out := make(map[string]bool)
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {

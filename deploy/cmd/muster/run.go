@@ -33,6 +33,8 @@ type surroundings struct {
 	getenv  func(string) string
 	// webhookAllow is --webhook-allow.
 	webhookAllow []string
+	// eraseWithin is --erase-within.
+	eraseWithin time.Duration
 	// erased says who was erased.
 	erased *suppression.Follower
 }
@@ -69,6 +71,7 @@ func (c *command) runCommand() *cobra.Command {
 	}
 	var addr, adminAddr string
 	var allow []string
+	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "run SERVICE",
 		Short: "Run one service, as a container does",
@@ -94,7 +97,7 @@ Services:
 				if err != nil {
 					return err
 				}
-				around.webhookAllow = allow
+				around.webhookAllow, around.eraseWithin = allow, within
 				unit, err := s.build(ctx, around)
 				if err != nil {
 					return err
@@ -106,6 +109,7 @@ Services:
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
 	addAllowFlag(cmd.Flags(), &allow)
+	addWithinFlag(cmd.Flags(), &within)
 	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of metrics, health and profiles")
 	return cmd
 }
@@ -173,7 +177,7 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: s.kafka}, projector.EraserDeps{
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: s.kafka, Within: s.eraseWithin}, projector.EraserDeps{
 		Conn: conn, Suppressed: s.erased.Set(), Logger: s.tel.Logger,
 	})
 	if err != nil {

@@ -84,6 +84,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.BoolVar(&cfg.Compact, "compact", false, "compact the embedded broker's log once everything in it is projected")
 	flags.StringVar(&accounts, "accounts", "", "YAML file of plans, organizations and keys to bring the accounts to (see muster account apply)")
 	addAllowFlag(flags, &allow)
+	addWithinFlag(flags, &cfg.EraseWithin)
 	flags.BoolVar(&noSample, "no-sample", false, "begin an empty data folder empty")
 	return cmd
 }
