@@ -131,7 +131,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}
 	s.secrets = newSecrets(sealer, deps.Logger)
 	s.client = post.New(post.Config{
-		Timeout: cfg.Timeout, Allow: cfg.Allow, MaxIdlePerHost: cfg.PerEndpoint, UserAgent: "muster-webhooks/1", Now: deps.Now,
+		Timeout: cfg.Timeout, Allow: cfg.Allow, UserAgent: "muster-webhooks/1", Now: deps.Now,
 	})
 	if s.consumer, err = bus.NewPartitionConsumer(bus.PartitionConsumerConfig{
 		Config: cfg.Bus, Group: Group, Topic: event.TopicWebhookTask, Own: s.own, Timing: cfg.Timing, Logger: deps.Logger,

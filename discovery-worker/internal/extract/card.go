@@ -48,7 +48,7 @@ func (e *Extractor) titleAt(p part) (title, company part) {
 }
 
 // orgEnd ends the name of an employer in a card or headline.
-var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)|\s+and I\b|,\s+(?:[\p{Ll}]|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s`)
+var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)|\s+and I\b|,\s+(?:[\p{Ll}]|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s|\s+[iw]\s+\p{Lu}`)
 
 // orgHead is the employer's name at the beginning of a phrase.
 func orgHead(p part) part {
@@ -112,6 +112,7 @@ func (d *document) cards() {
 		}
 	}
 	if from > 0 {
+		d.firstPerson = true
 		d.cardAt(from, true)
 		return
 	}

@@ -89,7 +89,9 @@ type Extractor struct {
 	words     *lexicon
 	dates     *dates
 	prose     *prosePatterns
-	relaxed   urlFinder
+	// mentioning are the forms of texts about others.
+	mentioning *mentionPatterns
+	relaxed    urlFinder
 }
 
 // New makes an Extractor. It compiles the expressions and lists once.
@@ -102,7 +104,7 @@ func New(o Options) (*Extractor, error) {
 		o.Platforms = identity.Default()
 	}
 	d := newDates()
-	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), relaxed: newURLFinder()}, nil
+	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), relaxed: newURLFinder()}, nil
 }
 
 // Extract reads an input. The error is of the context, or says that the input is

@@ -220,12 +220,18 @@ func (w *lexicon) kind(label string) string {
 	if k := w.labels[key]; k != "" {
 		return k
 	}
-	for _, before := range []string{"current ", "contact ", "person ", "my ", "speaker ", "author ", "candidate ", "customer ", "client ", "profile ", "primary ", "present ", "home ", "latest ", "user "} {
-		if rest, ok := strings.CutPrefix(key, before); ok && before+rest != "user name" {
-			if k := w.labels[rest]; k != "" {
-				return k
-			}
+	if bare := strings.TrimRight(key, " 0123456789"); bare != key {
+		if k := w.labels[bare]; k != "" {
+			return k
 		}
 	}
-	return ""
+	first, rest, ok := strings.Cut(key, " ")
+	if !ok || !whose[first] || key == "user name" {
+		return ""
+	}
+	return w.labels[rest]
 }
+
+// whose are words before a label that say whose it is: the person's, in whatever
+// part they have.
+var whose = set("current\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set

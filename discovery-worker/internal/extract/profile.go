@@ -186,6 +186,8 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		case named:
 			c = stated
 		case office.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
+		case f.mailboxIn(local): // "ada.moreau@", as offices number their own
+			c = guessed
 		case now == nil || !now.company.ok():
 			c = 0.9
 		default:
@@ -194,6 +196,13 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		best.better(found{id.Value, min(c, id.Confidence), id.Span})
 	}
 	return best
+}
+
+// mailboxIn reports whether a mailbox is the person's whole name, or the initial and
+// the last name.
+func (f *facts) mailboxIn(local string) bool {
+	local, last, first := compact(local), compact(f.last.value), compact(f.first.value)
+	return last != "" && first != "" && (local == first+last || local == last+first || local == first[:1]+last)
 }
 
 // nameIn reports whether a host is named after the person.

@@ -51,30 +51,30 @@ type prosePatterns struct {
 }
 
 func newProsePatterns(d *dates) *prosePatterns {
-	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as)`
+	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|är|er|jest)`
 	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
 	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
-	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos)`
+	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved)`
 	day := `(?i:` + d.date + `)`
 	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(` + day + `))?`
 	return &prosePatterns{
 		intro: regexp.MustCompile(`(?:^|[\s,.!])(?i:i['’]m|i am|my name is|my name's|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+(` + nameExpr + `)(?:$|[\s,.!])`),
 		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
-			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet)\s`),
+			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka)\s`),
 		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
-		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik)\b)`),
+		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on)\b)`),
 		isAt:    regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
 		isOf:    regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
 		isJob:   regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
-		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte)\s+(?i:as|als|comme|como|come)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
+		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?i:as|als|comme|como|come|som|jako)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
 			`\s+` + at + `\s+` + article + `` + orgExpr + date),
-		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
-			`\s+(?i:as|als|comme|como|come)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
-		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
+		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
+			`\s+(?i:as|als|comme|como|come|som|jako)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
+		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
 		leads:   regexp.MustCompile(`(?:^|\s)(?i:leads|heads|runs|manages|directs|leitet|dirige)\s+[^.;,]{2,60}?\s+(?i:at|bei|chez)\s+` + article + `` + orgExpr),
 		joined:  regexp.MustCompile(`(?:^|\s)(?i:joined|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?(?:\s+as\s+(?:an? |the |its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
-		degree:  regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did)\s+(?i:an? |his |her |their |my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
+		degree:  regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did|finished)\s+(?i:an? |his |her |their |my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
 		graduated: regexp.MustCompile(`(?i:graduated)\s+(?:in\s+(` + day + `)\s+)?(?i:from)\s+(?i:the )?` + orgExpr +
 			`(?:\s+with\s+(?:an?\s+)?(?:([\p{L}.'’]{2,12})\s+)??(?:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?(?:\s+in\s+(` + day + `))?(?:$|[,.;]|\s+(?:and|where)\s)`),
 		studied: regexp.MustCompile(`(?i:studied|studies|studying|étudié|estudié|estudió|studiato)\s+(?:([\p{L}][\p{L}\p{M} &-]{1,60}?)\s+)?(?i:at|à l['’]|en|presso|à|a)\s*(?i:the |la |el )?` + orgExpr +
@@ -82,7 +82,7 @@ func newProsePatterns(d *dates) *prosePatterns {
 		studiert: regexp.MustCompile(`(?i:an der|an|am)\s+` + orgExpr + `\s+studiert`),
 		lives:    regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
 		speaks:   regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
-		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó|in the past|used to|until|retired|had been)\b`),
+		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó|tidigare|tidligere|wcześniej|poprzednio|in the past|used to|until|retired|had been)\b`),
 		skills:   regexp.MustCompile(`(?i:\b(?:my skills(?: are| include)?|skills include|skilled in|experienced (?:in|with)|proficient (?:in|with)|expert in)\s*:?\s+)([^.!?]{3,200})`),
 	}
 }
@@ -206,10 +206,25 @@ func (d *document) sentence(s part) {
 			about = true
 		}
 	}
+	if (!about || !f.has(stated) && acquainted.MatchString(t)) && d.mentioned(s) {
+		about = true
+	}
+	if !about && d.firstPerson && f.name.ok() && firstPerson.MatchString(t) {
+		about = true
+	}
 	if about {
+		if d.formerly(s) {
+			return
+		}
 		d.predicates(s)
 	}
 }
+
+// acquainted begins a sentence in which somebody tells of another.
+var acquainted = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly |warmly )?recommend|managed|supervised|mentored|taught|interviewed|met|spoke|talked)\b`)
+
+// firstPerson is a sentence that its writer says of themselves.
+var firstPerson = regexp.MustCompile(`(?:^|[\s,(])(?:I|I['’]m|I['’]ve)\s`)
 
 var (
 	since     = regexp.MustCompile(`^(?i:since|seit|depuis|desde)\s`)
@@ -263,7 +278,7 @@ func (d *document) jobs(s part) {
 	past := func(at int) bool { return x.pastSign.MatchString(t[:at]) }
 	add := func(title, company part, m []int, former, date int) bool {
 		p := position{confidence: stated, span: s.span()}
-		p.past = past(m[1]) && !isNow.MatchString(t) || former > 0 && m[2*former] >= 0
+		p.past = past(m[1]) && !isNow.MatchString(t) && !untilNow.MatchString(t) || former > 0 && m[2*former] >= 0
 		if title.v != nil {
 			title = title.trim(",")
 			if !d.isJob(title.text()) {
@@ -374,9 +389,10 @@ func (d *document) jobs(s part) {
 }
 
 var (
+	untilNow   = regexp.MustCompile(`(?i)\b(?:for (?:the )?(?:last|past)|since)\b.{0,40}\b(?:have|has|['’]ve) (?:worked|served|been)\b|\b(?:have|has|['’]ve) (?:worked|served|been)\b.{0,80}\b(?:since|for (?:the )?(?:last|past))\b`)
 	isNow      = regexp.MustCompile(`(?i)\b(?:is|now|currently|has been)\b`)
 	formerWord = regexp.MustCompile(`^(?i:former(?:ly)?|ex|retired|previous|ehemalige[rn]?|ancien(?:ne)?)[\s-]+`)
-	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
+	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|i|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
 	afterName  = regexp.MustCompile(`(?i:i['’]m|i am|je suis|ich bin|my name is)\s+` + nameExpr + `,\s+(?i:an? |the |une? |eine? )?`)
 	titleEnd   = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
 	ofFirm     = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)

@@ -25,7 +25,11 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 	if htmlTag.MatchString(text) {
 		visible = without(text, scripts(text))
 	}
-	e.identifiers(f, path, visible, "")
+	if isQuery(text) && validQuery(text) {
+		e.form(f, newView(path, text))
+	} else {
+		e.identifiers(f, path, visible, "")
+	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -38,6 +42,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 	d := &document{e: e, f: f, lines: v.lines()}
 	d.used = make([]bool, len(d.lines))
 	if how != someMember || len(d.lines) > 1 {
+		d.tables()
 		d.labels()
 		d.sections()
 		d.mailboxes()
@@ -81,8 +86,12 @@ func scripts(text string) [][2]int {
 // mentions finds handles beside a platform's name.
 func (e *Extractor) mentions(f *facts, v *view) {
 	// identity.FindMentions looks at the first 20,000 bytes; so far is a text about one person.
-	for _, a := range e.platforms.FindMentions(v.text) {
-		at := strings.Index(strings.ToLower(v.text), strings.ToLower(a.Username))
+	lower := ""
+	for i, a := range e.platforms.FindMentions(v.text) {
+		if i == 0 {
+			lower = strings.ToLower(v.text)
+		}
+		at := strings.Index(lower, strings.ToLower(a.Username))
 		if at < 0 || at+len(a.Username) > len(v.text) {
 			continue
 		}
@@ -115,18 +124,21 @@ type document struct {
 	lines []part
 	used  []bool
 
-	labelled position // of which labels speak
-	vcard    bool
+	labelled    position // of which labels speak
+	vcard       bool
+	firstPerson bool // the text is signed by who wrote it
 }
 
 var (
-	labelLine  = regexp.MustCompile(`^(\p{L}[\p{L}\p{M}\d _/.\-'’()]{0,40}?)\s*[:=]\s*(.*)$`)
-	vcardLine  = regexp.MustCompile(`^([A-Z]{1,12})((?:;[^:]{0,60})?):(.*)$`)
-	beginVCard = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
+	labelLine     = regexp.MustCompile(`^(\p{L}[\p{L}\p{M}\d _/.\-'’()]{0,40}?)\s*[:=]\s*(.*)$`)
+	vcardLine     = regexp.MustCompile(`^([A-Z]{1,12})((?:;[^:]{0,60})?):(.*)$`)
+	bibliographic = regexp.MustCompile(`^@\w{3,20}\{`)
+	beginVCard    = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
 )
 
 // labels reads lines of a label and a value.
 func (d *document) labels() {
+	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].text()) // its title is a book's
 	for i, line := range d.lines {
 		t := unbulleted(line)
 		text := t.text()
@@ -143,13 +155,20 @@ func (d *document) labels() {
 				continue
 			}
 		}
+		if d.headed(i, t) {
+			continue
+		}
 		m := labelLine.FindStringSubmatchIndex(text)
 		if m == nil || strings.HasPrefix(text[m[3]:], "://") || strings.HasPrefix(text[m[4]:], "//") {
 			continue
 		}
 		kind := d.e.words.kind(text[m[2]:m[3]])
-		value := t.sub(m[4], m[5]).trim("")
-		if kind == "" || kind == "bio" {
+		value := braced(t.sub(m[4], m[5]).trim(""))
+		if kind == "" && d.officer(t.sub(m[2], m[3]), value) {
+			d.used[i] = true
+			continue
+		}
+		if kind == "" || kind == "bio" || work && kind == "title" {
 			continue
 		}
 		if value.start == value.end {
@@ -219,6 +238,7 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 	case "person":
 		if n, ok := e.name(t, false); ok {
 			f.addName(n, confidence, span)
+			e.beside(f, v, p)
 		}
 	case "first", "last":
 		if n, ok := e.name(t, true); ok && len(t) <= 80 {

@@ -72,9 +72,16 @@ var htmlTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|
 func newView(path, text string) *view {
 	v := &view{path: path, original: text}
 	var b builder
-	if htmlTag.MatchString(text) {
+	switch {
+	case htmlTag.MatchString(text):
 		b.html(text)
-	} else {
+	case strings.Contains(text, "</") && xmlElement.MatchString(text):
+		b.xml(text)
+	case isQuery(text) && validQuery(text):
+		b.query(text)
+	case strings.Contains(text, `\`) && texCommand.MatchString(text):
+		b.tex(text)
+	default:
 		b.plain(text, 0)
 	}
 	v.text, v.at = b.text.String(), append(b.at, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput

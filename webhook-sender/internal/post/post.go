@@ -35,7 +35,9 @@ type Config struct {
 	// Allow are addresses that are called although they are not public, and by plain
 	// http too: for development.
 	Allow []netip.Prefix
-	// MaxIdlePerHost bounds the connections to one receiver that are kept. Default 8.
+	// MaxIdlePerHost bounds the connections to one host that are kept. Many endpoints
+	// may share one, and a connection that is made anew costs more than the call.
+	// Default 128.
 	MaxIdlePerHost int
 	// UserAgent is sent along.
 	UserAgent string
@@ -57,7 +59,7 @@ func New(cfg Config) *Client {
 		cfg.Timeout = 15 * time.Second
 	}
 	if cfg.MaxIdlePerHost <= 0 {
-		cfg.MaxIdlePerHost = 8
+		cfg.MaxIdlePerHost = 128
 	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now

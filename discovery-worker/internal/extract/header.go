@@ -1,0 +1,80 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+)
+
+var (
+	// mailboxLine is a label and a mailbox (RFC 5322), as headers of mails and of
+	// commits have it.
+	mailboxLine = regexp.MustCompile(`^([A-Za-z][A-Za-z -]{1,30}):\s*"?([^<>"@:]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
+	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
+	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
+	// recipient is a header that names somebody else.
+	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
+)
+
+// headed reads a line that names a person with an address.
+func (d *document) headed(i int, line part) bool {
+	t := line.text()
+	if len(t) > 400 {
+		return false
+	}
+	m := commonName.FindStringSubmatchIndex(t)
+	if m == nil {
+		m = mailboxLine.FindStringSubmatchIndex(t)
+	}
+	if m == nil || recipient.MatchString(t[m[2]:m[3]]) {
+		return false
+	}
+	n, ok := d.e.name(t[m[4]:m[5]], false)
+	if !ok {
+		return false
+	}
+	confidence := labelled
+	if strings.EqualFold(t[m[2]:m[3]], "attendee") {
+		confidence = probable
+	}
+	d.f.addName(n, confidence, line.sub(m[4], m[5]).span())
+	d.used[i] = true
+	return true
+}
+
+// officer reads a line that says who holds a post: "CEO: Stella Marsh".
+func (d *document) officer(label, value part) bool {
+	if !d.e.isTitlePhrase(label.text()) || d.labelled.title.ok() {
+		return false
+	}
+	n, ok := d.e.name(value.text(), false)
+	if !ok || d.f.has(labelled) && !d.f.subject(n.full) {
+		return false
+	}
+	d.f.addName(n, labelled, value.span())
+	d.labelled.title = found{label.text(), labelled, label.span()}
+	return true
+}
+
+// braced is a value without the braces and the comma that BibTeX and its like put
+// around it.
+func braced(v part) part {
+	if t := strings.TrimRight(v.text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
+		return v.sub(1, len(t)-1).trim("{}")
+	}
+	return v
+}
+
+// form finds what a form of a browser names.
+func (e *Extractor) form(f *facts, v *view) {
+	for line := range strings.Lines(v.text) {
+		at := strings.Index(v.text, line)
+		p := part{v, at, at + len(line)}.trim("")
+		var found facts
+		found.seen = map[string]int{}
+		e.identifiers(&found, v.path, p.text(), "")
+		for _, id := range found.identifiers { // offsets are those of the view
+			id.Span = part{v, p.start + id.Span.Start, p.start + id.Span.End}.span()
+			f.addIdentifier(id, id.Value)
+		}
+	}
+}

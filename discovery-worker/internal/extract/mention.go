@@ -1,0 +1,189 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+)
+
+// mentionPatterns are the forms in which a text introduces somebody of whom it is not
+// the own page: a mention with what they are beside it.
+type mentionPatterns struct {
+	inBrackets *regexp.Regexp // "Ada Moreau (CTO, Northwind)"
+	apposition *regexp.Regexp // "Ada Moreau, head of research at Northwind"
+	aged       *regexp.Regexp // "Ada Moreau, 81, of Salem, Oregon, a retired teacher, died"
+	cued       *regexp.Regexp // "welcome Ada Moreau, who joins us as Analyst"
+	announced  *regexp.Regexp // "Northwind announced the appointment of"
+	asJob      *regexp.Regexp // ", who joins us as Analyst"
+	from       *regexp.Regexp // "joins from Oakline, where she was a buyer"
+	whereWas   *regexp.Regexp // "at Oakline, where she was a buyer from 2017 to 2021"
+	retired    *regexp.Regexp
+}
+
+func newMentionPatterns(d *dates) *mentionPatterns {
+	day := `(?i:` + d.date + `)`
+	return &mentionPatterns{
+		inBrackets: regexp.MustCompile(`(?:^|[\s,;:])(` + nameExpr + `)\s+\(([^()]{2,120})\)`),
+		apposition: regexp.MustCompile(`(?:^|[\s:;(–—-])(` + nameExpr + `),\s+(?i:an? |the |our |its )?([^,.;:()]{3,90}?)\s+(?:at|of|@|with|for|bei|chez|hos|på)\s+` + article + orgExpr + `(?:$|[\s,.;:!?)])`),
+		aged:       regexp.MustCompile(`^(` + nameExpr + `),\s+(?i:aged? )?\d{2,3},`),
+		cued: regexp.MustCompile(`(?i:(?:^|\s)(?:welcome|welcomes|meet|introduc(?:e|es|ing)|featuring|guest|interview with|joined by|with me (?:today )?(?:is|are)|with us (?:today )?is|thank|thanks to|appointment of|promotion of|hiring of|` +
+			`appoint(?:s|ed)|names|named|hire[sd]|promote[sd]|managing|supervising|mentoring|working with|worked with|recommend|spoke (?:to|with)|presented by|written by|hosted by|congratulations to|goes to|awarded to|honou?rs))\s+(?i:our |to )?(` + nameExpr + `)(?:$|[\s,.;:!?(])`),
+		announced: regexp.MustCompile(`(?:^|[\s,–—-])` + orgExpr + `\s+(?i:today |has |have |also |proudly |is (?:pleased|proud|delighted|happy) to )*(?i:announce[sd]?|appoint(?:s|ed)?|name[sd]?|hire[sd]?|promote[sd]?|welcome[sd]?)\s`),
+		asJob:     regexp.MustCompile(`^,?\s*(?i:(?:who )?(?:joins|joined|is joining|starts|started|will (?:join|start|serve))?[^,.;]{0,30}?\s?\b(?:as|to the (?:role|position|post) of))\s+(?i:an? |the |its |our |new )*([\p{L}][^.,;:()!?]{2,80}?)(?:$|[.,;]|\s+(?i:at|effective|from|starting|in|on|and)\s)`),
+		from: regexp.MustCompile(`(?i:joins?|joined|comes|came|moves|moved|arrives|arrived)\b[^,.;]{0,20}?\s(?i:from)\s+(?i:the )?` + orgExpr +
+			`(?:,\s+(?i:where (?:he|she|they) (?:most recently |last )?(?:was|served as|worked as|held the (?:role|position) of|spent [^,.;]{3,30} as))\s+(?i:an? |the |its )?([\p{L}][^.,;:()!?]{2,80}?))?(?:$|[.,;]|\s+(?i:from|for|and|until)\s)`),
+		whereWas: regexp.MustCompile(`(?i:\bat)\s+(?i:the )?` + orgExpr + `,\s+(?i:where (?:he|she|they|i) (?:was|were|served as|worked as))\s+(?i:an? |the |our |its )?([\p{L}][^.,;:()!?]{2,80}?)(?:\s+(?i:from|between)\s+(` + day + `)\s+(?i:to|until|and|through)\s+(` + day + `))?(?:$|[.,;]|\s+(?i:for|and|until|in)\s)`),
+		retired:  regexp.MustCompile(`(?i:\b(?:an?|the)\s+(?:retired|former)\s+)([\p{Ll}][^.,;:()!?]{2,60}?)(?:$|[,.;]|\s+(?i:who|and|at|from)\s)`),
+	}
+}
+
+// mentioned reads a sentence that introduces a person while nobody else is known to
+// be whom the text is about. It reports whether it did.
+func (d *document) mentioned(s part) bool {
+	e, f, t, x := d.e, d.f, s.text(), d.e.mentioning
+	known := f.has(stated)
+	// own takes the name of a group if it is or may be the person's.
+	own := func(m []int) bool {
+		p := piece(s, m, 1)
+		n, ok := d.longestName(p)
+		if !ok || known && !f.subject(n.full) {
+			return false
+		}
+		f.addName(n, stated, part{s.v, p.start, p.start + len(strings.TrimRight(p.text(), " "))}.span())
+		return true
+	}
+	if strings.IndexByte(t, '(') > 0 {
+		if m := x.inBrackets.FindStringSubmatchIndex(t); m != nil {
+			inner := piece(s, m, 2)
+			p := position{confidence: stated, current: true, span: s.span()}
+			if pl, ok := d.inBrackets(inner, &p); ok && own(m) {
+				f.addPosition(p)
+				f.addPlace(pl, stated)
+				return true
+			}
+		}
+	}
+	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.isTitle(t[m[4]:m[5]]) && own(m) {
+		title := piece(s, m, 2)
+		past := false
+		if at := formerWord.FindStringIndex(title.text()); at != nil {
+			title, past = title.sub(at[1], title.end-title.start), true
+		}
+		f.addPosition(position{title: text(title, stated), company: text(orgHead(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.span()})
+		return true
+	}
+	if m := x.aged.FindStringSubmatchIndex(t); m != nil && own(m) {
+		if r := x.retired.FindStringSubmatchIndex(t); r != nil && e.words.isTitle(t[r[2]:r[3]]) {
+			f.addPosition(position{title: text(piece(s, r, 1), stated), past: true, confidence: stated, span: s.span()})
+		}
+		return true
+	}
+	if m := x.cued.FindStringSubmatchIndex(t); m != nil && own(m) {
+		rest := s.sub(m[3], len(t))
+		d.introduced(s, rest, t[:m[2]])
+		return true
+	}
+	return false
+}
+
+// inBrackets reads what stands in brackets behind a name: a title and an
+// organization, or an organization and a place. It is false for anything else.
+func (d *document) inBrackets(inner part, p *position) (place, bool) {
+	e := d.e
+	if pl, ok := e.place(inner, strings.Contains(inner.text(), ",")); ok && !pl.empty() && (e.words.cities[strings.ToLower(pl.city.textOr())] || pl.state.v != nil && pl.country.v != nil) {
+		return pl, true
+	}
+	parts := inner.split(comma)
+	if title, company := e.titleAt(inner); company.v != nil && e.words.isTitle(title.text()) {
+		p.title, p.company = text(title, stated), text(company, stated)
+		return place{}, true
+	}
+	first := parts[0].trim("")
+	switch {
+	case e.words.isTitle(first.text()) && e.isTitlePhrase(first.text()) && len(parts) == 2 && e.isOrg(parts[1]):
+		p.title, p.company = text(first, stated), text(parts[1], stated)
+		return place{}, true
+	case e.isOrg(first) && (e.words.isSchool(first.text()) || e.words.isCompany(first.text())):
+		p.company = text(first, stated)
+		if len(parts) > 1 {
+			pl, _ := e.place(inner.sub(parts[1].start-inner.start, inner.end-inner.start), true)
+			if pl.city.v != nil && pl.country.v == nil && !e.words.cities[strings.ToLower(pl.city.text())] {
+				pl = place{} // a department, a town: where the organization is
+			}
+			return place{}, true
+		}
+		return place{}, true
+	}
+	return place{}, false
+}
+
+// textOr is the text of a piece, "" of none.
+func (p part) textOr() string {
+	if p.v == nil {
+		return ""
+	}
+	return p.text()
+}
+
+// introduced reads what follows the name of somebody who is introduced, and the
+// organization that introduces them.
+func (d *document) introduced(s, rest part, before string) {
+	e, f, x := d.e, d.f, d.e.mentioning
+	if m := x.asJob.FindStringSubmatchIndex(rest.text()); m != nil {
+		if title := piece(rest, m, 1); e.words.isTitle(title.text()) {
+			p := position{title: text(title, stated), current: true, confidence: stated, span: s.span()}
+			if a := x.announced.FindStringSubmatchIndex(before + " "); a != nil {
+				if org := orgHead(piece(s, a, 1)); e.isOrg(org) {
+					p.company = text(org, stated)
+				}
+			}
+			f.addPosition(p)
+		}
+	}
+	d.formerly(s)
+}
+
+// formerly reads where somebody came from.
+func (d *document) formerly(s part) bool {
+	e, f, t, x := d.e, d.f, s.text(), d.e.mentioning
+	if m := x.from.FindStringSubmatchIndex(t); m != nil {
+		p := position{company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.span()}
+		if title := piece(s, m, 2); title.v != nil && e.words.isTitle(title.text()) {
+			p.title = text(title, stated)
+		}
+		f.addPosition(p)
+		return true
+	}
+	if m := x.whereWas.FindStringSubmatchIndex(t); m != nil {
+		title := piece(s, m, 2)
+		if !e.words.isTitle(title.text()) && len(strings.Fields(title.text())) > 3 {
+			return false
+		}
+		p := position{title: text(title, stated), company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.span()}
+		if m[6] >= 0 {
+			p.start, _ = e.dates.parse(t[m[6]:m[7]])
+			p.end, _ = e.dates.parse(t[m[8]:m[9]])
+		}
+		f.addPosition(p)
+		return true
+	}
+	return false
+}
+
+// beside reads what stands in brackets behind a name that a label gives.
+func (e *Extractor) beside(f *facts, v part, p *position) {
+	t := v.text()
+	open := strings.IndexByte(t, '(')
+	end := strings.LastIndexByte(t, ')')
+	if open <= 0 || end < open {
+		return
+	}
+	d := &document{e: e, f: f}
+	inner := v.sub(open+1, end).trim("")
+	if pl, ok := d.inBrackets(inner, p); ok {
+		f.addPlace(pl, formed)
+		return
+	}
+	if pl, ok := e.place(inner, true); ok && pl.country.v != nil {
+		f.addPlace(pl, formed)
+	}
+}

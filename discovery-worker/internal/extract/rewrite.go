@@ -1,0 +1,120 @@
+package extract
+
+import (
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+
+	xhtml "golang.org/x/net/html"
+)
+
+// Forms in which names and values stand between marks of their own. A view of one
+// is lines of a label and a value, so that one reader suffices.
+var (
+	queryForm  = regexp.MustCompile(`^\s*\??[\w.%\[\]-]{1,60}=[^&=\s]*(?:&[\w.%\[\]-]{1,60}=[^&=\s]*)+\s*$`)
+	xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>[^<>]+</[A-Za-z_]`)
+	texCommand = regexp.MustCompile(`(?m)^\s*\\([A-Za-z]{2,30})\*?(?:\[[^\[\]\n]*\])?((?:\{[^{}\n]*\})+)`)
+	texEntry   = regexp.MustCompile(`^cv\w*(?:entry|job|event)$`)
+)
+
+// isQuery reports whether a text is a form as browsers send it.
+func isQuery(text string) bool { return len(text) < 64<<10 && queryForm.MatchString(text) }
+
+// query adds a form (application/x-www-form-urlencoded).
+func (b *builder) query(text string) {
+	value := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '&':
+			b.add("\n", i)
+			value = false
+		case c == '=' && !value:
+			b.add(": ", i)
+			value = true
+		case c == '+':
+			b.add(" ", i)
+		case c == '%' && i+2 < len(text):
+			n, err := strconv.ParseUint(text[i+1:i+3], 16, 8)
+			if err != nil {
+				b.add(text[i:i+1], i)
+				continue
+			}
+			b.add(string([]byte{byte(n)}), i)
+			i += 2
+		default:
+			b.add(text[i:i+1], i)
+		}
+	}
+}
+
+// validQuery reports whether what a form says is text.
+func validQuery(text string) bool {
+	s, err := url.QueryUnescape(strings.TrimSpace(text))
+	return err == nil && validText(s) == s && !strings.ContainsAny(s, "\x00\n\r")
+}
+
+// xml adds the elements that hold nothing but text, a line each.
+func (b *builder) xml(text string) {
+	z := xhtml.NewTokenizer(strings.NewReader(text))
+	offset, open := 0, ""
+	for {
+		kind := z.Next()
+		if kind == xhtml.ErrorToken {
+			return
+		}
+		raw := string(z.Raw())
+		switch kind {
+		case xhtml.StartTagToken:
+			open = strings.TrimPrefix(raw, "<")
+			if i := strings.IndexAny(open, " \t\r\n/>"); i >= 0 {
+				open = open[:i]
+			}
+			open = open[strings.LastIndexByte(open, ':')+1:]
+		case xhtml.TextToken:
+			if open != "" && strings.TrimSpace(raw) != "" {
+				b.add("\n"+open+": ", offset)
+			}
+			b.entities(raw, offset)
+			open = ""
+		case xhtml.EndTagToken:
+			b.add("\n", offset)
+			open = ""
+		}
+		offset += len(raw)
+	}
+}
+
+// tex adds a text in which commands of TeX name what their arguments are.
+func (b *builder) tex(text string) {
+	last := 0
+	for _, m := range texCommand.FindAllStringSubmatchIndex(text, maxLines) {
+		b.plain(text[last:m[0]], last)
+		name, from, to := text[m[2]:m[3]], m[4], m[5]
+		switch {
+		case name == "section" || name == "subsection":
+			b.add("\n", m[2])
+		case texEntry.MatchString(name):
+			b.add("\n", m[2])
+		default:
+			b.add("\n"+name+": ", m[2])
+		}
+		for i := from; i < to; i++ {
+			switch c := text[i]; {
+			case c == '{':
+			case c == '}' && texEntry.MatchString(name):
+				b.add(" | ", i)
+			case c == '}':
+				b.add(" ", i)
+			case c == '-' && strings.HasPrefix(text[i:], "--") && i+1 < to:
+				b.add("-", i)
+				i++
+			default:
+				b.add(text[i:i+1], i)
+			}
+		}
+		b.add("\n", to)
+		last = m[1]
+	}
+	b.plain(text[last:], last)
+}
