@@ -127,6 +127,9 @@ func people(f *fixture) {
 	f.insert(record.KindNetworkPerson,
 		`{"profile_id":"p1","username":"juno-abara","full_name":"Juno Abara","first_name":"Juno","last_name":"Abara","url":"https://network.example/in/juno-abara","headline":"Compiler engineer at Quenlix","personal_email":"juno@abara.example",`+
 			`"current_position":{"summary":"Compiler engineer","start":"2021-03","company":{"name":"Quenlix","network_url":"https://network.example/company/quenlix"}},"skills":[{"skill":"Go"}],"codehost_username":"junoa","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"m1","username":"maria-sousa","full_name":"Maria Sousa","headline":"Nurse","location":{"city":"Porto","country":"Portugal"},"last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"m2","username":"maria-sousa-2","full_name":"Maria Sousa","headline":"Architect","location":{"city":"Lisbon","country":"Portugal"},"last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"profile_id":"m3","username":"msousa","full_name":"Maria Sousa","headline":"Teacher","location":{"city":"Lisbon","country":"Portugal"},"last_updated":"2026-01-01T00:00:00Z"}`,
 		`{"profile_id":"p2","username":"ola-other","full_name":"Ola Other","headline":"Nurse","last_updated":"2026-01-01T00:00:00Z"}`)
 	f.insert(record.KindCodehostPerson,
 		`{"user_id":7,"codehost_username":"JunoA","full_name":"Juno Abara","url":"https://codehost.example/JunoA","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`)
@@ -173,6 +176,26 @@ func TestContext(t *testing.T) {
 		c.want("other", event.ContextTask{Person: jsontext.Value(`{"name":"Brigid Halloran","profile":"https://network.example/in/ola-other"}`)})
 		require.Empty(t, c.outcome("other").Identities)
 		require.NotEqual(t, "Nurse", c.profile("other").Network["headline"])
+	})
+	t.Run("a name with an employer is looked up", func(t *testing.T) {
+		for id, person := range map[string]string{
+			"named-text":   `"Juno Abara, Compiler engineer at Quenlix"`,
+			"named-object": `{"name":"Abara, Juno","company":"Quenlix Inc"}`,
+		} {
+			c.want(id, event.ContextTask{Person: jsontext.Value(person), Confidence: 0.5})
+			p := c.profile(id)
+			require.Equal(t, []string{"network-person p1", "codehost-person 7"}, c.outcome(id).Identities, id)
+			require.Equal(t, "Compiler engineer at Quenlix", p.Network["headline"])
+			require.Equal(t, "JunoA", p.Codehost["username"])
+			require.Equal(t, "record", p.Sources["network.headline"]["type"])
+		}
+	})
+	t.Run("a name of many says nobody", func(t *testing.T) {
+		c.want("common", event.ContextTask{Person: jsontext.Value(`{"name":"Maria Sousa","city":"Lisbon"}`), Confidence: 0.01})
+		require.Empty(t, c.outcome("common").Identities)
+		require.Equal(t, "Maria Sousa", c.profile("common").FullName)
+		c.want("contradicted", event.ContextTask{Person: jsontext.Value(`{"name":"Juno Halloran","company":"Quenlix"}`), Confidence: 0.01})
+		require.Empty(t, c.outcome("contradicted").Identities)
 	})
 	t.Run("nothing", func(t *testing.T) {
 		c.want("nothing", event.ContextTask{Person: jsontext.Value(`""`), Schema: jsontext.Value(`{"age":{"type":"integer"}}`)})

@@ -47,18 +47,18 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 		}
 		out.Task = m
 	}
-	t, reason := decodeTask(out.Task)
-	if t == nil { // it was taken once: the log was changed
+	task, reason := taskOf(out.Task)
+	if task == nil { // it was taken once: the log was changed
 		o.s.logger.LogAttrs(ctx, slog.LevelError, "webhook task cannot be read any more", slog.Int("partition", o.p.Number),
 			slog.Int64("offset", send.Offset), slog.String("reason", reason))
 		out.Permanent, out.Error, out.At = true, codeInvalid, o.s.now()
 		return out
 	}
-	if _, erased := o.s.erased.Document(o.s.platforms, t.task.Body); erased {
+	if _, erased := o.s.erased.Document(o.s.platforms, task.Body); erased {
 		out.Permanent, out.Error, out.At = true, codeErased, o.s.now()
 		return out
 	}
-	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, t.task, &out) })
+	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, task, &out) })
 	var open *breaker.OpenError
 	switch {
 	case errors.As(err, &open):

@@ -311,7 +311,20 @@ func decodeTask(m *kafka.Message) (*taken, string) {
 	if string(m.Key) != to.ID() {
 		return nil, "the message's key is not the endpoint's id"
 	}
+	m.WriterData = &task // what sends it need not read it again
 	return &taken{&task, to, m}, ""
+}
+
+// taskOf is the task of a message that was taken.
+func taskOf(m *kafka.Message) (*event.WebhookTask, string) {
+	if task, ok := m.WriterData.(*event.WebhookTask); ok {
+		return task, ""
+	}
+	t, reason := decodeTask(m)
+	if t == nil {
+		return nil, reason
+	}
+	return t.task, ""
 }
 
 func (o *owner) done(r result) {

@@ -54,6 +54,13 @@ func (r *receiver) bodies(id string) []string {
 	return r.got[id]
 }
 
+// count is how many different deliveries have come.
+func (r *receiver) count() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.got)
+}
+
 // trust makes the receiver verify with the platform's secret.
 func (r *receiver) trust(t *testing.T, p *platform) {
 	t.Helper()
@@ -135,17 +142,21 @@ func TestContext(t *testing.T) {
 	}
 	rng := rand.New(rand.NewPCG(seed(t), 3))
 	var ids []string
-	for range kills + 1 {
+	for k := range kills + 1 {
+		before := r.count()
 		for n := range tasks / (kills + 1) {
 			id, err := later(n)
 			require.NoError(t, err)
 			ids = append(ids, id)
 		}
-		if len(ids) >= tasks/(kills+1)*(kills+1) {
+		if k == kills {
 			break
 		}
-		timer := time.NewTimer(time.Duration(rng.IntN(400)) * time.Millisecond)
-		<-timer.C
+		// In the midst of the work: after some of what was called for, at any moment.
+		some := rng.IntN(tasks / (kills + 1))
+		eventually(t, 5*time.Minute, func() (bool, string) {
+			return r.count() >= before+some, fmt.Sprintf("%d of %d deliveries", r.count()-before, some)
+		})
 		p.kill()
 		p = start(t, dir, args...)
 		api = p.api()

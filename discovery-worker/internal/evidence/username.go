@@ -16,6 +16,9 @@ import (
 // name have it as username says little: see informative.
 func username(p Pair) string {
 	a, b := p.A.Key, p.B.Key
+	if a == "" || b == "" { // a description has none
+		return Missing
+	}
 	ha, hb := identity.HandleKey(a), identity.HandleKey(b)
 	flatA, flatB := flat(a), flat(b)
 	switch {

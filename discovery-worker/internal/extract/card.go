@@ -202,8 +202,10 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 			return i, n, parts[0], parts[1:]
 		}
 		if c := line.split(comma); len(c) > 1 {
-			if n, ok := d.e.name(c[0].text(), false); ok && d.e.words.isTitle(c[1].text()) {
-				return i, n, c[0], []part{line.sub(c[1].start-line.start, line.end-line.start)}
+			rest := line.sub(c[1].start-line.start, line.end-line.start)
+			_, lives := d.e.place(rest, false)
+			if n, ok := d.e.name(c[0].text(), false); ok && (lives || d.e.words.isTitle(c[1].text())) {
+				return i, n, c[0], []part{rest}
 			}
 		}
 	}

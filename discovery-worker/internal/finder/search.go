@@ -193,7 +193,7 @@ func (s *search) similar(ctx context.Context, of *people.Profile) error {
 	}
 	// Who else has the name on the seed's own platform.
 	for _, k := range names {
-		if k[0] != '~' {
+		if k[0] != '~' && s.seed.Platform != "" {
 			ask(people.Key{Type: readmodel.LookupName(s.seed.Platform), Value: k}, rankName)
 		}
 	}
@@ -285,6 +285,9 @@ func (s *search) read(ctx context.Context) error {
 // claims looks up which candidates are named by other accounts of the seed's
 // platform.
 func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Profile) error {
+	if s.seed.Platform == "" { // a description is nobody's account
+		return nil
+	}
 	asked := make(map[people.Key]people.Ref, len(profiles))
 	keys := make([]people.Key, 0, len(profiles))
 	for ref, p := range profiles {
@@ -372,7 +375,10 @@ func (s *search) namesakes(a, b *people.Profile) int {
 			if k[0] == '~' {
 				continue
 			}
-			own := s.counts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
+			own := 1 // a description's
+			if a.Platform != "" {
+				own = s.counts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
+			}
 			other := s.counts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
 			most = max(most, max(own-1, 0)+max(other-1, 0))
 		}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/go-json-experiment/json"
+
 	"muster/discovery-worker/internal/extract"
 	"muster/discovery-worker/internal/people"
 	"muster/schemas/event"
@@ -43,7 +45,9 @@ func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []mat
 		return nil, nil, err
 	}
 	if len(direct) == 0 {
-		return nil, nil, nil
+		if direct, err = b.described(ctx, said); err != nil || len(direct) == 0 {
+			return nil, nil, err
+		}
 	}
 	seed := direct[0]
 	matches = []match{seed}
@@ -132,6 +136,103 @@ func (b *Builder) direct(ctx context.Context, said extract.Profile) ([]match, er
 	})
 	return out, nil
 }
+
+// described are the accounts of whom the input describes by name, employer, place
+// and the like, the surest first. Of namesakes on several platforms only those are
+// taken that discovery finds from the surest one: a name leads to one person.
+func (b *Builder) described(ctx context.Context, said extract.Profile) ([]match, error) {
+	who := description(said)
+	if len(who.Names) == 0 {
+		return nil, nil
+	}
+	found, err := b.finder.Described(ctx, who)
+	if err != nil {
+		return nil, err
+	}
+	var best *match
+	for _, m := range found {
+		c := round(m.Confidence * said.Fields["full_name"].Confidence)
+		if c >= plausible && (best == nil || c > best.confidence) {
+			best = &match{
+				ref: people.Ref{Platform: m.Profile.Platform, Identity: m.Profile.Identity}, account: m.Profile.Account(),
+				names: m.Profile.Names, confidence: c,
+			}
+		}
+	}
+	if best == nil {
+		return nil, nil
+	}
+	return []match{*best}, nil
+}
+
+// description is what the input says of a person, as evidence compares it.
+func description(said extract.Profile) *people.Profile {
+	who := &people.Profile{Followers: -1, Person: true}
+	list := func(path string, out any) {
+		if f, ok := said.Fields[path]; ok {
+			_ = json.Unmarshal(f.Value, out) // the extractor wrote it
+		}
+	}
+	var jobs []struct {
+		Summary string `json:"summary"`
+		Company struct {
+			Name string `json:"name"`
+		} `json:"company"`
+	}
+	var schools []struct {
+		School struct {
+			Name string `json:"name"`
+		} `json:"school"`
+	}
+	var skills []struct {
+		Skill string `json:"skill"`
+	}
+	list("experience", &jobs)
+	list("education", &schools)
+	list("skills", &skills)
+	add := func(to *[]string, values ...string) {
+		for _, v := range values {
+			if v != "" && !slices.Contains(*to, v) && len(*to) < maxDescribed {
+				*to = append(*to, v)
+			}
+		}
+	}
+	one := func(path string) string {
+		if f, ok := said.Fields[path]; ok {
+			return Value{JSON: f.Value}.text()
+		}
+		return ""
+	}
+	add(&who.Names, one("full_name"))
+	add(&who.Employers, one("current_position.company.name"))
+	who.Current = len(who.Employers)
+	add(&who.Titles, one("current_position.summary"))
+	who.Headline = one("network.headline")
+	for _, j := range jobs {
+		add(&who.Employers, j.Company.Name)
+		add(&who.Titles, j.Summary)
+	}
+	for _, s := range schools {
+		add(&who.Schools, s.School.Name)
+	}
+	for _, s := range skills {
+		add(&who.Topics, s.Skill)
+	}
+	who.Country = one("location.country")
+	add(&who.Places, one("location.city"), one("location.state"), who.Country)
+	for _, id := range said.Identifiers {
+		switch id.Type {
+		case extract.Email:
+			add(&who.Emails, id.Value)
+		case extract.URL:
+			add(&who.Websites, id.Value)
+		}
+	}
+	return who
+}
+
+// maxDescribed bounds each list of a description.
+const maxDescribed = 50
 
 // holders are the newest record of each platform that states an e-mail address.
 func (b *Builder) holders(ctx context.Context, email string) ([]*people.Profile, error) {
