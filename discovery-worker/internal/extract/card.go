@@ -134,6 +134,12 @@ func (d *document) cardAt(from int, signed bool) {
 	job := position{confidence: formed, current: true}
 	others := 0
 	headline := false
+	for i := from; i < at; i++ { // a letterhead
+		if line := unbulleted(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.text(), "\t|;") && d.e.isOrg(line) && d.e.words.isCompany(line.text()) {
+			job.company = found{line.text(), stated, line.span()}
+			break
+		}
+	}
 	for i := at; i < len(d.lines) && i <= at+maxCard; i++ {
 		line := unbulleted(d.lines[i])
 		parts := rest
@@ -152,7 +158,8 @@ func (d *document) cardAt(from int, signed bool) {
 		}
 		took := 0
 		for _, p := range parts {
-			if d.cardPart(p.trim(",;"), &job, i-at) {
+			p = unbulleted(p.trim(",;"))
+			if d.cardPart(p, &job, i-at) {
 				took++
 			}
 		}
@@ -198,6 +205,9 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 			return -1, personName{}, part{}, nil
 		}
 		parts := line.split(cardSplit)
+		if m := named.FindStringSubmatchIndex(parts[0].text()); m != nil { // "Ada Moreau @ada"
+			parts = append([]part{parts[0].sub(m[2], m[3]), parts[0].sub(m[4], m[5])}, parts[1:]...)
+		}
 		if n, ok := d.e.name(parts[0].text(), false); ok && !d.e.words.isCompany(parts[0].text()) {
 			return i, n, parts[0], parts[1:]
 		}
@@ -211,6 +221,8 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 	}
 	return -1, personName{}, part{}, nil
 }
+
+var named = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
 
 // isPage reports whether the text was copied from a profile's page.
 func (d *document) isPage() bool {
@@ -273,6 +285,13 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 	if digits := len(number.FindAllString(t, 10)); digits > 0 && (phoneNumber.MatchString(t) || digits > 3) {
 		return true
 	}
+	if m := endBrackets.FindStringSubmatchIndex(t); m != nil {
+		if pl, ok := e.place(p.sub(m[2], m[3]), strings.Contains(t[m[2]:m[3]], ",")); ok {
+			f.addPlace(pl, formed)
+			p = p.sub(0, m[0]).trim(",;")
+			t = p.text()
+		}
+	}
 	if len(sentencesOf(p)) > 1 { // "Systems programmer. Rust and Zig."
 		return d.fragments(p, job)
 	}
@@ -303,6 +322,8 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 	}
 	return false
 }
+
+var endBrackets = regexp.MustCompile(`\s+\(([^()]{3,80})\)$`)
 
 // lineName is the text of the card's name, for comparison with handles.
 func (d *document) lineName(p part, distance int) string {

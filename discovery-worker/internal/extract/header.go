@@ -78,3 +78,40 @@ func (e *Extractor) form(f *facts, v *view) {
 		}
 	}
 }
+
+// below reads labels that stand on a line of their own, their values on the next: a
+// form that was sent by mail. One alone may be a heading.
+func (d *document) below() {
+	type pair struct {
+		at    int
+		kind  string
+		value part
+	}
+	var pairs []pair
+	for i := 0; i+1 < len(d.lines); i++ {
+		label := d.lines[i].trim(":*")
+		if d.used[i] || label.start == label.end || len(label.text()) > 40 || len(strings.Fields(label.text())) > 4 {
+			continue
+		}
+		next := i + 1
+		if d.lines[next].start == d.lines[next].end {
+			continue
+		}
+		value := d.lines[next]
+		switch kind := d.e.words.kind(label.text()); kind {
+		case "", "bio", "experience", "education", "skills", "languages", "person", "current position":
+		default:
+			if d.e.words.kind(value.text()) == "" && len(value.text()) <= 200 && !d.used[next] {
+				pairs = append(pairs, pair{i, kind, value})
+				i = next
+			}
+		}
+	}
+	if len(pairs) < 3 {
+		return
+	}
+	for _, p := range pairs {
+		d.used[p.at], d.used[p.at+1] = true, true
+		d.e.value(d.f, p.kind, p.value, &d.labelled, labelled)
+	}
+}

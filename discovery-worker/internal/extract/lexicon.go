@@ -87,7 +87,7 @@ func (w *lexicon) regions() {
 			for b := 'A'; b <= 'Z'; b++ {
 				code := string([]rune{a, b})
 				if r, err := language.ParseRegion(code); err == nil && r.IsCountry() {
-					if name := countries.Name(r); name != "" {
+					if name := countries.Name(r); name != "" && name != code {
 						w.countries[strings.ToLower(name)] = true
 					}
 				}
@@ -220,9 +220,10 @@ func (w *lexicon) kind(label string) string {
 	if k := w.labels[key]; k != "" {
 		return k
 	}
-	if bare := strings.TrimRight(key, " 0123456789"); bare != key {
-		if k := w.labels[bare]; k != "" {
-			return k
+	if key != "" && !unicode.IsDigit(rune(key[0])) && (strings.ContainsAny(key, "0123456789") || strings.HasSuffix(key, " value")) { // "E-mail 2 - Value"
+		words := strings.FieldsFunc(strings.TrimSuffix(key, " value"), func(r rune) bool { return r == ' ' || unicode.IsDigit(r) })
+		if bare := strings.Join(words, " "); bare != key && bare != "" {
+			return w.kind(bare)
 		}
 	}
 	first, rest, ok := strings.Cut(key, " ")

@@ -17,6 +17,8 @@ type mentionPatterns struct {
 	from       *regexp.Regexp // "joins from Oakline, where she was a buyer"
 	whereWas   *regexp.Regexp // "at Oakline, where she was a buyer from 2017 to 2021"
 	retired    *regexp.Regexp
+	ofOrg      *regexp.Regexp // " of the Delta Centre"
+	dashed     *regexp.Regexp // "Ada Moreau — CTO at Northwind"
 }
 
 func newMentionPatterns(d *dates) *mentionPatterns {
@@ -32,6 +34,8 @@ func newMentionPatterns(d *dates) *mentionPatterns {
 		from: regexp.MustCompile(`(?i:joins?|joined|comes|came|moves|moved|arrives|arrived)\b[^,.;]{0,20}?\s(?i:from)\s+(?i:the )?` + orgExpr +
 			`(?:,\s+(?i:where (?:he|she|they) (?:most recently |last )?(?:was|served as|worked as|held the (?:role|position) of|spent [^,.;]{3,30} as))\s+(?i:an? |the |its )?([\p{L}][^.,;:()!?]{2,80}?))?(?:$|[.,;]|\s+(?i:from|for|and|until)\s)`),
 		whereWas: regexp.MustCompile(`(?i:\bat)\s+(?i:the )?` + orgExpr + `,\s+(?i:where (?:he|she|they|i) (?:was|were|served as|worked as))\s+(?i:an? |the |our |its )?([\p{L}][^.,;:()!?]{2,80}?)(?:\s+(?i:from|between)\s+(` + day + `)\s+(?i:to|until|and|through)\s+(` + day + `))?(?:$|[.,;]|\s+(?i:for|and|until|in)\s)`),
+		ofOrg:    regexp.MustCompile(`^,?\s+(?i:of|from|at)\s+(?i:the )?` + orgExpr + `(?:$|[\s,.;])`),
+		dashed:   regexp.MustCompile(`^(` + nameExpr + `)\s+[—–-]\s+([^.;:()—–]{3,90}?)\s+(?i:at|of|@|bei|chez|hos|på|в(?: компании)?|w(?: firmie)?)\s+` + orgExpr + `(?:$|[\s,.;])`),
 		retired:  regexp.MustCompile(`(?i:\b(?:an?|the)\s+(?:retired|former)\s+)([\p{Ll}][^.,;:()!?]{2,60}?)(?:$|[,.;]|\s+(?i:who|and|at|from)\s)`),
 	}
 }
@@ -61,6 +65,10 @@ func (d *document) mentioned(s part) bool {
 				return true
 			}
 		}
+	}
+	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.isTitle(t[m[4]:m[5]]) && own(m) {
+		f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(orgHead(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.span()})
+		return true
 	}
 	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.isTitle(t[m[4]:m[5]]) && own(m) {
 		title := piece(s, m, 2)
@@ -104,13 +112,6 @@ func (d *document) inBrackets(inner part, p *position) (place, bool) {
 		return place{}, true
 	case e.isOrg(first) && (e.words.isSchool(first.text()) || e.words.isCompany(first.text())):
 		p.company = text(first, stated)
-		if len(parts) > 1 {
-			pl, _ := e.place(inner.sub(parts[1].start-inner.start, inner.end-inner.start), true)
-			if pl.city.v != nil && pl.country.v == nil && !e.words.cities[strings.ToLower(pl.city.text())] {
-				pl = place{} // a department, a town: where the organization is
-			}
-			return place{}, true
-		}
 		return place{}, true
 	}
 	return place{}, false
@@ -132,15 +133,28 @@ func (d *document) introduced(s, rest part, before string) {
 		if title := piece(rest, m, 1); e.words.isTitle(title.text()) {
 			p := position{title: text(title, stated), current: true, confidence: stated, span: s.span()}
 			if a := x.announced.FindStringSubmatchIndex(before + " "); a != nil {
-				if org := orgHead(piece(s, a, 1)); e.isOrg(org) {
+				if org := orgHead(piece(s, a, 1)); e.isOrg(org) && !e.words.notNames[strings.ToLower(org.text())] && !strings.EqualFold(org.text(), "please") {
 					p.company = text(org, stated)
 				}
 			}
 			f.addPosition(p)
 		}
 	}
+	if m := x.ofOrg.FindStringSubmatchIndex(rest.text()); m != nil { // "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
+		org := orgHead(piece(rest, m, 1))
+		if e.isOrg(org) && (e.words.isCompany(org.text()) || e.words.isSchool(org.text()) || len(strings.Fields(org.text())) > 1) {
+			f.addPosition(position{company: text(org, stated), current: true, confidence: stated, span: s.span()})
+			if tail := placeTail.FindStringSubmatchIndex(s.v.text[org.end:s.end]); tail != nil {
+				if pl, ok := e.place(piece(part{s.v, org.end, s.end}, tail, 1), false); ok {
+					f.addPlace(pl, stated)
+				}
+			}
+		}
+	}
 	d.formerly(s)
 }
+
+var placeTail = regexp.MustCompile(`^,\s+(\p{Lu}[^,.;()]{1,40}(?:,\s+\p{Lu}[^,.;()]{1,40})?)(?:$|[,.;])`)
 
 // formerly reads where somebody came from.
 func (d *document) formerly(s part) bool {

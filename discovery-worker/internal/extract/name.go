@@ -43,7 +43,7 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 		return personName{}, false
 	}
 	if family, given, ok := strings.Cut(s, ","); ok {
-		if !surely || strings.Contains(given, ",") {
+		if !surely && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) || strings.Contains(given, ",") {
 			return personName{}, false
 		}
 		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
@@ -73,7 +73,7 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 	if !surely && (e.words.countries[l] || e.words.cities[l] || e.words.languages[l] || e.words.isSchool(full) || e.words.headings[l] || e.words.labels[l] != "") {
 		return personName{}, false
 	}
-	if len(tokens) == 1 && lower && strings.ContainsAny(s, "-.'") {
+	if len(tokens) == 1 && lower { // a handle, or what a thing is called
 		return personName{}, false
 	}
 	if len(tokens) == 1 {

@@ -87,6 +87,11 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	}
 	kind := e.words.kind(m.key)
 	c := confidenceAt(depth)
+	if kind != "" && v.kind == '{' {
+		if inner, ok := wrapped(v); ok {
+			v, m.value = inner, inner
+		}
+	}
 	switch labelKey(m.key) {
 	case "login", "html url", "profile url", "twitter username", "id", "type", "username", "user name", "handle":
 		if e.platformMember(f, parent, m, c) {
@@ -125,9 +130,13 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 			}
 			return nil
 		}
-	case "work email": // {"work": {...}}
+	case "work email": // {"work": {...}}, or the list of jobs of JSON Resume
 		if v.kind == '{' {
 			e.job(f, v, p, c)
+			return nil
+		}
+		if v.kind == '[' && len(v.members) > 0 && v.members[0].value.kind == '{' {
+			e.jobList(f, v, c)
 			return nil
 		}
 	case identity.Codehost, identity.Network, identity.Microblog:
@@ -160,6 +169,21 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 		}
 	}
 	return nil
+}
+
+// wrapped is the value of an object that holds one value and what is said about it:
+// {"value": "Ada", "verified": true}.
+func wrapped(v node) (node, bool) {
+	if len(v.members) > 4 {
+		return node{}, false
+	}
+	for _, m := range v.members {
+		switch labelKey(m.key) {
+		case "value", "content", "text":
+			return m.value, m.value.kind == '"' || m.value.kind == '0'
+		}
+	}
+	return node{}, false
 }
 
 // companyOf reads an employer that is an object.
@@ -241,6 +265,13 @@ func (e *Extractor) job(f *facts, v node, p *position, c float64) {
 	if p.span.Path == "" {
 		p.span = Span{Path: v.path}
 	}
+	defer func() { // a job's name is its employer's, where no other member is
+		for _, m := range v.members {
+			if labelKey(m.key) == "name" && m.value.kind == '"' && p.title.ok() && !p.company.ok() {
+				e.value(f, "company", m.value.part(), p, c)
+			}
+		}
+	}()
 	for _, m := range v.members {
 		kind, key := e.words.kind(m.key), labelKey(m.key)
 		switch {
@@ -278,11 +309,15 @@ func (e *Extractor) jobDate(v node, kind string, p *position) {
 	if v.kind == '{' {
 		var year, month string
 		for _, m := range v.members {
+			inner, ok := wrapped(m.value)
+			if !ok {
+				inner = m.value
+			}
 			switch labelKey(m.key) {
 			case "year":
-				year = m.value.text
+				year = inner.text
 			case "month":
-				month = m.value.text
+				month = inner.text
 			}
 		}
 		t = year

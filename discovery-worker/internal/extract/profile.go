@@ -189,7 +189,7 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		case f.mailboxIn(local): // "ada.moreau@", as offices number their own
 			c = guessed
 		case now == nil || !now.company.ok():
-			c = 0.9
+			c = probable
 		default:
 			c = guessed
 		}

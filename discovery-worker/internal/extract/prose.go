@@ -51,7 +51,7 @@ type prosePatterns struct {
 }
 
 func newProsePatterns(d *dates) *prosePatterns {
-	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|är|er|jest)`
+	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest)`
 	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
 	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
@@ -66,7 +66,7 @@ func newProsePatterns(d *dates) *prosePatterns {
 		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on)\b)`),
 		isAt:    regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
 		isOf:    regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
-		isJob:   regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
+		isJob:   regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
 		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?i:as|als|comme|como|come|som|jako)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
 			`\s+` + at + `\s+` + article + `` + orgExpr + date),
 		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
@@ -128,6 +128,9 @@ func (d *document) sentences(ctx context.Context) error {
 			}
 		}
 		line = unbulleted(line)
+		if m := spoken.FindStringIndex(line.text()); m != nil {
+			line = line.sub(m[1]-1, line.end-line.start)
+		}
 		labelled := false
 		if m := labelLine.FindStringSubmatchIndex(line.text()); m != nil && len(line.text()) <= maxSentence {
 			labelled = d.e.words.kind(line.text()[m[2]:m[3]]) != "bio"
@@ -152,6 +155,9 @@ func (d *document) sentences(ctx context.Context) error {
 	d.f.addPosition(job)
 	return ctx.Err()
 }
+
+// spoken is the mark of who answers in an interview.
+var spoken = regexp.MustCompile(`^(?:A|\p{Lu}[\p{L}. ]{0,30}):\s+I`)
 
 // piece is the part of a sentence that a group of a match covers.
 func piece(s part, m []int, group int) part {
@@ -194,7 +200,7 @@ func (d *document) sentence(s part) {
 	}
 	if !about {
 		word, _, _ := strings.Cut(strings.TrimPrefix(t, "About "), " ")
-		about = x.pronoun.MatchString(t) || f.subject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
+		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) && polite.MatchString(t) || f.subject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
 			f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
 		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.has(stated) {
 			if n, ok := e.name(t[m[2]:m[3]], false); ok {
@@ -219,6 +225,9 @@ func (d *document) sentence(s part) {
 		d.predicates(s)
 	}
 }
+
+// polite is how a text that is not about two people calls its subject.
+var polite = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
 
 // acquainted begins a sentence in which somebody tells of another.
 var acquainted = regexp.MustCompile(`^(?i:i|we) (?i:had the (?:pleasure|privilege|honou?r)|(?:highly |warmly )?recommend|managed|supervised|mentored|taught|interviewed|met|spoke|talked)\b`)
@@ -303,10 +312,8 @@ func (d *document) jobs(s part) {
 		p.current = !p.past
 		if date > 0 && m[2*date] >= 0 {
 			p.start, _ = e.dates.parse(t[m[2*date]:m[2*date+1]])
-		} else if !p.past {
-			if when, ok := e.dates.find(t); ok && when.current {
-				p.start = when.start
-			}
+		} else if when, ok := e.dates.find(t); ok && when.current == !p.past {
+			p.start, p.end = when.start, when.end
 		}
 		d.f.addPosition(p)
 		if company.v != nil && !p.past { // "at Baobab Analytics in Accra"

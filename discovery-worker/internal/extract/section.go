@@ -132,6 +132,11 @@ func (d *document) experience(block []int) {
 		}
 		entry := position{start: when.start, end: when.end, current: when.current, listed: true, confidence: formed, span: line.span()}
 		pieces := d.items(undated(line, when.at))
+		if d.isStudy(pieces) { // below a heading that is not known
+			d.e.schoolLine(d.f, line, formed)
+			before = nil
+			continue
+		}
 		if len(pieces) == 0 || !d.named(pieces) {
 			pieces = append(d.above(before), pieces...)
 		}
@@ -141,6 +146,21 @@ func (d *document) experience(block []int) {
 			d.f.addPosition(entry)
 		}
 	}
+}
+
+// isStudy reports whether an entry is of a degree at a school.
+func (d *document) isStudy(pieces []part) bool {
+	studied, at := false, false
+	for _, p := range pieces {
+		for _, x := range p.split(comma) {
+			if _, _, ok := degree(x); ok {
+				studied = true
+			} else if d.e.words.isSchool(x.text()) {
+				at = true
+			}
+		}
+	}
+	return studied && at
 }
 
 // isDetail reports whether a line tells of the work: a bullet or a sentence.

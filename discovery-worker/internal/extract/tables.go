@@ -8,10 +8,9 @@ import (
 
 var (
 	// ruler is a line of a table that only looks like one.
-	ruler  = regexp.MustCompile(`^[\s|+:=─━│┼-]{3,}$`)
-	gap    = regexp.MustCompile(`\t+|\s{2,}`)
-	pipe   = regexp.MustCompile(`\s*[|│]\s*`)
-	commas = ",;\t"
+	ruler = regexp.MustCompile(`^[\s|+:=─━│┼-]{3,}$`)
+	gap   = regexp.MustCompile(`\t+|\s{2,}`)
+	pipe  = regexp.MustCompile(`\s*[|│]\s*`)
 )
 
 // tables reads lines that are rows: of a header and a row below it, or of a label
@@ -52,7 +51,7 @@ func (d *document) tables() {
 
 // header is the labels of a line that heads a table and what separates them.
 func (d *document) header(line part) (labels []part, delimiter rune) {
-	for _, c := range commas + "|" {
+	for _, c := range ",;\t|" {
 		if strings.Count(line.text(), string(c)) < 1 {
 			continue
 		}

@@ -43,6 +43,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 	d.used = make([]bool, len(d.lines))
 	if how != someMember || len(d.lines) > 1 {
 		d.tables()
+		d.below()
 		d.labels()
 		d.sections()
 		d.mailboxes()
@@ -163,7 +164,7 @@ func (d *document) labels() {
 			continue
 		}
 		kind := d.e.words.kind(text[m[2]:m[3]])
-		value := braced(t.sub(m[4], m[5]).trim(""))
+		value := braced(t.sub(m[4], m[5]).trim("")).trim("\"“”[]")
 		if kind == "" && d.officer(t.sub(m[2], m[3]), value) {
 			d.used[i] = true
 			continue

@@ -279,7 +279,7 @@ func (v *view) lines() []part {
 // maxLines bounds the lines of one text that are read by their form.
 const maxLines = 20_000
 
-var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>]+\s+|#{1,6}\s+|\d{1,2}[.)]\s+)`)
+var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
 
 // unbulleted is a line without the sign at its beginning.
 func unbulleted(p part) part {
