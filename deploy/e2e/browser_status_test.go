@@ -3,12 +3,16 @@
 package e2e_test
 
 import (
+	"context"
 	"io"
+	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 	"github.com/go-json-experiment/json"
@@ -22,7 +26,7 @@ import (
 // bad one rejected without loading the page again.
 func TestBrowserStatus(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "200")
-	tab := browsertest.Open(t, 1500, 1250, false)
+	tab := browsertest.Open(t, 1500, 1500, false)
 	tab.Do("open the status page", chromedp.Navigate(p.AdminURL+"/"))
 	tab.Eventually(`document.getElementById("summary").textContent === "All services ready"`)
 	tab.Eventually(`document.querySelectorAll("#models tbody tr").length > 5`)
@@ -64,7 +68,58 @@ func TestBrowserStatusDocument(t *testing.T) {
 	require.NotEmpty(t, d.Freshness)
 	require.NotEmpty(t, d.Topics)
 	require.Positive(t, d.Counters.Projected)
+	require.Positive(t, d.Counters.Published)
 	for _, topic := range d.Topics {
 		require.True(t, strings.HasPrefix(topic.Topic, "muster."), topic.Topic)
 	}
+}
+
+// A service that runs alone has the page too, with the lag of all consumers, and
+// with the tables' sizes when it is connected to them.
+func TestBrowserStatusOfOneService(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "50")
+	secret, err := os.ReadFile(filepath.Join(p.dataDir, "secret.key"))
+	require.NoError(t, err)
+	for service, counted := range map[string]bool{"projector": true, "webhook-sender": false} {
+		ctx, cancel := context.WithCancel(t.Context())
+		admin := freeAddr(t)
+		cmd := exec.CommandContext(ctx, binary, "run", service, "--data-dir", t.TempDir(), "--admin-addr", admin)
+		cmd.Env = append(environment(), "KAFKA_BROKERS="+p.Kafka, "CLICKHOUSE_DSN="+p.ClickHouseURL, "MUSTER_SECRET_KEY="+strings.TrimSpace(string(secret)))
+		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
+		cmd.SysProcAttr = dieWithParent()
+		require.NoError(t, cmd.Start())
+		eventually(t, time.Minute, func() (bool, string) {
+			req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", nil)
+			require.NoError(t, err)
+			resp, err := http.DefaultClient.Do(req)
+			if err != nil {
+				return false, err.Error()
+			}
+			_ = resp.Body.Close()
+			return resp.StatusCode == http.StatusOK, resp.Status
+		})
+		tab := browsertest.Open(t, 1500, 1250, false)
+		tab.Do("open the status page", chromedp.Navigate("http://"+admin+"/"))
+		tab.Eventually(`document.querySelector("h1").textContent === "muster ` + service + `"`)
+		tab.Eventually(`document.getElementById("summary").textContent === "Ready"`)
+		tab.Eventually(`document.querySelector("#topics tbody").innerText.includes("event.usage.v1")`)
+		tab.Eventually(`document.querySelector("#topics tbody").innerText.includes("discovery-worker.tasks")`)
+		if counted {
+			tab.Eventually(`document.querySelectorAll("#models tbody tr").length > 5`)
+		} else {
+			tab.Eventually(`document.querySelector("#models tbody").innerText.includes("not counted here")`)
+		}
+		require.Empty(t, tab.Problems())
+		cancel()
+		_ = cmd.Wait()
+	}
+}
+
+// freeAddr is an address that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, l.Close()) }()
+	return l.Addr().String()
 }

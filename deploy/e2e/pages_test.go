@@ -18,19 +18,19 @@ import (
 	"muster/deploy/instance"
 )
 
-// page is a documentation page whose commands are run.
-type page struct {
+// docPage is a documentation page whose commands are run.
+type docPage struct {
 	t      *testing.T
 	dir    string
 	blocks []string
 }
 
 // openPage reads the sh blocks of a page, to be run in a folder of their own.
-func openPage(t *testing.T, name string) *page {
+func openPage(t *testing.T, name string) *docPage {
 	t.Helper()
 	raw, err := os.ReadFile(filepath.Join("..", "docs", name))
 	require.NoError(t, err)
-	p := &page{t: t, dir: t.TempDir()}
+	p := &docPage{t: t, dir: t.TempDir()}
 	for _, m := range regexp.MustCompile("(?s)```sh\n(.*?)```").FindAllStringSubmatch(string(raw), -1) {
 		p.blocks = append(p.blocks, m[1])
 	}
@@ -43,7 +43,7 @@ func openPage(t *testing.T, name string) *page {
 }
 
 // next runs the page's next block to its end.
-func (p *page) next() string {
+func (p *docPage) next() string {
 	p.t.Helper()
 	require.NotEmpty(p.t, p.blocks)
 	block := p.blocks[0]
@@ -66,7 +66,7 @@ func (p *page) next() string {
 }
 
 // running is the instance that a block has left running.
-func (p *page) running(dataDir string) *platform {
+func (p *docPage) running(dataDir string) *platform {
 	p.t.Helper()
 	dir := filepath.Join(p.dir, dataDir)
 	raw, err := os.ReadFile(filepath.Join(dir, "lock"))

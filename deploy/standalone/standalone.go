@@ -174,7 +174,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
 	}
 	page.New(page.Source{
-		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(),
+		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka,
 		ClickHouse: writing, StateDir: ingest.StateDirOf(cfg.DataDir), Now: time.Now,
 	}).Add(admin)
 	const ready = 100 * time.Millisecond

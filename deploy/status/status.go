@@ -13,12 +13,14 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 
+	discovery "muster/discovery-worker"
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/projector"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	webhook "muster/webhook-sender"
 )
 
 // Source is what a status is read from.
@@ -30,7 +32,10 @@ type Source struct {
 	Group  string
 	Topics []string
 	// Others are consumer groups that keep read models of other topics.
-	Others     []Consumer
+	Others []Consumer
+	// Tasks are consumer groups that are shown, and not waited for: a delivery
+	// that is tried again in an hour is behind by an hour, and well.
+	Tasks      []Consumer
 	ClickHouse driver.Conn
 }
 
@@ -46,6 +51,16 @@ func EventConsumers() []Consumer {
 		{Group: projector.UsageGroup, Topics: []string{event.TopicUsage}},
 		{Group: projector.WebhookGroup, Topics: []string{event.TopicWebhook}},
 		{Group: projector.DiscoveryGroup, Topics: []string{event.TopicDiscovery}},
+		{Group: projector.ContextGroup, Topics: []string{event.TopicContext}},
+	}
+}
+
+// TaskConsumers are the groups that work through tasks.
+func TaskConsumers() []Consumer {
+	return []Consumer{
+		{Group: discovery.Group, Topics: []string{event.TopicDiscoveryTask}},
+		{Group: discovery.ContextGroup, Topics: []string{event.TopicContextTask}},
+		{Group: webhook.Group, Topics: []string{event.TopicWebhookTask}},
 	}
 }
 
@@ -61,16 +76,17 @@ type Status struct {
 	ReadModels []ReadModel           `json:"read_models"`
 }
 
-// TopicLag is how far the projector is behind in a topic. Lag counts offsets;
+// TopicLag is how far a consumer group is behind in a topic. Lag counts offsets;
 // those that compaction removed count too.
 type TopicLag struct {
 	Topic string `json:"topic"`
+	Group string `json:"group"`
 	End   int64  `json:"end_offset"`
 	Lag   int64  `json:"lag"`
-	// Behind is the age of the oldest record that is not projected, in seconds;
-	// absent when no projector says so.
-	Behind *float64 `json:"behind_seconds,omitempty"`
-	// Lost is how many offsets retention removed before they were projected.
+	// Behind is the age of the oldest message that the group has not done, in
+	// seconds; 0 when there is none.
+	Behind float64 `json:"behind_seconds"`
+	// Lost is how many offsets retention removed before they were handled.
 	Lost int64 `json:"lost"`
 }
 
@@ -97,14 +113,13 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		}
 		st.Services = readiness.Checks
 	}
-	for _, c := range src.consumers() {
-		topics, err := readLag(ctx, src, c)
-		if err != nil {
-			return st, err
-		}
-		st.Topics = append(st.Topics, topics...)
-	}
 	var err error
+	if st.Topics, err = Topics(ctx, src.Kafka, append(src.consumers(), src.Tasks...), time.Now()); err != nil {
+		return st, err
+	}
+	if err := addLost(ctx, src, st.Topics); err != nil {
+		return st, err
+	}
 	st.ReadModels, err = ReadModels(ctx, src.ClickHouse)
 	return st, err
 }
@@ -127,28 +142,42 @@ func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
 	return out, nil
 }
 
-// readLag is how far a consumer group is behind.
-func readLag(ctx context.Context, src Source, c Consumer) ([]TopicLag, error) {
-	partitions, err := bus.Lag(ctx, src.Kafka, c.Group, c.Topics)
-	if err != nil {
-		return nil, fmt.Errorf("read the lag from Kafka: %w", err)
-	}
-	topics := sumByTopic(partitions)
-	if src.AdminURL == "" {
-		return topics, nil
-	}
-	seen, err := observe(ctx, src.AdminURL, c.Group)
-	if err != nil {
-		return nil, err
-	}
-	for i := range topics {
-		t := &topics[i]
-		t.Lost += seen.lost[t.Topic]
-		if behind, known := seen.behind[t.Topic]; known {
-			t.Behind = &behind
+// Topics says how far consumer groups are behind, by what Kafka has: whatever
+// process asks.
+func Topics(ctx context.Context, kafka bus.Config, consumers []Consumer, now time.Time) (out []TopicLag, err error) {
+	for _, c := range consumers {
+		partitions, err := bus.Lag(ctx, kafka, c.Group, c.Topics)
+		if err != nil {
+			return nil, fmt.Errorf("read the lag from Kafka: %w", err)
+		}
+		oldest, err := bus.Oldest(ctx, kafka, partitions)
+		if err != nil {
+			return nil, fmt.Errorf("read the lag from Kafka: %w", err)
+		}
+		for _, t := range sumByTopic(partitions) {
+			t.Group = c.Group
+			if since, waits := oldest[t.Topic]; waits {
+				t.Behind = max(0, now.Sub(since).Seconds())
+			}
+			out = append(out, t)
 		}
 	}
-	return topics, nil
+	return out, nil
+}
+
+// addLost adds what the instance's consumers have counted themselves.
+func addLost(ctx context.Context, src Source, topics []TopicLag) error {
+	if src.AdminURL == "" {
+		return nil
+	}
+	lost, err := observeLost(ctx, src.AdminURL)
+	if err != nil {
+		return err
+	}
+	for i := range topics {
+		topics[i].Lost += lost[consumed{topics[i].Group, topics[i].Topic}]
+	}
+	return nil
 }
 
 func sumByTopic(partitions []bus.PartitionLag) []TopicLag {
@@ -282,13 +311,9 @@ func (st Status) WriteText(w io.Writer) error {
 		}
 		line("")
 	}
-	line("TOPIC\tEND OFFSET\tLAG\tSECONDS BEHIND\tLOST")
+	line("TOPIC\tCONSUMER\tEND OFFSET\tLAG\tSECONDS BEHIND\tLOST")
 	for _, t := range st.Topics {
-		behind := ""
-		if t.Behind != nil {
-			behind = fmt.Sprintf("%.1f", *t.Behind)
-		}
-		line("%s\t%d\t%d\t%s\t%d", t.Topic, t.End, t.Lag, behind, t.Lost)
+		line("%s\t%s\t%d\t%d\t%.1f\t%d", t.Topic, strings.TrimPrefix(t.Group, "muster."), t.End, t.Lag, t.Behind, t.Lost)
 	}
 	line("")
 	line("READ MODEL\tRECORDS\tPARTS\tMB\tNEWEST")

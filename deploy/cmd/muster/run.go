@@ -8,9 +8,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/status/page"
 	"muster/deploy/suppression"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
@@ -44,6 +46,10 @@ type runnable struct {
 	run   func(context.Context) error
 	ready service.Check
 	close func() error
+	// conn is its connection, if it has one: the status page shows what the tables hold.
+	conn driver.Conn
+	// stateDir is ingest's.
+	stateDir string
 }
 
 // services are the services that `muster run` knows.
@@ -110,7 +116,7 @@ Services:
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
 	addAllowFlag(cmd.Flags(), &allow)
 	addWithinFlag(cmd.Flags(), &within)
-	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of metrics, health and profiles")
+	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of the status page, metrics, health and profiles")
 	return cmd
 }
 
@@ -148,6 +154,10 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
 	}
+	page.New(page.Source{
+		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: around.tel.Registry, Kafka: around.kafka, ClickHouse: unit.conn,
+		StateDir: unit.stateDir, Now: time.Now,
+	}).Add(admin)
 	group := service.NewGroup(service.GroupConfig{Logger: around.tel.Logger})
 	err = errors.Join(
 		admin.AddCheck(name, unit.ready),
@@ -189,7 +199,7 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 		running.Go(func() error { return eraser.Run(ctx) })
 		return running.Wait()
 	}
-	return runnable{run: run, ready: p.Check, close: conn.Close}, nil
+	return runnable{run: run, ready: p.Check, close: conn.Close, conn: conn}, nil
 }
 
 func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
@@ -223,7 +233,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, closeAll())
 	}
-	return runnable{run: api.Run, ready: api.Ready, close: closeAll}, nil
+	return runnable{run: api.Run, ready: api.Ready, close: closeAll, conn: conn}, nil
 }
 
 func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
@@ -231,7 +241,7 @@ func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	return runnable{run: i.Run, ready: i.Ready}, nil
+	return runnable{run: i.Run, ready: i.Ready, stateDir: ingest.StateDirOf(s.dataDir)}, nil
 }
 
 func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
@@ -247,7 +257,7 @@ func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}
-	return runnable{run: w.Run, ready: w.Ready, close: conn.Close}, nil
+	return runnable{run: w.Run, ready: w.Ready, close: conn.Close, conn: conn}, nil
 }
 
 func buildWebhook(_ context.Context, s surroundings) (runnable, error) {

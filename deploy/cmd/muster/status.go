@@ -20,8 +20,8 @@ func (c *command) statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show services, lag, and what the read models hold",
-		Long: `Shows which services are ready, how many offsets of each topic are not projected yet, and how many
-records the read models hold. With --wait it returns once everything that was published before is
+		Long: `Shows which services are ready, how many offsets of each topic its consumer has not done yet and
+how old the oldest of them is, and how many records the read models hold. With --wait it returns once everything that was published before is
 visible in the API.
 
 Exit status: 0 all services are ready; 1 one is not; 2 the status could not be read, or --timeout passed.`,
@@ -38,6 +38,7 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 				Group:    projector.Group,
 				Topics:   projector.Topics(),
 				Others:   status.EventConsumers(),
+				Tasks:    status.TaskConsumers(),
 			}
 			if src.Kafka, err = c.kafka(); err != nil {
 				return err

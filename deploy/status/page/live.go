@@ -7,48 +7,45 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"muster/deploy/status"
 	"muster/ingest"
 	"muster/platform/bus"
+	"muster/projector"
 )
 
 // shownRuns is how many ingest runs are shown, the newest.
 const shownRuns = 10
 
-// metrics reads what the services of this process count, and adds to the topics
-// what they alone know.
+// metrics reads what the services of this process count.
 func (p *Page) metrics(_ context.Context, d *Document) error {
 	families, err := p.src.Gatherer.Gather()
 	if err != nil {
 		return fmt.Errorf("read the metrics: %w", err)
 	}
 	d.Counters, d.Breakers = Counters{}, nil
+	published := map[string]bool{}
 	for _, t := range d.Topics {
-		d.Counters.Published += float64(t.End)
+		if t.Group == projector.Group && !published[t.Topic] {
+			published[t.Topic] = true
+			d.Counters.Published += float64(t.End)
+		}
 	}
-	behind, lost := map[string]float64{}, map[string]float64{}
 	for _, family := range families {
 		for _, m := range family.GetMetric() {
 			labels := map[string]string{}
 			for _, l := range m.GetLabel() {
 				labels[l.GetName()] = l.GetValue()
 			}
-			p.take(d, family.GetName(), labels, m, behind, lost)
-		}
-	}
-	for i := range d.Topics {
-		t := &d.Topics[i]
-		t.Lost += int64(lost[t.Topic])
-		if seconds, known := behind[t.Topic]; known {
-			t.Behind = &seconds
+			d.take(family.GetName(), labels, m)
 		}
 	}
 	return nil
 }
 
-func (p *Page) take(d *Document, name string, labels map[string]string, m *dto.Metric, behind, lost map[string]float64) {
+func (d *Document) take(name string, labels map[string]string, m *dto.Metric) {
 	switch name {
 	case "muster_bus_batch_records":
-		if labels["group"] == p.src.Group {
+		if labels["group"] == projector.Group {
 			d.Counters.Projected += m.GetHistogram().GetSampleSum()
 		}
 	case "muster_http_requests_total":
@@ -56,13 +53,11 @@ func (p *Page) take(d *Document, name string, labels map[string]string, m *dto.M
 		if strings.HasPrefix(labels["status"], "5") {
 			d.Counters.Errors += m.GetCounter().GetValue()
 		}
-	case "muster_bus_lag_seconds":
-		if labels["group"] == p.src.Group {
-			behind[labels["topic"]] = max(behind[labels["topic"]], m.GetGauge().GetValue())
-		}
 	case "muster_bus_lost_records_total":
-		if labels["group"] == p.src.Group {
-			lost[labels["topic"]] += m.GetCounter().GetValue()
+		for i := range d.Topics {
+			if t := &d.Topics[i]; t.Group == labels["group"] && t.Topic == labels["topic"] {
+				t.Lost += int64(m.GetCounter().GetValue())
+			}
 		}
 	case "muster_breaker_state":
 		states := []string{"closed", "half-open", "open"}
@@ -72,24 +67,13 @@ func (p *Page) take(d *Document, name string, labels map[string]string, m *dto.M
 	}
 }
 
-// lag reads how far the projector is behind.
-func (p *Page) lag(ctx context.Context, d *Document) error {
-	partitions, err := bus.Lag(ctx, p.src.Kafka, p.src.Group, p.src.Topics)
-	if err != nil {
-		return fmt.Errorf("read the lag: %w", err)
+// lag reads how far the consumers are behind.
+func (p *Page) lag(ctx context.Context, d *Document) (err error) {
+	topics, err := status.Topics(ctx, p.src.Kafka, consumers(), p.src.Now())
+	if err == nil {
+		d.Topics = topics
 	}
-	var out []Topic
-	for _, one := range partitions {
-		if len(out) == 0 || out[len(out)-1].Topic != one.Topic {
-			out = append(out, Topic{Topic: one.Topic})
-		}
-		last := &out[len(out)-1]
-		last.End += one.End
-		last.Lag += one.Lag
-		last.Lost += one.Lost
-	}
-	d.Topics = out
-	return nil
+	return err
 }
 
 // letters counts rejected records and dead letters that are still kept.
@@ -117,6 +101,9 @@ func (p *Page) letters(ctx context.Context, d *Document) error {
 
 // runs reads the newest ingest runs of this machine.
 func (p *Page) runs(_ context.Context, d *Document) error {
+	if p.src.StateDir == "" {
+		return nil
+	}
 	runs, err := ingest.Runs(p.src.StateDir)
 	if err != nil {
 		return fmt.Errorf("read the ingest runs: %w", err)

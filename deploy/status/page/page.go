@@ -17,6 +17,7 @@ import (
 	"muster/deploy/status"
 	"muster/platform/bus"
 	"muster/platform/service"
+	"muster/projector"
 	"muster/schemas/readmodel"
 )
 
@@ -30,17 +31,24 @@ const (
 	timeout = 10 * time.Second
 )
 
-// Source is what the page is made of. All fields are required.
+// Source is what the page is made of.
 type Source struct {
-	Version    string
-	Readiness  func(context.Context) service.Readiness
-	Gatherer   prometheus.Gatherer
-	Kafka      bus.Config
-	Group      string   // the projector's
-	Topics     []string // what it consumes
+	Version string
+	// Service is the one service of the process; empty: all of them.
+	Service   string
+	Readiness func(context.Context) service.Readiness
+	Gatherer  prometheus.Gatherer
+	Kafka     bus.Config
+	// ClickHouse is nil in a process that has no connection: then nothing of the tables is shown.
 	ClickHouse driver.Conn
-	StateDir   string // of ingest
-	Now        func() time.Time
+	// StateDir is that of ingest; empty: no runs are shown.
+	StateDir string
+	Now      func() time.Time
+}
+
+// consumers are the groups whose lag is shown.
+func consumers() []status.Consumer {
+	return slices.Concat([]status.Consumer{{Group: projector.Group, Topics: projector.Topics()}}, status.EventConsumers(), status.TaskConsumers())
 }
 
 // Document is what the page shows. What could not be read is left as it was, and Problems says why.
@@ -48,10 +56,11 @@ type Document struct {
 	At         time.Time             `json:"at"`
 	Began      time.Time             `json:"began"`
 	Version    string                `json:"version"`
+	Service    string                `json:"service,omitempty"`
 	Problems   []string              `json:"problems"`
 	Services   []service.CheckResult `json:"services"`
 	Counters   Counters              `json:"counters"`
-	Topics     []Topic               `json:"topics"`
+	Topics     []status.TopicLag     `json:"topics"`
 	Breakers   []Breaker             `json:"breakers"`
 	Runs       []Run                 `json:"runs"`
 	Letters    []Letters             `json:"letters"`
@@ -68,15 +77,6 @@ type Counters struct {
 	Projected float64 `json:"projected"`
 	Requests  float64 `json:"requests"`
 	Errors    float64 `json:"errors"` // of the requests, those answered with a 5xx
-}
-
-// Topic is how far the projector is behind.
-type Topic struct {
-	Topic  string   `json:"topic"`
-	End    int64    `json:"end"`
-	Lag    int64    `json:"lag"`
-	Behind *float64 `json:"behind_seconds,omitempty"`
-	Lost   int64    `json:"lost"`
 }
 
 // Breaker is a circuit breaker: closed, half-open or open.
@@ -183,7 +183,7 @@ func (p *Page) Read(ctx context.Context) Document {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
 	d := p.last
-	d.At, d.Began, d.Version, d.Problems = now, p.began, p.src.Version, nil
+	d.At, d.Began, d.Version, d.Service, d.Problems = now, p.began, p.src.Version, p.src.Service, nil
 	d.Services = p.src.Readiness(ctx).Checks
 	slices.SortFunc(d.Services, func(a, b service.CheckResult) int { return strings.Compare(a.Name, b.Name) })
 	for _, read := range []func(context.Context, *Document) error{p.lag, p.metrics, p.letters, p.runs} {
@@ -191,7 +191,7 @@ func (p *Page) Read(ctx context.Context) Document {
 			d.Problems = append(d.Problems, err.Error())
 		}
 	}
-	if now.Sub(p.heavy) >= heavy {
+	if p.src.ClickHouse != nil && now.Sub(p.heavy) >= heavy {
 		p.dear, p.heavy = nil, now
 		for _, read := range []func(context.Context, *Document) error{p.counts, p.freshness, p.deliveries} {
 			if err := read(ctx, &d); err != nil {

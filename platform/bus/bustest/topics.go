@@ -7,6 +7,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -20,6 +21,7 @@ func Topics(t *testing.T, c *Cluster) {
 		"EnsureCreatesAndCompares": ensureCreatesAndCompares,
 		"EnsureFromManyProcesses":  ensureFromManyProcesses,
 		"LagOfUnknown":             lagOfUnknown,
+		"OldestWaits":              oldestWaits,
 		"WriteKeepsOrderOfKeys":    writeKeepsOrderOfKeys,
 		"WriteUnknownTopic":        writeUnknownTopic,
 		"FollowFromBeginning":      followFromBeginning,
@@ -71,6 +73,31 @@ func ensureFromManyProcesses(t *testing.T, c *Cluster) {
 	}
 	wg.Wait()
 	require.NoError(t, errors.Join(errs...))
+}
+
+func oldestWaits(t *testing.T, c *Cluster) {
+	topic, began := Topic(t, c.Config, 2, nil), time.Now().Add(-time.Hour).Truncate(time.Millisecond)
+	w := bus.NewWriter(c.Config)
+	defer func() { require.NoError(t, w.Close()) }()
+	for i := range 10 {
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("one"), Value: []byte("x"), Time: began.Add(time.Duration(i) * time.Minute)}}))
+	}
+	ends, err := bus.EndOffsets(t.Context(), c.Config, []string{topic})
+	require.NoError(t, err)
+	var lags []bus.PartitionLag
+	for _, e := range ends {
+		lags = append(lags, bus.PartitionLag{Topic: topic, Partition: e.Partition, Committed: min(4, e.End), End: e.End, Lag: e.End - min(4, e.End)})
+	}
+	oldest, err := bus.Oldest(t.Context(), c.Config, lags)
+	require.NoError(t, err)
+	require.Len(t, oldest, 1)
+	require.WithinDuration(t, began.Add(4*time.Minute), oldest[topic], time.Millisecond)
+	for i := range lags {
+		lags[i].Committed, lags[i].Lag = lags[i].End, 0
+	}
+	oldest, err = bus.Oldest(t.Context(), c.Config, lags)
+	require.NoError(t, err)
+	require.Empty(t, oldest)
 }
 
 func lagOfUnknown(t *testing.T, c *Cluster) {

@@ -79,10 +79,12 @@
     const open = (d.breakers ?? []).filter((b) => b.state !== "closed");
     const summary = document.getElementById("summary");
     const text = down.length ? `${down.length} of ${d.services.length} services not ready`
-      : lost ? `${number(lost)} messages lost` : open.length ? `${open.length} circuit breakers not closed` : "All services ready";
+      : lost ? `${number(lost)} messages lost` : open.length ? `${open.length} circuit breakers not closed` : d.service ? "Ready" : "All services ready";
     if (summary.textContent !== text) summary.textContent = text; // said aloud only when it changes
     summary.className = down.length || lost ? "bad" : open.length ? "warn" : "good";
-    document.title = `${down.length || lost ? "✗" : "✓"} muster status`;
+    const name = d.service ? `muster ${d.service}` : "muster";
+    document.title = `${down.length || lost ? "✗" : "✓"} ${name} status`;
+    document.querySelector("h1").textContent = name;
     document.getElementById("when").textContent = `version ${d.version}, up ${age(d.began, d.at)}, ${new Date(d.at).toLocaleTimeString()}`;
 
     document.getElementById("problems").replaceChildren(...d.problems.map((p) => {
@@ -93,12 +95,12 @@
     table("services", ["service", "state"], d.services.map((s) =>
       [cell(s.name), s.ready ? cell("ready", "good") : cell(s.reason, "bad")]), "");
     rates(d);
-    table("topics", ["topic", "messages#", "not projected#", "seconds behind#", "lost#"], (d.topics ?? []).map((t) =>
-      [cell(t.topic), count(t.end), count(t.lag, t.lag > 0 ? "warn" : ""),
-        cell(t.behind_seconds === undefined ? "" : t.behind_seconds.toFixed(1), t.behind_seconds > 60 ? "n bad" : "n"),
+    table("topics", ["topic", "consumer", "messages#", "not done#", "seconds behind#", "lost#"], (d.topics ?? []).map((t) =>
+      [cell(t.topic.replace(/^muster\./, "")), cell(t.group.replace(/^muster\./, "")), count(t.end_offset), count(t.lag, t.lag > 0 ? "warn" : ""),
+        cell(t.behind_seconds.toFixed(1), t.behind_seconds > 60 ? "n bad" : "n"),
         count(t.lost, t.lost ? "bad" : "")]), "no topics");
     table("models", ["read model", "records#", "parts#", "on disk#", "newest version"], (d.read_models ?? []).map((m) =>
-      [cell(m.table), count(m.records), count(m.parts), cell(bytes(m.bytes), "n"), cell(m.newest ? `${age(m.newest, d.at)} old` : "")]), "not counted yet");
+      [cell(m.table), count(m.records), count(m.parts), cell(bytes(m.bytes), "n"), cell(m.newest ? `${age(m.newest, d.at)} old` : "")]), d.counted_at ? "none" : "not counted here");
     table("fresh", ["kind", "records#", "newest", "oldest"], (d.freshness ?? []).map((f) =>
       [cell(f.kind), count(f.records), cell(`${age(f.newest, d.at)} old`), cell(`${age(f.oldest, d.at)} old`)]), "no records");
     table("runs", ["run", "kind", "state", "began", "lines#", "rejected#", "progress"], (d.runs ?? []).map((r) =>
