@@ -3,8 +3,8 @@
 // narrow columns, and then fetches the documents of one page.
 //
 // A page is read in at most four statements: fields and terms that scores need
-// (kept for a while), total (first page only, beside the ranks or with the terms),
-// ranks, documents. What a page's
+// (kept for a while), ranks with the total (which comes with the terms where those
+// are counted), documents. What a page's
 // order depends on beside the people themselves travels in the cursor, so that
 // nobody whose sort values stay is shown twice or left out while records are
 // being refreshed.

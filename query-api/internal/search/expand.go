@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,22 +26,39 @@ const firstBlend = 1 << 20
 // rather than by reading every text.
 const maxPatternTerms = 256
 
-// expand replaces fuzzy and unfinished terms by the terms that exist. The first
-// page finds them, later ones have them from the cursor.
+// expand replaces fuzzy and unfinished terms by the terms that exist, in the
+// query and in the filters of sort keys. The first page finds them, later ones
+// have them from the cursor.
 func (s *Search) expand(ctx context.Context) error {
+	var err error
 	blend := firstBlend
-	n, err := algebra.Rewrite(s.node, func(n algebra.Node) (algebra.Node, error) {
+	if s.node, err = s.expanded(ctx, s.node, &blend); err != nil {
+		return err
+	}
+	for i, key := range s.sorts {
+		if key.Nested == nil {
+			continue
+		}
+		if s.sorts[i].Nested, err = s.expanded(ctx, key.Nested, &blend); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
 		switch n := n.(type) {
 		case algebra.Fuzzy:
 			terms, err := s.expansion(ctx, fuzzyKey(n), func() ([]string, error) { return s.searcher.fuzzyTerms(ctx, n) })
 			if err != nil {
 				return nil, err
 			}
-			blend++
-			return fuzzyNode(n, terms, blend), nil
+			*blend++
+			return fuzzyNode(n, terms, *blend), nil
 		case algebra.Phrase:
 			if !n.PrefixLast {
-				return n, nil
+				return s.searcher.counted(ctx, n)
 			}
 			last := n.Terms[len(n.Terms)-1]
 			key := strings.Join([]string{"prefix", n.Field.Name(), last[0], strconv.Itoa(n.Expansions)}, "\x00")
@@ -50,8 +68,11 @@ func (s *Search) expand(ctx context.Context) error {
 			if err != nil {
 				return nil, err
 			}
-			return finishedPhrase(n, terms)
+			return s.searcher.counted(ctx, finishedPhrase(n, terms))
 		case algebra.Pattern:
+			if n.Regexp != nil {
+				return s.searcher.matchingTerms(ctx, n)
+			}
 			if !planner.HasDictionary(n.Field) {
 				return n, nil
 			}
@@ -66,11 +87,6 @@ func (s *Search) expand(ctx context.Context) error {
 		}
 		return n, nil
 	})
-	if err != nil {
-		return err
-	}
-	s.node = n
-	return nil
 }
 
 // expansion gives terms from the cursor, or finds them and keeps them there.
@@ -111,36 +127,35 @@ func fuzzyNode(n algebra.Fuzzy, terms []string, blend int) algebra.Node {
 }
 
 // finishedPhrase puts the terms that its last one may be into a phrase.
-func finishedPhrase(n algebra.Phrase, terms []string) (algebra.Node, error) {
+func finishedPhrase(n algebra.Phrase, terms []string) algebra.Node {
 	if len(terms) == 0 {
-		return algebra.None{}, nil
+		return algebra.None{}
 	}
 	if len(n.Terms) == 1 {
 		b := algebra.Bool{Minimum: 1}
 		for _, t := range terms {
 			b.Should = append(b.Should, algebra.Term{Field: n.Field, Text: t})
 		}
-		return b, nil
+		return b
 	}
 	before := n.Terms[:len(n.Terms)-1]
-	if n.Slop > 0 {
-		for _, position := range before {
-			if slices.ContainsFunc(position, func(t string) bool { return slices.Contains(terms, t) }) {
-				return nil, &clause.Error{Path: "query", Reason: "a phrase with slop whose unfinished word may be one that it has already repeats a word, which is not supported: leave out slop"}
-			}
-		}
-	}
 	n.Terms = append(slices.Clone(before), terms)
 	n.PrefixLast = false
-	return n, nil
+	return n
 }
 
 // similarity is what a term counts that is so many edits away.
 func similarity(text, term string, distance int) float64 {
+	return max(0, nearness(text, term, distance))
+}
+
+// nearness is what terms are chosen by: less than nothing for one that has to be
+// written anew more often than it has characters.
+func nearness(text, term string, distance int) float64 {
 	if distance == 0 {
 		return 1
 	}
-	return float64(max(0, 1-float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term)))))
+	return float64(1 - float32(distance)/float32(min(utf8.RuneCountInString(text), utf8.RuneCountInString(term))))
 }
 
 // edits is the distance of two terms in characters inserted, removed or
@@ -183,7 +198,7 @@ func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, e
 	for _, t := range found {
 		d := edits(n.Text, t, n.Transpositions)
 		if d <= n.Edits {
-			list = append(list, near{t, similarity(n.Text, t, d)})
+			list = append(list, near{t, nearness(n.Text, t, d)})
 		}
 	}
 	slices.SortFunc(list, func(a, b near) int {
@@ -224,6 +239,37 @@ func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]strin
 		terms = []string{}
 	}
 	return terms, nil
+}
+
+// maxCandidates bounds the terms that are held against a regular expression that
+// ClickHouse's library has no form for.
+const maxCandidates = 500_000
+
+// matchingTerms is the set of the terms that such an expression matches.
+func (s *Searcher) matchingTerms(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
+	found, err := s.dictionary(ctx, n.Field, planner.PatternTerms(n, maxCandidates+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(found) > maxCandidates {
+		return nil, &Budget{fmt.Sprintf("the regular expression with & or ~ has more than %d terms of %s to look through: add a part without them, as in abc.*&~(.*x)", maxCandidates, n.Field.Name())}
+	}
+	set := algebra.Set{Field: n.Field}
+	for i, term := range found {
+		if i%1024 == 0 && ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if n.Regexp.Match(term) {
+			set.Values = append(set.Values, term)
+		}
+	}
+	switch {
+	case len(set.Values) == 0:
+		return algebra.None{}, nil
+	case len(set.Values) > clause.MaxTerms:
+		return nil, &Budget{fmt.Sprintf("the regular expression with & or ~ matches more than %d terms of %s: narrow it", clause.MaxTerms, n.Field.Name())}
+	}
+	return set, nil
 }
 
 // dictionary reads terms from the index or, where there is none, from the texts.

@@ -90,7 +90,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 				return nil, err
 			}
 		}
-		if !counted || !total {
+		if r.Size == 0 && (!counted || !total) {
 			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node), prepared.from)); err != nil {
 				return nil, err
 			}
@@ -98,7 +98,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		stats = planner.UnknownStats(prepared.node)
 	}
 	if r.Size > 0 {
-		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1, From: prepared.from}
+		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1, From: prepared.from, Total: prepared.first}
 		if !prepared.first {
 			rank.After = &prepared.cursor.After
 		}

@@ -19,7 +19,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
@@ -260,34 +259,24 @@ func (s *Search) places(ctx context.Context) ([]planner.Place, error) {
 		if s.request.Size == 0 {
 			return nil, nil
 		}
-		return s.rank(ctx)
+		return s.rank(ctx, false)
 	}
 	counted, err := s.count(ctx)
-	if err != nil {
-		return nil, err
-	}
-	total := planner.CountStatement(s.node, s.cursor.Stats, s.from)
 	switch {
-	case s.request.Size == 0 && counted, counted && s.cursor.Total == 0:
+	case err != nil:
+		return nil, err
+	case counted && (s.request.Size == 0 || s.cursor.Total == 0):
 		return nil, nil
 	case s.request.Size == 0:
-		return nil, s.countPeople(ctx, total, nil)
-	case counted:
-		return s.rank(ctx)
+		return nil, s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil)
 	}
-	var places []planner.Place
-	g, inner := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.countPeople(inner, total, nil) })
-	g.Go(func() (err error) {
-		places, err = s.rank(inner)
-		return err
-	})
-	return places, g.Wait()
+	return s.rank(ctx, !counted)
 }
 
-// rank reads the places of the page, and one more if there is one.
-func (s *Search) rank(ctx context.Context) ([]planner.Place, error) {
-	r := planner.Rank{Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from}
+// rank reads the places of the page, and one more if there is one; with total
+// also how many people there are in all.
+func (s *Search) rank(ctx context.Context, total bool) ([]planner.Place, error) {
+	r := planner.Rank{Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from, Total: total}
 	if !s.first {
 		r.After = &s.cursor.After
 	}
@@ -296,8 +285,12 @@ func (s *Search) rank(ctx context.Context) ([]planner.Place, error) {
 		var p planner.Place
 		var values []string
 		var missing []uint8
-		if err := rows.Scan(&p.Hash, &p.ProfileID, &values, &missing); err != nil {
+		var all int64
+		if err := rows.Scan(&p.Hash, &p.ProfileID, &values, &missing, &all); err != nil {
 			return err
+		}
+		if total {
+			s.cursor.Total = all
 		}
 		p.Keys = make([]planner.Key, len(values))
 		for i := range values {

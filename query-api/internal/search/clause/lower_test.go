@@ -50,7 +50,6 @@ func TestErrors(t *testing.T) {
 		`{"terms":{"profile_id.keyword":[` + strings.TrimSuffix(strings.Repeat(`1,`, 65537), ",") + `]}}`:   "more than 65536 terms",
 		`{"match":{"profile.headline":{"query":"a","boost":-1}}}`:                                           "boost must not be negative",
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix","slop":1}}`:         "[slop] not allowed for type [bool_prefix]",
-		`{"match_phrase":{"profile.headline":{"query":"a b a","slop":1}}}`:                                  "a word is repeated",
 		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`:                                "a ( is not closed",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())

@@ -134,3 +134,14 @@ func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, erro
 	}
 	return tokens, l.addTerms(at, len(tokens))
 }
+
+// normalised is an unfinished or misspelt word as an analyser would have it: in
+// lower case on texts, as it is on whole values, and as a named analyser has it
+// on both.
+func normalised(f algebra.Field, word, analyzer string) string {
+	switch {
+	case analyzer == "whitespace", analyzer == "keyword", analyzer == "" && !f.IsText():
+		return word
+	}
+	return strings.ToLower(word)
+}

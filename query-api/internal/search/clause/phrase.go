@@ -3,8 +3,6 @@ package clause
 import (
 	"strings"
 
-	"slices"
-
 	"muster/query-api/internal/search/algebra"
 	"muster/schemas/text"
 )
@@ -79,9 +77,6 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s", f.Name(), f.Path)
 	}
 	n := algebra.Phrase{Field: f, Terms: positions(tokens), Slop: m.slop, PrefixLast: prefix, Expansions: m.expansions}
-	if m.slop > 0 && repeats(n.Terms) {
-		return nil, at.errorf("a phrase with slop in which a word is repeated is not supported: leave out slop, or the repetition")
-	}
 	return l.leaf(f, n), nil
 }
 
@@ -93,20 +88,6 @@ func positions(tokens []text.Token) [][]string {
 		out[t.Position-first] = append(out[t.Position-first], t.Text)
 	}
 	return out
-}
-
-// repeats says that a term stands at two positions.
-func repeats(terms [][]string) bool {
-	var seen []string
-	for _, position := range terms {
-		for _, t := range position {
-			if slices.Contains(seen, t) {
-				return true
-			}
-			seen = append(seen, t)
-		}
-	}
-	return false
 }
 
 func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error) {

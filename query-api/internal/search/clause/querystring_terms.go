@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/schemas/readmodel"
 )
 
 // text is a row of bare words.
@@ -92,11 +91,7 @@ func (q *queryString) fuzzy(fields []weighted, text string) (algebra.Node, []alg
 		if !f.IsString() {
 			return nil, q.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
 		}
-		term := text
-		if f.IsText() {
-			term = strings.ToLower(text)
-		}
-		return q.l.leaf(f, fuzzyTerm(f, term, m)), nil
+		return q.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
 	})
 	if err != nil {
 		return nil, nil, err
@@ -126,14 +121,13 @@ func (q *queryString) wildcard(fields []weighted, text string) (algebra.Node, []
 		if !f.IsString() {
 			return nil, q.errorf("can only use wildcard queries on texts: %s is none", f.Name())
 		}
-		pattern := text
-		if f.IsText() {
-			pattern = strings.ToLower(text)
-		}
-		if body, ok := strings.CutSuffix(pattern, "*"); ok && !strings.ContainsAny(body, `*?\`) {
+		if body, ok := strings.CutSuffix(text, "*"); ok && !strings.ContainsAny(body, `*?\`) {
+			if f.IsText() {
+				body = normalised(f, body, q.m.analyzer)
+			}
 			return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: body}), nil
 		}
-		return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: pattern}), nil
+		return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, "")}), nil
 	})
 	if err != nil {
 		return nil, nil, err
@@ -211,8 +205,8 @@ func (q *queryString) bounded(fields []weighted, low, high string, included [2]b
 			if text == "*" {
 				return nil
 			}
-			if f.Type == readmodel.SearchText && f.IsText() {
-				text = strings.ToLower(text)
+			if f.IsString() {
+				text = normalised(f, text, q.m.analyzer)
 			}
 			return &value{path: q.at.path, kind: '"', text: text}
 		}

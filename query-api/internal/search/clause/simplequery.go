@@ -236,7 +236,7 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 			m.slop, p.rest = n, after
 		}
 	}
-	return p.over(1, func(f algebra.Field) (algebra.Node, error) {
+	return p.over(0, func(f algebra.Field) (algebra.Node, error) {
 		return p.l.phrase(p.l.suffixed(f, p.quoteSuffix), p.at, b.String(), m, false)
 	})
 }
@@ -285,11 +285,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if !f.IsString() {
 				return algebra.None{}, nil
 			}
-			term := text
-			if f.IsText() {
-				term = strings.ToLower(text)
-			}
-			return p.l.leaf(f, fuzzyTerm(f, term, m)), nil
+			return p.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
 		})
 	case star && len(text) > 1 && p.has("PREFIX"):
 		prefix := strings.TrimSuffix(text, "*")
@@ -297,11 +293,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if !f.IsString() {
 				return algebra.None{}, nil
 			}
-			beginning := prefix
-			if f.IsText() {
-				beginning = strings.ToLower(prefix)
-			}
-			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: beginning}), nil
+			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalised(f, prefix, p.m.analyzer)}), nil
 		})
 	}
 	m := p.m

@@ -125,9 +125,3 @@ func kind(err error) string {
 	what, _, _ := strings.Cut(err.Error(), " ")
 	return what
 }
-
-// excused are refusals that the documentation of the clauses states.
-func excused(err error) bool {
-	var e *clause.Error
-	return errors.As(err, &e) && (strings.Contains(err.Error(), "a word is repeated") || strings.Contains(err.Error(), "repeats a word"))
-}

@@ -3,17 +3,26 @@
 package differential_test
 
 import (
+	_ "embed"
+	"errors"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
 )
 
-// TestSearch asks muster and the judge the same questions.
+// questions were answered wrongly once, one a line.
+//
+//go:embed questions.jsonl
+var questions string
+
+// TestSearch asks muster and the judge the same questions: those of before, then random ones.
 func TestSearch(t *testing.T) {
 	conn := store(t, people)
 	docs := documents(t, conn)
@@ -33,7 +42,8 @@ func TestSearch(t *testing.T) {
 		}
 		got, err := muster.Search(t.Context(), body)
 		if err != nil {
-			if excused(err) {
+			var e *clause.Error
+			if want.Total == 0 && errors.As(err, &e) { // the judge looks at no clause that cannot matter
 				return 0, err, nil
 			}
 			return 0, nil, err
@@ -43,6 +53,15 @@ func TestSearch(t *testing.T) {
 	limit := 25
 	if os.Getenv("MUSTER_TEST_SEARCH_FAILURES") == "1" {
 		limit = 1 // of a fault that is made on purpose
+	}
+	for i, line := range strings.Split(strings.TrimSpace(questions), "\n") {
+		var body map[string]any
+		require.NoError(t, json.Unmarshal([]byte(line), &body), "question %d", i)
+		_, refused, err := compare(body, false)
+		require.NoError(t, refused, line)
+		if err != nil {
+			t.Errorf("question %d: %v\n%s", i, err, line)
+		}
 	}
 	refusals, failures := map[string]int{}, 0
 	for range queries {
@@ -54,6 +73,9 @@ func TestSearch(t *testing.T) {
 			continue
 		}
 		coverage.Add(q, total)
+		if 1 <= total && 2*total <= len(docs) {
+			g.Told(q)
+		}
 		if err == nil {
 			continue
 		}
@@ -73,7 +95,9 @@ func TestSearch(t *testing.T) {
 	require.NoError(t, coverage.Print(os.Stdout))
 	t.Logf("%d people; refused: %v", len(docs), refusals)
 	if !t.Failed() {
-		require.GreaterOrEqual(t, coverage.Telling(), 60.0)
+		if queries >= 50 {
+			require.GreaterOrEqual(t, coverage.Telling(), 60.0)
+		}
 		if queries >= 5000 {
 			require.Empty(t, coverage.Rare(20))
 		}

@@ -194,17 +194,7 @@ func fits(n algebra.Pattern, term string) bool {
 	case algebra.Wildcard:
 		return wild([]rune(text), []rune(term))
 	}
-	for _, x := range n.Expressions {
-		if !regexp.MustCompile(x).MatchString(term) {
-			return false
-		}
-	}
-	for _, x := range n.Excluded {
-		if regexp.MustCompile(x).MatchString(term) {
-			return false
-		}
-	}
-	return true
+	return regexp.MustCompile(n.Expression).MatchString(term) && (n.Regexp == nil || n.Regexp.Match(term))
 }
 
 func lowerASCII(s string) string {
@@ -285,7 +275,7 @@ func (e *evaluation) fuzzy(n algebra.Fuzzy) algebra.Node {
 		if d := distance([]rune(n.Text), []rune(t), n.Transpositions); strings.HasPrefix(t, prefix) && d <= n.Edits {
 			count := 1.0
 			if d > 0 {
-				count = max(0, 1-float64(d)/float64(min(length, utf8.RuneCountInString(t))))
+				count = 1 - float64(d)/float64(min(length, utf8.RuneCountInString(t)))
 			}
 			list = append(list, near{t, count})
 		}
@@ -308,7 +298,7 @@ func (e *evaluation) fuzzy(n algebra.Fuzzy) algebra.Node {
 	e.next--
 	any := algebra.Bool{Minimum: 1}
 	for _, t := range list {
-		any.Should = append(any.Should, algebra.Boost{Node: algebra.Term{Field: n.Field, Text: t.term, Blend: e.next}, Factor: t.count})
+		any.Should = append(any.Should, algebra.Boost{Node: algebra.Term{Field: n.Field, Text: t.term, Blend: e.next}, Factor: max(0, t.count)})
 	}
 	return any
 }

@@ -124,8 +124,11 @@ func (s *scope) column(name string) string {
 	if !slices.Contains(s.used, name) {
 		s.used = append(s.used, name)
 	}
-	return "e_" + name
+	return elementName(name)
 }
+
+// elementName is a lambda's parameter.
+func elementName(name string) string { return "e_" + strings.ReplaceAll(name, " ", "_") }
 
 // lambda writes a higher-order function over the elements of the scope.
 func (s *scope) lambda(function, body string) string {
@@ -137,11 +140,14 @@ func (s *scope) lambda(function, body string) string {
 			}
 		}
 	}
-	names := make([]string, len(s.used))
+	names, lists := make([]string, len(s.used)), make([]string, len(s.used))
 	for i, u := range s.used {
-		names[i] = "e_" + u
+		names[i], lists[i] = elementName(u), u
+		if column, ok := strings.CutPrefix(u, placesPrefix); ok {
+			lists[i] = "arrayMap(i -> profile_hash + i * " + strconv.FormatUint(algebra.ElementStep, 10) + ", arrayEnumerate(" + column + "))"
+		}
 	}
-	return function + "((" + strings.Join(names, ", ") + ") -> " + body + ", " + strings.Join(s.used, ", ") + ")"
+	return function + "((" + strings.Join(names, ", ") + ") -> " + body + ", " + strings.Join(lists, ", ") + ")"
 }
 
 // many says that in the scope the field has a list of values.
@@ -371,14 +377,7 @@ func (c *compiler) fits(n algebra.Pattern, v string) string {
 	case n.Kind == algebra.Whole && !n.Insensitive:
 		return "(" + v + " = " + c.str(n.Text) + ")"
 	}
-	conditions := []string{v + " != ''"}
-	for _, e := range expressions(n) {
-		conditions = append(conditions, "match("+v+", "+c.str(e)+")")
-	}
-	for _, e := range n.Excluded {
-		conditions = append(conditions, not("match("+v+", "+c.str(e)+")"))
-	}
-	return and(conditions...)
+	return "(" + v + " != '' AND match(" + v + ", " + c.str(expression(n)) + "))"
 }
 
 func (c *compiler) exists(f algebra.Field, s *scope) string {

@@ -7,18 +7,17 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// expressions are the RE2 expressions that a term of a pattern matches, all of
-// them.
-func expressions(n algebra.Pattern) []string {
+// expression is the RE2 expression that a term of a pattern matches.
+func expression(n algebra.Pattern) string {
 	switch n.Kind {
 	case algebra.Prefix:
-		return []string{`^` + literal(n.Text, n.Insensitive)}
+		return `^` + literal(n.Text, n.Insensitive)
 	case algebra.Whole:
-		return []string{`^` + literal(n.Text, n.Insensitive) + `$`}
+		return `^` + literal(n.Text, n.Insensitive) + `$`
 	case algebra.Wildcard:
-		return []string{wildcard(n.Text, n.Insensitive)}
+		return wildcard(n.Text, n.Insensitive)
 	}
-	return n.Expressions
+	return n.Expression
 }
 
 // literal is an expression for a text itself; without regard to the case of

@@ -1,7 +1,9 @@
 package planner
 
 import (
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,6 +34,9 @@ func (c *compiler) phrase(n algebra.Phrase, s *scope) string {
 
 // frequency is how often a phrase occurs, places with gaps counted in part.
 func (c *compiler) frequency(n algebra.Phrase, s *scope) string {
+	if n.Found != nil {
+		return c.found(n, s)
+	}
 	if n.Slop > 0 {
 		return c.sloppy(n, s)
 	}
@@ -40,6 +45,66 @@ func (c *compiler) frequency(n algebra.Phrase, s *scope) string {
 		return "arraySum(e -> " + c.occurrences(n, "e") + ", " + n.Field.Tokens() + ")"
 	}
 	return c.occurrences(n, s.column(n.Field.Tokens()))
+}
+
+// found looks up how often a phrase occurs.
+func (c *compiler) found(n algebra.Phrase, s *scope) string {
+	if len(n.Found.Keys) == 0 {
+		return "0."
+	}
+	keys, values := make([]string, len(n.Found.Keys)), make([]string, len(n.Found.Keys))
+	for i := range keys {
+		keys[i] = strconv.FormatUint(n.Found.Keys[i], 10)
+		values[i] = strconv.FormatFloat(n.Found.Values[i], 'g', -1, 64)
+	}
+	place := "profile_hash"
+	if s.nested() {
+		place = s.column(placesOf(n.Field))
+	}
+	return "transform(" + place + ", " + c.numbers("UInt64", keys) + ", " + c.numbers("Float64", values) + ", toFloat64(0))"
+}
+
+// placesOf names the list of the places of a person's elements (PhraseStatement).
+func placesOf(f algebra.Field) string { return placesPrefix + f.Column }
+
+const placesPrefix = "places of "
+
+// numbers is a list of numbers; a long one travels as a table beside the query.
+func (c *compiler) numbers(kind string, list []string) string {
+	if len(list) > maxListed {
+		return "(SELECT groupArray(to" + kind + "(v)) FROM " + c.table(list) + ")"
+	}
+	return c.param("Array("+kind+")", "["+strings.Join(list, ",")+"]")
+}
+
+// PhraseStatement reads the people who have the words of a phrase, each as often
+// as the phrase repeats it. Its rows are profile_hash and the tokens: a list, or
+// a list an element where the field is nested. limit bounds them.
+func PhraseStatement(n algebra.Phrase, limit int) Statement {
+	c := newCompiler(&Stats{})
+	s := &scope{}
+	var conditions []string
+	times := make(map[string]int)
+	for _, position := range n.Terms {
+		switch len(position) {
+		case 0:
+		case 1:
+			times[position[0]]++
+			conditions = append(conditions, c.term(n.Field, position[0], s))
+		default:
+			conditions = append(conditions, "hasAny("+s.tokens(n.Field)+", "+c.strs(position)+")")
+		}
+	}
+	for _, t := range slices.Sorted(maps.Keys(times)) {
+		if times[t] > 1 {
+			conditions = append(conditions, "(countEqual("+n.Field.Repeats()+", "+c.str(t)+") >= "+c.int(int64(times[t]-1))+")")
+		}
+	}
+	return Statement{
+		SQL: "SELECT profile_hash, " + n.Field.Tokens() + " FROM " + table + " FINAL WHERE NOT deleted AND " + and(conditions...) +
+			" LIMIT " + strconv.Itoa(limit),
+		Parameters: c.params, Tables: c.tables,
+	}
 }
 
 // occurrences counts the places of a list of tokens where the terms follow one
@@ -139,7 +204,7 @@ func (c *compiler) phraseScore(n algebra.Phrase, s *scope) string {
 	if s.nested() {
 		length = "length(" + s.column(n.Field.Tokens()) + ")"
 	}
-	return bm25(c.float(total*(k1+1)), c.frequency(n, s), quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
+	return bm25(c.float(total*(k1+1)), c.frequency(n, s), c.quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
 }
 
 // combined is the condition that any of several texts has a term.
@@ -171,7 +236,7 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 			frequency, length = "toFloat64(countEqual("+tokens+", "+c.str(n.Text)+"))", "length("+tokens+")"
 		}
 		frequencies = append(frequencies, weight+" * "+frequency)
-		lengths = append(lengths, weight+" * "+quantised(length))
+		lengths = append(lengths, weight+" * "+c.quantised(length))
 	}
 	if df == 0 {
 		return "0."
@@ -179,7 +244,7 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 	average := float64(float32(terms / float64(documents)))
 	weight := idf(float64(df), float64(documents))
 	frequency := "(" + strings.Join(frequencies, " + ") + ")"
-	length := quantised("floor(" + strings.Join(lengths, " + ") + " + 0.5)")
+	length := c.quantised("floor(" + strings.Join(lengths, " + ") + " + 0.5)")
 	return bm25(c.float(weight*(k1+1)), frequency, length, c.float(k1*(1-b)), c.float(k1*b/average))
 }
 

@@ -57,6 +57,8 @@ type Rank struct {
 	After *Place // nil: from the beginning
 	Limit int
 	From  People
+	// Total asks for the number of all people who match, beside each place.
+	Total bool
 }
 
 // Scored says whether the order depends on scores.
@@ -70,8 +72,8 @@ func Scored(sorts []Sort) bool {
 }
 
 // RankStatement orders the people who match. Its rows are profile_hash,
-// profile_id, and two lists of strings and flags: the values of the sort keys,
-// and whether they are missing.
+// profile_id, two lists of strings and flags: the values of the sort keys, and
+// whether they are missing; and the total, 0 unless it is asked for.
 func RankStatement(r Rank) Statement {
 	c := scoring(r.Stats, r.Node)
 	root := &scope{}
@@ -143,8 +145,12 @@ func RankStatement(r Rank) Statement {
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	}
-	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s FROM (SELECT %s FROM %s WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), strings.Join(columns, ", "), r.From.source(), condition, where,
+	total := "toInt64(0)"
+	if r.Total {
+		total = "toInt64(count() OVER ())"
+	}
+	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s, %s FROM (SELECT %s FROM %s WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
+		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(r.Node)}
 }

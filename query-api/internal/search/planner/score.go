@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -61,6 +62,9 @@ func (c *compiler) scoreIf(n algebra.Node, s *scope) string {
 	if score == "0." {
 		return score // the server refuses a condition between equal constants in some places
 	}
+	if t, ok := n.(algebra.Term); ok && t.Field.IsText() && !s.nested() {
+		return "(" + m + " * " + score + ")" // cheaper than evaluating it for some of the people
+	}
 	return "if(" + m + ", " + score + ", 0.)"
 }
 
@@ -89,10 +93,25 @@ func multiply(a, b string) string {
 
 // quantised is a length of a text as Lucene's norms keep it: exact up to 40,
 // then to four significant bits.
-func quantised(length string) string {
-	beyond := "(greatest(" + length + ", 40) - 24)"
-	unit := "exp2(floor(log2(" + beyond + ")) - 3)"
-	return "if(" + length + " < 40, toFloat64(" + length + "), 24. + floor(" + beyond + " / " + unit + ") * " + unit + ")"
+func (c *compiler) quantised(length string) string {
+	return "roundDown(" + length + ", " + c.param("Array(UInt32)", normLengths()) + ")"
+}
+
+// normLengths lists the lengths that a norm can stand for, as the value of a
+// parameter: those of Lucene's SmallFloat.byte4ToInt.
+func normLengths() string {
+	var list strings.Builder
+	list.WriteString("[0")
+	for n := 1; n < 40; n++ {
+		list.WriteString("," + strconv.Itoa(n))
+	}
+	for n := uint64(16); n <= math.MaxUint32/2; n *= 2 { // beyond 24, in steps of an eighth of a power of two
+		for step := range uint64(8) {
+			list.WriteString("," + strconv.FormatUint(24+n+step*n/8, 10))
+		}
+	}
+	list.WriteByte(']')
+	return list.String()
 }
 
 // idf is the weight of a term that df of n documents have.
@@ -119,11 +138,13 @@ func (c *compiler) termScore(n algebra.Term, s *scope) string {
 	} else {
 		tf, length = "(1 + countEqual("+f.Repeats()+", "+c.str(n.Text)+"))", f.Length()
 	}
-	return bm25(w, tf, quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
+	return bm25(w, tf, c.quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
 }
 
+// bm25 is weight * tf / (tf + fixed + slope * length), with each part there once: what a statement costs before it reads
+// grows with its text.
 func bm25(weight, tf, length, fixed, slope string) string {
-	return "(" + weight + " * " + tf + " / (" + tf + " + " + fixed + " + " + slope + " * " + length + "))"
+	return "(" + weight + " / (1 + (" + fixed + " + " + slope + " * " + length + ") / " + tf + "))"
 }
 
 func (c *compiler) disMax(n algebra.DisMax, s *scope) string {

@@ -128,6 +128,9 @@ func (g *Generator) matchPhrase(s scope, _ int) any {
 	if g.may("match_phrase", "slop", 3) {
 		args["slop"] = g.r.IntN(5)
 		words = g.disturb(words)
+		if g.r.IntN(4) == 0 { // a word twice
+			words = append(words[:len(words):len(words)], pick(g.r, words...))
+		}
 	}
 	if g.may("match_phrase", "zero_terms_query", 10) {
 		args["zero_terms_query"] = pick(g.r, "none", "all")

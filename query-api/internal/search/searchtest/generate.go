@@ -34,11 +34,12 @@ type Generator struct {
 	allowed func(clause, parameter string) bool
 	clauses []clause
 	drawn   int
-	counts  map[string]int // of queries that set a parameter
+	told    map[string]int // queries that matched some people, by what they used
 
 	// of the query being drawn
 	anchor scope
 	uses   map[string]bool
+	depth  int
 	fuzzed bool // a clause whose place in the order is not the judge's
 }
 
@@ -55,7 +56,7 @@ func NewGenerator(docs []Document, o Options) (*Generator, error) {
 	if len(docs) == 0 {
 		return nil, errors.New("searchtest: no documents")
 	}
-	g := &Generator{r: rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)), docs: docs, allowed: o.Allowed, counts: map[string]int{}} //nolint:gosec // not for secrets
+	g := &Generator{r: rand.New(rand.NewPCG(o.Seed, 0x6d7573746572)), docs: docs, allowed: o.Allowed, told: map[string]int{}} //nolint:gosec // not for secrets
 	if g.allowed == nil {
 		g.allowed = func(string, string) bool { return true }
 	}
@@ -90,6 +91,7 @@ func (g *Generator) Next() Query {
 		g.fuzzed = false
 		g.anchor = scope{v: pick(g.r, g.docs...).root}
 		depth := pick(g.r, 0, 0, 1, 1, 1, 2, 2, 3)
+		g.depth = depth
 		q := g.clause(g.anchor, depth)
 		if q == nil {
 			continue
@@ -113,15 +115,22 @@ const rare = 80
 // may decides whether a parameter is set, with the chance of one in n, more while it is rare, and notes it.
 func (g *Generator) may(clause, parameter string, n int) bool {
 	name := clause + "." + parameter
-	if g.counts[name]*rare < g.drawn {
+	if g.told[name]*rare < g.drawn {
 		n = min(n, 2)
 	}
 	if !g.allowed(clause, parameter) || g.r.IntN(n) != 0 {
 		return false
 	}
 	g.uses[name] = true
-	g.counts[name]++
 	return true
+}
+
+// Told says that a query was answered with some of the people, not with none or most: what it used is tried less often
+// than what no such query used yet.
+func (g *Generator) Told(q Query) {
+	for _, u := range q.Uses {
+		g.told[u]++
+	}
 }
 
 // clause draws any clause.
@@ -156,8 +165,11 @@ func (g *Generator) clause(s scope, depth int) any {
 
 // weight makes compound clauses likely where they are allowed.
 func (g *Generator) weight(c clause, depth int) int {
-	if depth > 0 && !c.leaf {
+	switch {
+	case depth > 0 && !c.leaf:
 		return c.weight * 8
+	case depth < g.depth && c.leaf && g.told[c.name]*rare < g.drawn:
+		return c.weight + 6 // of those that tell little alone, too
 	}
 	return c.weight
 }

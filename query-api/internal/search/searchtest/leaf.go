@@ -223,6 +223,9 @@ func (g *Generator) regexp(s scope, _ int) any {
 			value = "(" + value + ")&(.{1,200})"
 			if args["flags"] == "ALL" && g.r.IntN(2) == 0 {
 				value = "@&~(" + g.pattern([]rune(pick(g.r, g.words...))) + ")&" + value
+			} else if args["flags"] == "ALL" {
+				r := []rune(term)
+				value = g.pattern(r[:1]) + "(~(" + g.pattern([]rune(pick(g.r, g.words...))) + ")&" + pick(g.r, "@", ".+|x") + ")"
 			}
 		case "ANYSTRING":
 			value += "@"

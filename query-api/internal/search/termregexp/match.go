@@ -1,0 +1,298 @@
+package termregexp
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Expression is a regular expression.
+type Expression struct{ root node }
+
+// RE2 is an expression for RE2 that matches the same terms or, when it is not
+// exact, more.
+func (x *Expression) RE2() (expression string, exact bool) {
+	w := writer{exact: true}
+	w.b.WriteString("(?s)^(?:")
+	x.root.write(&w)
+	w.b.WriteString(")$")
+	return w.b.String(), w.exact
+}
+
+type writer struct {
+	b     strings.Builder
+	exact bool
+}
+
+// Match says whether the expression matches the whole term.
+func (x *Expression) Match(term string) bool {
+	m := matcher{term: []rune(term), known: make(map[state]set)}
+	return m.ends(x.root, 0).has(len(m.term))
+}
+
+// node is a part of an expression.
+type node interface {
+	// write appends it in RE2's language.
+	write(w *writer)
+	// match gives the places where it may end that begins at a place.
+	match(m *matcher, from int) set
+}
+
+type (
+	// chars is one character that is in one of the spans, or in none.
+	chars struct {
+		negated bool
+		spans   []span
+	}
+	span     struct{ from, to rune }
+	sequence []node
+	either   []node
+	both     []node
+	not      struct{ node }
+	// repeat is a node several times over; most -1: any number of times.
+	repeat struct {
+		node
+		least, most int
+	}
+	// numbers are those from low to high, of width digits if that is not 0.
+	numbers struct{ low, high, width int }
+)
+
+// set is a set of places in a term.
+type set []uint64
+
+func (s set) has(i int) bool { return s[i/64]>>(i%64)&1 == 1 }
+func (s set) add(i int)      { s[i/64] |= 1 << (i % 64) }
+
+func (s set) join(t set) {
+	for i := range s {
+		s[i] |= t[i]
+	}
+}
+
+type state struct {
+	node *node
+	from int
+}
+
+// matcher is the work on one term.
+type matcher struct {
+	term  []rune
+	known map[state]set // of the nodes within sequences and repetitions
+}
+
+func (m *matcher) none() set { return make(set, len(m.term)/64+1) }
+
+func (m *matcher) ends(n node, from int) set { return n.match(m, from) }
+
+// after gives the places where a node may end that begins at any of some places.
+func (m *matcher) after(n *node, from set) set {
+	out := m.none()
+	for i := range len(m.term) + 1 {
+		if !from.has(i) {
+			continue
+		}
+		ends, ok := m.known[state{n, i}]
+		if !ok {
+			ends = m.ends(*n, i)
+			m.known[state{n, i}] = ends
+		}
+		out.join(ends)
+	}
+	return out
+}
+
+func (n chars) match(m *matcher, from int) set {
+	out := m.none()
+	if from < len(m.term) {
+		c := m.term[from]
+		if slices.ContainsFunc(n.spans, func(s span) bool { return c >= s.from && c <= s.to }) != n.negated {
+			out.add(from + 1)
+		}
+	}
+	return out
+}
+
+func (n sequence) match(m *matcher, from int) set {
+	at := m.none()
+	at.add(from)
+	for i := range n {
+		at = m.after(&n[i], at)
+	}
+	return at
+}
+
+func (n either) match(m *matcher, from int) set {
+	out := m.none()
+	for _, part := range n {
+		out.join(m.ends(part, from))
+	}
+	return out
+}
+
+func (n both) match(m *matcher, from int) set {
+	out := slices.Clone(m.ends(n[0], from))
+	for _, part := range n[1:] {
+		for i, bits := range m.ends(part, from) {
+			out[i] &= bits
+		}
+	}
+	return out
+}
+
+func (n not) match(m *matcher, from int) set {
+	found, out := m.ends(n.node, from), m.none()
+	for i := from; i <= len(m.term); i++ {
+		if !found.has(i) {
+			out.add(i)
+		}
+	}
+	return out
+}
+
+func (n repeat) match(m *matcher, from int) set {
+	at, out := m.none(), m.none()
+	at.add(from)
+	part := n.node
+	// A part that may be nothing does not move on: after as many rounds as there are characters all is known.
+	rounds := n.most
+	if rounds < 0 || rounds > n.least+len(m.term)+1 {
+		rounds = n.least + len(m.term) + 1
+	}
+	for i := 0; ; i++ {
+		if i >= n.least {
+			out.join(at)
+		}
+		if i == rounds || !slices.ContainsFunc(at, func(bits uint64) bool { return bits != 0 }) {
+			return out
+		}
+		next := m.after(&part, at)
+		if i >= n.least && slices.Equal(next, at) {
+			return out
+		}
+		at = next
+	}
+}
+
+func (n numbers) match(m *matcher, from int) set {
+	out := m.none()
+	value := 0
+	for i := from; i < len(m.term) && m.term[i] >= '0' && m.term[i] <= '9'; i++ {
+		if value = 10*value + int(m.term[i]-'0'); value > n.high {
+			break
+		}
+		if value >= n.low && (n.width == 0 || i+1-from == n.width) {
+			out.add(i + 1)
+		}
+	}
+	return out
+}
+
+func (n chars) write(w *writer) {
+	switch {
+	case len(n.spans) == 0 && n.negated:
+		w.b.WriteByte('.')
+		return
+	case len(n.spans) == 0:
+		w.b.WriteString(`[^\x00-\x{10FFFF}]`)
+		return
+	case len(n.spans) == 1 && !n.negated && n.spans[0].from == n.spans[0].to:
+		w.b.WriteString(regexp.QuoteMeta(string(n.spans[0].from)))
+		return
+	}
+	w.b.WriteByte('[')
+	if n.negated {
+		w.b.WriteByte('^')
+	}
+	escape := func(c rune) {
+		if strings.ContainsRune(`\]^-[`, c) {
+			w.b.WriteByte('\\')
+		}
+		w.b.WriteRune(c)
+	}
+	for _, s := range n.spans {
+		escape(s.from)
+		if s.to != s.from {
+			w.b.WriteByte('-')
+			escape(s.to)
+		}
+	}
+	w.b.WriteByte(']')
+}
+
+func (n sequence) write(w *writer) {
+	for _, part := range n {
+		if _, ok := part.(either); ok {
+			w.b.WriteString("(?:")
+			part.write(w)
+			w.b.WriteByte(')')
+			continue
+		}
+		part.write(w)
+	}
+}
+
+func (n either) write(w *writer) {
+	for i, part := range n {
+		if i > 0 {
+			w.b.WriteByte('|')
+		}
+		part.write(w)
+	}
+}
+
+// write writes the first part that is not a complement: what all parts match it
+// matches, too.
+func (n both) write(w *writer) {
+	w.exact = false
+	for _, part := range n {
+		if _, ok := part.(not); !ok {
+			w.b.WriteString("(?:")
+			part.write(w)
+			w.b.WriteByte(')')
+			return
+		}
+	}
+	w.b.WriteString(".*")
+}
+
+func (n not) write(w *writer) {
+	w.exact = false
+	w.b.WriteString(".*")
+}
+
+func (n repeat) write(w *writer) {
+	w.b.WriteString("(?:")
+	n.node.write(w)
+	w.b.WriteByte(')')
+	switch {
+	case n.most == 1 && n.least == 0:
+		w.b.WriteByte('?')
+	case n.most < 0 && n.least == 0:
+		w.b.WriteByte('*')
+	case n.most < 0 && n.least == 1:
+		w.b.WriteByte('+')
+	case n.most < 0:
+		w.b.WriteString("{" + strconv.Itoa(n.least) + ",}")
+	default:
+		w.b.WriteString("{" + strconv.Itoa(n.least) + "," + strconv.Itoa(n.most) + "}")
+	}
+}
+
+func (n numbers) write(w *writer) {
+	w.b.WriteString("(?:")
+	for i := n.low; i <= n.high; i++ {
+		if i > n.low {
+			w.b.WriteByte('|')
+		}
+		text := strconv.Itoa(i)
+		if n.width == 0 {
+			w.b.WriteString("0*")
+		} else {
+			w.b.WriteString(strings.Repeat("0", max(0, n.width-len(text))))
+		}
+		w.b.WriteString(text)
+	}
+	w.b.WriteByte(')')
+}

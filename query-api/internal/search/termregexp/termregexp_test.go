@@ -1,0 +1,104 @@
+package termregexp_test
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/termregexp"
+)
+
+func all() termregexp.Options {
+	return termregexp.Options{AnyString: true, Empty: true, Interval: true, Intersection: true, Complement: true}
+}
+
+func TestMatch(t *testing.T) {
+	for expression, terms := range map[string]struct{ yes, no string }{
+		`abc`:               {"abc", "ab abcd xabc"},
+		`a.c`:               {"abc aöc", "ac abbc"},
+		`a[b-dx]*e`:         {"ae abe axbcde", "afe"},
+		`[^a-c]`:            {"d ü", "a b dd"},
+		`(ab|c)+d?`:         {"ab ababc cd", "d abx c_"},
+		`a{2,3}`:            {"aa aaa", "a aaaa"},
+		`a{2,}`:             {"aa aaaaaa", "a"},
+		`(a?){3}b`:          {"b ab aaab", "aaaab"},
+		`"a.b"c`:            {"a.bc", "axbc"},
+		`\d+\w`:             {"12 1a", "a 1"},
+		`<1-20>x`:           {"1x 020x 19x", "21x 0x x"},
+		`<01-20>`:           {"01 20", "1 021"},
+		`@b@`:               {"b abc", "ac"},
+		`a#?`:               {"a", "ab"},
+		`~(ab)`:             {"a abc b", "ab"},
+		`~a*b`:              {"b bb xb aab", "bbba"}, // any number of what is no single a, then b
+		`a~(bc)`:            {"a ab abcd", "abc b"},
+		`x(~(foo)&f.*)y`:    {"xfy xfooly xfoy", "xfooy xay"},
+		`a|b&c`:             {"a", "b c"}, // & binds more closely
+		`(a|b)&b`:           {"b", "a"},
+		`.*a.*&.*b.*&~(@c)`: {"ab ba", "a b abc"},
+		`~~(ab)`:            {"ab", "a b"},
+	} {
+		x, problem := termregexp.Parse(expression, all())
+		require.Empty(t, problem, expression)
+		superset, exact := x.RE2()
+		re, err := regexp.Compile(superset)
+		require.NoError(t, err, superset)
+		for _, term := range strings.Fields(terms.yes) {
+			require.True(t, x.Match(term), "%s: %s", expression, term)
+			require.True(t, re.MatchString(term), "%s as %s: %s", expression, superset, term)
+		}
+		for _, term := range strings.Fields(terms.no) {
+			require.False(t, x.Match(term), "%s: %s", expression, term)
+			require.False(t, exact && re.MatchString(term), "%s as %s: %s", expression, superset, term)
+		}
+		require.Equal(t, !strings.ContainsAny(expression, "&~"), exact, expression)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	plain, problem := termregexp.Parse(`a&~@#<1-2>`, termregexp.Options{})
+	require.Empty(t, problem)
+	require.True(t, plain.Match(`a&~@#<1-2>`))
+	either, problem := termregexp.Parse(`aB[c]`, termregexp.Options{Insensitive: true})
+	require.Empty(t, problem)
+	require.True(t, either.Match("AbC"))
+}
+
+func TestProblems(t *testing.T) {
+	for expression, want := range map[string]string{
+		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `*`: "nothing to repeat", `a\`: "nothing after it",
+		`<1>`: "two numbers", `a{`: "{ is not closed", `a{3,1}`: "the greater second", `a{1001}`: "at most 1000", `[b-a]`: "ends before it begins", `a~`: "is missing",
+		strings.Repeat("(", 200): "nested too deeply", strings.Repeat("~", 200) + "a": "nested too deeply",
+	} {
+		_, problem := termregexp.Parse(expression, all())
+		require.Contains(t, problem, want, expression)
+	}
+}
+
+// Both ways of matching agree where there are both.
+func FuzzMatch(f *testing.F) {
+	f.Add(`a(b|c)*d`, "abcd")
+	f.Add(`[^x]{2,4}`, "abc")
+	f.Add(`~(a)&<1-9>`, "5")
+	f.Fuzz(func(t *testing.T, expression, term string) {
+		if len(expression) > 40 || len(term) > 40 {
+			return
+		}
+		x, problem := termregexp.Parse(expression, all())
+		if problem != "" {
+			return
+		}
+		superset, exact := x.RE2()
+		re, err := regexp.Compile(superset)
+		if err != nil {
+			return // repetitions of repetitions
+		}
+		matches := x.Match(term)
+		if exact {
+			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")), x.Match(strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
+		} else if matches {
+			require.True(t, re.MatchString(term), "%q as %q: %q", expression, superset, term)
+		}
+	})
+}
