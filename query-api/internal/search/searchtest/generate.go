@@ -168,7 +168,7 @@ func (g *Generator) weight(c clause, depth int) int {
 	switch {
 	case depth > 0 && !c.leaf:
 		return c.weight * 8
-	case depth < g.depth && c.leaf && g.told[c.name]*rare < g.drawn:
+	case depth < g.depth && c.leaf && g.told[c.name]*200 < g.drawn-200:
 		return c.weight + 6 // of those that tell little alone, too
 	}
 	return c.weight
