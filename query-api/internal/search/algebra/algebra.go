@@ -92,7 +92,9 @@ type Frequencies struct {
 
 // ElementKey is the place of the element with a number, counted from 1, of a
 // person with a hash.
-func ElementKey(hash uint64, number int) uint64 { return hash + uint64(number)*ElementStep }
+func ElementKey(hash uint64, number int) uint64 {
+	return hash + uint64(number)*ElementStep //nolint:gosec // small, and never negative
+}
 
 // ElementStep is how far the keys of neighbouring elements are apart.
 const ElementStep uint64 = 0x9E3779B97F4A7C15

@@ -10,8 +10,6 @@ import (
 	"muster/schemas/readmodel"
 )
 
-func itoa(n int) string { return strconv.Itoa(n) }
-
 func factorNames() []string {
 	return []string{"weight", "field_value_factor", "random_score", "gauss", "exp", "linear"}
 }
