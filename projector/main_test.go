@@ -140,7 +140,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+6, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and one that changes a table")
+			require.Len(t, migrations, len(readmodel.Tables())+7, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and two that change a table")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)
@@ -157,7 +157,7 @@ func TestMigrateTwice(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, applied)
 	for _, table := range append(readmodel.Tables(), readmodel.UsageTable, readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable) {
-		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = '' AND default_kind != 'EPHEMERAL'"), table)
+		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = ''"), table)
 		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
 	}
 }

@@ -47,6 +47,7 @@ func kafkaEngine(brokers, topic, suffix string) (prepare, start, stop []string) 
 		"CREATE TABLE bench_people_" + suffix + " AS network_people",
 		"CREATE TABLE bench_lookups_" + suffix + " AS lookups",
 		"CREATE TABLE bench_search_" + suffix + " AS search_people",
+		"ALTER TABLE bench_search_" + suffix + strings.Join(searchDefaults(), ","),
 		`CREATE TABLE ` + source + ` (profile_id String, last_updated String, deleted Bool, username String, first_name String, middle_name String, last_name String,
     full_name String, url String, photo String, headline String, summary String, location ` + location + `, connections Nullable(Int64), followers Nullable(Int64),
     following Nullable(Int64), current_position ` + position + `, experience Array(` + position + `), education Array(` + study + `),
@@ -86,6 +87,31 @@ FROM ` + source
 		"DROP TABLE bench_search_mv_" + suffix + " SYNC", "DROP TABLE bench_people_mv_" + suffix + " SYNC", "DROP TABLE bench_lookups_mv_" + suffix + " SYNC", "DROP TABLE " + source + " SYNC",
 	}
 	return prepare, []string{lookups, search, people}, stop
+}
+
+// searchDefaults make a table like search_people derive what the projector derives
+// from the tokens of a text.
+func searchDefaults() (changes []string) {
+	for _, f := range readmodel.SearchFields() {
+		if f.Type != readmodel.SearchText {
+			continue
+		}
+		set := func(column, expression string) {
+			changes = append(changes, " MODIFY COLUMN "+column+" DEFAULT "+expression)
+		}
+		again := func(list string) string {
+			return "arrayFilter((t, n) -> n > 1, " + list + ", arrayEnumerateUniq(" + list + "))"
+		}
+		all := f.Tokens()
+		if f.Nested != "" {
+			all = "arrayFlatten(" + all + ")"
+			set(f.Spread(), again("arrayFlatten(arrayMap(e -> arrayDistinct(e), "+f.Tokens()+"))"))
+			set(f.Values(), "arrayCount(e -> notEmpty(e) AND e[1] != '', "+f.Tokens()+")")
+		}
+		set(f.Repeats(), again(all))
+		set(f.Length(), "arrayCount(t -> t != '', "+all+")")
+	}
+	return changes
 }
 
 // searchColumns are what search_people has of a record, beside what its defaults

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
+	clickhousecolumn "github.com/ClickHouse/clickhouse-go/v2/lib/column"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
@@ -125,17 +126,21 @@ func makeRoom(batch driver.Batch, parts []table) error {
 	own := batch.Columns()
 	for _, part := range parts {
 		for j, c := range part.columns() {
-			if t, ok := c.values.(*text); ok && len(t.arena) > 0 {
-				if err := batch.Column(j).AppendRow(&t.arena); err != nil {
-					return err
-				}
+			a, ok := c.values.(interface{ bytes() *[]byte })
+			if !ok || len(*a.bytes()) == 0 {
+				continue
+			}
+			base := own[j]
+			if list, ok := base.(*clickhousecolumn.Array); ok {
+				base = list.Base()
+			}
+			if err := base.AppendRow(a.bytes()); err != nil {
+				return fmt.Errorf("column %s: %w", c.name, err)
 			}
 		}
 	}
-	for j, c := range parts[0].columns() {
-		if _, ok := c.values.(*text); ok {
-			own[j].Reset()
-		}
+	for _, c := range own {
+		c.Reset()
 	}
 	return nil
 }

@@ -40,6 +40,15 @@ func (l Layout) Local(table string) string {
 	return table + "_local"
 }
 
+// Everywhere names every table that a change of a table's columns has to reach:
+// the nodes' local one, and on a cluster the one in front of them.
+func (l Layout) Everywhere(table string) []string {
+	if l.Cluster == "" {
+		return []string{table}
+	}
+	return []string{l.Local(table), table}
+}
+
 // OnCluster is the clause that runs a statement on every node.
 func (l Layout) OnCluster() string {
 	if l.Cluster == "" {

@@ -6,7 +6,6 @@ import (
 	"unicode/utf16"
 
 	"muster/schemas/record"
-	analyser "muster/schemas/text"
 )
 
 // searchPeopleTable holds rows of search_people. Its columns follow
@@ -16,7 +15,8 @@ type searchPeopleTable struct {
 	profileHash column[uint64]
 	profileID   column[string]
 	fields      []searchColumn // in the order of SearchFields; made with the first row
-	strings     []string       // values of nested fields
+	deriver     deriver
+	strings     []string // values of nested fields
 	numbers     []int64
 	flags       []uint8
 }
@@ -25,14 +25,12 @@ type searchPeopleTable struct {
 // stays empty.
 type searchColumn struct {
 	field     SearchField
-	packed    text
+	derived   derivedColumns
 	whole     column[string]
 	wholes    column[[]string]
 	number    column[int64]
 	numbers   column[[]int64]
 	flags     column[[]uint8]
-	scratch   []byte
-	tokens    []analyser.Token
 	values    []string // of the row being made
 	integers  []int64
 	booleans  []uint8
@@ -53,9 +51,10 @@ func (t *searchPeopleTable) columns() []field {
 			if c.hasColumn {
 				own = append(own, field{f.Column, "String", &c.whole})
 			}
-			own = append(own, field{f.packed(), "String", &c.packed})
+			own = append(own, c.derived.columns(f)...)
 		case f.Type == SearchText:
-			own = append(own, field{f.Column, "Array(String)", &c.wholes}, field{f.packed(), "String", &c.packed})
+			own = append(own, field{f.Column, "Array(String)", &c.wholes})
+			own = append(own, c.derived.columns(f)...)
 		case f.Type == SearchBoolean:
 			own = append(own, field{f.Column, "Array(UInt8)", &c.flags})
 		case f.Nested == "":
@@ -150,12 +149,12 @@ func (r *searchRow) end() {
 			if len(c.values) > 0 {
 				value = c.values[0]
 			}
-			c.packed.add(c.pack(c.scratch[:0], value))
+			t.deriver.text(&c.derived, value)
 			if c.hasColumn {
 				c.whole.add(keyword(value))
 			}
 		case c.field.Type == SearchText:
-			c.packed.add(c.packAll(c.values))
+			t.deriver.texts(&c.derived, c.values)
 			begin := len(t.strings)
 			for _, v := range c.values {
 				t.strings = append(t.strings, keyword(v))
@@ -194,38 +193,6 @@ func keyword(s string) string {
 		return ""
 	}
 	return s
-}
-
-// pack appends the tokens of a text as the server unpacks them: joined by
-// spaces, which no token contains; a zero byte for a text without tokens;
-// nothing for a missing one.
-func (c *searchColumn) pack(dst []byte, value string) []byte {
-	if value == "" {
-		return dst
-	}
-	c.tokens = analyser.Analyse(c.tokens[:0], value)
-	if len(c.tokens) == 0 {
-		return append(dst, 0)
-	}
-	for i, t := range c.tokens {
-		if i > 0 {
-			dst = append(dst, ' ')
-		}
-		dst = append(dst, t.Text...)
-	}
-	clear(c.tokens) // lets go of the value
-	c.scratch = dst
-	return dst
-}
-
-// packAll packs the texts of a nested field, each ended by a line feed.
-func (c *searchColumn) packAll(values []string) []byte {
-	dst := c.scratch[:0]
-	for _, v := range values {
-		dst = append(c.pack(dst, v), '\n')
-	}
-	c.scratch = dst
-	return dst
 }
 
 // searchPerson adds the row of search_people of a network-person: the search

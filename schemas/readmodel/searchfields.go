@@ -131,6 +131,3 @@ func (f SearchField) Spread() string { return f.Column + "_spread" }
 
 // Values is the column of the number of elements of a nested text with tokens.
 func (f SearchField) Values() string { return f.Column + "_values" }
-
-// packed is the insert-only column from which the server makes those of a text.
-func (f SearchField) packed() string { return f.Column + "_packed" }

@@ -55,6 +55,9 @@ func (t *text) add(fragment []byte) {
 	t.ends = append(t.ends, len(t.arena))
 }
 
+// bytes is the buffer, for makeRoom.
+func (t *text) bytes() *[]byte { return &t.arena }
+
 func (t *text) appendTo(dst driver.BatchColumn) error {
 	var fragment []byte
 	var boxed any = &fragment // one for all rows: a pointer to bytes is copied from without further allocation

@@ -1,0 +1,251 @@
+package readmodel
+
+import (
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	analyser "muster/schemas/text"
+)
+
+// derivedColumns are those that search_people has of a text beside its whole
+// value (SearchField). They are made here, not by DEFAULT expressions of the
+// table: 130 of those cost every insert 60 ms and every query 2 ms before it
+// read anything (deploy/docs/benchmarks.md).
+type derivedColumns struct {
+	tokens          tokenLists
+	repeats, spread tokenLists
+	length, values  column[uint32]
+}
+
+// columns lists those of a field.
+func (d *derivedColumns) columns(f SearchField) []field {
+	own := []field{
+		{f.Tokens(), "Array(String)", &d.tokens},
+		{f.Repeats(), "Array(String)", &d.repeats},
+		{f.Length(), "UInt32", &d.length},
+	}
+	if f.Nested == "" {
+		return own
+	}
+	own[0].kind = "Array(Array(String))"
+	d.tokens.nested = true
+	return append(own, field{f.Spread(), "Array(String)", &d.spread}, field{f.Values(), "UInt32", &d.values})
+}
+
+// deriver fills the derived columns, row by row.
+type deriver struct {
+	found []analyser.Token
+	words []word // of the row being made, each once
+	index map[string]int
+}
+
+// word is a token and the last element that had it.
+type word struct {
+	text    string
+	element int
+}
+
+// text adds the row of a field at the root.
+func (d *deriver) text(c *derivedColumns, value string) {
+	if value == "" {
+		c.tokens.endRow(0)
+		c.repeats.endRow(0)
+		c.length.add(0)
+		return
+	}
+	tokens, repeats := c.tokens.len(), c.repeats.len()
+	n := d.element(c, value, 0)
+	c.tokens.endRow(c.tokens.len() - tokens)
+	c.repeats.endRow(c.repeats.len() - repeats)
+	c.length.add(n)
+	d.forget()
+}
+
+// texts adds the row of a nested field, a text an element.
+func (d *deriver) texts(c *derivedColumns, values []string) {
+	repeats, spread := c.repeats.len(), c.spread.len()
+	var length, withTokens uint32
+	for i, value := range values {
+		begin := c.tokens.len()
+		if value != "" {
+			if n := d.element(c, value, i); n > 0 {
+				length += n
+				withTokens++
+			}
+		}
+		c.tokens.endElement(c.tokens.len() - begin)
+	}
+	c.tokens.endRow(len(values))
+	c.repeats.endRow(c.repeats.len() - repeats)
+	c.spread.endRow(c.spread.len() - spread)
+	c.length.add(length)
+	c.values.add(withTokens)
+	d.forget()
+}
+
+// element adds the tokens of a text that is there and returns their number; a text
+// without tokens has an empty one, which tells it from a missing text and is not
+// counted.
+func (d *deriver) element(c *derivedColumns, value string, element int) uint32 {
+	d.found = analyser.Analyse(d.found[:0], value)
+	n := len(d.found)
+	if n == 0 {
+		d.found = append(d.found, analyser.Token{})
+	}
+	for _, t := range d.found {
+		c.tokens.add(t.Text)
+		repeated, spread := d.seen(t.Text, element)
+		if repeated {
+			c.repeats.add(t.Text)
+		}
+		if spread {
+			c.spread.add(t.Text)
+		}
+	}
+	clear(d.found)   // lets go of the value
+	return uint32(n) //nolint:gosec // a text has fewer bytes
+}
+
+// fewWords are looked through one by one; more are indexed.
+const fewWords = 16
+
+// seen notes a token of an element: whether the row had it before, and whether it is
+// new in the element and another had it.
+func (d *deriver) seen(token string, element int) (repeated, spread bool) {
+	at := -1
+	if len(d.words) <= fewWords {
+		for i := range d.words {
+			if d.words[i].text == token {
+				at = i
+				break
+			}
+		}
+	} else if i, ok := d.index[token]; ok {
+		at = i
+	}
+	if at >= 0 {
+		w := &d.words[at]
+		spread = w.element != element
+		w.element = element
+		return true, spread
+	}
+	d.words = append(d.words, word{token, element})
+	switch n := len(d.words); {
+	case n == fewWords+1:
+		if d.index == nil {
+			d.index = make(map[string]int)
+		}
+		for i := range d.words {
+			d.index[d.words[i].text] = i
+		}
+	case n > fewWords:
+		d.index[token] = n - 1
+	}
+	return false, false
+}
+
+// forget ends a row.
+func (d *deriver) forget() {
+	if len(d.words) > fewWords {
+		clear(d.index)
+	}
+	clear(d.words)
+	d.words = d.words[:0]
+}
+
+// tokenLists is a column of lists of tokens, or of lists of such lists, in one buffer.
+type tokenLists struct {
+	arena    []byte
+	ends     []int // of each token
+	elements []int // tokens of each element, where nested
+	rows     []int // tokens of each row, or elements where nested
+	nested   bool
+}
+
+func (l *tokenLists) len() int { return len(l.ends) }
+
+func (l *tokenLists) add(token string) {
+	l.arena = append(l.arena, token...)
+	l.ends = append(l.ends, len(l.arena))
+}
+
+func (l *tokenLists) endElement(tokens int) { l.elements = append(l.elements, tokens) }
+
+func (l *tokenLists) endRow(n int) { l.rows = append(l.rows, n) }
+
+// bytes is the buffer, for makeRoom.
+func (l *tokenLists) bytes() *[]byte { return &l.arena }
+
+func (l *tokenLists) reset() {
+	if cap(l.arena) > maxKeptArena {
+		l.arena, l.ends = nil, nil
+	}
+	l.arena, l.ends, l.elements, l.rows = l.arena[:0], l.ends[:0], l.elements[:0], l.rows[:0]
+}
+
+func (l *tokenLists) appendTo(dst driver.BatchColumn) error {
+	r := tokenReader{text: string(l.arena), ends: l.ends}
+	if l.nested {
+		return l.appendNested(dst, &r)
+	}
+	var none any = []*string(nil) // made once: most lists of repeats are empty
+	for _, n := range l.rows {
+		list := none
+		if n > 0 {
+			list = r.next(0, n)
+		}
+		if err := dst.AppendRow(list); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *tokenLists) appendNested(dst driver.BatchColumn, r *tokenReader) error {
+	var lists [][]*string
+	var boxed any = &lists
+	element := 0
+	for _, n := range l.rows {
+		lists = lists[:0]
+		total := 0
+		for _, tokens := range l.elements[element : element+n] {
+			lists = append(lists, r.next(total, tokens))
+			total += tokens
+		}
+		element += n
+		if err := dst.AppendRow(boxed); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tokenReader hands tokens out as pointers to strings that it uses again: those are
+// what a list of strings is appended from without an allocation a string.
+type tokenReader struct {
+	text  string
+	ends  []int
+	token int // next
+	begin int // of it
+	chunk []string
+	list  []*string
+}
+
+// next reads n tokens into the places from at on. Lists that were handed out before
+// stay as they are when they began before at.
+func (r *tokenReader) next(at, n int) []*string {
+	for len(r.list) < at+n {
+		if len(r.chunk) == 0 {
+			r.chunk = make([]string, 256)
+		}
+		r.list = append(r.list, &r.chunk[0])
+		r.chunk = r.chunk[1:]
+	}
+	list := r.list[at : at+n : at+n]
+	for _, s := range list {
+		end := r.ends[r.token]
+		*s = r.text[r.begin:end]
+		r.begin = end
+		r.token++
+	}
+	return list
+}
