@@ -13,7 +13,7 @@ import (
 	"muster/deploy/sizing"
 )
 
-var update = flag.Bool("update", false, "write the page's tables anew") //nolint:gochecknoglobals // a flag
+var update = flag.Bool("update", false, "write the page's tables anew")
 
 // measured is the page's table of measured figures.
 func measured(m sizing.Measured) string {
