@@ -18,7 +18,7 @@ var (
 		`|mit (?:freundlichen|besten) gr(?:ü|ue)(?:ß|ss)en|(?:viele|beste|liebe|freundliche) gr(?:ü|ue)(?:ß|ss)e|cordialement|bien à vous|bien cordialement|saludos(?: cordiales)?|un saludo|atentamente|cordiali saluti|distinti saluti` +
 		`|atenciosamente|com os melhores cumprimentos|met vriendelijke groet(?:en)?|vriendelijke groet|med vänliga hälsningar|med venlig hilsen|vennlig hilsen|pozdrawiam|z poważaniem|с уважением|敬具|saygılarımla)[\s,.!]*)$`)
 	cvOf       = regexp.MustCompile(`(?i)^(?:(?:resume|résumé|cv|curriculum vitae|lebenslauf)\s+(?:of|von|de|for|[-–:])\s*)`)
-	siteSuffix = regexp.MustCompile(`(?i)^(?:linkedin|github|twitter|x|codehost|network|microblog|profile|contact info|full-time|part-time|contract|freelance|internship|permanent|remote|hybrid|self-employed|vollzeit|teilzeit)$`)
+	siteSuffix = regexp.MustCompile(`(?i)^(?:linkedin|github|twitter|x|codehost|network|microblog|profile|contact info|full-time|part-time|angestellt|angestellte[rn]?|selbstständig|freiberuflich|employed|contract|freelance|internship|permanent|remote|hybrid|self-employed|vollzeit|teilzeit)$`)
 	sentence   = regexp.MustCompile(`[.!?]\s+\p{Lu}|[.!?]$`)
 )
 
@@ -33,6 +33,9 @@ func (e *Extractor) titleAt(p part) (title, company part) {
 	}
 	for _, sep := range []*regexp.Regexp{cardSplit, comma} {
 		parts := p.split(sep)
+		if len(parts) > 2 && siteSuffix.MatchString(parts[0].text()) { // "Angestellt, Projektleiter, Nordwind GmbH"
+			parts = parts[1:]
+		}
 		if len(parts) < 2 {
 			continue
 		}
@@ -246,7 +249,7 @@ func (d *document) isProse(p part) bool {
 
 // isTitlePhrase reports whether a phrase that stands alone is a job's title.
 func (e *Extractor) isTitlePhrase(s string) bool {
-	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 && !strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.isTitle(s)
+	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 && !strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.isTitle(s) && e.words.labels[labelKey(s)] == ""
 }
 
 var manyDigits = regexp.MustCompile(`\d{3}`)

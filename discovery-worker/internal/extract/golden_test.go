@@ -335,3 +335,18 @@ func TestBlind(t *testing.T) {
 	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
 	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
 }
+
+// 30 more, in forms that none of the others has, written after the extractor had
+// been changed for the kinds of TestBlind's misses and run after that: precision
+// 0.881 and recall 0.523 of fields, 0.846 and 0.957 of identifiers. Theirs were
+// worked on as well, so that the next form nobody thought of is read about as well
+// as these were at first.
+func TestBlindAgain(t *testing.T) {
+	all := readAll(t, "blind2")
+	require.Len(t, all, 30)
+	fields, identifiers := judged(t, "blind2", all, defaultConfidence)
+	require.GreaterOrEqual(t, fields.precision(), 0.95)
+	require.GreaterOrEqual(t, fields.recall(), 0.8)
+	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
+	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
+}

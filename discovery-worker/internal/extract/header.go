@@ -115,3 +115,26 @@ func (d *document) below() {
 		d.e.value(d.f, p.kind, p.value, &d.labelled, labelled)
 	}
 }
+
+// introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
+// Broker, Bayfront Realty".
+func (e *Extractor) introduction(f *facts, v part, p *position, confidence float64) bool {
+	parts := v.split(comma)
+	if len(parts) < 2 || len(parts) > 4 || len(v.text()) > 200 || p.title.ok() {
+		return false
+	}
+	n, ok := e.name(parts[0].text(), false)
+	if !ok || !e.isTitlePhrase(parts[1].text()) {
+		return false
+	}
+	f.addName(n, confidence, parts[0].span())
+	title, company := e.titleAt(parts[1])
+	p.title = found{title.text(), confidence, title.span()}
+	if company.v == nil && len(parts) > 2 && e.isOrg(parts[2]) {
+		company = parts[2]
+	}
+	if company.v != nil {
+		p.company = found{company.text(), confidence - 0.01, company.span()}
+	}
+	return true
+}

@@ -76,12 +76,18 @@ func (e *Extractor) token(f *facts, path, token string, at int, known string) {
 	if len(token) <= 8 && degreeWord.MatchString(token) { // "B.Tech", where .tech is a domain too
 		return
 	}
+	if strings.Contains(token, "::") || code.MatchString(token) { // a program's words
+		return
+	}
 	loc := e.relaxed.relaxed.FindStringIndex(token)
 	if loc == nil || strings.Contains(token, "@") && !strings.Contains(token, "://") {
 		return
 	}
 	e.link(f, token[loc[0]:loc[1]], labelled, Span{Path: path, Start: at + loc[0], End: at + loc[1]})
 }
+
+// code is the member of a variable of one letter.
+var code = regexp.MustCompile(`^[a-z]\.[a-z_]+$`)
 
 func cutFold(s, prefix string) (string, bool) {
 	if len(s) >= len(prefix) && strings.EqualFold(s[:len(prefix)], prefix) {

@@ -120,7 +120,7 @@ func (w *lexicon) isTitle(s string) bool {
 			}
 		}
 	}
-	for _, han := range []string{"工程师", "研究員", "研究员", "経理", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표"} {
+	for _, han := range []string{"工程师", "研究員", "研究员", "経理", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표", "エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师", "매니저", "디자이너"} {
 		if strings.Contains(s, han) {
 			return true
 		}
@@ -227,6 +227,9 @@ func (w *lexicon) kind(label string) string {
 		}
 	}
 	first, rest, ok := strings.Cut(key, " ")
+	if ok && len(first) == 1 && first != "x" { // "s.authors", the member of a variable
+		return w.labels[rest]
+	}
 	if !ok || !whose[first] || key == "user name" {
 		return ""
 	}
@@ -235,4 +238,4 @@ func (w *lexicon) kind(label string) string {
 
 // whose are words before a label that say whose it is: the person's, in whatever
 // part they have.
-var whose = set("current\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set
+var whose = set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set

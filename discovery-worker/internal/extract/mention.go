@@ -24,11 +24,11 @@ type mentionPatterns struct {
 func newMentionPatterns(d *dates) *mentionPatterns {
 	day := `(?i:` + d.date + `)`
 	return &mentionPatterns{
-		inBrackets: regexp.MustCompile(`(?:^|[\s,;:])(` + nameExpr + `)\s+\(([^()]{2,120})\)`),
+		inBrackets: regexp.MustCompile(`(?:^|[\s,;:])(` + nameExpr + `)(?:\s+(?:today|yesterday|again|earlier))?\s+\((?:[Cc]urrently |[Nn]ow )?([^()]{2,120})\)`),
 		apposition: regexp.MustCompile(`(?:^|[\s:;(–—-])(` + nameExpr + `),\s+(?i:an? |the |our |its )?([^,.;:()]{3,90}?)\s+(?:at|of|@|with|for|bei|chez|hos|på)\s+` + article + orgExpr + `(?:$|[\s,.;:!?)])`),
 		aged:       regexp.MustCompile(`^(` + nameExpr + `),\s+(?i:aged? )?\d{2,3},`),
 		cued: regexp.MustCompile(`(?i:(?:^|\s)(?:welcome|welcomes|meet|introduc(?:e|es|ing)|featuring|guest|interview with|joined by|with me (?:today )?(?:is|are)|with us (?:today )?is|thank|thanks to|appointment of|promotion of|hiring of|` +
-			`appoint(?:s|ed)|names|named|hire[sd]|promote[sd]|managing|supervising|mentoring|working with|worked with|recommend|spoke (?:to|with)|presented by|written by|hosted by|congratulations to|goes to|awarded to|honou?rs))\s+(?i:our |to )?(` + nameExpr + `)(?:$|[\s,.;:!?(])`),
+			`appoint(?:s|ed)|names|named|hire[sd]|promote[sd]|managing|supervising|mentoring|working with|worked with|recommend|spoke (?:to|with)|(?:presented|written|hosted|produced|edited|photographed|directed|designed|illustrated|translated|created|authored|published|recorded|taught|led) by|spoke w/|call w/|met with|congratulations to|goes to|awarded to|honou?rs))\s+(?i:our |to )?(` + nameExpr + `)(?:$|[\s,.;:!?(])`),
 		announced: regexp.MustCompile(`(?:^|[\s,–—-])` + orgExpr + `\s+(?i:today |has |have |also |proudly |is (?:pleased|proud|delighted|happy) to )*(?i:announce[sd]?|appoint(?:s|ed)?|name[sd]?|hire[sd]?|promote[sd]?|welcome[sd]?)\s`),
 		asJob:     regexp.MustCompile(`^,?\s*(?i:(?:who )?(?:joins|joined|is joining|starts|started|will (?:join|start|serve))?[^,.;]{0,30}?\s?\b(?:as|to the (?:role|position|post) of))\s+(?i:an? |the |its |our |new )*([\p{L}][^.,;:()!?]{2,80}?)(?:$|[.,;]|\s+(?i:at|effective|from|starting|in|on|and)\s)`),
 		from: regexp.MustCompile(`(?i:joins?|joined|comes|came|moves|moved|arrives|arrived)\b[^,.;]{0,20}?\s(?i:from)\s+(?i:the )?` + orgExpr +
@@ -103,6 +103,12 @@ func (d *document) inBrackets(inner part, p *position) (place, bool) {
 	parts := inner.split(comma)
 	if title, company := e.titleAt(inner); company.v != nil && e.words.isTitle(title.text()) {
 		p.title, p.company = text(title, stated), text(company, stated)
+		if c := company.split(comma); len(c) == 2 { // "Polder Analytics, NL"
+			if pl, ok := e.place(c[1], isCode(c[1].text())); ok {
+				p.company = text(c[0], stated)
+				return pl, true
+			}
+		}
 		return place{}, true
 	}
 	first := parts[0].trim("")

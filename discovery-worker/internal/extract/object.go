@@ -87,6 +87,16 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	}
 	kind := e.words.kind(m.key)
 	c := confidenceAt(depth)
+	switch labelKey(m.key) {
+	case "account", "institution": // a text of this name is something else
+		if v.kind == '{' {
+			kind = "company"
+		}
+	}
+	if kind == "company" && v.kind == '[' && len(v.members) > 0 && v.members[0].value.kind == '{' {
+		e.companyOf(v.members[0].value, p, c)
+		return nil
+	}
 	if kind != "" && v.kind == '{' {
 		if inner, ok := wrapped(v); ok {
 			v, m.value = inner, inner
@@ -152,7 +162,7 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	if kind == "" || v.kind == '{' || kind == "bio" || kind == "person" {
 		return e.members(ctx, f, v, p, depth+1)
 	}
-	values := v.strings()
+	values := v.strings("value", "address", "number", "email", "url", "name", "text")
 	for i, s := range values {
 		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
 			break
@@ -188,7 +198,7 @@ func wrapped(v node) (node, bool) {
 
 // companyOf reads an employer that is an object.
 func (e *Extractor) companyOf(v node, p *position, c float64) {
-	for _, s := range v.strings("name", "company name", "legal name", "title") {
+	for _, s := range v.strings("name", "company name", "legal name", "display name", "institution", "organization", "title") {
 		e.value(&facts{}, "company", s.part(), p, c)
 	}
 	for _, m := range v.members {

@@ -16,6 +16,7 @@ func (p place) empty() bool { return p.city.v == nil && p.state.v == nil && p.co
 
 var (
 	comma    = regexp.MustCompile(`\s*[,،、]\s*`)
+	zip      = regexp.MustCompile(`^([A-Z]{2})\s+\d{5}(?:-\d{4})?$`)
 	postcode = regexp.MustCompile(`^(?:[A-Z]{1,2}-)?\d{4,6}\s+|\s+\d{4,6}(?:-\d{3,4})?$`)
 )
 
@@ -29,6 +30,11 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	var found place
 	parts := p.split(comma)
 	known := false
+	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
+		if m := zip.FindStringSubmatchIndex(last.text()); m != nil {
+			parts[len(parts)-1] = last.sub(m[2], m[3])
+		}
+	}
 	if last := parts[len(parts)-1].trim("."); e.words.countries[strings.ToLower(last.text())] || surely && len(parts) > 1 && isCode(last.text()) && !e.words.states[strings.ToLower(last.text())] {
 		found.country, known = last, true
 		parts = parts[:len(parts)-1]

@@ -63,7 +63,7 @@ func round(c float64) float64 { return float64(int(c*100+0.5)) / 100 }
 // completeName makes the full name of its parts when they alone are given, and
 // the parts' confidence that of the whole.
 func (f *facts) completeName() {
-	if f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !strings.Contains(f.name.value, " ")) {
+	if f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !(strings.Contains(f.name.value, f.first.value) && strings.Contains(f.name.value, f.last.value))) {
 		f.name = found{f.first.value + " " + f.last.value, min(f.first.confidence, f.last.confidence), f.first.span}
 	}
 }

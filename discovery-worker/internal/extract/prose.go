@@ -51,27 +51,27 @@ type prosePatterns struct {
 }
 
 func newProsePatterns(d *dates) *prosePatterns {
-	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest)`
+	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
 	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
 	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
-	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved)`
+	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved|di)`
 	day := `(?i:` + d.date + `)`
 	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(` + day + `))?`
 	return &prosePatterns{
 		intro: regexp.MustCompile(`(?:^|[\s,.!])(?i:i['’]m|i am|my name is|my name's|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+(` + nameExpr + `)(?:$|[\s,.!])`),
 		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
-			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka)\s`),
+			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka|adalah|bekerja)\s`),
 		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
-		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on)\b)`),
+		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|sebelumnya|tidigare|tidligere|wcześniej|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),
 		isAt:    regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
 		isOf:    regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
 		isJob:   regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
-		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?i:as|als|comme|como|come|som|jako)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
+		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
 			`\s+` + at + `\s+` + article + `` + orgExpr + date),
-		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
-			`\s+(?i:as|als|comme|como|come|som|jako)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
-		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
+		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
+			`\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
+		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
 		leads:   regexp.MustCompile(`(?:^|\s)(?i:leads|heads|runs|manages|directs|leitet|dirige)\s+[^.;,]{2,60}?\s+(?i:at|bei|chez)\s+` + article + `` + orgExpr),
 		joined:  regexp.MustCompile(`(?:^|\s)(?i:joined|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?(?:\s+as\s+(?:an? |the |its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
 		degree:  regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did|finished)\s+(?i:an? |his |her |their |my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
@@ -82,7 +82,7 @@ func newProsePatterns(d *dates) *prosePatterns {
 		studiert: regexp.MustCompile(`(?i:an der|an|am)\s+` + orgExpr + `\s+studiert`),
 		lives:    regexp.MustCompile(`(?i:\b(?:lives?|living|based|resides?|residing|located|wohnt|wohne|lebt|lebe|habite|vit|vive|vivo|mora|moro|woont|woon|live)\s+(?:in|à|en|a|em|near|out of)|\b(?:i am|i'm|i’m)\b[^,.]{2,60}?\sfrom)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2}){0,2})`),
 		speaks:   regexp.MustCompile(`(?i:\b(?:speaks?|fluent in|speaking|spricht|spreche|parle|habla|hablo|parla|parlo|fala|falo|spreekt)\s+)([\p{L}\p{M}, ]{3,120})`),
-		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó|tidigare|tidligere|wcześniej|poprzednio|in the past|used to|until|retired|had been)\b`),
+		pastSign: regexp.MustCompile(`(?i)\b(?:before (?:that|this|joining)|prior to|previously|formerly|earlier|was|were|worked|served|war|arbeitete|daarvoor|werkte|früher|auparavant|anteriormente|trabajó|tidigare|tidligere|wcześniej|poprzednio|sebelumnya|in the past|used to|until|retired|had been)\b`),
 		skills:   regexp.MustCompile(`(?i:\b(?:my skills(?: are| include)?|skills include|skilled in|experienced (?:in|with)|proficient (?:in|with)|expert in)\s*:?\s+)([^.!?]{3,200})`),
 	}
 }
@@ -201,7 +201,7 @@ func (d *document) sentence(s part) {
 	if !about {
 		word, _, _ := strings.Cut(strings.TrimPrefix(t, "About "), " ")
 		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) && polite.MatchString(t) || f.subject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
-			f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
+			f.name.ok() && ofSubject.MatchString(t) || f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
 		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.has(stated) {
 			if n, ok := e.name(t[m[2]:m[3]], false); ok {
 				f.addName(n, stated, piece(s, m, 1).span())
@@ -226,6 +226,9 @@ func (d *document) sentence(s part) {
 	}
 }
 
+// ofSubject begins a sentence about its subject: "A former nurse, she teaches".
+var ofSubject = regexp.MustCompile(`^(?i:an?|the|once an?) [^,.]{3,60}, (?i:he|she|they)\b`)
+
 // polite is how a text that is not about two people calls its subject.
 var polite = regexp.MustCompile(`\b(?:Mr|Ms|Mrs|Mx|Dr|Prof|Professor)\.?\s+\p{Lu}[\p{L}'’-]+\s+(?i:is|was|has|had|served|serves|joined|holds|received|earned|worked|works|leads|led|began|currently|previously)\b`)
 
@@ -238,7 +241,7 @@ var firstPerson = regexp.MustCompile(`(?:^|[\s,(])(?:I|I['’]m|I['’]ve)\s`)
 var (
 	since     = regexp.MustCompile(`^(?i:since|seit|depuis|desde)\s`)
 	sinceName = regexp.MustCompile(`^(?i:since|seit|depuis|desde|as of)\s[^,]{3,20},\s+(` + nameExpr + `)\s+(?:has|is|ist|est|es)\s`)
-	elliptic  = regexp.MustCompile(`^(?i:speaks|based in|lives in|living in|daarvoor werkte|parla|parle|habla|vive|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
+	elliptic  = regexp.MustCompile(`^(?i:speaks|based|lives in|living in|daarvoor werkte|parla|parle|habla|vive|habite|wohnt in|lebt in|works|worked|studied|graduated|currently|spricht|vivo en|my skills)\b`)
 )
 
 // longestName reads a name at the beginning of a phrase of capitals.
@@ -366,7 +369,7 @@ func (d *document) jobs(s part) {
 	}
 	if m := x.isJob.FindStringSubmatchIndex(t); m != nil {
 		title := piece(s, m, 2)
-		if e.words.isTitle(title.text()) && len(strings.Fields(title.text())) <= 6 && add(title, part{}, m, 1, 0) {
+		if e.words.isTitle(title.text()) && !authorOf.MatchString(title.text()) && len(strings.Fields(title.text())) <= 6 && add(title, part{}, m, 1, 0) {
 			if in := inPlace.FindStringSubmatchIndex(s.v.text[title.end:s.end]); in != nil && !past(m[1]) {
 				rest := part{s.v, title.end, s.end}
 				if pl, ok := e.place(piece(rest, in, 1), true); ok {
@@ -401,6 +404,7 @@ var (
 	formerWord = regexp.MustCompile(`^(?i:former(?:ly)?|ex|retired|previous|ehemalige[rn]?|ancien(?:ne)?)[\s-]+`)
 	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|i|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
 	afterName  = regexp.MustCompile(`(?i:i['’]m|i am|je suis|ich bin|my name is)\s+` + nameExpr + `,\s+(?i:an? |the |une? |eine? )?`)
+	authorOf   = regexp.MustCompile(`^(?i:author|writer|editor|creator|father|mother|winner|recipient|son|daughter) of `)
 	titleEnd   = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
 	ofFirm     = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)
 	notJob     = regexp.MustCompile(`(?i)^(?:looking|working|going|not|very|so|happy|excited|proud|known|born|married|interested|responsible|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)

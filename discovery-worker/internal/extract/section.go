@@ -78,6 +78,13 @@ var (
 	duration   = regexp.MustCompile(`^\d+\s*(?:yrs?|years?|mos?|months?|Jahre?|ans?)\b.*`)
 )
 
+// spaced is names that only a space separates, in scripts that need none within
+// them.
+var (
+	spaced = regexp.MustCompile(`^[\p{Han}\p{Hiragana}\p{Katakana}ー]+\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]+$`)
+	space  = regexp.MustCompile(`\s+`)
+)
+
 // edges is what stands around the pieces of an entry.
 const edges = ` ,;:|·•–—-()[]`
 
@@ -198,6 +205,9 @@ func (d *document) above(before []part) []part {
 // fill reads title and company out of the pieces of an entry.
 func (d *document) fill(p *position, pieces []part) {
 	e := d.e
+	if len(pieces) == 1 && spaced.MatchString(pieces[0].text()) { // 株式会社青空 システムエンジニア
+		pieces = pieces[0].split(space)
+	}
 	if len(pieces) == 1 {
 		title, company := e.titleAt(pieces[0])
 		if company.v != nil {
@@ -317,7 +327,11 @@ func (d *document) schoolPieces(line part, s *school, flush func()) (dated bool)
 	}
 	for _, p := range pieces {
 		for _, x := range p.split(entrySplit) {
-			for _, y := range x.split(comma) {
+			sep := comma
+			if spaced.MatchString(x.text()) {
+				sep = space
+			}
+			for _, y := range x.split(sep) {
 				y = y.trim(edges)
 				e.schoolPiece(y, s, flush)
 			}

@@ -56,13 +56,18 @@ func (d *document) header(line part) (labels []part, delimiter rune) {
 			continue
 		}
 		cells := cellsOf(line, c)
-		known := 0
+		known, name := 0, false
 		for _, cell := range cells {
-			if len(cell.text()) <= 40 && d.e.words.kind(cell.text()) != "" {
+			kind := ""
+			if len(cell.text()) <= 40 {
+				kind = d.e.words.kind(cell.text())
+			}
+			if kind != "" {
 				known++
 			}
+			name = name || kind == "name" || kind == "person"
 		}
-		if len(cells) >= 3 && known >= 2 && known*2 >= len(cells) {
+		if len(cells) >= 3 && (known >= 2 && known*2 >= len(cells) || name && c == '\t') {
 			return cells, c
 		}
 	}

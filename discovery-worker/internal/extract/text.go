@@ -165,7 +165,7 @@ func (d *document) labels() {
 		}
 		kind := d.e.words.kind(text[m[2]:m[3]])
 		value := braced(t.sub(m[4], m[5]).trim("")).trim("\"“”[]")
-		if kind == "" && d.officer(t.sub(m[2], m[3]), value) {
+		if kind == "" && d.officer(t.sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
 			d.used[i] = true
 			continue
 		}
@@ -240,6 +240,8 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 		if n, ok := e.name(t, false); ok {
 			f.addName(n, confidence, span)
 			e.beside(f, v, p)
+		} else {
+			e.introduction(f, v, p, confidence)
 		}
 	case "first", "last":
 		if n, ok := e.name(t, true); ok && len(t) <= 80 {

@@ -283,8 +283,12 @@ var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{
 
 // unbulleted is a line without the sign at its beginning.
 func unbulleted(p part) part {
-	if m := bullet.FindStringIndex(p.text()); m != nil {
-		return p.sub(m[1], p.end-p.start).trim("")
+	for range 2 { // "- 🏠 Based in Osaka"
+		m := bullet.FindStringIndex(p.text())
+		if m == nil {
+			break
+		}
+		p = p.sub(m[1], p.end-p.start).trim("")
 	}
 	return p
 }

@@ -259,6 +259,25 @@ func TestRebinding(t *testing.T) {
 	allowing := post.New(post.Config{Resolver: dns, Allow: loopback(), Timeout: 2 * time.Second})
 	defer allowing.Close()
 	require.Equal(t, 404, allowing.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Status)
+
+	// An answer that was fine once says nothing of the next one.
+	var changed atomic.Int32
+	turning := newResolver(t, func() netip.Addr {
+		if changed.Add(1) == 1 {
+			return netip.MustParseAddr("127.0.0.1")
+		}
+		return netip.MustParseAddr("169.254.169.254")
+	})
+	closing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") }))
+	defer closing.Close()
+	_, port, err = net.SplitHostPort(closing.Listener.Addr().String())
+	require.NoError(t, err)
+	turned := post.New(post.Config{Resolver: turning, Allow: loopback(), Timeout: 2 * time.Second})
+	defer turned.Close()
+	require.True(t, turned.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).OK())
+	for range 2 {
+		require.Equal(t, post.ClassForbidden, turned.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Class)
+	}
 }
 
 // newResolver answers every question for an IPv4 address over UDP on loopback.
