@@ -307,7 +307,7 @@ func TestContextIsChargedOnceByWhoeverSeesIt(t *testing.T) {
 		require.NoError(t, <-stopped)
 	})
 	require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
-	other.client = &http.Client{Transport: newValidator(t, other.service.URL()), Timeout: patience}
+	other.client = &http.Client{Transport: newValidator(t), Timeout: patience}
 	t.Cleanup(other.client.CloseIdleConnections)
 	require.EqualValues(t, calls, other.credits())
 	for _, c := range outcomes {

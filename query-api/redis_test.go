@@ -83,6 +83,10 @@ func TestReplicasOnRedis(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, got.status, got.body)
 		require.NotEmpty(t, got.header.Get("Retry-After"))
 		require.Empty(t, got.header.Get("X-Credits-Charged"))
+		require.Equal(t, "the balances of this service cannot be read at present, and nothing was charged: call again in 2 seconds", got.detail())
+		got = askUsage(t, f, url)
+		require.Equal(t, http.StatusServiceUnavailable, got.status, got.body)
+		require.NotEmpty(t, got.header.Get("Retry-After"))
 		got = ask(t, f, url, enrichPath, `{}`)
 		require.Equal(t, http.StatusUnprocessableEntity, got.status, "rates are open: the request itself is looked at")
 	}
@@ -130,6 +134,14 @@ func ask(t *testing.T, f *fixture, url, path, body string) response {
 	return answerOf(t, req)
 }
 
+func askUsage(t *testing.T, f *fixture, url string) response {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/usage", nil)
+	require.NoError(t, err)
+	req.Header.Set("Authorization", "Bearer "+f.key)
+	return answerOf(t, req)
+}
+
 func answerOf(t *testing.T, req *http.Request) response {
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
@@ -147,10 +159,7 @@ func answerOf(t *testing.T, req *http.Request) response {
 // credits is what a replica says is used, and the limit.
 func credits(t *testing.T, f *fixture, url string) (used, limit int64) {
 	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/v1/usage", nil)
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+f.key)
-	got := answerOf(t, req)
+	got := askUsage(t, f, url)
 	require.Equal(t, http.StatusOK, got.status, got.body)
 	var u struct {
 		Credits struct{ Used, Limit int64 } `json:"credits"`

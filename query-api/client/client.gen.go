@@ -1373,7 +1373,7 @@ type SearchRequest struct {
 	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
-	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`; by relevance when left out.
+	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
 	Sort *jsontext.Value `json:"sort,omitempty"`
 }
 
@@ -1521,6 +1521,9 @@ type Unauthorized = Error
 
 // Unavailable defines model for Unavailable.
 type Unavailable = Error
+
+// Unexpected defines model for Unexpected.
+type Unexpected = Error
 
 // Unprocessable defines model for Unprocessable.
 type Unprocessable = Error
@@ -11755,7 +11758,6 @@ type GetDescriptionResponse413Headers struct {
 
 // GetDescriptionResponse500Headers the declared response headers of an HTTP 500 response for GetDescription
 type GetDescriptionResponse500Headers struct {
-	RetryAfter *int
 	XRequestId string
 }
 
@@ -11769,7 +11771,7 @@ type GetDescriptionResponse struct {
 	// JSON413 the response for an HTTP 413 `application/json` response
 	JSON413 *TooLarge
 	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *ServerError
+	JSON500 *Unexpected
 	// Headers200 the parsed response headers for an HTTP 200 response
 	Headers200 *GetDescriptionResponse200Headers
 	// Headers400 the parsed response headers for an HTTP 400 response
@@ -11796,7 +11798,7 @@ func (r GetDescriptionResponse) GetJSON413() *TooLarge {
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetDescriptionResponse) GetJSON500() *ServerError {
+func (r GetDescriptionResponse) GetJSON500() *Unexpected {
 	return r.JSON500
 }
 
@@ -11898,7 +11900,6 @@ type DiscoverPersonResponse429Headers struct {
 
 // DiscoverPersonResponse500Headers the declared response headers of an HTTP 500 response for DiscoverPerson
 type DiscoverPersonResponse500Headers struct {
-	RetryAfter *int
 	XRequestId string
 }
 
@@ -11930,7 +11931,7 @@ type DiscoverPersonResponse struct {
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *ServerError
+	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -12003,7 +12004,7 @@ func (r DiscoverPersonResponse) GetJSON429() *TooMany {
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r DiscoverPersonResponse) GetJSON500() *ServerError {
+func (r DiscoverPersonResponse) GetJSON500() *Unexpected {
 	return r.JSON500
 }
 
@@ -12292,7 +12293,6 @@ type SearchPeopleResponse429Headers struct {
 
 // SearchPeopleResponse500Headers the declared response headers of an HTTP 500 response for SearchPeople
 type SearchPeopleResponse500Headers struct {
-	RetryAfter *int
 	XRequestId string
 }
 
@@ -12324,7 +12324,7 @@ type SearchPeopleResponse struct {
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *ServerError
+	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -12397,7 +12397,7 @@ func (r SearchPeopleResponse) GetJSON429() *TooMany {
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r SearchPeopleResponse) GetJSON500() *ServerError {
+func (r SearchPeopleResponse) GetJSON500() *Unexpected {
 	return r.JSON500
 }
 
@@ -12501,7 +12501,6 @@ type ExplainSearchResponse429Headers struct {
 
 // ExplainSearchResponse500Headers the declared response headers of an HTTP 500 response for ExplainSearch
 type ExplainSearchResponse500Headers struct {
-	RetryAfter *int
 	XRequestId string
 }
 
@@ -12533,7 +12532,7 @@ type ExplainSearchResponse struct {
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *ServerError
+	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -12606,7 +12605,7 @@ func (r ExplainSearchResponse) GetJSON429() *TooMany {
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r ExplainSearchResponse) GetJSON500() *ServerError {
+func (r ExplainSearchResponse) GetJSON500() *Unexpected {
 	return r.JSON500
 }
 
@@ -12688,7 +12687,6 @@ type GetUsageResponse429Headers struct {
 
 // GetUsageResponse500Headers the declared response headers of an HTTP 500 response for GetUsage
 type GetUsageResponse500Headers struct {
-	RetryAfter *int
 	XRequestId string
 }
 
@@ -12714,7 +12712,7 @@ type GetUsageResponse struct {
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *ServerError
+	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -12766,7 +12764,7 @@ func (r GetUsageResponse) GetJSON429() *TooMany {
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetUsageResponse) GetJSON500() *ServerError {
+func (r GetUsageResponse) GetJSON500() *Unexpected {
 	return r.JSON500
 }
 
@@ -14995,7 +14993,7 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 		response.JSON413 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest ServerError
+		var dest Unexpected
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15036,13 +15034,6 @@ func ParseGetDescriptionResponse(rsp *http.Response) (*GetDescriptionResponse, e
 		response.Headers413 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetDescriptionResponse500Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -15134,7 +15125,7 @@ func ParseDiscoverPersonResponse(rsp *http.Response) (*DiscoverPersonResponse, e
 		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest ServerError
+		var dest Unexpected
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -15396,13 +15387,6 @@ func ParseDiscoverPersonResponse(rsp *http.Response) (*DiscoverPersonResponse, e
 		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers DiscoverPersonResponse500Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -15833,7 +15817,7 @@ func ParseSearchPeopleResponse(rsp *http.Response) (*SearchPeopleResponse, error
 		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest ServerError
+		var dest Unexpected
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16102,13 +16086,6 @@ func ParseSearchPeopleResponse(rsp *http.Response) (*SearchPeopleResponse, error
 		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers SearchPeopleResponse500Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -16217,7 +16194,7 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest ServerError
+		var dest Unexpected
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16458,13 +16435,6 @@ func ParseExplainSearchResponse(rsp *http.Response) (*ExplainSearchResponse, err
 		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers ExplainSearchResponse500Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {
@@ -16552,7 +16522,7 @@ func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
 		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest ServerError
+		var dest Unexpected
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -16714,13 +16684,6 @@ func ParseGetUsageResponse(rsp *http.Response) (*GetUsageResponse, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetUsageResponse500Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {

@@ -1265,7 +1265,7 @@ type SearchRequest struct {
 	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
-	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`; by relevance when left out.
+	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
 	Sort *jsontext.Value `json:"sort,omitempty"`
 }
 
@@ -1411,6 +1411,9 @@ type Unauthorized = Error
 
 // Unavailable defines model for Unavailable.
 type Unavailable = Error
+
+// Unexpected defines model for Unexpected.
+type Unexpected = Error
 
 // Unprocessable defines model for Unprocessable.
 type Unprocessable = Error
@@ -2631,6 +2634,15 @@ type UnavailableJSONResponse struct {
 	Headers UnavailableResponseHeaders
 }
 
+type UnexpectedResponseHeaders struct {
+	XRequestId string
+}
+type UnexpectedJSONResponse struct {
+	Body Error
+
+	Headers UnexpectedResponseHeaders
+}
+
 type UnprocessableResponseHeaders struct {
 	XRequestId string
 }
@@ -3381,7 +3393,7 @@ func (response GetDescription413JSONResponse) VisitGetDescriptionResponse(w http
 	return err
 }
 
-type GetDescription500JSONResponse struct{ ServerErrorJSONResponse }
+type GetDescription500JSONResponse struct{ UnexpectedJSONResponse }
 
 func (response GetDescription500JSONResponse) VisitGetDescriptionResponse(w http.ResponseWriter) error {
 
@@ -3390,9 +3402,6 @@ func (response GetDescription500JSONResponse) VisitGetDescriptionResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
@@ -3591,7 +3600,7 @@ func (response DiscoverPerson429JSONResponse) VisitDiscoverPersonResponse(w http
 	return err
 }
 
-type DiscoverPerson500JSONResponse struct{ ServerErrorJSONResponse }
+type DiscoverPerson500JSONResponse struct{ UnexpectedJSONResponse }
 
 func (response DiscoverPerson500JSONResponse) VisitDiscoverPersonResponse(w http.ResponseWriter) error {
 
@@ -3600,9 +3609,6 @@ func (response DiscoverPerson500JSONResponse) VisitDiscoverPersonResponse(w http
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
@@ -4004,7 +4010,7 @@ func (response SearchPeople429JSONResponse) VisitSearchPeopleResponse(w http.Res
 	return err
 }
 
-type SearchPeople500JSONResponse struct{ ServerErrorJSONResponse }
+type SearchPeople500JSONResponse struct{ UnexpectedJSONResponse }
 
 func (response SearchPeople500JSONResponse) VisitSearchPeopleResponse(w http.ResponseWriter) error {
 
@@ -4013,9 +4019,6 @@ func (response SearchPeople500JSONResponse) VisitSearchPeopleResponse(w http.Res
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
@@ -4222,7 +4225,7 @@ func (response ExplainSearch429JSONResponse) VisitExplainSearchResponse(w http.R
 	return err
 }
 
-type ExplainSearch500JSONResponse struct{ ServerErrorJSONResponse }
+type ExplainSearch500JSONResponse struct{ UnexpectedJSONResponse }
 
 func (response ExplainSearch500JSONResponse) VisitExplainSearchResponse(w http.ResponseWriter) error {
 
@@ -4231,9 +4234,6 @@ func (response ExplainSearch500JSONResponse) VisitExplainSearchResponse(w http.R
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
@@ -4381,7 +4381,7 @@ func (response GetUsage429JSONResponse) VisitGetUsageResponse(w http.ResponseWri
 	return err
 }
 
-type GetUsage500JSONResponse struct{ ServerErrorJSONResponse }
+type GetUsage500JSONResponse struct{ UnexpectedJSONResponse }
 
 func (response GetUsage500JSONResponse) VisitGetUsageResponse(w http.ResponseWriter) error {
 
@@ -4390,9 +4390,6 @@ func (response GetUsage500JSONResponse) VisitGetUsageResponse(w http.ResponseWri
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)

@@ -340,6 +340,15 @@ func (c *Call) Forbidden() { c.outcome = event.OutcomeRefusedForbidden }
 // Idempotent says that the call came with an Idempotency-Key and this body.
 func (c *Call) Idempotent(key string, body []byte) { c.key, c.body = key, body }
 
+// Once claims the Idempotency-Key of a call that holds nothing because it is free.
+// The error is one of those of an Idempotency-Key, or [ErrUnavailable].
+func (c *Call) Once(ctx context.Context) error {
+	if c.meter == nil {
+		return nil
+	}
+	return c.begin(ctx)
+}
+
 // begin claims the Idempotency-Key.
 func (c *Call) begin(ctx context.Context) error {
 	if c.key == "" {

@@ -116,11 +116,15 @@ func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchReq
 	if err != nil {
 		return nil, err
 	}
+	call := metering.CallOf(ctx)
+	if err := call.Once(ctx); err != nil {
+		return nil, err
+	}
 	e, err := s.search.Explain(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	e.MaxCredits = int64(r.Size) * metering.CallOf(ctx).Prices().Search
+	e.MaxCredits = int64(r.Size) * call.Prices().Search
 	body, err := json.Marshal(e, json.Deterministic(true))
 	if err != nil {
 		return nil, err

@@ -1,0 +1,361 @@
+package queryapi_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/engine/enginetest"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// described is an operation of openapi.yaml with its examples as requests; the
+// first has every required parameter.
+type described struct {
+	*openapi3.Operation
+	method   string
+	scoped   bool
+	requests []request
+}
+
+type request struct{ path, body string }
+
+// operations are those that are not pages.
+func operations(t *testing.T) []described {
+	t.Helper()
+	var out []described
+	for path, item := range loadDescription(t).Paths.Map() {
+		if path == "/docs" {
+			continue
+		}
+		for method, op := range item.Operations() {
+			d := described{Operation: op, method: method, scoped: op.Security == nil}
+			d.requests = requestsOf(t, path, op)
+			out = append(out, d)
+		}
+	}
+	slices.SortFunc(out, func(a, b described) int { return strings.Compare(a.OperationID, b.OperationID) })
+	return out
+}
+
+func requestsOf(t *testing.T, path string, op *openapi3.Operation) []request {
+	t.Helper()
+	if op.RequestBody != nil {
+		content := op.RequestBody.Value.Content.Get("application/json")
+		var out []request
+		for _, name := range slices.Sorted(maps.Keys(content.Examples)) {
+			body, err := json.Marshal(content.Examples[name].Value.Value, json.Deterministic(true))
+			require.NoError(t, err)
+			out = append(out, request{path, string(body)})
+		}
+		require.NotEmpty(t, out, "%s has examples of bodies", op.OperationID)
+		return out
+	}
+	base, optional := url.Values{}, []url.Values{}
+	out := []request{}
+	for _, p := range op.Parameters {
+		values := []string{}
+		for _, name := range slices.Sorted(maps.Keys(p.Value.Examples)) {
+			values = append(values, fmt.Sprint(p.Value.Examples[name].Value.Value))
+		}
+		switch v := p.Value.Example.(type) {
+		case nil:
+		case []any:
+			words := make([]string, len(v))
+			for i, word := range v {
+				words[i] = fmt.Sprint(word)
+			}
+			values = append(values, strings.Join(words, ","))
+		default:
+			values = append(values, fmt.Sprint(v))
+		}
+		switch {
+		case p.Value.In == openapi3.ParameterInPath:
+			path = strings.ReplaceAll(path, "{"+p.Value.Name+"}", values[0])
+		case p.Value.Required:
+			base.Set(p.Value.Name, values[0])
+			for _, v := range values[1:] {
+				optional = append(optional, url.Values{p.Value.Name: {v}})
+			}
+		default:
+			for _, v := range values {
+				optional = append(optional, url.Values{p.Value.Name: {v}})
+			}
+		}
+	}
+	for _, more := range append([]url.Values{{}}, optional...) {
+		query := maps.Clone(base)
+		maps.Copy(query, more)
+		one := request{path: path}
+		if len(query) > 0 {
+			one.path += "?" + query.Encode()
+		}
+		out = append(out, one)
+	}
+	return out
+}
+
+// gate holds back what is asked of the store while it is shut.
+type gate struct {
+	driver.Conn
+	mu     sync.Mutex
+	opened chan struct{} // nil: it is open
+	broken bool          // what is asked is no SQL
+}
+
+func (g *gate) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	g.mu.Lock()
+	opened := g.opened
+	if g.broken {
+		query = "not " + query
+	}
+	g.mu.Unlock()
+	if opened != nil {
+		select {
+		case <-opened:
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	return g.Conn.Query(ctx, query, args...)
+}
+
+func (g *gate) shut() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.opened = make(chan struct{})
+}
+
+func (g *gate) open() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.opened)
+	g.opened = nil
+}
+
+// examplePeople inserts those whom the description's examples name.
+func examplePeople(f *fixture) {
+	f.t.Helper()
+	for _, kind := range []record.Kind{record.KindCodehostPerson, record.KindNetworkPerson, record.KindNetworkCompany} {
+		text, err := os.ReadFile(filepath.Join("testdata", "examples", string(kind)+".ndjson"))
+		require.NoError(f.t, err)
+		f.insert(kind, strings.Split(strings.TrimSpace(string(text)), "\n")...)
+	}
+}
+
+// Every operation gives every answer that the description lists, its examples of
+// requests are answered, and those of errors are what is said. TestMain counts
+// what is missing, with all other tests of the package.
+func TestEveryAnswer(t *testing.T) {
+	store := &gate{}
+	f := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
+		store.Conn = deps.ClickHouse
+		deps.ClickHouse = store
+		cfg.DiscoveryBudget = 3 * time.Second
+	})
+	examplePeople(f)
+	keptContext(t, f)
+	startWorker(f, func(task event.DiscoveryTask) *event.Discovery {
+		if strings.EqualFold(task.Input.Username, "slow") {
+			return nil
+		}
+		return found(task)
+	})
+	startContextWorker(f, func(task event.ContextTask) *event.Context {
+		switch string(task.Person) {
+		case `"failed"`:
+			return &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 500, Detail: "the profile could not be made"}}
+		case `"slow"`:
+			return nil
+		}
+		c := complete(aProfile)
+		c.Degraded = []string{event.StageLanguageModel}
+		return c
+	})
+	all := operations(t)
+	narrow := map[bool]string{
+		true:  f.newKey(queryapi.KeyOptions{Name: "usage", Scopes: []string{event.ScopeUsage}}),
+		false: f.newKey(queryapi.KeyOptions{Name: "enrich", Scopes: []string{event.ScopeEnrich}}),
+	}
+	slow := slowKey(t, f)
+
+	for _, op := range all {
+		t.Run(op.OperationID, func(t *testing.T) {
+			f := *f
+			f.t = t
+			for _, r := range op.requests {
+				got := f.do(op.method, r.path, r.body, nil)
+				require.Less(t, got.status, 300, "%s %s: %s", r.path, r.body, got.body)
+				require.NotContains(t, []string{"{}", `{"websets_matched":[],"person":{}}`, `{"matched":false,"company":null}`}, got.body, "the people of examples exist")
+			}
+			first := op.requests[0]
+			status := func(want int, header map[string]string, path, body string) {
+				t.Helper()
+				got := f.do(op.method, path, body, header)
+				require.Equal(t, want, got.status, "%s: %s", op.OperationID, got.body)
+			}
+			invalid := 400
+			if op.Responses.Value("400") == nil {
+				invalid = 422
+			}
+			status(invalid, nil, first.path+map[bool]string{true: "&", false: "?"}[strings.Contains(first.path, "?")]+"adons=x", first.body)
+			status(413, nil, first.path, strings.Repeat(" ", 1<<20+1))
+			if op.RequestBody != nil {
+				status(415, map[string]string{"Content-Type": "text/plain"}, first.path, first.body)
+			}
+			if !op.scoped {
+				return
+			}
+			status(401, map[string]string{"Authorization": ""}, first.path, first.body)
+			forbidden := narrow[op.OperationID != "getUsage"]
+			require.Eventually(t, func() bool {
+				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + forbidden}).status == 403
+			}, patience, time.Millisecond)
+			require.Eventually(t, func() bool {
+				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + slow}).status == 429
+			}, patience, time.Millisecond, "one request a minute")
+			if op.method == http.MethodPost {
+				idempotently(t, &f, op, store)
+			}
+		})
+	}
+	t.Run("what is left", func(t *testing.T) { otherwise(t, f, store) })
+}
+
+// keptContext makes the call that the description's example asks for.
+func keptContext(t *testing.T, f *fixture) {
+	t.Helper()
+	var rows readmodel.ContextBatch
+	c := complete(aProfile)
+	c.Degraded = []string{event.StageLanguageModel}
+	c.At = time.Now()
+	c.Call = event.ContextCall{
+		RequestID: "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10", OrganizationID: f.organization.ID, KeyID: "k", RequestedAt: c.At, RespondBy: c.At,
+	}
+	require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext}))
+	require.NoError(t, readmodel.InsertContexts(t.Context(), f.conn, "kept", &rows))
+}
+
+// slowKey is a key of an organization that may ask once a minute.
+func slowKey(t *testing.T, f *fixture) string {
+	t.Helper()
+	limits := event.DefaultLimits()
+	limits.RequestsPerMinute = 1
+	slow, err := f.accounts.CreateOrganizationOn(t.Context(), "Slow", queryapi.Plan{Name: "slow", Limits: limits})
+	require.NoError(t, err)
+	_, secret, err := f.accounts.CreateKey(t.Context(), slow.ID, queryapi.KeyOptions{Name: "slow"})
+	require.NoError(t, err)
+	return secret.Reveal()
+}
+
+// idempotently sends a call twice under one key, another one under the same key,
+// and one while the first is still worked on.
+func idempotently(t *testing.T, f *fixture, op described, store *gate) {
+	t.Helper()
+	for i, call := range op.requests {
+		key := idempotent(fmt.Sprint(op.OperationID, i))
+		first := f.do(op.method, call.path, call.body, key)
+		again := f.do(op.method, call.path, call.body, key)
+		require.Equal(t, "true", again.header.Get("Idempotent-Replayed"))
+		require.Equal(t, first.body, again.body)
+	}
+	call, key := op.requests[0], idempotent(op.OperationID+"0")
+	other, held := map[string]string{
+		"enrichPerson": `{"codehost":"juno"}`, "enrichCompany": `{"company_id":"c_71"}`,
+		"createContext": `{"person":"slow","response_timeout_sec":3}`, "discoverPerson": `{"codehost":"slow"}`,
+		"searchPeople": `{"query":{"match_all":{}}}`, "explainSearch": `{"query":{"match":{"profile.headline":"compiler"}}}`,
+		"postNetworkPerson": `{"network":"juno"}`, "postCodehostPerson": `{"codehost":"juno"}`,
+	}[op.OperationID], op.OperationID == "createContext" || op.OperationID == "discoverPerson"
+	got := f.do(op.method, call.path, other, key)
+	require.Equal(t, 422, got.status, got.body)
+
+	// The first of two calls is held in the store, or by a worker that says nothing.
+	at := idempotent("at-once-" + op.OperationID)
+	answers := make(chan response, 2)
+	var both sync.WaitGroup
+	defer both.Wait()
+	if !held {
+		store.shut()
+		defer store.open()
+	}
+	for range 2 {
+		both.Go(func() { answers <- f.do(op.method, call.path, other, at) })
+	}
+	second := <-answers
+	require.Equal(t, 409, second.status, "the second ends at once: %s", second.body)
+}
+
+// otherwise are the rest: single parameters, and what goes wrong inside.
+func otherwise(t *testing.T, f *fixture, store *gate) {
+	query := `{"query":{"match":{"profile.headline":"engineer"}},"size":1,"sort":[{"profile.connections":"desc"}],"_source":false,"max_credits":1,"dry_run":false`
+	page := f.post("/v1/person/search", query+"}").json()
+	require.NotNil(t, page["next_cursor"])
+	cursor := fmt.Sprintf(`,"cursor":%q}`, page["next_cursor"])
+	require.Equal(t, 200, f.post("/v1/person/search", query+cursor).status)
+	require.Equal(t, 200, f.post("/v1/person/search/explain", query+cursor).status)
+	require.Equal(t, 200, f.post("/v1/person/discover", `{"network":"octavia-lin"}`).status)
+	require.Equal(t, 200, f.post(networkPath, `{"network":"octavia-lin","dry_run":true}`).status)
+	require.Equal(t, 200, f.get(codehostPath+"?codehost=octavia&dry_run=true").status)
+	require.Equal(t, 422, f.post(enrichPath, `{"codehst":"octavia"}`).status)
+	require.Equal(t, 400, f.get(networkPath+"?network=octavia-lin&adons=codehost").status)
+
+	failed := f.post("/v1/context", `{"person":"failed"}`)
+	require.Equal(t, 500, failed.status, failed.body)
+	require.Equal(t, 500, f.get("/v1/context/"+failed.header.Get("X-Request-Id")).status)
+
+	store.mu.Lock()
+	store.broken = true
+	store.mu.Unlock()
+	for _, path := range []string{"/v1/person/search", "/v1/person/search/explain"} {
+		got := f.post(path, `{"query":{"match":{"profile.headline":"engineer"}}}`)
+		require.Equal(t, 500, got.status, got.body)
+		require.Contains(t, got.detail(), "unexpected")
+	}
+}
+
+// Without a store each operation that reads it says so, and when to come again.
+func TestEveryOutage(t *testing.T) {
+	engine, err := enginetest.Start(t.Context())
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = engine.Close() }) // it was closed by the test, unless that failed
+	dsn, err := engine.FreshDatabase(t.Context())
+	require.NoError(t, err)
+	f := start(t, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.ClickHouse = openStore(t, dsn) })
+	require.NoError(t, engine.Close())
+	for _, op := range operations(t) {
+		switch op.OperationID {
+		case "getDescription", "getUsage", "createContext", "discoverPerson": // do not read it, or go on without
+			continue
+		}
+		got := f.do(op.method, op.requests[0].path, op.requests[0].body, nil)
+		require.Contains(t, []int{500, 503}, got.status, op.OperationID)
+		require.Equal(t, "2", got.header.Get("Retry-After"), op.OperationID)
+	}
+}
+
+// A discovery that takes longer than a request may is given up.
+func TestDiscoverTimeout(t *testing.T) {
+	f := start(t, func(cfg *queryapi.Config, _ *queryapi.Deps) {
+		cfg.RequestTimeout, cfg.DiscoveryBudget = time.Nanosecond, time.Nanosecond
+	})
+	got := f.post("/v1/person/discover", `{"codehost":"octavia"}`)
+	require.Equal(t, 503, got.status, got.body)
+	require.Equal(t, "2", got.header.Get("Retry-After"))
+}
