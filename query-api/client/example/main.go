@@ -1,0 +1,136 @@
+// Command example is a walk through the API with the Go client: who somebody is,
+// everybody who fits a query, and a profile that comes by webhook.
+//
+//	MUSTER_URL=http://127.0.0.1:8080 KEY=mk_live_... SECRET=whsec_... go run ./query-api/client/example some-user
+//
+// The webhook comes to this machine by plain http, which the service must allow:
+// muster up --webhook-allow 127.0.0.0/8. Without SECRET that step is left out.
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/query-api/client"
+)
+
+func main() {
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	username := "some-user"
+	if len(args) > 0 {
+		username = args[0]
+	}
+	api, err := client.New(os.Getenv("MUSTER_URL"), os.Getenv("KEY"), client.Options{})
+	if err != nil {
+		return err
+	}
+	enriched, err := api.EnrichPersonWithResponse(ctx, nil, client.PersonEnrichRequest{
+		Codehost: &username, Websets: &[]client.WebsetName{"codehost", "network"},
+	})
+	if err != nil {
+		return err
+	}
+	if err := client.AsError(enriched.HTTPResponse, enriched.Body); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "enrich:", enriched.JSON200.WebsetsMatched)
+
+	engineers, size := jsontext.Value(`{"match":{"profile.headline":"engineer"}}`), int64(5)
+	found := 0
+	for person, err := range client.People(ctx, api, client.SearchRequest{Query: engineers, Size: &size}) {
+		if err != nil {
+			return err
+		}
+		if person.ProfileId == nil {
+			return fmt.Errorf("result %d has no id", found)
+		}
+		found++
+	}
+	none := int64(0)
+	all, err := api.SearchPeopleWithResponse(ctx, nil, client.SearchRequest{Query: engineers, Size: &none})
+	if err != nil {
+		return err
+	}
+	if err := client.AsError(all.HTTPResponse, all.Body); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "search:", found, "of", *all.JSON200.Total)
+
+	foreign := "https://foreign.example/x"
+	wrong, err := api.DiscoverPersonWithResponse(ctx, nil, client.PersonDiscoverRequest{Codehost: &foreign})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "refused:", client.AsError(wrong.HTTPResponse, wrong.Body))
+
+	if secret := os.Getenv("SECRET"); secret != "" {
+		return receive(ctx, api, username, secret, out)
+	}
+	return nil
+}
+
+// receive asks for a profile and waits for it at an endpoint of its own.
+func receive(ctx context.Context, api *client.ClientWithResponses, username, secret string, out io.Writer) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return err
+	}
+	deliveries := make(chan *client.Delivery, 1)
+	server := &http.Server{ReadHeaderTimeout: 10 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 4<<20))
+		if err != nil {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		d, err := client.VerifyWebhook(r.Header, body, secret)
+		if err != nil {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+		select { // it may come more than once
+		case deliveries <- d:
+		default:
+		}
+	})}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	defer func() {
+		_ = server.Close()
+		<-served
+	}()
+
+	url, now := "http://"+listener.Addr().String()+"/muster", 0.0
+	accepted, err := api.CreateContextWithResponse(ctx, nil, client.ContextRequest{
+		Person: jsontext.Value(fmt.Sprintf(`"code at https://codehost.example/%s"`, username)), WebhookUrl: &url, ResponseTimeoutSec: &now,
+	})
+	if err != nil {
+		return err
+	}
+	if err := client.AsError(accepted.HTTPResponse, accepted.Body); err != nil {
+		return err
+	}
+	fmt.Fprintln(out, "context:", accepted.StatusCode())
+	select {
+	case d := <-deliveries:
+		fmt.Fprintln(out, "webhook:", d.Profile != nil && len(d.Profile.Confidence) > 0, d.Failure)
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("wait for the webhook: %w", context.Cause(ctx))
+	}
+}
