@@ -67,6 +67,12 @@ lint-api: ## lint the API description with spectral (fetched by npm: minutes the
 test-api: build engine ## the API description: compared with the last release, and tried on the running server by schemathesis (EXAMPLES=n; needs Python)
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
 
+.PHONY: test-clients
+test-clients: engine ## the TypeScript client is generated anew and built, and the examples of both clients run against muster up (needs Node)
+	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build
+	git diff --exit-code query-api/client-ts/src/schema.gen.ts
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run TestClients ./deploy/e2e $(TESTFLAGS)
+
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench
 	bin/muster-bench $(if $(PARTS),-parts '$(PARTS)') $(if $(PEOPLE),-people $(PEOPLE)) $(BENCHFLAGS)

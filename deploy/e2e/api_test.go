@@ -3,16 +3,21 @@ package e2e_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
+
+	"muster/query-api/descriptiontest"
 )
 
 func itoa(n int) string { return strconv.Itoa(n) }
@@ -24,19 +29,39 @@ func atoi(t *testing.T, s string) int {
 	return n
 }
 
-// api calls a running platform's HTTP API.
+// description is what every call of an api passes through.
+var description = sync.OnceValues(descriptiontest.New)
+
+// api calls a running platform's HTTP API. An answer that the API description
+// disagrees with is an error.
 type api struct {
 	base, key string
 	client    *http.Client
+	// bulk counts calls that are compared with an oracle's answer, byte by byte, and
+	// are too many for more: of them one in 20 is held against the description. nil:
+	// all are.
+	bulk *atomic.Int64
 }
 
 func (p *platform) api() *api { return &api{base: p.BaseURL, key: p.APIKey, client: newClient()} }
 
 func newClient() *http.Client {
-	return &http.Client{
-		Timeout:   time.Minute,
-		Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true},
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}}
+}
+
+// agrees holds an exchange against the description.
+func agrees(req *http.Request, sent []byte, resp *http.Response, body []byte) error {
+	checker, err := description()
+	if err != nil {
+		return err
 	}
+	if !strings.HasPrefix(req.URL.Path, "/v1/") {
+		return nil // another address than the API's
+	}
+	if err := checker.Check(req, sent, resp, body); err != nil {
+		return fmt.Errorf("%s %s: %d: the description disagrees: %w", req.Method, req.URL.Path, resp.StatusCode, err)
+	}
+	return nil
 }
 
 // answer is a response with its body read.
@@ -76,6 +101,9 @@ func (a *api) do(ctx context.Context, method, path string, header http.Header, b
 	}
 	defer func() { _ = resp.Body.Close() }()
 	read, err := io.ReadAll(resp.Body)
+	if err == nil && (a.bulk == nil || a.bulk.Add(1)%20 == 1) {
+		err = agrees(req, body, resp, read)
+	}
 	return answer{resp.StatusCode, resp.Header, read}, err
 }
 

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/chromedp/cdproto/input"
@@ -74,13 +73,4 @@ func TestBrowserGuides(t *testing.T) {
 	}
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.BaseURL))
-}
-
-// exampleOf is the code-host username of somebody who is in both websets.
-func exampleOf(t *testing.T, p *platform) string {
-	t.Helper()
-	_, rest, found := strings.Cut(p.out.String(), `"codehost":"`)
-	require.True(t, found, "the welcome has an example")
-	name, _, _ := strings.Cut(rest, `"`)
-	return name
 }

@@ -53,7 +53,9 @@ type checker struct {
 }
 
 func newChecker(p *platform, store *oracle.Store) *checker {
-	return &checker{api: p.api(), store: store, mail: newMailScan(store.Addresses()), hashSeed: maphash.MakeSeed()}
+	bulk := p.api()
+	bulk.bulk = new(atomic.Int64)
+	return &checker{api: bulk, store: store, mail: newMailScan(store.Addresses()), hashSeed: maphash.MakeSeed()}
 }
 
 // problem notes what is wrong. It returns an error when there is too much of it.
