@@ -131,7 +131,8 @@ func TestPeople(t *testing.T) {
 	server, requests, _ = asked(t, page(`"c1"`, "a", "b"))
 	api, err = client.New(server.URL, "k", client.Options{})
 	require.NoError(t, err)
-	for range client.People(t.Context(), api, search) {
+	for _, err := range client.People(t.Context(), api, search) {
+		require.NoError(t, err)
 		break
 	}
 	require.Len(t, *requests, 1, "who stops pays for no further page")

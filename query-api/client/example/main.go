@@ -111,8 +111,7 @@ func receive(ctx context.Context, api *client.ClientWithResponses, username, sec
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	defer func() {
-		_ = server.Close()
-		<-served
+		_, _ = server.Close(), <-served
 	}()
 
 	url, now := "http://"+listener.Addr().String()+"/muster", 0.0
