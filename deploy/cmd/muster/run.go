@@ -145,8 +145,18 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 	}, nil
 }
 
+// flush sends the spans that are still buffered, in the second that a stop has for it.
+func flush(ctx context.Context, tel *service.Telemetry) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if err := tel.Shutdown(ctx); err != nil {
+		tel.Logger.WarnContext(ctx, "the last spans were not sent", "error", err)
+	}
+}
+
 // runAlone runs a service with an admin server beside it.
 func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string) (err error) {
+	defer flush(ctx, around.tel)
 	if unit.close != nil {
 		defer func() { err = errors.Join(err, unit.close()) }()
 	}

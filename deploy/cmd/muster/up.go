@@ -37,6 +37,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 			if err != nil {
 				return err
 			}
+			defer flush(ctx, tel)
 			executable, err := os.Executable()
 			if err != nil {
 				return fmt.Errorf("find this program, to start the engine with: %w", err)
