@@ -96,7 +96,7 @@ func TestBounded(t *testing.T) {
 	e := newExtractor(t)
 	size := MaxInput
 	if testing.Short() {
-		size /= 32
+		size /= 64
 	}
 	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }
 	for name, text := range map[string]string{

@@ -45,6 +45,9 @@ func newMentionPatterns(d *dates) *mentionPatterns {
 func (d *document) mentioned(s part) bool {
 	e, f, t, x := d.e, d.f, s.text(), d.e.mentioning
 	known := f.has(stated)
+	if known && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
+		return false
+	}
 	// own takes the name of a group if it is or may be the person's.
 	own := func(m []int) bool {
 		p := piece(s, m, 1)
