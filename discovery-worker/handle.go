@@ -38,7 +38,9 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 	if budget <= 0 { // the caller has left; the next one shall find a result
 		budget = event.DiscoveryBudget
 	}
+	s.metrics.inHand.Inc()
 	d, err := s.find(msg.Context(), task, budget)
+	s.metrics.inHand.Dec()
 	if err != nil {
 		return nil, err
 	}
@@ -80,6 +82,7 @@ func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget tim
 				Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
 			}, nil
 		}
+		s.metrics.worked.Inc()
 		return s.finder.Find(working, task.Input), nil
 	})
 	select {
@@ -101,6 +104,8 @@ func (s *Service) Find(ctx context.Context, input event.Account) *event.Discover
 type metrics struct {
 	tasks   *prometheus.CounterVec
 	seconds prometheus.Histogram
+	worked  prometheus.Counter
+	inHand  prometheus.Gauge
 	contextMetrics
 }
 
@@ -114,12 +119,18 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 			Name: "muster_discovery_seconds", Help: "Time of the work on one discovery task.",
 			Buckets: prometheus.ExponentialBuckets(0.005, 2, 13),
 		}),
+		worked: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "muster_discovery_worked_total", Help: "Discoveries that were worked on: equal tasks at the same time share one.",
+		}),
+		inHand: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "muster_discovery_tasks_in_hand", Help: "Discovery tasks that are worked on, or wait for an equal one.",
+		}),
 		contextMetrics: newContextMetrics(),
 	}
 	if reg == nil {
 		return m, nil
 	}
-	for _, c := range []prometheus.Collector{m.tasks, m.seconds, m.contexts, m.contextSeconds} {
+	for _, c := range []prometheus.Collector{m.tasks, m.seconds, m.worked, m.inHand, m.contexts, m.contextSeconds} {
 		if err := reg.Register(c); err != nil {
 			return nil, fmt.Errorf("register metrics: %w", err)
 		}

@@ -94,6 +94,7 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		}
 	}
 	s.seed = seed
+	s.ahead(ctx, seed)
 	if err := s.links(ctx, seed); err != nil {
 		f.failed(ctx, d, event.StageKnownLinks, err)
 	}

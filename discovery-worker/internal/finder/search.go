@@ -25,12 +25,14 @@ type search struct {
 	claimed    map[people.Ref]bool            // candidates whom another account of the seed's platform names
 	more       []*people.Profile              // accounts that are the seed's by declared links
 	lived      int                            // accounts that were looked up live
+	known      *known                         // what was read for this discovery
 }
 
 func (f *Finder) search(seed *people.Profile) *search {
 	return &search{
 		finder: f, seed: seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int),
 		rivals: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile), claimed: make(map[people.Ref]bool),
+		known: newKnown(f.reader),
 	}
 }
 
@@ -68,26 +70,9 @@ func (s *search) add(ref people.Ref, rank int) *lead {
 // links follows what is declared, mentioned or stated about an account, both
 // ways.
 func (s *search) links(ctx context.Context, from *people.Profile) error {
-	var keys []people.Key
-	named := make(map[people.Key]bool)
-	for _, a := range slices.Concat(from.Declared, from.Mentioned) {
-		if a.Platform != s.seed.Platform && a.Platform != from.Platform {
-			named[keyOf(a)] = true
-			keys = append(keys, keyOf(a))
-		}
-	}
-	link := people.Key{Type: readmodel.LookupLink(from.Platform), Value: from.Key}
-	keys = append(keys, link)
-	var declares []people.Key
-	for _, platform := range others(from.Platform) {
-		if platform == s.seed.Platform {
-			continue
-		}
-		declares = append(declares,
-			people.Key{Type: people.DeclaresLookup(platform, from.Platform), Value: from.Key},
-			people.Key{Type: readmodel.LookupMention(platform, from.Platform), Value: from.Key})
-	}
-	found, err := s.finder.reader.Lookup(ctx, append(keys, declares...))
+	asked := s.linkKeys(from)
+	named, link, declares := asked.named, asked.link, asked.declares
+	found, err := s.known.lookup(ctx, asked.all())
 	if err != nil {
 		return err
 	}
@@ -123,6 +108,35 @@ func (s *search) links(ctx context.Context, from *people.Profile) error {
 	return s.stated(ctx, found[link])
 }
 
+// linkKeys are what links are looked up by.
+type linkKeys struct {
+	named    map[people.Key]bool // accounts that a profile names
+	link     people.Key          // account-links that name it
+	declares []people.Key        // who names it
+}
+
+func (k linkKeys) all() []people.Key {
+	return append(append(slices.Collect(maps.Keys(k.named)), k.link), k.declares...)
+}
+
+func (s *search) linkKeys(from *people.Profile) linkKeys {
+	k := linkKeys{named: make(map[people.Key]bool), link: people.Key{Type: readmodel.LookupLink(from.Platform), Value: from.Key}}
+	for _, a := range slices.Concat(from.Declared, from.Mentioned) {
+		if a.Platform != s.seed.Platform && a.Platform != from.Platform {
+			k.named[keyOf(a)] = true
+		}
+	}
+	for _, platform := range others(from.Platform) {
+		if platform == s.seed.Platform {
+			continue
+		}
+		k.declares = append(k.declares,
+			people.Key{Type: people.DeclaresLookup(platform, from.Platform), Value: from.Key},
+			people.Key{Type: readmodel.LookupMention(platform, from.Platform), Value: from.Key})
+	}
+	return k
+}
+
 // stated follows account-link records: who holds the usernames that they name.
 func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 	confidence := make(map[people.Key][]float32)
@@ -136,7 +150,7 @@ func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 	if len(keys) == 0 {
 		return nil
 	}
-	found, err := s.finder.reader.Lookup(ctx, keys)
+	found, err := s.known.lookup(ctx, keys)
 	if err != nil {
 		return err
 	}
@@ -156,6 +170,29 @@ func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 // spelling, by nicknames, by usernames of the same making and by those that
 // people make of such a name, and by a shared e-mail address.
 func (s *search) similar(ctx context.Context, of *people.Profile) error {
+	ranks := s.similarKeys(of)
+	found, err := s.known.lookup(ctx, slices.Collect(maps.Keys(ranks)))
+	if err != nil {
+		return err
+	}
+	for k, rank := range ranks {
+		s.counts[k] = len(found[k])
+		for _, row := range found[k] {
+			ref, ok := people.RefOf(row)
+			switch {
+			case !ok || ref == (people.Ref{Platform: s.seed.Platform, Identity: s.seed.Identity}):
+			case ref.Platform == s.seed.Platform:
+				s.rivals[ref] = true
+			default:
+				s.add(ref, rank).anyhow = true
+			}
+		}
+	}
+	return nil
+}
+
+// similarKeys are what similar looks up, with the rank of what is found by it.
+func (s *search) similarKeys(of *people.Profile) map[people.Key]int {
 	ranks := make(map[people.Key]int)
 	ask := func(k people.Key, rank int) {
 		if _, have := ranks[k]; !have && k.Value != "" && len(ranks) < 3*readmodel.MaxKeys {
@@ -197,28 +234,13 @@ func (s *search) similar(ctx context.Context, of *people.Profile) error {
 			ask(people.Key{Type: readmodel.LookupName(s.seed.Platform), Value: k}, rankName)
 		}
 	}
-	keys := make([]people.Key, 0, len(ranks))
-	for k := range ranks {
-		keys = append(keys, k)
-	}
-	found, err := s.finder.reader.Lookup(ctx, keys)
-	if err != nil {
-		return err
-	}
-	for k, rank := range ranks {
-		s.counts[k] = len(found[k])
-		for _, row := range found[k] {
-			ref, ok := people.RefOf(row)
-			switch {
-			case !ok || ref == (people.Ref{Platform: s.seed.Platform, Identity: s.seed.Identity}):
-			case ref.Platform == s.seed.Platform:
-				s.rivals[ref] = true
-			default:
-				s.add(ref, rank).anyhow = true
-			}
-		}
-	}
-	return nil
+	return ranks
+}
+
+// ahead reads what links and similar of a profile begin with in one go. What fails
+// they ask for themselves.
+func (s *search) ahead(ctx context.Context, of *people.Profile) {
+	_, _ = s.known.lookup(ctx, append(s.linkKeys(of).all(), slices.Collect(maps.Keys(s.similarKeys(of)))...))
 }
 
 // nameKeys are the keys of a profile's names, with nicknames for the given name.
@@ -274,7 +296,7 @@ func (s *search) read(ctx context.Context) error {
 	}
 	rivals := slices.SortedFunc(maps.Keys(s.rivals), func(a, b people.Ref) int { return cmp.Compare(a.Identity, b.Identity) })
 	add(rivals[:min(len(rivals), maxRivals)])
-	profiles, err := s.finder.reader.Read(ctx, refs)
+	profiles, err := s.known.read(ctx, refs)
 	if err != nil {
 		return err
 	}
@@ -304,12 +326,12 @@ func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Pro
 			keys[i] = mention
 		}
 	}
-	found, err := s.finder.reader.Lookup(ctx, keys)
+	found, err := s.known.lookup(ctx, keys)
 	if err != nil {
 		return err
 	}
-	for k, rows := range found {
-		for _, row := range rows {
+	for _, k := range keys {
+		for _, row := range found[k] {
 			if ref, ok := people.RefOf(row); ok && ref.Identity != s.seed.Identity {
 				s.claimed[asked[k]] = true
 			}
@@ -406,6 +428,7 @@ func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
 				continue
 			}
 			next := s.finder.search(s.seed)
+			next.known = s.known
 			if err := next.links(ctx, via.profile); err != nil {
 				return err
 			}
