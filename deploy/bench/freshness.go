@@ -5,10 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -17,6 +20,7 @@ import (
 	"muster/platform/bus"
 	queryapi "muster/query-api"
 	"muster/schemas/record"
+	"muster/schemas/world"
 )
 
 // Of the load of the freshness part, and of those who watch for it.
@@ -29,90 +33,158 @@ const (
 )
 
 // measureFreshness publishes records at a steady rate and asks the API for some of
-// them until it has them: the time from before the write to the answer.
+// them until it has them: the time from before the write to the answer. First the
+// records of a crawl as they come, of all kinds (schemas/world) in any order; then
+// profiles alone, which are the heaviest.
 func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
-	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) (err error) {
-		writer := bus.NewWriter(b.kafka())
-		defer func() { err = errors.Join(err, writer.Close()) }()
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
-		defer client.CloseIdleConnections()
-		ctx, cancel := context.WithCancelCause(ctx)
-		defer cancel(nil)
-		var watching sync.WaitGroup
-		var mu sync.Mutex
-		var waited []time.Duration
-		run := fmt.Sprint(time.Now().UnixNano())
-		const each = freshRate * int(freshTick/time.Millisecond) / 1000
-		ticker := time.NewTicker(freshTick)
-		defer ticker.Stop()
-		length := max(10, b.seconds)
-		ticks := length * int(time.Second/freshTick)
-		late, published, size := 0, 0, 0
-		before, err := b.spentAll()
+	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
+		crawl, err := newCrawlMix(ctx, max(10, b.seconds)*freshRate)
 		if err != nil {
 			return err
 		}
-		began := time.Now()
-		for tick := range ticks {
-			select {
-			case <-ctx.Done():
-				watching.Wait()
-				return context.Cause(ctx)
-			case <-ticker.C:
-			}
-			messages := make([]kafka.Message, each)
-			var first string
-			for i := range messages {
-				name := fmt.Sprintf("fresh-%s-%d-%d", run, tick, i)
-				rec, err := record.Decode(record.KindNetworkPerson, freshPerson(name))
+		fmt.Fprintf(out, "  a crawl: %s\n", crawl.describe())
+		if err := b.freshLoad(ctx, base, "crawl", crawl.next, out); err != nil {
+			return err
+		}
+		fmt.Fprintf(out, "  profiles alone\n")
+		return b.freshLoad(ctx, base, "profiles", nil, out)
+	})
+}
+
+// crawlMix hands the records of an invented world out in a random order, which is the
+// same every time, again and again.
+type crawlMix struct {
+	messages []kafka.Message
+	kinds    map[record.Kind]int
+	bytes    int
+	at       int
+}
+
+// Record implements world.Sink.
+func (c *crawlMix) Record(kind string, json []byte) error {
+	rec, err := record.Decode(record.Kind(kind), slices.Clone(json))
+	if err != nil {
+		return fmt.Errorf("decode an invented record: %w", err)
+	}
+	c.messages = append(c.messages, kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON})
+	c.kinds[rec.Kind]++
+	c.bytes += len(rec.JSON)
+	return nil
+}
+
+// Truth implements world.Sink.
+func (*crawlMix) Truth([]byte) error { return nil }
+
+// newCrawlMix invents about n records. A person has about ten.
+func newCrawlMix(ctx context.Context, n int) (*crawlMix, error) {
+	c := &crawlMix{kinds: map[record.Kind]int{}}
+	const seed = 77 // not that of the world which is there already
+	if err := world.Generate(ctx, world.Options{People: max(1000, n/10), Seed: seed}, c, nil); err != nil {
+		return nil, fmt.Errorf("invent a crawl: %w", err)
+	}
+	shuffle := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // nobody has to guess it
+	shuffle.Shuffle(len(c.messages), func(i, j int) { c.messages[i], c.messages[j] = c.messages[j], c.messages[i] })
+	return c, nil
+}
+
+func (c *crawlMix) next() kafka.Message {
+	m := c.messages[c.at]
+	c.at = (c.at + 1) % len(c.messages)
+	return m
+}
+
+// describe lists the shares of kinds.
+func (c *crawlMix) describe() string {
+	var parts []string
+	for _, kind := range slices.Sorted(maps.Keys(c.kinds)) {
+		parts = append(parts, fmt.Sprintf("%s %.1f%%", kind, 100*float64(c.kinds[kind])/float64(len(c.messages))))
+	}
+	return fmt.Sprintf("%d different records of %d bytes: %s", len(c.messages), c.bytes/len(c.messages), strings.Join(parts, ", "))
+}
+
+// freshLoad publishes what next gives, or else people alone. The first record of a
+// turn is always one of a person who is new, so that it can be watched.
+func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, out io.Writer) (err error) {
+	writer := bus.NewWriter(b.kafka())
+	defer func() { err = errors.Join(err, writer.Close()) }()
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
+	defer client.CloseIdleConnections()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var watching sync.WaitGroup
+	var mu sync.Mutex
+	var waited []time.Duration
+	run := fmt.Sprint(name, "-", time.Now().UnixNano())
+	const each = freshRate * int(freshTick/time.Millisecond) / 1000
+	ticker := time.NewTicker(freshTick)
+	defer ticker.Stop()
+	ticks := max(10, b.seconds) * int(time.Second/freshTick)
+	late, published, size := 0, 0, 0
+	before, err := b.spentAll()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	for tick := range ticks {
+		select {
+		case <-ctx.Done():
+			watching.Wait()
+			return context.Cause(ctx)
+		case <-ticker.C:
+		}
+		messages := make([]kafka.Message, each)
+		first := fmt.Sprintf("fresh-%s-%d-0", run, tick)
+		for i := range messages {
+			if i > 0 && next != nil {
+				messages[i] = next()
+			} else {
+				rec, err := record.Decode(record.KindNetworkPerson, freshPerson(fmt.Sprintf("fresh-%s-%d-%d", run, tick, i)))
 				if err != nil {
 					return fmt.Errorf("decode an invented record: %w", err)
 				}
-				if i == 0 {
-					first, size = name, len(rec.JSON)
-				}
 				messages[i] = kafka.Message{Topic: rec.Kind.Topic(), Key: []byte(rec.Key), Value: rec.JSON}
 			}
-			start := time.Now()
-			if err := bus.WriteAll(ctx, writer, messages); err != nil {
-				return err
-			}
-			published += each
-			if time.Since(start) > freshTick {
-				late++
-			}
-			if tick%freshEvery != 0 {
-				continue
-			}
-			watching.Go(func() {
-				if err := b.awaitPerson(ctx, client, base, first); err != nil {
-					cancel(err)
-					return
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				waited = append(waited, time.Since(start))
-			})
+			size += len(messages[i].Value)
 		}
-		rate := float64(published) / time.Since(began).Seconds()
-		watching.Wait()
-		if err := context.Cause(ctx); err != nil {
+		start := time.Now()
+		if err := bus.WriteAll(ctx, writer, messages); err != nil {
 			return err
 		}
-		after, err := b.spentAll()
-		if err != nil {
-			return err
+		published += each
+		if time.Since(start) > freshTick {
+			late++
 		}
-		slices.Sort(waited)
-		fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes took longer than their turn); %d watched, asked for every %s\n",
-			published, size, rate, late, ticks, len(waited), freshPoll)
-		fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
-			ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
-		micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
-		fmt.Fprintf(out, "  microseconds of CPU a record: engine %.0f, broker and projector %.0f, publishing, API and watching %.0f; 5,000 records a second need %.1f cores\n",
-			micros(0), micros(1), micros(2), (micros(0)+micros(1)+micros(2))*freshRate/1e6)
-		return nil
-	})
+		if tick%freshEvery != 0 {
+			continue
+		}
+		watching.Go(func() {
+			if err := b.awaitPerson(ctx, client, base, first); err != nil {
+				cancel(err)
+				return
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			waited = append(waited, time.Since(start))
+		})
+	}
+	rate := float64(published) / time.Since(began).Seconds()
+	watching.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return err
+	}
+	after, err := b.spentAll()
+	if err != nil {
+		return err
+	}
+	slices.Sort(waited)
+	fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes took longer than their turn); %d watched, asked for every %s\n",
+		published, size/published, rate, late, ticks, len(waited), freshPoll)
+	fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
+		ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
+	micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
+	fmt.Fprintf(out, "  microseconds of CPU a record: engine %.0f, broker and projector %.0f, publishing, API and watching %.0f; 5,000 records a second need %.1f cores\n",
+		micros(0), micros(1), micros(2), (micros(0)+micros(1)+micros(2))*freshRate/1e6)
+	return nil
 }
 
 // spentAll is the processor time so far of the engine, of the platform and of this

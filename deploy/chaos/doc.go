@@ -8,7 +8,7 @@
 // faults end, the stream drains, and the invariants are checked: every record
 // that an ingest run acknowledged is there in its newest version, once; every
 // table equals one that an undisturbed projector makes of the same topics; the
-// newest versions outlive compaction; no committed offset is ahead of what was
+// newest versions outlive compaction, those of what others than ingest wrote by way of a replay; no committed offset is ahead of what was
 // inserted; what was rejected is what was injected as poison.
 //
 // Twenty seeds from 1 on hold every fault and every kill point at least three

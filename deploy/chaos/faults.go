@@ -263,7 +263,8 @@ func (r *rig) produceOutside(ctx context.Context) (err error) {
 		if err != nil {
 			return err
 		}
-		r.world.newest[identity{record.KindNetworkPerson, key}] = v
+		id := identity{record.KindNetworkPerson, key}
+		r.world.newest[id], r.world.outside[id] = v, true
 		msgs = append(msgs,
 			kafka.Message{Topic: record.KindNetworkPerson.Topic(), Key: []byte(key), Time: now.Add(step), Value: fmt.Appendf(nil,
 				`{"profile_id":%q,"username":"outside-%d","last_updated":%q}`, key, i, at)},

@@ -25,6 +25,8 @@ type world struct {
 	pieces []piece
 	// newest is the version that must be visible.
 	newest map[identity]record.Version
+	// outside are those that others than ingest wrote.
+	outside map[identity]bool
 	// poison is how many lines of the pieces are no records.
 	poison int
 }
@@ -37,7 +39,7 @@ const versions = 3
 // network, and links between them.
 func newWorld(seed uint64, people int) world {
 	rng := rand.New(rand.NewPCG(seed, 2))
-	w := world{newest: make(map[identity]record.Version)}
+	w := world{newest: make(map[identity]record.Version), outside: make(map[identity]bool)}
 	perKind := map[record.Kind][][]byte{}
 	add := func(kind record.Kind, key, at, line string) {
 		v, err := record.ParseVersion(at)
