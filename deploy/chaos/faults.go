@@ -24,7 +24,7 @@ import (
 // seeds; patience is how long a fault may take to happen.
 const (
 	outage   = 2500 * time.Millisecond
-	patience = 20 * time.Second
+	patience = 40 * time.Second
 )
 
 var errDidNotHappen = errors.New("the fault did not happen")
