@@ -8,9 +8,15 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// version is the module version that the binary was built from, or the
+// release is the version that whoever builds names: -ldflags "-X main.release=1.2.3".
+var release string //nolint:gochecknoglobals // the linker sets nothing else
+
+// version is the release, or the module version that the binary was built from, or the
 // commit of a working tree.
 func version() string {
+	if release != "" {
+		return release
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "unknown"

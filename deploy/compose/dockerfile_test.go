@@ -1,0 +1,48 @@
+package compose_test
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The image is built from sources alone, the same each time, and runs as nobody from a base without a shell.
+func TestDockerfile(t *testing.T) {
+	raw, err := os.ReadFile("../Dockerfile")
+	require.NoError(t, err)
+	text := strings.ReplaceAll(string(raw), "\\\n", " ")
+	instructions := map[string][]string{}
+	for line := range strings.Lines(text) {
+		if word, rest, ok := strings.Cut(strings.TrimSpace(line), " "); ok && !strings.HasPrefix(word, "#") {
+			instructions[word] = append(instructions[word], strings.TrimSpace(rest))
+		}
+	}
+	stages := instructions["FROM"]
+	require.Len(t, stages, 2)
+	gomod, err := os.ReadFile("../go.mod")
+	require.NoError(t, err)
+	required := regexp.MustCompile(`(?m)^go (1\.\d+)`).FindStringSubmatch(string(gomod))[1]
+	require.True(t, strings.HasPrefix(stages[0], "golang:"+required+"-"), "the Go that go.mod wants")
+	require.Regexp(t, `^gcr\.io/distroless/.*:nonroot$`, stages[1])
+
+	require.Len(t, instructions["RUN"], 1, "the second stage runs nothing")
+	build := instructions["RUN"][0]
+	for _, part := range []string{"CGO_ENABLED=0", "-trimpath", "-buildvcs=false", "-buildid=", "-X main.release=${VERSION}", "./deploy/cmd/muster"} {
+		require.Contains(t, build, part)
+	}
+	for _, word := range []string{"curl", "wget", "apt", "date", "go get"} {
+		require.NotRegexp(t, `\b`+word+`\b`, build, "what a build fetches or looks up makes it another one")
+	}
+	require.Empty(t, instructions["ADD"])
+	require.Equal(t, []string{". .", "--from=build /muster /muster"}, instructions["COPY"])
+	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, instructions["USER"][0], "a number: Kubernetes can see that it is not root")
+	require.Equal(t, []string{`["/muster"]`}, instructions["ENTRYPOINT"])
+	ignored, err := os.ReadFile("../../.dockerignore")
+	require.NoError(t, err)
+	for _, path := range []string{".git", ".muster", "**/secret.key", "**/.env*"} {
+		require.Contains(t, strings.Fields(string(ignored)), path, "it has no place in an image")
+	}
+}
