@@ -190,6 +190,13 @@ func TestContext(t *testing.T) {
 			require.Equal(t, "record", p.Sources["network.headline"]["type"])
 		}
 	})
+	t.Run("a name alone is not enough by default", func(t *testing.T) {
+		c.want("alone", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`)})
+		require.Empty(t, c.profile("alone").Network)
+		require.Equal(t, "Ola Other", c.profile("alone").FullName)
+		c.want("alone-any", event.ContextTask{Person: jsontext.Value(`{"name":"Ola Other"}`), Confidence: 0.01})
+		require.Less(t, c.profile("alone-any").Confidence["network.username"], 0.9)
+	})
 	t.Run("a name of many says nobody", func(t *testing.T) {
 		c.want("common", event.ContextTask{Person: jsontext.Value(`{"name":"Maria Sousa","city":"Lisbon"}`), Confidence: 0.01})
 		require.Empty(t, c.outcome("common").Identities)
