@@ -67,6 +67,11 @@ lint-api: ## lint the API description with spectral (fetched by npm: minutes the
 test-api: build engine ## the API description: compared with the last release, and tried on the running server by schemathesis (EXAMPLES=n; needs Python)
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
 
+.PHONY: docs-check
+docs-check: ## links and anchors of all pages, the commands and flags they name, and the parts of them that are generated
+	$(GO) test -count=1 -run '^(TestDocuments|TestUnderstand)' ./deploy/cmd/muster
+	$(GO) test -count=1 -run '^TestPage' ./query-api/internal/search/clause ./query-api/internal/docs
+
 .PHONY: test-clients
 test-clients: engine ## the TypeScript client is generated anew and built, and the examples of both clients run against muster up (needs Node)
 	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build
