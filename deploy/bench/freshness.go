@@ -82,7 +82,7 @@ func newCrawlMix(ctx context.Context, n int) (*crawlMix, error) {
 	if err := world.Generate(ctx, world.Options{People: max(1000, n/10), Seed: seed}, c, nil); err != nil {
 		return nil, fmt.Errorf("invent a crawl: %w", err)
 	}
-	shuffle := rand.New(rand.NewPCG(seed, seed)) //nolint:gosec // nobody has to guess it
+	shuffle := rand.New(rand.NewPCG(seed, seed))
 	shuffle.Shuffle(len(c.messages), func(i, j int) { c.messages[i], c.messages[j] = c.messages[j], c.messages[i] })
 	return c, nil
 }
