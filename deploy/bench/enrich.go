@@ -20,6 +20,7 @@ import (
 
 	"muster/platform/service"
 	queryapi "muster/query-api"
+	"muster/schemas/suppress"
 )
 
 // question is one kind of request, asked with uniformly drawn keys.
@@ -119,7 +120,12 @@ func (b *bench) compare(ctx context.Context, out io.Writer, q question) error {
 }
 
 // serving runs a query-api of its own over the same ClickHouse.
-func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) (err error) {
+func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base string) error) error {
+	return b.servingWith(ctx, cfg, nil, do)
+}
+
+// servingWith is serving with who was erased.
+func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed *suppress.Set, do func(base string) error) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if cfg.DataDir, err = os.MkdirTemp("", "muster-bench-"); err != nil {
@@ -131,7 +137,7 @@ func (b *bench) serving(ctx context.Context, cfg queryapi.Config, do func(base s
 		return err
 	}
 	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
-		Secret: secret, ClickHouse: b.conn, Bus: b.kafka(), Logger: b.logger, Registerer: prometheus.NewRegistry(),
+		Secret: secret, ClickHouse: b.conn, Bus: b.kafka(), Logger: b.logger, Registerer: prometheus.NewRegistry(), Suppressed: suppressed,
 	})
 	if err != nil {
 		return err

@@ -43,6 +43,7 @@ func parts() []part {
 		{name: "addons", about: "the websets with add-ons, over account links", run: measureAddons},
 		{name: "discover", about: "POST /v1/person/discover without web search and language model, beside its own statements bare", run: measureDiscover},
 		{name: "limits", about: "POST /v1/person/enrich with authentication, limits and metering, and without", run: measureLimits},
+		{name: "erasure", about: "ingest and POST /v1/person/enrich with 5,000,000 suppressed identifiers, and with none", run: measureErasure},
 		{name: "search", about: "POST /v1/person/search: 40 named queries, beside OpenSearch 2.19 (needs Java 17 and Maven)", run: measureSearch},
 		{name: "bombs", about: "POST /v1/person/search: normal queries beside two that take as much as a query may", run: measureBombs},
 		{name: "project", about: "from topic to visible row: the projector, ClickHouse's Kafka engine, INSERT FORMAT JSONEachRow", alone: measureProject},

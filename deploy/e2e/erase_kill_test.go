@@ -1,0 +1,59 @@
+package e2e_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestEraseKilled: `muster up` or its engine is killed at a drawn moment of each
+// erasure, and the end is that of one which nobody disturbed: nothing of whoever asked
+// is shown or stored, and everybody else is as they were. MUSTER_E2E_KILLS says how
+// many erasures; 50 is the long form.
+func TestEraseKilled(t *testing.T) {
+	kills := number(t, "MUSTER_E2E_KILLS", 12)
+	if testing.Short() {
+		kills = min(kills, 2)
+	}
+	drawn := seed(t)
+	rng := rand.New(rand.NewPCG(drawn, 5))
+	world := generate(t, 12*kills+60, drawn)
+	all := subjects(t, world, kills)
+	p := start(t, t.TempDir(), "--no-sample")
+	ports := []string{
+		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
+		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
+		"--clickhouse-addr", p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
+	}
+	ingestAll(t, p, world)
+	_, want := stored(t, p, all)
+	for i, s := range all {
+		push(t, p, erasureOf(t, s))
+		pause := time.Duration(rng.IntN(3000)) * time.Millisecond
+		<-time.After(pause)
+		victim := []string{"up", "up", "engine"}[rng.IntN(3)]
+		p = kill(t, p, victim, fmt.Sprintf("erasure %d, and %s", i, pause), ports)
+	}
+	eventually(t, 5*time.Minute, func() (bool, string) {
+		var status struct {
+			Requests int            `json:"requests"`
+			States   map[string]int `json:"states"`
+		}
+		p.musterJSON(t, &status, "erase", "status", "--json")
+		return status.Requests == kills && status.States["removed"] == kills, fmt.Sprint(status)
+	})
+	theirs, everybodys := stored(t, p, all)
+	require.Equal(t, "0", theirs)
+	require.Equal(t, want, everybodys)
+	for _, s := range all {
+		require.Empty(t, shown(t, p, s))
+	}
+	inTables(t, p, all)
+	inTopics(t, p, all)
+	inFiles(t, p.dataDir, all)
+	p.stop(t)
+}

@@ -1,0 +1,160 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// words are the identifiers of subjects that name nobody else: profile ids and
+// addresses, in lower case. A username may stand in what other people's records say.
+func words(all []subject) map[string]bool {
+	out := make(map[string]bool)
+	for _, s := range all {
+		out[strings.ToLower(s.ids["network"])] = true
+		for _, e := range s.emails {
+			out[strings.ToLower(e)] = true
+		}
+	}
+	return out
+}
+
+// mentions calls found with each of the words that a text has in it.
+func mentions(text []byte, wanted map[string]bool, found func(word string)) {
+	for token := range bytes.FieldsFuncSeq(bytes.ToLower(text), func(r rune) bool {
+		return r <= ' ' || strings.ContainsRune(`"',:;<>()[]{}\/=&?|`, r) || r == 0x7f || r == '�'
+	}) {
+		if word := string(bytes.Trim(token, ".!")); wanted[word] {
+			found(word)
+		}
+	}
+}
+
+// inTables looks for subjects in every row of every table.
+func inTables(t *testing.T, p *platform, all []subject) {
+	t.Helper()
+	wanted := words(all)
+	for _, table := range p.sql(t, "SELECT name FROM system.tables WHERE database = currentDatabase() AND NOT is_temporary AND engine NOT LIKE '%View'") {
+		_, host, _ := strings.Cut(p.ClickHouseURL, "@")
+		host, _, _ = strings.Cut(host, "/")
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+host+"/?database=muster", strings.NewReader("SELECT * FROM "+table+" FORMAT JSONEachRow"))
+		require.NoError(t, err)
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		rows := 0
+		for in := bufio.NewReaderSize(resp.Body, 1<<20); ; rows++ {
+			line, err := in.ReadBytes('\n')
+			mentions(line, wanted, func(word string) { t.Errorf("%s is in the table %s: %s", word, table, line[:min(len(line), 300)]) })
+			if err != nil {
+				require.ErrorIs(t, err, io.EOF)
+				break
+			}
+		}
+		require.NoError(t, resp.Body.Close())
+		require.Equal(t, http.StatusOK, resp.StatusCode, table)
+	}
+}
+
+// transient are the topics that are not compacted, where what calls asked for and were
+// answered stays 7 days, and letters 30.
+func transient(topic string) bool {
+	for _, d := range event.Topics() {
+		if d.Name == topic {
+			return !d.Compacted && d.Retention > 0
+		}
+	}
+	return strings.HasPrefix(topic, "muster.dead.")
+}
+
+// inTopics looks for subjects in every message of every topic but the transient ones.
+func inTopics(t *testing.T, p *platform, all []subject) {
+	t.Helper()
+	wanted := words(all)
+	accounts := make(map[string]bool)
+	for _, s := range all {
+		accounts[s.ids["codehost"]] = true
+	}
+	messages := 0
+	for _, d := range event.Topics() {
+		if transient(d.Name) {
+			continue
+		}
+		require.NoError(t, bus.Scan(t.Context(), bus.Config{Brokers: []string{p.Kafka}}, []string{d.Name}, func(m kafka.Message) error {
+			messages++
+			mentions(append(append(m.Key, '\n'), m.Value...), wanted, func(word string) {
+				t.Errorf("%s is in %s, partition %d, offset %d, tombstone %v", word, d.Name, m.Partition, m.Offset, m.Value == nil)
+			})
+			if id, _, _ := strings.Cut(string(m.Key), "/"); strings.HasPrefix(d.Name, "muster.record.codehost-") && accounts[id] {
+				t.Errorf("account %s is in %s, partition %d, offset %d, tombstone %v", id, d.Name, m.Partition, m.Offset, m.Value == nil)
+			}
+			return nil
+		}))
+	}
+	t.Logf("%d messages looked through", messages)
+}
+
+// inFiles looks for subjects in every file of the data folder but those of the
+// transient topics.
+func inFiles(t *testing.T, dir string, all []subject) {
+	t.Helper()
+	wanted := words(all)
+	var files, size int
+	require.NoError(t, filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return nil //nolint:nilerr // the engine removes files meanwhile
+		}
+		for _, topic := range event.Topics() {
+			if transient(topic.Name) && strings.Contains(path, topic.Name) {
+				return nil
+			}
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		files, size = files+1, size+len(raw)
+		// Binary files have no white space around words: what is around is cut off as well.
+		mentions(bytes.Map(func(r rune) rune {
+			if r < ' ' || r == 0xfffd {
+				return ' '
+			}
+			return r
+		}, raw), wanted, func(word string) { t.Errorf("%s is in %s", word, path) })
+		return nil
+	}))
+	t.Logf("%d files with %d bytes looked through", files, size)
+}
+
+// others are the rows of everybody but subjects: how many, and a checksum of what
+// they say.
+func others(t *testing.T, p *platform, all []subject) string {
+	t.Helper()
+	var profiles, users []string
+	for _, s := range all {
+		profiles, users = append(profiles, "'"+s.ids["network"]+"'"), append(users, s.ids["codehost"])
+	}
+	var out []string
+	for _, q := range []string{
+		"profile_id, last_updated, username, email_keys, enrich, webset_shared, webset_rest, webset_open, webset_email) FROM network_people FINAL WHERE profile_id NOT IN (" + strings.Join(profiles, ","),
+		"user_id, last_updated, codehost_username, email_keys, enrich, webset, addon) FROM codehost_people FINAL WHERE user_id NOT IN (" + strings.Join(users, ","),
+		"user_id, repo_id, entry) FROM codehost_repos FINAL WHERE user_id NOT IN (" + strings.Join(users, ","),
+		"company_id, last_updated) FROM network_companies FINAL WHERE company_id NOT IN (''",
+		"user_id, last_updated, username, bio) FROM microblog_people FINAL WHERE user_id NOT IN (''",
+	} {
+		out = append(out, p.sql(t, "SELECT count(), groupBitXor(cityHash64("+strings.Replace(q, ") FROM", ")) FROM", 1)+")")...)
+	}
+	return fmt.Sprint(out)
+}
