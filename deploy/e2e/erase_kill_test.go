@@ -30,7 +30,8 @@ func TestEraseKilled(t *testing.T) {
 		"--clickhouse-addr", p.ClickHouseURL[strings.LastIndexByte(p.ClickHouseURL, '@')+1 : strings.LastIndexByte(p.ClickHouseURL, '/')],
 	}
 	ingestAll(t, p, world)
-	_, want := stored(t, p, all)
+	not := concernedBy(t, p, all)
+	_, want := stored(t, p, all, not)
 	for i, s := range all {
 		push(t, p, erasureOf(t, s))
 		pause := time.Duration(rng.IntN(3000)) * time.Millisecond
@@ -46,7 +47,7 @@ func TestEraseKilled(t *testing.T) {
 		p.musterJSON(t, &status, "erase", "status", "--json")
 		return status.Requests == kills && status.States["removed"] == kills, fmt.Sprint(status)
 	})
-	theirs, everybodys := stored(t, p, all)
+	theirs, everybodys := stored(t, p, all, not)
 	require.Equal(t, "0", theirs)
 	require.Equal(t, want, everybodys)
 	for _, s := range all {

@@ -148,7 +148,7 @@ func shown(t *testing.T, p *platform, s subject) string {
 }
 
 // stored counts the rows of the subjects, and sums up those of others.
-func stored(t *testing.T, p *platform, all []subject) (theirs, everybodys string) {
+func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, everybodys string) {
 	t.Helper()
 	var profiles, users []string
 	for _, s := range all {
@@ -163,7 +163,7 @@ func stored(t *testing.T, p *platform, all []subject) (theirs, everybodys string
 	} {
 		q += " + (SELECT count() FROM " + w + ")"
 	}
-	return query(t, p, q), others(t, p, all)
+	return query(t, p, q), others(t, p, not)
 }
 
 func query(t *testing.T, p *platform, sql string) string {
@@ -198,7 +198,8 @@ func TestErase(t *testing.T) {
 	}
 	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k")
 	require.Contains(t, before, `"user_id":`)
-	_, want := stored(t, p, all)
+	not := concernedBy(t, p, all)
+	_, want := stored(t, p, all, not)
 	shows(t, p, all[0])
 
 	var fileLines bytes.Buffer
@@ -230,7 +231,7 @@ func TestErase(t *testing.T) {
 		}
 		require.NotContains(t, ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k"), `"user_id":`)
 		eventually(t, time.Minute, func() (bool, string) {
-			theirs, everybodys := stored(t, p, all)
+			theirs, everybodys := stored(t, p, all, not)
 			return theirs == "0" && everybodys == want, fmt.Sprintf("%s: %s rows of theirs, %s of others, want 0 and %s", what, theirs, everybodys, want)
 		})
 	}

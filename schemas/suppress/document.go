@@ -23,12 +23,18 @@ var address = regexp.MustCompile(`[^\s<>()\[\]{}"',;:|]+@[^\s<>()\[\]{}"',;:|@]+
 // text that is no JSON is searched for addresses and URLs alone. It is for what is
 // about to leave and was made of anything, such as a webhook's body.
 func (s *Set) Document(platforms *identity.Platforms, raw []byte) (Hash, bool) {
+	return s.DocumentOf(platforms, "", raw)
+}
+
+// DocumentOf is Document for a record of a person on a platform, or what was to be one:
+// its id and username are looked up as theirs.
+func (s *Set) DocumentOf(platforms *identity.Platforms, platform string, raw []byte) (Hash, bool) {
 	if !s.active() {
 		return Hash{}, false
 	}
 	d := document{set: s, platforms: platforms}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if !d.value(decoder, "", "") && !d.hit {
+	if !d.value(decoder, "", platform) && !d.hit {
 		d.text(string(raw[:min(len(raw), maxDocument)]))
 	}
 	return d.hash, d.hit

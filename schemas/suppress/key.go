@@ -2,9 +2,12 @@ package suppress
 
 import (
 	"crypto/sha256"
+	"encoding"
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"hash"
+	"sync"
 )
 
 // KeyName and KeySize derive the key of the hashes from the root secret.
@@ -31,10 +34,21 @@ func ParseHash(s string) (Hash, error) {
 	return h, nil
 }
 
-// Key makes hashes.
+// Key makes hashes. It is safe for concurrent use.
 type Key struct {
-	inner, outer [sha256.BlockSize]byte
+	// inner and outer are the states of the two digests of HMAC behind their block of
+	// key: what would be computed for each hash again.
+	inner, outer []byte
+	digests      sync.Pool // of *digest
 	id           string
+}
+
+// digest computes one hash at a time.
+type digest struct {
+	hash  hash.Hash
+	state encoding.BinaryUnmarshaler
+	sum   [sha256.Size]byte
+	text  [32 + 1 + sha256.Size]byte
 }
 
 // NewKey returns a key of KeySize bytes.
@@ -42,13 +56,17 @@ func NewKey(material []byte) (*Key, error) {
 	if len(material) != KeySize {
 		return nil, fmt.Errorf("suppress: a key of %d bytes, want %d", len(material), KeySize)
 	}
-	k := new(Key)
-	for i := range k.inner {
-		k.inner[i], k.outer[i] = 0x36, 0x5c
+	k := &Key{digests: sync.Pool{New: func() any {
+		h := sha256.New()
+		state, _ := h.(encoding.BinaryUnmarshaler)
+		return &digest{hash: h, state: state}
+	}}}
+	var err error
+	if k.inner, err = behind(material, 0x36); err != nil {
+		return nil, err
 	}
-	for i, b := range material {
-		k.inner[i] ^= b
-		k.outer[i] ^= b
+	if k.outer, err = behind(material, 0x5c); err != nil {
+		return nil, err
 	}
 	h := k.Hash("key", Sum("id"))
 	k.id = hex.EncodeToString(h[:4])
@@ -67,21 +85,47 @@ func NoKey() *Key {
 // ID tells keys apart, and says nothing of them.
 func (k *Key) ID() string { return k.id }
 
+// behind is the state of a digest behind the block of a key, each byte of it changed by
+// a mask.
+func behind(material []byte, mask byte) ([]byte, error) {
+	var block [sha256.BlockSize]byte
+	copy(block[:], material)
+	for i := range block {
+		block[i] ^= mask
+	}
+	h := sha256.New()
+	if _, err := h.Write(block[:]); err != nil {
+		return nil, fmt.Errorf("suppress: %w", err)
+	}
+	state, ok := h.(encoding.BinaryMarshaler)
+	if !ok {
+		return nil, errors.New("suppress: the state of SHA-256 cannot be kept")
+	}
+	return state.MarshalBinary()
+}
+
 // Hash is the first half of HMAC-SHA256 (RFC 2104) of the type, a zero byte and
-// the sum. It is written out since it runs for every identifier of every record,
-// and so needs no memory.
+// the sum. It runs for every identifier of every record, and so begins where the key
+// has been taken in, and needs no memory.
 func (k *Key) Hash(t Type, sum [sha256.Size]byte) Hash {
-	var message [sha256.BlockSize + 32 + 1 + sha256.Size]byte
-	n := copy(message[:], k.inner[:])
-	n += copy(message[n:n+32], t)
+	d, _ := k.digests.Get().(*digest)
+	defer k.digests.Put(d)
+	n := copy(d.text[:32], t)
+	d.text[n] = 0
 	n++
-	n += copy(message[n:], sum[:])
-	digest := sha256.Sum256(message[:n])
-	var wrapped [sha256.BlockSize + sha256.Size]byte
-	copy(wrapped[:], k.outer[:])
-	copy(wrapped[sha256.BlockSize:], digest[:])
-	digest = sha256.Sum256(wrapped[:])
-	return Hash(digest[:16])
+	n += copy(d.text[n:], sum[:])
+	d.run(k.inner, d.text[:n])
+	d.run(k.outer, d.sum[:])
+	return Hash(d.sum[:16])
+}
+
+// run puts the digest that began with a state and ends with text into d.sum.
+func (d *digest) run(state, text []byte) {
+	if err := d.state.UnmarshalBinary(state); err != nil {
+		panic(err) // the state is SHA-256's own
+	}
+	_, _ = d.hash.Write(text) // never an error (hash.Hash)
+	d.hash.Sum(d.sum[:0])
 }
 
 // Of is the hash of an identifier in its standard form.

@@ -2,6 +2,7 @@ package suppress
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -194,7 +195,7 @@ func emails(lists ...[]string) []string {
 			if e == "" {
 				continue
 			}
-			if key, err := identity.EmailKey(e); err == nil {
+			if key, err := identity.EmailKey(e); err == nil && !slices.Contains(out, key) {
 				out = append(out, key)
 			}
 		}

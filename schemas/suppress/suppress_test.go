@@ -285,6 +285,17 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+func TestDocumentOf(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})
+	for raw, want := range map[string]bool{`{"username":"Ada-L","last_updated":7}`: true, `{"username":"ada-l","broken`: true, `{"username":"bob"}`: false} {
+		_, hit := s.DocumentOf(identity.Default(), identity.Network, []byte(raw))
+		require.Equal(t, want, hit, raw)
+		_, hit = s.DocumentOf(identity.Default(), identity.Codehost, []byte(raw))
+		require.False(t, hit, raw)
+	}
+}
+
 func FuzzDocument(f *testing.F) {
 	s := suppress.NewSet(key(f, 1))
 	put(f, s, suppress.Email, "ada@example.com", suppress.Entry{})

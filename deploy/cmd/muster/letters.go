@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,7 +19,9 @@ import (
 
 	"muster/ingest"
 	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // letterFlags are the flags that choose letters.
@@ -68,23 +71,25 @@ func (f *letterFlags) filter(ids []string) (ingest.LetterFilter, error) {
 // letterView is how letters are printed as JSON. Those that are listed have no
 // contents.
 type letterView struct {
-	ID          string         `json:"id"`
-	At          time.Time      `json:"at"`
-	Code        string         `json:"code"`
-	Reason      string         `json:"reason"`
-	Resubmitted time.Time      `json:"resubmitted,omitzero"`
-	Unreadable  string         `json:"unreadable,omitempty"`
-	Kind        record.Kind    `json:"kind,omitempty"`
-	Path        string         `json:"path,omitempty"`
-	Source      *event.Source  `json:"source,omitempty"`
-	Length      int64          `json:"length,omitzero"`
-	SHA256      string         `json:"sha256,omitempty"`
-	Handler     string         `json:"handler,omitempty"`
-	Message     *messageView   `json:"message,omitempty"`
-	Attempts    int            `json:"attempts,omitzero"`
-	First       time.Time      `json:"first_failure,omitzero"`
-	Last        time.Time      `json:"last_failure,omitzero"`
-	Record      jsontext.Value `json:"record,omitempty"`
+	ID          string        `json:"id"`
+	At          time.Time     `json:"at"`
+	Code        string        `json:"code"`
+	Reason      string        `json:"reason"`
+	Resubmitted time.Time     `json:"resubmitted,omitzero"`
+	Unreadable  string        `json:"unreadable,omitempty"`
+	Kind        record.Kind   `json:"kind,omitempty"`
+	Path        string        `json:"path,omitempty"`
+	Source      *event.Source `json:"source,omitempty"`
+	Length      int64         `json:"length,omitzero"`
+	SHA256      string        `json:"sha256,omitempty"`
+	Handler     string        `json:"handler,omitempty"`
+	Message     *messageView  `json:"message,omitempty"`
+	// Erased says that the contents are hidden: they tell of somebody who was erased.
+	Erased   bool           `json:"erased,omitzero"`
+	Attempts int            `json:"attempts,omitzero"`
+	First    time.Time      `json:"first_failure,omitzero"`
+	Last     time.Time      `json:"last_failure,omitzero"`
+	Record   jsontext.Value `json:"record,omitempty"`
 	// Text is a record that is no JSON, Bytes one that is not even text.
 	Text  string `json:"text,omitempty"`
 	Bytes []byte `json:"bytes,omitempty"`
@@ -97,6 +102,42 @@ type messageView struct {
 	Offset    int64             `json:"offset"`
 	Key       string            `json:"key,omitempty"`
 	Headers   map[string]string `json:"headers,omitempty"`
+}
+
+// erasedLetter reports whether a letter tells of somebody who was erased.
+func erasedLetter(set *suppress.Set, l ingest.Letter) bool {
+	raw, kind := l.Rejected.Raw, l.Rejected.Kind
+	if l.IsDead() || l.Unreadable != nil {
+		raw = l.Message.Value
+		for _, d := range record.Definitions() {
+			if l.IsDead() && d.Topic == l.Dead.Topic {
+				kind = d.Kind
+			}
+		}
+	}
+	platform := map[record.Kind]string{
+		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost, record.KindMicroblogPerson: identity.Microblog,
+	}[kind]
+	_, hit := set.DocumentOf(identity.Default(), platform, raw)
+	return hit
+}
+
+// withLetters hands over letters with whether they tell of somebody who was erased.
+func (c *command) withLetters(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.LetterFilter, each func(l ingest.Letter, erased bool) error) error {
+	tel, err := c.telemetry(cmd.Context(), "letters")
+	if err != nil {
+		return err
+	}
+	return c.withSuppressed(cmd.Context(), cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
+		return ingest.EachLetter(ctx, cfg, dead, filter, func(l ingest.Letter) error { return each(l, erasedLetter(set, l)) })
+	})
+}
+
+// viewOfErased is a letter whose contents are hidden.
+func viewOfErased(l ingest.Letter) letterView {
+	v := viewOfLetter(l, false)
+	v.Erased = true
+	return v
 }
 
 func viewOfLetter(l ingest.Letter, contents bool) letterView {
@@ -269,7 +310,7 @@ func (c *command) lettersShow(dead bool, noun string) *cobra.Command {
 	return &cobra.Command{
 		Use:   "show ID...",
 		Short: "Show " + noun + " with their contents, as JSON",
-		Long:  "Shows " + noun + " with their contents, which may be personal data, one JSON object each. The IDs are those of `list`.",
+		Long:  "Shows " + noun + " with their contents, which may be personal data, one JSON object each. The IDs are those of `list`.\nThe contents of those that tell of somebody who was erased are left out.",
 		Args:  cobra.RangeArgs(1, 100),
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			cfg, err := c.letterConfig()
@@ -278,8 +319,11 @@ func (c *command) lettersShow(dead bool, noun string) *cobra.Command {
 			}
 			found := map[string]bool{}
 			filter := ingest.LetterFilter{IDs: ids, Resubmitted: true}
-			err = ingest.EachLetter(cmd.Context(), cfg, dead, filter, func(l ingest.Letter) error {
+			err = c.withLetters(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
 				found[l.ID()] = true
+				if erased {
+					return printJSON(cmd, viewOfErased(l))
+				}
 				return printJSON(cmd, viewOfLetter(l, true))
 			})
 			for _, id := range ids {
@@ -302,7 +346,7 @@ func (c *command) lettersExport(dead bool, noun, what string) *cobra.Command {
 		Long: `Writes the ` + what + `, one a line, to mend them elsewhere. They may be personal data: a file
 that is made is readable by its owner only. With --letters each line is the whole letter, as "show"
 prints it: reason, place, and the ` + what + `. What is not one line of JSON or text is left out
-without --letters, and counted on standard error.`,
+without --letters, and so is what tells of somebody who was erased; it is counted on standard error.`,
 		RunE: func(cmd *cobra.Command, ids []string) (err error) {
 			filter, err := flags.filter(ids)
 			if err != nil {
@@ -323,12 +367,12 @@ without --letters, and counted on standard error.`,
 			}
 			w := bufio.NewWriter(to)
 			written, left := 0, 0
-			err = ingest.EachLetter(cmd.Context(), cfg, dead, filter, func(l ingest.Letter) error {
+			err = c.withLetters(cmd, cfg, dead, filter, func(l ingest.Letter, erased bool) error {
 				line, ok, err := exported(l, whole)
 				if err != nil {
 					return err
 				}
-				if !ok {
+				if !ok || erased {
 					left++
 					return nil
 				}

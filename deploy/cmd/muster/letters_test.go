@@ -35,6 +35,41 @@ func parsed[T any](t *testing.T, text string) T {
 	return v
 }
 
+// What was rejected of somebody who was erased is shown to nobody any more.
+func TestRejectedOfErased(t *testing.T) {
+	dir := t.TempDir()
+	c := cli{t: t, env: map[string]string{
+		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"),
+		"MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3),
+	}}
+	people := filepath.Join(dir, "people.ndjson")
+	require.NoError(t, os.WriteFile(people, []byte(`{"profile_id":"1","last_updated":"soon","username":"Ada-L","secret":"hers"}
+{"profile_id":"2","last_updated":"soon","username":"bob","emails":["bob@example.com"],"secret":"his"}
+{"profile_id":"3","last_updated":"soon","emails":["Ada@example.com"],"secret":"alsohers",
+`), 0o600))
+	c.run(1, "ingest", "network-person", people)
+	shown := func() string {
+		out, _ := c.run(0, "rejected", "list", "--json")
+		var ids []string
+		for _, l := range parsed[[]letterView](t, out) {
+			ids = append(ids, l.ID)
+		}
+		require.Len(t, ids, 3)
+		out, _ = c.run(0, append([]string{"rejected", "show"}, ids...)...)
+		lines, _ := c.run(0, "rejected", "export")
+		return out + lines
+	}
+	before := shown()
+	require.Contains(t, before, "hers")
+	require.Contains(t, before, "alsohers")
+	c.run(0, "erase", "network_username=ada-l", "email=ada@example.com")
+	after := shown()
+	require.NotContains(t, after, "hers")
+	require.NotContains(t, strings.ToLower(after), "ada@")
+	require.Contains(t, after, "his")
+	require.Contains(t, after, `"erased": true`)
+}
+
 // A refresh and the mending of what was rejected, as an operator does it.
 func TestRefreshAndRejected(t *testing.T) {
 	dir := t.TempDir()
