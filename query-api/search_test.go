@@ -116,6 +116,14 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+func times(n int, item func(i int) string) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = item(i)
+	}
+	return strings.Join(list, ",")
+}
+
 // Lists too long for a parameter are searched all the same.
 func TestSearchLongLists(t *testing.T) {
 	f := start(t, nil)

@@ -73,7 +73,7 @@ type Config struct {
 	Uncounted bool `koanf:"-"`
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration `koanf:"query_timeout"`
-	// SearchTimeout bounds the work of one search; default 1.8 s.
+	// SearchTimeout bounds one search, its wait for others included; default 1.5 s.
 	SearchTimeout time.Duration `koanf:"search_timeout"`
 	// SearchMemory bounds the memory of one statement of a search, in bytes; default 1 GiB.
 	SearchMemory uint64 `koanf:"search_memory"`

@@ -7,33 +7,61 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	queryapi "muster/query-api"
+	"muster/query-api/searchbombs"
 )
 
-// searchBombs are queries that take as much as a query may.
+// searchBombs are requests that take as much as a query may.
 func searchBombs() []string {
-	list := func(n int, item string) string {
-		var b strings.Builder
-		for i := range n {
-			if i > 0 {
-				b.WriteByte(',')
-			}
-			fmt.Fprintf(&b, item, i)
+	list := searchbombs.Queries()
+	for i, q := range list {
+		list[i] = `{"query":` + q + `}`
+	}
+	return list
+}
+
+// bombLimit is how long a bomb may take alone.
+const bombLimit = 2 * time.Second
+
+// measureEachBomb sends each bomb alone.
+func measureEachBomb(ctx context.Context, s *searchable, out io.Writer) error {
+	list := searchBombs()
+	took := make([]time.Duration, len(list))
+	counts := map[int]int{}
+	for i, bomb := range list {
+		began := time.Now()
+		status, text, err := s.send(ctx, bomb)
+		if err != nil {
+			return err
 		}
-		return b.String()
+		took[i] = time.Since(began)
+		counts[status]++
+		if !harmless(status) {
+			fmt.Fprintf(out, "  answered with %d: %.120s: %.200s\n", status, bomb, text)
+		}
+		if took[i] > bombLimit {
+			fmt.Fprintf(out, "  took %.2f s (%d): %.120s\n", took[i].Seconds(), status, bomb)
+		}
 	}
-	return []string{
-		`{"query":{"wildcard":{"experience.description":"*a*b*c*"}}}`,
-		`{"query":{"bool":{"should":[` + list(1000, `{"wildcard":{"profile.summary":"*%d*"}}`) + `]}}}`,
-		`{"query":{"regexp":{"experience.description":".*.*.*a.*.*b"}}}`,
-		`{"query":{"bool":{"should":[` + list(900, `{"match_phrase":{"experience.description":"the a %d"}}`) + `]}}}`,
-		`{"query":{"match_phrase":{"experience.description":{"query":"the a of to and in for with on at","slop":1000}}}}`,
-		`{"query":{"multi_match":{"query":"the a of to and in data engineer"}}}`,
+	slices.Sort(took)
+	over := 0
+	for _, d := range took {
+		if d > bombLimit {
+			over++
+		}
 	}
+	fmt.Fprintf(out, "  %d bombs, one at a time: %d answered, %d refused, %d with another status; the slowest took %.2f s, %d longer than %v (bar: none)\n",
+		len(list), counts[http.StatusOK], counts[http.StatusBadRequest]+counts[http.StatusRequestEntityTooLarge],
+		len(list)-counts[http.StatusOK]-counts[http.StatusBadRequest]-counts[http.StatusRequestEntityTooLarge], took[len(took)-1].Seconds(), over, bombLimit)
+	return nil
+}
+
+// harmless are the statuses that a bomb may be answered with.
+func harmless(status int) bool {
+	return status == http.StatusOK || status == http.StatusBadRequest || status == http.StatusRequestEntityTooLarge
 }
 
 // bombRuns is how often normal queries are measured with bombs and without, in
@@ -45,6 +73,9 @@ const bombRuns = 5
 func measureBombs(ctx context.Context, b *bench, out io.Writer) error {
 	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
 		s := b.musterSearch(base)
+		if err := measureEachBomb(ctx, s, out); err != nil {
+			return err
+		}
 		normal := func(i int) string {
 			list := searches()
 			return list[i*7%len(list)].body
@@ -112,16 +143,17 @@ func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) 
 	var wg sync.WaitGroup
 	longest, counts := make([]time.Duration, 2), make([]int, 2)
 	errs := make([]error, 2)
+	list := searchBombs()
 	for i := range 2 {
 		wg.Go(func() {
-			for n := i; ctx.Err() == nil && errs[i] == nil; n++ {
+			for n := 61 * i; ctx.Err() == nil && errs[i] == nil; n++ { // from two places of the list
 				began := time.Now()
-				status, _, err := s.send(ctx, searchBombs()[n%len(searchBombs())])
+				status, _, err := s.send(ctx, list[n%len(list)])
 				switch {
 				case ctx.Err() != nil:
 				case err != nil:
 					errs[i] = err
-				case status != http.StatusOK && status != http.StatusBadRequest:
+				case !harmless(status):
 					errs[i] = fmt.Errorf("a bomb was answered with %d", status)
 				default:
 					longest[i], counts[i] = max(longest[i], time.Since(began)), counts[i]+1

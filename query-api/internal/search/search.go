@@ -36,14 +36,16 @@ const DefaultSize = 10
 
 // Config bounds searches. Zero fields take their defaults.
 type Config struct {
-	// Timeout bounds the work of one search; default 1.8 s.
+	// Timeout bounds one search, its wait for others included; default 1.5 s, which
+	// leaves a statement that does not stop at once time to be over within 2 s.
 	Timeout time.Duration
 	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
 	MaxMemory uint64
 	// MaxRows bounds the rows that one statement reads; default 200 million.
 	MaxRows uint64
-	// Concurrent bounds the searches that run at once; the others wait. Default:
-	// the processors, at least 2.
+	// Concurrent bounds the searches that run at once, and a quarter of it those
+	// of the expensive ones, which count extra; the others wait. Default: twice the
+	// processors, at least 4.
 	Concurrent int
 	// StatsAge is how old the counts of documents and terms of a field may be
 	// that scores use; default 10 s, negative: always counted anew.
@@ -53,7 +55,7 @@ type Config struct {
 // WithDefaults fills in the zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Timeout <= 0 {
-		c.Timeout = 1800 * time.Millisecond
+		c.Timeout = 1500 * time.Millisecond
 	}
 	if c.MaxMemory == 0 {
 		c.MaxMemory = 1 << 30
@@ -62,7 +64,7 @@ func (c Config) WithDefaults() Config {
 		c.MaxRows = 200_000_000
 	}
 	if c.Concurrent <= 0 {
-		c.Concurrent = max(2, runtime.GOMAXPROCS(0))
+		c.Concurrent = max(4, 2*runtime.GOMAXPROCS(0))
 	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
@@ -82,9 +84,9 @@ type Deps struct {
 
 // Searcher answers searches. It is safe for concurrent use.
 type Searcher struct {
-	cfg     Config
-	deps    Deps
-	permits chan struct{}
+	cfg   Config
+	deps  Deps
+	lanes lanes
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
@@ -98,7 +100,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	return &Searcher{cfg: cfg, deps: deps, permits: make(chan struct{}, cfg.Concurrent), fields: make(map[string]fieldStats), terms: make(map[string]termCount)}, nil
+	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent), fields: make(map[string]fieldStats), terms: make(map[string]termCount)}, nil
 }
 
 // Request is a search as it was asked for.
@@ -177,15 +179,17 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 		}
 		span.End()
 	}()
-	select {
-	case s.searcher.permits <- struct{}{}:
-		defer func() { <-s.searcher.permits }()
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
 	defer cancel()
+	leave, err := s.searcher.lanes.enter(ctx, s.node)
+	if err != nil {
+		if outer.Err() == nil {
+			return nil, &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.searcher.cfg.Timeout)}
+		}
+		return nil, err
+	}
+	defer leave()
 	page, err = s.run(ctx)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
 		return nil, s.searcher.overTime()

@@ -34,7 +34,11 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 		return n
 	case algebra.Bool:
 		n.Must, n.Should = each(n.Must, factor), each(n.Should, factor)
-		n.Filter, n.MustNot = each(n.Filter, 1), each(n.MustNot, 1)
+		// A least score within a filter sees the boosts around it, but for a filter alone, which Lucene asks without.
+		if len(n.Must)+len(n.Should)+len(n.MustNot) == 0 && len(n.Filter) == 1 {
+			factor = 1
+		}
+		n.Filter, n.MustNot = each(n.Filter, factor), each(n.MustNot, factor)
 		return n
 	case algebra.DisMax:
 		n.Nodes = each(n.Nodes, factor)

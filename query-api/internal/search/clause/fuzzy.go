@@ -85,7 +85,7 @@ func (l *lowering) word(f algebra.Field, term string, m matching) algebra.Node {
 
 func fuzzyTerm(f algebra.Field, term string, m matching) algebra.Node {
 	edits := m.fuzzy.of(term)
-	if edits == 0 || m.prefixLength >= utf8.RuneCountInString(term) {
+	if edits == 0 {
 		return algebra.Term{Field: f, Text: term}
 	}
 	return algebra.Fuzzy{

@@ -52,12 +52,18 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 		n = algebra.None{}
 	}
 	if given {
-		if b, ok := n.(algebra.Bool); ok && len(b.Should) > 0 {
-			if b.Minimum, err = minimum(at, spec, len(b.Should)); err != nil {
+		if b, ok := n.(algebra.Bool); ok {
+			least, err := minimum(at, spec, len(b.Should))
+			switch {
+			case err != nil:
 				return nil, err
-			}
-			if n, err = boolean(b); err != nil {
-				return nil, err
+			case len(b.Should) > 0:
+				b.Minimum = least
+				if n, err = boolean(b); err != nil {
+					return nil, err
+				}
+			case least > 0: // of no optional clauses
+				n = algebra.None{}
 			}
 		}
 	}

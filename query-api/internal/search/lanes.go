@@ -1,0 +1,74 @@
+package search
+
+import (
+	"context"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// lanes let so many searches run at once. Expensive ones have a lane of their
+// own, so that they wait for each other and the rest does not wait for them.
+type lanes struct {
+	cheap, expensive chan struct{}
+}
+
+func newLanes(concurrent int) lanes {
+	return lanes{cheap: make(chan struct{}, concurrent), expensive: make(chan struct{}, max(1, concurrent/4))}
+}
+
+// enter waits for its turn until ctx ends; leave ends it.
+func (l lanes) enter(ctx context.Context, n algebra.Node) (leave func(), err error) {
+	lane := l.cheap
+	if weight(n) > expensiveWeight {
+		lane = l.expensive
+	}
+	select {
+	case lane <- struct{}{}:
+		return func() { <-lane }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// expensiveWeight is beyond what people ask: two words over all fields weigh less.
+const expensiveWeight = 150
+
+// weight estimates what a query costs before anything is read, in terms.
+func weight(n algebra.Node) int {
+	sum := 0
+	algebra.Walk(n, func(n algebra.Node) {
+		switch n := n.(type) {
+		case algebra.Set:
+			sum += 1 + len(n.Values)/256
+		case algebra.Phrase:
+			each := 2
+			if n.Slop > 0 {
+				each = 10
+			}
+			sum += each * len(n.Terms)
+		case algebra.Combined:
+			sum += len(n.Fields)
+		case algebra.Fuzzy:
+			sum += 6
+		case algebra.Pattern:
+			switch {
+			case n.Kind == algebra.Prefix:
+				sum += 4
+			case n.Kind == algebra.Whole:
+				sum++
+			case n.Kind == algebra.Wildcard && !strings.HasPrefix(n.Text, "*") && len(n.Text) < 40:
+				sum += 8
+			default:
+				sum += 30 + len(n.Text)/10
+			}
+		case algebra.Nested:
+			sum += 4
+		case algebra.Function:
+			sum += 2 + len(n.Functions)
+		default:
+			sum++
+		}
+	})
+	return sum
+}

@@ -1,0 +1,65 @@
+package search
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/clause"
+	"muster/query-api/searchbombs"
+)
+
+// What people ask is cheap, and of the bombs the wide ones are expensive.
+func TestWeight(t *testing.T) {
+	for _, query := range []string{
+		`{"match_all":{}}`,
+		`{"multi_match":{"query":"data engineer"}}`,
+		`{"query_string":{"query":"(engineer OR developer) AND NOT manager","default_field":"profile.headline"}}`,
+		`{"match_phrase":{"profile.headline":{"query":"senior software engineer at","slop":3}}}`,
+		`{"nested":{"path":"experience","query":{"bool":{"must":[{"match":{"experience.title":"engineer"}},{"wildcard":{"experience.company_name":"*labs*"}}]}}}}`,
+	} {
+		n, err := clause.Lower([]byte(query), "query", clause.Options{})
+		require.NoError(t, err)
+		require.LessOrEqual(t, weight(n), expensiveWeight, query)
+	}
+	expensive := 0
+	for _, query := range searchbombs.Queries() {
+		if n, err := clause.Lower([]byte(query), "query", clause.Options{}); err == nil && weight(n) > expensiveWeight {
+			expensive++
+		}
+	}
+	require.Greater(t, expensive, 15)
+}
+
+// An expensive query waits for another, a cheap one does not.
+func TestLanes(t *testing.T) {
+	l := newLanes(4)
+	bomb, err := clause.Lower([]byte(`{"regexp":{"profile.summary":".*.*.*a.*"}}`), "query", clause.Options{})
+	require.NoError(t, err)
+	cheap := bomb
+	wide, err := clause.Lower([]byte(`{"dis_max":{"queries":[`+wildcards(6)+`]}}`), "query", clause.Options{})
+	require.NoError(t, err)
+	leave, err := l.enter(t.Context(), wide)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = l.enter(ctx, wide)
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	leaveCheap, err := l.enter(t.Context(), cheap)
+	require.NoError(t, err)
+	leaveCheap()
+	leave()
+	leave, err = l.enter(t.Context(), wide)
+	require.NoError(t, err)
+	leave()
+}
+
+func wildcards(n int) string {
+	list := `{"wildcard":{"profile.summary":"*a*"}}`
+	for range n - 1 {
+		list += `,{"wildcard":{"profile.summary":"*a*"}}`
+	}
+	return list
+}
