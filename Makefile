@@ -73,10 +73,10 @@ docs-check: ## links and anchors of all pages, the commands and flags they name,
 	$(GO) test -count=1 -run '^TestPage' ./query-api/internal/search/clause ./query-api/internal/docs
 
 .PHONY: test-clients
-test-clients: engine ## the TypeScript client is generated anew and built, and the examples of both clients run against muster up (needs Node)
+test-clients: engine ## the TypeScript client is generated anew and built; the examples of both clients and the snippets of the guides run against muster up (needs Node, Python)
 	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
-	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run TestClients ./deploy/e2e $(TESTFLAGS)
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m -tags clients -run "TestClients|Snippets" ./deploy/e2e $(TESTFLAGS)
 
 bench: build ## measure against named alternatives (PARTS="enrich addons footprint refresh" selects, PEOPLE=N sizes the world)
 	$(GO) build -o bin/muster-bench ./deploy/bench

@@ -1,0 +1,135 @@
+//go:build clients
+
+package e2e_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+	"github.com/stretchr/testify/require"
+)
+
+// snippet is a code block of a page.
+type snippet struct{ name, language, code string }
+
+// snippets are the blocks of a page that a reader would run.
+func snippets(t *testing.T, path string) []snippet {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", filepath.FromSlash(path)))
+	require.NoError(t, err)
+	var list []snippet
+	for i, m := range regexp.MustCompile("(?ms)^```(sh|python|js|go)\n(.*?)^```").FindAllStringSubmatch(string(raw), -1) {
+		list = append(list, snippet{fmt.Sprintf("%s %d", filepath.Base(path), i+1), m[1], m[2]})
+	}
+	return list
+}
+
+// The calls of the README, of the guides and of the pages on context and sources run as
+// they are printed, in every language, and get an answer.
+func TestSnippets(t *testing.T) {
+	p := start(t, t.TempDir(), "--sample", "100")
+	dir := t.TempDir()
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "people.ndjson"), []byte(`{"profile_id":"snippet1","username":"snippet-one","last_updated":"2026-11-21"}`+"\n"), 0o600))
+	zip := exec.CommandContext(t.Context(), "gzip", "-k", filepath.Join(dir, "people.ndjson"))
+	require.NoError(t, zip.Run())
+	env := append(environment(), "KEY="+p.APIKey, "BASE="+p.BaseURL, "INGEST_URL="+p.IngestURL, "OPERATOR_TOKEN="+p.OperatorToken)
+	here := strings.NewReplacer(
+		"http://127.0.0.1:8080", p.BaseURL, "some-user", exampleOf(t, p), "export KEY=mk_live_...", "true",
+		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // what is on every machine
+		"curl -s ", "curl -sS --fail-with-body ", "data engineer", "engineer",
+	)
+	ran := 0
+	for _, page := range []string{
+		"README.md", "query-api/internal/docs/guides/first-call.md", "query-api/internal/docs/guides/search.md",
+		"query-api/internal/docs/guides/cursors.md", "query-api/internal/docs/guides/errors.md", "deploy/docs/context.md", "deploy/docs/sources.md",
+	} {
+		for _, s := range snippets(t, page) {
+			if s.language == "sh" && !strings.Contains(s.code, "curl -s") {
+				continue // the commands of muster and make have tests of their own
+			}
+			ran++
+			t.Run(s.name+" "+s.language, func(t *testing.T) {
+				out := runSnippet(t, dir, env, s.language, here.Replace(s.code))
+				require.NotContains(t, out, `"detail"`)
+				if !strings.Contains(s.code, "def send(") { // a function that the reader calls
+					require.NotEmpty(t, strings.TrimSpace(out))
+				}
+			})
+		}
+	}
+	require.GreaterOrEqual(t, ran, 9)
+}
+
+// The code that the guide on webhooks gives in three languages takes a delivery that is
+// signed with the library of Standard Webhooks, and refuses one that was changed.
+func TestVerifySnippets(t *testing.T) {
+	const secret, id, body = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", "msg_1", `{"full_name":"Ada"}`
+	hook, err := standardwebhooks.NewWebhook(secret)
+	require.NoError(t, err)
+	now := time.Now()
+	signature, err := hook.Sign(id, now, []byte(body))
+	require.NoError(t, err)
+	env := append(environment(), "SECRET="+secret, "ID="+id, fmt.Sprintf("SENT=%d", now.Unix()), "SIGNATURE="+signature, "BODY="+body)
+	call := map[string]string{
+		"python": `
+import os
+e = os.environ
+headers = {"webhook-id": e["ID"], "webhook-timestamp": e["SENT"], "webhook-signature": "v1,AAAA " + e["SIGNATURE"]}
+print(verify(e["SECRET"], headers, e["BODY"].encode()), verify(e["SECRET"], headers, e["BODY"].encode() + b" "))
+`,
+		"js": `
+const e = process.env;
+const headers = { "webhook-id": e.ID, "webhook-timestamp": e.SENT, "webhook-signature": "v1,AAAA " + e.SIGNATURE };
+console.log(verify(e.SECRET, headers, e.BODY), verify(e.SECRET, headers, e.BODY + " "));
+`,
+		"go": `
+func main() {
+	header := http.Header{}
+	header.Set("webhook-id", os.Getenv("ID"))
+	header.Set("webhook-timestamp", os.Getenv("SENT"))
+	header.Set("webhook-signature", "v1,AAAA "+os.Getenv("SIGNATURE"))
+	body := os.Getenv("BODY")
+	fmt.Println(Verify(os.Getenv("SECRET"), header, []byte(body)), Verify(os.Getenv("SECRET"), header, []byte(body+" ")))
+}
+`,
+	}
+	ran := 0
+	for _, s := range snippets(t, "query-api/internal/docs/guides/webhooks.md") {
+		if call[s.language] == "" {
+			continue
+		}
+		ran++
+		t.Run(s.language, func(t *testing.T) {
+			code := strings.Replace(s.code, "package webhook\n\nimport (", "package main\n\nimport (\n\t\"fmt\"\n\t\"os\"", 1)
+			out := runSnippet(t, t.TempDir(), env, s.language, code+call[s.language])
+			require.Equal(t, "true false", strings.ToLower(strings.TrimSpace(out)))
+		})
+	}
+	require.Equal(t, len(call), ran)
+}
+
+// runSnippet runs a program to its end and returns what it prints.
+func runSnippet(t *testing.T, dir string, env []string, language, code string) string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	defer cancel()
+	file := filepath.Join(t.TempDir(), map[string]string{"sh": "main.sh", "python": "main.py", "js": "main.mjs", "go": "main.go"}[language])
+	require.NoError(t, os.WriteFile(file, []byte(code), 0o600))
+	command := map[string][]string{"sh": {"bash", "-eu", file}, "python": {"python3", file}, "js": {"node", file}, "go": {"go", "run", file}}[language]
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	cmd.Env, cmd.Dir = env, dir
+	if language == "go" {
+		cmd.Dir = "" // inside the workspace, whose client it imports
+	}
+	out, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s\n%s", code, out)
+	return string(out)
+}
