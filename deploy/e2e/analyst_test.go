@@ -43,6 +43,7 @@ func TestAnalysts(t *testing.T) {
 		require.NoError(t, err)
 		cells := analyst.Cells(page, string(text))
 		require.Len(t, cells, 20)
+		p.muster(t, "status", "--wait") // the ledger of the calls so far
 		for _, cell := range cells {
 			require.NotEmpty(t, ask(t, cell.Statement), cell.Title)
 		}

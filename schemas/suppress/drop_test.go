@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/schemas/identity"
@@ -103,4 +104,38 @@ func TestDropSuppresses(t *testing.T) {
 func FuzzDropValues(f *testing.F) {
 	f.Add([]byte(`{"first_name":"a","last_name":["b"],"dob":"1985-07-04","addresses":[{"zip":"1"},[2]],"phones":[1,{"x":2}]}`))
 	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.DropValues(raw) })
+}
+
+// Whatever DropValues finds in a record, a set that has it finds the record by, although
+// only records with members of which that may come are read for it.
+func TestRecordListed(t *testing.T) {
+	const network, codehost = `{"profile_id":"p1","username":"ada","first_name":"Ada","last_name":"Lovelace","last_updated":"2026-11-20"`, `{"user_id":7,"codehost_username":"ada","last_updated":"2026-11-20"`
+	for raw, kind := range map[string]record.Kind{
+		network + `,"home_Phone":"+1 415 555 9317"}`:                                                  record.KindNetworkPerson,
+		network + `,"ph\u006fne":"+1 415 555 9317"}`:                                                  record.KindNetworkPerson,
+		network + `,"location":{"city":"London","phone":["4155559317"]}}`:                             record.KindNetworkPerson,
+		network + `,"address":{"location":{"phone":4155559317}}}`:                                     record.KindNetworkPerson,
+		network + `,"DOB":"1815-12-10","zip":"91790"}`:                                                record.KindNetworkPerson,
+		network + `,"birthday":"1815-12-10","location":{"postal_code":"91790"}}`:                      record.KindNetworkPerson,
+		network + `,"vins":["1HGCM82633A004352"]}`:                                                    record.KindNetworkPerson,
+		network + `,"idfa":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}`:                                   record.KindNetworkPerson,
+		network + `,"maids":["a3f1c2d4-5678-90ab-cdef-1234567890ab"]}`:                                record.KindNetworkPerson,
+		network + `,"tv_id":"SmartTV_9F8E7D6C"}`:                                                      record.KindNetworkPerson,
+		codehost + `,"mobile":"+1 415 555 9317"}`:                                                     record.KindCodehostPerson,
+		codehost + `,"location_canonical":{"advertising_id":"a3f1c2d4-5678-90ab-cdef-1234567890ab"}}`: record.KindCodehostPerson,
+		`{"user_id":"7","username":"ada","last_updated":"2026-11-20","ctv_id":"SmartTV_9F8E7D6C"}`:    record.KindMicroblogPerson,
+	} {
+		r, err := record.Decode(kind, []byte(raw))
+		require.NoError(t, err, raw)
+		values := suppress.DropValues(r.JSON)
+		require.NotEmpty(t, values, raw)
+		for _, v := range values {
+			s := suppress.NewSet(key(t, 1))
+			entry, err := json.Marshal(suppress.Entry{Type: v.Type, Scope: suppress.All, RequestedAt: "2026-01-01", Key: s.Key().ID()})
+			require.NoError(t, err)
+			require.NoError(t, s.Apply([]byte(s.Key().Hash(v.Type, v.Sum).String()), entry))
+			_, hit := s.Record(r)
+			require.True(t, hit, "%s: %s", raw, v.Type)
+		}
+	}
 }

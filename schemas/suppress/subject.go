@@ -151,7 +151,7 @@ func (s *Set) Record(r *record.Record) (Hash, bool) {
 		return s.Account(b.B.Platform, identity.UsernameKey(b.B.Username))
 	}
 	if p, ok := SubjectOf(r); ok {
-		if s.HasDrop() {
+		if s.HasDrop() && mayBeListed(r) {
 			p.Drop = DropValues(r.JSON)
 		}
 		return s.Subject(p)
@@ -179,6 +179,42 @@ func SubjectOf(r *record.Record) (Subject, bool) {
 		}, true
 	}
 	return Subject{}, false
+}
+
+// mayBeListed says whether DropValues may find anything in a person's record. Every
+// value on a deletion list needs a member that muster has no field for, such as a date
+// of birth, and most records have none: they need not be read a second time.
+func mayBeListed(r *record.Record) bool {
+	var unknown [2]jsontext.Value
+	switch b := r.Body.(type) {
+	case *record.NetworkPerson:
+		unknown[0] = b.Unknown
+		if b.Location != nil {
+			unknown[1] = b.Location.Unknown
+		}
+	case *record.CodehostPerson:
+		unknown[0] = b.Unknown
+		if b.LocationCanon != nil {
+			unknown[1] = b.LocationCanon.Unknown
+		}
+	case *record.MicroblogPerson:
+		unknown[0] = b.Unknown
+	}
+	for _, u := range unknown {
+		if len(u) == 0 {
+			continue
+		}
+		lower := bytes.ToLower(u)
+		if bytes.IndexByte(lower, '\\') >= 0 { // a name may be written in escapes
+			return true
+		}
+		for _, piece := range DropMembers() {
+			if bytes.Contains(lower, []byte(piece)) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func itoa(id *int64) string {
