@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -147,6 +148,24 @@ func shown(t *testing.T, p *platform, s subject) string {
 	return ""
 }
 
+// page is a page of all people by their connections, and the cursor to the next.
+func page(t *testing.T, p *platform, cursor *string) (ids []string, next *string) {
+	t.Helper()
+	var answer struct {
+		Results []struct {
+			ProfileID string `json:"profile_id"`
+		} `json:"results"`
+		NextCursor *string `json:"next_cursor"`
+	}
+	require.NoError(t, json.Unmarshal([]byte(ask(t, p, "/v1/person/search", map[string]any{
+		"query": map[string]any{"match_all": map[string]any{}}, "sort": []any{map[string]any{"profile.connections": "desc"}}, "size": 60, "cursor": cursor,
+	})), &answer))
+	for _, r := range answer.Results {
+		ids = append(ids, r.ProfileID)
+	}
+	return ids, answer.NextCursor
+}
+
 // stored counts the rows of the subjects, and sums up those of others.
 func stored(t *testing.T, p *platform, all []subject, not concerned) (theirs, everybodys string) {
 	t.Helper()
@@ -198,6 +217,9 @@ func TestErase(t *testing.T) {
 	}
 	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k")
 	require.Contains(t, before, `"user_id":`)
+	_, cursor := page(t, p, nil)
+	require.NotNil(t, cursor)
+	first, _ := page(t, p, cursor)
 	not := concernedBy(t, p, all)
 	_, want := stored(t, p, all, not)
 	shows(t, p, all[0])
@@ -236,6 +258,16 @@ func TestErase(t *testing.T) {
 		})
 	}
 	gone("erased")
+	// A walk that was under way goes on without them.
+	second, _ := page(t, p, cursor)
+	erased := make(map[string]bool)
+	for _, s := range all {
+		erased[s.ids["network"]] = true
+	}
+	kept := slices.DeleteFunc(first, func(id string) bool { return erased[id] || strings.Contains(not.profiles, "'"+id+"'") })
+	require.NotEmpty(t, kept)
+	require.Subset(t, second, kept)
+	require.False(t, slices.ContainsFunc(second, func(id string) bool { return erased[id] }), "a cursor leads to somebody who was erased")
 	for _, kind := range kinds {
 		p.muster(t, "ingest", "--again", kind, file(world, kind))
 	}
