@@ -609,8 +609,21 @@ export interface components {
             matched: boolean;
             company: components["schemas"]["Company"] | null;
         };
+        /**
+         * @description Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
+         *     calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
+         */
+        DiscoveredLink: {
+            /** @enum {string} */
+            platform: "codehost" | "network";
+            username: string;
+            confidence: number;
+        } & {
+            [key: string]: unknown;
+        };
         /** @description A code-hosting person; the account details stand in `codehost` and directly. */
         EnrichedCodehost: {
+            discovered_link?: components["schemas"]["DiscoveredLink"];
             /**
              * Format: int64
              * @description Account id on the code-hosting platform.
@@ -721,6 +734,7 @@ export interface components {
         };
         /** @description A professional-network person, in the shapes of the search result. */
         EnrichedNetwork: {
+            discovered_link?: components["schemas"]["DiscoveredLink"];
             /** @description Profile slug. */
             network_username?: string;
             /** @description Full profile URL. */
@@ -1000,6 +1014,7 @@ export interface components {
         };
         /** @description With the add-on `codehost` only, through the account link. */
         CodehostAddonData: {
+            discovered_link?: components["schemas"]["DiscoveredLink"];
             /** Format: int64 */
             user_id?: number;
             username?: string;
@@ -1161,6 +1176,7 @@ export interface components {
         };
         /** @description With the add-on `network` only, through the account link. */
         NetworkAddonData: {
+            discovered_link?: components["schemas"]["DiscoveredLink"];
             username?: string;
             url?: string;
             full_name?: string;
