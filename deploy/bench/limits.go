@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -30,53 +29,64 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 			return req, err
 		},
 	}
-	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; %d s each, the medians of %d runs in turns\n", len(q.keys), b.seconds, limitsRounds)
-	runs := make(map[string][]measurement)
-	callers := []int{32, 256}
-	for round := range limitsRounds {
-		first := round%2 == 0 // whoever comes second finds the caches warmer
-		for _, off := range []bool{first, !first} {
-			err := b.serving(ctx, queryapi.Config{
-				Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute, Uncounted: off,
-			}, func(base string) error {
-				for _, n := range callers {
-					m, err := b.ask(ctx, q, base, n)
-					if err != nil {
-						return err
-					}
-					name := arrangement(off, n)
-					runs[name] = append(runs[name], m)
+	short := *b
+	short.seconds = min(b.seconds, limitsSlice)
+	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; two servers, asked in turns for %d s, %d times each\n", len(q.keys), short.seconds, limitsRounds)
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
+	uncounted := cfg
+	uncounted.Uncounted = true
+	return b.serving(ctx, cfg, func(counting string) error {
+		return b.serving(ctx, uncounted, func(bare string) error {
+			for _, n := range []int{32, 256} {
+				if err := short.besideLimits(ctx, q, bare, counting, n, out); err != nil {
+					return err
 				}
-				return nil
-			})
-			if err != nil {
-				return err
 			}
-		}
-	}
-	for _, n := range callers {
-		var less, more []float64 // round by round
-		for round := range limitsRounds {
-			off, on := runs[arrangement(true, n)][round], runs[arrangement(false, n)][round]
-			less = append(less, 100*(1-on.rate()/off.rate()))
-			more = append(more, ms(median(on.calls)-median(off.calls)))
-		}
-		for _, off := range []bool{true, false} {
-			all := runs[arrangement(off, n)]
-			slices.SortFunc(all, func(a, b measurement) int { return cmp.Compare(a.rate(), b.rate()) })
-			fmt.Fprintf(out, "  %-38s %s\n", arrangement(off, n), all[len(all)/2])
-		}
-		slices.Sort(less)
-		slices.Sort(more)
-		last := limitsRounds - 1
-		fmt.Fprintf(out, "  at %d callers: %.1f%% of the throughput less (%.1f to %.1f), p50 %+.2f ms (%+.2f to %+.2f)\n",
-			n, less[last/2], less[0], less[last], more[last/2], more[0], more[last])
-	}
-	return nil
+			return nil
+		})
+	})
 }
 
 // limitsRounds is odd, so that there is a middle one.
-const limitsRounds = 7
+const limitsRounds = 15
+
+// limitsSlice is how long one server is asked at a time, in seconds: what an engine does
+// beside its answers changes within minutes, and by more than is to be seen.
+const limitsSlice = 4
+
+// besideLimits asks two servers in turns from so many callers, and compares them turn by
+// turn.
+func (b *bench) besideLimits(ctx context.Context, q question, bare, counting string, callers int, out io.Writer) error {
+	var all [2]measurement
+	var less, more []float64
+	for round := range limitsRounds {
+		var now [2]measurement
+		for i := range now {
+			which := (i + round) % 2 // whoever comes second finds the caches warmer
+			m, err := b.ask(ctx, q, []string{bare, counting}[which], callers)
+			if err != nil {
+				return err
+			}
+			now[which] = m
+			all[which].add(m)
+			all[which].elapsed += m.elapsed
+			all[which].engine += m.engine
+			all[which].bench += m.bench
+			all[which].rss = m.rss
+		}
+		less = append(less, 100*(1-now[1].rate()/now[0].rate()))
+		more = append(more, ms(median(now[1].calls)-median(now[0].calls)))
+	}
+	fmt.Fprintf(out, "  %-38s %s\n", arrangement(true, callers), all[0])
+	fmt.Fprintf(out, "  %-38s %s\n", arrangement(false, callers), all[1])
+	slices.Sort(less)
+	slices.Sort(more)
+	quarter := limitsRounds / 4
+	fmt.Fprintf(out, "  at %d callers: %.1f%% of the throughput less (turn by turn %.1f, half of them between %.1f and %.1f), p50 %+.2f ms (%+.2f, %+.2f to %+.2f)\n",
+		callers, 100*(1-all[1].rate()/all[0].rate()), less[limitsRounds/2], less[quarter], less[limitsRounds-1-quarter],
+		ms(median(all[1].calls)-median(all[0].calls)), more[limitsRounds/2], more[quarter], more[limitsRounds-1-quarter])
+	return nil
+}
 
 func arrangement(off bool, callers int) string {
 	return fmt.Sprintf("limits and metering %s, %d callers", map[bool]string{true: "off", false: "on"}[off], callers)
