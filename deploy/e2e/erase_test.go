@@ -148,8 +148,8 @@ func shown(t *testing.T, p *platform, s subject) string {
 	return ""
 }
 
-// page is a page of all people by their connections, and the cursor to the next.
-func page(t *testing.T, p *platform, cursor *string) (ids []string, next *string) {
+// searchPage is a page of all people by their connections, and the cursor to the next.
+func searchPage(t *testing.T, p *platform, cursor *string) (ids []string, next *string) {
 	t.Helper()
 	var answer struct {
 		Results []struct {
@@ -217,9 +217,9 @@ func TestErase(t *testing.T) {
 	}
 	before := ask(t, p, "/v1/person/enrich", map[string]any{"codehost": all[0].handles["codehost"][0]}, "Idempotency-Key", "k")
 	require.Contains(t, before, `"user_id":`)
-	_, cursor := page(t, p, nil)
+	_, cursor := searchPage(t, p, nil)
 	require.NotNil(t, cursor)
-	first, _ := page(t, p, cursor)
+	first, _ := searchPage(t, p, cursor)
 	not := concernedBy(t, p, all)
 	_, want := stored(t, p, all, not)
 	shows(t, p, all[0])
@@ -259,7 +259,7 @@ func TestErase(t *testing.T) {
 	}
 	gone("erased")
 	// A walk that was under way goes on without them.
-	second, _ := page(t, p, cursor)
+	second, _ := searchPage(t, p, cursor)
 	erased := make(map[string]bool)
 	for _, s := range all {
 		erased[s.ids["network"]] = true
