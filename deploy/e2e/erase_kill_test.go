@@ -17,7 +17,7 @@ import (
 func TestEraseKilled(t *testing.T) {
 	kills := number(t, "MUSTER_E2E_KILLS", 12)
 	if testing.Short() {
-		kills = min(kills, 1)
+		kills = min(kills, 2)
 	}
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 5))
