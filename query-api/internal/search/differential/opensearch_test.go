@@ -95,9 +95,7 @@ func TestSearch(t *testing.T) {
 	require.NoError(t, coverage.Print(os.Stdout))
 	t.Logf("%d people; refused: %v", len(docs), refusals)
 	if !t.Failed() {
-		if queries >= 50 {
-			require.GreaterOrEqual(t, coverage.Telling(), 60.0)
-		}
+		require.GreaterOrEqual(t, coverage.Telling(), 60.0)
 		if queries >= 5000 {
 			require.Empty(t, coverage.Rare(20))
 		}
