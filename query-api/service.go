@@ -323,6 +323,7 @@ func (s *Service) Run(ctx context.Context) error {
 	var counting sync.WaitGroup
 	counting.Go(func() { s.meter.Run(writing) })
 	watch.Go(func() { s.balance(ctx) })
+	watch.Go(func() { s.store.WatchErased(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
 	err := s.server.Run(ctx)

@@ -19,6 +19,7 @@ import (
 // columns mean, each of the twenty questions has an answer, nothing can be
 // changed, and views become Parquet files.
 func TestAnalysts(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), "--sample", "300")
 	ask := func(t *testing.T, statement string) [][]string {
 		t.Helper()

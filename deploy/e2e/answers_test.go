@@ -19,6 +19,7 @@ var both = []string{"codehost", "network"}
 // truth names, and the answer is field for field what MAPPING.md says of the
 // files.
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	people := 20_000
 	if testing.Short() {
 		people = 2_000
@@ -28,7 +29,7 @@ func TestAnswers(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 1))
 
 	dir := generate(t, people, drawn)
-	p := start(t, t.TempDir(), "--no-sample")
+	p := start(t, fresh(t), "--no-sample")
 	ingestAll(t, p, dir)
 	store, tr := load(t, dir), readTruth(t, dir)
 	c := newChecker(p, store)

@@ -87,6 +87,7 @@ type accepted struct {
 // TestContext: a profile at once, one later by a signed webhook, and every one of
 // many although the whole platform is killed at random points.
 func TestContext(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	args := []string{"--sample", "200", "--webhook-allow", "127.0.0.0/8"}
 	p := start(t, dir, args...)

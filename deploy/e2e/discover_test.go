@@ -78,7 +78,8 @@ func discover(username string) map[string]any {
 // TestDiscoveryWorkerKilled: the tasks that a discovery-worker has in hand when it is
 // killed are worked on by another one, and none is lost.
 func TestDiscoveryWorkerKilled(t *testing.T) {
-	p := start(t, t.TempDir(), "--no-sample")
+	t.Parallel()
+	p := start(t, fresh(t), "--no-sample")
 	people := strangers(t, p, 24)
 	web := newOutside(t, `{"results":[]}`)
 
@@ -143,7 +144,7 @@ func TestDiscoveryOnce(t *testing.T) {
 	model := newOutside(t, `{"choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"{\"scores\":[{\"candidate\":0,\"same_person\":1}]}"}}]}`)
 	t.Setenv("MODEL_URL", model.URL+"/v1")
 	t.Setenv("MODEL_NAME", "test")
-	p := start(t, t.TempDir(), "--no-sample")
+	p := start(t, fresh(t), "--no-sample")
 	people := strangers(t, p, 2)
 	second := newReplica(t, p)
 	second.run(t, p.APIKey)

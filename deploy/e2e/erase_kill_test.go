@@ -15,6 +15,7 @@ import (
 // is shown or stored, and everybody else is as they were. MUSTER_E2E_KILLS says how
 // many erasures; 50 is the long form.
 func TestEraseKilled(t *testing.T) {
+	t.Parallel()
 	kills := number(t, "MUSTER_E2E_KILLS", 12)
 	if testing.Short() {
 		kills = min(kills, 2)
@@ -23,7 +24,7 @@ func TestEraseKilled(t *testing.T) {
 	rng := rand.New(rand.NewPCG(drawn, 5))
 	world := generate(t, 12*kills+60, drawn)
 	all := subjects(t, world, kills)
-	p := start(t, t.TempDir(), "--no-sample")
+	p := start(t, fresh(t), "--no-sample")
 	ports := []string{
 		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
 		"--admin-addr", strings.TrimPrefix(p.AdminURL, "http://"), "--kafka-addr", p.Kafka,
@@ -39,7 +40,7 @@ func TestEraseKilled(t *testing.T) {
 		victim := []string{"up", "up", "engine"}[rng.IntN(3)]
 		p = kill(t, p, victim, fmt.Sprintf("erasure %d, and %s", i, pause), ports)
 	}
-	eventually(t, 5*time.Minute, func() (bool, string) {
+	eventuallyEvery(t, 5*time.Minute, time.Second, func() (bool, string) {
 		var status struct {
 			Requests int            `json:"requests"`
 			States   map[string]int `json:"states"`

@@ -92,25 +92,31 @@ func subjects(t *testing.T, dir string, n int) []subject {
 	return out
 }
 
-// ask posts to the API and returns the answer.
+// ask posts to the API and returns the answer. Where a search takes longer than a
+// search may, as on a busy machine, it asks again.
 func ask(t *testing.T, p *platform, path string, body any, header ...string) string {
 	t.Helper()
 	raw, err := json.Marshal(body)
 	require.NoError(t, err)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+path, bytes.NewReader(raw))
-	require.NoError(t, err)
-	req.Header.Set("Authorization", "Bearer "+p.APIKey)
-	req.Header.Set("Content-Type", "application/json")
-	for i := 0; i+1 < len(header); i += 2 {
-		req.Header.Set(header[i], header[i+1])
+	for attempt := 1; ; attempt++ {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+path, bytes.NewReader(raw))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+p.APIKey)
+		req.Header.Set("Content-Type", "application/json")
+		for i := 0; i+1 < len(header); i += 2 {
+			req.Header.Set(header[i], header[i+1])
+		}
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		answer, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		if attempt < 5 && resp.StatusCode == http.StatusBadRequest && bytes.Contains(answer, []byte("the query takes longer than")) {
+			continue
+		}
+		require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, answer)
+		return string(answer)
 	}
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	answer, err := io.ReadAll(resp.Body)
-	require.NoError(t, err)
-	require.NoError(t, resp.Body.Close())
-	require.Equal(t, http.StatusOK, resp.StatusCode, "%s: %s", path, answer)
-	return string(answer)
 }
 
 // shown says whether any endpoint shows a record of the subject, and which.
@@ -204,13 +210,14 @@ func query(t *testing.T, p *platform, sql string) string {
 // the rewriting, in no file; the same records again and a replay bring nobody back,
 // and the others stay as they are.
 func TestErase(t *testing.T) {
+	t.Parallel()
 	people, n := 5000, 200
 	if testing.Short() {
 		people, n = 150, 9
 	}
 	world := generate(t, people, 5)
 	all := subjects(t, world, n)
-	p := start(t, t.TempDir(), "--no-sample")
+	p := start(t, fresh(t), "--no-sample")
 	ingestAll(t, p, world)
 	for _, s := range all[:3] {
 		require.NotEmpty(t, shown(t, p, s))
@@ -278,7 +285,7 @@ func TestErase(t *testing.T) {
 	gone("replayed")
 	attested(t, p)
 	if !testing.Short() {
-		eventually(t, 5*time.Minute, func() (bool, string) {
+		eventuallyEvery(t, 5*time.Minute, time.Second, func() (bool, string) {
 			var status struct {
 				Requests int            `json:"requests"`
 				States   map[string]int `json:"states"`

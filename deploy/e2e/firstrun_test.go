@@ -232,7 +232,8 @@ func TestEmptyFolder(t *testing.T) {
 // TestStopWithOpenConnections: connections that wait for something, with a
 // request behind them or none yet, hold nothing up.
 func TestStopWithOpenConnections(t *testing.T) {
-	p := start(t, t.TempDir(), "--no-sample")
+	t.Parallel()
+	p := start(t, fresh(t), "--no-sample")
 	var dialer net.Dialer
 	for _, url := range []string{p.BaseURL, p.AdminURL, p.IngestURL} {
 		silent, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(url, "http://"))
@@ -360,6 +361,7 @@ not JSON
 
 // TestHelp: every command says what it is for.
 func TestHelp(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	root := help(ctx, t)
 	require.Contains(t, root, "muster up")

@@ -41,6 +41,7 @@ var tables = map[string]struct{ table, identity string }{
 // The files are cut into pieces. A piece whose run ended well is never ingested
 // again, so that nothing but the platform itself can bring back what it lost.
 func TestKill(t *testing.T) {
+	t.Parallel()
 	people := 3000
 	if testing.Short() {
 		people = 800
@@ -50,7 +51,7 @@ func TestKill(t *testing.T) {
 	world := generate(t, people, drawn)
 	pieces := cut(t, world, rng)
 
-	dataDir := t.TempDir()
+	dataDir := fresh(t)
 	p := start(t, dataDir, "--no-sample")
 	ports := []string{
 		"--api-addr", strings.TrimPrefix(p.BaseURL, "http://"), "--ingest-addr", strings.TrimPrefix(p.IngestURL, "http://"),
@@ -100,7 +101,8 @@ func TestKill(t *testing.T) {
 // an older one, which is any crawl's daily bread, survives a restart that finds
 // both in the topic and neither in the read models.
 func TestVersionsThatAreNotProjectedYet(t *testing.T) {
-	dataDir := t.TempDir()
+	t.Parallel()
+	dataDir := fresh(t)
 	p := start(t, dataDir, "--no-sample")
 	dir := t.TempDir()
 	run := func(name, record string) {

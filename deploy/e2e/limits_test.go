@@ -88,6 +88,7 @@ func (s *seen) write(t *testing.T) string {
 // and holds the ledger and its read model against what the callers saw, call by
 // call: equal, or different in the callers' favour alone.
 func TestChargesAcrossKills(t *testing.T) {
+	t.Parallel()
 	kills := 200
 	if testing.Short() {
 		kills = 6

@@ -1,10 +1,12 @@
 package e2e_test
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"testing"
 )
@@ -28,7 +30,23 @@ func run(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "build muster:", err)
 		return 1
 	}
+	if err := moreAtOnce(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	return m.Run()
+}
+
+// moreAtOnce lets one test more than there are processors run at a time, unless
+// -parallel says how many: they wait for processes and for time to pass.
+func moreAtOnce() error {
+	flag.Parse()
+	given := false
+	flag.Visit(func(f *flag.Flag) { given = given || f.Name == "test.parallel" })
+	if given {
+		return nil
+	}
+	return flag.Set("test.parallel", strconv.Itoa(runtime.GOMAXPROCS(0)+1))
 }
 
 // number is a setting from the environment.

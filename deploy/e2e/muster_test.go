@@ -6,6 +6,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -89,6 +90,29 @@ func launch(t *testing.T, dataDir string, args ...string) *platform {
 	return p
 }
 
+// begun is a data folder in which `muster up --no-sample` has run and ended.
+var begun struct {
+	sync.Mutex
+	dir string
+}
+
+// fresh returns a data folder that a `muster up` without people has left: for tests
+// that are not about a first start, which makes every table and topic.
+func fresh(t *testing.T) string {
+	t.Helper()
+	begun.Lock()
+	defer begun.Unlock()
+	if begun.dir == "" {
+		dir := filepath.Join(filepath.Dir(binary), "fresh")
+		start(t, dir, "--no-sample").stop(t)
+		begun.dir = dir
+	}
+	out := filepath.Join(t.TempDir(), "data")
+	copied, err := exec.CommandContext(t.Context(), "cp", "-a", begun.dir, out).CombinedOutput()
+	require.NoError(t, err, "%s", copied)
+	return out
+}
+
 // environment is this process's without what would point muster elsewhere.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
@@ -120,9 +144,16 @@ func (p *platform) awaitWelcome(t *testing.T) {
 // eventually polls until done, and fails with why after a time.
 func eventually(t *testing.T, timeout time.Duration, poll func() (done bool, why string)) {
 	t.Helper()
+	eventuallyEvery(t, timeout, 20*time.Millisecond, poll)
+}
+
+// eventuallyEvery is eventually for what takes long and costs more to ask for, such as
+// a command.
+func eventuallyEvery(t *testing.T, timeout, pause time.Duration, poll func() (done bool, why string)) {
+	t.Helper()
 	deadline := time.NewTimer(timeout)
 	defer deadline.Stop()
-	tick := time.NewTicker(20 * time.Millisecond)
+	tick := time.NewTicker(pause)
 	defer tick.Stop()
 	for {
 		done, why := poll()

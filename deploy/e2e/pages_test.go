@@ -92,6 +92,7 @@ func found(t *testing.T, p *platform, username string) bool {
 // The commands of the page on backups do what it says: people who were erased after the
 // backup do not come back with it, whether their erasure is known from the old folder or from a file.
 func TestBackupPage(t *testing.T) {
+	t.Parallel()
 	pg := openPage(t, "backup.md")
 	first := start(t, filepath.Join(pg.dir, ".muster"), "--sample", "40")
 	usernames := strings.Fields(first.muster(t, "sql", "--format", "tsv", "SELECT codehost_username FROM muster.codehost_people FINAL WHERE NOT deleted ORDER BY user_id LIMIT 2"))
@@ -118,7 +119,7 @@ func TestBackupPage(t *testing.T) {
 		require.False(t, found(t, p, goes), "an erased person came back with a backup")
 		require.NotContains(t, ask(t, p, "/v1/person/enrich", map[string]any{"network_username": "came-later", "websets": []string{"network"}}), "came-later",
 			"the folder is as old as the backup")
-		eventually(t, time.Minute, func() (bool, string) {
+		eventuallyEvery(t, time.Minute, 250*time.Millisecond, func() (bool, string) {
 			n := p.muster(t, "sql", "--format", "tsv", "SELECT count() FROM muster.codehost_people WHERE codehost_username = '"+goes+"'")
 			return strings.HasSuffix(strings.TrimSpace(n), "0"), "rows of the erased person are left: " + n
 		})
@@ -163,6 +164,7 @@ func TestBackupPage(t *testing.T) {
 
 // The commands of the page on upgrades go through, and back.
 func TestUpgradePage(t *testing.T) {
+	t.Parallel()
 	pg := openPage(t, "upgrade.md")
 	start(t, filepath.Join(pg.dir, ".muster"), "--sample", "20")
 	out := pg.next()

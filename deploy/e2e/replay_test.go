@@ -19,6 +19,7 @@ import (
 // TestReplay: every read model is rebuilt while callers ask. A first replay is
 // ended midway, and the next goes on; no request fails and no answer is wrong.
 func TestReplay(t *testing.T) {
+	t.Parallel()
 	people, end := 2000, os.Kill
 	if testing.Short() {
 		people, end = 300, os.Interrupt // a killed one is taken for alive for 30 s
@@ -26,7 +27,7 @@ func TestReplay(t *testing.T) {
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 8))
 	world := generate(t, people, drawn)
-	p := start(t, t.TempDir(), "--no-sample")
+	p := start(t, fresh(t), "--no-sample")
 	ingestAll(t, p, world)
 	store, tr := load(t, world), readTruth(t, world)
 	c := newChecker(p, store)

@@ -84,7 +84,8 @@ func codehostPerson(t *testing.T, p *platform, name string) codehostRecord {
 // TestSources: what comes in by git, by HTTP push, as CSV and by a mapping is
 // served like what comes in by files of records.
 func TestSources(t *testing.T) {
-	p := start(t, t.TempDir(), "--no-sample")
+	t.Parallel()
+	p := start(t, fresh(t), "--no-sample")
 
 	// The authors of a repository and their commits.
 	h := newHistory(t)

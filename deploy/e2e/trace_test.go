@@ -31,6 +31,7 @@ func traced(t *testing.T, p *platform, trace string, topics ...string) map[strin
 
 // A caller's trace goes with the task and with its result through Kafka.
 func TestTraceCrossesKafka(t *testing.T) {
+	t.Parallel()
 	p := start(t, t.TempDir(), "--sample", "20")
 	const trace = "4bf92f3577b34da6a3ce929d0e0e4736"
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.BaseURL+"/v1/person/discover", bytes.NewReader([]byte(`{"codehost":"somebody-unknown"}`)))

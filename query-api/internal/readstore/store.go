@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -84,6 +85,8 @@ type Store struct {
 	discoveries *gatherer[uint64, []*readmodel.DiscoveryRow]
 	discovered  *gatherer[uint64, []discoveredStatement]
 	contexts    *gatherer[uint64, []*readmodel.ContextRow]
+
+	hidden atomic.Pointer[[]uint64]
 
 	closers []func()
 }

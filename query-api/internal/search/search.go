@@ -209,6 +209,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
 		return nil, err
 	}
+	s.from.Hidden = s.searcher.deps.Store.Hidden()
 	places, err := s.places(ctx)
 	if err != nil {
 		return nil, err

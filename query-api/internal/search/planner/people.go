@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"strconv"
+
 	"muster/query-api/internal/search/algebra"
 )
 
@@ -10,6 +12,24 @@ type People struct {
 	// content: they change updated_at alone (records.md, rule 5), and stand in a
 	// table of their own. It costs a join.
 	Refreshed bool
+	// Hidden are the profile hashes of people who were erased and whose rows are there
+	// until they are deleted: they neither rank nor count.
+	Hidden []uint64
+}
+
+// living is the condition under which a row of source is of somebody.
+func (p People) living() string {
+	if len(p.Hidden) == 0 {
+		return "NOT deleted"
+	}
+	list := make([]byte, 0, 21*len(p.Hidden))
+	for i, h := range p.Hidden {
+		if i > 0 {
+			list = append(list, ',')
+		}
+		list = strconv.AppendUint(list, h, 10)
+	}
+	return "NOT deleted AND profile_hash NOT IN (" + string(list) + ")"
 }
 
 // updatedAt is the field that newer versions change.

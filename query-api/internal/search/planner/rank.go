@@ -149,8 +149,8 @@ func RankStatement(r Rank) Statement {
 	if r.Total {
 		total = "toInt64(count() OVER ())"
 	}
-	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s, %s FROM (SELECT %s FROM %s WHERE NOT deleted AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, where,
+	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
+		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), r.From.living(), condition, where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(r.Node)}
 }

@@ -217,7 +217,7 @@ func ScoresDecide(n algebra.Node) bool {
 func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 	c := scoring(stats, n)
 	condition := c.match(n, &scope{})
-	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE NOT deleted AND " + condition
+	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE " + from.living() + " AND " + condition
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(n)}
 }
 
@@ -248,7 +248,7 @@ func TermStatement(n algebra.Node, total bool, from People, known func(key strin
 	if where == condition && total {
 		matching = "count()"
 	}
-	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE NOT deleted AND %s", matching, strings.Join(counts, ", "), from.source(), where)
+	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE %s AND %s", matching, strings.Join(counts, ", "), from.source(), from.living(), where)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}, keys
 }
 
