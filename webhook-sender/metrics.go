@@ -19,6 +19,7 @@ import (
 //	muster_webhook_running                    calls under way
 type metrics struct {
 	attempts         *prometheus.CounterVec
+	delivered        prometheus.Counter // of attempts
 	seconds          prometheus.Histogram
 	refused          prometheus.Counter
 	dead             *prometheus.CounterVec
@@ -39,6 +40,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 			Help: "Deliveries of the partitions owned here that have not ended."}),
 		running: prometheus.NewGauge(prometheus.GaugeOpts{Name: "muster_webhook_running", Help: "Calls to endpoints under way."}),
 	}
+	m.delivered = m.attempts.WithLabelValues("delivered")
 	if r == nil {
 		return m, nil
 	}
@@ -58,7 +60,7 @@ func (m *metrics) outcome(o delivery.Outcome) {
 		m.refused.Inc()
 	case o.Abandoned:
 	case o.OK:
-		m.attempts.WithLabelValues("delivered").Inc()
+		m.delivered.Inc()
 		m.seconds.Observe(o.Duration.Seconds())
 	default:
 		m.attempts.WithLabelValues(o.Error).Inc()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -20,8 +21,13 @@ const (
 	// patience is how long tasks wait for room in memory before those of the
 	// endpoints that do not keep up are put off.
 	patience = 20 * time.Millisecond
-	// backlog is how many effects may wait to be written before nothing new begins.
-	backlog = 4096
+	// backlog is how many messages may wait to be written before nothing new begins.
+	backlog = 12_288
+	// While calls are made, what they did is gathered for a moment, or up to some number
+	// of messages: writing them costs much less together. A process that is killed
+	// meanwhile sends those again.
+	gatherTime = 20 * time.Millisecond
+	gatherMost = 768
 	// atOnce bounds how many messages and results are taken before sending again.
 	atOnce = 256
 	// flushTime is what is kept of the drain to write the last results.
@@ -35,11 +41,14 @@ type owner struct {
 	machine *delivery.Machine
 
 	incoming chan kafka.Message
+	sends    chan delivery.Send
+	workers  int // that make calls
 	results  chan result
 	effects  chan delivery.Effect
 	written  chan error
-	busy     bool   // an effect is being written
-	held     *taken // a task that waits for room
+	busy     bool      // an effect is being written
+	since    time.Time // what is unwritten is no older
+	held     *taken    // a task that waits for room
 
 	waiting, running float64 // as the gauges have them
 
@@ -63,9 +72,10 @@ type taken struct {
 
 // own delivers the tasks of a partition until ctx ends.
 func (s *Service) own(ctx context.Context, p *bus.Partition) error {
+	machine := s.newMachine(p.Number)
 	o := &owner{
-		s: s, p: p, machine: s.newMachine(p.Number),
-		incoming: make(chan kafka.Message, atOnce), results: make(chan result, atOnce),
+		s: s, p: p, machine: machine,
+		incoming: make(chan kafka.Message, atOnce), sends: make(chan delivery.Send, machine.Bound()), results: make(chan result, atOnce),
 		effects: make(chan delivery.Effect), written: make(chan error, 1),
 	}
 	begin := s.now()
@@ -133,26 +143,24 @@ func (o *owner) loop(ctx, calling context.Context, calls *sync.WaitGroup) error 
 	relief := time.NewTimer(time.Hour)
 	relief.Stop()
 	defer relief.Stop()
-	var effect delivery.Effect
 	for {
 		now := o.s.now()
-		behind := len(effect.States) > backlog
+		behind := o.machine.Unwritten() > backlog
 		if !behind {
-			for _, send := range o.machine.Due(now) {
-				calls.Go(func() { o.results <- result{send, o.call(calling, send)} })
-			}
+			o.send(calling, calls, o.machine.Due(now))
 		}
-		effect = joined(effect, o.machine.Effect())
-		if !o.busy && !effect.Empty() {
-			o.effects <- effect
-			effect, o.busy = delivery.Effect{}, true
+		wait := time.Hour
+		if at, ok := o.machine.Next(); ok && !behind {
+			wait = max(at.Sub(now), 0)
+		}
+		if write, later := o.gathered(); write {
+			o.effects <- o.machine.Effect()
+			o.busy, o.since = true, time.Time{}
+		} else if later > 0 {
+			wait = min(wait, later)
 		}
 		o.gauge(false)
-		if at, ok := o.machine.Next(); ok && !behind {
-			timer.Reset(max(at.Sub(now), 0))
-		} else {
-			timer.Stop()
-		}
+		timer.Reset(wait)
 		incoming := o.incoming
 		if o.held != nil || behind {
 			incoming = nil
@@ -171,11 +179,42 @@ func (o *owner) loop(ctx, calling context.Context, calls *sync.WaitGroup) error 
 		case <-relief.C:
 			o.machine.Relieve(o.s.now())
 		case <-ctx.Done():
-			o.machine.Return(effect)
 			return nil
 		}
 		o.takeMore(relief)
 	}
+}
+
+// send has calls made. There are as many workers as calls ever ran at a time: the
+// stack of each has grown for the next.
+func (o *owner) send(ctx context.Context, calls *sync.WaitGroup, sends []delivery.Send) {
+	for ; o.workers < o.machine.Running(); o.workers++ {
+		calls.Go(func() {
+			for send := range o.sends {
+				o.results <- result{send, o.call(ctx, send)}
+			}
+		})
+	}
+	for _, send := range sends {
+		o.sends <- send // it has room for all that run
+	}
+}
+
+// gathered reports whether what is unwritten is to be written now, or else in how long;
+// 0: that depends on something else.
+func (o *owner) gathered() (write bool, later time.Duration) {
+	n := o.machine.Unwritten()
+	switch {
+	case o.busy || n == 0:
+		return false, 0
+	case n >= gatherMost || o.machine.Running() == 0:
+		return true, 0
+	case o.since.IsZero():
+		o.since = time.Now() // not the schedule's clock
+		return false, gatherTime
+	}
+	later = gatherTime - time.Since(o.since)
+	return later <= 0, later
 }
 
 // takeMore takes what else has come, without waiting.
@@ -212,6 +251,7 @@ func (o *owner) drain(ctx context.Context, calls *sync.WaitGroup, endCalls, endW
 	if ctx.Err() == nil { // a write failed: what runs is not worth waiting for
 		endCalls()
 	}
+	close(o.sends)
 	ended := make(chan struct{})
 	go func() { calls.Wait(); close(ended) }()
 	for running := true; running || o.busy; {
@@ -247,22 +287,10 @@ func (o *owner) drain(ctx context.Context, calls *sync.WaitGroup, endCalls, endW
 	return <-o.written
 }
 
-// joined appends an effect to another.
-func joined(a, b delivery.Effect) delivery.Effect {
-	if a.Empty() {
-		return b
-	}
-	a.Attempts = append(a.Attempts, b.Attempts...)
-	a.Dead = append(a.Dead, b.Dead...)
-	a.States = append(a.States, b.States...)
-	a.Finished = append(a.Finished, b.Finished...)
-	return a
-}
-
 // take decodes a message and gives it to the machine, or keeps it until there is
 // room.
 func (o *owner) take(m kafka.Message, now time.Time, relief *time.Timer) {
-	if e, err := bus.GetEvent(m.Headers); err == nil && e.Type == event.TypeWebhookResume {
+	if isResume(&m) {
 		var resume event.WebhookResume
 		if err := json.Unmarshal(m.Value, &resume); err == nil && resume.EndpointID == string(m.Key) {
 			o.machine.Resume(resume.EndpointID, m.Offset, now)
@@ -285,6 +313,18 @@ func (o *owner) take(m kafka.Message, now time.Time, relief *time.Timer) {
 	o.machine.Take(t.task, t.to, t.message, now)
 }
 
+// isResume reports whether a message is an order to resume an endpoint.
+func isResume(m *kafka.Message) bool {
+	named := slices.ContainsFunc(m.Headers, func(h kafka.Header) bool {
+		return h.Key == bus.HeaderType && string(h.Value) == event.TypeWebhookResume
+	})
+	if !named { // almost every message
+		return false
+	}
+	e, err := bus.GetEvent(m.Headers)
+	return err == nil && e.Type == event.TypeWebhookResume
+}
+
 // codeInvalid is of messages that are no tasks, codeLost of tasks whose message the
 // log no longer holds.
 const (
@@ -301,10 +341,7 @@ func decodeTask(m *kafka.Message) (*taken, string) {
 	if err := json.Unmarshal(m.Value, &task); err != nil {
 		return nil, "is not a JSON task"
 	}
-	if err := task.Validate(); err != nil {
-		return nil, err.Error()
-	}
-	to, err := task.Endpoint()
+	to, err := task.Receiver()
 	if err != nil {
 		return nil, err.Error()
 	}
@@ -338,8 +375,12 @@ func (o *owner) gauge(ended bool) {
 	if ended {
 		waiting, running = 0, 0
 	}
-	o.s.metrics.waiting.Add(waiting - o.waiting)
-	o.s.metrics.running.Add(running - o.running)
+	if waiting != o.waiting {
+		o.s.metrics.waiting.Add(waiting - o.waiting)
+	}
+	if running != o.running {
+		o.s.metrics.running.Add(running - o.running)
+	}
 	o.waiting, o.running = waiting, running
 }
 

@@ -138,11 +138,14 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("webhook-sender: %w", err)
 	}
-	s.events = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger))
+	s.events = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), gathering())
 	// A state belongs to the partition of its task, which its key alone does not say.
-	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), func(w *kafka.Writer) { w.Balancer = sameNumber{} })
+	s.states = bus.NewWriter(cfg.Bus, bus.WithWriterLogger(deps.Logger), gathering(), func(w *kafka.Writer) { w.Balancer = sameNumber{} })
 	return s, nil
 }
+
+// gathering has a writer's batches as large as the owner makes them: it gathers itself.
+func gathering() bus.WriterOption { return bus.WithBatch(gatherMost/3, 2*time.Millisecond) }
 
 // defaultDrain is how long calls may go on when partitions are given away: well
 // below the time that a rebalance waits.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -53,11 +54,15 @@ type carrier interface {
 
 // SetEvent returns headers with the event's, replacing those of the same names.
 func SetEvent(headers []kafka.Header, e Event) []kafka.Header {
-	c := headerCarrier{&headers}
-	setEvent(c, e)
-	c.Set(HeaderID, e.ID)
-	return headers
+	own := make(ownHeaders, len(headers), len(headers)+eventHeaders)
+	copy(own, headers) // never write into the caller's array
+	setEvent(&own, e)
+	own.Set(HeaderID, e.ID)
+	return own
 }
+
+// eventHeaders is the room for an event's headers and those of its trace.
+const eventHeaders = 9
 
 // GetEvent reads the event from headers. The error wraps [ErrNotAnEvent].
 func GetEvent(headers []kafka.Header) (Event, error) {
@@ -77,7 +82,7 @@ func GetMessageEvent(msg *message.Message) (Event, error) {
 	return getEvent(metadataCarrier(msg.Metadata), msg.UUID)
 }
 
-func setEvent(c carrier, e Event) {
+func setEvent(c interface{ Set(key, value string) }, e Event) {
 	c.Set(HeaderSpecVersion, specVersion)
 	c.Set(HeaderType, e.Type)
 	c.Set(HeaderSource, e.Source)
@@ -125,6 +130,14 @@ func SetTrace(ctx context.Context, headers []kafka.Header) []kafka.Header {
 // TraceContext returns ctx with the remote span that the headers name, if they do.
 func TraceContext(ctx context.Context, headers []kafka.Header) context.Context {
 	return propagation.TraceContext{}.Extract(ctx, headerCarrier{&headers})
+}
+
+// ownHeaders are headers that nobody else has yet: they are changed in place.
+type ownHeaders []kafka.Header
+
+// Set replaces every header of the name, as headerCarrier does: the new one comes last.
+func (o *ownHeaders) Set(key, value string) {
+	*o = append(slices.DeleteFunc(*o, func(h kafka.Header) bool { return h.Key == key }), kafka.Header{Key: key, Value: []byte(value)})
 }
 
 // headerCarrier reads and writes Kafka headers. Of repeated names the last counts.

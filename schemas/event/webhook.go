@@ -78,7 +78,10 @@ func ParseEndpoint(organization, address string) (Endpoint, error) {
 		return fail("has an empty port")
 	}
 	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[u.Scheme]
+		port = "443"
+		if u.Scheme == "http" {
+			port = "80"
+		}
 	}
 	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
 		return fail("has a port that is not 1 to 65535")
@@ -138,29 +141,33 @@ func (t *WebhookTask) Endpoint() (Endpoint, error) { return ParseEndpoint(t.Orga
 
 // Validate reports what makes the task undeliverable.
 func (t *WebhookTask) Validate() error {
+	_, err := t.Receiver()
+	return err
+}
+
+// Receiver validates the task and says where it goes.
+func (t *WebhookTask) Receiver() (Endpoint, error) {
 	switch {
 	case !ValidDeliveryID(t.DeliveryID):
-		return errors.New("webhook task: delivery_id must be 1 to 128 letters, digits, _ and -")
+		return Endpoint{}, errors.New("webhook task: delivery_id must be 1 to 128 letters, digits, _ and -")
 	case t.CreatedAt.IsZero():
-		return fmt.Errorf("webhook task %s: created_at is missing", t.DeliveryID)
+		return Endpoint{}, fmt.Errorf("webhook task %s: created_at is missing", t.DeliveryID)
 	case len(t.Body) > MaxWebhookBody:
-		return fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body), MaxWebhookBody)
+		return Endpoint{}, fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body), MaxWebhookBody)
 	case t.Round != "" && !ValidDeliveryID(t.Round):
-		return fmt.Errorf("webhook task %s: round must be letters, digits, _ and -", t.DeliveryID)
+		return Endpoint{}, fmt.Errorf("webhook task %s: round must be letters, digits, _ and -", t.DeliveryID)
 	}
-	if _, err := t.Endpoint(); err != nil {
-		return fmt.Errorf("webhook task %s: url: %w", t.DeliveryID, err)
+	to, err := t.Endpoint()
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("webhook task %s: url: %w", t.DeliveryID, err)
 	}
-	return nil
+	return to, nil
 }
 
 // Message is the task as a message of TopicWebhookTask: its Kafka key, its value, and
 // the id of its event.
 func (t *WebhookTask) Message() (key, id string, value []byte, err error) {
-	if err := t.Validate(); err != nil {
-		return "", "", nil, err
-	}
-	to, err := t.Endpoint()
+	to, err := t.Receiver()
 	if err != nil {
 		return "", "", nil, err
 	}

@@ -3,7 +3,6 @@ package delivery
 import (
 	"container/heap"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -121,6 +120,7 @@ const (
 
 // item is a delivery that waits or runs.
 type item struct {
+	key      string // of its state
 	state    event.DeliveryState
 	endpoint *endpoint
 	task     *kafka.Message // its body in memory, else nil
@@ -155,6 +155,7 @@ type Machine struct {
 	items     map[string]*item // by DeliveryState.Key
 	endpoints map[string]*endpoint
 	runnable  []*endpoint
+	spare     []*endpoint // room for the next runnable
 	timers    timers
 	running   int
 	troubled  int // calls that run to endpoints in trouble
@@ -206,11 +207,11 @@ func (m *Machine) Restore(key, value []byte) error {
 	switch {
 	case removed:
 	case delivery.Status == event.WebhookPending:
-		it := &item{state: *delivery, endpoint: m.endpoint(delivery.EndpointID, delivery.OrganizationID, delivery.Address), index: -1}
+		it := &item{key: k, state: *delivery, endpoint: m.endpoint(delivery.EndpointID, delivery.OrganizationID, delivery.Address), index: -1}
 		m.add(it)
 		m.schedule(it, delivery.NextAt)
 	default:
-		m.finished.add(delivery)
+		m.finished.add(k, delivery)
 	}
 	return nil
 }
@@ -246,7 +247,7 @@ func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafk
 		return
 	}
 	e := m.endpoint(id, task.OrganizationID, to.Address)
-	it := &item{state: state, endpoint: e, task: message, unfinished: true, index: -1}
+	it := &item{key: key, state: state, endpoint: e, task: message, unfinished: true, index: -1}
 	m.add(it)
 	if !e.stopped.IsZero() {
 		m.giveUp(it, CodeStopped, Outcome{At: now, Task: message})
@@ -307,30 +308,37 @@ func (m *Machine) Due(now time.Time) []Send {
 	}
 	m.forget(now)
 	var sends []Send
-	for more := true; more; { // one each, until none can send
-		more = false
-		list := m.runnable
-		kept := make([]*endpoint, 0, len(list))
-		for i, e := range list {
-			if m.running >= m.cfg.Running {
-				kept = append(slices.Clone(list[i:]), kept...) // theirs is the next turn
-				more = false
-				break
-			}
-			switch m.sendOne(e, now, &sends) {
-			case turnSent:
-				more = true
-				kept = append(kept, e)
-			case turnLater:
-				kept = append(kept, e)
-			case turnOver:
-				e.listed = false
-				m.drop(e)
-			}
-		}
-		m.runnable = kept
+	for more := true; more && m.running < m.cfg.Running; { // one each, until none can send
+		more = m.turn(now, &sends)
 	}
 	return sends
+}
+
+// turn gives each endpoint a turn to send, as far as calls may be made, and reports
+// whether another round may send more.
+func (m *Machine) turn(now time.Time, sends *[]Send) (more bool) {
+	list, kept := m.runnable, m.runnable[:0]
+	for i, e := range list {
+		if m.running >= m.cfg.Running {
+			m.runnable = append(append(m.spare[:0], list[i:]...), kept...) // theirs is the next turn
+			clear(list)
+			m.spare = list
+			return false
+		}
+		switch m.sendOne(e, now, sends) {
+		case turnSent:
+			more = true
+			kept = append(kept, e)
+		case turnLater:
+			kept = append(kept, e)
+		case turnOver:
+			e.listed = false
+			m.drop(e)
+		}
+	}
+	clear(list[len(kept):])
+	m.runnable = kept
+	return more
 }
 
 // turn is what came of an endpoint's turn to send.
@@ -466,21 +474,20 @@ func (m *Machine) Effect() Effect {
 	return e
 }
 
+// Unwritten is the number of messages, and of offsets, that the next Effect will hold.
+func (m *Machine) Unwritten() int {
+	e := &m.effect
+	return len(e.States) + len(e.Attempts) + len(e.Dead) + len(e.Finished)
+}
+
+// Bound is how many calls may be made at a time.
+func (m *Machine) Bound() int { return m.cfg.Running }
+
 // Waiting is the number of deliveries that are not ended, Running that of calls.
 func (m *Machine) Waiting() int { return len(m.items) }
 
 // Running is the number of calls that are made.
 func (m *Machine) Running() int { return m.running }
-
-// Return takes back an effect that was not made durable: it is the beginning of the
-// next one.
-func (m *Machine) Return(e Effect) {
-	later := m.effect
-	m.effect = Effect{
-		Attempts: append(e.Attempts, later.Attempts...), Dead: append(e.Dead, later.Dead...),
-		States: append(e.States, later.States...), Finished: append(e.Finished, later.Finished...),
-	}
-}
 
 // Reject gives up a message that is no task.
 func (m *Machine) Reject(message *kafka.Message, code, reason string, now time.Time) {

@@ -54,11 +54,10 @@ type place struct {
 	number uint64
 }
 
-func (f *finished) add(s *event.DeliveryState) {
-	k := s.Key()
+func (f *finished) add(key string, s *event.DeliveryState) {
 	f.last++
-	f.ended[k] = ended{s.Round, s.UpdatedAt, f.last}
-	f.order = append(f.order, place{k, f.last})
+	f.ended[key] = ended{s.Round, s.UpdatedAt, f.last}
+	f.order = append(f.order, place{key, f.last})
 }
 
 func (f *finished) remove(key string) { delete(f.ended, key) }
@@ -102,14 +101,14 @@ func (m *Machine) drop(e *endpoint) {
 }
 
 func (m *Machine) add(it *item) {
-	m.items[it.state.Key()] = it
+	m.items[it.key] = it
 	it.endpoint.items++
 }
 
 // remove takes an item out of everything but what runs.
 func (m *Machine) remove(it *item) {
 	m.unwait(it)
-	delete(m.items, it.state.Key())
+	delete(m.items, it.key)
 	it.endpoint.items--
 	m.drop(it.endpoint)
 }
@@ -191,7 +190,7 @@ func (m *Machine) putOff(it *item, now time.Time) {
 // put states the item's state, and finishes its task: the state now stands for it.
 func (m *Machine) put(it *item) {
 	state := it.state
-	m.effect.States = append(m.effect.States, State{Key: state.Key(), Delivery: &state})
+	m.effect.States = append(m.effect.States, State{Key: it.key, Delivery: &state})
 	if it.unfinished {
 		it.unfinished = false
 		m.finish(it.state.Offset)
@@ -229,7 +228,7 @@ func (m *Machine) giveUp(it *item, code string, o Outcome) {
 // end remembers a delivery that is over.
 func (m *Machine) end(it *item) {
 	m.put(it)
-	m.finished.add(&it.state)
+	m.finished.add(it.key, &it.state)
 	m.remove(it)
 }
 

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"strconv"
 	"strings"
 	"syscall"
@@ -138,20 +137,16 @@ func (c *Client) Post(ctx context.Context, address string, headers http.Header, 
 func (c *Client) post(ctx context.Context, address string, headers http.Header, body []byte) Result {
 	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
 	defer cancel()
-	u, err := url.Parse(address)
-	if err != nil || u.Host == "" || u.User != nil {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
+	if err != nil || req.URL.Host == "" || req.URL.User != nil {
 		return Result{Class: ClassURL}
 	}
 	transport := c.secure
-	switch u.Scheme {
+	switch req.URL.Scheme {
 	case "https":
 	case "http":
 		transport = c.plain
 	default:
-		return Result{Class: ClassURL}
-	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(body))
-	if err != nil {
 		return Result{Class: ClassURL}
 	}
 	for name, values := range headers {
@@ -167,9 +162,12 @@ func (c *Client) post(ctx context.Context, address string, headers http.Header, 
 		return Result{Class: classify(err)}
 	}
 	defer func() { _ = res.Body.Close() }() // the answer is done with
-	stop := time.AfterFunc(readPatience, cancel)
-	defer stop.Stop()
-	head, _ := io.ReadAll(io.LimitReader(res.Body, readLimit)) // as far as it came
+	var head []byte
+	if res.Body != http.NoBody {
+		stop := time.AfterFunc(readPatience, cancel)
+		defer stop.Stop()
+		head, _ = io.ReadAll(io.LimitReader(res.Body, readLimit)) // as far as it came
+	}
 	r := Result{Status: res.StatusCode}
 	switch {
 	case res.StatusCode >= 200 && res.StatusCode < 300:
