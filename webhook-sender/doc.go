@@ -11,9 +11,10 @@
 //
 // At least once. A task's offset is committed once the task is delivered, given
 // up, or put off with its schedule on the topic of states. A process that dies after
-// a receiver answered and before that was written sends the delivery again, with
-// the same webhook-id. There is no order among deliveries. What is given up goes
-// to the dead letters as it came.
+// a receiver answered and before that was written, which is gathered for up to
+// 20 ms while other calls run, sends the delivery again, with the same webhook-id.
+// There is no order among deliveries. What is given up goes to the dead letters as
+// it came.
 //
 // Every try is an event on muster.event.webhook.v1, written before the state that
 // says it was made.
