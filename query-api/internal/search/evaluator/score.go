@@ -49,6 +49,9 @@ func (e *evaluation) term(n algebra.Term, p place) (float64, bool) {
 	df := stats.frequency[n.Text]
 	if n.Blend != 0 {
 		df = e.blended(n)
+		if n.Across {
+			df = min(df, stats.units)
+		}
 	}
 	weight := rarity(df, stats.units)
 	if !n.Field.IsText() {
@@ -78,7 +81,9 @@ func (e *evaluation) blended(n algebra.Term) int {
 	slices.SortStableFunc(list, func(a, b algebra.Term) int { return df(b) - df(a) })
 	smallest := math.MaxInt
 	for _, t := range list {
-		smallest = min(smallest, e.field(t.Field).terms)
+		if df(t) > 0 {
+			smallest = min(smallest, e.field(t.Field).terms)
+		}
 	}
 	actual, previous := min(most, smallest), df(list[0])
 	for _, t := range list {

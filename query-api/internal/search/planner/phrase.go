@@ -251,12 +251,15 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 // blendAcross are the document frequencies of one word over several fields, as
 // cross_fields counts them: all as frequent as the most frequent, with a little
 // for the order of the fields by frequency, and no more than the smallest field
-// has words.
+// that has the word has words.
 func blendAcross(df []int64, words []int64) []int64 {
 	out := make([]int64, len(df))
 	most, fewest := int64(0), int64(math.MaxInt64)
 	for i := range df {
-		most, fewest = max(most, df[i]), min(fewest, words[i])
+		most = max(most, df[i])
+		if df[i] > 0 {
+			fewest = min(fewest, words[i])
+		}
 	}
 	if most == 0 {
 		return out

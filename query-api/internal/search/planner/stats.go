@@ -48,6 +48,9 @@ func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average floa
 	}
 	if n.Blend != 0 && len(blend) > 1 {
 		df = s.blended(n, blend)
+		if n.Across {
+			df = min(df, field.Documents)
+		}
 	}
 	return idf(float64(df), float64(field.Documents)), field.average()
 }
