@@ -8,10 +8,11 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2"
 	clickhousecolumn "github.com/ClickHouse/clickhouse-go/v2/lib/column"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 )
 
 // Insert writes batches as if they were one: one insert a table, lookups
-// first. It returns when the rows are durable and visible, provided that the
+// first, then two tables at a time. It returns when the rows are durable and visible, provided that the
 // connection has async_insert = 0 and insert_deduplicate = 1. A batch should
 // stay below a million lookups: the server cuts larger inserts into blocks,
 // and each has to be recognised by itself.
@@ -53,6 +54,10 @@ func (n Names) of(table string) (string, bool) {
 	return name, ok
 }
 
+// tablesAtATime is how many inserts of a batch run side by side. Most of a small
+// insert is waiting for one thread of the server and for files.
+const tablesAtATime = 2
+
 // InsertInto is Insert into other tables of the same columns, as a rebuild has
 // them (Rebuild).
 func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string, batches ...*Batch) error {
@@ -63,6 +68,8 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 	for i, b := range batches {
 		tables[i] = b.tables()
 	}
+	writing, writeCtx := errgroup.WithContext(ctx)
+	writing.SetLimit(tablesAtATime)
 	for i := range tables[0] {
 		parts := make([]table, 0, len(batches))
 		for _, t := range tables {
@@ -74,11 +81,22 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		if len(parts) == 0 || !wanted {
 			continue
 		}
-		if err := insertTable(ctx, conn, name, token, parts); err != nil {
-			return fmt.Errorf("insert into %s: %w", name, err)
+		write := func(ctx context.Context) error {
+			if err := insertTable(ctx, conn, name, token, parts); err != nil {
+				return fmt.Errorf("insert into %s: %w", name, err)
+			}
+			return nil
 		}
+		if i == 0 {
+			// Readers find everything else by lookups.
+			if err := write(ctx); err != nil {
+				return err
+			}
+			continue
+		}
+		writing.Go(func() error { return write(writeCtx) })
 	}
-	return nil
+	return writing.Wait() //nolint:wrapcheck // ours, see above
 }
 
 // insertTable writes one table's rows of several batches.
