@@ -3,7 +3,9 @@ package projector_test
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -110,5 +112,46 @@ func BenchmarkInsert(b *testing.B) {
 			b.ReportMetric(float64(engineTime(b)-engine)/float64(b.N*len(recs)), "engine-cpu-ns/record")
 			b.ReportMetric(float64(b.Elapsed())/float64(b.N*len(recs)), "ns/record")
 		})
+	}
+}
+
+// BenchmarkCrawl measures the same table by table for records of all kinds in the shares of an invented world, in
+// random order, by the size of the batch: first the inserts, with merges held back, then merging all that they left
+// to one part.
+func BenchmarkCrawl(b *testing.B) {
+	s := openStore(b)
+	recs := worldRecords(b, 4_000, 3)
+	shuffle := rand.New(rand.NewPCG(1, 2))
+	shuffle.Shuffle(len(recs), func(i, j int) { recs[i], recs[j] = recs[j], recs[i] })
+	r := readmodel.NewRenderer(identity.Default())
+	for _, size := range []int{500, 2_000, 8_000} {
+		var batches []*readmodel.Batch
+		for part := range slices.Chunk(recs, size) {
+			batch := &readmodel.Batch{}
+			for _, rec := range part {
+				require.NoError(b, r.Rows(batch, rec, readmodel.Position{Topic: "t"}))
+			}
+			batches = append(batches, batch)
+		}
+		for _, table := range readmodel.Tables() {
+			b.Run(fmt.Sprint(size, "/", table), func(b *testing.B) {
+				require.NoError(b, s.conn.Exec(b.Context(), "TRUNCATE TABLE "+table))
+				require.NoError(b, s.conn.Exec(b.Context(), "SYSTEM STOP MERGES "+table))
+				begin, engine := cpuTime(b), engineTime(b)
+				for i := range b.N {
+					for j, batch := range batches {
+						require.NoError(b, readmodel.InsertInto(b.Context(), s.conn, readmodel.Names{table: table}, fmt.Sprint(b.Name(), b.N, "/", i, "/", j), batch))
+					}
+				}
+				inserted := engineTime(b)
+				all := float64(b.N * len(recs))
+				b.ReportMetric(float64(cpuTime(b)-begin)/1e3/all, "client-cpu-us/record")
+				b.ReportMetric(float64(inserted-engine)/1e3/all, "engine-cpu-us/record")
+				b.ReportMetric(float64(inserted-engine)/1e6/float64(b.N*len(batches)), "engine-cpu-ms/insert")
+				require.NoError(b, s.conn.Exec(b.Context(), "SYSTEM START MERGES "+table))
+				require.NoError(b, s.conn.Exec(b.Context(), "OPTIMIZE TABLE "+table+" FINAL"))
+				b.ReportMetric(float64(engineTime(b)-inserted)/1e3/all, "merge-cpu-us/record")
+			})
+		}
 	}
 }

@@ -25,11 +25,12 @@ import (
 
 // Of the load of the freshness part, and of those who watch for it.
 const (
-	freshRate = 5000 // records a second
 	freshTick = 20 * time.Millisecond
 	freshPoll = 10 * time.Millisecond // the resolution of what is measured
 	// One record in so many ticks is watched.
 	freshEvery = 5
+	// Writes that may be under way; a turn that finds as many waits, and is late.
+	freshWrites = 16
 )
 
 // measureFreshness publishes records at a steady rate and asks the API for some of
@@ -38,7 +39,7 @@ const (
 // profiles alone, which are the heaviest.
 func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0"}, func(base string) error {
-		crawl, err := newCrawlMix(ctx, max(10, b.seconds)*freshRate)
+		crawl, err := newCrawlMix(ctx, max(10, b.seconds)*b.rate)
 		if err != nil {
 			return err
 		}
@@ -105,7 +106,8 @@ func (c *crawlMix) describe() string {
 // freshLoad publishes what next gives, or else people alone. The first record of a
 // turn is always one of a person who is new, so that it can be watched.
 func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, out io.Writer) (err error) {
-	writer := bus.NewWriter(b.kafka())
+	// As a crawler that writes records as they come would: what waits for its batch is older for it.
+	writer := bus.NewWriter(b.kafka(), bus.WithBatch(1000, freshTick))
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
@@ -115,12 +117,17 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 	var mu sync.Mutex
 	var waited []time.Duration
 	run := fmt.Sprint(name, "-", time.Now().UnixNano())
-	const each = freshRate * int(freshTick/time.Millisecond) / 1000
+	each := b.rate * int(freshTick/time.Millisecond) / 1000
 	ticker := time.NewTicker(freshTick)
 	defer ticker.Stop()
 	ticks := max(10, b.seconds) * int(time.Second/freshTick)
 	late, published, size := 0, 0, 0
+	writes := make(chan struct{}, freshWrites)
 	before, err := b.spentAll()
+	if err != nil {
+		return err
+	}
+	batchesBefore, err := b.batches(ctx)
 	if err != nil {
 		return err
 	}
@@ -147,19 +154,29 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 			size += len(messages[i].Value)
 		}
 		start := time.Now()
-		if err := bus.WriteAll(ctx, writer, messages); err != nil {
-			return err
+		select {
+		case writes <- struct{}{}:
+		default:
+			late++
+			select {
+			case writes <- struct{}{}:
+			case <-ctx.Done():
+				watching.Wait()
+				return context.Cause(ctx)
+			}
 		}
 		published += each
-		if time.Since(start) > freshTick {
-			late++
-		}
-		if tick%freshEvery != 0 {
-			continue
-		}
 		watching.Go(func() {
-			if err := b.awaitPerson(ctx, client, base, first); err != nil {
+			err := bus.WriteAll(ctx, writer, messages)
+			<-writes
+			if err == nil && tick%freshEvery == 0 {
+				err = b.awaitPerson(ctx, client, base, first)
+			}
+			if err != nil {
 				cancel(err)
+				return
+			}
+			if tick%freshEvery != 0 {
 				return
 			}
 			mu.Lock()
@@ -176,14 +193,19 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 	if err != nil {
 		return err
 	}
+	batchesAfter, err := b.batches(ctx)
+	if err != nil {
+		return err
+	}
 	slices.Sort(waited)
-	fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes took longer than their turn); %d watched, asked for every %s\n",
+	fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d watched, asked for every %s\n",
 		published, size/published, rate, late, ticks, len(waited), freshPoll)
 	fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
 		ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
 	micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
-	fmt.Fprintf(out, "  microseconds of CPU a record: engine %.0f, broker and projector %.0f, publishing, API and watching %.0f; 5,000 records a second need %.1f cores\n",
-		micros(0), micros(1), micros(2), (micros(0)+micros(1)+micros(2))*freshRate/1e6)
+	fmt.Fprintf(out, "  microseconds of CPU a record: engine %.0f, broker and projector %.0f, publishing, API and watching %.0f; %d records a second need %.1f cores\n",
+		micros(0), micros(1), micros(2), b.rate, (micros(0)+micros(1)+micros(2))*float64(b.rate)/1e6)
+	fmt.Fprintf(out, "  %s\n", batchesAfter.since(batchesBefore))
 	return nil
 }
 

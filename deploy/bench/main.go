@@ -26,6 +26,7 @@ type options struct {
 	muster  string
 	seconds int
 	records int
+	rate    int
 	limit   time.Duration
 }
 
@@ -48,7 +49,7 @@ func parts() []part {
 		{name: "bombs", about: "POST /v1/person/search: normal queries beside two that take as much as a query may", run: measureBombs},
 		{name: "project", about: "from topic to visible row: the projector, ClickHouse's Kafka engine, INSERT FORMAT JSONEachRow", alone: measureProject},
 		{name: "memory", about: "resident memory of projector and engine after a tenth of -records small records, and after all", alone: measureMemory},
-		{name: "freshness", about: "from publishing to the API's answer, at 5,000 records a second", run: measureFreshness},
+		{name: "freshness", about: "from publishing to the API's answer, at -rate records a second", run: measureFreshness},
 		{name: "footprint", about: "start time, resident memory, bytes on disk", run: measureFootprint},
 		{name: "webhook", about: "deliveries a second beside a bare loop of signed posts; one dead endpoint among 100", alone: measureWebhook},
 		{name: "refresh", about: "file to topic, and a refresh of which 2% changed", alone: measureRefresh},
@@ -119,6 +120,7 @@ func parse(args []string) (options, error) {
 	flags.IntVar(&o.records, "records", 5_000_000, "records of part memory; part project takes a hundredth, at most 50,000")
 	flags.StringVar(&o.dir, "dir", "", "folder that keeps the worlds (default: muster-bench in the user's cache)")
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
+	flags.IntVar(&o.rate, "rate", 5000, "records a second of part freshness, from 250 on")
 	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")
 	flags.DurationVar(&o.limit, "limit", 45*time.Minute, "end the whole run after so long")
 	if err := flags.Parse(args); err != nil {
@@ -132,6 +134,9 @@ func parse(args []string) (options, error) {
 	}
 	if o.people < 1 || o.seconds < 1 || o.records < 10 {
 		return o, errors.New("-people and -seconds are at least 1, -records at least 10")
+	}
+	if o.rate < 250 {
+		return o, errors.New("-rate is at least 250")
 	}
 	if o.dir == "" {
 		cache, err := os.UserCacheDir()

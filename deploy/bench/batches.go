@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"muster/projector"
+)
+
+// batches is what the projector has done so far, as its metrics tell.
+type batches struct {
+	records, batches         float64
+	renderSeconds, inSeconds float64 // all batches together
+}
+
+// batches asks the platform for them.
+func (b *bench) batches(ctx context.Context) (out batches, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, b.in.AdminURL+"/metrics", nil)
+	if err != nil {
+		return out, fmt.Errorf("read the metrics: %w", err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return out, fmt.Errorf("read the metrics: %w", err)
+	}
+	defer func() { err = errors.Join(err, resp.Body.Close()) }()
+	if resp.StatusCode != http.StatusOK {
+		return out, fmt.Errorf("read the metrics: status %s", resp.Status)
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(resp.Body)
+	if err != nil {
+		return out, fmt.Errorf("read the metrics: %w", err)
+	}
+	ours := func(m *dto.Metric) bool {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == "group" && l.GetValue() != projector.Group {
+				return false
+			}
+		}
+		return true
+	}
+	for name, target := range map[string]*float64{
+		"muster_bus_records_total": &out.records, "muster_bus_batches_total": &out.batches,
+		"muster_projector_render_seconds": &out.renderSeconds, "muster_projector_insert_seconds": &out.inSeconds,
+	} {
+		for _, m := range families[name].GetMetric() {
+			if ours(m) {
+				*target += m.GetCounter().GetValue() + m.GetHistogram().GetSampleSum()
+			}
+		}
+	}
+	return out, nil
+}
+
+// since says what was done after an earlier look.
+func (b batches) since(before batches) string {
+	n := b.batches - before.batches
+	if n == 0 {
+		return "no batch was projected"
+	}
+	return fmt.Sprintf("%.0f batches of %.0f records; of each, decoded and rendered in %.0f ms, inserted in %.0f ms", n, (b.records-before.records)/n,
+		1000*(b.renderSeconds-before.renderSeconds)/n, 1000*(b.inSeconds-before.inSeconds)/n)
+}
