@@ -86,6 +86,12 @@ chaos: build ## break the pipeline on purpose and check that nothing is lost or 
 	$(GO) build -o bin/muster-chaos ./deploy/chaos
 	bin/muster-chaos -seeds $(SEEDS) $(CHAOSFLAGS)
 
+.PHONY: chaos-clocks
+chaos-clocks: ## the same with processes whose wall clocks step every two seconds, an hour to a month back and forth (a build of its own: minutes the first time)
+	$(GO) build -o bin/muster-chaos ./deploy/chaos
+	bin/muster-chaos -stepped bin/muster-stepped
+	bin/muster-chaos -muster bin/muster-stepped -seeds $(SEEDS) $(CHAOSFLAGS)
+
 lint: ## static analysis and the import rules
 	failed=; for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(GOLANGCI) run --config ../.golangci.yml ./...) || failed+=" $$m"; done; \
 	[ -z "$$failed" ] || { echo "lint failed in:$$failed" >&2; exit 1; }

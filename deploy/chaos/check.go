@@ -162,7 +162,7 @@ func (r *rig) rejectedIsPoison(ctx context.Context) error {
 
 // project lets an undisturbed projector make a database of the same topics.
 func (r *rig) project(ctx context.Context, database string) (err error) {
-	if err := r.migrate(ctx, database); err != nil {
+	if err := r.store.tables(ctx, database); err != nil {
 		return err
 	}
 	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: r.store.dsn(r.store.addr, database)})

@@ -11,6 +11,11 @@
 // newest versions outlive compaction, those of what others than ingest wrote by way of a replay; no committed offset is ahead of what was
 // inserted; what was rejected is what was injected as poison.
 //
+// `make chaos-clocks` runs the same with a program whose wall clocks step every
+// two seconds: ingest runs, projectors and the engine's own process then read
+// times that go back and forth by up to a month, as servers do whose clocks are
+// set (ClickHouse itself, which is no Go, keeps its clock).
+//
 // Twenty seeds from 1 on hold every fault and every kill point at least three
 // times; the table at the end counts them.
 package main

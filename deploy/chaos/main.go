@@ -33,8 +33,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	muster := flags.String("muster", filepath.Join("bin", "muster"), "the muster program")
 	only := flags.String("only", "", "one fault of the table instead of those drawn, by any part of its name")
 	long := flags.Bool("long", false, "the broker is away for 30 s instead")
+	stepped := flags.String("stepped", "", "build a muster program whose clocks step into this file, and do nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
+	}
+	if *stepped != "" {
+		return buildStepped(ctx, *stepped)
 	}
 	if *muster, err = filepath.Abs(*muster); err != nil {
 		return err

@@ -57,7 +57,7 @@ func openStore(ctx context.Context, muster, dir string, toxics *toxiproxy.ApiSer
 		return nil, err
 	}
 	s.proxy = toxiproxy.NewProxy(toxics, "clickhouse", "127.0.0.1:0", s.gateway.addr)
-	return s, s.proxy.Start()
+	return s, errors.Join(s.migrate(ctx, muster), s.proxy.Start())
 }
 
 func (s *store) dsn(addr, database string) string {
@@ -129,24 +129,11 @@ func newRig(ctx context.Context, seed uint64, muster, dir string, s *store, toxi
 	}
 	r.muster = program{path: muster, env: environment(
 		"KAFKA_BROKERS="+r.proxy.Listen, "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database))}
-	if err := r.migrate(ctx, r.database); err != nil {
+	if err := s.tables(ctx, r.database); err != nil {
 		return nil, err
 	}
 	r.startProjector(ctx)
 	return r, nil
-}
-
-// migrate makes a database with the read models.
-func (r *rig) migrate(ctx context.Context, database string) error {
-	if err := r.store.admin.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+database); err != nil {
-		return err
-	}
-	p := program{path: r.muster.path, env: environment("CLICKHOUSE_DSN=" + r.store.dsn(r.store.addr, database))}
-	status, out, err := p.run(ctx, nil, "migrate")
-	if err != nil || status != 0 {
-		return errors.Join(err, fmt.Errorf("migrate: exit status %d: %s", status, out))
-	}
-	return nil
 }
 
 func (r *rig) startProjector(ctx context.Context) {
