@@ -29,6 +29,9 @@ const (
 	freshPoll = 10 * time.Millisecond // the resolution of what is measured
 	// One record in so many ticks is watched.
 	freshEvery = 5
+	// How long a partition's messages gather, as a crawler sets that writes records as they come to a hundred
+	// partitions: with less, nearly each is a request of its own. It is part of what is measured.
+	freshLinger = 100 * time.Millisecond
 	// Writes that may be under way; a turn that finds as many waits, and is late.
 	freshWrites = 16
 )
@@ -106,8 +109,7 @@ func (c *crawlMix) describe() string {
 // freshLoad publishes what next gives, or else people alone. The first record of a
 // turn is always one of a person who is new, so that it can be watched.
 func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, out io.Writer) (err error) {
-	// As a crawler that writes records as they come would: what waits for its batch is older for it.
-	writer := bus.NewWriter(b.kafka(), bus.WithBatch(1000, freshTick))
+	writer := bus.NewWriter(b.kafka(), bus.WithBatch(1000, freshLinger))
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
