@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"strconv"
+	"strings"
 
 	"github.com/segmentio/kafka-go"
 
@@ -46,8 +49,10 @@ func measureMemory(ctx context.Context, o options, out io.Writer) (err error) {
 		if _, projector, err = process(s.running.Process.Pid); err != nil {
 			return 0, 0, err
 		}
-		_, engine, err = process(s.engine.PID())
-		return projector, engine, err
+		if _, engine, err = process(s.engine.PID()); err != nil {
+			return 0, 0, err
+		}
+		return projector, engine, s.accounts(ctx, n, out)
 	}
 	few, total := s.bench.records/10, s.bench.records
 	projectorFew, engineFew, err := upTo(few)
@@ -62,5 +67,30 @@ func measureMemory(ctx context.Context, o options, out io.Writer) (err error) {
 		few, projectorFew>>20, engineFew>>20, total, projectorAll>>20, engineAll>>20)
 	fmt.Fprintf(out, "  ratio: projector %.2f, engine %.2f, together %.2f\n", float64(projectorAll)/float64(projectorFew),
 		float64(engineAll)/float64(engineFew), float64(projectorAll+engineAll)/float64(projectorFew+engineFew))
+	return nil
+}
+
+// accounts prints where the engine's memory is: anonymous pages, pages of its
+// library and files, and what it counts itself.
+func (s *stage) accounts(ctx context.Context, records int, out io.Writer) error {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.engine.PID()))
+	if err != nil {
+		return fmt.Errorf("read the engine's memory: %w", err)
+	}
+	fmt.Fprintf(out, "  engine after %d:", records)
+	for line := range strings.Lines(string(text)) {
+		name, value, _ := strings.Cut(line, ":")
+		if kB, err := strconv.Atoi(strings.TrimSuffix(strings.TrimSpace(value), " kB")); err == nil && strings.HasPrefix(name, "Rss") {
+			fmt.Fprintf(out, " %s %d MB", name, kB>>10)
+		}
+	}
+	var tracked, caches int64
+	var keys, parts uint64
+	if err := s.conn.QueryRow(ctx, `SELECT sumIf(value, metric = 'MemoryTracking'), sumIf(value, metric LIKE '%CacheBytes'),
+		ifNull((SELECT sum(primary_key_bytes_in_memory_allocated) FROM system.parts), 0), ifNull((SELECT count() FROM system.parts), 0) FROM system.metrics`).
+		Scan(&tracked, &caches, &keys, &parts); err != nil {
+		return fmt.Errorf("ask the engine for its memory: %w", err)
+	}
+	fmt.Fprintf(out, ", tracked %d MB, caches %d MB, primary keys %d kB, %d parts\n", tracked>>20, caches>>20, keys>>10, parts)
 	return nil
 }
