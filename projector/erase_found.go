@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -189,6 +190,7 @@ func (e *Eraser) removeEvents(ctx context.Context, f *foundErased, commits []str
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("blank answers in %s: %w", readmodel.WebhookAttemptsTable, err)
 		}
+		e.count(readmodel.WebhookAttemptsTable, int64(strings.Count(list, ",")+1))
 		return nil
 	})
 }

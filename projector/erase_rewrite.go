@@ -118,7 +118,7 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	if _, err := e.sweep(ctx); err != nil {
 		return false, err
 	}
-	e.clean, e.dirty = nil, e.deps.Now().Add(-e.cfg.Within/4)
+	e.clean, e.dirty = nil, e.deps.Now().Add(-e.rest())
 	return false, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -40,6 +41,7 @@ func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
 	if err != nil || found.empty() {
 		return found, err
 	}
+	clear(e.removed)
 	// Tombstones first: when this is cut short, the rows are still there to be found.
 	if err := e.bury(ctx, found); err != nil {
 		return found, err
@@ -294,6 +296,9 @@ func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 	if err != nil {
 		return fmt.Errorf("write tombstones: %w", err)
 	}
+	for _, m := range messages {
+		e.removed["tombstones of "+m.Topic]++
+	}
 	return nil
 }
 
@@ -416,18 +421,25 @@ func cutAccount(target, platform string) (string, bool) {
 // delete deletes the rows that meet a condition, by a hash of what names them.
 func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []string) error {
 	var hashes []uint64
-	err := e.read(ctx, "SELECT DISTINCT "+hash+" FROM "+table+" WHERE "+where, ids, func(rows driver.Rows) error {
+	var found int64
+	err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+table+" WHERE "+where+" GROUP BY h", ids, func(rows driver.Rows) error {
 		var h uint64
-		if err := rows.Scan(&h); err != nil {
+		var n int64
+		if err := rows.Scan(&h, &n); err != nil {
 			return err
 		}
 		hashes = append(hashes, h)
+		found += n
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("look for rows of %s: %w", table, err)
 	}
-	return e.deleteHashes(ctx, table, hash, hashes)
+	if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
+		return err
+	}
+	e.count(table, found-int64(len(hashes))) // a hash may have several rows
+	return nil
 }
 
 func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
@@ -437,8 +449,20 @@ func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("delete rows of %s: %w", table, err)
 		}
+		e.count(table, int64(strings.Count(list, ",")+1))
 		return nil
 	})
+}
+
+// count adds to what the sweep under way has removed from a table; those that a replay
+// keeps beside it are counted with it.
+func (e *Eraser) count(table string, rows int64) {
+	if of, _, _, ok := readmodel.ParseRebuilt(table); ok {
+		table = of
+	}
+	if rows > 0 {
+		e.removed["rows of "+table] += rows
+	}
 }
 
 // forEachList hands over hashes as lists that fit a statement.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -60,6 +61,7 @@ type Eraser struct {
 	pending map[string]*pendingErasure // requests that are not removed yet
 	dirty   time.Time                  // since when something waits to be rewritten
 	lifts   uint64                     // of the set, when it was last unravelled
+	removed map[string]int64           // what the last sweep that found somebody has removed, by where
 	clean   *cleaning                  // nil unless a rewriting waits for the files to go
 }
 
@@ -93,7 +95,7 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}
-	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure)}, nil
+	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure), removed: make(map[string]int64)}, nil
 }
 
 // Run sweeps whenever the suppression set changes, and at the start, until ctx ends;
@@ -178,7 +180,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 			case e.clean != nil:
 				next.Reset(cleaningPoll)
 			case !e.dirty.IsZero():
-				next.Reset(max(0, e.dirty.Add(e.cfg.Within/4).Sub(e.deps.Now())))
+				next.Reset(max(0, e.dirty.Add(e.rest()).Sub(e.deps.Now())))
 			}
 		}
 	}
@@ -229,14 +231,18 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 		if !whole {
 			return nil
 		}
-		if err := e.tell(ctx, event.ErasureMasked, begin, found.counts()); err != nil {
+		counts := found.counts()
+		if !found.empty() {
+			maps.Copy(counts, e.removed)
+		}
+		if err := e.tell(ctx, event.ErasureMasked, begin, counts); err != nil {
 			return err
 		}
 	}
 	if e.clean != nil {
 		return e.finish(ctx)
 	}
-	if e.dirty.IsZero() || !whole || !urgent && e.deps.Now().Sub(e.dirty) < e.cfg.Within/4 {
+	if e.dirty.IsZero() || !whole || !urgent && e.deps.Now().Sub(e.dirty) < e.rest() {
 		return nil
 	}
 	begin = e.deps.Now()
@@ -245,6 +251,14 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 	}
 	e.dirty, e.clean = time.Time{}, &cleaning{begin: begin, again: e.deps.Now().Add(e.cfg.Tombstones + time.Second)}
 	return nil
+}
+
+// rest is how long what was deleted waits for its rewriting: a quarter of the time that
+// it may stay, or less, so that a request which comes while a rewriting is under way has
+// time for its own. Each takes as long as tombstones live, and some seconds.
+func (e *Eraser) rest() time.Duration {
+	const work = 10 * time.Second
+	return max(0, min(e.cfg.Within/4, e.cfg.Within-2*(e.cfg.Tombstones+work)))
 }
 
 // finish ends a rewriting once nothing of it is left in files, and tells so.

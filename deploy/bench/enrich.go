@@ -205,6 +205,7 @@ func (b *bench) measureBare(ctx context.Context, q question, callers, batch int)
 func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Context, *rand.Rand) (int, error)) (measurement, error) {
 	length := time.Duration(b.seconds) * time.Second
 	warm := length / 5
+	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var (
@@ -258,8 +259,8 @@ func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Co
 	all.engine = after.engine - before.engine
 	all.bench = after.bench - before.bench
 	all.rss = after.rss
-	if err := errors.Join(failed, err, cpuErr); err != nil {
-		return all, err
+	if err := errors.Join(failed, err, cpuErr, context.Cause(asked)); err != nil {
+		return all, err // a measurement that was cut short measures nothing
 	}
 	if all.asked == 0 || all.found*10 < all.asked*9 {
 		return all, fmt.Errorf("only %d of %d keys were found: this measures misses", all.found, all.asked)

@@ -216,7 +216,9 @@ func TestErase(t *testing.T) {
 		people, n = 150, 9
 	}
 	world := generate(t, people, 5)
-	all := subjects(t, world, n)
+	all := subjects(t, world, n+20)
+	listed := slices.DeleteFunc(slices.Clone(all[n:]), func(s subject) bool { return len(s.emails) == 0 })
+	all = all[:n]
 	p := start(t, fresh(t), "--no-sample")
 	ingestAll(t, p, world)
 	for _, s := range all[:3] {
@@ -309,6 +311,8 @@ func TestErase(t *testing.T) {
 	p.muster(t, "status", "--wait", "--timeout", "3m")
 	require.NotEmpty(t, shown(t, p, all[0]))
 	require.Empty(t, shown(t, p, all[1]))
+	require.GreaterOrEqual(t, len(listed), 2)
+	imports(t, p, listed[0], listed[1])
 	p.stop(t)
 }
 

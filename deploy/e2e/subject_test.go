@@ -77,10 +77,19 @@ func attested(t *testing.T, p *platform) {
 			Name      string `json:"name"`
 			Remaining int    `json:"remaining"`
 		} `json:"tables"`
-		Kept []any `json:"kept"`
+		Passing []struct {
+			Name string `json:"name"`
+		} `json:"passing"`
+		Files []any            `json:"files"`
+		Found map[string]int64 `json:"found"`
+		Kept  []any            `json:"kept"`
 	}
 	require.NoError(t, json.Unmarshal(raw, &receipt))
 	require.NotEmpty(t, receipt.Kept)
+	require.NotEmpty(t, receipt.Files)
+	require.GreaterOrEqual(t, len(receipt.Passing), 8)
+	require.Positive(t, receipt.Found["rows of codehost_people"], receipt.Found)
+	require.Positive(t, receipt.Found["tombstones of muster.record.codehost-person.v1"], receipt.Found)
 	for _, table := range receipt.Tables {
 		require.Zero(t, table.Remaining, table.Name)
 	}

@@ -37,18 +37,39 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 		return err
 	}
 	r.Version, r.Kept, r.VerifiedAt = formatVersion, kept, time.Now().UTC()
-	r.NotLookedThrough = []string{
-		"tasks and events of discovery, context and webhooks (topics keep them 7 days at most), rejected records and dead letters (30 days)",
-		"the tables contexts (2 days) and webhook_attempts (90 days), stored answers (24 hours, encrypted)",
-		"commits by the address of an author who is not their owner, and telephone numbers, in tables",
-		"what records of other people say in texts; the ledger, which has keyed hashes of identities",
-		"files: parts of tables and segments of logs, backups, and the raw files that were ingested",
-	}
 	if r.Tables, err = tables(ctx, src.Conn, set); err != nil {
 		return err
 	}
-	r.Topics, err = topics(ctx, src.Bus, set)
-	return err
+	if r.Topics, err = topics(ctx, src.Bus, set); err != nil {
+		return err
+	}
+	if r.Passing, err = passing(ctx, src.Bus, set); err != nil {
+		return err
+	}
+	if r.Files, err = files(ctx, src.Conn); err != nil {
+		return err
+	}
+	r.NotLookedThrough = notLookedThrough(r.MaskedAt)
+	return nil
+}
+
+// storedAnswers is how long the answers of calls with an Idempotency-Key are kept
+// (rulings.md, Limits and charges).
+const storedAnswers = 24 * time.Hour
+
+// notLookedThrough says where nothing can be looked for, and what holds there. masked
+// is when the request took effect everywhere; zero when it is not known.
+func notLookedThrough(masked time.Time) []string {
+	answers := "answers stored under an Idempotency-Key, in memory or Redis, are encrypted: one that has the person is thrown away when it is asked for, and all go after 24 hours"
+	if !masked.IsZero() {
+		answers += ": those of before by " + masked.Add(storedAnswers).UTC().Format(time.RFC3339)
+	}
+	return []string{
+		answers,
+		"the ledger of calls (" + event.TopicUsage + ", usage_events and each query-api's outbox) has keyed hashes of identities, and stays by law",
+		"what records of other people say in texts stays",
+		"segments of compacted logs are looked through as messages; files that were exported or ingested, and backups, are the operator's",
+	}
 }
 
 // entries are the suppression entries of identifiers and those that follow from them,
@@ -102,9 +123,15 @@ type look struct {
 
 func looks(set *suppress.Set) []look {
 	const none = ", emptyArrayString()"
-	subject := func(platform string) func(id, username, _ string, emails []string) bool {
-		return func(id, username, _ string, emails []string) bool {
-			_, hit := set.Subject(suppress.Subject{Platform: platform, ID: id, Username: username, Emails: emails})
+	// body is the record as JSON where it may hold a telephone number or what else may be
+	// on a list of deletions.
+	subject := func(platform string) func(id, username, body string, emails []string) bool {
+		return func(id, username, body string, emails []string) bool {
+			s := suppress.Subject{Platform: platform, ID: id, Username: username, Emails: emails}
+			if body != "" {
+				s.Phones, s.Drop = suppress.Phones([]byte(body)), suppress.DropValues([]byte(body))
+			}
+			_, hit := set.Subject(s)
 			return hit
 		}
 	}
@@ -112,26 +139,20 @@ func looks(set *suppress.Set) []look {
 		_, hit := set.Account(platform, name)
 		return hit
 	}
-	named := func(of string) bool {
+	linked := func(of string) bool {
 		platform, name, _ := strings.Cut(of, ":")
 		return account(platform, name)
 	}
-	platforms := map[string]string{
-		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost, readmodel.TargetMicroblogPerson: identity.Microblog,
-	}
 	byID := func(kind, id, _ string, _ []string) bool {
-		_, hit := set.ID(platforms[kind], id)
+		_, hit := set.ID(targets()[kind], id)
 		return hit
 	}
 	out := []look{
-		{"network_people", "profile_id, username_key, '', email_keys", subject(identity.Network)},
-		{"codehost_people", "toString(user_id), username_key, '', email_keys", subject(identity.Codehost)},
-		{"microblog_people", "user_id, username_key, ''" + none, subject(identity.Microblog)},
 		{"search_people", "profile_id, '', ''" + none, subject(identity.Network)},
 		{"seen_versions", "toString(kind), key, ''" + none, byID},
-		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none, func(a, b, _ string, _ []string) bool { return named(a) || named(b) }},
+		{"account_links", "concat(a_platform, ':', a_key), concat(b_platform, ':', b_key), ''" + none, func(a, b, _ string, _ []string) bool { return linked(a) || linked(b) }},
 		{"lookups", "toString(target_kind), target, if(startsWith(type, 'link.'), concat(substring(type, 6), ':', value), '')" + none, func(kind, target, link string, list []string) bool {
-			return byID(kind, target, "", list) || kind == readmodel.TargetAccount && (named(target) || named(link))
+			return byID(kind, target, "", list) || kind == readmodel.TargetAccount && (linked(target) || linked(link))
 		}},
 		{readmodel.DiscoveryTable, "toString(platform), username_key, result" + none, func(platform, username, result string, _ []string) bool {
 			var d event.Discovery
@@ -146,17 +167,89 @@ func looks(set *suppress.Set) []look {
 		{readmodel.DiscoveredTable, "concat(found_platform, ':', found_key), concat(input_platform, ':', input_key), '', " +
 			"[concat(found_platform, ' ', found_identity), concat(input_platform, ' ', input_identity)]",
 			func(found, input, _ string, ids []string) bool {
-				return named(found) || named(input) || slices.ContainsFunc(ids, func(of string) bool {
+				return linked(found) || linked(input) || slices.ContainsFunc(ids, func(of string) bool {
 					platform, id, _ := strings.Cut(of, " ")
 					_, hit := set.ID(platform, id)
 					return hit
 				})
 			}},
 	}
-	for _, t := range []string{"codehost_repos", "codehost_commits", "codehost_lists"} {
+	bodies := set.HasPhones() || set.HasDrop()
+	for _, t := range readmodel.PeopleTables() {
+		out = append(out, look{t.Name, t.ID + ", " + t.Username + ", " + t.Body(bodies) + ", " + t.Emails, subject(t.Platform)})
+	}
+	for _, t := range []string{"codehost_repos", "codehost_lists"} {
 		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})
 	}
-	return out
+	document := func(_, _, text string, _ []string) bool {
+		_, hit := set.Document(identity.Default(), []byte(text))
+		return hit
+	}
+	return append(out,
+		look{"codehost_commits", "toString(user_id), if(position(entry, '@') > 0, JSONExtractString(concat('{', entry, '}'), 'author_email'), ''), ''" + none,
+			func(id, author, _ string, _ []string) bool {
+				if key, err := identity.EmailKey(author); err == nil && set.Author(key) {
+					return true
+				}
+				_, hit := set.ID(identity.Codehost, id)
+				return hit
+			}},
+		look{readmodel.ContextTable, "'', '', if(version > 0, result, '')" + none, func(_, _, result string, _ []string) bool {
+			var c event.Context
+			if json.Unmarshal([]byte(result), &c) != nil {
+				return false
+			}
+			return named(set, c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
+		}},
+		look{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
+	)
+}
+
+// targets are the platforms of the kinds of records that are people's.
+func targets() map[string]string {
+	return map[string]string{
+		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost, readmodel.TargetMicroblogPerson: identity.Microblog,
+	}
+}
+
+// named reports whether one of identities, "<kind> <identity>", is of the set.
+func named(set *suppress.Set, identities []string) bool {
+	return slices.ContainsFunc(identities, func(of string) bool {
+		kind, id, _ := strings.Cut(of, " ")
+		_, hit := set.ID(targets()[kind], id)
+		return hit
+	})
+}
+
+// files counts the parts of tables, and those that still hold rows that were deleted,
+// of whomever.
+func files(ctx context.Context, conn driver.Conn) ([]Place, error) {
+	wanted := map[string]bool{
+		readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true, readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
+	}
+	for _, t := range readmodel.Tables() {
+		wanted[t] = true
+	}
+	var out []Place
+	const query = "SELECT table, toInt64(count()), toInt64(countIf(active AND has_lightweight_delete)) FROM system.parts WHERE database = currentDatabase() GROUP BY table ORDER BY table"
+	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+		var p Place
+		if err := rows.Scan(&p.Name, &p.Looked, &p.Remaining); err != nil {
+			return err
+		}
+		name := p.Name
+		if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+			name = table
+		}
+		if wanted[name] {
+			out = append(out, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("look through the parts of tables: %w", err)
+	}
+	return out, nil
 }
 
 // tables looks through the tables, and those beside them that replays have kept.

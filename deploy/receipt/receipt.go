@@ -18,8 +18,9 @@ import (
 // keyName names the seed of the signing key, of the root secret.
 const keyName = "erasure-receipt"
 
-// formatVersion is the version of receipts.
-const formatVersion = 1
+// formatVersion is the version of receipts. Those of version 1 say nothing of what
+// passes, nor of files.
+const formatVersion = 2
 
 // Receipt says what is left of a request's people.
 type Receipt struct {
@@ -32,12 +33,19 @@ type Receipt struct {
 	State       string    `json:"state"`
 	MaskedAt    time.Time `json:"masked_at,omitzero"`
 	RemovedAt   time.Time `json:"removed_at,omitzero"`
-	// Found counts what the sweep that masked the request has removed, by where it was.
+	// Found counts what the sweep that masked the request has removed: whom and what it
+	// found, and the rows of each table and tombstones on each topic.
 	Found map[string]int64 `json:"found,omitempty"`
 
 	VerifiedAt time.Time `json:"verified_at"`
 	Tables     []Place   `json:"tables"`
 	Topics     []Place   `json:"topics"`
+	// Passing are topics whose messages go by their age: tasks, events, deliveries and
+	// letters.
+	Passing []Passing `json:"passing"`
+	// Files are the parts of each table on disk; Remaining of them hold rows that were
+	// deleted, of whomever, until they are rewritten.
+	Files []Place `json:"files"`
 	// Kept are the entries of the suppression set that remain, to keep the person out.
 	Kept             []Kept   `json:"kept"`
 	NotLookedThrough []string `json:"not_looked_through"`
@@ -63,7 +71,7 @@ type Kept struct {
 	From string `json:"from,omitempty"`
 }
 
-// Remaining is how many rows and messages are left.
+// Remaining is how many rows and messages are left, but for those that pass.
 func (r *Receipt) Remaining() (n int64) {
 	for _, places := range [][]Place{r.Tables, r.Topics} {
 		for _, p := range places {
@@ -121,8 +129,8 @@ func Check(raw []byte, publicKey string) (Receipt, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return r, fmt.Errorf("read the receipt: %w", err)
 	}
-	if r.Version != formatVersion {
-		return r, fmt.Errorf("read the receipt: version %d is not %d", r.Version, formatVersion)
+	if r.Version < 1 || r.Version > formatVersion {
+		return r, fmt.Errorf("read the receipt: version %d is none of 1 to %d", r.Version, formatVersion)
 	}
 	public, err := base64.StdEncoding.DecodeString(publicKey)
 	if err != nil || len(public) != ed25519.PublicKeySize {

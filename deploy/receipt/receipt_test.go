@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -106,6 +107,111 @@ func TestLook(t *testing.T) {
 		require.Zero(t, p.Remaining, p.Name)
 	}
 	require.EqualValues(t, 4, r.Remaining(), "the topics' messages")
+}
+
+// Deliveries, tasks, results and letters are looked through too: what they have of the
+// request's people is counted with when it is gone, and is not called left. Stored
+// profiles, answers of receivers, commits of an author and telephone numbers are.
+func TestLookThroughWhatPasses(t *testing.T) {
+	b := brokertest.Start(t)
+	kafkaConfig := bus.Config{Brokers: b.Addrs()}
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, conn.Close()) }()
+	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	w := bus.NewWriter(kafkaConfig)
+	defer func() { require.NoError(t, w.Close()) }()
+	write := func(topic, key string, value any, headers ...kafka.Header) {
+		t.Helper()
+		raw, isRaw := value.([]byte)
+		if !isRaw {
+			raw, err = json.Marshal(value)
+			require.NoError(t, err)
+		}
+		require.NoError(t, bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(key), Value: raw, Headers: headers}}))
+	}
+	key := suppress.NoKey()
+	entry := func(typ suppress.Type, standard string) event.ErasureIdentifier {
+		h := key.Of(typ, standard)
+		write(event.TopicErasure, h.String(), suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-02-01T00:00:00Z", Key: key.ID()})
+		return event.ErasureIdentifier{Type: string(typ), Hash: h.String()}
+	}
+	hers := []event.ErasureIdentifier{entry(suppress.Email, "ada@example.com"), entry(suppress.CodehostUsername, "ada"), entry(suppress.Phone, "14155550100")}
+
+	now := time.Now().UTC()
+	for _, email := range []string{"ada@example.com", "bob@example.com"} {
+		username, _, _ := strings.Cut(email, "@")
+		body := []byte(`{"personal_email":"` + email + `"}`)
+		account := event.Account{Platform: identity.Codehost, Username: username}
+		write(event.TopicWebhookTask, "d", event.WebhookTask{DeliveryID: username, OrganizationID: "o", URL: "https://receiver.example/", Body: body, CreatedAt: now})
+		write(event.TopicWebhook, "d", event.WebhookAttempt{DeliveryID: username, Response: "no such person: " + email})
+		write(event.TopicRejected, "", event.Rejected{Kind: record.KindCodehostPerson, Raw: []byte(`{"codehost_username":"` + username + `","last_updated":7}`)})
+		write(event.TopicDiscoveryTask, "", event.DiscoveryTask{RequestID: "r", Input: account})
+		write(event.TopicDiscovery, "", event.Discovery{RequestID: "r", Input: event.Account{Platform: identity.Network, Username: "x"}, Socials: []event.Social{{Account: account}}})
+		write(event.TopicContext, "", event.Context{Profile: body})
+		write(event.TopicContextTask, "", event.ContextTask{Person: []byte(`"Write to ` + email + `."`)})
+		var headers []kafka.Header
+		event.Dead{Service: "webhook-sender", Handler: "deliveries", Topic: event.TopicWebhookTask, FirstFailure: now, LastFailure: now}.Set(func(name, value string) {
+			headers = append(headers, kafka.Header{Key: name, Value: []byte(value)})
+		})
+		dead, err := json.Marshal(event.WebhookTask{DeliveryID: username, Body: body})
+		require.NoError(t, err)
+		write(event.DeadTopic("webhook-sender", "deliveries").Name, "", dead, headers...)
+
+		var contexts readmodel.ContextBatch
+		require.NoError(t, contexts.Add(&event.Context{
+			Call: event.ContextCall{RequestID: username, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now, Profile: body,
+		}, readmodel.Position{Topic: event.TopicContext}))
+		require.NoError(t, readmodel.InsertContexts(t.Context(), conn, "c"+username, &contexts))
+		var attempts readmodel.WebhookBatch
+		attempts.Add(&event.WebhookAttempt{DeliveryID: username, Attempt: 1, EndpointID: "e", OrganizationID: "o", At: now, CreatedAt: now, Response: email}, readmodel.Position{Topic: event.TopicWebhook})
+		require.NoError(t, readmodel.InsertWebhooks(t.Context(), conn, "w"+username, &attempts))
+	}
+	renderer, batch := readmodel.NewRenderer(identity.Default()), &readmodel.Batch{}
+	for kind, raws := range map[record.Kind][]string{
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"phoned","mobile_phone":"(415) 555-0100","last_updated":"2026"}`, `{"profile_id":"p2","username":"other","phone":"(415) 555-0101","last_updated":"2026"}`},
+		record.KindCodehostCommit: {
+			`{"user_id":7,"sha":"a","message":"hers","author_email":"ADA@example.com","author_date":"2026"}`,
+			`{"user_id":7,"sha":"b","message":"his","author_email":"bob@example.com","author_date":"2026"}`,
+		},
+	} {
+		for _, raw := range raws {
+			rec, err := record.Decode(kind, []byte(raw))
+			require.NoError(t, err, raw)
+			require.NoError(t, renderer.Rows(batch, rec, readmodel.Position{Topic: kind.Topic()}))
+		}
+	}
+	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
+
+	r := receipt.Receipt{MaskedAt: now}
+	require.NoError(t, receipt.Look(t.Context(), receipt.Source{Conn: conn, Bus: kafkaConfig, Key: key}, hers, &r))
+	passing := map[string]receipt.Passing{}
+	for _, p := range r.Passing {
+		passing[p.Name] = p
+		require.NotEmpty(t, p.UntilThen, p.Name)
+	}
+	for _, name := range []string{
+		event.TopicWebhookTask, event.TopicWebhook, event.TopicRejected, event.TopicDiscoveryTask, event.TopicDiscovery, event.TopicContext, event.TopicContextTask,
+		event.DeadTopic("webhook-sender", "deliveries").Name,
+	} {
+		require.EqualValues(t, 2, passing[name].Looked, name)
+		require.EqualValues(t, 1, passing[name].Remaining, name)
+		require.Greater(t, passing[name].GoneBy, now.Add(6*24*time.Hour), name)
+		require.Less(t, passing[name].GoneBy, now.Add(31*24*time.Hour), name)
+	}
+	require.EqualValues(t, 0, passing[event.TopicWebhookState].Remaining)
+	left := map[string]int64{}
+	for _, p := range r.Tables {
+		if p.Remaining > 0 {
+			left[p.Name] = p.Remaining
+		}
+	}
+	require.Equal(t, map[string]int64{readmodel.ContextTable: 1, readmodel.WebhookAttemptsTable: 1, "network_people": 1, "codehost_commits": 1}, left)
+	require.EqualValues(t, 4, r.Remaining(), "what passes is not left")
+	require.NotEmpty(t, r.Files)
+	require.Contains(t, r.NotLookedThrough[0], now.Add(24*time.Hour).Format(time.RFC3339))
 }
 
 // Whatever is changed in a receipt, or added to it, is noticed.

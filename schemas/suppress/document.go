@@ -159,7 +159,7 @@ func (d *document) text(text string) {
 
 // look looks an identifier up, whatever scope it was erased in.
 func (d *document) look(t Type, standard string) {
-	if d.hit {
+	if d.hit || !d.set.ofType(t) {
 		return
 	}
 	if h := d.set.key.Of(t, standard); d.set.Suppressed(h) {

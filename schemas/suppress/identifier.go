@@ -35,6 +35,35 @@ const (
 	MicroblogAccount Type = "microblog_account"
 )
 
+// bit tells the types apart that records are compared by; all others share one.
+func (t Type) bit() uint64 {
+	switch t {
+	case Email:
+		return 1 << 0
+	case Phone:
+		return 1 << 1
+	case NetworkUsername:
+		return 1 << 2
+	case CodehostUsername:
+		return 1 << 3
+	case MicroblogUsername:
+		return 1 << 4
+	case ProfileID:
+		return 1 << 5
+	case UserID:
+		return 1 << 6
+	case MicroblogUserID:
+		return 1 << 7
+	case NetworkAccount:
+		return 1 << 8
+	case CodehostAccount:
+		return 1 << 9
+	case MicroblogAccount:
+		return 1 << 10
+	}
+	return 1 << 11
+}
+
 // Types returns the types that a request may name, in a fixed order.
 func Types() []Type {
 	return []Type{Email, Phone, NetworkUsername, CodehostUsername, MicroblogUsername, ProfileID, UserID}

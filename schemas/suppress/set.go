@@ -60,8 +60,9 @@ type Set struct {
 	changes uint64
 	lifts   uint64
 
-	any    atomic.Bool // something is suppressed
-	drop   atomic.Bool // something of a deletion list other than an e-mail address was
+	any    atomic.Bool   // something is suppressed
+	types  atomic.Uint64 // bits of the types of which something ever was
+	drop   atomic.Bool   // something of a deletion list other than an e-mail address was
 	loaded chan struct{}
 	once   sync.Once
 
@@ -108,6 +109,7 @@ func (s *Set) Apply(key, value []byte) error {
 	if err != nil {
 		return fmt.Errorf("suppression entry %s: %w", h, err)
 	}
+	s.types.Or(e.Type.bit()) // before the entry is there: nobody misses it
 	if isDrop(e.Type) {
 		s.drop.Store(true)
 	}
@@ -358,6 +360,10 @@ func (s *Set) Everywhere(h Hash) bool {
 	word := s.entries.get(h)
 	return word != 0 && word&(bitLifted|bitCodehost|bitNetwork) == 0
 }
+
+// ofType is false when no identifier of a type was ever suppressed, so that none of
+// them needs to be hashed.
+func (s *Set) ofType(t Type) bool { return s.types.Load()&t.bit() != 0 }
 
 // active is false when nothing is suppressed, so that nothing needs to be hashed.
 func (s *Set) active() bool { return s != nil && s.any.Load() }

@@ -70,6 +70,9 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 		}
 	}
 	for _, v := range p.Drop {
+		if !s.ofType(v.Type) {
+			continue
+		}
 		if h := s.key.Hash(v.Type, v.Sum); s.hit(h, t.webset) {
 			return h, true
 		}
@@ -78,7 +81,7 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 }
 
 func (s *Set) one(t Type, standard string, webset uint64) (Hash, bool) {
-	if standard == "" {
+	if standard == "" || !s.ofType(t) {
 		return Hash{}, false
 	}
 	h := s.key.Of(t, standard)

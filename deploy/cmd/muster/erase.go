@@ -121,7 +121,7 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 
 // addWithinFlag adds the flag that says how long erased data may stay on disk.
 func addWithinFlag(flags *pflag.FlagSet, within *time.Duration) {
-	flags.DurationVar(within, "erase-within", 24*time.Hour, "how long what was erased may stay on disk, hidden: tables are rewritten after a quarter of it (1m at least)")
+	flags.DurationVar(within, "erase-within", 24*time.Hour, "how long what was erased may stay on disk, hidden: tables are rewritten after a quarter of it, or at once where it is short (1m at least; logs keep ids a minute longer)")
 }
 
 // operatorName is who runs the command.

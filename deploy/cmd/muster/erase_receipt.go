@@ -42,10 +42,11 @@ func (c *command) eraseReceipt() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "receipt REQUEST",
 		Short: "Look for what is left of a request's people, and write a signed receipt of it",
-		Long: `Looks through every table and topic of records for the people of a request, and writes a receipt as JSON: per
-table and topic how many rows or messages were compared and how many are left, when; what was removed; the
-hashes that are kept to keep the person out; and where nothing was looked for. It names nobody. It is signed with
-Ed25519, by a key of the root secret; the public key is in the receipt.
+		Long: `Looks through every table and topic for the people of a request, and writes a receipt as JSON: per table and topic
+of records how many rows or messages were compared and how many are left, when; per topic of tasks, events,
+deliveries and letters, which go by their age, the same and when what is left is gone; the parts of tables on disk;
+what was removed; the hashes that are kept to keep the person out; and where nothing was looked for. It names
+nobody. It is signed with Ed25519, by a key of the root secret; the public key is in the receipt.
 
 Exit status: 0 removed, and nothing is left; 1 the receipt is written, and says that something is left, or that
 the removal has not ended yet; 2 there is no receipt.`,
@@ -157,13 +158,24 @@ checked.`,
 			if offline {
 				return nil
 			}
-			var now receipt.Receipt
+			now := receipt.Receipt{MaskedAt: r.MaskedAt}
 			kept := r.Hashes()
 			err = c.looking(cmd.Context(), func(ctx context.Context, src receipt.Source) error { return receipt.Look(ctx, src, kept, &now) })
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "Looked again at %s: %d left; %d of %d hashes keep the person out.\nNot looked through:\n", now.VerifiedAt.Format(time.RFC3339), now.Remaining(), len(now.Kept), len(r.Kept))
+			fmt.Fprintf(out, "Looked again at %s: %d left; %d of %d hashes keep the person out.\n", now.VerifiedAt.Format(time.RFC3339), now.Remaining(), len(now.Kept), len(r.Kept))
+			for _, p := range now.Passing {
+				if p.Remaining > 0 {
+					fmt.Fprintf(out, "%s: %d messages of %d, gone by %s: %s.\n", p.Name, p.Remaining, p.Looked, p.GoneBy.Format(time.RFC3339), p.UntilThen)
+				}
+			}
+			for _, f := range now.Files {
+				if f.Remaining > 0 {
+					fmt.Fprintf(out, "%s: %d parts of %d hold deleted rows, of whomever, until they are rewritten.\n", f.Name, f.Remaining, f.Looked)
+				}
+			}
+			fmt.Fprintln(out, "Not looked through:")
 			for _, s := range now.NotLookedThrough {
 				fmt.Fprintln(out, "  -", s)
 			}

@@ -1,0 +1,144 @@
+package e2e_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/e2e/internal/oracle"
+)
+
+// download writes what California's platform gives out: a ZIP file of lists, whose
+// rows are ids and SHA-256 hashes in base64.
+func download(t *testing.T, lists map[string]string) string {
+	t.Helper()
+	var buf bytes.Buffer
+	w := zip.NewWriter(&buf)
+	for name, text := range lists {
+		f, err := w.Create("20260312_4821_" + name + ".csv")
+		require.NoError(t, err)
+		_, err = f.Write([]byte(text))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	path := filepath.Join(t.TempDir(), "20260312_4821_DROP.zip")
+	require.NoError(t, os.WriteFile(path, buf.Bytes(), 0o600))
+	return path
+}
+
+func listed(standard string) string {
+	sum := sha256.Sum256([]byte(standard))
+	return base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// imports requires that a deletion list of California's platform takes effect, now and
+// for whoever comes later; that its response files say what became of each row; that
+// the same download again changes nothing; and that a Removed file lifts a row.
+func imports(t *testing.T, p *platform, goes, exempt subject) {
+	t.Helper()
+	found := func(email string) bool {
+		return !strings.HasPrefix(ask(t, p, "/v1/person/enrich", map[string]any{"email": email, "websets": both}), `{"websets_matched":[]`)
+	}
+	const later, number = "not-here-yet@lists.example", "9165550142"
+	require.True(t, found(goes.emails[0]))
+	require.True(t, found(exempt.emails[0]))
+	lists := download(t, map[string]string{
+		"Email": "ID,Hash\n" + strings.Join([]string{
+			"aaaaaaaaaaa1," + listed(goes.emails[0]), "aaaaaaaaaaa2," + listed(later), "aaaaaaaaaaa3," + listed(exempt.emails[0]),
+		}, "\n") + "\n",
+		"Phone": "ID,Hash\nbbbbbbbbbbb1," + listed(number) + "\n",
+	})
+	exempted := filepath.Join(t.TempDir(), "exempt")
+	require.NoError(t, os.WriteFile(exempted, []byte("aaaaaaaaaaa3\n"), 0o600))
+	responses := filepath.Join(t.TempDir(), "responses")
+	p.muster(t, "erase", "import", lists, "--dry-run", "--exempt", exempted, "--response", responses)
+	require.True(t, found(goes.emails[0]), "a dry run changes nothing")
+	require.NoDirExists(t, responses)
+
+	answers := map[string]string{"Email": "Id,Status\naaaaaaaaaaa1,3\naaaaaaaaaaa2,5\naaaaaaaaaaa3,2\n", "Phone": "Id,Status\nbbbbbbbbbbb1,5\n"}
+	for range 2 { // the same download again is answered the same
+		p.muster(t, "erase", "import", lists, "--exempt", exempted, "--response", responses, "--by", "a test")
+		for name, want := range answers {
+			got, err := os.ReadFile(filepath.Join(responses, "20260312_4821_"+name+".csv"))
+			require.NoError(t, err)
+			require.Equal(t, want, string(got), name)
+		}
+		require.False(t, found(goes.emails[0]))
+		require.True(t, found(exempt.emails[0]))
+	}
+
+	// Whom nobody was found for is kept out when they come.
+	latecomers := filepath.Join(t.TempDir(), "later.ndjson")
+	require.NoError(t, os.WriteFile(latecomers, fmt.Appendf(nil, `{"profile_id":"later-1","username":"later-1","emails":[%q],"last_updated":"2026-11-01"}
+{"profile_id":"later-2","username":"later-2","mobile_phone":"(916) 555-0142","last_updated":"2026-11-01"}
+`, later), 0o600))
+	come := func() (first, second bool) {
+		p.muster(t, "ingest", "--again", oracle.NetworkPerson, latecomers)
+		p.muster(t, "status", "--wait", "--timeout", "3m")
+		shown := func(name string) bool {
+			return strings.Contains(ask(t, p, "/v1/webset/network/person", map[string]any{"network": name}), name)
+		}
+		return shown("later-1"), shown("later-2")
+	}
+	first, second := come()
+	require.False(t, first || second, "whoever is on a list is kept out tomorrow")
+	p.muster(t, "erase", "import", download(t, map[string]string{"Removed": "ID,Hash,ListType\naaaaaaaaaaa2," + listed(later) + ",Email\n"}))
+	eventuallyEvery(t, time.Minute, 250*time.Millisecond, func() (bool, string) {
+		first, second = come()
+		return first, "a row that was lifted still keeps its person out"
+	})
+	require.False(t, second)
+}
+
+// TestEraseWithin: without --now, what was erased waits a quarter of the time that it
+// may stay, and is gone from tables, logs and files within it.
+func TestEraseWithin(t *testing.T) {
+	t.Parallel()
+	refused, err := muster(t.Context(), t.TempDir(), "up", "--no-sample", "--erase-within", "59s")
+	require.NoError(t, err)
+	require.NotZero(t, refused.status)
+	require.Contains(t, refused.errors, "a minute at least")
+	if testing.Short() {
+		return // what follows takes two minutes of waiting
+	}
+	const within = 4 * time.Minute
+	world := generate(t, 80, 9)
+	all := subjects(t, world, 2)
+	p := start(t, fresh(t), "--no-sample", "--erase-within", within.String())
+	ingestAll(t, p, world)
+	for _, s := range all {
+		args := []string{"erase"}
+		for _, id := range s.identifiers() {
+			args = append(args, id[0]+"="+id[1])
+		}
+		p.muster(t, args...)
+	}
+	var requests []struct {
+		At        time.Time `json:"at"`
+		State     string    `json:"state"`
+		RemovedAt time.Time `json:"removed_at"`
+	}
+	eventuallyEvery(t, within, time.Second, func() (bool, string) {
+		p.musterJSON(t, &requests, "erase", "list", "--json")
+		return len(requests) == 2 && requests[0].State == "removed" && requests[1].State == "removed", fmt.Sprint(requests)
+	})
+	for _, r := range requests {
+		took := r.RemovedAt.Sub(r.At)
+		t.Logf("removed after %s", took.Round(time.Second))
+		require.LessOrEqual(t, took, within)
+		require.Greater(t, took, within/4-20*time.Second, "it waits for others")
+	}
+	inTables(t, p, all)
+	inTopics(t, p, all)
+	inFiles(t, p.dataDir, all)
+	p.stop(t)
+}

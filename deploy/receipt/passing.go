@@ -1,0 +1,165 @@
+package receipt
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// Passing is a topic that is not compacted: what it has of the request's people is
+// shown to nobody and goes by its age.
+type Passing struct {
+	Place
+	// GoneBy is when the newest of what remains is older than the topic keeps anything;
+	// zero when nothing remains.
+	GoneBy time.Time `json:"gone_by,omitzero"`
+	// UntilThen says what keeps it from being shown or sent.
+	UntilThen string `json:"until_then"`
+}
+
+// untilThen says what a reader of a topic does with what tells of erased people.
+func untilThen(topic string) string {
+	switch topic {
+	case event.TopicWebhookTask:
+		return "a delivery that waits or is tried again is given up before it leaves"
+	case event.TopicWebhook, event.TopicWebhookState:
+		return "the log of deliveries is blanked in its table; nobody is shown the topic"
+	case event.TopicDiscovery, event.TopicDiscoveryTask:
+		return "results are looked up in the suppression set before they are shown, and tasks before they are worked on"
+	case event.TopicContext, event.TopicContextTask:
+		return "profiles are looked up in the suppression set before they are shown or sent"
+	}
+	return "the contents of such letters are shown to nobody"
+}
+
+// passing looks through the topics that are not compacted, letters among them, and
+// the state of deliveries. The ledger's and accounts' have no identities of people,
+// or keyed hashes of them.
+func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing, error) {
+	retention := map[string]time.Duration{}
+	var names []string
+	for _, t := range event.Topics() {
+		switch t.Name {
+		case event.TopicUsage, event.TopicAccount, event.TopicErasure, event.TopicErasureRequest:
+			continue
+		}
+		if !t.Personal {
+			retention[t.Name] = t.Retention
+			names = append(names, t.Name)
+		}
+	}
+	dead, err := bus.TopicNames(ctx, cfg, event.DeadTopicPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list the topics of dead letters: %w", err)
+	}
+	letters := event.DeadTopic("", "").Retention
+	for _, name := range dead {
+		retention[name] = letters
+		names = append(names, name)
+	}
+	var out []Passing
+	for _, name := range names {
+		p := Passing{Place: Place{Name: name}, UntilThen: untilThen(name)}
+		err := bus.Scan(ctx, cfg, []string{name}, func(m kafka.Message) error {
+			p.Looked++
+			if !tells(set, name, &m) {
+				return nil
+			}
+			p.Remaining++
+			if gone := m.Time.Add(retention[name]).UTC(); retention[name] > 0 && gone.After(p.GoneBy) {
+				p.GoneBy = gone
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("look through %s: %w", name, err)
+		}
+		out = append(out, p)
+	}
+	return out, nil
+}
+
+// tells reports whether a message of a topic tells of people of the set.
+func tells(set *suppress.Set, topic string, m *kafka.Message) bool {
+	document := func(raw []byte) bool {
+		_, hit := set.Document(identity.Default(), raw)
+		return hit
+	}
+	account := func(a event.Account) bool {
+		_, hit := set.Account(a.Platform, identity.UsernameKey(a.Username))
+		return hit
+	}
+	switch topic {
+	case event.TopicWebhookTask:
+		var t event.WebhookTask
+		if json.Unmarshal(m.Value, &t) == nil {
+			return document(t.Body) || document([]byte(t.URL))
+		}
+	case event.TopicWebhook:
+		var a event.WebhookAttempt
+		if json.Unmarshal(m.Value, &a) == nil {
+			return document([]byte(a.Response))
+		}
+	case event.TopicRejected:
+		var r event.Rejected
+		if json.Unmarshal(m.Value, &r) == nil {
+			return ofKind(set, r.Kind, r.Raw)
+		}
+	case event.TopicDiscoveryTask:
+		var t event.DiscoveryTask
+		if json.Unmarshal(m.Value, &t) == nil {
+			return account(t.Input)
+		}
+	case event.TopicDiscovery:
+		var d event.Discovery
+		if json.Unmarshal(m.Value, &d) == nil {
+			hit := account(d.Input)
+			for _, s := range d.Socials {
+				_, byID := set.ID(s.Platform, s.Identity)
+				hit = hit || byID || account(s.Account)
+			}
+			return hit
+		}
+	case event.TopicContext:
+		var c event.Context
+		if json.Unmarshal(m.Value, &c) == nil && named(set, c.Identities) {
+			return true
+		}
+	}
+	if d, err := event.ParseDead(func(name string) string { return header(m, name) }); err == nil && d.Topic != topic {
+		for _, def := range record.Definitions() {
+			if def.Topic == d.Topic {
+				return ofKind(set, def.Kind, m.Value)
+			}
+		}
+		return tells(set, d.Topic, &kafka.Message{Value: m.Value})
+	}
+	return document(m.Value)
+}
+
+func header(m *kafka.Message, name string) string {
+	for _, h := range m.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return ""
+}
+
+// ofKind looks into a text that was to be a record of a kind.
+func ofKind(set *suppress.Set, kind record.Kind, raw []byte) bool {
+	platform := map[record.Kind]string{
+		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost, record.KindMicroblogPerson: identity.Microblog,
+	}[kind]
+	_, hit := set.DocumentOf(identity.Default(), platform, raw)
+	return hit
+}
