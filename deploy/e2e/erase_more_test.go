@@ -99,21 +99,14 @@ func imports(t *testing.T, p *platform, goes, exempt subject) {
 	require.False(t, second)
 }
 
-// TestEraseWithin: without --now, what was erased waits a quarter of the time that it
-// may stay, and is gone from tables, logs and files within it.
-func TestEraseWithin(t *testing.T) {
+// within requires that what was erased without --now waits a quarter of the time that
+// it may stay, and is gone from tables, logs and files before its end.
+func within(t *testing.T) {
 	t.Parallel()
-	refused, err := muster(t.Context(), t.TempDir(), "up", "--no-sample", "--erase-within", "59s")
-	require.NoError(t, err)
-	require.NotZero(t, refused.status)
-	require.Contains(t, refused.errors, "a minute at least")
-	if testing.Short() {
-		return // what follows takes two minutes of waiting
-	}
-	const within = 4 * time.Minute
+	const limit = 4 * time.Minute
 	world := generate(t, 80, 9)
 	all := subjects(t, world, 2)
-	p := start(t, fresh(t), "--no-sample", "--erase-within", within.String())
+	p := start(t, fresh(t), "--no-sample", "--erase-within", limit.String())
 	ingestAll(t, p, world)
 	for _, s := range all {
 		args := []string{"erase"}
@@ -127,15 +120,15 @@ func TestEraseWithin(t *testing.T) {
 		State     string    `json:"state"`
 		RemovedAt time.Time `json:"removed_at"`
 	}
-	eventuallyEvery(t, within, time.Second, func() (bool, string) {
+	eventuallyEvery(t, limit, time.Second, func() (bool, string) {
 		p.musterJSON(t, &requests, "erase", "list", "--json")
 		return len(requests) == 2 && requests[0].State == "removed" && requests[1].State == "removed", fmt.Sprint(requests)
 	})
 	for _, r := range requests {
 		took := r.RemovedAt.Sub(r.At)
 		t.Logf("removed after %s", took.Round(time.Second))
-		require.LessOrEqual(t, took, within)
-		require.Greater(t, took, within/4-20*time.Second, "it waits for others")
+		require.LessOrEqual(t, took, limit)
+		require.Greater(t, took, limit/4-20*time.Second, "it waits for others")
 	}
 	inTables(t, p, all)
 	inTopics(t, p, all)

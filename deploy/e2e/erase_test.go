@@ -214,6 +214,8 @@ func TestErase(t *testing.T) {
 	people, n := 5000, 200
 	if testing.Short() {
 		people, n = 150, 9
+	} else {
+		t.Run("within the time", within)
 	}
 	world := generate(t, people, 5)
 	all := subjects(t, world, n+20)
