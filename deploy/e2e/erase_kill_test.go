@@ -40,7 +40,7 @@ func TestEraseKilled(t *testing.T) {
 		victim := []string{"up", "up", "engine"}[rng.IntN(3)]
 		p = kill(t, p, victim, fmt.Sprintf("erasure %d, and %s", i, pause), ports)
 	}
-	eventuallyEvery(t, 5*time.Minute, time.Second, func() (bool, string) {
+	eventuallyEvery(t, 10*time.Minute, time.Second, func() (bool, string) {
 		var status struct {
 			Requests int            `json:"requests"`
 			States   map[string]int `json:"states"`

@@ -289,7 +289,7 @@ func TestErase(t *testing.T) {
 	gone("replayed")
 	attested(t, p)
 	if !testing.Short() {
-		eventuallyEvery(t, 5*time.Minute, time.Second, func() (bool, string) {
+		eventuallyEvery(t, 10*time.Minute, time.Second, func() (bool, string) {
 			var status struct {
 				Requests int            `json:"requests"`
 				States   map[string]int `json:"states"`
