@@ -99,7 +99,7 @@ func (c *ServerConfig) validate() error {
 }
 
 // Serve runs the engine in this process and serves until ctx ends. The process
-// should do nothing else: the engine's crashes are its own, and it cannot be
+// should end then, and do nothing else: the engine's crashes are its own, and it cannot be
 // started a second time in one process. ready, if set, is told the address once
 // requests are answered.
 func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready func(addr string)) error {
@@ -117,7 +117,12 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	if err != nil {
 		return fmt.Errorf("engine: the data folder is in use: %w", err)
 	}
-	defer unlock()
+	locked := true
+	defer func() {
+		if locked {
+			unlock()
+		}
+	}()
 	if cfg.Library == "" {
 		if cfg.Library, err = EnsureLibrary(ctx, LibraryConfig{Logger: logger}); err != nil {
 			return err
@@ -154,7 +159,13 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	if ready != nil {
 		ready(listener.Addr().String())
 	}
-	if err := server.Serve(ctx, listener, cfg.Grace); err != nil {
+	err = server.Serve(ctx, listener, cfg.Grace)
+	if errors.Is(err, facade.ErrUnfinished) {
+		logger.Warn("engine: killed statements go on; they end with this process")
+		locked = false // the folder is in use until then
+		return nil
+	}
+	if err != nil {
 		return fmt.Errorf("engine: serve: %w", err)
 	}
 	return nil

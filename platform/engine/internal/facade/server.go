@@ -114,8 +114,17 @@ func (s *Server) learn() error {
 // Version is the engine's ClickHouse version.
 func (s *Server) Version() string { return s.info.version }
 
+// ErrUnfinished says that statements go on although they were killed: the engine
+// does not look while it analyses a statement, which takes it seconds for one of
+// thousands of clauses. It was not stopped, and ends with the process.
+var ErrUnfinished = errors.New("statements do not stop")
+
+// killed is how long statements may go on after they were killed.
+const killed = time.Second
+
 // Serve answers requests until ctx ends, then lets running statements finish
-// for the grace period, kills the rest and stops the engine.
+// for the grace period, kills the rest and stops the engine, or returns
+// ErrUnfinished.
 func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Duration) error {
 	base, cancelBase := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancelBase()
@@ -138,11 +147,30 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener, grace time.Du
 	s.mu.Lock()
 	s.closing = true
 	s.mu.Unlock()
-	s.active.Wait()
+	if !s.finished() {
+		return ErrUnfinished
+	}
 	s.sessions.close()
 	s.pool.close()
 	if errors.Is(err, http.ErrServerClosed) {
 		err = nil
 	}
 	return err
+}
+
+// finished waits for the requests that are under way, and says whether all ended.
+func (s *Server) finished() bool {
+	ended := make(chan struct{})
+	go func() { // ends with them, or with the process
+		s.active.Wait()
+		close(ended)
+	}()
+	timer := time.NewTimer(killed)
+	defer timer.Stop()
+	select {
+	case <-ended:
+		return true
+	case <-timer.C:
+		return false
+	}
 }
