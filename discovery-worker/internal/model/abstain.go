@@ -39,7 +39,6 @@ func (e *AbstainError) Unwrap() error { return e.Err }
 
 var (
 	errTimeout    = errors.New("no answer within the time limit")
-	errTooLarge   = errors.New("response is too large")
 	errConnection = errors.New("the call failed")
 	errRedirect   = errors.New("the server redirects, which is not followed")
 	// errAnswer is an answer that cannot be used: it does not speak against the server.

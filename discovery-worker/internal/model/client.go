@@ -5,21 +5,14 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/url"
-	"regexp"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/openai/openai-go/v3"
-	"github.com/openai/openai-go/v3/option"
-	"github.com/openai/openai-go/v3/packages/param"
-	"github.com/openai/openai-go/v3/shared"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"muster/platform/breaker"
@@ -100,7 +93,7 @@ type Deps struct {
 type Client struct {
 	cfg      Config
 	logger   *slog.Logger
-	api      openai.ChatCompletionService
+	endpoint string
 	http     *http.Client
 	breaker  *breaker.Set
 	permits  chan struct{}
@@ -138,15 +131,8 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's own
 	transport.MaxIdleConnsPerHost = cfg.Concurrent
-	c.http = &http.Client{Transport: capped{transport, cfg.MaxAnswerBytes}}
-	options := []option.RequestOption{
-		option.WithBaseURL(cfg.URL), option.WithHTTPClient(c.http), option.WithMaxRetries(0),
-	}
-	if cfg.APIKey != "" {
-		options = append(options, option.WithAPIKey(cfg.APIKey))
-	}
-	// Not openai.NewClient: it would read settings of other programs from the environment.
-	c.api = openai.NewChatCompletionService(options...)
+	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}
+	c.endpoint = strings.TrimRight(cfg.URL, "/") + "/chat/completions"
 	return c, nil
 }
 
@@ -235,8 +221,8 @@ func (c *Client) complete(ctx context.Context, r Request, check *validator) (jso
 		if try == 1 {
 			return nil, &AbstainError{Reason: Invalid, Err: err}
 		}
-		messages = append(messages, openai.AssistantMessage(cut(text, maxQuoted)), openai.UserMessage(
-			"That answer is not valid: "+err.Error()+". Answer again, with one JSON object that is valid under the schema and nothing else."))
+		messages = append(messages, message{Role: "assistant", Content: cut(text, maxQuoted)}, message{Role: "user", Content: "That answer is not valid: " +
+			err.Error() + ". Answer again, with one JSON object that is valid under the schema and nothing else."})
 	}
 }
 
@@ -244,7 +230,7 @@ func (c *Client) complete(ctx context.Context, r Request, check *validator) (jso
 const maxQuoted = 8 << 10
 
 // messages puts instructions and data apart.
-func (c *Client) messages(r Request) []openai.ChatCompletionMessageParamUnion {
+func (c *Client) messages(r Request) []message {
 	mark := rand.Text()
 	system := r.Instructions + `
 
@@ -261,7 +247,7 @@ The next message holds data, each piece between a line "BEGIN ` + mark + ` name"
 		left -= min(left, len(d.Text))
 		fmt.Fprintf(&data, "BEGIN %s %s\n%s\nEND %s\n", mark, d.Name, text, mark)
 	}
-	return []openai.ChatCompletionMessageParamUnion{openai.SystemMessage(system), openai.UserMessage(data.String())}
+	return []message{{Role: "system", Content: system}, {Role: "user", Content: data.String()}}
 }
 
 // cut shortens a text to whole characters.
@@ -274,7 +260,7 @@ func cut(text string, limit int) string {
 
 // chat makes one call, a second one when the server is busy, and others when it
 // does not know a parameter.
-func (c *Client) chat(ctx context.Context, r Request, messages []openai.ChatCompletionMessageParamUnion) (string, error) {
+func (c *Client) chat(ctx context.Context, r Request, messages []message) (string, error) {
 	waited := false
 	for {
 		text, err := breaker.Do(ctx, c.breaker, key, func(ctx context.Context) (string, error) { return c.call(ctx, r, messages) })
@@ -320,135 +306,4 @@ func (c *Client) refuses(parameter string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.refusals[parameter]
-}
-
-// Parameters that not every server knows.
-const (
-	parameterFormat      = "response_format"
-	parameterTemperature = "temperature"
-)
-
-// call makes one HTTP call.
-func (c *Client) call(ctx context.Context, r Request, messages []openai.ChatCompletionMessageParamUnion) (string, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, c.cfg.Timeout, errTimeout)
-	defer cancel()
-	params := openai.ChatCompletionNewParams{Model: c.cfg.Name, Messages: messages}
-	if !c.refuses(parameterTemperature) {
-		params.Temperature = param.NewOpt(0.0)
-	}
-	if !c.refuses(parameterFormat) {
-		params.ResponseFormat = openai.ChatCompletionNewParamsResponseFormatUnion{
-			OfJSONSchema: &shared.ResponseFormatJSONSchemaParam{JSONSchema: shared.ResponseFormatJSONSchemaJSONSchemaParam{
-				Name: r.Task, Strict: param.NewOpt(!r.Loose), Schema: rawSchema(r.Schema),
-			}},
-		}
-	}
-	completion, err := c.api.New(ctx, params)
-	if err != nil {
-		return "", c.failure(ctx, err)
-	}
-	c.metrics.tokens.WithLabelValues("prompt").Add(float64(max(0, completion.Usage.PromptTokens)))
-	c.metrics.tokens.WithLabelValues("completion").Add(float64(max(0, completion.Usage.CompletionTokens)))
-	if len(completion.Choices) == 0 {
-		return "", answerError{Invalid, "the server's answer has no choices"}
-	}
-	choice := completion.Choices[0]
-	switch {
-	case choice.Message.Refusal != "" || choice.FinishReason == "content_filter":
-		return "", answerError{Refused, "the model refused to answer"}
-	case choice.FinishReason == "length":
-		return "", answerError{TooLarge, "the model's answer was cut off at its limit of tokens"}
-	}
-	return choice.Message.Content, nil
-}
-
-// failure says what a failed call means. What the server wrote is not repeated.
-func (c *Client) failure(ctx context.Context, err error) error {
-	var api *openai.Error
-	switch {
-	case errors.Is(err, errTooLarge):
-		return answerError{TooLarge, fmt.Sprintf("the server's answer is larger than %d bytes", c.cfg.MaxAnswerBytes)}
-	case errors.As(err, &api):
-		out := &statusError{code: api.StatusCode, busy: api.StatusCode == http.StatusTooManyRequests || api.StatusCode == http.StatusServiceUnavailable}
-		if api.Response != nil {
-			out.after = retryAfter(api.Response.Header.Get("Retry-After"))
-		}
-		if api.StatusCode == http.StatusBadRequest || api.StatusCode == http.StatusUnprocessableEntity {
-			said := api.Param + " " + api.Message + " " + api.RawJSON()
-			for name, pattern := range map[string]*regexp.Regexp{parameterFormat: formatSaid, parameterTemperature: temperatureSaid} {
-				if pattern.MatchString(said) && !c.refuses(name) {
-					out.unknown = name
-				}
-			}
-		}
-		return out
-	case errors.Is(context.Cause(ctx), errTimeout):
-		return fmt.Errorf("%w of %v", errTimeout, c.cfg.Timeout)
-	}
-	var u *url.Error
-	if errors.As(err, &u) { // without the address
-		return fmt.Errorf("%w: %w", errConnection, u.Err)
-	}
-	return fmt.Errorf("%w: the server's answer is not that of a chat completion", errConnection)
-}
-
-var (
-	formatSaid      = regexp.MustCompile(`(?i)response_format|json_schema`)
-	temperatureSaid = regexp.MustCompile(`(?i)temperature`)
-)
-
-// retryAfter reads the header in seconds; an absent or strange one is no wait.
-func retryAfter(header string) time.Duration {
-	if n, err := strconv.ParseFloat(strings.TrimSpace(header), 64); err == nil && n > 0 && n < 1e6 {
-		return time.Duration(n * float64(time.Second))
-	}
-	if t, err := http.ParseTime(header); err == nil {
-		return max(0, time.Until(t))
-	}
-	return 0
-}
-
-// rawSchema is JSON to the client library.
-type rawSchema jsontext.Value
-
-// MarshalJSON returns the schema.
-func (s rawSchema) MarshalJSON() ([]byte, error) { return s, nil }
-
-// capped refuses redirects, and ends a response that is too large with an error.
-type capped struct {
-	next  http.RoundTripper
-	limit int64
-}
-
-// RoundTrip implements http.RoundTripper.
-func (t capped) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode < http.StatusBadRequest {
-		_ = resp.Body.Close()
-		return nil, errRedirect
-	}
-	resp.Body = &cappedBody{resp.Body, t.limit}
-	return resp, nil
-}
-
-type cappedBody struct {
-	io.ReadCloser
-	left int64
-}
-
-// Read implements io.Reader.
-func (b *cappedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		var one [1]byte
-		if n, err := b.ReadCloser.Read(one[:]); n == 0 {
-			return 0, err
-		}
-		return 0, errTooLarge
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
 }
