@@ -27,7 +27,7 @@ const (
 	// of messages: writing them costs much less together. A process that is killed
 	// meanwhile sends those again.
 	gatherTime = 20 * time.Millisecond
-	gatherMost = 768
+	gatherMost = 384
 	// atOnce bounds how many messages and results are taken before sending again.
 	atOnce = 256
 	// flushTime is what is kept of the drain to write the last results.

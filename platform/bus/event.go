@@ -61,8 +61,8 @@ func SetEvent(headers []kafka.Header, e Event) []kafka.Header {
 	return own
 }
 
-// eventHeaders is the room for an event's headers and those of its trace.
-const eventHeaders = 9
+// eventHeaders is how many headers an event has.
+const eventHeaders = 7
 
 // GetEvent reads the event from headers. The error wraps [ErrNotAnEvent].
 func GetEvent(headers []kafka.Header) (Event, error) {

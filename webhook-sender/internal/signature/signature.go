@@ -10,12 +10,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 )
 
 // ErrNoSecret says that there is nothing to sign with.
 var ErrNoSecret = errors.New("the organization has no webhook secret")
+
+// The headers' names as net/http writes them; case does not matter on the wire.
+const (
+	headerID        = "Webhook-Id"
+	headerTimestamp = "Webhook-Timestamp"
+	headerSignature = "Webhook-Signature"
+)
 
 // version is that of the signature scheme.
 const version = "v1"
@@ -46,11 +51,12 @@ func Headers(secrets []string, id string, at time.Time, body []byte) (http.Heade
 		}
 		signatures[i] = sign(key, id, timestamp, body)
 	}
-	h := make(http.Header, 3)
-	h.Set(standardwebhooks.HeaderWebhookID, id)
-	h.Set(standardwebhooks.HeaderWebhookTimestamp, timestamp)
-	h.Set(standardwebhooks.HeaderWebhookSignature, strings.Join(signatures, " "))
-	return h, nil
+	values := [...]string{id, timestamp, strings.Join(signatures, " ")}
+	return http.Header{
+		headerID:        values[0:1:1],
+		headerTimestamp: values[1:2:2],
+		headerSignature: values[2:3:3],
+	}, nil
 }
 
 // sign makes one signature (Standard Webhooks 1.0.0, "Signature scheme"). The
