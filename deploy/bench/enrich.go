@@ -262,7 +262,10 @@ func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Co
 	if err := errors.Join(failed, err, cpuErr, context.Cause(asked)); err != nil {
 		return all, err // a measurement that was cut short measures nothing
 	}
-	if all.asked == 0 || all.found*10 < all.asked*9 {
+	if all.asked == 0 {
+		return all, fmt.Errorf("no call began and ended within %s: the machine is too busy, or -seconds are too few", length)
+	}
+	if all.found*10 < all.asked*9 {
 		return all, fmt.Errorf("only %d of %d keys were found: this measures misses", all.found, all.asked)
 	}
 	return all, nil
