@@ -19,6 +19,9 @@ import (
 // update writes the pictures of deploy/docs/images anew.
 var update = flag.Bool("update", false, "write the pictures of the documentation anew")
 
+// axe judges the accessibility of our own pages; the interactive reference is Scalar's.
+var axe browsertest.Axe
+
 func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
 
 // A new caller opens /docs, gives a key, sends an enrichment, and sees the
@@ -66,10 +69,11 @@ func TestBrowserGuides(t *testing.T) {
 	require.Equal(t, "Skip to the content", tab.Eval("document.activeElement.innerText"))
 	tab.Do("follow it", chromedp.KeyEvent(kb.Enter))
 	tab.Eventually(`document.activeElement.id === "content"`)
-	for _, name := range []string{"first-call", "cursors", "webhooks", "errors"} {
+	for _, name := range []string{"search", "first-call", "cursors", "webhooks", "errors"} {
 		tab.Do("open "+name, chromedp.Navigate(p.BaseURL+"/docs/guides/"+name), chromedp.WaitVisible("main h1"))
 		require.Equal(t, "true", tab.Eval("document.documentElement.scrollWidth <= innerWidth"), "%s is not wider than the window", name)
 		require.Equal(t, "1", tab.Eval("document.querySelectorAll('h1').length"))
+		tab.Accessible(&axe)
 	}
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.BaseURL))

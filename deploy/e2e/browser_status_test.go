@@ -42,6 +42,7 @@ func TestBrowserStatus(t *testing.T) {
 	tab.Eventually(`document.querySelector("#runs tbody").innerText.includes("network-person")`)
 	tab.Eventually(`document.querySelector("#letters tbody tr td.warn")?.innerText === "1"`)
 	tab.Screenshot(picture("status.png"), *update)
+	tab.Accessible(&axe)
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.AdminURL))
 }

@@ -55,13 +55,22 @@ func Open(t testing.TB, width, height int, dark bool) *Tab {
 		}
 	})
 	chromedp.ListenTarget(ctx, tab.note)
-	scheme := "light"
-	if dark {
-		scheme = "dark"
-	}
-	tab.Do("start the browser: is Debian's package chromium installed?", network.Enable(), log.Enable(), runtime.Enable(),
-		emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}))
+	tab.Do("start the browser: is Debian's package chromium installed?", network.Enable(), log.Enable(), runtime.Enable(), scheme(dark))
 	return tab
+}
+
+// Scheme changes to the dark or the light colour scheme.
+func (tab *Tab) Scheme(dark bool) {
+	tab.t.Helper()
+	tab.Do("change the colour scheme", scheme(dark))
+}
+
+func scheme(dark bool) chromedp.Action {
+	name := "light"
+	if dark {
+		name = "dark"
+	}
+	return emulation.SetEmulatedMedia().WithFeatures([]*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: name}})
 }
 
 // note keeps what went wrong in the page and what it asked for.

@@ -24,7 +24,12 @@ var ErrTruncated = errors.New("native: the data ends within a block")
 // AppendBlocks appends the blocks in src, which are whole and of revision 0, to
 // dst in the given revision.
 func AppendBlocks(dst, src []byte, revision uint64) ([]byte, error) {
-	if revision == 0 {
+	return AppendRenamed(dst, src, revision, nil)
+}
+
+// AppendRenamed is AppendBlocks with other names for the columns that names has.
+func AppendRenamed(dst, src []byte, revision uint64, names map[string]string) ([]byte, error) {
+	if revision == 0 && len(names) == 0 {
 		return append(dst, src...), nil
 	}
 	r := reader{data: src}
@@ -35,11 +40,17 @@ func AppendBlocks(dst, src []byte, revision uint64) ([]byte, error) {
 		if r.failed {
 			return dst, ErrTruncated
 		}
-		dst = append(dst, blockInfo...)
+		if revision > 0 {
+			dst = append(dst, blockInfo...)
+		}
 		dst = append(dst, src[start:r.pos]...)
 		for range columns {
 			start = r.pos
-			r.skipString()
+			name := r.string()
+			if other, ok := names[name]; ok {
+				dst = appendString(dst, other)
+				start = r.pos
+			}
 			typeName := r.string()
 			if r.failed {
 				return dst, ErrTruncated
@@ -66,6 +77,39 @@ func AppendBlocks(dst, src []byte, revision uint64) ([]byte, error) {
 		}
 	}
 	return dst, nil
+}
+
+// Block is what a block says of itself.
+type Block struct {
+	Length       int // bytes
+	Rows         int
+	Names, Types []string
+}
+
+// ReadBlock reads the block at the beginning of src, which is of revision 0.
+func ReadBlock(src []byte) (Block, error) {
+	r := reader{data: src}
+	columns := r.uvarint()
+	b := Block{Rows: int(r.uvarint())}
+	for i := uint64(0); i < columns && !r.failed; i++ {
+		name, typeName := r.string(), r.string()
+		b.Names, b.Types = append(b.Names, name), append(b.Types, typeName)
+		if b.Rows == 0 || r.failed {
+			continue
+		}
+		t, err := typeOf(typeName)
+		if err != nil {
+			return Block{}, err
+		}
+		if err := r.skipColumn(t, b.Rows); err != nil {
+			return Block{}, fmt.Errorf("native: column of type %s: %w", typeName, err)
+		}
+	}
+	if r.failed {
+		return Block{}, ErrTruncated
+	}
+	b.Length = r.pos
+	return b, nil
 }
 
 // AppendHeader appends a block without rows that names the columns.

@@ -1,0 +1,82 @@
+package nativetest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"muster/platform/engine"
+	"muster/platform/engine/enginetest"
+)
+
+// Cluster is several engines of which each is a shard, and each knows the
+// others: any of them can be asked, and any of them inserted into.
+type Cluster struct {
+	Name    string
+	Engines []*enginetest.Engine
+	Servers []*Server
+}
+
+// StartCluster starts engines, each in a process of its own with a database of
+// the given name. They are gone when the test ends.
+func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
+	tb.Helper()
+	c := &Cluster{Name: name}
+	var definition strings.Builder
+	for range shards {
+		s := listen(tb)
+		c.Servers = append(c.Servers, s)
+		fmt.Fprintf(&definition, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%d</port>"+
+			"<user>%s</user><password>%s</password><compression>false</compression></replica></shard>\n", s.port(), enginetest.User, enginetest.Password)
+	}
+	file := filepath.Join(tb.TempDir(), "cluster.xml")
+	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers></clickhouse>\n"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	for _, s := range c.Servers {
+		e, err := enginetest.Start(context.WithoutCancel(tb.Context()), func(cfg *engine.SupervisorConfig) {
+			cfg.Server.EngineArgs = append(cfg.Server.EngineArgs, "--config-file="+file)
+		})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		tb.Cleanup(func() {
+			if err := e.Close(); err != nil {
+				tb.Error(err)
+			}
+		})
+		c.Engines = append(c.Engines, e)
+		s.serve(tb, e.Addr(), enginetest.User, enginetest.Password)
+		if _, _, err := (&conn{server: s}).ask("CREATE DATABASE "+quote(database), nil, nil); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	return c
+}
+
+// DSN is a clickhouse-go DSN of a shard, with the settings that the profile of
+// a cluster's servers has (deploy/docs/kubernetes.md), and patience: a machine
+// that runs all tests at once may take long to connect.
+func (c *Cluster) DSN(shard int, database string) string {
+	return c.Engines[shard].DSN(database) + "?distributed_foreground_insert=1&skip_unavailable_shards=0&distributed_product_mode=global" +
+		"&use_hedged_requests=0&connect_timeout_with_failover_ms=20000&handshake_timeout_ms=20000"
+}
+
+var (
+	replicatedEngine = regexp.MustCompile(`Replicated(\w*MergeTree)\('[^']*', '[^']*'(?:, )?`)
+	onCluster        = regexp.MustCompile(" ON CLUSTER (?:'[^']*'|`[^`]*`)")
+)
+
+// Unreplicated is a statement for a cluster as it can be run on every engine:
+// ON CLUSTER and the Replicated engines need a Keeper, which there is none of,
+// so the statement loses the clause and the engine its word.
+func Unreplicated(statement string) string {
+	statement = onCluster.ReplaceAllString(statement, "")
+	statement = replicatedEngine.ReplaceAllString(statement, "$1(")
+	return strings.ReplaceAll(statement, "replicated_deduplication_window = ", "non_replicated_deduplication_window = ")
+}

@@ -1,0 +1,435 @@
+package nativetest
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Server is the native listener of one engine.
+type Server struct {
+	engine         string // address of its HTTP interface
+	user, password string
+	listener       net.Listener
+	client         *http.Client
+	ctx            context.Context //nolint:containedctx // the server's life, which its connections' requests end with
+	wg             sync.WaitGroup
+
+	mu      sync.Mutex
+	conns   map[net.Conn]struct{}
+	queries []Query
+}
+
+// Query is a statement that the server was asked.
+type Query struct {
+	Text string
+	// Stage is how far the initiator wanted it run: 1 to states that can be
+	// merged, 2 to the end, 3 and 4 to the end of the aggregation.
+	Stage uint64
+}
+
+// listen opens the port, so that clusters can be defined before their engines
+// are there.
+func listen(tb testing.TB) *Server {
+	tb.Helper()
+	listener, err := new(net.ListenConfig).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(tb.Context()))
+	s := &Server{
+		listener: listener, ctx: ctx,
+		client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 16}}, conns: make(map[net.Conn]struct{}),
+	}
+	tb.Cleanup(func() {
+		cancel()
+		s.close()
+		s.wg.Wait()
+		s.client.CloseIdleConnections()
+	})
+	return s
+}
+
+// serve answers for the engine at the address addr of its HTTP interface.
+func (s *Server) serve(tb testing.TB, addr, user, password string) {
+	s.engine, s.user, s.password = addr, user, password
+	s.wg.Go(func() { s.accept(tb) })
+}
+
+// port is the port that an initiator connects to.
+func (s *Server) port() int { return s.listener.Addr().(*net.TCPAddr).Port }
+
+// Queries are the statements so far, in the order of their arrival.
+func (s *Server) Queries() []Query {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]Query(nil), s.queries...)
+}
+
+func (s *Server) close() {
+	_ = s.listener.Close() // nothing is lost with it
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for c := range s.conns {
+		_ = c.Close() // likewise
+	}
+}
+
+func (s *Server) accept(tb testing.TB) {
+	for {
+		c, err := s.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		s.mu.Lock()
+		s.conns[c] = struct{}{}
+		s.mu.Unlock()
+		s.wg.Go(func() {
+			defer func() {
+				s.mu.Lock()
+				delete(s.conns, c)
+				s.mu.Unlock()
+				_ = c.Close() // the initiator has ended it
+			}()
+			if err := (&conn{server: s, net: c}).serve(); s.ctx.Err() == nil &&
+				!errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) && !errors.Is(err, syscall.EPIPE) {
+				tb.Errorf("nativetest: %v", err)
+			}
+		})
+	}
+}
+
+// conn is one initiator's connection.
+type conn struct {
+	server   *Server
+	net      net.Conn
+	buffer   []byte // what has arrived and was not read
+	database string
+}
+
+// read calls parse with what has arrived, again with more while that is short.
+func (c *conn) read(parse func(*cursor) error) error {
+	for size := 64 << 10; ; {
+		cur := cursor{data: c.buffer}
+		if len(c.buffer) > 0 {
+			if err := parse(&cur); err != nil {
+				return err
+			}
+			if !cur.short {
+				c.buffer = c.buffer[cur.pos:]
+				return nil
+			}
+			size = max(size, len(c.buffer))
+		}
+		chunk := make([]byte, size)
+		n, err := c.net.Read(chunk)
+		if err != nil {
+			return err
+		}
+		c.buffer = append(c.buffer, chunk[:n]...)
+	}
+}
+
+func (c *conn) packet() (n uint64, err error) {
+	err = c.read(func(cur *cursor) error { n = cur.uvarint(); return nil })
+	return n, err
+}
+
+func (c *conn) write(b []byte) error {
+	_, err := c.net.Write(b)
+	return err
+}
+
+// serve returns why the connection ended.
+func (c *conn) serve() error {
+	for {
+		n, err := c.packet()
+		if err != nil {
+			return err
+		}
+		switch n {
+		case clientHello:
+			err = c.hello()
+		case clientPing:
+			err = c.write([]byte{serverPong})
+		case clientCancel: // of a query that has ended
+		case clientTablesStatus:
+			err = c.tablesStatus()
+		case clientQuery:
+			err = c.query()
+		default:
+			err = fmt.Errorf("packet %d of an initiator", n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (c *conn) hello() error {
+	err := c.read(func(cur *cursor) error {
+		cur.string() // name of the client
+		cur.uvarint()
+		cur.uvarint()
+		cur.uvarint()
+		c.database = cur.string()
+		user, password := cur.string(), cur.string()
+		if !cur.short && (user != c.server.user || password != c.server.password) {
+			return fmt.Errorf("the initiator comes as %q, with another password or name than the engine's", user)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.write(appendHello(nil))
+}
+
+// tablesStatus says which of the tables are there, none with a delay.
+func (c *conn) tablesStatus() error {
+	var tables [][2]string
+	if err := c.read(func(cur *cursor) error {
+		tables = nil
+		for range min(cur.uvarint(), 1000) {
+			tables = append(tables, [2]string{cur.string(), cur.string()})
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	var found [][2]string
+	for _, t := range tables {
+		answer, _, err := c.ask("EXISTS TABLE "+quote(t[0])+"."+quote(t[1])+" FORMAT TSV", nil, nil)
+		if err != nil {
+			return err
+		}
+		if strings.TrimSpace(string(answer)) == "1" {
+			found = append(found, t)
+		}
+	}
+	out := binary.AppendUvarint([]byte{serverTablesStatus}, uint64(len(found)))
+	for _, t := range found {
+		out = append(appendString(appendString(out, t[0]), t[1]), 0) // not replicated: never behind
+	}
+	return c.write(out)
+}
+
+func (c *conn) query() error {
+	var q query
+	if err := c.read(func(cur *cursor) error { q = cur.query(); return nil }); err != nil {
+		return err
+	}
+	if q.compress {
+		return errors.New("the initiator wants to compress: its cluster needs <compression>false</compression>")
+	}
+	c.server.mu.Lock()
+	c.server.queries = append(c.server.queries, Query{Text: q.text, Stage: q.stage})
+	c.server.mu.Unlock()
+	tables, err := c.blocks()
+	if err != nil {
+		return err
+	}
+	answer, err := c.run(q, tables)
+	if e, ok := errors.AsType[*exception](err); ok {
+		return c.write(appendException(nil, e.code, e.message))
+	}
+	if err != nil {
+		return err
+	}
+	return c.write(append(answer, serverEndOfStream))
+}
+
+// run returns the packets that answer a query.
+func (c *conn) run(q query, tables []block) ([]byte, error) {
+	if m := insertPattern.FindStringSubmatch(q.text); m != nil {
+		return nil, c.insert(m[1], m[2], q.settings)
+	}
+	tables = q.withScalars(tables)
+	names, err := c.toStage(&q, tables)
+	if err != nil {
+		return nil, err
+	}
+	result, rows, err := c.ask(q.text, q.settings, tables)
+	if err != nil {
+		return nil, err
+	}
+	if q.states {
+		return appendStates(nil, result, rows, &q)
+	}
+	return appendData(nil, result, names)
+}
+
+// insertPattern takes an INSERT of an initiator apart: table, and columns with parentheses.
+var insertPattern = regexp.MustCompile(`(?s)^INSERT INTO (\S+) (\(.*\)) (?:VALUES|FORMAT \w+)\s*$`)
+
+// insert tells the initiator the columns and writes the blocks that follow.
+func (c *conn) insert(table, columns string, settings map[string]string) error {
+	header, _, err := c.ask("SELECT "+strings.Trim(columns, "()")+" FROM "+table+" LIMIT 0", nil, nil)
+	if err != nil {
+		return err
+	}
+	packet, err := appendData(nil, header, nil)
+	if err != nil {
+		return err
+	}
+	if err := c.write(packet); err != nil {
+		return err
+	}
+	blocks, err := c.blocks()
+	if err != nil {
+		return err
+	}
+	var rows bytes.Buffer
+	for _, b := range blocks {
+		rows.Write(b.data)
+	}
+	_, _, err = c.post("INSERT INTO "+table+" "+columns+" FORMAT Native", settings, &rows, "")
+	return err
+}
+
+// blocks reads blocks up to the empty one that ends them.
+func (c *conn) blocks() (out []block, err error) {
+	for {
+		n, err := c.packet()
+		if err != nil {
+			return nil, err
+		}
+		if n != clientData && n != clientScalar {
+			return nil, fmt.Errorf("packet %d of an initiator where data was due", n)
+		}
+		var b block
+		if err := c.read(func(cur *cursor) (err error) { b, err = cur.block(); return err }); err != nil {
+			return nil, err
+		}
+		switch {
+		case n == clientScalar:
+			b.scalar = true
+			out = append(out, b)
+		case len(b.Names) == 0:
+			return out, nil
+		default:
+			out = append(out, b)
+		}
+	}
+}
+
+// exception is what the engine or this server has against a query.
+type exception struct {
+	code    int32
+	message string
+}
+
+func (e *exception) Error() string { return e.message }
+
+// ask runs a query: its result, in Native of revision 0 unless it names a format, and how many rows that has.
+func (c *conn) ask(text string, settings map[string]string, tables []block) (answer []byte, rows uint64, err error) {
+	if len(tables) == 0 {
+		return c.post("", settings, strings.NewReader(text), "")
+	}
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	if err := form.WriteField("query", text); err != nil {
+		return nil, 0, err
+	}
+	for _, name := range names(tables) {
+		var structure []string
+		var data []byte
+		for _, t := range tables {
+			if t.table != name {
+				continue
+			}
+			structure, data = structure[:0], append(data, t.data...)
+			for i := range t.Names {
+				structure = append(structure, quote(t.Names[i])+" "+t.Types[i])
+			}
+		}
+		for _, field := range [][2]string{{name + "_format", "Native"}, {name + "_structure", strings.Join(structure, ", ")}} {
+			if err := form.WriteField(field[0], field[1]); err != nil {
+				return nil, 0, err
+			}
+		}
+		part, err := form.CreateFormFile(name, name)
+		if err != nil {
+			return nil, 0, err
+		}
+		if _, err := part.Write(data); err != nil {
+			return nil, 0, err
+		}
+	}
+	if err := form.Close(); err != nil {
+		return nil, 0, err
+	}
+	return c.post("", settings, &body, form.FormDataContentType())
+}
+
+// names are the tables' names, each once.
+func names(tables []block) (out []string) {
+	for _, t := range tables {
+		if !slices.Contains(out, t.table) {
+			out = append(out, t.table)
+		}
+	}
+	return out
+}
+
+func (c *conn) post(statement string, settings map[string]string, body io.Reader, contentType string) (answer []byte, rows uint64, err error) {
+	values := url.Values{"default_format": {"Native"}, "wait_end_of_query": {"1"}}
+	if statement != "" {
+		values.Set("query", statement)
+	}
+	if c.database != "" {
+		values.Set("database", c.database)
+	}
+	for name, value := range settings {
+		values.Set(name, value)
+	}
+	req, err := http.NewRequestWithContext(c.server.ctx, http.MethodPost, "http://"+c.server.engine+"/?"+values.Encode(), body)
+	if err != nil {
+		return nil, 0, err
+	}
+	req.SetBasicAuth(c.server.user, c.server.password)
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	resp, err := c.server.client.Do(req)
+	if err != nil {
+		return nil, 0, err
+	}
+	defer resp.Body.Close()
+	answer, err = io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, 0, err
+	}
+	if resp.StatusCode != http.StatusOK {
+		code, _ := strconv.ParseInt(resp.Header.Get("X-ClickHouse-Exception-Code"), 10, 32)
+		return nil, 0, &exception{int32(code), string(answer)}
+	}
+	var summary struct {
+		Rows string `json:"result_rows"`
+	}
+	if err := json.Unmarshal([]byte(resp.Header.Get("X-ClickHouse-Summary")), &summary); err != nil {
+		return nil, 0, fmt.Errorf("nativetest: the engine's summary: %w", err)
+	}
+	rows, err = strconv.ParseUint(summary.Rows, 10, 64)
+	return answer, rows, err
+}
+
+func quote(name string) string {
+	return "`" + strings.NewReplacer("\\", "\\\\", "`", "\\`").Replace(name) + "`"
+}

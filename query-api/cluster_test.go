@@ -1,0 +1,191 @@
+package queryapi_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/platform/engine/nativetest"
+	queryapi "muster/query-api"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// openCluster makes the tables' cluster form over two engines and returns a
+// connection to the second of them.
+func openCluster(t testing.TB) (*nativetest.Cluster, []driver.Conn) {
+	t.Helper()
+	const name, database = "muster", "muster"
+	cluster := nativetest.StartCluster(t, name, database, 2)
+	files, err := readmodel.Migrations()
+	require.NoError(t, err)
+	layout := readmodel.Layout{Cluster: name}
+	migrations, err := clickhouse.LoadMigrations(files, layout)
+	require.NoError(t, err)
+	views, err := layout.ViewStatements(database)
+	require.NoError(t, err)
+	var conns []driver.Conn
+	for i := range cluster.Engines {
+		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: cluster.DSN(i, database), MaxOpenConns: 16})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, conn.Close()) })
+		conns = append(conns, conn)
+		for _, m := range migrations {
+			for _, s := range m.Statements {
+				require.NoError(t, conn.Exec(t.Context(), nativetest.Unreplicated(s)), "%v: %s", m, s)
+			}
+		}
+		for _, s := range views {
+			require.NoError(t, conn.Exec(t.Context(), nativetest.Unreplicated(s)), s)
+		}
+	}
+	return cluster, conns
+}
+
+// rawSink keeps a world's records by kind.
+type rawSink map[record.Kind][]string
+
+func (s rawSink) Record(kind string, raw []byte) error {
+	s[record.Kind(kind)] = append(s[record.Kind(kind)], string(raw))
+	return nil
+}
+
+func (s rawSink) Truth([]byte) error { return nil }
+
+// Two engines as shards behind Distributed tables answer as one engine does: the
+// cluster's form of the tables and views is made on both, the rows that the
+// projector writes go through one of them to their shards, and the service and
+// the analysts' questions read from the other. Not tried is what needs a Keeper:
+// ON CLUSTER, Replicated tables, and the one record of migrations.
+func TestCluster(t *testing.T) {
+	cluster, conns := openCluster(t)
+	one := start(t, nil)
+	two := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
+		cfg.QueryTimeout, cfg.RequestTimeout, deps.ClickHouse = patience, patience, conns[1]
+	})
+	people := rawSink{}
+	require.NoError(t, world.Generate(t.Context(), world.Options{People: 60, Seed: 7}, people, nil))
+	two.conn = conns[0]
+	for kind, records := range people {
+		one.insert(kind, records...)
+		two.insert(kind, records...)
+	}
+
+	t.Run("rows are on their shards", func(t *testing.T) {
+		for _, table := range readmodel.Tables() {
+			var key string
+			require.NoError(t, conns[0].QueryRow(t.Context(), "SELECT extract(engine_full, 'cityHash64\\((\\w+)\\)') FROM system.tables WHERE database = currentDatabase() AND name = ?", table).Scan(&key))
+			var all, sum uint64
+			require.NoError(t, one.conn.QueryRow(t.Context(), "SELECT count() FROM "+table+" FINAL").Scan(&all))
+			for shard, conn := range conns {
+				var rows, astray uint64
+				require.NoError(t, conn.QueryRow(t.Context(), fmt.Sprintf("SELECT count(), countIf(cityHash64(%s) %% 2 != %d) FROM %s_local FINAL", key, shard, table)).Scan(&rows, &astray))
+				require.Zero(t, astray, "%s of shard %d", table, shard)
+				sum += rows
+			}
+			require.Equal(t, all, sum, table)
+		}
+	})
+
+	cursor := regexp.MustCompile(`("next_cursor":")[^"]+`)
+	same := func(t *testing.T, method, path, body string) string {
+		t.Helper()
+		want, got := one.do(method, path, body, nil), two.do(method, path, body, nil)
+		require.Equal(t, want.status, got.status, "%s %s: %s\n%s", path, body, got.body, two.log)
+		// A cursor is sealed, and never the same twice.
+		require.JSONEq(t, cursor.ReplaceAllString(want.body, "$1"), cursor.ReplaceAllString(got.body, "$1"), "%s %s", path, body)
+		return got.body
+	}
+	t.Run("enrich", func(t *testing.T) {
+		found := 0
+		for i, raw := range people[record.KindCodehostPerson] {
+			if i%8 != 0 {
+				continue
+			}
+			var r struct {
+				Username string `json:"codehost_username"`
+			}
+			require.NoError(t, json.Unmarshal([]byte(raw), &r))
+			found += strings.Count(same(t, "POST", "/v1/person/enrich", fmt.Sprintf(`{"codehost":%q,"websets":["codehost","network"]}`, r.Username)), `"codehost_username":`)
+			same(t, "GET", "/v1/webset/codehost/person?addons=network&codehost="+r.Username, "")
+		}
+		require.Greater(t, found, 10, "people are found at all")
+	})
+	t.Run("search", func(t *testing.T) {
+		queries := []string{
+			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`, `{"match":{"profile.headline":"senior engineer"}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`, `{"prefix":{"profile.headline":"eng"}}`,
+			`{"match_phrase":{"experience.title":"engineer"}}`, `{"match":{"profile.headline":{"query":"enginere","fuzziness":"AUTO"}}}`,
+			`{"exists":{"field":"profile.connections"}}`, `{"bool":{"must_not":{"exists":{"field":"experience.title"}}}}`,
+			`{"function_score":{"query":{"match":{"profile.headline":"engineer"}},"field_value_factor":{"field":"profile.connections","modifier":"log1p","missing":1}}}`,
+		}
+		if testing.Short() {
+			queries = queries[:4]
+		}
+		for _, query := range queries {
+			same(t, "POST", "/v1/person/search", `{"query":`+query+`,"sort":["profile_id.keyword"]}`)
+		}
+	})
+	t.Run("scored search", func(t *testing.T) {
+		for _, query := range []string{
+			`{"match_all":{}}`, `{"match":{"profile.headline":"senior engineer"}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
+		} {
+			same(t, "POST", "/v1/person/search", `{"query":`+query+`}`)
+		}
+	})
+
+	require.NoError(t, readmodel.CreateViews(t.Context(), one.conn, readmodel.Layout{}))
+	var database string
+	require.NoError(t, one.conn.QueryRow(t.Context(), "SELECT currentDatabase()").Scan(&database))
+	views := make(map[*fixture]driver.Conn)
+	for f, dsn := range map[*fixture]string{
+		one: enginetest.Get(t).DSN(readmodel.ViewsDatabase(database)), two: cluster.DSN(1, readmodel.ViewsDatabase("muster")),
+	} {
+		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, conn.Close()) })
+		views[f] = conn
+	}
+	// rows are those of a statement over the views, in any order.
+	rows := func(t *testing.T, conn driver.Conn, statement string) []string {
+		t.Helper()
+		found, err := conn.Query(t.Context(), "SELECT toString(tuple(*)) FROM (\n"+statement+"\n)")
+		require.NoError(t, err, statement)
+		var out []string
+		for found.Next() {
+			var row string
+			require.NoError(t, found.Scan(&row))
+			out = append(out, row)
+		}
+		require.NoError(t, found.Err(), statement)
+		require.NoError(t, found.Close())
+		slices.Sort(out)
+		return out
+	}
+	for _, view := range readmodel.ViewNames() {
+		t.Run("view "+view, func(t *testing.T) {
+			require.Equal(t, rows(t, views[one], "SELECT * FROM "+view), rows(t, views[two], "SELECT * FROM "+view))
+		})
+	}
+	if testing.Short() {
+		return // the views' cluster form has been read as a whole
+	}
+	page, err := os.ReadFile("../deploy/docs/questions.md")
+	require.NoError(t, err)
+	for _, cell := range regexp.MustCompile("(?s)## (\\d+)\\.[^\n]*\n\n```sql\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
+		t.Run("question "+cell[1], func(t *testing.T) {
+			require.Equal(t, rows(t, views[one], cell[2]), rows(t, views[two], cell[2]))
+		})
+	}
+}
