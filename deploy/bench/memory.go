@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -73,7 +74,7 @@ func measureMemory(ctx context.Context, o options, out io.Writer) (err error) {
 // accounts prints where the engine's memory is: anonymous pages, pages of its
 // library and files, and what it counts itself.
 func (s *stage) accounts(ctx context.Context, records int, out io.Writer) error {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.engine.PID()))
+	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(s.engine.PID()), "status"))
 	if err != nil {
 		return fmt.Errorf("read the engine's memory: %w", err)
 	}
