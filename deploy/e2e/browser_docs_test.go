@@ -19,7 +19,7 @@ import (
 // update writes the pictures of deploy/docs/images anew.
 var update = flag.Bool("update", false, "write the pictures of the documentation anew")
 
-// axe judges the accessibility of our own pages; the interactive reference is Scalar's.
+// axe judges the accessibility of pages.
 var axe browsertest.Axe
 
 func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
@@ -34,6 +34,7 @@ func TestBrowserDocs(t *testing.T) {
 	tab.Do("open /docs", chromedp.Navigate(p.BaseURL+"/docs"))
 	tab.Eventually(`document.body.innerText.includes("Find a person by username or e-mail")`)
 	tab.Screenshot(picture("docs-reference.png"), *update)
+	tab.Accessible(&axe)
 
 	const token = `input[placeholder="Token"]`
 	tab.Do("authorize", chromedp.WaitVisible(token), chromedp.SendKeys(token, p.APIKey))

@@ -33,4 +33,15 @@
     persistAuth: false,
     metaData: { title: "API reference · muster" },
   });
+
+  // The reference's buttons for copying show a picture only: they are given a name.
+  let due = false;
+  function name() {
+    due = false;
+    document.querySelectorAll("button[class*='copy-button']:not([aria-label])").forEach((b) => b.setAttribute("aria-label", "Copy"));
+  }
+  new MutationObserver(() => {
+    if (!due) requestAnimationFrame(name);
+    due = true;
+  }).observe(document.body, { childList: true, subtree: true });
 })();
