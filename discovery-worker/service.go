@@ -92,6 +92,7 @@ type Service struct {
 	deps     Deps
 	finder   *finder.Finder
 	profiles *profile.Builder
+	reader   *people.Reader
 	working  singleflight.Group
 	metrics  *metrics
 }
@@ -127,7 +128,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if s.metrics, err = newMetrics(deps.Registerer); err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	reader := people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{
+	s.reader = people.NewReader(deps.ClickHouse, deps.Platforms, people.Config{
 		MaxQueries: cfg.MaxQueries, QueryTimeout: cfg.QueryTimeout, Suppressed: deps.Suppressed,
 	})
 	asked, err := cfg.Providers.model(deps.Logger, deps.Registerer)
@@ -138,8 +139,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	s.finder = finder.New(reader, scores, deps.Logger, deps.Now).With(outside)
-	if s.profiles, err = newProfiles(asked, deps, reader, s.finder); err != nil {
+	s.finder = finder.New(s.reader, scores, deps.Logger, deps.Now).With(outside)
+	if s.profiles, err = newProfiles(asked, deps, s.reader, s.finder); err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
 	return s, nil
@@ -147,7 +148,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 
 // Run works until ctx ends; tasks in hand are finished first, or given back.
 func (s *Service) Run(ctx context.Context) (err error) {
-	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Logger: s.deps.Logger})
+	defer s.reader.Close()
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond, Logger: s.deps.Logger})
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}

@@ -99,7 +99,7 @@ func fresh[R any](rows []R, freshen func([]*R) []*R) []R {
 }
 
 func (s *store) lookup(t readmodel.LookupType, value string) []readmodel.LookupRow {
-	return query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value))
+	return readmodel.NewestLookups(query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, readmodel.KeyHash(t, value)))
 }
 
 func (s *store) networkPeople(columns readmodel.NetworkColumns, ids ...string) []readmodel.NetworkPersonRow {

@@ -16,6 +16,7 @@ import (
 
 	"muster/platform/bus"
 	"muster/projector"
+	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -68,7 +69,24 @@ func TestReplay(t *testing.T) {
 	}
 	parts := h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")
 
+	// Results of discovery, with the links that they found, are no records: their
+	// events are kept for days only, and a replay leaves them as they are.
+	input, found := event.Account{Platform: "network", Username: "asked"}, event.Account{Platform: "codehost", Username: "found"}
+	var results readmodel.DiscoveryBatch
+	require.NoError(t, results.Add(&event.Discovery{
+		RequestID: "replayed", Input: input, At: time.Now().UTC(), Socials: []event.Social{{Account: input, Confidence: 1}, {Account: found, Confidence: 0.95}},
+	}, readmodel.Position{Topic: event.TopicDiscovery}))
+	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), h.conn, "replayed", &results))
+	discovered := []string{readmodel.DiscoveryTable, readmodel.DiscoveredTable}
+	for _, table := range discovered {
+		before[table] = h.content(table)
+	}
+
 	report := h.replay()
+	for _, table := range discovered {
+		require.EqualValues(t, 1, h.count("SELECT count() FROM "+table), table)
+		require.Equal(t, before[table], h.content(table), table)
+	}
 	require.False(t, report.Resumed)
 	require.Len(t, report.Tables, len(readmodel.Tables()))
 	for _, r := range report.Tables {

@@ -143,7 +143,7 @@ func requireLookups(t *testing.T, s *store, want map[record.Kind]map[string]*rec
 			keys[i] = readmodel.KeyHash(w.lookup, w.value)
 		}
 		found := map[target]bool{}
-		for _, r := range query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, keys...) {
+		for _, r := range readmodel.NewestLookups(query(s, readmodel.LookupQuery(), (*readmodel.LookupRow).Dest, keys...)) {
 			found[target{readmodel.LookupType(r.Type), r.Value, r.Target}] = true
 		}
 		for _, w := range chunk {

@@ -56,7 +56,7 @@ func (b *bench) lookups(ctx context.Context, values []string, types ...readmodel
 		if err != nil {
 			return nil, err
 		}
-		list = append(list, rows...)
+		list = append(list, readmodel.NewestLookups(rows)...)
 	}
 	return list, nil
 }

@@ -39,9 +39,13 @@ type bench struct {
 }
 
 func newBench(o options) *bench {
+	name := fmt.Sprintf("%d-%d", o.people, o.seed)
+	if o.direct {
+		name += "-direct"
+	}
 	return &bench{
 		options: o,
-		data:    filepath.Join(o.dir, fmt.Sprintf("%d-%d", o.people, o.seed)),
+		data:    filepath.Join(o.dir, name),
 		logger:  slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 }
@@ -64,7 +68,11 @@ func open(ctx context.Context, o options, out io.Writer) (_ *bench, err error) {
 	if err := b.connect(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.load(ctx, out); err != nil {
+	load := b.load
+	if o.direct {
+		load = b.loadDirect
+	}
+	if err := load(ctx, out); err != nil {
 		return nil, err
 	}
 	counts, err := readmodel.Counts(ctx, b.conn)
@@ -151,6 +159,11 @@ func (b *bench) source() status.Source {
 	return status.Source{Kafka: b.kafka(), Group: projector.Group, Topics: projector.Topics()}
 }
 
+// world is what the bench asks about.
+func (b *bench) world() world.Options {
+	return world.Options{People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10}
+}
+
 // load brings the world in through Kafka, as any records come in. A run that was
 // cut short goes on with the kinds that are missing.
 func (b *bench) load(ctx context.Context, out io.Writer) error {
@@ -161,9 +174,7 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 	files := filepath.Join(b.data, "world")
 	began := time.Now()
 	if !exists(filepath.Join(files, world.TruthFile)) {
-		summary, err := world.WriteFiles(ctx, files, world.Options{
-			People: b.people, Seed: b.seed, AccountLinks: 5 * b.people, JoinedLinks: b.people * 8 / 10,
-		}, nil)
+		summary, err := world.WriteFiles(ctx, files, b.world(), nil)
 		if err != nil {
 			return err
 		}

@@ -53,4 +53,5 @@ func TestTraceCrossesKafka(t *testing.T) {
 		}
 		return true, ""
 	})
+	deadDiscovery(t, p)
 }

@@ -186,6 +186,7 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 	}
 	loaded := time.Since(began)
 	reader := people.NewReader(conn, identity.Default(), people.Config{})
+	defer reader.Close()
 	answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
 	if err != nil {
 		return nil, err

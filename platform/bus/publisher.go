@@ -24,7 +24,10 @@ type PublisherConfig struct {
 	Key func(topic string, msg *message.Message) ([]byte, error)
 	// Timeout bounds one Publish, beside the context of its first message. Default 30 s.
 	Timeout time.Duration
-	Logger  *slog.Logger // nil: nothing is logged
+	// Linger is how long a message waits for others to be written with. Default 5 ms;
+	// somebody who waits for the answer to one wants less.
+	Linger time.Duration
+	Logger *slog.Logger // nil: nothing is logged
 }
 
 // Publisher is Watermill's Publisher on Kafka. Publish returns when every message is
@@ -51,6 +54,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 		return nil, fmt.Errorf("publisher: %w", err)
 	}
 	setDefault(&cfg.Timeout, 30*time.Second)
+	setDefault(&cfg.Linger, batchWait)
 	if cfg.Key == nil {
 		cfg.Key = metadataKey
 	}
@@ -103,7 +107,7 @@ func (p *Publisher) begin(topic string) (*kafka.Writer, error) {
 	}
 	w := p.writers[topic]
 	if w == nil {
-		w = NewWriter(p.cfg.Config, WithTopics(p.cfg.Config, topic), WithWriterLogger(p.cfg.Logger))
+		w = NewWriter(p.cfg.Config, WithTopics(p.cfg.Config, topic), WithWriterLogger(p.cfg.Logger), WithBatch(batchMessages, p.cfg.Linger))
 		p.writers[topic] = w
 	}
 	p.running.Add(1)

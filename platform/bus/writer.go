@@ -16,6 +16,12 @@ import (
 // just been created and is not yet known everywhere.
 const unknownTopicPatience = 15 * time.Second
 
+// How many messages and for how long a partition's batch gathers.
+const (
+	batchMessages = 1000
+	batchWait     = 5 * time.Millisecond
+)
+
 // WriterOption changes a writer made by [NewWriter].
 type WriterOption func(*kafka.Writer)
 
@@ -63,9 +69,9 @@ func NewWriter(cfg Config, opts ...WriterOption) *kafka.Writer {
 		RequiredAcks:           kafka.RequireAll,
 		Async:                  false,
 		AllowAutoTopicCreation: false,
-		BatchSize:              1000,
+		BatchSize:              batchMessages,
 		BatchBytes:             MaxMessageBytes - 16<<10, // the record batch has a header of its own
-		BatchTimeout:           5 * time.Millisecond,
+		BatchTimeout:           batchWait,
 		MaxAttempts:            4,
 		WriteBackoffMin:        50 * time.Millisecond,
 		WriteBackoffMax:        500 * time.Millisecond,

@@ -3,6 +3,7 @@ package readmodel
 import (
 	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -39,4 +40,28 @@ func TestFormatKeys(t *testing.T) {
 	require.Equal(t, "[]", FormatKeys[uint64](nil))
 	require.Equal(t, "[18446744073709551615,0]", FormatKeys([]uint64{1<<64 - 1, 0}))
 	require.Equal(t, "[-9223372036854775808,7]", FormatKeys([]int64{-1 << 63, 7}))
+}
+
+// Of the versions of a candidate the newest counts, and a withdrawn one not at all.
+func TestNewestLookups(t *testing.T) {
+	row := func(key uint64, target string, version int64, deleted bool) LookupRow {
+		return LookupRow{KeyHash: key, Type: "network.username", Value: "v", TargetKind: TargetNetworkPerson, Target: target, Version: version, Deleted: deleted}
+	}
+	require.Empty(t, NewestLookups(nil))
+	require.Equal(t, []LookupRow{row(1, "a", 9, false), row(2, "d", 7, false), row(1, "c", 3, false)}, NewestLookups([]LookupRow{
+		row(1, "a", 9, false), row(1, "b", 8, true), row(2, "d", 7, false), row(1, "a", 6, false), row(1, "a", 5, true), row(1, "b", 4, false), row(1, "c", 3, false),
+	}))
+	links := []LookupRow{row(1, "a", 9, false), row(1, "a", 8, false)}
+	links[1].Source = "another" // two sources say the same: two candidates
+	require.Len(t, NewestLookups(links), 2)
+	var many []LookupRow
+	for i := range int64(maxCandidateRows) {
+		many = append(many, row(1, strconv.FormatInt(i/2, 10), 1000-i, false), row(2, strconv.FormatInt(i, 10), 1000-i, false))
+	}
+	per := map[uint64]int{}
+	for i, r := range NewestLookups(many) {
+		per[r.KeyHash]++
+		require.GreaterOrEqual(t, r.Version, int64(800), i)
+	}
+	require.Equal(t, map[uint64]int{1: 100, 2: maxCandidates}, per)
 }

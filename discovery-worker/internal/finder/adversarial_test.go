@@ -67,7 +67,9 @@ func (s *store) finder() *finder.Finder {
 	s.t.Helper()
 	model, err := evidence.Default()
 	require.NoError(s.t, err)
-	return finder.New(people.NewReader(s.conn, identity.Default(), people.Config{}), model, slog.New(slog.DiscardHandler), time.Now)
+	reader := people.NewReader(s.conn, identity.Default(), people.Config{})
+	s.t.Cleanup(reader.Close)
+	return finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now)
 }
 
 // flatterer is a language model that does as it is told: everybody is the same.

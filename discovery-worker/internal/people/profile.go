@@ -1,6 +1,7 @@
 package people
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -137,7 +138,7 @@ func (r *Reader) networkProfile(row *readmodel.NetworkPersonRow) (*Profile, erro
 		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ProfileID, Version: row.Version,
 		Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)), Bio: n.Summary, Headline: n.Headline,
 		Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress, n.Location.Country), Country: n.Location.Country,
-		Avatar: n.Photo, Emails: row.EmailKeys, Followers: orUnknown(n.Followers), Person: true,
+		Avatar: n.Photo, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(n.Followers), Person: true,
 	}
 	jobs := append([]job{n.Position}, n.Jobs...)
 	var past []string
@@ -194,7 +195,7 @@ func (r *Reader) codehostProfile(row *readmodel.CodehostPersonRow) (*Profile, er
 		Names: distinct(c.FullName), Bio: c.Bio, Places: distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
 		Country:   c.Canonical.Country,
 		Employers: distinct(Companies(c.Company)...), Topics: distinct(c.Languages...), Websites: distinct(c.Blog, c.Website),
-		Avatar: c.Avatar, Created: c.Created, Emails: row.EmailKeys, Followers: orUnknown(c.Followers),
+		Avatar: c.Avatar, Created: c.Created, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(c.Followers),
 		Person: c.Type != "Organization" && c.Type != "Bot",
 	}
 	p.Current = len(p.Employers)

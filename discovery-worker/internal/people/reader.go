@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	ch "muster/platform/clickhouse"
+	"muster/platform/gather"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
@@ -31,15 +32,22 @@ type Config struct {
 	Suppressed *suppress.Set
 }
 
-// Reader reads profiles. It is safe for concurrent use.
+// Reader reads profiles. It is safe for concurrent use. What several ask for at the
+// same time is asked together, as query-api does it.
 type Reader struct {
 	cfg       Config
 	conn      driver.Conn
 	platforms *identity.Platforms
 	permits   chan struct{}
+
+	lookups   *gather.Gatherer[uint64, []readmodel.LookupRow]
+	network   *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
+	codehost  *gather.Gatherer[int64, []*readmodel.CodehostPersonRow]
+	microblog *gather.Gatherer[uint64, []*readmodel.MicroblogPersonRow]
 }
 
-// NewReader returns a reader over the read models.
+// NewReader returns a reader over the read models. It is closed after the last
+// question.
 func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Reader {
 	if cfg.MaxQueries <= 0 {
 		cfg.MaxQueries = max(2, runtime.GOMAXPROCS(0))
@@ -47,7 +55,54 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 	if cfg.QueryTimeout <= 0 {
 		cfg.QueryTimeout = 5 * time.Second
 	}
-	return &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
+	r := &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
+	r.lookups = gatherRows(r, "lookups", readmodel.LookupQuery(), func(found map[uint64][]readmodel.LookupRow, row *readmodel.LookupRow) {
+		found[row.KeyHash] = append(found[row.KeyHash], *row)
+	}, readmodel.NewestLookups)
+	r.network = gatherRows(r, "network_people", readmodel.NetworkPeopleQuery(readmodel.NetworkWebset),
+		func(found map[uint64][]*readmodel.NetworkPersonRow, row *readmodel.NetworkPersonRow) {
+			found[row.ProfileHash] = append(found[row.ProfileHash], row)
+		}, readmodel.FreshenNetworkPeople)
+	r.codehost = gatherRows(r, "codehost_people", readmodel.CodehostPeopleQuery(readmodel.CodehostAddon),
+		func(found map[int64][]*readmodel.CodehostPersonRow, row *readmodel.CodehostPersonRow) {
+			found[row.UserID] = append(found[row.UserID], row)
+		}, readmodel.FreshenCodehostPeople)
+	r.microblog = gatherRows(r, "microblog_people", readmodel.MicroblogPeopleQuery(),
+		func(found map[uint64][]*readmodel.MicroblogPersonRow, row *readmodel.MicroblogPersonRow) {
+			found[row.UserHash] = append(found[row.UserHash], row)
+		}, readmodel.FreshenMicroblogPeople)
+	return r
+}
+
+// Close fails whoever still reads and waits until no gathered query runs.
+func (r *Reader) Close() {
+	r.lookups.Close()
+	r.network.Close()
+	r.codehost.Close()
+	r.microblog.Close()
+}
+
+// gatherRows returns a gatherer over a query of readmodel; add files a row, and
+// finish makes a key's value of what was filed, before anybody sees it.
+func gatherRows[K int64 | uint64, V, T any, R rowOf[T]](r *Reader, table, query string, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
+	return gather.New(context.Background(), gather.Config[K, V]{
+		Name: table, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout, Linger: 200 * time.Microsecond, Permits: r.permits,
+		Fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
+			found := make(map[K]V, len(keys))
+			err := r.send(ctx, query, readmodel.FormatKeys(keys), func(rows driver.Rows) error {
+				row := R(new(T))
+				if err := rows.Scan(row.Dest()...); err != nil {
+					return err
+				}
+				add(found, row)
+				return nil
+			})
+			for k, v := range found {
+				found[k] = finish(v)
+			}
+			return found, err
+		},
+	})
 }
 
 // Key is what lookups are asked for.
@@ -67,19 +122,15 @@ func (r *Reader) Lookup(ctx context.Context, keys []Key) (map[Key][]readmodel.Lo
 		}
 	}
 	found := make(map[Key][]readmodel.LookupRow, len(keys))
-	for part := range slices.Chunk(hashes, readmodel.MaxKeys) {
-		err := r.query(ctx, readmodel.LookupQuery(), readmodel.FormatKeys(part), func(rows driver.Rows) error {
-			var row readmodel.LookupRow
-			if err := rows.Scan(row.Dest()...); err != nil {
-				return err
-			}
+	lists, err := r.lookups.Get(ctx, hashes)
+	if err != nil {
+		return nil, fmt.Errorf("look up: %w", err)
+	}
+	for _, list := range lists {
+		for _, row := range list {
 			if k := (Key{readmodel.LookupType(row.Type), row.Value}); wanted[k] {
 				found[k] = append(found[k], row)
 			}
-			return nil
-		})
-		if err != nil {
-			return nil, fmt.Errorf("look up: %w", err)
 		}
 	}
 	return found, nil
@@ -148,7 +199,7 @@ func (r *Reader) readNetwork(ctx context.Context, ids []string) (out []*Profile,
 	for i, id := range ids {
 		hashes[i] = readmodel.ProfileHash(id)
 	}
-	return collect(ctx, r, readmodel.NetworkPeopleQuery(readmodel.NetworkWebset), hashes, readmodel.FreshenNetworkPeople, func(row *readmodel.NetworkPersonRow) (*Profile, error) {
+	return collect(ctx, r.network, hashes, func(row *readmodel.NetworkPersonRow) (*Profile, error) {
 		if row.Deleted || !slices.Contains(ids, row.ProfileID) {
 			return nil, nil
 		}
@@ -163,7 +214,7 @@ func (r *Reader) readCodehost(ctx context.Context, ids []string) (out []*Profile
 			users = append(users, n)
 		}
 	}
-	return collect(ctx, r, readmodel.CodehostPeopleQuery(readmodel.CodehostAddon), users, readmodel.FreshenCodehostPeople, func(row *readmodel.CodehostPersonRow) (*Profile, error) {
+	return collect(ctx, r.codehost, users, func(row *readmodel.CodehostPersonRow) (*Profile, error) {
 		if row.Deleted {
 			return nil, nil
 		}
@@ -176,7 +227,7 @@ func (r *Reader) readMicroblog(ctx context.Context, ids []string) (out []*Profil
 	for i, id := range ids {
 		hashes[i] = readmodel.MicroblogHash(id)
 	}
-	return collect(ctx, r, readmodel.MicroblogPeopleQuery(), hashes, readmodel.FreshenMicroblogPeople, func(row *readmodel.MicroblogPersonRow) (*Profile, error) {
+	return collect(ctx, r.microblog, hashes, func(row *readmodel.MicroblogPersonRow) (*Profile, error) {
 		if row.Deleted || !slices.Contains(ids, row.UserID) {
 			return nil, nil
 		}
@@ -240,26 +291,15 @@ type rowOf[T any] interface {
 	Dest() []any
 }
 
-// collect reads rows by key, gives them the versions that were seen since, and
-// makes profiles of them.
-func collect[K int64 | uint64, T any, R rowOf[T]](
-	ctx context.Context, r *Reader, query string, keys []K, freshen func([]R) []R, profile func(R) (*Profile, error),
-) ([]*Profile, error) {
+// collect reads rows by key and makes profiles of them.
+func collect[K int64 | uint64, R any](ctx context.Context, from *gather.Gatherer[K, []R], keys []K, profile func(R) (*Profile, error)) ([]*Profile, error) {
+	lists, err := from.Get(ctx, keys)
+	if err != nil {
+		return nil, err
+	}
 	var out []*Profile
-	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
-		var list []R
-		err := r.query(ctx, query, readmodel.FormatKeys(part), func(rows driver.Rows) error {
-			row := R(new(T))
-			if err := rows.Scan(row.Dest()...); err != nil {
-				return err
-			}
-			list = append(list, row)
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
-		for _, row := range freshen(list) {
+	for _, list := range lists {
+		for _, row := range list {
 			p, err := profile(row)
 			if err != nil {
 				return nil, fmt.Errorf("read record: %w", err)
@@ -272,7 +312,7 @@ func collect[K int64 | uint64, T any, R rowOf[T]](
 	return out, nil
 }
 
-// query runs a query of readmodel and calls scan at each row.
+// query runs a query of readmodel when there is a place, and calls scan at each row.
 func (r *Reader) query(ctx context.Context, query, keys string, scan func(driver.Rows) error) error {
 	select {
 	case r.permits <- struct{}{}:
@@ -282,6 +322,10 @@ func (r *Reader) query(ctx context.Context, query, keys string, scan func(driver
 	defer func() { <-r.permits }()
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.QueryTimeout)
 	defer cancel()
+	return r.send(ctx, query, keys, scan)
+}
+
+func (r *Reader) send(ctx context.Context, query, keys string, scan func(driver.Rows) error) error {
 	ctx = clickhouse.Context(ctx,
 		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))

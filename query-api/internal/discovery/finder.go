@@ -70,7 +70,7 @@ func New(cfg Config) (*Finder, error) {
 	if cfg.Budget <= 0 {
 		cfg.Budget = event.DiscoveryBudget
 	}
-	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: cfg.Bus, Timeout: cfg.Budget, Logger: cfg.Logger})
+	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: cfg.Bus, Timeout: cfg.Budget, Linger: time.Millisecond, Logger: cfg.Logger})
 	if err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}

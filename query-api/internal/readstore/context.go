@@ -13,7 +13,7 @@ import (
 // Context returns how far a context call of an organization is; nil when it has
 // none of that id.
 func (s *Store) Context(ctx context.Context, organization, requestID string) (*event.Context, error) {
-	found, err := s.contexts.get(ctx, []uint64{readmodel.ContextHash(requestID)})
+	found, err := s.contexts.Get(ctx, []uint64{readmodel.ContextHash(requestID)})
 	if err != nil {
 		return nil, err
 	}

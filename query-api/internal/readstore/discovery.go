@@ -13,7 +13,7 @@ import (
 // Discovery returns the newest kept result for an account, whose username is a
 // comparison form; nil when there is none.
 func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*event.Discovery, error) {
-	found, err := s.discoveries.get(ctx, []uint64{readmodel.DiscoveryHash(platform, usernameKey)})
+	found, err := s.discoveries.Get(ctx, []uint64{readmodel.DiscoveryHash(platform, usernameKey)})
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([][]by
 	for i, k := range keys {
 		hashes[i] = k.Hash
 	}
-	lists, err := s.network[readmodel.NetworkEnrich].get(ctx, hashes)
+	lists, err := s.network[readmodel.NetworkEnrich].Get(ctx, hashes)
 	if err != nil {
 		return nil, err
 	}

@@ -309,7 +309,7 @@ func (s *Store) company(ctx context.Context, ids []string, pass func(*readmodel.
 	for i, id := range ids {
 		hashes[i] = readmodel.CompanyHash(id)
 	}
-	rows, err := s.companies.get(ctx, hashes)
+	rows, err := s.companies.Get(ctx, hashes)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/platform/gather"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
@@ -164,7 +165,7 @@ func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
 	if len(unknown) == 0 {
 		return nil
 	}
-	lists, err := s.store.lookups.get(ctx, hashes)
+	lists, err := s.store.lookups.Get(ctx, hashes)
 	if err != nil {
 		return err
 	}
@@ -217,11 +218,11 @@ func (s *session) read(ctx context.Context, targets []target) error {
 	var codehostRows [][]*readmodel.CodehostPersonRow
 	err := both(
 		len(hashes) > 0, func() (err error) {
-			networkRows, err = s.store.network[s.network].get(ctx, hashes)
+			networkRows, err = s.store.network[s.network].Get(ctx, hashes)
 			return err
 		},
 		len(users) > 0, func() (err error) {
-			codehostRows, err = s.store.codehost[s.codehost].get(ctx, users)
+			codehostRows, err = s.store.codehost[s.codehost].Get(ctx, users)
 			return err
 		})
 	if err != nil {
@@ -341,8 +342,8 @@ func (e *entries) wait() error {
 }
 
 // one reads a single key.
-func one[K comparable, V any](ctx context.Context, g *gatherer[K, V], key K, out *V) error {
-	values, err := g.get(ctx, []K{key})
+func one[K comparable, V any](ctx context.Context, g *gather.Gatherer[K, V], key K, out *V) error {
+	values, err := g.Get(ctx, []K{key})
 	if err != nil {
 		return err
 	}

@@ -17,9 +17,14 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	ch "muster/platform/clickhouse"
+	"muster/platform/gather"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
+
+// ErrUnavailable says that the store could not answer: the query failed or timed
+// out, or the store is being stopped. Asking again later may succeed.
+var ErrUnavailable = gather.ErrUnavailable
 
 // Config says how lookups are gathered. Zero fields take their defaults.
 type Config struct {
@@ -76,15 +81,15 @@ type Store struct {
 	logger     *slog.Logger
 	tracer     trace.Tracer
 
-	lookups     *gatherer[uint64, []readmodel.LookupRow]
-	network     map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]
-	codehost    map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]
-	repos       map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
-	commits     map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]
-	companies   *gatherer[uint64, []*readmodel.CompanyRow]
-	discoveries *gatherer[uint64, []*readmodel.DiscoveryRow]
-	discovered  *gatherer[uint64, []discoveredStatement]
-	contexts    *gatherer[uint64, []*readmodel.ContextRow]
+	lookups     *gather.Gatherer[uint64, []readmodel.LookupRow]
+	network     map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
+	codehost    map[readmodel.CodehostColumns]*gather.Gatherer[int64, []*readmodel.CodehostPersonRow]
+	repos       map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]
+	commits     map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]
+	companies   *gather.Gatherer[uint64, []*readmodel.CompanyRow]
+	discoveries *gather.Gatherer[uint64, []*readmodel.DiscoveryRow]
+	discovered  *gather.Gatherer[uint64, []discoveredStatement]
+	contexts    *gather.Gatherer[uint64, []*readmodel.ContextRow]
 
 	hidden atomic.Pointer[[]uint64]
 
@@ -100,17 +105,17 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 	}
 	s := &Store{
 		conn: deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
-		network:  make(map[readmodel.NetworkColumns]*gatherer[uint64, []*readmodel.NetworkPersonRow]),
-		codehost: make(map[readmodel.CodehostColumns]*gatherer[int64, []*readmodel.CodehostPersonRow]),
-		repos:    make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),
-		commits:  make(map[readmodel.EntryColumns]*gatherer[int64, *readmodel.EntriesRow]),
+		network:  make(map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]),
+		codehost: make(map[readmodel.CodehostColumns]*gather.Gatherer[int64, []*readmodel.CodehostPersonRow]),
+		repos:    make(map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]),
+		commits:  make(map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]),
 	}
 	b := builder{cfg: cfg, store: s, metrics: metrics, permits: make(chan struct{}, cfg.MaxQueries)}
 
 	s.lookups = gatherRows(ctx, b, "lookups", readmodel.LookupQuery(),
 		func(found map[uint64][]readmodel.LookupRow, r *readmodel.LookupRow) {
 			found[r.KeyHash] = append(found[r.KeyHash], *r)
-		}, nil)
+		}, readmodel.NewestLookups)
 	for _, columns := range []readmodel.NetworkColumns{
 		0, readmodel.NetworkEnrich, readmodel.NetworkWebset, readmodel.NetworkWebset | readmodel.NetworkOpen, readmodel.NetworkAddon,
 	} {
@@ -182,11 +187,11 @@ type row[T any] interface {
 
 // gatherRows returns a gatherer over a query of readmodel; add files one row, and
 // finish, if not nil, makes a key's value of what was filed, before anybody sees it.
-func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V) *gatherer[K, V] {
-	g := newGatherer(ctx, gathererConfig[K, V]{
-		name: table, maxKeys: b.cfg.MaxKeys, inFlight: b.cfg.InFlight, timeout: b.cfg.QueryTimeout, linger: b.cfg.Linger,
-		permits: b.permits,
-		fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
+func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
+	g := gather.New(ctx, gather.Config[K, V]{
+		Name: table, MaxKeys: b.cfg.MaxKeys, InFlight: b.cfg.InFlight, Timeout: b.cfg.QueryTimeout, Linger: b.cfg.Linger,
+		Permits: b.permits,
+		Fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
 			found := make(map[K]V, len(keys))
 			err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
 				r := R(new(T))
@@ -203,9 +208,9 @@ func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b bui
 			}
 			return found, err
 		},
-		observe: func(keys int, took time.Duration, err error) { b.observe(table, keys, took, err) },
+		Observe: func(keys int, took time.Duration, err error) { b.observe(table, keys, took, err) },
 	})
-	b.store.closers = append(b.store.closers, g.close)
+	b.store.closers = append(b.store.closers, g.Close)
 	return g
 }
 
@@ -233,7 +238,7 @@ func (b builder) observe(table string, keys int, took time.Duration, err error) 
 	b.metrics.keys.WithLabelValues(table).Observe(float64(keys))
 	result := "ok"
 	switch {
-	case errors.Is(err, errClosed), errors.Is(err, context.Canceled):
+	case errors.Is(err, gather.ErrClosed), errors.Is(err, context.Canceled):
 		result = "canceled"
 	case err != nil:
 		result = "error"

@@ -1,4 +1,4 @@
-package readstore
+package gather
 
 import (
 	"context"
@@ -55,18 +55,18 @@ func (s *store) sent() [][]int {
 	return slices.Clone(s.queries)
 }
 
-func newTestGatherer(t *testing.T, s *store, change func(*gathererConfig[int, int])) *gatherer[int, int] {
-	cfg := gathererConfig[int, int]{name: "numbers", maxKeys: 256, inFlight: 2, timeout: 10 * time.Second, fetch: s.fetch}
+func newTestGatherer(t *testing.T, s *store, change func(*Config[int, int])) *Gatherer[int, int] {
+	cfg := Config[int, int]{Name: "numbers", MaxKeys: 256, InFlight: 2, Timeout: 10 * time.Second, Fetch: s.fetch}
 	if change != nil {
 		change(&cfg)
 	}
-	g := newGatherer(t.Context(), cfg)
+	g := New(t.Context(), cfg)
 	t.Cleanup(g.close)
 	return g
 }
 
 // queued waits until the keys in the queue are waited for n times.
-func queued(t *testing.T, g *gatherer[int, int], n int) {
+func queued(t *testing.T, g *Gatherer[int, int], n int) {
 	t.Helper()
 	require.Eventually(t, func() bool {
 		g.mu.Lock()
@@ -96,10 +96,10 @@ func held(s *store) (entered chan []int, release chan struct{}) {
 
 func TestGathererAnswersInOrder(t *testing.T) {
 	g := newTestGatherer(t, &store{}, nil)
-	got, err := g.get(t.Context(), []int{7, -1, 3, 7})
+	got, err := g.Get(t.Context(), []int{7, -1, 3, 7})
 	require.NoError(t, err)
 	require.Equal(t, []int{70, 0, 30, 70}, got)
-	got, err = g.get(t.Context(), nil)
+	got, err = g.Get(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, got)
 }
@@ -107,11 +107,11 @@ func TestGathererAnswersInOrder(t *testing.T) {
 func TestGathererGathersWhileQueriesRun(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.maxKeys = 8 })
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys = 8 })
 	var wg sync.WaitGroup
 	ask := func(k int) {
 		wg.Go(func() {
-			got, err := g.get(t.Context(), []int{k})
+			got, err := g.Get(t.Context(), []int{k})
 			if err != nil || got[0] != 10*k {
 				t.Errorf("key %d: %v, %v", k, got, err)
 			}
@@ -139,10 +139,10 @@ func TestGathererGathersWhileQueriesRun(t *testing.T) {
 func TestGathererServesOldestFirst(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.maxKeys, c.inFlight = 4, 1 })
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys, c.InFlight = 4, 1 })
 	var wg sync.WaitGroup
 	ask := func(keys ...int) {
-		wg.Go(func() { _, err := g.get(t.Context(), keys); require.NoError(t, err) })
+		wg.Go(func() { _, err := g.Get(t.Context(), keys); require.NoError(t, err) })
 	}
 	ask(0)
 	<-entered
@@ -158,11 +158,11 @@ func TestGathererServesOldestFirst(t *testing.T) {
 func TestGathererCallerLeaves(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.inFlight = 1 })
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
 	results := make(chan error, 3)
 	start := func(k int) context.CancelFunc {
 		ctx, cancel := context.WithCancel(t.Context())
-		go func() { _, err := g.get(ctx, []int{k}); results <- err }()
+		go func() { _, err := g.Get(ctx, []int{k}); results <- err }()
 		return cancel
 	}
 	cancelFirst := start(1)
@@ -184,7 +184,7 @@ func TestGathererCallerLeaves(t *testing.T) {
 
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err := g.get(ended, []int{4})
+	_, err := g.Get(ended, []int{4})
 	require.ErrorIs(t, err, context.Canceled)
 	require.Len(t, s.sent(), 2, "a caller who has left already asks nothing")
 }
@@ -192,16 +192,16 @@ func TestGathererCallerLeaves(t *testing.T) {
 func TestGathererCompanionsSurvive(t *testing.T) {
 	s := &store{}
 	entered, release := held(s)
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.inFlight = 1 })
-	go func() { _, _ = g.get(t.Context(), []int{0}) }()
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
+	go func() { _, _ = g.Get(t.Context(), []int{0}) }()
 	<-entered
 	ctx, cancel := context.WithCancel(t.Context())
 	gone := make(chan error, 1)
-	go func() { _, err := g.get(ctx, []int{1, 2}); gone <- err }()
+	go func() { _, err := g.Get(ctx, []int{1, 2}); gone <- err }()
 	queued(t, g, 2)
 	stays := make(chan []int, 1)
 	go func() {
-		got, err := g.get(t.Context(), []int{2, 3})
+		got, err := g.Get(t.Context(), []int{2, 3})
 		if err != nil {
 			t.Errorf("companion: %v", err)
 		}
@@ -228,27 +228,27 @@ func TestGathererFailure(t *testing.T) {
 		return nil
 	}}
 	var observed []error
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) {
-		c.inFlight = 1
-		c.observe = func(_ int, _ time.Duration, err error) { observed = append(observed, err) }
+	g := newTestGatherer(t, s, func(c *Config[int, int]) {
+		c.InFlight = 1
+		c.Observe = func(_ int, _ time.Duration, err error) { observed = append(observed, err) }
 	})
-	_, err := g.get(t.Context(), []int{1})
+	_, err := g.Get(t.Context(), []int{1})
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorIs(t, err, cause)
-	_, err = g.get(t.Context(), []int{2})
+	_, err = g.Get(t.Context(), []int{2})
 	require.ErrorIs(t, err, ErrUnavailable)
-	got, err := g.get(t.Context(), []int{3})
+	got, err := g.Get(t.Context(), []int{3})
 	require.NoError(t, err, "a failed query harms nobody after it")
 	require.Equal(t, []int{30}, got)
-	g.close()
+	g.Close()
 	require.Len(t, observed, 3)
 	require.NoError(t, observed[2])
 }
 
 func TestGathererTimeout(t *testing.T) {
 	s := &store{enter: func(ctx context.Context, _ []int) error { <-ctx.Done(); return ctx.Err() }}
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.timeout = time.Millisecond })
-	_, err := g.get(t.Context(), []int{1})
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.Timeout = time.Millisecond })
+	_, err := g.Get(t.Context(), []int{1})
 	require.ErrorIs(t, err, ErrUnavailable)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
@@ -256,21 +256,21 @@ func TestGathererTimeout(t *testing.T) {
 func TestGathererClose(t *testing.T) {
 	s := &store{}
 	entered, _ := held(s)
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.inFlight = 1 })
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.InFlight = 1 })
 	results := make(chan error, 2)
 	for k := range 2 {
-		go func() { _, err := g.get(t.Context(), []int{k}); results <- err }()
+		go func() { _, err := g.Get(t.Context(), []int{k}); results <- err }()
 		if k == 0 {
 			<-entered
 		}
 	}
 	queued(t, g, 1)
-	g.close()
+	g.Close()
 	for range 2 {
 		require.ErrorIs(t, <-results, ErrUnavailable)
 	}
 	require.Zero(t, s.running.Load())
-	_, err := g.get(t.Context(), []int{1})
+	_, err := g.Get(t.Context(), []int{1})
 	require.ErrorIs(t, err, ErrUnavailable)
 }
 
@@ -283,7 +283,7 @@ func TestGathererUnderLoad(t *testing.T) {
 		}
 		return nil
 	}}
-	g := newTestGatherer(t, s, func(c *gathererConfig[int, int]) { c.maxKeys, c.linger = 16, 50*time.Microsecond })
+	g := newTestGatherer(t, s, func(c *Config[int, int]) { c.MaxKeys, c.Linger = 16, 50*time.Microsecond })
 	var wg sync.WaitGroup
 	for w := range 32 {
 		wg.Go(func() {
@@ -296,7 +296,7 @@ func TestGathererUnderLoad(t *testing.T) {
 				if (w+i)%5 == 0 {
 					go cancel()
 				}
-				got, err := g.get(ctx, keys)
+				got, err := g.Get(ctx, keys)
 				cancel()
 				switch {
 				case err == nil:
@@ -318,7 +318,7 @@ func TestGathererUnderLoad(t *testing.T) {
 		slices.Sort(q)
 		require.Len(t, slices.Compact(q), len(q), "keys of a query are distinct")
 	}
-	g.close()
+	g.Close()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	require.Empty(t, g.queue)
@@ -330,8 +330,8 @@ func BenchmarkGatherer(b *testing.B) {
 	for _, callers := range []int{1, 32, 256} {
 		b.Run(fmt.Sprint(callers), func(b *testing.B) {
 			s := &store{}
-			g := newGatherer(b.Context(), gathererConfig[int, int]{name: "numbers", maxKeys: 256, inFlight: 2, timeout: time.Minute,
-				fetch: func(_ context.Context, keys []int) (map[int]int, error) {
+			g := New(b.Context(), Config[int, int]{Name: "numbers", MaxKeys: 256, InFlight: 2, Timeout: time.Minute,
+				Fetch: func(_ context.Context, keys []int) (map[int]int, error) {
 					s.running.Add(1)
 					found := make(map[int]int, len(keys))
 					for _, k := range keys {
@@ -339,13 +339,13 @@ func BenchmarkGatherer(b *testing.B) {
 					}
 					return found, nil
 				}})
-			defer g.close()
+			defer g.Close()
 			b.ReportAllocs()
 			b.SetParallelism(max(1, callers/2))
 			var next atomic.Int64
 			b.RunParallel(func(pb *testing.PB) {
 				for pb.Next() {
-					if _, err := g.get(b.Context(), []int{int(next.Add(1))}); err != nil {
+					if _, err := g.Get(b.Context(), []int{int(next.Add(1))}); err != nil {
 						b.Error(err)
 					}
 				}

@@ -1,4 +1,4 @@
-package readstore
+package gather
 
 import (
 	"context"
@@ -13,42 +13,42 @@ import (
 // out, or the store is being stopped. Asking again later may succeed.
 var ErrUnavailable = errors.New("the read store is unavailable")
 
-// errClosed is the cause of what a closed gatherer refuses.
-var errClosed = errors.New("closed")
+// ErrClosed is the cause of what a closed gatherer refuses.
+var ErrClosed = errors.New("closed")
 
-// gathererConfig describes a gatherer. All fields are required but linger,
-// permits and observe.
-type gathererConfig[K comparable, V any] struct {
-	// name appears in errors.
-	name string
-	// maxKeys bounds the distinct keys of one query.
-	maxKeys int
-	// inFlight bounds the queries that run at once.
-	inFlight int
-	// timeout bounds one query.
-	timeout time.Duration
-	// linger is how long a query waits for more keys when the one before it
+// Config describes a gatherer. All fields are required but Linger,
+// Permits and Observe.
+type Config[K comparable, V any] struct {
+	// Name appears in errors.
+	Name string
+	// MaxKeys bounds the distinct keys of one query.
+	MaxKeys int
+	// InFlight bounds the queries that run at once.
+	InFlight int
+	// Timeout bounds one query.
+	Timeout time.Duration
+	// Linger is how long a query waits for more keys when the one before it
 	// carried several: callers that were answered together ask together again,
 	// and without it the first of them would go alone.
-	linger time.Duration
-	// permits, when set, is shared with other gatherers: a query holds one place
+	Linger time.Duration
+	// Permits, when set, is shared with other gatherers: a query holds one place
 	// in it while it runs.
-	permits chan struct{}
-	// fetch reads keys, which are distinct. A key without a value is missing.
-	fetch func(ctx context.Context, keys []K) (map[K]V, error)
-	// observe is told of every query that ended.
-	observe func(keys int, took time.Duration, err error)
+	Permits chan struct{}
+	// Fetch reads keys, which are distinct. A key without a value is missing.
+	Fetch func(ctx context.Context, keys []K) (map[K]V, error)
+	// Observe is told of every query that ended.
+	Observe func(keys int, took time.Duration, err error)
 }
 
-// gatherer turns many concurrent lookups by key into few queries: while
-// inFlight queries run, the keys of further callers gather, and the next free
-// slot takes up to maxKeys of them, oldest first. A key that several callers
+// Gatherer turns many concurrent lookups by key into few queries: while
+// InFlight queries run, the keys of further callers gather, and the next free
+// slot takes up to MaxKeys of them, oldest first. A key that several callers
 // wait for is asked once. A query never answers a caller that came after it was
 // sent, so whoever asks sees at least what was visible when they asked.
 //
 // Values are shared between callers and must not be changed.
-type gatherer[K comparable, V any] struct {
-	cfg    gathererConfig[K, V]
+type Gatherer[K comparable, V any] struct {
+	cfg    Config[K, V]
 	base   context.Context // ends when the gatherer is closed
 	cancel context.CancelCauseFunc
 	slots  sync.WaitGroup
@@ -93,34 +93,34 @@ type batch[K comparable, V any] struct {
 	cancel  context.CancelFunc
 }
 
-// newGatherer returns a gatherer that lives until close.
-func newGatherer[K comparable, V any](ctx context.Context, cfg gathererConfig[K, V]) *gatherer[K, V] {
-	if cfg.observe == nil {
-		cfg.observe = func(int, time.Duration, error) {}
+// New returns a gatherer that lives until Close.
+func New[K comparable, V any](ctx context.Context, cfg Config[K, V]) *Gatherer[K, V] {
+	if cfg.Observe == nil {
+		cfg.Observe = func(int, time.Duration, error) {}
 	}
-	g := &gatherer[K, V]{cfg: cfg, waiting: make(map[K]*entry[K, V])}
+	g := &Gatherer[K, V]{cfg: cfg, waiting: make(map[K]*entry[K, V])}
 	g.base, g.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	return g
 }
 
-// close fails everybody who waits and returns when no query runs any more.
-func (g *gatherer[K, V]) close() {
+// Close fails everybody who waits and returns when no query runs any more.
+func (g *Gatherer[K, V]) Close() {
 	g.mu.Lock()
 	g.closed = true
 	g.mu.Unlock()
-	g.cancel(errClosed)
+	g.cancel(ErrClosed)
 	g.slots.Wait()
 }
 
-// get returns the values of keys, in their order; the zero value stands for a
+// Get returns the values of keys, in their order; the zero value stands for a
 // missing one. It returns ctx's error when ctx ends first, and an error
 // matching [ErrUnavailable] when a query failed.
-func (g *gatherer[K, V]) get(ctx context.Context, keys []K) ([]V, error) {
+func (g *Gatherer[K, V]) Get(ctx context.Context, keys []K) ([]V, error) {
 	if len(keys) == 0 {
 		return nil, nil
 	}
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("read %s: %w", g.cfg.name, err)
+		return nil, fmt.Errorf("read %s: %w", g.cfg.Name, err)
 	}
 	c := &call[K, V]{out: make([]V, len(keys)), done: make(chan struct{})}
 	c.missing.Store(int64(len(keys)))
@@ -131,7 +131,7 @@ func (g *gatherer[K, V]) get(ctx context.Context, keys []K) ([]V, error) {
 	case <-c.done:
 	case <-ctx.Done():
 		g.leave(c)
-		return nil, fmt.Errorf("read %s: %w", g.cfg.name, ctx.Err())
+		return nil, fmt.Errorf("read %s: %w", g.cfg.Name, ctx.Err())
 	}
 	if err := c.err.Load(); err != nil {
 		return nil, *err
@@ -139,11 +139,11 @@ func (g *gatherer[K, V]) get(ctx context.Context, keys []K) ([]V, error) {
 	return c.out, nil
 }
 
-func (g *gatherer[K, V]) enqueue(c *call[K, V], keys []K) error {
+func (g *Gatherer[K, V]) enqueue(c *call[K, V], keys []K) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.closed {
-		return g.unavailable(errClosed)
+		return g.unavailable(ErrClosed)
 	}
 	for i, k := range keys {
 		e := g.waiting[k]
@@ -155,7 +155,7 @@ func (g *gatherer[K, V]) enqueue(c *call[K, V], keys []K) error {
 		e.waiters = append(e.waiters, waiter[K, V]{c, i})
 	}
 	// More slots than batches would only make the batches smaller.
-	for g.running < g.cfg.inFlight && g.taking*g.cfg.maxKeys < len(g.queue) {
+	for g.running < g.cfg.InFlight && g.taking*g.cfg.MaxKeys < len(g.queue) {
 		g.running++
 		g.taking++
 		g.slots.Go(g.serve)
@@ -165,7 +165,7 @@ func (g *gatherer[K, V]) enqueue(c *call[K, V], keys []K) error {
 
 // leave takes a caller who no longer waits out of the queue, and stops the
 // queries that nobody waits for.
-func (g *gatherer[K, V]) leave(c *call[K, V]) {
+func (g *Gatherer[K, V]) leave(c *call[K, V]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c.gone = true
@@ -178,19 +178,19 @@ func (g *gatherer[K, V]) leave(c *call[K, V]) {
 
 // serve is one slot, about to take a batch: it runs queries until the queue is
 // empty.
-func (g *gatherer[K, V]) serve() {
+func (g *Gatherer[K, V]) serve() {
 	for {
 		g.mu.Lock()
-		crowd := g.crowd && len(g.queue) < g.cfg.maxKeys
+		crowd := g.crowd && len(g.queue) < g.cfg.MaxKeys
 		g.mu.Unlock()
-		if crowd && g.cfg.linger > 0 {
-			time.Sleep(g.cfg.linger) //nolint:forbidigo // too short for a timer to be worth stopping early
+		if crowd && g.cfg.Linger > 0 {
+			time.Sleep(g.cfg.Linger) //nolint:forbidigo // too short for a timer to be worth stopping early
 		}
 		// A full store makes the batch larger, since more callers come meanwhile.
-		if g.cfg.permits != nil {
-			g.cfg.permits <- struct{}{}
+		if g.cfg.Permits != nil {
+			g.cfg.Permits <- struct{}{}
 		}
-		ctx, cancel := context.WithTimeout(g.base, g.cfg.timeout)
+		ctx, cancel := context.WithTimeout(g.base, g.cfg.Timeout)
 		b, keys := g.take(cancel)
 		if b == nil {
 			cancel()
@@ -204,7 +204,7 @@ func (g *gatherer[K, V]) serve() {
 		}
 		cancel()
 		g.permit()
-		g.cfg.observe(len(keys), time.Since(start), err)
+		g.cfg.Observe(len(keys), time.Since(start), err)
 		g.deliver(b, found, err)
 		g.mu.Lock()
 		g.taking++
@@ -213,23 +213,23 @@ func (g *gatherer[K, V]) serve() {
 }
 
 // permit gives back the place of a query.
-func (g *gatherer[K, V]) permit() {
-	if g.cfg.permits != nil {
-		<-g.cfg.permits
+func (g *Gatherer[K, V]) permit() {
+	if g.cfg.Permits != nil {
+		<-g.cfg.Permits
 	}
 }
 
 // take removes the next batch from the queue, without the keys for which nobody
 // waits any more. It returns nil, and frees the slot, when there is none.
-func (g *gatherer[K, V]) take(cancel context.CancelFunc) (*batch[K, V], []K) {
+func (g *Gatherer[K, V]) take(cancel context.CancelFunc) (*batch[K, V], []K) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.taking--
 	b := &batch[K, V]{cancel: cancel}
-	keys := make([]K, 0, min(len(g.queue), g.cfg.maxKeys))
+	keys := make([]K, 0, min(len(g.queue), g.cfg.MaxKeys))
 	taken := 0
 	for _, e := range g.queue {
-		if len(keys) == g.cfg.maxKeys {
+		if len(keys) == g.cfg.MaxKeys {
 			break
 		}
 		taken++
@@ -268,16 +268,16 @@ func (g *gatherer[K, V]) take(cancel context.CancelFunc) (*batch[K, V], []K) {
 
 // query is fetch; a panic becomes an error, because it must not take down the
 // other callers.
-func (g *gatherer[K, V]) query(ctx context.Context, keys []K) (found map[K]V, err error) {
+func (g *Gatherer[K, V]) query(ctx context.Context, keys []K) (found map[K]V, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			found, err = nil, fmt.Errorf("panic: %v", p)
 		}
 	}()
-	return g.cfg.fetch(ctx, keys)
+	return g.cfg.Fetch(ctx, keys)
 }
 
-func (g *gatherer[K, V]) deliver(b *batch[K, V], found map[K]V, err error) {
+func (g *Gatherer[K, V]) deliver(b *batch[K, V], found map[K]V, err error) {
 	var failure *error
 	if err != nil {
 		e := g.unavailable(err)
@@ -297,6 +297,6 @@ func (g *gatherer[K, V]) deliver(b *batch[K, V], found map[K]V, err error) {
 	}
 }
 
-func (g *gatherer[K, V]) unavailable(err error) error {
-	return fmt.Errorf("%w: read %s: %w", ErrUnavailable, g.cfg.name, err)
+func (g *Gatherer[K, V]) unavailable(err error) error {
+	return fmt.Errorf("%w: read %s: %w", ErrUnavailable, g.cfg.Name, err)
 }

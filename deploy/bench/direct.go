@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/world"
+)
+
+// Bounds of a direct load.
+const (
+	directBatch   = 10_000 // records of one insert, less than a projector gathers
+	directQueue   = 4      // batches that wait
+	directWriters = 2
+)
+
+// directTables are the tables that a direct load fills: what discovery reads.
+func directTables() readmodel.Names {
+	return readmodel.Names{
+		"lookups": "lookups", "network_people": "network_people", "codehost_people": "codehost_people", "microblog_people": "microblog_people",
+	}
+}
+
+// directSink hands the records of an invented world on, in batches.
+type directSink struct {
+	ctx     context.Context
+	full    chan<- directPart
+	batch   []*record.Record
+	skip    int // records that are written already
+	records int
+}
+
+// directPart is the n-th batch. A world has the same batches each time.
+type directPart struct {
+	n       int
+	records []*record.Record
+}
+
+// Record implements world.Sink. Kinds that only fill other tables are passed over.
+func (s *directSink) Record(kind string, raw []byte) error {
+	switch kind {
+	case world.CodehostRepo, world.CodehostCommit, world.NetworkCompany:
+		return nil
+	}
+	s.records++
+	if s.records <= s.skip {
+		return nil
+	}
+	rec, err := record.Decode(record.Kind(kind), slices.Clone(raw))
+	if err != nil {
+		return fmt.Errorf("decode an invented record: %w", err)
+	}
+	rec.Split() // embedded lists go to other tables
+	s.batch = append(s.batch, rec)
+	if len(s.batch) < directBatch {
+		return nil
+	}
+	return s.flush()
+}
+
+// Truth implements world.Sink.
+func (*directSink) Truth([]byte) error { return nil }
+
+func (s *directSink) flush() error {
+	select {
+	case s.full <- directPart{(s.records - 1) / directBatch, s.batch}:
+		s.batch = nil
+		return nil
+	case <-s.ctx.Done():
+		return context.Cause(s.ctx)
+	}
+}
+
+// directProgress notes, in a file, up to where all batches are written.
+type directProgress struct {
+	path    string
+	mu      sync.Mutex
+	next    int
+	written map[int]bool // of later ones
+}
+
+func readProgress(path string) (*directProgress, error) {
+	p := &directProgress{path: path, written: make(map[int]bool)}
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return p, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read what is loaded: %w", err)
+	}
+	if p.next, err = strconv.Atoi(string(raw)); err != nil {
+		return nil, fmt.Errorf("read what is loaded: %w", err)
+	}
+	return p, nil
+}
+
+func (p *directProgress) done(n int) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for p.written[n] = true; p.written[p.next]; p.next++ {
+		delete(p.written, p.next)
+	}
+	return os.WriteFile(p.path, []byte(strconv.Itoa(p.next)), 0o600)
+}
+
+// loadDirect writes the rows of the world's people and account links to the tables,
+// rendered and inserted by what the projector renders and inserts with, but without
+// files and topics. A run that was cut short is gone on with.
+func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
+	done := filepath.Join(b.data, "world-loaded")
+	if exists(done) {
+		return nil
+	}
+	progress, err := readProgress(filepath.Join(b.data, "world-batches"))
+	if err != nil {
+		return err
+	}
+	began, from := time.Now(), progress.next*directBatch
+	g, working := errgroup.WithContext(ctx)
+	full := make(chan directPart, directQueue)
+	sink := &directSink{ctx: working, full: full, skip: from}
+	g.Go(func() error {
+		defer close(full)
+		if err := world.Generate(working, b.world(), sink, nil); err != nil {
+			return fmt.Errorf("invent the world: %w", err)
+		}
+		if len(sink.batch) == 0 {
+			return nil
+		}
+		return sink.flush()
+	})
+	for range directWriters {
+		g.Go(func() error {
+			renderer := readmodel.NewRenderer(identity.Default())
+			var rows readmodel.Batch
+			for part := range full {
+				rows.Reset()
+				for i, rec := range part.records {
+					at := readmodel.Position{Topic: rec.Kind.Topic(), Offset: int64(part.n*directBatch + i)}
+					if err := renderer.Rows(&rows, rec, at); err != nil {
+						return fmt.Errorf("render %s: %w", rec.Kind, err)
+					}
+				}
+				if err := readmodel.InsertInto(working, b.conn, directTables(), "direct-"+strconv.Itoa(part.n), &rows); err != nil {
+					return err
+				}
+				if err := progress.done(part.n); err != nil {
+					return fmt.Errorf("note what is loaded: %w", err)
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return fmt.Errorf("load the world: %w", err)
+	}
+	fmt.Fprintf(out, "  %d records of people and links written to the tables in %.0f s\n", sink.records-from, time.Since(began).Seconds())
+	return os.WriteFile(done, nil, 0o600)
+}

@@ -1,0 +1,46 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// deadDiscovery requires that a message which is no discovery task becomes a dead
+// letter that an operator can list, look at and write to its topic again, where it is
+// given up once more.
+func deadDiscovery(t *testing.T, p *platform) {
+	t.Helper()
+	const handler, payload = "discovery-worker.discovery", "not a task at all"
+	w := bus.NewWriter(bus.Config{Brokers: strings.Split(p.Kafka, ",")})
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte("codehost:x"), Value: []byte(payload)}}))
+	require.NoError(t, w.Close())
+	type letter struct {
+		ID       string `json:"id"`
+		Code     string `json:"code"`
+		Handler  string `json:"handler"`
+		Attempts int    `json:"attempts"`
+	}
+	list := func() []letter {
+		var letters []letter
+		eventually(t, 20*time.Second, func() (bool, string) {
+			p.musterJSON(t, &letters, "dead", "list", "--json", "--handler", handler)
+			return len(letters) == 1, "not one dead letter"
+		})
+		require.Equal(t, letter{letters[0].ID, "malformed_task", handler, 1}, letters[0])
+		return letters
+	}
+	first := list()[0]
+	shown := p.muster(t, "dead", "show", first.ID)
+	require.Contains(t, shown, payload)
+	require.Contains(t, shown, event.TopicDiscoveryTask)
+	require.Contains(t, p.muster(t, "dead", "list", "--summary"), "malformed_task")
+	require.Contains(t, p.muster(t, "dead", "resubmit", "--handler", handler, "--since", "1h"), "1 letters, 1 resubmitted")
+	require.NotEqual(t, first.ID, list()[0].ID, "the resubmitted letter is not listed, the new one is")
+}
