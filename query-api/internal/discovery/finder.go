@@ -147,7 +147,9 @@ func (f *Finder) Budget() time.Duration { return f.cfg.Budget }
 // task goes on, for the next caller. The error may be [ErrUnavailable].
 func (f *Finder) Find(ctx context.Context, account event.Account) (*event.Discovery, error) {
 	now := f.cfg.Now()
-	timeout, cancel := context.WithTimeout(ctx, f.cfg.Budget)
+	// A hundredth is for the answer's way to the caller, who counts it too; the
+	// worker keeps more than that for the way here.
+	timeout, cancel := context.WithTimeout(ctx, f.cfg.Budget-f.cfg.Budget/100)
 	defer cancel()
 	q, first, err := f.join(account)
 	if err != nil {
