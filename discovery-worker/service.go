@@ -146,7 +146,8 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Run works until ctx ends; tasks in hand are finished first, or given back.
+// Run works until ctx ends; tasks in hand are finished first, or given back. It is
+// called once.
 func (s *Service) Run(ctx context.Context) (err error) {
 	defer s.reader.Close()
 	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond, Logger: s.deps.Logger})
