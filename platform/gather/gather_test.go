@@ -61,7 +61,7 @@ func newTestGatherer(t *testing.T, s *store, change func(*Config[int, int])) *Ga
 		change(&cfg)
 	}
 	g := New(t.Context(), cfg)
-	t.Cleanup(g.close)
+	t.Cleanup(g.Close)
 	return g
 }
 

@@ -86,12 +86,15 @@ LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash`
 // are in the order of LookupQuery: of each the newest version, unless it is
 // withdrawn, and of each key at most the 100 newest. It changes rows.
 func NewestLookups(rows []LookupRow) []LookupRow {
-	type candidate struct{ kind, value, targetKind, target, source string }
+	type candidate struct {
+		key                                     uint64
+		kind, value, targetKind, target, source string
+	}
 	seen := make(map[candidate]bool, len(rows))
 	kept := make(map[uint64]int, 1)
 	out := rows[:0]
 	for _, r := range rows {
-		c := candidate{r.Type, r.Value, r.TargetKind, r.Target, r.Source}
+		c := candidate{r.KeyHash, r.Type, r.Value, r.TargetKind, r.Target, r.Source}
 		if seen[c] {
 			continue
 		}
