@@ -204,7 +204,7 @@ func (b *bench) measureBare(ctx context.Context, q question, callers, batch int)
 // keys that one call asks for; do returns how many of them were found.
 func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Context, *rand.Rand) (int, error)) (measurement, error) {
 	length := time.Duration(b.seconds) * time.Second
-	warm := length / 5
+	warm := max(length/5, b.warm)
 	asked := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -258,6 +258,7 @@ func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Co
 	wg.Wait()
 	all.engine = after.engine - before.engine
 	all.bench = after.bench - before.bench
+	all.platform = after.platform - before.platform
 	all.rss = after.rss
 	if err := errors.Join(failed, err, cpuErr, context.Cause(asked)); err != nil {
 		return all, err // a measurement that was cut short measures nothing

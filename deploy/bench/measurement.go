@@ -15,10 +15,11 @@ type measurement struct {
 	calls        []time.Duration
 	asked, found int
 	elapsed      time.Duration
-	// engine and bench are the processor time that the ClickHouse engine and this
-	// program, with the query-api in it, took; rss is the engine's resident memory.
-	engine, bench time.Duration
-	rss           int64
+	// engine, bench and platform are the processor time that the ClickHouse engine, this
+	// program, with the query-api in it, and muster's process, with broker and projector
+	// in it, took; rss is the engine's resident memory.
+	engine, bench, platform time.Duration
+	rss                     int64
 }
 
 func (m *measurement) add(o measurement) {
@@ -48,8 +49,8 @@ func quantile(sorted []time.Duration, q float64) time.Duration {
 
 // usage is what processes have used so far.
 type usage struct {
-	engine, bench time.Duration
-	rss           int64
+	engine, bench, platform time.Duration
+	rss                     int64
 }
 
 func (b *bench) cpu() (usage, error) {
@@ -59,6 +60,9 @@ func (b *bench) cpu() (usage, error) {
 	}
 	var u usage
 	if u.engine, u.rss, err = process(engine); err != nil {
+		return usage{}, err
+	}
+	if u.platform, _, err = process(b.process.Process.Pid); err != nil {
 		return usage{}, err
 	}
 	u.bench, _, err = process(os.Getpid())

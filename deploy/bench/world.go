@@ -36,6 +36,8 @@ type bench struct {
 	in      instance.Instance
 	conn    driver.Conn
 	logger  *slog.Logger
+	// warm is how long callers ask at least before a measurement begins.
+	warm time.Duration
 }
 
 func newBench(o options) *bench {
