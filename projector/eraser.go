@@ -61,6 +61,7 @@ type Eraser struct {
 	pending map[string]*pendingErasure // requests that are not removed yet
 	dirty   time.Time                  // since when something waits to be rewritten
 	lifts   uint64                     // of the set, when it was last unravelled
+	took    time.Duration              // of the sweep that was just made, 0 without one
 	removed map[string]int64           // what the last sweep that found somebody has removed, by where
 	clean   *cleaning                  // nil unless a rewriting waits for the files to go
 }
@@ -162,9 +163,8 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 			}
 		case <-next.C:
 			due = false
-			begin := e.deps.Now()
+			e.took = 0
 			err := e.work(ctx, whole, changes != swept || !begun)
-			took := e.deps.Now().Sub(begin)
 			switch {
 			case ctx.Err() != nil:
 				return nil
@@ -175,7 +175,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 				continue
 			}
 			swept, begun = changes, true
-			pause = max(e.cfg.Gather, 5*took)
+			pause = max(e.cfg.Gather, 5*e.took)
 			switch {
 			case e.clean != nil:
 				next.Reset(cleaningPoll)
@@ -222,6 +222,7 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 			return err
 		}
 		found, err := e.sweep(ctx)
+		e.took = e.deps.Now().Sub(begin) // a rewriting holds up no sweep
 		if err != nil {
 			return err
 		}
