@@ -152,7 +152,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}
-	finder, err := discovery.New(discovery.Config{Bus: kafka, Providers: providers}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()})
+	finder, err := discovery.New(discovery.Config{Bus: kafka, Providers: providers}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()}) //nolint:contextcheck // Close ends its reads, not a context
 	if err != nil {
 		return errors.Join(err, admin.Close(), api.Close(), records.Close())
 	}

@@ -185,7 +185,7 @@ func (o *options) world(ctx context.Context, seed uint64, model *evidence.Model,
 		return nil, err
 	}
 	loaded := time.Since(began)
-	reader := people.NewReader(conn, identity.Default(), people.Config{})
+	reader := people.NewReader(conn, identity.Default(), people.Config{}) //nolint:contextcheck // Close ends its reads, not a context
 	defer reader.Close()
 	answers, err = evaluate.Ask(ctx, finder.New(reader, model, slog.New(slog.DiscardHandler), time.Now), questions)
 	if err != nil {

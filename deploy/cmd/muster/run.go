@@ -263,7 +263,7 @@ func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	w, err := discovery.New(discovery.Config{Bus: s.kafka, Providers: providers}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
+	w, err := discovery.New(discovery.Config{Bus: s.kafka, Providers: providers}, discovery.Deps{ClickHouse: conn, Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()}) //nolint:contextcheck // Close ends its reads, not a context
 	if err != nil {
 		return runnable{}, errors.Join(err, conn.Close())
 	}

@@ -15,7 +15,6 @@ import (
 
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -35,7 +34,7 @@ func (a *Axe) fetch(t testing.TB) string {
 	t.Helper()
 	a.once.Do(func() {
 		dir := t.TempDir()
-		cmd := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, axePackage)
+		cmd := exec.CommandContext(t.Context(), "npm", "pack", "--silent", "--pack-destination", dir, axePackage) //nolint:gosec // a folder of the test and a constant
 		cmd.Dir = dir
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "npm pack %s: %s", axePackage, out)
@@ -80,5 +79,7 @@ func (tab *Tab) accessible(axe *Axe, scheme string) {
 	tab.Do("run axe-core", chromedp.Evaluate(`axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations
 		.filter((v) => v.impact === "serious" || v.impact === "critical")
 		.map((v) => v.impact + " " + v.id + ": " + v.help + "\n" + v.nodes.slice(0, 8).map((n) => "  " + n.target.join(" ") + "\n    " + n.html.slice(0, 200) + "\n    " + (n.any[0]?.message ?? "")).join("\n")).join("\n"))`, &found, func(p *runtime.EvaluateParams) *runtime.EvaluateParams { return p.WithAwaitPromise(true) }))
-	assert.Empty(tab.t, found, "%s, %s", tab.Eval("location.href"), scheme)
+	if found != "" { // both schemes are looked at before the test ends
+		tab.t.Errorf("%s, %s: axe-core found\n%s", tab.Eval("location.href"), scheme, found)
+	}
 }
