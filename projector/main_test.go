@@ -2,6 +2,7 @@ package projector_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"os"
 	"strings"
@@ -44,12 +45,19 @@ type store struct {
 
 func openStore(tb testing.TB) *store {
 	tb.Helper()
-	conn, err := chplatform.Open(tb.Context(), chplatform.Config{DSN: enginetest.DSN(tb)})
+	conn, err := chplatform.Open(tb.Context(), chplatform.Config{DSN: enginetest.Tables(tb, migrate)})
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
-	_, err = projector.Migrate(tb.Context(), conn, readmodel.Layout{}, chplatform.MigrateConfig{})
-	require.NoError(tb, err)
 	return &store{tb: tb, conn: conn}
+}
+
+func migrate(ctx context.Context, dsn string) error {
+	conn, err := chplatform.Open(ctx, chplatform.Config{DSN: dsn})
+	if err != nil {
+		return err
+	}
+	_, err = projector.Migrate(ctx, conn, readmodel.Layout{}, chplatform.MigrateConfig{})
+	return errors.Join(err, conn.Close())
 }
 
 func decode(tb testing.TB, kind record.Kind, raw string) *record.Record {

@@ -337,6 +337,7 @@ func TestEveryOutage(t *testing.T) {
 	t.Cleanup(func() { _ = engine.Close() }) // it was closed by the test, unless that failed
 	dsn, err := engine.FreshDatabase(t.Context())
 	require.NoError(t, err)
+	require.NoError(t, migrate(t.Context(), dsn))
 	f := start(t, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.ClickHouse = openStore(t, dsn) })
 	require.NoError(t, engine.Close())
 	for _, op := range operations(t) {

@@ -2,6 +2,7 @@ package queryapi_test
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -114,7 +115,7 @@ type fixture struct {
 func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture {
 	t.Helper()
 	f := &fixture{t: t, registry: prometheus.NewRegistry(), log: &lockedBuffer{}}
-	f.conn = openStore(t, enginetest.DSN(t))
+	f.conn = openStore(t, enginetest.Tables(t, migrate))
 	f.bus = bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
 	for _, topic := range event.Topics() {
 		switch topic.Name {
@@ -162,19 +163,30 @@ func testSecret(t testing.TB) *service.RootSecret {
 	return secret
 }
 
-// openStore connects to a database and makes the tables in it.
+// openStore connects to a database that has its tables.
 func openStore(t testing.TB, dsn string) driver.Conn {
 	t.Helper()
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, MaxOpenConns: 16})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, conn.Close()) })
-	files, err := readmodel.Migrations()
-	require.NoError(t, err)
-	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
-	require.NoError(t, err)
-	_, err = clickhouse.Migrate(t.Context(), conn, migrations, clickhouse.MigrateConfig{})
-	require.NoError(t, err)
 	return conn
+}
+
+func migrate(ctx context.Context, dsn string) error {
+	files, err := readmodel.Migrations()
+	if err != nil {
+		return err
+	}
+	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
+	if err != nil {
+		return err
+	}
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn})
+	if err != nil {
+		return err
+	}
+	_, err = clickhouse.Migrate(ctx, conn, migrations, clickhouse.MigrateConfig{})
+	return errors.Join(err, conn.Close())
 }
 
 func openAccounts(t testing.TB, cfg bus.Config) *queryapi.Accounts {

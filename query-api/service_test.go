@@ -162,6 +162,7 @@ func TestStoreAway(t *testing.T) {
 	require.NoError(t, err)
 	dsn, err := engine.FreshDatabase(t.Context())
 	require.NoError(t, err)
+	require.NoError(t, migrate(t.Context(), dsn))
 	f := start(t, func(_ *queryapi.Config, deps *queryapi.Deps) { deps.ClickHouse = openStore(t, dsn) })
 	require.Equal(t, 200, f.post(enrichPath, `{"codehost":"x"}`).status)
 	require.NoError(t, engine.Close())
