@@ -35,8 +35,7 @@ const answersKey = "idempotent-answers"
 const answersBytes = 128 << 20
 
 // otherReplicas is how long the answers that other replicas have given take at
-// most to reach the ledger: their balances are added up after it. A quarter of it is
-// the outbox's linger.
+// most to reach the ledger: their balances are added up after it.
 const otherReplicas = time.Second
 
 // redisPrefix begins the names of all keys in Redis.

@@ -29,11 +29,7 @@ type Config struct {
 	// SyncEvery is how often what was written is synced to the disk; default
 	// 100 ms, negative: only when a segment ends.
 	SyncEvery time.Duration
-	// Linger is how long the first event that stands waits for others before it is
-	// published: every message that goes out alone costs client, broker and readers
-	// about a millisecond of processor time. Default 250 ms, negative: none.
-	Linger time.Duration
-	Logger *slog.Logger // default: none
+	Logger    *slog.Logger // default: none
 }
 
 // ErrFull is the error of a charge for which the outbox has no room.
@@ -44,8 +40,8 @@ var errClosed = errors.New("the outbox is closed")
 // batchEvents bounds the events that are published at once.
 const batchEvents = 1000
 
-// keptBytes bounds the events that wait in memory, by the size of their payloads;
-// more are read again from their files.
+// keptBytes bounds the payloads that wait in memory; more are read again from
+// their files.
 const keptBytes = 16 << 20
 
 // Outbox keeps usage events until they are published. It is safe for concurrent
@@ -60,21 +56,17 @@ type Outbox struct {
 	seq      uint64
 	scratch  []byte
 	queue    []ref
-	sent     uint64 // events that have left the queue
-	due      uint64 // as many as are not to linger
 	kept     int64
 	closed   bool          // nothing may be written any more
 	ready    chan struct{} // has one element when there is something to publish
-	hurry    chan struct{} // has one element when that may have to linger no longer
 	drained  chan struct{} // closed, and replaced, when something was published
 }
 
 // ref is an event in a segment.
 type ref struct {
 	segment *segment
-	offset  int64        // of its frame
-	usage   *event.Usage // nil: read it
-	size    int64        // of the payload
+	offset  int64  // of its frame
+	payload []byte // nil: read it
 	void    bool
 }
 
@@ -87,14 +79,13 @@ func Open(cfg Config) (*Outbox, error) {
 	setDefault(&cfg.MaxBytes, 512<<20)
 	setDefault(&cfg.SegmentBytes, 8<<20)
 	setDefault(&cfg.SyncEvery, 100*time.Millisecond)
-	setDefault(&cfg.Linger, 250*time.Millisecond)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)
 	}
-	o := &Outbox{cfg: cfg, ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1), drained: make(chan struct{})}
+	o := &Outbox{cfg: cfg, ready: make(chan struct{}, 1), drained: make(chan struct{})}
 	var err error
 	if o.lock, err = lock(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)
@@ -147,7 +138,7 @@ func (o *Outbox) recover() error {
 		o.segments = append(o.segments, s)
 		next = n + 1
 		for {
-			kind, seq, _, end, err := readFrame(file, s.size)
+			kind, seq, payload, end, err := readFrame(file, s.size)
 			if errors.Is(err, io.EOF) {
 				break
 			}
@@ -167,12 +158,12 @@ func (o *Outbox) recover() error {
 				order = append(order, seq)
 				s.pending++
 			case frameFinal:
-				o.push(r)
+				o.push(r, payload)
 				s.pending++
 			case frameAnswered, frameVoid:
 				if r, ok := prepared[seq]; ok {
 					r.void = kind == frameVoid
-					o.push(r)
+					o.push(r, nil)
 					delete(prepared, seq)
 				}
 			}
@@ -183,7 +174,7 @@ func (o *Outbox) recover() error {
 	for _, seq := range order {
 		if r, ok := prepared[seq]; ok {
 			r.void = true
-			o.push(r)
+			o.push(r, nil)
 		}
 	}
 	s, err := createSegment(o.cfg.Dir, next)
@@ -192,7 +183,6 @@ func (o *Outbox) recover() error {
 	}
 	o.segments = append(o.segments, s)
 	o.prune()
-	o.due = uint64(len(o.queue))
 	return nil
 }
 
@@ -204,42 +194,48 @@ type Entry struct {
 }
 
 // Prepare writes an event whose answer is about to be sent. It survives the
-// process when Prepare returns. The outbox keeps the event, which must not be
-// changed any more.
+// process when Prepare returns.
 func (o *Outbox) Prepare(u *event.Usage) (Entry, error) {
-	return o.add(framePrepared, u)
+	e, _, err := o.add(framePrepared, u)
+	return e, err
 }
 
-// Record writes an event that stands as it is. The outbox keeps it, as Prepare does.
+// Record writes an event that stands as it is.
 func (o *Outbox) Record(u *event.Usage) error {
-	_, err := o.add(frameFinal, u)
-	return err
+	e, payload, err := o.add(frameFinal, u)
+	if err != nil {
+		return err
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.push(e.ref, payload)
+	return nil
 }
 
-func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
+func (o *Outbox) add(kind byte, u *event.Usage) (Entry, []byte, error) {
 	payload, err := json.Marshal(u)
 	if err != nil {
-		return Entry{}, fmt.Errorf("outbox: encode: %w", err)
+		return Entry{}, nil, fmt.Errorf("outbox: encode: %w", err)
 	}
 	if len(payload) > maxPayload {
-		return Entry{}, fmt.Errorf("outbox: an event of %d bytes", len(payload))
+		return Entry{}, nil, fmt.Errorf("outbox: an event of %d bytes", len(payload))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.bytes+int64(len(payload)) > o.cfg.MaxBytes {
-		return Entry{}, ErrFull
+		return Entry{}, nil, ErrFull
 	}
 	o.seq++
 	s, offset, err := o.write(kind, o.seq, payload)
 	if err != nil {
-		return Entry{}, fmt.Errorf("outbox: %w", err)
+		return Entry{}, nil, fmt.Errorf("outbox: %w", err)
 	}
 	s.pending++
-	e := Entry{outbox: o, seq: o.seq, ref: ref{segment: s, offset: offset, usage: u, size: int64(len(payload))}}
-	if kind == frameFinal {
-		o.push(e.ref)
+	e := Entry{outbox: o, seq: o.seq, ref: ref{segment: s, offset: offset}}
+	if kind == framePrepared {
+		e.ref.payload = payload
 	}
-	return e, nil
+	return e, payload, nil
 }
 
 // Answered says that the answer has left: the charge stands.
@@ -255,9 +251,9 @@ func (e Entry) mark(kind byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _, err := o.write(kind, e.seq, nil)
-	r := e.ref
-	r.void = kind == frameVoid
-	o.push(r)
+	r, payload := e.ref, e.ref.payload
+	r.payload, r.void = nil, kind == frameVoid
+	o.push(r, payload)
 	if err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
@@ -299,24 +295,14 @@ func (o *Outbox) write(kind byte, seq uint64, payload []byte) (*segment, int64, 
 }
 
 // push queues an event; o.mu is held, or the outbox is not yet shared.
-func (o *Outbox) push(r ref) {
-	if o.kept+r.size > keptBytes {
-		r.usage = nil
-	}
-	if r.usage != nil {
-		o.kept += r.size
+func (o *Outbox) push(r ref, payload []byte) {
+	if payload != nil && o.kept+int64(len(payload)) <= keptBytes {
+		r.payload = payload
+		o.kept += int64(len(payload))
 	}
 	o.queue = append(o.queue, r)
-	signal(o.ready)
-	if len(o.queue) >= batchEvents {
-		signal(o.hurry)
-	}
-}
-
-// signal puts an element into a channel that has room for one.
-func signal(c chan<- struct{}) {
 	select {
-	case c <- struct{}{}:
+	case o.ready <- struct{}{}:
 	default:
 	}
 }
@@ -363,18 +349,13 @@ func (o *Outbox) Pending() int {
 }
 
 // Flush returns once every event that stands at the time of the call is
-// published, or ctx ends. They do not linger.
+// published, or ctx ends.
 func (o *Outbox) Flush(ctx context.Context) error {
-	o.mu.Lock()
-	last := o.sent + uint64(len(o.queue))
-	o.due = max(o.due, last)
-	o.mu.Unlock()
-	signal(o.hurry)
 	for {
 		o.mu.Lock()
-		there, drained := o.sent >= last, o.drained
+		left, drained := len(o.queue), o.drained
 		o.mu.Unlock()
-		if there {
+		if left == 0 {
 			return nil
 		}
 		select {
