@@ -145,6 +145,8 @@ type sharedEngine struct {
 	mu     sync.Mutex
 	engine *Engine
 	err    error
+
+	migrated template
 }
 
 var shared sharedEngine

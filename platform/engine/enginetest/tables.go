@@ -24,8 +24,6 @@ type table struct {
 
 const templateName = "migrated_once"
 
-var migrated template
-
 // Tables returns a DSN of a fresh database of the package's engine with the
 // tables and rows that migrate makes. migrate, the same in every call of a test
 // binary, runs once: a database that is migrated takes seconds, a copied one a
@@ -33,7 +31,8 @@ var migrated template
 func Tables(tb testing.TB, migrate func(ctx context.Context, dsn string) error) string {
 	tb.Helper()
 	e := Get(tb)
-	migrated.once.Do(func() { migrated.err = e.migrate(tb.Context(), migrate) })
+	migrated := &shared.migrated
+	migrated.once.Do(func() { migrated.tables, migrated.err = e.migrate(tb.Context(), migrate) })
 	if migrated.err != nil {
 		tb.Fatal(migrated.err)
 	}
@@ -56,22 +55,23 @@ func Tables(tb testing.TB, migrate func(ctx context.Context, dsn string) error) 
 	return dsn
 }
 
-func (e *Engine) migrate(ctx context.Context, migrate func(ctx context.Context, dsn string) error) error {
+func (e *Engine) migrate(ctx context.Context, migrate func(ctx context.Context, dsn string) error) ([]table, error) {
 	if _, err := e.run(ctx, "CREATE DATABASE "+templateName); err != nil {
-		return err
+		return nil, err
 	}
 	if err := migrate(ctx, e.DSN(templateName)); err != nil {
-		return fmt.Errorf("enginetest: migrate: %w", err)
+		return nil, fmt.Errorf("enginetest: migrate: %w", err)
 	}
 	made, err := e.run(ctx, "SELECT name, ifNull(total_rows, 0) > 0, create_table_query FROM system.tables WHERE database = '"+templateName+"' ORDER BY name FORMAT TSVRaw")
 	if err != nil {
-		return err
+		return nil, err
 	}
+	var tables []table
 	for line := range strings.Lines(made) {
 		cells := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
-		migrated.tables = append(migrated.tables, table{name: cells[0], filled: cells[1] == "1", create: cells[2]})
+		tables = append(tables, table{name: cells[0], filled: cells[1] == "1", create: cells[2]})
 	}
-	return nil
+	return tables, nil
 }
 
 // run sends a statement to the engine and returns its answer.
