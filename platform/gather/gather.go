@@ -184,7 +184,10 @@ func (g *Gatherer[K, V]) serve() {
 		crowd := g.crowd && len(g.queue) < g.cfg.MaxKeys
 		g.mu.Unlock()
 		if crowd && g.cfg.Linger > 0 {
-			time.Sleep(g.cfg.Linger) //nolint:forbidigo // too short for a timer to be worth stopping early
+			select {
+			case <-time.After(g.cfg.Linger):
+			case <-g.base.Done():
+			}
 		}
 		// A full store makes the batch larger, since more callers come meanwhile.
 		if g.cfg.Permits != nil {
