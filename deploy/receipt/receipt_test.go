@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -27,18 +28,24 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
+// stores are a broker, migrated tables and a writer to the broker.
+func stores(t *testing.T) (bus.Config, driver.Conn, *kafka.Writer) {
+	t.Helper()
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	w := bus.NewWriter(cfg)
+	t.Cleanup(func() { require.NoError(t, w.Close()) })
+	return cfg, conn, w
+}
+
 // A receipt counts what is left of its request's people alone, in tables and topics,
 // and lists what follows from its identifiers.
 func TestLook(t *testing.T) {
-	b := brokertest.Start(t)
-	kafkaConfig := bus.Config{Brokers: b.Addrs()}
-	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
-	require.NoError(t, err)
-	w := bus.NewWriter(kafkaConfig)
-	defer func() { require.NoError(t, w.Close()) }()
+	kafkaConfig, conn, w := stores(t)
 	write := func(topic, key string, value []byte) {
 		require.NoError(t, bus.EnsureTopics(t.Context(), kafkaConfig, []bus.Topic{{Name: topic, Partitions: 1, Replication: 1}}))
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte(key), Value: value}}))
@@ -113,15 +120,8 @@ func TestLook(t *testing.T) {
 // request's people is counted with when it is gone, and is not called left. Stored
 // profiles, answers of receivers, commits of an author and telephone numbers are.
 func TestLookThroughWhatPasses(t *testing.T) {
-	b := brokertest.Start(t)
-	kafkaConfig := bus.Config{Brokers: b.Addrs()}
-	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})
-	require.NoError(t, err)
-	defer func() { require.NoError(t, conn.Close()) }()
-	_, err = projector.Migrate(t.Context(), conn, readmodel.Layout{}, clickhouse.MigrateConfig{})
-	require.NoError(t, err)
-	w := bus.NewWriter(kafkaConfig)
-	defer func() { require.NoError(t, w.Close()) }()
+	kafkaConfig, conn, w := stores(t)
+	var err error
 	write := func(topic, key string, value any, headers ...kafka.Header) {
 		t.Helper()
 		raw, isRaw := value.([]byte)
