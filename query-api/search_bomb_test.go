@@ -30,7 +30,10 @@ func TestSearchBombs(t *testing.T) {
 	f.insert(record.KindNetworkPerson, people...)
 	require.GreaterOrEqual(t, len(searchbombs.Queries()), 100)
 	var slowest time.Duration
-	for _, query := range searchbombs.Queries() {
+	for i, query := range searchbombs.Queries() {
+		if testing.Short() && i%3 != 0 {
+			continue
+		}
 		begin := time.Now()
 		r := f.post("/v1/person/search", `{"query":`+query+`}`)
 		took := time.Since(begin)
