@@ -55,7 +55,7 @@ func evaluate(c *evaluator.Collection, q map[string]any, now time.Time) (searcht
 func TestEvaluator(t *testing.T) {
 	people, queries := 1500, 1500
 	if testing.Short() {
-		people, queries = 300, 120
+		people, queries = 300, 60
 	}
 	conn := store(t, people)
 	docs := documents(t, conn)
