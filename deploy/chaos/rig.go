@@ -128,7 +128,7 @@ func newRig(ctx context.Context, seed uint64, muster, dir string, s *store, toxi
 		return nil, err
 	}
 	r.muster = program{path: muster, env: environment(
-		"KAFKA_BROKERS="+r.proxy.Listen, "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database))}
+		"KAFKA_BROKERS="+r.proxy.Listen, "KAFKA_SESSION_TIMEOUT=4s", "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database))}
 	if err := s.tables(ctx, r.database); err != nil {
 		return nil, err
 	}

@@ -40,7 +40,18 @@ type Config struct {
 	SASL sasl.Mechanism
 	// ClientID is sent with every request and appears in the broker's logs and quotas.
 	ClientID string
+	// Session is how long a member of a consumer group may be silent before its
+	// partitions go to others, and how long a rebalance waits for one that was killed;
+	// 0 means the defaults of GroupTiming. Brokers have bounds of their own, of 6 s and
+	// 30 min unless set otherwise.
+	Session time.Duration
 }
+
+// The bounds of Config.Session: a member that is stopped has Drain to finish.
+const (
+	minSession = 3 * time.Second
+	maxSession = 30 * time.Minute
+)
 
 // ConfigFromEnv reads a Config from variables, as [os.Getenv] gives them:
 //
@@ -49,6 +60,7 @@ type Config struct {
 //	KAFKA_TLS_CA_FILE     PEM file of the authorities to trust instead of the system's
 //	KAFKA_SASL_MECHANISM  PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: none
 //	KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD
+//	KAFKA_SESSION_TIMEOUT 3s to 30m; empty: the default of GroupTiming
 //
 // Errors name the variable and never hold a password.
 func ConfigFromEnv(getenv func(string) string) (Config, error) {
@@ -73,6 +85,11 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 	}
 	if cfg.SASL, err = saslFromEnv(getenv); err != nil {
 		return Config{}, err
+	}
+	if v := getenv("KAFKA_SESSION_TIMEOUT"); v != "" {
+		if cfg.Session, err = time.ParseDuration(v); err != nil || cfg.Session < minSession || cfg.Session > maxSession {
+			return Config{}, fmt.Errorf("KAFKA_SESSION_TIMEOUT: %q is not a duration between %s and %s, as 10s", v, minSession, maxSession)
+		}
 	}
 	return cfg, nil
 }

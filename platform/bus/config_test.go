@@ -38,6 +38,10 @@ func TestConfigFromEnv(t *testing.T) {
 	cfg, err = bus.ConfigFromEnv(env(map[string]string{"KAFKA_TLS": "false"}))
 	require.NoError(t, err)
 	require.Nil(t, cfg.TLS)
+
+	cfg, err = bus.ConfigFromEnv(env(map[string]string{"KAFKA_SESSION_TIMEOUT": "4s"}))
+	require.NoError(t, err)
+	require.Equal(t, 4*time.Second, cfg.Session)
 }
 
 func TestConfigFromEnvRefuses(t *testing.T) {
@@ -54,6 +58,9 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 		"tls maybe":         {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
 		"tls off with a ca": {map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS"},
 		"ca missing":        {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
+		"no duration":       {map[string]string{"KAFKA_SESSION_TIMEOUT": "10"}, "KAFKA_SESSION_TIMEOUT"},
+		"short session":     {map[string]string{"KAFKA_SESSION_TIMEOUT": "2s"}, "KAFKA_SESSION_TIMEOUT"},
+		"long session":      {map[string]string{"KAFKA_SESSION_TIMEOUT": "31m"}, "KAFKA_SESSION_TIMEOUT"},
 		"ca empty":          {map[string]string{"KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS_CA_FILE"},
 		"mechanism":         {map[string]string{"KAFKA_SASL_MECHANISM": "GSSAPI", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
 		"no user":           {map[string]string{"KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_USERNAME"},

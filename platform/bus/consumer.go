@@ -87,7 +87,7 @@ func NewBatchConsumer(cfg BatchConsumerConfig) (*BatchConsumer, error) {
 	setDefault(&cfg.RetryMax, 10*time.Second)
 	setDefault(&cfg.MaxWait, 2*time.Second)
 	setDefault(&cfg.LagInterval, 5*time.Second)
-	cfg.Timing = cfg.Timing.withDefaults()
+	cfg.Timing = cfg.Timing.withDefaults(cfg.Config.Session)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

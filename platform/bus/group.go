@@ -35,15 +35,17 @@ type GroupTiming struct {
 	Drain time.Duration
 }
 
-func (t GroupTiming) withDefaults() GroupTiming {
+// withDefaults fills in what is not set; session is Config.Session.
+func (t GroupTiming) withDefaults(session time.Duration) GroupTiming {
 	def := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
 		}
 	}
 	def(&t.Heartbeat, time.Second)
-	def(&t.Session, 10*time.Second)
-	def(&t.Rebalance, 10*time.Second)
+	def(&session, 10*time.Second)
+	def(&t.Session, session)
+	def(&t.Rebalance, session)
 	def(&t.JoinBackoff, 500*time.Millisecond)
 	def(&t.PartitionWatch, 10*time.Second)
 	def(&t.Drain, 2*time.Second)

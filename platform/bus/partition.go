@@ -52,7 +52,7 @@ func NewPartitionConsumer(cfg PartitionConsumerConfig) (*PartitionConsumer, erro
 	if cfg.Group == "" || cfg.Topic == "" || cfg.Own == nil {
 		return nil, errors.New("partition consumer: Group, Topic and Own are required")
 	}
-	cfg.Timing = cfg.Timing.withDefaults()
+	cfg.Timing = cfg.Timing.withDefaults(cfg.Config.Session)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

@@ -67,7 +67,7 @@ func NewSubscriber(cfg SubscriberConfig) (*Subscriber, error) {
 	setDefault(&cfg.NackDelay, 100*time.Millisecond)
 	setDefault(&cfg.MaxWait, 2*time.Second)
 	setDefault(&cfg.Initialize.Partitions, 1)
-	cfg.Timing = cfg.Timing.withDefaults()
+	cfg.Timing = cfg.Timing.withDefaults(cfg.Config.Session)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}

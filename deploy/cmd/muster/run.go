@@ -82,7 +82,8 @@ func (c *command) runCommand() *cobra.Command {
 		Use:   "run SERVICE",
 		Short: "Run one service, as a container does",
 		Long: `Runs one service against servers of your own: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
-CLICKHOUSE_DSN. Any number of replicas of a service may run. Run "muster migrate" first.
+CLICKHOUSE_DSN. Any number of replicas of a service may run. Run "muster migrate" first. KAFKA_SESSION_TIMEOUT,
+10s by default, is how long the partitions of a replica that was killed rest before another has them.
 
 Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL and the
 same MUSTER_SECRET_KEY, and each a data folder of its own (--data-dir) that outlives its process.

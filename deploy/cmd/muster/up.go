@@ -24,7 +24,8 @@ curl lines that work as they stand, and writes the addresses and keys to DATA_DI
 the other commands. Ctrl-C stops everything in order; starting again finds the data.
 
 KAFKA_BROKERS and CLICKHOUSE_DSN replace the embedded engines by servers of your own
-(KAFKA_TLS, KAFKA_TLS_CA_FILE, KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD).
+(KAFKA_TLS, KAFKA_TLS_CA_FILE, KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD). KAFKA_SESSION_TIMEOUT,
+10s by default, is how long the partitions of a consumer that was killed rest before another has them.
 MUSTER_LIBCHDB names a libchdb library to use instead of the one that npm fetches.
 MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data folder.`,
 		Example: `  muster up
