@@ -34,9 +34,11 @@ const answersKey = "idempotent-answers"
 // answersBytes bounds the stored answers of a replica that keeps them in memory.
 const answersBytes = 128 << 20
 
-// otherReplicas is how long the answers that other replicas have given take at
-// most to reach the ledger: their balances are added up after it.
-const otherReplicas = time.Second
+// OtherReplicas is how long the answers that replicas have given take at most to reach
+// the ledger's topic, a quarter of it the outbox's linger: whoever cannot ask a replica
+// ([Service.FlushUsage]) waits so long before it reads the ledger. Balances are added up
+// after it when there is more than one replica.
+const OtherReplicas = time.Second
 
 // redisPrefix begins the names of all keys in Redis.
 const redisPrefix = "muster:"
@@ -92,7 +94,7 @@ func (s *Service) openMeter() error {
 // sums adds up the ledger, what has just been answered included.
 func (s *Service) sums(ctx context.Context, period string) (credits.Sums, error) {
 	if s.deps.Redis != nil {
-		timer := time.NewTimer(otherReplicas)
+		timer := time.NewTimer(OtherReplicas)
 		defer timer.Stop()
 		select {
 		case <-timer.C:

@@ -200,7 +200,7 @@ func (b *bench) measureBare(ctx context.Context, q question, callers, batch int)
 	})
 }
 
-// timed calls do from so many goroutines over and over. each is the number of
+// timed calls do from so many goroutines over and over, or every so often. each is the number of
 // keys that one call asks for; do returns how many of them were found.
 func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Context, *rand.Rand) (int, error)) (measurement, error) {
 	length := time.Duration(b.seconds) * time.Second
@@ -217,9 +217,14 @@ func (b *bench) timed(ctx context.Context, callers, each int, do func(context.Co
 	)
 	for c := range callers {
 		wg.Go(func() {
-			rng := rand.New(rand.NewPCG(b.seed, uint64(c)))
+			rng := rand.New(rand.NewPCG(b.seed, uint64(c)|b.draw<<32))
 			var mine measurement
+			next := time.Now()
 			for ctx.Err() == nil {
+				if b.every > 0 {
+					next = next.Add(time.Duration(rng.ExpFloat64() * float64(b.every)))
+					pause(ctx, time.Until(next))
+				}
 				counts := measuring.Load()
 				began := time.Now()
 				found, err := do(ctx, rng)

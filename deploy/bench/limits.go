@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"muster/deploy/bench/paired"
 	queryapi "muster/query-api"
 )
 
@@ -31,24 +33,34 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	}
 	short := *b
 	short.seconds, short.warm = min(b.seconds, limitsSlice), limitsWarm
-	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; two servers, asked in turns for %d s, %d times each\n", len(q.keys), short.seconds, limitsRounds)
+	fmt.Fprintf(out, "  POST /v1/person/enrich by username, %d keys; two servers, asked in turns for %d s after %s\n", len(q.keys), short.seconds, short.warm)
 	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
 	uncounted := cfg
 	uncounted.Uncounted = true
 	return b.serving(ctx, cfg, func(counting string) error {
 		return b.serving(ctx, uncounted, func(bare string) error {
-			for _, n := range []int{32, 256} {
-				if err := short.besideLimits(ctx, q, bare, counting, n, out); err != nil {
-					return err
-				}
+			c := comparison{q: q, servers: [2]string{bare, counting}}
+			saturated, err := short.compare(ctx, c, 32, limitsRounds, out)
+			if err != nil {
+				return err
 			}
-			return nil
+			paced := short
+			paced.every = time.Duration(32 / (limitsLoad * saturated.rate()) * float64(time.Second))
+			if _, err := paced.compare(ctx, c, 32, limitsPacedRounds, out); err != nil {
+				return err
+			}
+			_, err = short.compare(ctx, c, 256, limitsManyRounds, out)
+			return err
 		})
 	})
 }
 
-// limitsRounds is odd, so that there is a middle one.
-const limitsRounds = 15
+// The rounds of the comparisons. Together, two turns a round, they take eleven minutes.
+const (
+	limitsRounds      = 25
+	limitsPacedRounds = 13
+	limitsManyRounds  = 8
+)
 
 // limitsSlice is how long one server is asked at a time, in seconds: what an engine does
 // beside its answers changes within minutes, and by more than is to be seen.
@@ -58,19 +70,44 @@ const limitsSlice = 4
 // a call leaves behind is measured in the turn of its own server.
 const limitsWarm = 3 * time.Second
 
-// besideLimits asks two servers in turns from so many callers, and compares them turn by
-// turn.
-func (b *bench) besideLimits(ctx context.Context, q question, bare, counting string, callers int, out io.Writer) error {
+// limitsLoad is the part of what 32 callers without a pause get that callers with
+// pauses ask for, as production does.
+const limitsLoad = 0.3
+
+// comparison is what is asked, of the server that counts nothing and of the one that
+// counts.
+type comparison struct {
+	q       question
+	servers [2]string
+}
+
+// compare asks both servers in turns from so many callers, and compares them turn by
+// turn. It returns what the one that counts nothing did.
+func (b *bench) compare(ctx context.Context, c comparison, callers, rounds int, out io.Writer) (measurement, error) {
 	var all [2]measurement
-	var less, more []float64
-	for round := range limitsRounds {
+	figures := []struct {
+		name string
+		of   func(measurement) float64
+		by   []float64
+	}{
+		{name: "% of the throughput less", of: func(m measurement) float64 { return m.rate() }},
+		{name: "ms more at p50", of: func(m measurement) float64 { return ms(quantile(m.calls, 0.5)) }},
+		{name: "ms more on average", of: func(m measurement) float64 { return ms(mean(m.calls)) }},
+		{name: "ms CPU a call more: API and callers", of: func(m measurement) float64 { return ms(m.bench) / float64(m.asked) }},
+		{name: "ms CPU a call more: broker, projector", of: func(m measurement) float64 { return ms(m.platform) / float64(m.asked) }},
+		{name: "ms CPU a call more: engine", of: func(m measurement) float64 { return ms(m.engine) / float64(m.asked) }},
+	}
+	for round := range rounds {
 		var now [2]measurement
+		turn := *b
+		turn.draw = uint64(round) // both servers are asked the same
 		for i := range now {
 			which := (i + round) % 2 // whoever comes second finds the caches warmer
-			m, err := b.ask(ctx, q, []string{bare, counting}[which], callers)
+			m, err := turn.ask(ctx, c.q, c.servers[which], callers)
 			if err != nil {
-				return err
+				return m, err
 			}
+			slices.Sort(m.calls)
 			now[which] = m
 			all[which].add(m)
 			all[which].elapsed += m.elapsed
@@ -79,30 +116,45 @@ func (b *bench) besideLimits(ctx context.Context, q question, bare, counting str
 			all[which].platform += m.platform
 			all[which].rss = m.rss
 		}
-		less = append(less, 100*(1-now[1].rate()/now[0].rate()))
-		more = append(more, ms(median(now[1].calls)-median(now[0].calls)))
+		for i := range figures {
+			f := &figures[i]
+			without, with := f.of(now[0]), f.of(now[1])
+			if i == 0 {
+				f.by = append(f.by, 100*(1-with/without))
+			} else {
+				f.by = append(f.by, with-without)
+			}
+		}
 	}
-	fmt.Fprintf(out, "  %-38s %s\n", arrangement(true, callers), all[0])
-	fmt.Fprintf(out, "  %-38s %s\n", arrangement(false, callers), all[1])
-	slices.Sort(less)
-	slices.Sort(more)
-	quarter := limitsRounds / 4
-	fmt.Fprintf(out, "  at %d callers: %.1f%% of the throughput less (turn by turn %.1f, half of them between %.1f and %.1f), p50 %+.2f ms (%+.2f, %+.2f to %+.2f)\n",
-		callers, 100*(1-all[1].rate()/all[0].rate()), less[limitsRounds/2], less[quarter], less[limitsRounds-1-quarter],
-		ms(median(all[1].calls)-median(all[0].calls)), more[limitsRounds/2], more[quarter], more[limitsRounds-1-quarter])
-	for which, m := range all {
-		each := func(cpu time.Duration) float64 { return ms(cpu) / float64(m.asked) }
-		fmt.Fprintf(out, "  %-38s CPU ms a call: engine %.3f, API and callers %.3f, broker and projector %.3f (%d calls)\n",
-			arrangement(which == 0, callers), each(m.engine), each(m.bench), each(m.platform), m.asked)
+	how := fmt.Sprintf("%d callers", callers)
+	if b.every > 0 {
+		how += fmt.Sprintf(", each every %d ms", b.every.Milliseconds())
 	}
-	return nil
+	fmt.Fprintf(out, "\n  %s, %d turns each\n", how, rounds)
+	for which, what := range []string{"off", "on"} {
+		fmt.Fprintf(out, "  %-24s %s\n", "limits and metering "+what, all[which])
+	}
+	for i, f := range figures {
+		e := paired.Of(f.by)
+		fmt.Fprintf(out, "  %8.3f %s (95 %%: %.3f to %.3f)\n", e.Shift, f.name, e.Low, e.High)
+		if i == 4 && b.every == 0 {
+			both := make([]float64, rounds)
+			for r := range both {
+				both[r] = (figures[3].by[r] + f.by[r]) * float64(callers) / float64(runtime.NumCPU())
+			}
+			e := paired.Of(both)
+			fmt.Fprintf(out, "  %8.3f ms more is what these two make on average where %d callers keep %d cores busy (95 %%: %.3f to %.3f)\n",
+				e.Shift, callers, runtime.NumCPU(), e.Low, e.High)
+		}
+	}
+	return all[0], nil
 }
 
-func arrangement(off bool, callers int) string {
-	return fmt.Sprintf("limits and metering %s, %d callers", map[bool]string{true: "off", false: "on"}[off], callers)
-}
-
-func median(calls []time.Duration) time.Duration {
-	slices.Sort(calls)
-	return quantile(calls, 0.5)
+// mean of calls; a measurement has at least one.
+func mean(calls []time.Duration) time.Duration {
+	var sum time.Duration
+	for _, c := range calls {
+		sum += c
+	}
+	return sum / time.Duration(len(calls))
 }

@@ -38,6 +38,11 @@ type bench struct {
 	logger  *slog.Logger
 	// warm is how long callers ask at least before a measurement begins.
 	warm time.Duration
+	// every is how often a caller asks, on average and at times of chance; 0: again as
+	// soon as it has its answer.
+	every time.Duration
+	// draw is which keys and times are drawn.
+	draw uint64
 }
 
 func newBench(o options) *bench {

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,9 +84,14 @@ func (s *seen) write(t *testing.T) string {
 	return path
 }
 
+// redisEnv names an empty Redis server for [TestChargesAcrossKills].
+const redisEnv = "MUSTER_TEST_REDIS"
+
 // TestChargesAcrossKills kills a query-api at random points while it is called,
 // and holds the ledger and its read model against what the callers saw, call by
-// call: equal, or different in the callers' favour alone.
+// call: equal, or different in the callers' favour alone. With a Redis server
+// (MUSTER_TEST_REDIS=redis://...) it is one of three replicas that share it, and the others
+// go on.
 func TestChargesAcrossKills(t *testing.T) {
 	t.Parallel()
 	kills := 200
@@ -99,28 +104,46 @@ func TestChargesAcrossKills(t *testing.T) {
 	var a account
 	p.musterJSON(t, &a, "account", "create", "Killed", "--plan", "killed", "--rpm", "6000000", "--monthly-requests", "10000000", "--credits", "10000000", "--json")
 
-	replica := newReplica(t, p)
+	replicas := []*replica{newReplica(t, p)}
+	if url := os.Getenv(redisEnv); url != "" {
+		replicas = append(replicas, newReplica(t, p), newReplica(t, p))
+		secret := fmt.Sprintf("MUSTER_SECRET_KEY=%032x", rng.Uint64())
+		for _, r := range replicas {
+			r.env = []string{"REDIS_URL=" + url, secret}
+		}
+	}
+	runAll := func() {
+		for _, r := range replicas {
+			if !r.running() {
+				r.run(t, a.Key)
+			}
+		}
+	}
 	var saw seen
 	for range kills {
-		replica.run(t, a.Key)
-		ctx, stop := context.WithCancel(t.Context())
+		runAll()
+		victim := replicas[rng.IntN(len(replicas))]
 		var callers sync.WaitGroup
+		var ending atomic.Bool // nobody who is answered may leave without having seen it
 		answered := make(chan struct{}, 1)
-		for range 8 {
-			caller := &api{base: replica.base, key: a.Key, client: newClient()}
+		for i := range 8 * len(replicas) {
+			r := replicas[i%len(replicas)]
+			caller := &api{base: r.base, key: a.Key, client: newClient()}
 			order := rng.Perm(len(usernames))
 			callers.Go(func() {
 				defer caller.client.CloseIdleConnections()
-				for i := 0; ctx.Err() == nil; i++ {
-					got, err := caller.post(ctx, "/v1/person/enrich", map[string]any{"codehost": usernames[order[i%len(order)]]})
+				for i := 0; !ending.Load(); i++ {
+					got, err := caller.post(t.Context(), "/v1/person/enrich", map[string]any{"codehost": usernames[order[i%len(order)]]})
 					if err != nil {
 						return // it is dead
 					}
 					if got.status == 200 {
 						saw.add(got)
-						select {
-						case answered <- struct{}{}:
-						default:
+						if r == victim {
+							select {
+							case answered <- struct{}{}:
+							default:
+							}
 						}
 					}
 				}
@@ -132,12 +155,12 @@ func TestChargesAcrossKills(t *testing.T) {
 			t.Fatal("nobody is answered")
 		}
 		<-time.After(time.Duration(rng.IntN(60_000)) * time.Microsecond)
-		replica.kill()
+		victim.kill()
+		ending.Store(true)
 		callers.Wait()
-		stop()
 	}
 	// What the last one left behind is published by the next one.
-	replica.run(t, a.Key)
+	runAll()
 	require.NotZero(t, saw.total)
 
 	path := saw.write(t)
@@ -153,17 +176,19 @@ func TestChargesAcrossKills(t *testing.T) {
 	require.LessOrEqual(t, r.Ledger.Credits, r.Seen.Credits)
 	require.LessOrEqual(t, r.Seen.Credits-r.Ledger.Credits, int64(8*kills), "no more than was in flight")
 
-	// The balances of the replica are those of the ledger.
-	got, err := (&api{base: replica.base, key: a.Key, client: newClient()}).do(t.Context(), "GET", "/v1/usage", nil, nil)
-	require.NoError(t, err)
-	var u struct {
-		Credits struct {
-			Used int64 `json:"used"`
-		} `json:"credits"`
+	// The balances of the replicas are those of the ledger.
+	for _, replica := range replicas {
+		got, err := (&api{base: replica.base, key: a.Key, client: newClient()}).do(t.Context(), "GET", "/v1/usage", nil, nil)
+		require.NoError(t, err)
+		var u struct {
+			Credits struct {
+				Used int64 `json:"used"`
+			} `json:"credits"`
+		}
+		require.NoError(t, json.Unmarshal(got.body, &u), string(got.body))
+		require.Equal(t, r.Ledger.Credits, u.Credits.Used)
+		replica.kill()
 	}
-	require.NoError(t, json.Unmarshal(got.body, &u), string(got.body))
-	require.Equal(t, r.Ledger.Credits, u.Credits.Used)
-	replica.kill()
 
 	var shown account
 	p.musterJSON(t, &shown, "account", "show", a.OrganizationID, "--json")
@@ -199,6 +224,7 @@ type replica struct {
 	dir      string
 	addr     string
 	base     string
+	env      []string // beside where the platform is
 	cmd      *exec.Cmd
 	log      output
 	ended    chan struct{}
@@ -220,6 +246,7 @@ func (r *replica) run(t *testing.T, key string) {
 	t.Helper()
 	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr", "127.0.0.1:0")
 	r.cmd.Env = append(environment(), "KAFKA_BROKERS="+r.platform.Kafka, "CLICKHOUSE_DSN="+r.platform.ClickHouseURL)
+	r.cmd.Env = append(r.cmd.Env, r.env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	r.cmd.SysProcAttr = dieWithParent()
 	require.NoError(t, r.cmd.Start())
@@ -243,10 +270,13 @@ func (r *replica) run(t *testing.T, key string) {
 	})
 }
 
+func (r *replica) running() bool { return r.cmd != nil }
+
 func (r *replica) kill() {
 	if r.cmd == nil {
 		return
 	}
 	_ = r.cmd.Process.Kill()
 	<-r.ended
+	r.cmd = nil
 }

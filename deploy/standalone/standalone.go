@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -177,6 +178,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		Version: deps.Version, Readiness: admin.Readiness, Gatherer: registry, Kafka: kafka,
 		ClickHouse: writing, StateDir: ingest.StateDirOf(cfg.DataDir), Now: time.Now,
 	}).Add(admin)
+	admin.Handle("POST "+queryapi.FlushUsagePath, http.HandlerFunc(api.FlushUsage))
 	const ready = 100 * time.Millisecond
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},

@@ -217,9 +217,13 @@ func readiness(ctx context.Context, adminURL string) (service.Readiness, error) 
 
 // Wait returns when everything that was published to the topics before the
 // call is visible in the read models: the groups' committed offsets have
-// reached the ends that the topics had. progress, if not nil, is told the
+// reached the ends that the topics had. When one of the groups reads the ledger,
+// so are the calls that were answered before. progress, if not nil, is told the
 // offsets that are still missing.
 func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
+	if err := src.publishLedger(ctx); err != nil {
+		return err
+	}
 	var waiting []target
 	for _, c := range src.consumers() {
 		t, err := targetOf(ctx, src.Kafka, c)

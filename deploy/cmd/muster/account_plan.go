@@ -15,6 +15,10 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"muster/deploy/instance"
+	"muster/deploy/status"
+	"muster/platform/bus"
+	"muster/projector"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 )
@@ -221,6 +225,7 @@ behind mk_live_.`,
 
 func (c *command) accountReconcile() *cobra.Command {
 	var period, organization, seenPath string
+	var timeout time.Duration
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "reconcile",
@@ -229,8 +234,10 @@ func (c *command) accountReconcile() *cobra.Command {
 With --seen it also compares what callers saw: a file of JSON lines {"request_id": "...", "credits": 1}
 with the X-Request-Id and X-Credits-Charged of their answers.
 
-Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ; 2 they could not be read.
-Run "muster status --wait" first, or calls that are not projected yet count as differences.`,
+It waits until the calls that were answered before are in both, as "muster status --wait" does. When --timeout
+passes first it says so and compares what there is: calls that are not projected yet count as differences.
+
+Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ; 2 they could not be read.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx := cmd.Context()
@@ -241,6 +248,9 @@ Run "muster status --wait" first, or calls that are not projected yet count as d
 			kafka, err := c.kafka()
 			if err != nil {
 				return err
+			}
+			if err := c.awaitLedger(ctx, kafka, timeout); err != nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "muster: calls of the last moments may be missing on a side: %v\n", err)
 			}
 			return c.withReadModels(ctx, func(conn driver.Conn) error {
 				r, err := queryapi.Reconcile(ctx, kafka, conn, period, organization, seen)
@@ -262,8 +272,21 @@ Run "muster status --wait" first, or calls that are not projected yet count as d
 	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month of UTC, such as 2026-11")
 	cmd.Flags().StringVar(&organization, "organization", "", "compare the calls of one organization (default: all)")
 	cmd.Flags().StringVar(&seenPath, "seen", "", "file of what callers saw")
+	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for calls that are not projected yet")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// awaitLedger returns once the calls that were answered before are in the ledger and in
+// its read model.
+func (c *command) awaitLedger(ctx context.Context, kafka bus.Config, timeout time.Duration) error {
+	in, err := instance.Find(c.dataDir, c.getenv)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("--timeout of %s passed", timeout))
+	defer cancel()
+	return status.Wait(ctx, status.Source{AdminURL: in.AdminURL, Kafka: kafka, Group: projector.UsageGroup, Topics: []string{event.TopicUsage}}, nil)
 }
 
 func readSeen(path string) ([]queryapi.Seen, error) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"path/filepath"
 	"strings"
 	"time"
@@ -50,6 +51,8 @@ type runnable struct {
 	conn driver.Conn
 	// stateDir is ingest's.
 	stateDir string
+	// flushUsage is query-api's, on the admin address.
+	flushUsage http.HandlerFunc
 }
 
 // services are the services that `muster run` knows.
@@ -169,6 +172,9 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 		Version: version(), Service: name, Readiness: admin.Readiness, Gatherer: around.tel.Registry, Kafka: around.kafka, ClickHouse: unit.conn,
 		StateDir: unit.stateDir, Now: time.Now,
 	}).Add(admin)
+	if unit.flushUsage != nil {
+		admin.Handle("POST "+queryapi.FlushUsagePath, unit.flushUsage)
+	}
 	group := service.NewGroup(service.GroupConfig{Logger: around.tel.Logger})
 	err = errors.Join(
 		admin.AddCheck(name, unit.ready),
@@ -244,7 +250,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, errors.Join(err, closeAll())
 	}
-	return runnable{run: api.Run, ready: api.Ready, close: closeAll, conn: conn}, nil
+	return runnable{run: api.Run, ready: api.Ready, close: closeAll, conn: conn, flushUsage: api.FlushUsage}, nil
 }
 
 func buildIngest(ctx context.Context, s surroundings) (runnable, error) {

@@ -28,16 +28,8 @@ func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) 
 		defer close(syncing)
 		o.syncUntil(work)
 	}()
-	for {
-		select {
-		case <-o.ready:
-			o.drain(ctx, publish)
-			if ctx.Err() == nil {
-				continue
-			}
-		case <-ctx.Done():
-		}
-		break
+	for o.gather(ctx) {
+		o.drain(ctx, publish)
 	}
 	ending, stop := context.WithTimeoutCause(work, grace, errors.New("the service stops"))
 	defer stop()
@@ -47,15 +39,46 @@ func (o *Outbox) Run(ctx context.Context, grace time.Duration, publish Publish) 
 	return o.Close()
 }
 
-// drain publishes what is queued until nothing is left or ctx ends.
+// gather returns when there is something to publish and it has lingered; false: ctx
+// has ended.
+func (o *Outbox) gather(ctx context.Context) bool {
+	select {
+	case <-o.ready:
+	case <-ctx.Done():
+		return false
+	}
+	if o.cfg.Linger < 0 {
+		return ctx.Err() == nil
+	}
+	timer := time.NewTimer(o.cfg.Linger)
+	defer timer.Stop()
+	for !o.urgent() {
+		select {
+		case <-timer.C:
+			return ctx.Err() == nil
+		case <-o.hurry:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return ctx.Err() == nil
+}
+
+// urgent reports whether what is queued must not linger: somebody waits for it, or it
+// is a batch.
+func (o *Outbox) urgent() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.sent < o.due || len(o.queue) >= batchEvents
+}
+
+// drain publishes what is queued now, until nothing of it is left or ctx ends. What
+// comes meanwhile gathers for the next time.
 func (o *Outbox) drain(ctx context.Context, publish Publish) {
 	pause := backoff.NewExponentialBackOff()
 	pause.InitialInterval, pause.MaxInterval = 50*time.Millisecond, 5*time.Second
-	for ctx.Err() == nil {
-		refs := o.take()
-		if len(refs) == 0 {
-			return
-		}
+	for left := o.Pending(); left > 0 && ctx.Err() == nil; {
+		refs := o.take(left)
 		events := o.load(ctx, refs)
 		var err error
 		if len(events) > 0 {
@@ -63,6 +86,7 @@ func (o *Outbox) drain(ctx context.Context, publish Publish) {
 		}
 		o.done(refs, err == nil)
 		if err == nil {
+			left -= len(refs)
 			pause.Reset()
 			continue
 		}
@@ -80,10 +104,10 @@ func (o *Outbox) drain(ctx context.Context, publish Publish) {
 	}
 }
 
-func (o *Outbox) take() []ref {
+func (o *Outbox) take(most int) []ref {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n := min(len(o.queue), batchEvents)
+	n := min(len(o.queue), most, batchEvents)
 	return o.queue[:n:n]
 }
 
@@ -96,9 +120,12 @@ func (o *Outbox) done(refs []ref, published bool) {
 	}
 	for i, r := range refs {
 		r.segment.pending--
-		o.kept -= int64(len(r.payload))
+		if r.usage != nil {
+			o.kept -= r.size
+		}
 		refs[i] = ref{}
 	}
+	o.sent += uint64(len(refs))
 	o.queue = o.queue[len(refs):]
 	if len(o.queue) == 0 {
 		o.queue = nil
@@ -113,18 +140,11 @@ func (o *Outbox) done(refs []ref, published bool) {
 func (o *Outbox) load(ctx context.Context, refs []ref) []event.Usage {
 	events := make([]event.Usage, 0, len(refs))
 	for _, r := range refs {
-		payload := r.payload
-		if payload == nil {
-			var err error
-			if _, _, payload, _, err = readFrame(r.segment.file, r.offset); err != nil {
-				o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost: its frame cannot be read",
-					slog.String("segment", r.segment.file.Name()), slog.Int64("offset", r.offset), slog.Any("error", err))
-				continue
-			}
-		}
 		var u event.Usage
-		if err := json.Unmarshal(payload, &u); err != nil {
-			o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost: it cannot be decoded",
+		if r.usage != nil {
+			u = *r.usage
+		} else if err := r.read(&u); err != nil {
+			o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost",
 				slog.String("segment", r.segment.file.Name()), slog.Int64("offset", r.offset), slog.Any("error", err))
 			continue
 		}
@@ -134,6 +154,18 @@ func (o *Outbox) load(ctx context.Context, refs []ref) []event.Usage {
 		events = append(events, u)
 	}
 	return events
+}
+
+// read reads an event from its segment.
+func (r ref) read(u *event.Usage) error {
+	_, _, payload, _, err := readFrame(r.segment.file, r.offset)
+	if err != nil {
+		return fmt.Errorf("its frame cannot be read: %w", err)
+	}
+	if err := json.Unmarshal(payload, u); err != nil {
+		return fmt.Errorf("it cannot be decoded: %w", err)
+	}
+	return nil
 }
 
 // syncUntil syncs what was written, until ctx ends.

@@ -29,7 +29,11 @@ type Config struct {
 	// SyncEvery is how often what was written is synced to the disk; default
 	// 100 ms, negative: only when a segment ends.
 	SyncEvery time.Duration
-	Logger    *slog.Logger // default: none
+	// Linger is how long the first event that stands waits for others before it is
+	// published: every message that goes out alone costs client, broker and readers
+	// about a millisecond of processor time. Default 250 ms, negative: none.
+	Linger time.Duration
+	Logger *slog.Logger // default: none
 }
 
 // ErrFull is the error of a charge for which the outbox has no room.
@@ -40,8 +44,8 @@ var errClosed = errors.New("the outbox is closed")
 // batchEvents bounds the events that are published at once.
 const batchEvents = 1000
 
-// keptBytes bounds the payloads that wait in memory; more are read again from
-// their files.
+// keptBytes bounds the events that wait in memory, by the size of their payloads;
+// more are read again from their files.
 const keptBytes = 16 << 20
 
 // Outbox keeps usage events until they are published. It is safe for concurrent
@@ -56,17 +60,24 @@ type Outbox struct {
 	seq      uint64
 	scratch  []byte
 	queue    []ref
+	open     map[uint64]struct{} // prepared and not marked
+	watched  bool                // somebody waits for marks
+	sent     uint64              // events that have left the queue
+	due      uint64              // as many as are not to linger
 	kept     int64
 	closed   bool          // nothing may be written any more
 	ready    chan struct{} // has one element when there is something to publish
+	hurry    chan struct{} // has one element when that may have to linger no longer
 	drained  chan struct{} // closed, and replaced, when something was published
+	marked   chan struct{} // closed, and replaced, when something was marked and is watched
 }
 
 // ref is an event in a segment.
 type ref struct {
 	segment *segment
-	offset  int64  // of its frame
-	payload []byte // nil: read it
+	offset  int64        // of its frame
+	usage   *event.Usage // nil: read it
+	size    int64        // of the payload
 	void    bool
 }
 
@@ -79,13 +90,17 @@ func Open(cfg Config) (*Outbox, error) {
 	setDefault(&cfg.MaxBytes, 512<<20)
 	setDefault(&cfg.SegmentBytes, 8<<20)
 	setDefault(&cfg.SyncEvery, 100*time.Millisecond)
+	setDefault(&cfg.Linger, 250*time.Millisecond)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)
 	}
-	o := &Outbox{cfg: cfg, ready: make(chan struct{}, 1), drained: make(chan struct{})}
+	o := &Outbox{
+		cfg: cfg, open: make(map[uint64]struct{}), ready: make(chan struct{}, 1), hurry: make(chan struct{}, 1),
+		drained: make(chan struct{}), marked: make(chan struct{}),
+	}
 	var err error
 	if o.lock, err = lock(cfg.Dir); err != nil {
 		return nil, fmt.Errorf("outbox: %w", err)
@@ -138,7 +153,7 @@ func (o *Outbox) recover() error {
 		o.segments = append(o.segments, s)
 		next = n + 1
 		for {
-			kind, seq, payload, end, err := readFrame(file, s.size)
+			kind, seq, _, end, err := readFrame(file, s.size)
 			if errors.Is(err, io.EOF) {
 				break
 			}
@@ -158,12 +173,12 @@ func (o *Outbox) recover() error {
 				order = append(order, seq)
 				s.pending++
 			case frameFinal:
-				o.push(r, payload)
+				o.push(r)
 				s.pending++
 			case frameAnswered, frameVoid:
 				if r, ok := prepared[seq]; ok {
 					r.void = kind == frameVoid
-					o.push(r, nil)
+					o.push(r)
 					delete(prepared, seq)
 				}
 			}
@@ -174,7 +189,7 @@ func (o *Outbox) recover() error {
 	for _, seq := range order {
 		if r, ok := prepared[seq]; ok {
 			r.void = true
-			o.push(r, nil)
+			o.push(r)
 		}
 	}
 	s, err := createSegment(o.cfg.Dir, next)
@@ -183,6 +198,7 @@ func (o *Outbox) recover() error {
 	}
 	o.segments = append(o.segments, s)
 	o.prune()
+	o.due = uint64(len(o.queue))
 	return nil
 }
 
@@ -194,48 +210,44 @@ type Entry struct {
 }
 
 // Prepare writes an event whose answer is about to be sent. It survives the
-// process when Prepare returns.
+// process when Prepare returns. The outbox keeps the event, which must not be
+// changed any more.
 func (o *Outbox) Prepare(u *event.Usage) (Entry, error) {
-	e, _, err := o.add(framePrepared, u)
-	return e, err
+	return o.add(framePrepared, u)
 }
 
-// Record writes an event that stands as it is.
+// Record writes an event that stands as it is. The outbox keeps it, as Prepare does.
 func (o *Outbox) Record(u *event.Usage) error {
-	e, payload, err := o.add(frameFinal, u)
-	if err != nil {
-		return err
-	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.push(e.ref, payload)
-	return nil
+	_, err := o.add(frameFinal, u)
+	return err
 }
 
-func (o *Outbox) add(kind byte, u *event.Usage) (Entry, []byte, error) {
+func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
 	payload, err := json.Marshal(u)
 	if err != nil {
-		return Entry{}, nil, fmt.Errorf("outbox: encode: %w", err)
+		return Entry{}, fmt.Errorf("outbox: encode: %w", err)
 	}
 	if len(payload) > maxPayload {
-		return Entry{}, nil, fmt.Errorf("outbox: an event of %d bytes", len(payload))
+		return Entry{}, fmt.Errorf("outbox: an event of %d bytes", len(payload))
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.bytes+int64(len(payload)) > o.cfg.MaxBytes {
-		return Entry{}, nil, ErrFull
+		return Entry{}, ErrFull
 	}
 	o.seq++
 	s, offset, err := o.write(kind, o.seq, payload)
 	if err != nil {
-		return Entry{}, nil, fmt.Errorf("outbox: %w", err)
+		return Entry{}, fmt.Errorf("outbox: %w", err)
 	}
 	s.pending++
-	e := Entry{outbox: o, seq: o.seq, ref: ref{segment: s, offset: offset}}
-	if kind == framePrepared {
-		e.ref.payload = payload
+	e := Entry{outbox: o, seq: o.seq, ref: ref{segment: s, offset: offset, usage: u, size: int64(len(payload))}}
+	if kind == frameFinal {
+		o.push(e.ref)
+	} else {
+		o.open[e.seq] = struct{}{}
 	}
-	return e, payload, nil
+	return e, nil
 }
 
 // Answered says that the answer has left: the charge stands.
@@ -251,9 +263,14 @@ func (e Entry) mark(kind byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _, err := o.write(kind, e.seq, nil)
-	r, payload := e.ref, e.ref.payload
-	r.payload, r.void = nil, kind == frameVoid
-	o.push(r, payload)
+	delete(o.open, e.seq)
+	if o.watched {
+		close(o.marked)
+		o.marked, o.watched = make(chan struct{}), false
+	}
+	r := e.ref
+	r.void = kind == frameVoid
+	o.push(r)
 	if err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
@@ -295,14 +312,24 @@ func (o *Outbox) write(kind byte, seq uint64, payload []byte) (*segment, int64, 
 }
 
 // push queues an event; o.mu is held, or the outbox is not yet shared.
-func (o *Outbox) push(r ref, payload []byte) {
-	if payload != nil && o.kept+int64(len(payload)) <= keptBytes {
-		r.payload = payload
-		o.kept += int64(len(payload))
+func (o *Outbox) push(r ref) {
+	if o.kept+r.size > keptBytes {
+		r.usage = nil
+	}
+	if r.usage != nil {
+		o.kept += r.size
 	}
 	o.queue = append(o.queue, r)
+	signal(o.ready)
+	if len(o.queue) >= batchEvents {
+		signal(o.hurry)
+	}
+}
+
+// signal puts an element into a channel that has room for one.
+func signal(c chan<- struct{}) {
 	select {
-	case o.ready <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
@@ -348,14 +375,29 @@ func (o *Outbox) Pending() int {
 	return len(o.queue)
 }
 
+// Hurry has every event that stands now published without lingering, because another
+// process may look for it.
+func (o *Outbox) Hurry() { o.hasten() }
+
+// hasten returns how many events have left the queue once those that stand now have.
+func (o *Outbox) hasten() (last uint64) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	last = o.sent + uint64(len(o.queue))
+	o.due = max(o.due, last)
+	signal(o.hurry)
+	return last
+}
+
 // Flush returns once every event that stands at the time of the call is
-// published, or ctx ends.
+// published, or ctx ends. They do not linger.
 func (o *Outbox) Flush(ctx context.Context) error {
+	last := o.hasten()
 	for {
 		o.mu.Lock()
-		left, drained := len(o.queue), o.drained
+		there, drained := o.sent >= last, o.drained
 		o.mu.Unlock()
-		if left == 0 {
+		if there {
 			return nil
 		}
 		select {
@@ -364,4 +406,47 @@ func (o *Outbox) Flush(ctx context.Context) error {
 			return fmt.Errorf("flush the outbox: %w", context.Cause(ctx))
 		}
 	}
+}
+
+// FlushAnswered is Flush for whoever has seen answers: their callers may know of them
+// before they are marked. It waits for the marks of what is prepared at the time of the
+// call, at most a second, because a caller may take its answer slowly.
+func (o *Outbox) FlushAnswered(ctx context.Context) error {
+	timer := time.NewTimer(markPatience)
+	defer timer.Stop()
+	o.mu.Lock()
+	last := o.seq
+	o.mu.Unlock()
+	for {
+		marked := o.unmarked(last)
+		if marked == nil {
+			break
+		}
+		select {
+		case <-marked:
+			continue
+		case <-timer.C:
+		case <-ctx.Done():
+			return fmt.Errorf("flush the outbox: %w", context.Cause(ctx))
+		}
+		break
+	}
+	return o.Flush(ctx)
+}
+
+// markPatience bounds the wait for marks.
+const markPatience = time.Second
+
+// unmarked returns what tells of the next mark, nil when everything is marked that was
+// prepared up to last.
+func (o *Outbox) unmarked(last uint64) <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for seq := range o.open {
+		if seq <= last {
+			o.watched = true
+			return o.marked
+		}
+	}
+	return nil
 }

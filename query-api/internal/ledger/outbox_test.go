@@ -134,6 +134,77 @@ func TestGenerations(t *testing.T) {
 	require.Empty(t, left, "everything is published")
 }
 
+// Events wait for others and go out together, unless somebody waits for them, there
+// are enough, or the service stops.
+func TestEventsGoOutTogether(t *testing.T) {
+	batches := make(chan []event.Usage, 10)
+	publish := func(_ context.Context, events []event.Usage) error {
+		batches <- events
+		return nil
+	}
+	ids := func(events []event.Usage) (out []string) {
+		for _, u := range events {
+			out = append(out, u.RequestID)
+		}
+		return out
+	}
+	run := func(linger time.Duration) (o *ledger.Outbox, stop func()) {
+		o, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: linger})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- o.Run(ctx, time.Minute, publish) }()
+		return o, func() {
+			cancel()
+			require.NoError(t, <-ended)
+		}
+	}
+
+	o, stop := run(time.Hour)
+	var want []string
+	add := func(n int) {
+		for i := range n {
+			id := fmt.Sprintf("%d-%d", len(want), i)
+			e, err := o.Prepare(call(id))
+			require.NoError(t, err)
+			require.NoError(t, e.Answered())
+			want = append(want, id)
+		}
+	}
+	add(20)
+	require.Equal(t, 20, o.Pending())
+	require.NoError(t, o.Flush(t.Context()))
+	require.Equal(t, want, ids(<-batches), "somebody waits: all in one")
+	require.Zero(t, o.Pending())
+	want = nil
+	add(2)
+	o.Hurry()
+	require.Equal(t, want, ids(<-batches), "somebody may look for them")
+	e, err := o.Prepare(call("slow"))
+	require.NoError(t, err)
+	flushed := make(chan error, 1)
+	go func() { flushed <- o.FlushAnswered(t.Context()) }()
+	require.Never(t, func() bool { return len(flushed) > 0 }, 50*time.Millisecond, time.Millisecond, "its answer is on its way")
+	require.NoError(t, e.Answered())
+	require.NoError(t, <-flushed)
+	require.Equal(t, []string{"slow"}, ids(<-batches))
+	want = nil
+	add(1000)
+	require.Equal(t, want, ids(<-batches), "there are enough")
+	want = nil
+	add(3)
+	stop()
+	require.Equal(t, want, ids(<-batches), "the service stops")
+	require.Empty(t, batches)
+
+	want = nil
+	o, stop = run(10 * time.Millisecond)
+	add(1)
+	require.Equal(t, want, ids(<-batches), "it has lingered")
+	stop()
+	require.Empty(t, batches)
+}
+
 func TestOutboxIsOneProcessesAlone(t *testing.T) {
 	dir := t.TempDir()
 	o, err := ledger.Open(ledger.Config{Dir: dir})

@@ -99,6 +99,7 @@ func (m *Meter) Charge(ctx context.Context, o Owed) error {
 	if err := m.ledger.Record(&u); err != nil {
 		return unavailable(fmt.Errorf("record a charge: %w", err))
 	}
+	m.ledger.Hurry() // other replicas see the same outcome, and ask the ledger
 	m.paid.add(o.RequestID)
 	return nil
 }

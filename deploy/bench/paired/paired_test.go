@@ -1,0 +1,64 @@
+package paired_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/bench/paired"
+)
+
+// The critical values are those of the tables of Wilcoxon's signed-rank test: with
+// differences that are powers of two every average is another one, so the interval's ends
+// tell which one was taken.
+func TestInterval(t *testing.T) {
+	for n, critical := range map[int]int{6: 0, 7: 2, 8: 3, 9: 5, 10: 8, 15: 25, 20: 52, 25: 89, 30: 137} {
+		differences := make([]float64, n)
+		var averages []float64
+		for i := range differences {
+			differences[i] = math.Exp2(float64(i))
+			for _, d := range differences[:i+1] {
+				averages = append(averages, (d+differences[i])/2)
+			}
+		}
+		e := paired.Of(differences)
+		below, above := 0, 0
+		for _, a := range averages {
+			if a < e.Low {
+				below++
+			}
+			if a > e.High {
+				above++
+			}
+		}
+		require.Equal(t, critical, below, "%d pairs", n)
+		require.Equal(t, critical, above, "%d pairs", n)
+		require.Equal(t, n, e.Pairs)
+	}
+	e := paired.Of([]float64{1, 2, 3, 4, 5})
+	require.InDelta(t, 3, e.Shift, 0)
+	require.True(t, math.IsInf(e.Low, -1) && math.IsInf(e.High, 1), "five pairs allow no interval")
+	require.Equal(t, paired.Estimate{}, paired.Of(nil))
+}
+
+// An interval holds the truth in about 95 of 100 cases, and odd turns do not move it far.
+func TestCoverage(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	const cases, truth = 2000, 2.0
+	holds := 0
+	for range cases {
+		differences := make([]float64, 15)
+		for i := range differences {
+			differences[i] = truth + rng.NormFloat64()*5
+		}
+		if e := paired.Of(differences); e.Low <= truth && truth <= e.High {
+			holds++
+		}
+	}
+	require.InDelta(t, 0.95, float64(holds)/cases, 0.015)
+	e := paired.Of([]float64{2, 2.1, 1.9, 2, 2.2, 1.8, 2, 2.1, 1.9, 2, 900, -300})
+	require.InDelta(t, 2, e.Shift, 0.1)
+	require.Less(t, e.High, 3.0)
+}
