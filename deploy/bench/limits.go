@@ -40,16 +40,16 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	return b.serving(ctx, cfg, func(counting string) error {
 		return b.serving(ctx, uncounted, func(bare string) error {
 			c := comparison{q: q, servers: [2]string{bare, counting}}
-			saturated, err := short.compare(ctx, c, 32, limitsRounds, out)
+			saturated, err := short.compareTurns(ctx, c, 32, limitsRounds, out)
 			if err != nil {
 				return err
 			}
 			paced := short
 			paced.every = time.Duration(32 / (limitsLoad * saturated.rate()) * float64(time.Second))
-			if _, err := paced.compare(ctx, c, 32, limitsPacedRounds, out); err != nil {
+			if _, err := paced.compareTurns(ctx, c, 32, limitsPacedRounds, out); err != nil {
 				return err
 			}
-			_, err = short.compare(ctx, c, 256, limitsManyRounds, out)
+			_, err = short.compareTurns(ctx, c, 256, limitsManyRounds, out)
 			return err
 		})
 	})
@@ -81,9 +81,9 @@ type comparison struct {
 	servers [2]string
 }
 
-// compare asks both servers in turns from so many callers, and compares them turn by
+// compareTurns asks both servers in turns from so many callers, and compares them turn by
 // turn. It returns what the one that counts nothing did.
-func (b *bench) compare(ctx context.Context, c comparison, callers, rounds int, out io.Writer) (measurement, error) {
+func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds int, out io.Writer) (measurement, error) {
 	var all [2]measurement
 	figures := []struct {
 		name string
