@@ -55,6 +55,16 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run '^(TestCredits|TestIdempotency|TestLimits|TestServerKilled|TestReplicasOnRedis)$$' $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
 
+.PHONY: test-clickhouse
+test-clickhouse: build engine ## the store's suites on a server that they did not start: that of CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine` (those that kill their engine aside)
+	work=$$(mktemp -d); engine=; trap '[ -z "$$engine" ] || { kill $$engine; wait $$engine || true; }; rm -rf "$$work"' EXIT; \
+	if [ -z "$${CLICKHOUSE_DSN:-}" ]; then \
+		MUSTER_ENGINE_PASSWORD=secret $(BIN) engine --data-dir "$$work" --clickhouse-addr 127.0.0.1:18123 >"$$work/log" 2>&1 & engine=$$!; \
+		export CLICKHOUSE_DSN=http://muster:secret@127.0.0.1:18123; \
+	fi; \
+	MUSTER_TEST_CLICKHOUSE=env $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -short -timeout 20m \
+		-skip '^(TestEngineKilledMidBatch|TestConnectionsRecoverFromKilledEngine)$$' $(TESTFLAGS) ./platform/clickhouse ./projector ./query-api
+
 .PHONY: test-docs
 test-docs: engine ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null

@@ -5,14 +5,19 @@
 // The test binary runs itself a second time as the engine's process. It starts
 // with the first call of DSN or Addr, in a temporary folder on a free port, is
 // shared by the package's tests, and is removed at the end.
+//
+// MUSTER_TEST_CLICKHOUSE=env makes it the server of CLICKHOUSE_DSN instead, whatever
+// that is: databases of drawn names are made there, and dropped at the end. Tests that
+// kill the engine, or look at its process, fail then.
 package enginetest
 
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
+	"net/url"
 	"os"
 	"os/signal"
 	"strings"
@@ -64,10 +69,39 @@ func RunIfChild() (code int, isChild bool) {
 	return 0, true
 }
 
-// Engine is a running engine in a temporary folder.
+// Engine is a running engine in a temporary folder, or one that the tests did not
+// start.
 type Engine struct {
-	*engine.Process
-	dir string
+	*engine.Process // nil: it is foreign
+	dir             string
+	foreign         url.URL
+
+	mu   sync.Mutex
+	made []string // databases of a foreign one
+}
+
+// DSN returns a clickhouse-go DSN of a database.
+func (e *Engine) DSN(database string) string {
+	if e.Process != nil {
+		return e.Process.DSN(database)
+	}
+	return e.foreign.JoinPath(database).String()
+}
+
+// open returns the engine that the environment names, nil without one.
+func open(getenv func(string) string) (*Engine, error) {
+	switch what := getenv("MUSTER_TEST_CLICKHOUSE"); what {
+	case "":
+		return nil, nil
+	case "env":
+	default:
+		return nil, fmt.Errorf("enginetest: MUSTER_TEST_CLICKHOUSE is %q: it may be env, or empty", what)
+	}
+	dsn, err := url.Parse(getenv("CLICKHOUSE_DSN"))
+	if err != nil || dsn.Scheme != "http" && dsn.Scheme != "https" || dsn.Host == "" {
+		return nil, errors.New("enginetest: MUSTER_TEST_CLICKHOUSE=env, but CLICKHOUSE_DSN is not http(s)://USER:PASSWORD@HOST:PORT")
+	}
+	return &Engine{foreign: url.URL{Scheme: dsn.Scheme, User: dsn.User, Host: dsn.Host, Path: "/", RawQuery: dsn.RawQuery}}, nil
 }
 
 // Option changes the engine's configuration.
@@ -109,10 +143,18 @@ func joinCleanup(err error, dir string) error {
 	return err
 }
 
-// Close stops the engine and removes its folder.
+// Close stops the engine and removes its folder; of a foreign one, the databases.
 func (e *Engine) Close() error {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
+	if e.Process == nil {
+		var err error
+		for _, name := range e.made {
+			_, dropErr := e.run(ctx, "DROP DATABASE IF EXISTS "+name+" SYNC")
+			err = errors.Join(err, dropErr)
+		}
+		return err
+	}
 	stopErr := e.Stop(ctx)
 	if err := os.RemoveAll(e.dir); err != nil {
 		return fmt.Errorf("enginetest: %w", err)
@@ -122,21 +164,19 @@ func (e *Engine) Close() error {
 
 // FreshDatabase creates a database and returns its DSN for clickhouse-go.
 func (e *Engine) FreshDatabase(ctx context.Context) (string, error) {
+	name, err := e.create(ctx)
+	return e.DSN(name), err
+}
+
+func (e *Engine) create(ctx context.Context) (string, error) {
 	name := "t_" + strings.ToLower(rand.Text()[:12])
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr()+"/", strings.NewReader("CREATE DATABASE "+name))
-	if err != nil {
-		return "", fmt.Errorf("enginetest: create a database: %w", err)
+	if _, err := e.run(ctx, "CREATE DATABASE "+name); err != nil {
+		return "", err
 	}
-	req.SetBasicAuth(User, Password)
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", fmt.Errorf("enginetest: create a database: %w", err)
-	}
-	resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("enginetest: create a database: %s", resp.Status)
-	}
-	return e.DSN(name), nil
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.made = append(e.made, name)
+	return name, nil
 }
 
 // sharedEngine is the one engine of a test binary. It is the package's only
@@ -155,7 +195,9 @@ func (s *sharedEngine) get() (*Engine, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.engine == nil && s.err == nil {
-		s.engine, s.err = Start(context.Background())
+		if s.engine, s.err = open(os.Getenv); s.engine == nil && s.err == nil {
+			s.engine, s.err = Start(context.Background())
+		}
 	}
 	return s.engine, s.err
 }
@@ -195,13 +237,20 @@ func DSN(tb testing.TB) string {
 // Addr returns the host and port of the package's engine.
 func Addr(tb testing.TB) string {
 	tb.Helper()
-	return Get(tb).Addr()
+	e := Get(tb)
+	if e.Process == nil {
+		return e.foreign.Host
+	}
+	return e.Addr()
 }
 
 // Kill kills the package's engine (SIGKILL) and waits until it serves again.
 func Kill(tb testing.TB) {
 	tb.Helper()
 	e := Get(tb)
+	if e.Process == nil {
+		tb.Fatal("enginetest: an engine that the tests did not start is not killed")
+	}
 	ctx, cancel := context.WithTimeout(tb.Context(), 30*time.Second)
 	defer cancel()
 	if err := e.Kill(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 // template is the database that a test binary's migrations ran on.
 type template struct {
 	once   sync.Once
+	name   string
 	tables []table
 	err    error
 }
@@ -22,8 +23,6 @@ type table struct {
 	filled       bool
 }
 
-const templateName = "migrated_once"
-
 // Tables returns a DSN of a fresh database of the package's engine with the
 // tables and rows that migrate makes. migrate, the same in every call of a test
 // binary, runs once: a database that is migrated takes seconds, a copied one a
@@ -32,19 +31,18 @@ func Tables(tb testing.TB, migrate func(ctx context.Context, dsn string) error) 
 	tb.Helper()
 	e := Get(tb)
 	migrated := &shared.migrated
-	migrated.once.Do(func() { migrated.tables, migrated.err = e.migrate(tb.Context(), migrate) })
+	migrated.once.Do(func() { migrated.err = migrated.fill(tb.Context(), e, migrate) })
 	if migrated.err != nil {
 		tb.Fatal(migrated.err)
 	}
-	dsn, err := e.FreshDatabase(tb.Context())
+	name, err := e.create(tb.Context())
 	if err != nil {
 		tb.Fatal(err)
 	}
-	name := dsn[strings.LastIndex(dsn, "/")+1:]
 	for _, t := range migrated.tables {
-		statements := []string{strings.ReplaceAll(t.create, templateName+".", name+".")}
+		statements := []string{strings.ReplaceAll(t.create, migrated.name+".", name+".")}
 		if t.filled {
-			statements = append(statements, "INSERT INTO "+name+"."+t.name+" SELECT * FROM "+templateName+"."+t.name)
+			statements = append(statements, "INSERT INTO "+name+"."+t.name+" SELECT * FROM "+migrated.name+"."+t.name)
 		}
 		for _, statement := range statements {
 			if _, err := e.run(tb.Context(), statement); err != nil {
@@ -52,35 +50,34 @@ func Tables(tb testing.TB, migrate func(ctx context.Context, dsn string) error) 
 			}
 		}
 	}
-	return dsn
+	return e.DSN(name)
 }
 
-func (e *Engine) migrate(ctx context.Context, migrate func(ctx context.Context, dsn string) error) ([]table, error) {
-	if _, err := e.run(ctx, "CREATE DATABASE "+templateName); err != nil {
-		return nil, err
+func (t *template) fill(ctx context.Context, e *Engine, migrate func(ctx context.Context, dsn string) error) error {
+	var err error
+	if t.name, err = e.create(ctx); err != nil {
+		return err
 	}
-	if err := migrate(ctx, e.DSN(templateName)); err != nil {
-		return nil, fmt.Errorf("enginetest: migrate: %w", err)
+	if err := migrate(ctx, e.DSN(t.name)); err != nil {
+		return fmt.Errorf("enginetest: migrate: %w", err)
 	}
-	made, err := e.run(ctx, "SELECT name, ifNull(total_rows, 0) > 0, create_table_query FROM system.tables WHERE database = '"+templateName+"' ORDER BY name FORMAT TSVRaw")
+	made, err := e.run(ctx, "SELECT name, ifNull(total_rows, 0) > 0, create_table_query FROM system.tables WHERE database = '"+t.name+"' ORDER BY name FORMAT TSVRaw")
 	if err != nil {
-		return nil, err
+		return err
 	}
-	var tables []table
 	for line := range strings.Lines(made) {
 		cells := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
-		tables = append(tables, table{name: cells[0], filled: cells[1] == "1", create: cells[2]})
+		t.tables = append(t.tables, table{name: cells[0], filled: cells[1] == "1", create: cells[2]})
 	}
-	return tables, nil
+	return nil
 }
 
 // run sends a statement to the engine and returns its answer.
 func (e *Engine) run(ctx context.Context, statement string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+e.Addr()+"/", strings.NewReader(statement))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.DSN(""), strings.NewReader(statement))
 	if err != nil {
 		return "", fmt.Errorf("enginetest: %w", err)
 	}
-	req.SetBasicAuth(User, Password)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		return "", fmt.Errorf("enginetest: %w", err)
