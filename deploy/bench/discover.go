@@ -70,10 +70,7 @@ func measureDiscover(ctx context.Context, b *bench, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(out, "  %-38s %7.1f calls/s  p50 %7.1f ms  p99 %7.1f ms  longest %7.1f ms  not whole %d  over %s %d  CPU s: engine %.1f\n",
-				fmt.Sprintf("POST /v1/person/discover, %d callers", n), m.rate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)),
-				ms(m.calls[len(m.calls)-1]), m.degraded, event.DiscoveryBudget, m.late, m.engine.Seconds())
-			fmt.Fprintf(out, "  ratio at %d callers: %.2f of the calls a second that the statements reach bare\n", n, m.rate()/bare)
+			m.print(out, n, bare)
 		}
 		return nil
 	})
@@ -263,12 +260,29 @@ func (s statement) send(ctx context.Context, client *http.Client) error {
 // discoveries are what callers of discovery saw.
 type discoveries struct {
 	measurement
-	degraded, late int
+	degraded, late, failed int
+	failure                error // one of those that failed
+}
+
+// print writes what so many callers saw, beside what the statements reach bare.
+// Processor times are those of the engine, of muster with worker, broker and
+// projector, and of the query-api with its callers.
+func (m discoveries) print(out io.Writer, callers int, bare float64) {
+	fmt.Fprintf(out, "  %-38s %7.1f calls/s  p50 %7.1f ms  p99 %7.1f ms  longest %7.1f ms\n",
+		fmt.Sprintf("POST /v1/person/discover, %d callers", callers), m.rate(), ms(quantile(m.calls, 0.5)), ms(quantile(m.calls, 0.99)), ms(m.calls[len(m.calls)-1]))
+	fmt.Fprintf(out, "  at %d callers: %d answers, %d errors, %d over %s, %d not whole; %.2f of the calls a second that the statements reach bare\n",
+		callers, len(m.calls), m.failed, m.late, event.DiscoveryBudget, m.degraded, m.rate()/bare)
+	if m.failure != nil {
+		fmt.Fprintf(out, "  one of the errors: %v\n", m.failure)
+	}
+	n := float64(len(m.calls))
+	fmt.Fprintf(out, "  of a call, processor time: engine %.1f ms, worker with broker and projector %.1f ms, query-api with callers %.1f ms\n",
+		ms(m.engine)/n, ms(m.platform)/n, ms(m.bench)/n)
 }
 
 // discover asks for discoveries from so many callers for the length of a measurement,
 // after a fifth of it to warm up, and waits for the last answers. An answer that is
-// no 200 is an error.
+// no 200 is a failed one.
 func (b *bench) discover(ctx context.Context, inputs []event.Account, base string, callers int) (out discoveries, err error) {
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: callers, DisableCompression: true}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()
@@ -281,20 +295,20 @@ func (b *bench) discover(ctx context.Context, inputs []event.Account, base strin
 	}
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	errs := make([]error, callers)
 	for i := range callers {
 		wg.Go(func() {
 			rng := rand.New(rand.NewPCG(b.seed, uint64(callers+i)))
-			for time.Now().Before(end) && ctx.Err() == nil && errs[i] == nil {
+			for time.Now().Before(end) && ctx.Err() == nil {
 				began := time.Now()
-				var degraded bool
-				if degraded, errs[i] = b.discoverOne(ctx, client, base, inputs[rng.IntN(len(inputs))]); errs[i] != nil {
-					return
-				}
+				degraded, err := b.discoverOne(ctx, client, base, inputs[rng.IntN(len(inputs))])
 				now := time.Now()
 				mu.Lock()
 				out.calls = append(out.calls, now.Sub(began))
-				if now.After(warm) && !now.After(end) {
+				switch {
+				case err != nil:
+					out.failed++
+					out.failure = err
+				case now.After(warm) && !now.After(end):
 					out.asked++
 				}
 				if degraded {
@@ -309,13 +323,13 @@ func (b *bench) discover(ctx context.Context, inputs []event.Account, base strin
 	}
 	wg.Wait()
 	after, err := b.cpu()
-	out.elapsed, out.engine = length, after.engine-before.engine
+	out.elapsed, out.engine, out.platform, out.bench = length, after.engine-before.engine, after.platform-before.platform, after.bench-before.bench
 	slices.Sort(out.calls)
-	if err := errors.Join(append(errs, err, ctx.Err())...); err != nil {
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return out, err
 	}
 	if out.asked == 0 {
-		return out, fmt.Errorf("none of %d callers was answered within %s", callers, length)
+		return out, fmt.Errorf("none of %d callers was answered within %s (%v)", callers, length, out.failure)
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package world
 import (
 	"context"
 	"fmt"
+	"slices"
 )
 
 // World is a generated world, for callers that want parts of it. [Generate] and
@@ -107,6 +108,22 @@ func (x *World) Write(ctx context.Context, sink Sink, progress func(done, total 
 		}
 	}
 	return w.writeTruth(&m, sink)
+}
+
+// WriteKinds writes the records of some kinds alone, each as Write does, and no
+// truth.
+func (x *World) WriteKinds(ctx context.Context, kinds []string, sink Sink) error {
+	w := x.w
+	m := meter{ctx: ctx, people: w.people, total: w.entities * max(1, len(kinds))}
+	for _, kind := range kinds {
+		if !slices.Contains(Kinds(), kind) {
+			return fmt.Errorf("write %q: there is no such kind", kind)
+		}
+		if err := w.writeKind(&m, kind, sink); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // meter reports progress and watches for cancellation.

@@ -64,10 +64,18 @@ type Pair struct {
 	// Namesakes is how many others on the two platforms have A's name, and Alike
 	// how many others B's username or one of its making, as far as is known.
 	Namesakes, Alike int
+	// Notes are those of the discovery; nil: of this comparison alone.
+	Notes *Notes
 }
+
+// notes are those of both sides.
+func (p Pair) notes() (a, b *note) { return p.Notes.of(p.A), p.Notes.of(p.B) }
 
 // Compare compares every field. The order of findings is always the same.
 func Compare(p Pair) []Finding {
+	if p.Notes == nil {
+		p.Notes = NewNotes()
+	}
 	fields := []struct {
 		name    string
 		compare func(Pair) string
@@ -140,6 +148,9 @@ func Level(findings []Finding, field string) string {
 // one a claim.
 func link(p Pair) string {
 	names := func(list []event.Account, who *people.Profile) bool {
+		if len(list) == 0 {
+			return false
+		}
 		on := make(map[string]bool)
 		for _, a := range list {
 			if a.Platform == who.Platform {
@@ -271,34 +282,30 @@ func companyWords(name string) []string {
 }
 
 func employer(p Pair) string {
-	a, b := p.A, p.B
-	if len(a.Employers) < len(b.Employers) {
+	a, b := p.notes()
+	if len(a.p.Employers) < len(b.p.Employers) {
 		a, b = b, a
 	}
 	best := Missing
-	text := " " + strings.Join(words(b.Bio+" "+b.Headline), " ") + " "
-	for i, e := range a.Employers {
-		w := companyWords(e)
-		if len(w) == 0 {
+	for i, e := range a.companies() {
+		if len(e.words) == 0 {
 			continue
 		}
 		level := ""
-		for _, f := range b.Employers {
-			if sameWords(w, companyWords(f)) {
-				level = "same"
-			}
+		if slices.ContainsFunc(b.companies(), func(f company) bool { return sameCompany(e, f) }) {
+			level = "same"
 		}
-		if joined := strings.Join(w, " "); level == "" && len(joined) >= 4 && strings.Contains(text, " "+joined+" ") {
+		if level == "" && len(e.spaced) >= 4 && strings.Contains(b.words(), " "+e.spaced+" ") {
 			level = "in_text"
 		}
 		if level != "" {
-			if i < max(1, a.Current) {
+			if i < max(1, a.p.Current) {
 				return level + "_current"
 			}
 			best = level + "_past"
 		}
 	}
-	if best == Missing && len(a.Employers) > 0 && len(b.Employers) > 0 {
+	if best == Missing && len(a.p.Employers) > 0 && len(b.p.Employers) > 0 {
 		return Different
 	}
 	return best
@@ -307,22 +314,18 @@ func employer(p Pair) string {
 // domain is whether an e-mail address of one is at the other's employer or school.
 func domain(p Pair) string {
 	best := Missing
-	for _, o := range [][2]*people.Profile{{p.A, p.B}, {p.B, p.A}} {
-		for _, e := range o[0].Emails {
-			_, host, _ := strings.Cut(e, "@")
-			host = strings.Join(words(host), "")
-			if host == "" || len(o[1].Employers)+len(o[1].Schools) == 0 {
-				continue
-			}
+	a, b := p.notes()
+	for _, o := range [...][2]*note{{a, b}, {b, a}} {
+		if len(o[1].p.Employers)+len(o[1].p.Schools) == 0 {
+			continue
+		}
+		for _, host := range o[0].hostWords() {
 			level := "none"
-			in := func(name string) bool {
-				w := strings.Join(companyWords(name), "")
-				return len(w) >= 5 && strings.HasPrefix(host, w)
-			}
+			in := func(c company) bool { return len(c.joined) >= 5 && strings.HasPrefix(host, c.joined) }
 			switch {
-			case slices.ContainsFunc(o[1].Schools, in):
+			case slices.ContainsFunc(o[1].schoolsAsFirms(), in):
 				level = "school"
-			case slices.ContainsFunc(o[1].Employers, in):
+			case slices.ContainsFunc(o[1].companies(), in):
 				level = "employer"
 			}
 			if better(level, best, []string{"school", "employer"}) {
@@ -333,15 +336,16 @@ func domain(p Pair) string {
 	return best
 }
 
-// sameWords reports whether the shorter name is the beginning of the longer one.
-func sameWords(a, b []string) bool {
-	if len(a) > len(b) {
-		a, b = b, a
+// sameCompany reports whether the shorter name is the beginning of the longer one.
+func sameCompany(x, y company) bool {
+	if len(x.words) > len(y.words) {
+		x, y = y, x
 	}
+	a, b := x.words, y.words
 	if len(a) == 0 {
 		return false
 	}
-	ja, jb := strings.Join(a, ""), strings.Join(b, "")
+	ja, jb := x.joined, y.joined
 	if ja == jb {
 		return true
 	}
@@ -353,22 +357,18 @@ func sameWords(a, b []string) bool {
 }
 
 func school(p Pair) string {
-	a, b := p.A, p.B
-	if len(a.Schools) == 0 {
+	a, b := p.notes()
+	if len(a.p.Schools) == 0 {
 		a, b = b, a
 	}
-	if len(a.Schools) == 0 || b.Bio == "" && len(b.Schools) == 0 {
+	if len(a.p.Schools) == 0 || b.p.Bio == "" && len(b.p.Schools) == 0 {
 		return Missing
 	}
-	text := " " + strings.Join(words(b.Bio), " ") + " "
-	for _, s := range a.Schools {
-		w := words(s)
-		for _, t := range b.Schools {
-			if slices.Equal(w, words(t)) {
-				return "same"
-			}
+	for _, s := range a.schoolWords() {
+		if slices.Contains(b.schoolWords(), s) {
+			return "same"
 		}
-		if joined := strings.Join(w, " "); len(joined) >= 3 && strings.Contains(text, " "+joined+" ") {
+		if len(s) >= 3 && strings.Contains(b.bioWords(), " "+s+" ") {
 			return "in_text"
 		}
 	}
@@ -410,7 +410,8 @@ func lastSegment(s string) string {
 
 // website compares sites by host and path.
 func website(p Pair) string {
-	a, b := sites(p.A.Websites), sites(p.B.Websites)
+	na, nb := p.notes()
+	a, b := na.websites(), nb.websites()
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
 	}

@@ -38,30 +38,23 @@ func mixed(text string) bool {
 
 // organization reports whether one of two calls itself what the other is employed
 // by, or bears a word that only organizations have in their names.
-func organization(a, b *people.Profile) bool {
-	employs := func(firm, person *people.Profile) bool {
-		for _, n := range firm.Names {
-			w := companyWords(n)
-			if len(w) == 0 {
-				continue
-			}
-			if slices.ContainsFunc(person.Employers, func(e string) bool { return slices.Equal(w, companyWords(e)) }) {
-				return true
-			}
+func organization(a, b *note) bool {
+	employs := func(firm, person *note) bool {
+		return slices.ContainsFunc(firm.namesAsFirms(), func(f company) bool {
+			return f.spaced != "" && slices.ContainsFunc(person.companies(), func(e company) bool { return e.spaced == f.spaced })
+		})
+	}
+	return employs(a, b) || employs(b, a) || a.bearsOrganization() || b.bearsOrganization()
+}
+
+// ofOrganizations reports whether a name has a word that only organizations have in
+// theirs.
+func ofOrganizations(name string) bool {
+	return slices.ContainsFunc(words(name), func(s string) bool {
+		switch s {
+		case "official", "gmbh", "inc", "llc", "ltd", "corp", "corporation", "foundation", "community", "newsroom", "helpdesk", "hq", "careers", "ministry", "university", "fanclub", "fans":
+			return true
 		}
 		return false
-	}
-	if employs(a, b) || employs(b, a) {
-		return true
-	}
-	return slices.ContainsFunc(slices.Concat(a.Names, b.Names), func(n string) bool {
-		w := words(n)
-		return len(w) > 0 && slices.ContainsFunc(w, func(s string) bool {
-			switch s {
-			case "official", "gmbh", "inc", "llc", "ltd", "corp", "corporation", "foundation", "community", "newsroom", "helpdesk", "hq", "careers", "ministry", "university", "fanclub", "fans":
-				return true
-			}
-			return false
-		})
 	})
 }

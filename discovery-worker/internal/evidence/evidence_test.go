@@ -162,5 +162,11 @@ func FuzzCompare(f *testing.F) {
 		a, b := profile("network", userA, nameA), profile("codehost", userB, nameB)
 		a.Bio, b.Bio, a.Places, b.Websites, a.Employers = bioA, bioB, []string{bioB}, []string{bioB}, []string{bioB}
 		require.Len(t, evidence.Compare(evidence.Pair{A: a, B: b}), 19)
+		notes := evidence.NewNotes()
+		for _, pair := range []evidence.Pair{{A: a, B: b}, {A: b, B: a}, {A: a, B: b, More: []*people.Profile{b}}} {
+			want := evidence.Compare(pair)
+			pair.Notes = notes
+			require.Equal(t, want, evidence.Compare(pair), "what was noted before changes nothing")
+		}
 	})
 }

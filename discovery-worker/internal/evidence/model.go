@@ -121,6 +121,15 @@ func (m *Model) Reasons(c *Candidate) []event.Evidence {
 // own, or by a name in letters that only look like those of another script.
 func (m *Model) Rank(candidates []*Candidate) {
 	total := 1.0
+	var notes *Notes // of those who brought none
+	for _, c := range candidates {
+		if c.Notes == nil {
+			if notes == nil {
+				notes = NewNotes()
+			}
+			c.Notes = notes
+		}
+	}
 	common := usual(candidates)
 	for _, c := range candidates {
 		c.Usual = common
@@ -140,11 +149,12 @@ func (m *Model) Rank(candidates []*Candidate) {
 		}
 		c.Raw /= total + others
 		c.Confidence = m.calibrate(c.Raw)
+		a, b := c.notes()
 		switch {
-		case !c.B.Person || organization(c.A, c.B):
+		case !c.B.Person || organization(a, b):
 			c.Confidence = 0
 		case Level(c.Findings, FieldLink) == Mutual:
-		case NamesContradict(c.A, c.B, c.Findings), elsewhereFor(c.Findings), disguised(c.A), disguised(c.B):
+		case namesContradict(a, b, c.Findings), elsewhereFor(c.Findings), a.disguised(), b.disguised():
 			c.Confidence = min(c.Confidence, contradicted)
 		}
 	}
@@ -180,7 +190,7 @@ func (m *Model) rivals(c *Candidate) float64 {
 		if !r.Person {
 			continue
 		}
-		other := &Candidate{Pair: Pair{A: r, B: c.B, Namesakes: c.Namesakes, Alike: c.Alike, Usual: c.Usual}}
+		other := &Candidate{Pair: Pair{A: r, B: c.B, Namesakes: c.Namesakes, Alike: c.Alike, Usual: c.Usual, Notes: c.Notes}}
 		other.Findings = Compare(other.Pair)
 		sum += m.odds(other)
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/antzucaro/matchr"
 
-	"muster/discovery-worker/internal/people"
 	"muster/schemas/identity"
 )
 
@@ -28,14 +27,15 @@ const (
 
 // name is the best that any two display names give.
 func name(p Pair) string {
-	for _, a := range p.A.Names {
-		for _, b := range p.B.Names {
-			if k := native(a); k != "" && k == native(b) {
-				return nameNative + part(tokensOf(a))
+	na, nb := p.notes()
+	for _, a := range na.natives() {
+		for _, b := range nb.natives() {
+			if a.key == b.key {
+				return nameNative + part(a.tokens)
 			}
 		}
 	}
-	as, bs := usableNames(p.A), usableNames(p.B)
+	as, bs := na.names(), nb.names()
 	if len(as) == 0 || len(bs) == 0 {
 		return Missing
 	}
@@ -43,19 +43,19 @@ func name(p Pair) string {
 	best := len(order) - 1
 	for _, a := range as {
 		for _, b := range bs {
-			best = min(best, slices.Index(order, compareNames(a, b)))
+			best = min(best, slices.Index(order, compareNames(a.tokens, b.tokens)))
 		}
 	}
 	level := order[best]
 	switch level {
 	case nameExact, nameNick, nameSound, nameInitial, nameGiven, nameFamily:
-		return level + part(slices.Concat(as, bs)...)
+		return level + plainest(as, bs)
 	case nameHalf, Different:
-		if lossy(p.A.Names) != lossy(p.B.Names) {
+		if na.lossy() != nb.lossy() {
 			return nameScripts // what is lost between the scripts may be the difference
 		}
 	}
-	if level == Different && slices.ContainsFunc(as, whole) && slices.ContainsFunc(bs, whole) {
+	if level == Different && na.whole() && nb.whole() {
 		return Different + "_whole"
 	}
 	return level
@@ -71,8 +71,22 @@ func part(names ...[]string) string {
 			most = max(most, plain(tokens))
 		}
 	}
-	return [...]string{"", "_plain", "_plainest"}[most]
+	return plainSuffixes[most]
 }
+
+// plainest is part of the names of both sides.
+func plainest(a, b []usableName) string {
+	most := 0
+	for _, u := range a {
+		most = max(most, u.plain)
+	}
+	for _, u := range b {
+		most = max(most, u.plain)
+	}
+	return plainSuffixes[most]
+}
+
+var plainSuffixes = [...]string{"", "_plain", "_plainest"} //nolint:gochecknoglobals // a constant
 
 // lossy reports whether one of the names is in a script whose letters do not say
 // how the name is spoken: without vowels, or Chinese characters that Japanese
@@ -247,11 +261,19 @@ func subset(a, b []string) bool {
 
 // NamesContradict reports whether both have whole names that have nothing in
 // common, and neither username has anything of the other's name.
-func NamesContradict(a, b *people.Profile, findings []Finding) bool {
+func NamesContradict(p Pair, findings []Finding) bool {
+	if p.Notes == nil {
+		p.Notes = NewNotes()
+	}
+	a, b := p.notes()
+	return namesContradict(a, b, findings)
+}
+
+func namesContradict(a, b *note, findings []Finding) bool {
 	if l := Level(findings, FieldName); l != Different+"_whole" && l != nameHalf {
 		return false
 	}
-	if !slices.ContainsFunc(usableNames(a), whole) || !slices.ContainsFunc(usableNames(b), whole) {
+	if !a.whole() || !b.whole() {
 		return false
 	}
 	u := Level(findings, FieldUsername)

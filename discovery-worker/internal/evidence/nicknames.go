@@ -1,6 +1,9 @@
 package evidence
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // nicknameGroups are given names and their short or familiar forms, one group a
 // line, in lower-case Latin letters. A name may be in several groups.
@@ -182,39 +185,38 @@ yevgeny zhenya
 yuri yura
 zachary zach zack`
 
-// Nicknames are the other given names that may be used for one.
-func Nicknames(given string) []string {
-	var out []string
-	for line := range strings.Lines(nicknameGroups) {
+// nicknameIndex answers who is in a group with whom.
+type nicknameIndex struct {
+	others map[string][]string   // by name, in the order of the groups
+	headed map[string][][]string // groups by their first name
+}
+
+var nicknameTable = indexNicknames(nicknameGroups) //nolint:gochecknoglobals // a constant table
+
+func indexNicknames(groups string) nicknameIndex {
+	index := nicknameIndex{others: make(map[string][]string), headed: make(map[string][][]string)}
+	for line := range strings.Lines(groups) {
 		group := strings.Fields(line)
+		index.headed[group[0]] = append(index.headed[group[0]], group)
 		for _, n := range group {
-			if n == given {
-				for _, other := range group {
-					if other != given {
-						out = append(out, other)
-					}
+			for _, other := range group {
+				if other != n {
+					index.others[n] = append(index.others[n], other)
 				}
-				break
 			}
 		}
 	}
-	return out
+	return index
 }
+
+// Nicknames are the other given names that may be used for one. They are shared and
+// must not be changed.
+func Nicknames(given string) []string { return slices.Clip(nicknameTable.others[given]) }
 
 // nicknames reports whether two given names may be one person's.
 func nicknames(a, b string) bool {
-	for line := range strings.Lines(nicknameGroups) {
-		if !strings.HasPrefix(line, a+" ") && !strings.HasPrefix(line, b+" ") {
-			continue
-		}
-		group := strings.Fields(line)
-		hasA, hasB := false, false
-		for _, n := range group {
-			hasA, hasB = hasA || n == a, hasB || n == b
-		}
-		if hasA && hasB {
-			return true
-		}
+	in := func(head, other string) bool {
+		return slices.ContainsFunc(nicknameTable.headed[head], func(group []string) bool { return slices.Contains(group, other) })
 	}
-	return false
+	return in(a, b) || in(b, a)
 }

@@ -8,8 +8,6 @@ import (
 	"github.com/antzucaro/matchr"
 	"golang.org/x/text/language"
 	regions "golang.org/x/text/language/display"
-
-	"muster/schemas/identity"
 )
 
 // place compares the most exact place that a side has with all text of the
@@ -18,23 +16,23 @@ func place(p Pair) string {
 	if len(p.A.Places) == 0 || len(p.B.Places) == 0 {
 		return Missing
 	}
-	a, b := placeParts(p.A.Places), placeParts(p.B.Places)
+	na, nb := p.notes()
+	a, b := na.placeParts(), nb.placeParts()
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
 	}
-	scripts := latin(p.A.Places) != latin(p.B.Places)
-	countries := strings.Join(words(p.A.Country), " ") + "|" + strings.Join(words(p.B.Country), " ")
-	country := func(s string) bool { return strings.HasPrefix(countries, s+"|") || strings.HasSuffix(countries, "|"+s) }
-	has := func(list []string, s string) bool {
-		return slices.ContainsFunc(list, func(t string) bool { return samePlace(s, t) })
+	scripts := na.latinPlaces() != nb.latinPlaces()
+	country := func(s placePart) bool { return s.text == na.countryWords() || s.text == nb.countryWords() }
+	has := func(list []placePart, s placePart) bool {
+		return slices.ContainsFunc(list, func(t placePart) bool { return samePlace(s, t) })
 	}
-	common := slices.IndexFunc(a, func(s string) bool { return has(b, s) && !country(s) })
+	common := slices.IndexFunc(a, func(s placePart) bool { return has(b, s) && !country(s) })
 	switch {
 	case common >= 0 && (has(b, a[0]) && !country(a[0]) || has(a, b[0]) && !country(b[0])):
 		return "same_city"
 	case common >= 0:
 		return "same_region"
-	case slices.ContainsFunc(a, func(s string) bool { return slices.Contains(b, s) }):
+	case slices.ContainsFunc(a, func(s placePart) bool { return slices.Contains(b, s) }):
 		return "same_country"
 	case scripts:
 		return Missing
@@ -52,9 +50,9 @@ func latin(list []string) bool {
 }
 
 // samePlace reports whether two places are spelt alike, as transliterations are.
-func samePlace(a, b string) bool {
-	a, b = strings.ReplaceAll(a, " ", ""), strings.ReplaceAll(b, " ", "")
-	return a == b || min(len(a), len(b)) >= 5 && (identity.Consonants(a) == identity.Consonants(b) || matchr.JaroWinkler(a, b, false) >= 0.93)
+func samePlace(a, b placePart) bool {
+	return a.joined == b.joined ||
+		min(len(a.joined), len(b.joined)) >= 5 && (a.consonants == b.consonants || matchr.JaroWinkler(a.joined, b.joined, false) >= 0.93)
 }
 
 // placeParts splits places at what people put between city and country.

@@ -11,7 +11,8 @@ import (
 // topics counts what the two speak of in common: skills, languages, and the words
 // of titles and bios that are neither everyday ones nor usual among the candidates.
 func topics(p Pair) string {
-	a, b := topicWords(p.A), topicWords(p.B)
+	na, nb := p.notes()
+	a, b := na.topicWords(), nb.topicWords()
 	if len(a) == 0 || len(b) == 0 {
 		return Missing
 	}
@@ -40,7 +41,7 @@ func usual(candidates []*Candidate) map[string]bool {
 	}
 	counts := make(map[string]int)
 	for _, c := range candidates {
-		for w := range topicWords(c.B) {
+		for w := range c.Notes.of(c.B).topicWords() {
 			counts[w]++
 		}
 	}
@@ -55,19 +56,20 @@ func usual(candidates []*Candidate) map[string]bool {
 
 // title is whether a position of one is in the other's text.
 func title(p Pair) string {
-	in := func(from, to *people.Profile) string {
-		text := " " + strings.Join(words(to.Bio+" "+to.Headline), " ") + " "
-		if len(from.Titles) == 0 || len(text) <= 2 {
+	in := func(from, to *note) string {
+		text := to.words()
+		if len(from.p.Titles) == 0 || len(text) <= 2 {
 			return Missing
 		}
-		for _, t := range from.Titles[:min(len(from.Titles), 20)] {
-			if w := strings.Join(words(t), " "); len(w) >= 3 && strings.Contains(text, " "+w+" ") {
+		for _, w := range from.titleWords() {
+			if len(w) >= 3 && strings.Contains(text, " "+w+" ") {
 				return "in_text"
 			}
 		}
 		return "none"
 	}
-	a, b := in(p.A, p.B), in(p.B, p.A)
+	na, nb := p.notes()
+	a, b := in(na, nb), in(nb, na)
 	if better(b, a, []string{"in_text"}) {
 		return b
 	}
@@ -113,6 +115,11 @@ func trade(p Pair) string {
 	default:
 		return Missing
 	}
+	return p.Notes.of(other).tradeOf()
+}
+
+// tradeOf is trade of somebody who is not at the code host.
+func tradeOf(other *people.Profile) string {
 	texts := slices.Concat(other.Titles, other.Topics, []string{other.Headline, other.Bio})
 	seen := false
 	for _, t := range texts[:min(len(texts), 100)] {

@@ -7,7 +7,6 @@ import (
 
 	"github.com/antzucaro/matchr"
 
-	"muster/discovery-worker/internal/people"
 	"muster/schemas/identity"
 )
 
@@ -19,18 +18,19 @@ func username(p Pair) string {
 	if a == "" || b == "" { // a description has none
 		return Missing
 	}
-	ha, hb := identity.HandleKey(a), identity.HandleKey(b)
-	flatA, flatB := flat(a), flat(b)
+	na, nb := p.notes()
+	ha, hb := na.keyStem(), nb.keyStem()
+	flatA, flatB := na.flat(), nb.flat()
 	switch {
 	case flatA == flatB:
 		return "same" + madeOf(p, flatA)
 	case ha != "" && ha == hb:
 		return "same_stem" + madeOf(p, ha)
 	}
-	fromB, fromA := derived(p.A, p.B), derived(p.B, p.A)
+	fromB, fromA := derived(na, nb), derived(nb, na)
 	switch {
 	case fromA == 2 || fromB == 2:
-		return "from_name" + part(slices.Concat(usableNames(p.A), usableNames(p.B))...)
+		return "from_name" + plainest(na.names(), nb.names())
 	case similar(flatA, flatB, ha, hb):
 		return "similar"
 	case fromA == 1 || fromB == 1:
@@ -42,10 +42,11 @@ func username(p Pair) string {
 // madeOf says of a shared username whether it is just the name, and how much
 // there is in it otherwise.
 func madeOf(p Pair, handle string) string {
-	for _, who := range []*people.Profile{p.A, p.B} {
-		for _, tokens := range usableNames(who) {
-			if covered(handle, tokens) {
-				return "_name" + part(tokens) + commonness(min(p.Alike, 2))
+	a, b := p.notes()
+	for _, who := range [...]*note{a, b} {
+		for _, u := range who.names() {
+			if covered(handle, u.tokens) {
+				return "_name" + plainSuffixes[u.plain] + commonness(min(p.Alike, 2))
 			}
 		}
 	}
@@ -85,7 +86,12 @@ func letterBits(r rune) (float64, bool) {
 }
 
 func flat(s string) string {
-	return strings.NewReplacer("-", "", "_", "", ".", "").Replace(s)
+	return strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r == '.' {
+			return -1
+		}
+		return r
+	}, s)
 }
 
 // similar is one username within the other, or nearly it.
@@ -98,32 +104,28 @@ func similar(a, b, stemA, stemB string) bool {
 
 // derived reports how much of who's name is in by's username: 2 for both given
 // and family name (one of them may be an initial), 1 for one of them.
-func derived(who, by *people.Profile) int {
-	stem := identity.HandleKey(by.Username)
+func derived(who, by *note) int {
+	stem := by.stem()
 	if stem == "" {
 		return 0
 	}
 	best := 0
-	for _, tokens := range usableNames(who) {
-		if len(tokens) > 1 {
-			given, family := tokens[0], tokens[len(tokens)-1]
-			for _, g := range append([]string{given}, Nicknames(given)...) {
-				for _, form := range forms(g, family) {
-					if stem == form {
-						return 2
-					}
-				}
-				if len(g) >= 3 && len(family) >= 3 && strings.Contains(stem, g) && strings.Contains(stem, family) {
-					return 2
-				}
+	for _, u := range who.names() {
+		family := u.tokens[len(u.tokens)-1]
+		for _, m := range u.made {
+			if slices.Contains(m.forms, stem) {
+				return 2
+			}
+			if len(m.given) >= 3 && len(family) >= 3 && strings.Contains(stem, m.given) && strings.Contains(stem, family) {
+				return 2
 			}
 		}
-		for _, t := range tokens {
+		for _, t := range u.tokens {
 			if len(t) >= 4 && strings.Contains(stem, t) {
 				best = 1
 			}
 		}
-		for _, n := range Nicknames(tokens[0]) {
+		for _, n := range u.nicks {
 			if len(n) >= 4 && strings.Contains(stem, n) {
 				best = 1
 			}
@@ -204,15 +206,14 @@ func Mailbox(address string) string {
 
 // display is whether the name that one shows is the other's username.
 func display(p Pair) string {
-	is := func(from, to *people.Profile) bool {
-		handle, stem := flat(to.Key), identity.HandleKey(to.Username)
-		return slices.ContainsFunc(from.Names, func(n string) bool {
-			joined := strings.Join(identity.NameTokens(n), "")
-			return len(identity.NameTokens(n)) == 1 && len(joined) >= 5 && (joined == handle || joined == stem || flat(identity.UsernameKey(n)) == handle) &&
-				!slices.ContainsFunc(usableNames(to), func(t []string) bool { return covered(joined, t) })
+	is := func(from, to *note) bool {
+		return slices.ContainsFunc(from.handlesShown(), func(s shownHandle) bool {
+			return (s.token == to.flat() || s.token == to.stem() || s.flat == to.flat()) &&
+				!slices.ContainsFunc(to.names(), func(u usableName) bool { return covered(s.token, u.tokens) })
 		})
 	}
-	if is(p.A, p.B) || is(p.B, p.A) {
+	a, b := p.notes()
+	if is(a, b) || is(b, a) {
 		return "handle"
 	}
 	return "none"
@@ -221,20 +222,16 @@ func display(p Pair) string {
 // mailbox is whether one's e-mail address begins with the other's username.
 func mailbox(p Pair) string {
 	best := Missing
-	for _, o := range [][2]*people.Profile{{p.A, p.B}, {p.B, p.A}} {
-		for _, e := range o[0].Emails {
-			box := Mailbox(e)
-			if box == "" {
-				continue
-			}
+	a, b := p.notes()
+	for _, o := range [...][2]*note{{a, b}, {b, a}} {
+		for _, box := range o[0].mailboxes() {
 			level := Different
-			handle := flat(o[1].Key)
 			switch {
-			case flat(box) == handle && madeOfName(p, identity.HandleKey(box)):
+			case box.flat == o[1].flat() && (madeOfName(a, box.stem) || madeOfName(b, box.stem)):
 				level = "same_name"
-			case flat(box) == handle:
+			case box.flat == o[1].flat():
 				level = "same_word"
-			case identity.HandleKey(box) != "" && identity.HandleKey(box) == identity.HandleKey(o[1].Username):
+			case box.stem != "" && box.stem == o[1].stem():
 				level = "stem"
 			}
 			if better(level, best, []string{"same_word", "same_name", "stem"}) {
@@ -245,32 +242,40 @@ func mailbox(p Pair) string {
 	return best
 }
 
-// madeOfName reports whether a handle is nothing but either's name.
-func madeOfName(p Pair, handle string) bool {
-	return slices.ContainsFunc(append(usableNames(p.A), usableNames(p.B)...), func(t []string) bool { return covered(handle, t) })
+// madeOfName reports whether a handle is nothing but one's name.
+func madeOfName(who *note, handle string) bool {
+	return slices.ContainsFunc(who.names(), func(u usableName) bool { return covered(handle, u.tokens) })
 }
 
 // motto is what a username has beside a name, where the other side has it among
 // places or topics: junooslo.
 func motto(p Pair) string {
-	for _, o := range [][2]*people.Profile{{p.A, p.B}, {p.B, p.A}} {
+	a, b := p.notes()
+	for _, o := range [...][2]*note{{a, b}, {b, a}} {
 		by, of := o[0], o[1]
-		stem := identity.HandleKey(by.Username)
+		stem := by.stem()
 		rest := ""
-		for _, tokens := range append(usableNames(by), usableNames(of)...) {
-			for _, t := range append([]string{tokens[0], tokens[len(tokens)-1]}, Nicknames(tokens[0])...) {
-				if len(t) >= 3 && strings.HasPrefix(stem, t) {
-					rest = stem[len(t):]
+		without := func(t string) {
+			if len(t) >= 3 && strings.HasPrefix(stem, t) {
+				rest = stem[len(t):]
+			}
+		}
+		for _, who := range o {
+			for _, u := range who.names() {
+				without(u.tokens[0])
+				without(u.tokens[len(u.tokens)-1])
+				for _, nick := range u.nicks {
+					without(nick)
 				}
 			}
 		}
 		if len(rest) < 3 {
 			continue
 		}
-		if slices.ContainsFunc(placeParts(of.Places), func(s string) bool { return strings.ReplaceAll(s, " ", "") == rest }) {
+		if slices.ContainsFunc(of.placeParts(), func(s placePart) bool { return s.joined == rest }) {
 			return "place"
 		}
-		if len(rest) >= 4 && topicWords(of)[rest] {
+		if len(rest) >= 4 && of.topicWords()[rest] {
 			return "topic"
 		}
 	}

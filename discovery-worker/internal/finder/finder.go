@@ -101,10 +101,12 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	if err := s.similar(ctx, seed); err != nil {
 		f.failed(ctx, d, event.StageWebSearch, err)
 	}
+	s.foresees = true
 	if err := s.read(ctx); err != nil {
 		f.failed(ctx, d, event.StageKnownLinks, err)
 		f.failed(ctx, d, event.StageWebSearch, err)
 	}
+	s.foresees = false
 	considered := s.rank(seed)
 	best := f.decide(considered)
 	if err := s.chain(ctx, best); err != nil {

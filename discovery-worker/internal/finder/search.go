@@ -26,13 +26,15 @@ type search struct {
 	more       []*people.Profile              // accounts that are the seed's by declared links
 	lived      int                            // accounts that were looked up live
 	known      *known                         // what was read for this discovery
+	notes      *evidence.Notes                // what comparisons have worked out of it
+	foresees   bool                           // what is read now is followed further
 }
 
 func (f *Finder) search(seed *people.Profile) *search {
 	return &search{
 		finder: f, seed: seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int),
 		rivals: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile), claimed: make(map[people.Ref]bool),
-		known: newKnown(f.reader),
+		known: newKnown(f.reader), notes: evidence.NewNotes(),
 	}
 }
 
@@ -326,7 +328,7 @@ func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Pro
 			keys[i] = mention
 		}
 	}
-	found, err := s.known.lookup(ctx, keys)
+	found, err := s.known.lookup(ctx, append(s.aheadOfChain(profiles), keys...))
 	if err != nil {
 		return err
 	}
@@ -340,10 +342,43 @@ func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Pro
 	return nil
 }
 
+// aheadOfChain are the keys by which the links of whom a link leads to will be
+// followed, and others of their name searched for, if they are believed: asked for
+// with others they cost less than by themselves. When links lead to all platforms
+// nothing is open, and there are none.
+func (s *search) aheadOfChain(profiles map[people.Ref]*people.Profile) []people.Key {
+	if !s.foresees {
+		return nil
+	}
+	var linked []*people.Profile
+	for ref, p := range profiles {
+		if l := s.candidates[ref]; l != nil && l.rank == rankLink && p.Person && ref.Platform != s.seed.Platform {
+			linked = append(linked, p)
+		}
+	}
+	if len(linked) == 0 || len(linked) > maxAhead ||
+		slices.ContainsFunc(linked, func(p *people.Profile) bool { return p.Platform != linked[0].Platform }) {
+		return nil
+	}
+	var keys []people.Key
+	for _, p := range linked {
+		keys = append(append(keys, s.linkKeys(p).all()...), slices.Collect(maps.Keys(s.similarKeys(p)))...)
+	}
+	return keys
+}
+
+// maxAhead bounds for how many profiles is asked what only one of them may need.
+const maxAhead = 2
+
 // rank compares the candidates with a profile.
 func (s *search) rank(from *people.Profile) []Considered {
 	byPlatform := make(map[string][]*evidence.Candidate)
 	var rivals []*people.Profile
+	var names []string
+	for _, n := range from.Names {
+		names = append(names, identity.NameKeys(n)...)
+	}
+	handle := identity.HandleKey(from.Username)
 	for ref, p := range s.profiles {
 		if s.rivals[ref] && ref.Platform == from.Platform {
 			rivals = append(rivals, p)
@@ -359,7 +394,7 @@ func (s *search) rank(from *people.Profile) []Considered {
 		}
 		byPlatform[ref.Platform] = append(byPlatform[ref.Platform], &evidence.Candidate{Pair: evidence.Pair{
 			A: from, B: p, More: s.moreFor(ref.Platform), Stated: stated, Claimed: s.claimed[ref],
-			Namesakes: s.namesakes(from, p), Alike: s.alike(from, p),
+			Namesakes: s.namesakes(from, names, p), Alike: s.alike(handle, p), Notes: s.notes,
 		}})
 	}
 	slices.SortFunc(rivals, func(a, b *people.Profile) int { return cmp.Compare(a.Identity, b.Identity) })
@@ -389,28 +424,27 @@ func (s *search) moreFor(platform string) []*people.Profile {
 }
 
 // namesakes is how many others have the name that a and b share, on both
-// platforms.
-func (s *search) namesakes(a, b *people.Profile) int {
+// platforms, by the keys of a's names.
+func (s *search) namesakes(a *people.Profile, names []string, b *people.Profile) int {
 	most := 0
-	for _, n := range a.Names {
-		for _, k := range identity.NameKeys(n) {
-			if k[0] == '~' {
-				continue
-			}
-			own := 1 // a description's
-			if a.Platform != "" {
-				own = s.counts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
-			}
-			other := s.counts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
-			most = max(most, max(own-1, 0)+max(other-1, 0))
+	for _, k := range names {
+		if k[0] == '~' {
+			continue
 		}
+		own := 1 // a description's
+		if a.Platform != "" {
+			own = s.counts[people.Key{Type: readmodel.LookupName(a.Platform), Value: k}]
+		}
+		other := s.counts[people.Key{Type: readmodel.LookupName(b.Platform), Value: k}]
+		most = max(most, max(own-1, 0)+max(other-1, 0))
 	}
 	return most
 }
 
-// alike is how many others on b's platform have a username of a's making.
-func (s *search) alike(a, b *people.Profile) int {
-	return max(0, s.counts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: identity.HandleKey(a.Username)}]-1)
+// alike is how many others on b's platform have a username of the making of one
+// with this identity.HandleKey.
+func (s *search) alike(handle string, b *people.Profile) int {
+	return max(0, s.counts[people.Key{Type: readmodel.LookupHandle(b.Platform), Value: handle}]-1)
 }
 
 // chain follows the links of a profile that a link of the input led to: what
@@ -428,7 +462,7 @@ func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
 				continue
 			}
 			next := s.finder.search(s.seed)
-			next.known = s.known
+			next.known, next.notes = s.known, s.notes
 			if err := next.links(ctx, via.profile); err != nil {
 				return err
 			}
@@ -441,7 +475,8 @@ func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
 				}
 				top := c.Candidates[0]
 				p := top.Confidence * via.confidence
-				if evidence.NamesContradict(s.seed, top.B, evidence.Compare(evidence.Pair{A: s.seed, B: top.B})) {
+				pair := evidence.Pair{A: s.seed, B: top.B, Notes: s.notes}
+				if evidence.NamesContradict(pair, evidence.Compare(pair)) {
 					continue
 				}
 				if have := best[target]; have == nil || have.confidence < p {

@@ -1,6 +1,7 @@
 package people
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -41,6 +42,8 @@ type Profile struct {
 	Mentioned []event.Account
 	// Person is false for organizations, bots and public bodies.
 	Person bool
+
+	row *readmodel.ProfileRow // what it was made of; nil: not of the store
 }
 
 // Account is the profile's account.
@@ -129,13 +132,30 @@ func Companies(field string) []string {
 	return out
 }
 
-func (r *Reader) networkProfile(row *readmodel.NetworkPersonRow) (*Profile, error) {
+// profile reads what a row says.
+func (r *Reader) profile(row *readmodel.ProfileRow) (p *Profile, err error) {
+	switch row.Platform {
+	case identity.Network:
+		p, err = r.networkProfile(row)
+	case identity.Codehost:
+		p, err = r.codehostProfile(row)
+	default:
+		p = r.microblogProfile(row)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read record: %w", err)
+	}
+	p.row = row
+	return p, nil
+}
+
+func (r *Reader) networkProfile(row *readmodel.ProfileRow) (*Profile, error) {
 	var n networkRecord
-	if err := json.Unmarshal(object(row.WebsetShared, row.WebsetRest), &n); err != nil {
+	if err := json.Unmarshal(object(row.Texts...), &n); err != nil {
 		return nil, err
 	}
 	p := &Profile{
-		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ProfileID, Version: row.Version,
+		Platform: identity.Network, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
 		Names: distinct(n.FullName, strings.TrimSpace(n.FirstName+" "+n.LastName)), Bio: n.Summary, Headline: n.Headline,
 		Places: distinct(n.Location.City, n.Location.State, n.Location.RawAddress, n.Location.Country), Country: n.Location.Country,
 		Avatar: n.Photo, Emails: slices.Clone(row.EmailKeys), Followers: orUnknown(n.Followers), Person: true,
@@ -162,7 +182,7 @@ func (r *Reader) networkProfile(row *readmodel.NetworkPersonRow) (*Profile, erro
 		p.Topics = append(p.Topics, s.Skill)
 	}
 	p.Topics = distinct(p.Topics...)
-	p.Declared = append(accounts(identity.Codehost, row.CodehostUsernameKeys), accounts(identity.Microblog, row.MicroblogUsernameKeys)...)
+	p.Declared = append(accounts(identity.Codehost, row.CodehostKeys), accounts(identity.Microblog, row.MicroblogKeys)...)
 	p.Websites = distinct(append(n.Websites, n.SocialAccounts...)...)
 	r.mention(p, n.Headline, n.Summary)
 	return p, nil
@@ -185,13 +205,13 @@ type codehostRecord struct {
 	Languages []string `json:"repo_languages"`
 }
 
-func (r *Reader) codehostProfile(row *readmodel.CodehostPersonRow) (*Profile, error) {
+func (r *Reader) codehostProfile(row *readmodel.ProfileRow) (*Profile, error) {
 	var c codehostRecord
-	if err := json.Unmarshal(object(row.Addon), &c); err != nil {
+	if err := json.Unmarshal(object(row.Texts...), &c); err != nil {
 		return nil, err
 	}
 	p := &Profile{
-		Platform: identity.Codehost, Username: row.CodehostUsername, Key: row.UsernameKey, Identity: itoa(row.UserID), Version: row.Version,
+		Platform: identity.Codehost, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
 		Names: distinct(c.FullName), Bio: c.Bio, Places: distinct(c.Canonical.City, c.Location, c.Canonical.State, c.Canonical.Country),
 		Country:   c.Canonical.Country,
 		Employers: distinct(Companies(c.Company)...), Topics: distinct(c.Languages...), Websites: distinct(c.Blog, c.Website),
@@ -199,19 +219,22 @@ func (r *Reader) codehostProfile(row *readmodel.CodehostPersonRow) (*Profile, er
 		Person: c.Type != "Organization" && c.Type != "Bot",
 	}
 	p.Current = len(p.Employers)
-	p.Declared = append(accounts(identity.Network, row.NetworkUsernameKeys), accounts(identity.Microblog, row.MicroblogUsernameKeys)...)
+	p.Declared = append(accounts(identity.Network, row.NetworkKeys), accounts(identity.Microblog, row.MicroblogKeys)...)
 	r.mention(p, c.Bio)
 	return p, nil
 }
 
-func (r *Reader) microblogProfile(row *readmodel.MicroblogPersonRow) *Profile {
+func (r *Reader) microblogProfile(row *readmodel.ProfileRow) *Profile {
+	var texts [7]string
+	copy(texts[:], row.Texts)
+	name, bio, location, website, avatar, created, accountType := texts[0], texts[1], texts[2], texts[3], texts[4], texts[5], texts[6]
 	p := &Profile{
-		Platform: identity.Microblog, Username: row.Username, Key: row.UsernameKey, Identity: row.UserID, Version: row.Version,
-		Names: distinct(row.Name), Bio: row.Bio, Places: distinct(row.Location), Websites: distinct(row.Website),
-		Avatar: row.AvatarURL, Created: row.CreatedAt, Followers: row.Followers,
-		Person: row.AccountType == "" || row.AccountType == "personal",
+		Platform: identity.Microblog, Username: row.Username, Key: row.UsernameKey, Identity: row.ID, Version: row.Version,
+		Names: distinct(name), Bio: bio, Places: distinct(location), Websites: distinct(website),
+		Avatar: avatar, Created: created, Followers: row.Followers,
+		Person: accountType == "" || accountType == "personal",
 	}
-	r.mention(p, row.Bio)
+	r.mention(p, bio)
 	return p
 }
 

@@ -11,7 +11,6 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"golang.org/x/sync/errgroup"
 
 	ch "muster/platform/clickhouse"
 	"muster/platform/gather"
@@ -40,10 +39,9 @@ type Reader struct {
 	platforms *identity.Platforms
 	permits   chan struct{}
 
-	lookups   *gather.Gatherer[uint64, []readmodel.LookupRow]
-	network   *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
-	codehost  *gather.Gatherer[int64, []*readmodel.CodehostPersonRow]
-	microblog *gather.Gatherer[uint64, []*readmodel.MicroblogPersonRow]
+	lookups  *gather.Gatherer[uint64, []readmodel.LookupRow]
+	profiles *gather.Gatherer[Ref, *readmodel.ProfileRow]
+	holders  map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow] // by platform, of usernames' lookup keys
 }
 
 // NewReader returns a reader over the read models. It is closed after the last
@@ -56,53 +54,118 @@ func NewReader(conn driver.Conn, platforms *identity.Platforms, cfg Config) *Rea
 		cfg.QueryTimeout = 5 * time.Second
 	}
 	r := &Reader{cfg: cfg, conn: conn, platforms: platforms, permits: make(chan struct{}, cfg.MaxQueries)}
-	r.lookups = gatherRows(r, "lookups", readmodel.LookupQuery(), func(found map[uint64][]readmodel.LookupRow, row *readmodel.LookupRow) {
-		found[row.KeyHash] = append(found[row.KeyHash], *row)
-	}, readmodel.NewestLookups)
-	r.network = gatherRows(r, "network_people", readmodel.NetworkPeopleQuery(readmodel.NetworkWebset),
-		func(found map[uint64][]*readmodel.NetworkPersonRow, row *readmodel.NetworkPersonRow) {
-			found[row.ProfileHash] = append(found[row.ProfileHash], row)
-		}, readmodel.FreshenNetworkPeople)
-	r.codehost = gatherRows(r, "codehost_people", readmodel.CodehostPeopleQuery(readmodel.CodehostAddon),
-		func(found map[int64][]*readmodel.CodehostPersonRow, row *readmodel.CodehostPersonRow) {
-			found[row.UserID] = append(found[row.UserID], row)
-		}, readmodel.FreshenCodehostPeople)
-	r.microblog = gatherRows(r, "microblog_people", readmodel.MicroblogPeopleQuery(),
-		func(found map[uint64][]*readmodel.MicroblogPersonRow, row *readmodel.MicroblogPersonRow) {
-			found[row.UserHash] = append(found[row.UserHash], row)
-		}, readmodel.FreshenMicroblogPeople)
+	r.lookups = gathered(r, "lookups", r.fetchLookups)
+	r.profiles = gathered(r, "people", r.fetchProfiles)
+	r.holders = make(map[string]*gather.Gatherer[uint64, []*readmodel.ProfileRow])
+	for _, platform := range identity.PlatformNames() {
+		r.holders[platform] = gathered(r, "holders of usernames", func(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+			return r.fetchHolders(ctx, platform, keys)
+		})
+	}
 	return r
 }
 
 // Close fails whoever still reads and waits until no gathered query runs.
 func (r *Reader) Close() {
 	r.lookups.Close()
-	r.network.Close()
-	r.codehost.Close()
-	r.microblog.Close()
+	r.profiles.Close()
+	for _, g := range r.holders {
+		g.Close()
+	}
 }
 
-// gatherRows returns a gatherer over a query of readmodel; add files a row, and
-// finish makes a key's value of what was filed, before anybody sees it.
-func gatherRows[K int64 | uint64, V, T any, R rowOf[T]](r *Reader, table, query string, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
+func gathered[K comparable, V any](r *Reader, name string, fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
 	return gather.New(context.Background(), gather.Config[K, V]{
-		Name: table, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout, Linger: 200 * time.Microsecond, Permits: r.permits,
-		Fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
-			found := make(map[K]V, len(keys))
-			err := r.send(ctx, query, readmodel.FormatKeys(keys), func(rows driver.Rows) error {
-				row := R(new(T))
-				if err := rows.Scan(row.Dest()...); err != nil {
-					return err
-				}
-				add(found, row)
-				return nil
-			})
-			for k, v := range found {
-				found[k] = finish(v)
-			}
-			return found, err
-		},
+		Name: name, MaxKeys: readmodel.MaxKeys, InFlight: 2, Timeout: r.cfg.QueryTimeout, Linger: 200 * time.Microsecond, Permits: r.permits, Fetch: fetch,
 	})
+}
+
+func (r *Reader) fetchLookups(ctx context.Context, hashes []uint64) (map[uint64][]readmodel.LookupRow, error) {
+	found := make(map[uint64][]readmodel.LookupRow, len(hashes))
+	err := r.send(ctx, readmodel.LookupQuery(), keysParameter(hashes), func(rows driver.Rows) error {
+		var row readmodel.LookupRow
+		if err := rows.Scan(row.Dest()...); err != nil {
+			return err
+		}
+		found[row.KeyHash] = append(found[row.KeyHash], row)
+		return nil
+	})
+	for k, rows := range found {
+		found[k] = readmodel.NewestLookups(rows)
+	}
+	return found, err
+}
+
+// fetchProfiles reads accounts of all platforms in one statement.
+func (r *Reader) fetchProfiles(ctx context.Context, refs []Ref) (map[Ref]*readmodel.ProfileRow, error) {
+	var network, microblog []uint64
+	var codehost []int64
+	for _, ref := range refs {
+		switch ref.Platform {
+		case identity.Network:
+			network = append(network, readmodel.ProfileHash(ref.Identity))
+		case identity.Codehost:
+			if id, err := strconv.ParseInt(ref.Identity, 10, 64); err == nil {
+				codehost = append(codehost, id)
+			}
+		case identity.Microblog:
+			microblog = append(microblog, readmodel.MicroblogHash(ref.Identity))
+		}
+	}
+	parameters := make(clickhouse.Parameters, 3)
+	var platforms []string
+	ask := func(platform string, n int, keys string) {
+		if n > 0 {
+			platforms = append(platforms, platform)
+			parameters[platform] = keys
+		}
+	}
+	ask(identity.Network, len(network), readmodel.FormatKeys(network))
+	ask(identity.Codehost, len(codehost), readmodel.FormatKeys(codehost))
+	ask(identity.Microblog, len(microblog), readmodel.FormatKeys(microblog))
+	if len(platforms) == 0 {
+		return nil, nil
+	}
+	rows, err := r.rows(ctx, readmodel.ProfilesQuery(platforms...), parameters)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[Ref]*readmodel.ProfileRow, len(refs))
+	for _, row := range rows {
+		found[Ref{row.Platform, row.ID}] = row
+	}
+	return found, nil
+}
+
+// fetchHolders reads who holds usernames of a platform now, by their lookup keys.
+func (r *Reader) fetchHolders(ctx context.Context, platform string, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+	rows, err := r.rows(ctx, readmodel.HoldersQuery(platform), keysParameter(keys))
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[uint64][]*readmodel.ProfileRow, len(keys))
+	for _, row := range rows {
+		key := readmodel.KeyHash(UsernameLookup(platform), row.UsernameKey)
+		found[key] = append(found[key], row)
+	}
+	return found, nil
+}
+
+// rows are the newest rows of accounts that were not withdrawn.
+func (r *Reader) rows(ctx context.Context, query string, parameters clickhouse.Parameters) ([]*readmodel.ProfileRow, error) {
+	var rows []*readmodel.ProfileRow
+	err := r.send(ctx, query, parameters, func(list driver.Rows) error {
+		row := new(readmodel.ProfileRow)
+		if err := list.Scan(row.Dest()...); err != nil {
+			return err
+		}
+		rows = append(rows, row)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(readmodel.NewestProfiles(rows), func(row *readmodel.ProfileRow) bool { return row.Deleted }), nil
 }
 
 // Key is what lookups are asked for.
@@ -154,37 +217,67 @@ func RefOf(row readmodel.LookupRow) (Ref, bool) {
 
 // Read reads profiles; those that do not exist, or were withdrawn, are missing.
 func (r *Reader) Read(ctx context.Context, refs []Ref) (map[Ref]*Profile, error) {
-	byPlatform := make(map[string][]string)
+	distinct := make([]Ref, 0, len(refs))
+	asked := make(map[Ref]bool, len(refs))
 	for _, ref := range refs {
-		if !slices.Contains(byPlatform[ref.Platform], ref.Identity) {
-			byPlatform[ref.Platform] = append(byPlatform[ref.Platform], ref.Identity)
+		if !asked[ref] {
+			asked[ref] = true
+			distinct = append(distinct, ref)
 		}
 	}
-	var network, codehost, microblog []*Profile
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		network, err = r.readNetwork(ctx, byPlatform[identity.Network])
-		return err
-	})
-	g.Go(func() (err error) {
-		codehost, err = r.readCodehost(ctx, byPlatform[identity.Codehost])
-		return err
-	})
-	g.Go(func() (err error) {
-		microblog, err = r.readMicroblog(ctx, byPlatform[identity.Microblog])
-		return err
-	})
-	if err := g.Wait(); err != nil {
+	rows, err := r.profiles.Get(ctx, distinct)
+	if err != nil {
 		return nil, fmt.Errorf("read people: %w", err)
 	}
-	out := make(map[Ref]*Profile, len(refs))
-	for _, p := range slices.Concat(network, codehost, microblog) {
-		if r.Erased(p) {
+	out := make(map[Ref]*Profile, len(rows))
+	for i, row := range rows {
+		if row == nil {
 			continue
 		}
-		out[Ref{p.Platform, p.Identity}] = p
+		p, err := r.profile(row)
+		if err != nil {
+			return nil, fmt.Errorf("read people: %w", err)
+		}
+		if !r.Erased(p) {
+			out[distinct[i]] = p
+		}
 	}
 	return out, nil
+}
+
+// Freshen gives profiles of the store the versions that were seen of them since.
+func (r *Reader) Freshen(ctx context.Context, profiles []*Profile) error {
+	var hashes []uint64
+	for _, p := range profiles {
+		switch p.Platform {
+		case identity.Network:
+			hashes = append(hashes, readmodel.ProfileHash(p.Identity))
+		case identity.Codehost:
+			if id, err := strconv.ParseUint(p.Identity, 10, 64); err == nil {
+				hashes = append(hashes, id)
+			}
+		case identity.Microblog:
+			hashes = append(hashes, readmodel.MicroblogHash(p.Identity))
+		}
+	}
+	var seen []readmodel.SeenRow
+	for part := range slices.Chunk(hashes, readmodel.MaxKeys) {
+		err := r.query(ctx, readmodel.SeenVersionsQuery(), keysParameter(part), func(rows driver.Rows) error {
+			var row readmodel.SeenRow
+			err := rows.Scan(row.Dest()...)
+			seen = append(seen, row)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("read seen versions: %w", err)
+		}
+	}
+	for _, p := range profiles {
+		if p.row != nil {
+			p.Version = p.row.Freshen(seen)
+		}
+	}
+	return nil
 }
 
 // Erased reports whether a profile, from wherever it comes, is of somebody who was
@@ -194,79 +287,53 @@ func (r *Reader) Erased(p *Profile) bool {
 	return erased
 }
 
-func (r *Reader) readNetwork(ctx context.Context, ids []string) (out []*Profile, err error) {
-	hashes := make([]uint64, len(ids))
-	for i, id := range ids {
-		hashes[i] = readmodel.ProfileHash(id)
-	}
-	return collect(ctx, r.network, hashes, func(row *readmodel.NetworkPersonRow) (*Profile, error) {
-		if row.Deleted || !slices.Contains(ids, row.ProfileID) {
-			return nil, nil
-		}
-		return r.networkProfile(row)
-	})
-}
-
-func (r *Reader) readCodehost(ctx context.Context, ids []string) (out []*Profile, err error) {
-	users := make([]int64, 0, len(ids))
-	for _, id := range ids {
-		if n, err := strconv.ParseInt(id, 10, 64); err == nil {
-			users = append(users, n)
-		}
-	}
-	return collect(ctx, r.codehost, users, func(row *readmodel.CodehostPersonRow) (*Profile, error) {
-		if row.Deleted {
-			return nil, nil
-		}
-		return r.codehostProfile(row)
-	})
-}
-
-func (r *Reader) readMicroblog(ctx context.Context, ids []string) (out []*Profile, err error) {
-	hashes := make([]uint64, len(ids))
-	for i, id := range ids {
-		hashes[i] = readmodel.MicroblogHash(id)
-	}
-	return collect(ctx, r.microblog, hashes, func(row *readmodel.MicroblogPersonRow) (*Profile, error) {
-		if row.Deleted || !slices.Contains(ids, row.UserID) {
-			return nil, nil
-		}
-		return r.microblogProfile(row), nil
-	})
-}
-
 // Holder is who holds a username now; nil when nobody does.
 func (r *Reader) Holder(ctx context.Context, a event.Account) (*Profile, error) {
-	key := Key{UsernameLookup(a.Platform), identity.UsernameKey(a.Username)}
-	found, err := r.Lookup(ctx, []Key{key})
-	if err != nil {
-		return nil, err
-	}
-	var refs []Ref
-	for _, row := range found[key] {
-		if ref, ok := RefOf(row); ok {
-			refs = append(refs, ref)
-		}
-	}
-	if len(refs) == 0 {
+	key := identity.UsernameKey(a.Username)
+	from := r.holders[a.Platform]
+	if key == "" || from == nil {
 		return nil, nil
 	}
-	profiles, err := r.Read(ctx, refs)
+	lists, err := from.Get(ctx, []uint64{readmodel.KeyHash(UsernameLookup(a.Platform), key)})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("read who holds a username: %w", err)
 	}
-	return Newest(profiles, key.Value), nil
-}
-
-// Newest is the newest of the profiles that hold a username key now.
-func Newest(profiles map[Ref]*Profile, usernameKey string) *Profile {
-	var best *Profile
-	for _, p := range profiles {
-		if p.Key == usernameKey && (best == nil || cmp.Or(cmp.Compare(p.Version, best.Version), cmp.Compare(best.Identity, p.Identity)) > 0) {
-			best = p
+	profiles := make(map[Ref]*Profile, 1)
+	for _, row := range lists[0] {
+		if row.UsernameKey != key { // hashes may collide
+			continue
+		}
+		p, err := r.profile(row)
+		if err != nil {
+			return nil, fmt.Errorf("read who holds a username: %w", err)
+		}
+		if !r.Erased(p) {
+			profiles[Ref{p.Platform, p.Identity}] = p
 		}
 	}
-	return best
+	return r.Newest(ctx, profiles, func(*Profile) bool { return true })
+}
+
+// Newest is the newest of the profiles that suit, nil when none does. Equally new
+// ones go by their identity.
+func (r *Reader) Newest(ctx context.Context, profiles map[Ref]*Profile, suits func(*Profile) bool) (*Profile, error) {
+	var list []*Profile
+	for _, p := range profiles {
+		if suits(p) {
+			list = append(list, p)
+		}
+	}
+	if len(list) == 0 {
+		return nil, nil
+	}
+	if len(list) > 1 {
+		if err := r.Freshen(ctx, list); err != nil {
+			return nil, err
+		}
+	}
+	return slices.MaxFunc(list, func(a, b *Profile) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(b.Identity, a.Identity))
+	}), nil
 }
 
 // UsernameLookup is the lookup type of a platform's usernames.
@@ -291,29 +358,8 @@ type rowOf[T any] interface {
 	Dest() []any
 }
 
-// collect reads rows by key and makes profiles of them.
-func collect[K int64 | uint64, R any](ctx context.Context, from *gather.Gatherer[K, []R], keys []K, profile func(R) (*Profile, error)) ([]*Profile, error) {
-	lists, err := from.Get(ctx, keys)
-	if err != nil {
-		return nil, err
-	}
-	var out []*Profile
-	for _, list := range lists {
-		for _, row := range list {
-			p, err := profile(row)
-			if err != nil {
-				return nil, fmt.Errorf("read record: %w", err)
-			}
-			if p != nil {
-				out = append(out, p)
-			}
-		}
-	}
-	return out, nil
-}
-
 // query runs a query of readmodel when there is a place, and calls scan at each row.
-func (r *Reader) query(ctx context.Context, query, keys string, scan func(driver.Rows) error) error {
+func (r *Reader) query(ctx context.Context, query string, keys clickhouse.Parameters, scan func(driver.Rows) error) error {
 	select {
 	case r.permits <- struct{}{}:
 	case <-ctx.Done():
@@ -325,9 +371,13 @@ func (r *Reader) query(ctx context.Context, query, keys string, scan func(driver
 	return r.send(ctx, query, keys, scan)
 }
 
-func (r *Reader) send(ctx context.Context, query, keys string, scan func(driver.Rows) error) error {
+func keysParameter[K int64 | uint64](keys []K) clickhouse.Parameters {
+	return clickhouse.Parameters{readmodel.ParameterKeys: readmodel.FormatKeys(keys)}
+}
+
+func (r *Reader) send(ctx context.Context, query string, keys clickhouse.Parameters, scan func(driver.Rows) error) error {
 	ctx = clickhouse.Context(ctx,
-		clickhouse.WithParameters(clickhouse.Parameters{readmodel.ParameterKeys: keys}),
+		clickhouse.WithParameters(keys),
 		clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
 	return ch.ReadRows(ctx, r.conn, query, scan)
 }

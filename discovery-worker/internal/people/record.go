@@ -67,7 +67,7 @@ func rowsOf[K int64 | uint64, T any, R rowOf[T]](ctx context.Context, r *Reader,
 	var out []R
 	for part := range slices.Chunk(keys, readmodel.MaxKeys) {
 		var list []R
-		err := r.query(ctx, query, readmodel.FormatKeys(part), func(rows driver.Rows) error {
+		err := r.query(ctx, query, keysParameter(part), func(rows driver.Rows) error {
 			row := R(new(T))
 			if err := rows.Scan(row.Dest()...); err != nil {
 				return err

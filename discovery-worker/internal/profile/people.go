@@ -259,15 +259,15 @@ func (b *Builder) holders(ctx context.Context, email string) ([]*people.Profile,
 	if err != nil {
 		return nil, err
 	}
-	newest := make(map[string]*people.Profile)
-	for _, p := range profiles {
-		if have := newest[p.Platform]; slices.Contains(p.Emails, email) && (have == nil || p.Version > have.Version || p.Version == have.Version && p.Identity < have.Identity) {
-			newest[p.Platform] = p
-		}
-	}
-	out := make([]*people.Profile, 0, len(newest))
+	var out []*people.Profile
 	for _, platform := range identity.PlatformNames() {
-		if p := newest[platform]; p != nil {
+		p, err := b.reader.Newest(ctx, profiles, func(p *people.Profile) bool {
+			return p.Platform == platform && slices.Contains(p.Emails, email)
+		})
+		if err != nil {
+			return nil, err
+		}
+		if p != nil {
 			out = append(out, p)
 		}
 	}

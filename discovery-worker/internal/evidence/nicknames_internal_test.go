@@ -1,0 +1,41 @@
+package evidence
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestNicknameIndex: the index answers what reading the groups one by one does.
+func TestNicknameIndex(t *testing.T) {
+	var names []string
+	for line := range strings.Lines(nicknameGroups) {
+		for _, n := range strings.Fields(line) {
+			if !slices.Contains(names, n) {
+				names = append(names, n)
+			}
+		}
+	}
+	names = append(names, "", "nobody")
+	for _, a := range names {
+		var others []string
+		for line := range strings.Lines(nicknameGroups) {
+			if group := strings.Fields(line); slices.Contains(group, a) {
+				others = append(others, slices.DeleteFunc(group, func(s string) bool { return s == a })...)
+			}
+		}
+		require.Equal(t, others, Nicknames(a), a)
+		for _, b := range names {
+			want := false
+			for line := range strings.Lines(nicknameGroups) {
+				group := strings.Fields(line)
+				want = want || (group[0] == a || group[0] == b) && slices.Contains(group, a) && slices.Contains(group, b)
+			}
+			if got := nicknames(a, b); got != want {
+				require.Equal(t, want, got, "%s and %s", a, b)
+			}
+		}
+	}
+}

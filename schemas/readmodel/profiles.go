@@ -1,0 +1,144 @@
+package readmodel
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// ProfileRow is what discovery compares of an account, in one form for every
+// platform.
+type ProfileRow struct {
+	Platform      string // as identity has it
+	ID            string // profile_id, user_id in decimal, or user_id
+	Version       int64
+	ContentHash   uint64
+	Deleted       bool // withdrawn
+	Username      string
+	UsernameKey   string
+	EmailKeys     []string
+	NetworkKeys   []string // usernames that it declares on another platform, comparison forms, the field's own first
+	CodehostKeys  []string
+	MicroblogKeys []string
+	Followers     int64 // of the microblog; -1: not known
+	// Texts are, of the network, webset_shared and webset_rest; of the code host
+	// addon; of the microblog name, bio, location, website, avatar_url, created_at and
+	// account_type.
+	Texts []string
+}
+
+// Dest gives the scan destinations in the order of ProfilesQuery's columns.
+func (r *ProfileRow) Dest() []any {
+	return []any{
+		&r.Platform, &r.ID, &r.Version, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey, &r.EmailKeys,
+		&r.NetworkKeys, &r.CodehostKeys, &r.MicroblogKeys, &r.Followers, &r.Texts,
+	}
+}
+
+// ProfilesQuery reads accounts of some platforms in one statement, which takes
+// less than one a platform. Each platform has a parameter of its name: ProfileHash
+// of up to MaxKeys network people, user ids of the code host, MicroblogHash. The rows
+// are for NewestProfiles. The versions are those of the records, without those that
+// were seen since.
+func ProfilesQuery(platforms ...string) string {
+	arms := make([]string, 0, len(platforms))
+	for _, p := range platforms {
+		switch p {
+		case identity.Network:
+			arms = append(arms, profilesFrom(p)+"\nWHERE profile_hash IN {network:Array(UInt64)}")
+		case identity.Codehost:
+			arms = append(arms, profilesFrom(p)+"\nWHERE user_id IN {codehost:Array(Int64)}")
+		case identity.Microblog:
+			arms = append(arms, profilesFrom(p)+"\nWHERE user_hash IN {microblog:Array(UInt64)}")
+		}
+	}
+	return strings.Join(arms, "\nUNION ALL\n")
+}
+
+// HoldersQuery reads who has, or had, a username of a platform, by KeyHash of the
+// lookup type of its usernames, with the columns of ProfilesQuery: whom lookups name,
+// at most the 200 newest of a key, as they are now. The rows are for NewestProfiles.
+func HoldersQuery(platform string) string {
+	order, kind := "", ""
+	switch platform {
+	case identity.Network:
+		order, kind = "profile_hash GLOBAL IN (SELECT xxHash64(concat('network.profile_id\\0', target))", TargetNetworkPerson
+	case identity.Codehost:
+		order, kind = "user_id GLOBAL IN (SELECT toInt64OrZero(target)", TargetCodehostPerson
+	case identity.Microblog:
+		order, kind = "user_hash GLOBAL IN (SELECT xxHash64(concat('microblog.user_id\\0', target))", TargetMicroblogPerson
+	}
+	return profilesFrom(platform) + "\nWHERE " + order + ` FROM lookups WHERE key_hash IN {keys:Array(UInt64)} AND target_kind = '` + kind + `'
+ORDER BY version DESC, content_hash DESC
+LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
+}
+
+// profilesFrom selects the columns of a ProfileRow.
+func profilesFrom(platform string) string {
+	switch platform {
+	case identity.Network:
+		return `SELECT 'network' AS platform, profile_id AS id, version, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [webset_shared, webset_rest] AS texts
+FROM network_people`
+	case identity.Codehost:
+		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, content_hash, deleted, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts
+FROM codehost_people`
+	}
+	return `SELECT 'microblog' AS platform, user_id AS id, version, content_hash, deleted, username, username_key, emptyArrayString() AS email_keys, emptyArrayString() AS network_keys, emptyArrayString() AS codehost_keys, emptyArrayString() AS microblog_keys, ifNull(followers, -1) AS followed, [name, bio, location, website, avatar_url, created_at, toString(account_type)] AS texts
+FROM microblog_people`
+}
+
+// NewestProfiles are the newest of the rows of each account; a withdrawn one too.
+// Rows of one account lie in parts that are not merged yet: there are few, and
+// finding the newest here takes less than a statement that does.
+func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
+	type account struct{ platform, id string }
+	at := make(map[account]int, len(rows))
+	out := rows[:0]
+	for _, r := range rows {
+		a := account{r.Platform, r.ID}
+		i, have := at[a]
+		switch {
+		case !have:
+			at[a] = len(out)
+			out = append(out, r)
+		case r.Version > out[i].Version || r.Version == out[i].Version && r.ContentHash > out[i].ContentHash:
+			out[i] = r
+		}
+	}
+	return out
+}
+
+// SeenRow is a newer version of a record whose content has stayed the same.
+type SeenRow struct {
+	Kind        string
+	Key         string
+	Version     int64
+	ContentHash uint64
+}
+
+// Dest gives the scan destinations in the order of SeenVersionsQuery's columns.
+func (r *SeenRow) Dest() []any { return []any{&r.Kind, &r.Key, &r.Version, &r.ContentHash} }
+
+// SeenVersionsQuery reads the versions of people that were seen since, by what the
+// tables of people are ordered by: ProfileHash, user ids, MicroblogHash.
+func SeenVersionsQuery() string {
+	kinds := []string{string(record.KindNetworkPerson), string(record.KindCodehostPerson), string(record.KindMicroblogPerson)}
+	slices.Sort(kinds)
+	return `SELECT toString(kind), key, version, content_hash
+FROM seen_versions
+WHERE kind IN ('` + strings.Join(kinds, "', '") + `') AND key_hash IN {keys:Array(UInt64)}`
+}
+
+// Freshen is the row's version, or the newest that was seen of its content.
+func (r *ProfileRow) Freshen(seen []SeenRow) int64 {
+	version := r.Version
+	for _, s := range seen {
+		if s.Key == r.ID && s.Kind == r.Platform+"-person" && s.ContentHash == r.ContentHash {
+			version = max(version, s.Version)
+		}
+	}
+	return version
+}
