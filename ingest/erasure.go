@@ -248,7 +248,7 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order != 0 {
 			continue // asked for again, or lifted already
 		}
-		asked.RequestedAt, asked.RequestID, asked.Lifted = at, request.RequestID, true
+		asked.RequestedAt, asked.RequestID, asked.Lifted, asked.Mark = at, request.RequestID, true, deps.Suppressed.MarkOf(h)
 		if order, err := deps.Suppressed.Compare(h, &asked); err != nil || order <= 0 {
 			// The request is dated in the future: the withdrawal is to be newer all the same.
 			v, err := record.ParseVersion(request.RequestedAt)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,13 +9,13 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 
+	"muster/deploy/bench/paired"
 	"muster/ingest"
 	queryapi "muster/query-api"
 	"muster/schemas/record"
@@ -27,23 +26,27 @@ const (
 	// suppressedPeople is how many identifiers the set has (issue: 5,000,000).
 	suppressedPeople = 5_000_000
 	// erasureRounds is odd, so that there is a middle one.
-	erasureRounds = 5
-	// erasureCrawl is how many records are ingested in a round.
-	erasureCrawl = 60_000
+	erasureRounds = 15
+	// erasureCrawl is how many records are ingested in a turn.
+	erasureCrawl = 40_000
+	// erasureSlice is how long a server is asked at a time, in seconds.
+	erasureSlice = 4
+	// erasureCallers is how many callers ask.
+	erasureCallers = 32
 )
 
 // suppressing is a set of so many identifiers of every type, none of which anybody of
 // the bench has.
 func suppressing(n int) (*suppress.Set, error) {
 	set := suppress.NewSet(suppress.NoKey())
-	types := suppress.Types()
+	types, key := suppress.Types(), set.Key()
 	for i := range n {
-		t := types[i%len(types)]
-		value, err := json.Marshal(suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: "2026-01-01", Key: set.Key().ID()})
+		t, sum := types[i%len(types)], suppress.Sum("nobody-"+strconv.Itoa(i))
+		value, err := json.Marshal(suppress.Entry{Type: t, Scope: suppress.All, RequestedAt: "2026-01-01", Key: key.ID(), Mark: key.Mark(t, sum)})
 		if err != nil {
 			return nil, fmt.Errorf("fill the suppression set: %w", err)
 		}
-		if err := set.Apply([]byte(set.Key().Of(t, "nobody-"+strconv.Itoa(i)).String()), value); err != nil {
+		if err := set.Apply([]byte(key.Hash(t, sum).String()), value); err != nil {
 			return nil, fmt.Errorf("fill the suppression set: %w", err)
 		}
 	}
@@ -54,15 +57,18 @@ func suppressing(n int) (*suppress.Set, error) {
 // measureErasure compares ingest and the enrich endpoint with themselves when nobody is
 // suppressed.
 func measureErasure(ctx context.Context, b *bench, out io.Writer) error {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
 	began := time.Now()
 	full, err := suppressing(suppressedPeople)
 	if err != nil {
 		return err
 	}
-	var m runtime.MemStats
+	elapsed := time.Since(began)
 	runtime.GC()
-	runtime.ReadMemStats(&m)
-	fmt.Fprintf(out, "  a set of %d identifiers: %.1f s to read, %d MB\n", full.Len(), time.Since(began).Seconds(), m.HeapAlloc>>20)
+	runtime.ReadMemStats(&after)
+	fmt.Fprintf(out, "  a set of %d identifiers: %.1f s to make and read, %d MB\n", full.Len(), elapsed.Seconds(), (after.HeapAlloc-before.HeapAlloc)>>20)
 	empty, err := suppressing(0)
 	if err != nil {
 		return err
@@ -73,17 +79,22 @@ func measureErasure(ctx context.Context, b *bench, out io.Writer) error {
 	return b.enrichBeside(ctx, out, empty, full)
 }
 
-// slower prints how much more the second of two costs are than the first, round by
-// round.
-func slower(out io.Writer, what string, without, with []float64) {
-	more := make([]float64, len(with))
-	for i := range with {
-		more[i] = 100 * (with[i]/without[i] - 1)
+// slower prints how much more the second of two costs are than the first, turn by turn
+// and together.
+func slower(out io.Writer, what string, turns [][2]float64) {
+	var more []float64
+	var sum [2]float64
+	best := turns[0]
+	for _, t := range turns {
+		more = append(more, 100*(t[1]/t[0]-1))
+		for i := range t {
+			sum[i] += t[i]
+			best[i] = min(best[i], t[i])
+		}
 	}
-	best := 100 * (slices.Min(with)/slices.Min(without) - 1)
-	slices.Sort(more)
-	fmt.Fprintf(out, "  %s: %+.1f%% in the median of %d rounds (%+.1f to %+.1f), %+.1f%% between the best (bar: 5)\n",
-		what, more[len(more)/2], len(more), more[0], more[len(more)-1], best)
+	e := paired.Of(more)
+	fmt.Fprintf(out, "  %-40s %+.1f%% with the set, of %d turns (95 %%: %+.1f to %+.1f); %+.1f%% in sum, %+.1f%% between the best (bar: 5)\n",
+		what+":", e.Shift, e.Pairs, e.Low, e.High, 100*(sum[1]/sum[0]-1), 100*(best[1]/best[0]-1))
 }
 
 func (b *bench) ingestBeside(ctx context.Context, out io.Writer, empty, full *suppress.Set) (err error) {
@@ -101,30 +112,69 @@ func (b *bench) ingestBeside(ctx context.Context, out io.Writer, empty, full *su
 	if _, err := writeCrawl(crawl, erasureCrawl, firstCrawl); err != nil {
 		return err
 	}
-	var cpu [2][]float64
+	var cpu, elapsed [][2]float64
 	for round := range erasureRounds + 1 {
-		for i := range 2 {
+		var c [2]cost
+		for i := range c {
 			which := (i + round) % 2 // each comes second as often
 			set := []*suppress.Set{empty, full}[which]
-			cfg := ingest.Config{Bus: kafka, StateDir: filepath.Join(dir, fmt.Sprintf("ingest-%d-%d", round, which))}
-			c, err := measured(func() error {
+			cfg := ingest.Config{Bus: kafka, StateDir: filepath.Join(dir, "ingest")}
+			c[which], err = measured(func() error {
 				s, err := ingest.Files(ctx, cfg, ingest.Deps{Suppressed: set}, record.KindNetworkPerson, []string{crawl})
 				if err == nil && s.Total().Published != erasureCrawl {
 					err = fmt.Errorf("counted %+v", s.Total())
 				}
 				return err
 			})
-			if err != nil {
+			if err = errors.Join(err, os.RemoveAll(cfg.StateDir)); err != nil {
 				return fmt.Errorf("ingest: %w", err)
 			}
-			if round > 0 { // the first warms up
-				cpu[which] = append(cpu[which], c.cpu.Seconds())
-			}
+		}
+		if round > 0 { // the first warms up
+			cpu = append(cpu, [2]float64{c[0].cpu.Seconds(), c[1].cpu.Seconds()})
+			elapsed = append(elapsed, [2]float64{c[0].elapsed.Seconds(), c[1].elapsed.Seconds()})
 		}
 	}
-	fmt.Fprintf(out, "  ingest of %d records: CPU %.2f s without, %.2f s with the set (best rounds)\n", erasureCrawl, slices.Min(cpu[0]), slices.Min(cpu[1]))
-	slower(out, "ingest, CPU time", cpu[0], cpu[1])
+	for i, name := range setNames() {
+		var took, used float64
+		for round := range cpu {
+			took, used = took+elapsed[round][i], used+cpu[round][i]
+		}
+		n := float64(erasureCrawl * len(cpu))
+		fmt.Fprintf(out, "  ingest of %d records, %-18s %7.0f records/s, CPU %.2f µs a record\n", erasureCrawl, name, n/took, 1e6*used/n)
+	}
+	slower(out, "ingest, CPU time a record", cpu)
+	slower(out, "ingest, time a record", elapsed)
 	return nil
+}
+
+// setNames name the two sides.
+func setNames() [2]string { return [2]string{"nobody suppressed", "with the set"} }
+
+// inTurns asks two servers in turns from so many callers. It returns all that was measured
+// of each, and the turns.
+func (b *bench) inTurns(ctx context.Context, q question, bases [2]string, callers, rounds int) (all [2]measurement, turns [][2]measurement, err error) {
+	for round := range rounds {
+		var now [2]measurement
+		turn := *b
+		turn.draw = uint64(round) // both servers are asked the same
+		for i := range now {
+			which := (i + round) % 2 // whoever comes second finds the caches warmer
+			m, err := turn.ask(ctx, q, bases[which], callers)
+			if err != nil {
+				return all, turns, err
+			}
+			now[which] = m
+			all[which].add(m)
+			all[which].elapsed += m.elapsed
+			all[which].engine += m.engine
+			all[which].bench += m.bench
+			all[which].platform += m.platform
+			all[which].rss = m.rss
+		}
+		turns = append(turns, now)
+	}
+	return all, turns, nil
 }
 
 func (b *bench) enrichBeside(ctx context.Context, out io.Writer, empty, full *suppress.Set) error {
@@ -139,34 +189,34 @@ func (b *bench) enrichBeside(ctx context.Context, out io.Writer, empty, full *su
 		}
 		return req, err
 	}}
-	const callers = 32
-	var cpu, pace [2][]float64
-	var runs [2][]measurement
-	for round := range erasureRounds {
-		for i := range 2 {
-			which := (i + round) % 2
-			cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
-			err := b.servingWith(ctx, cfg, []*suppress.Set{empty, full}[which], func(base string) error {
-				var m measurement
-				c, err := measured(func() (err error) { m, err = b.ask(ctx, q, base, callers); return err })
-				if err != nil {
-					return err
-				}
-				runs[which] = append(runs[which], m)
-				cpu[which] = append(cpu[which], c.cpu.Seconds()/float64(m.asked))
-				pace[which] = append(pace[which], 1/m.rate())
-				return nil
-			})
+	short := *b
+	short.seconds, short.warm = min(b.seconds, erasureSlice), limitsWarm
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, QueryTimeout: time.Minute}
+	return b.servingWith(ctx, cfg, empty, func(without string) error {
+		return b.servingWith(ctx, cfg, full, func(with string) error {
+			all, turns, err := short.inTurns(ctx, q, [2]string{without, with}, erasureCallers, erasureRounds)
 			if err != nil {
 				return err
 			}
-		}
-	}
-	for i, name := range []string{"nobody suppressed", "with the set"} {
-		slices.SortFunc(runs[i], func(a, b measurement) int { return cmp.Compare(a.rate(), b.rate()) })
-		fmt.Fprintf(out, "  POST /v1/person/enrich, %d callers, %-18s %s\n", callers, name, runs[i][len(runs[i])/2])
-	}
-	slower(out, "enrich, time a call", pace[0], pace[1])
-	slower(out, "enrich, CPU time a call, callers included", cpu[0], cpu[1])
-	return nil
+			var api, cpu, elapsed [][2]float64
+			for _, now := range turns {
+				var a, c, e [2]float64
+				for i, m := range now {
+					a[i] = m.bench.Seconds() / float64(m.asked)
+					c[i] = (m.bench + m.engine).Seconds() / float64(m.asked)
+					e[i] = 1 / m.rate()
+				}
+				api, cpu, elapsed = append(api, a), append(cpu, c), append(elapsed, e)
+			}
+			for i, name := range setNames() {
+				fmt.Fprintf(out, "  POST /v1/person/enrich, %d callers, %-18s %s\n", erasureCallers, name, all[i])
+				each := func(cpu time.Duration) float64 { return ms(cpu) / float64(all[i].asked) }
+				fmt.Fprintf(out, "  %-40s CPU ms a call: engine %.3f, API and callers %.3f (%d calls)\n", "", each(all[i].engine), each(all[i].bench), all[i].asked)
+			}
+			slower(out, "enrich, CPU time a call", cpu)
+			slower(out, "enrich, CPU time of API and callers", api)
+			slower(out, "enrich, time a call", elapsed)
+			return nil
+		})
+	})
 }

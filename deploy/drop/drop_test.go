@@ -82,7 +82,10 @@ func TestImport(t *testing.T) {
 	// set is the set as a process that starts now reads it.
 	set := func() *suppress.Set {
 		s := suppress.NewSet(suppress.NoKey())
-		require.NoError(t, bus.Scan(t.Context(), cfg, []string{event.TopicErasure}, func(m kafka.Message) error { return s.Apply(m.Key, m.Value) }))
+		require.NoError(t, bus.Scan(t.Context(), cfg, []string{event.TopicErasure}, func(m kafka.Message) error {
+			require.Contains(t, string(m.Value), `"mark":"`)
+			return s.Apply(m.Key, m.Value)
+		}))
 		s.Loaded()
 		return s
 	}

@@ -226,7 +226,7 @@ func (r *importing) rows(ctx context.Context, l List, rows []Row, o *ListOutcome
 		if known.status == Exempted || known.released {
 			continue
 		}
-		m, err := r.entry(hash, suppress.Entry{Type: row.Type, Scope: suppress.All, RequestedAt: known.requestedAt, RequestID: known.request})
+		m, err := r.entry(hash, row, suppress.Entry{RequestedAt: known.requestedAt, RequestID: known.request})
 		if err != nil {
 			return err
 		}
@@ -281,7 +281,7 @@ func (r *importing) removed(ctx context.Context, l List, rows []Row, o *ListOutc
 		if !ours {
 			continue
 		}
-		m, err := r.entry(hash, suppress.Entry{Type: row.Type, Scope: suppress.All, RequestedAt: at, RequestID: request.RequestID, Lifted: true})
+		m, err := r.entry(hash, row, suppress.Entry{RequestedAt: at, RequestID: request.RequestID, Lifted: true})
 		if err != nil {
 			return err
 		}
@@ -321,11 +321,11 @@ func (r *importing) request(action event.ErasureAction, place string) (*event.Er
 	}, at, nil
 }
 
-// entry is the message of an entry of the set that is not known yet; nil of one that
-// is, or that something newer has replaced.
-func (r *importing) entry(h suppress.Hash, e suppress.Entry) (*kafka.Message, error) {
+// entry is the message of a row's entry of the set that is not known yet; nil of one
+// that is, or that something newer has replaced.
+func (r *importing) entry(h suppress.Hash, row Row, e suppress.Entry) (*kafka.Message, error) {
 	set := r.deps.Suppressed
-	e.Key = set.Key().ID()
+	e.Type, e.Scope, e.Key, e.Mark = row.Type, suppress.All, set.Key().ID(), set.Key().Mark(row.Type, row.Sum)
 	if order, err := set.Compare(h, &e); err != nil || order <= 0 {
 		return nil, err
 	}

@@ -8,6 +8,12 @@
 // value or by its hash. It opens no connection: whoever owns one feeds the messages
 // of event.TopicErasure to [Set.Apply].
 //
+// Most identifiers of most records are in no entry, and a record is not to wait for
+// three blocks of SHA-256 and a miss of the caches for each. So an entry has a second,
+// much shorter keyed hash, its mark ([Entry.Mark]), and the marks of all entries a filter:
+// what it does not have is not in the set. Entries of before there were marks hold as
+// well; identifiers of their types are looked up by hash.
+//
 // # Rules
 //
 // An address (email, phone) suppresses every record that holds it: who shares one

@@ -159,10 +159,10 @@ func (d *document) text(text string) {
 
 // look looks an identifier up, whatever scope it was erased in.
 func (d *document) look(t Type, standard string) {
-	if d.hit || !d.set.ofType(t) {
+	if d.hit || !d.set.ofTypes(t.bit()) {
 		return
 	}
-	if h := d.set.key.Of(t, standard); d.set.Suppressed(h) {
+	if h, ok := d.set.find(t, Sum(standard)); ok && d.set.Suppressed(h) {
 		d.hash, d.hit = h, true
 	}
 }

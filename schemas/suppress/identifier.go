@@ -35,34 +35,58 @@ const (
 	MicroblogAccount Type = "microblog_account"
 )
 
-// bit tells the types apart that records are compared by; all others share one.
-func (t Type) bit() uint64 {
+// typeCount is how many types there are that records are compared by.
+const typeCount = 16
+
+// index numbers the types that records are compared by; all others share typeCount.
+func (t Type) index() int {
 	switch t {
 	case Email:
-		return 1 << 0
+		return 0
 	case Phone:
-		return 1 << 1
+		return 1
 	case NetworkUsername:
-		return 1 << 2
+		return 2
 	case CodehostUsername:
-		return 1 << 3
+		return 3
 	case MicroblogUsername:
-		return 1 << 4
+		return 4
 	case ProfileID:
-		return 1 << 5
+		return 5
 	case UserID:
-		return 1 << 6
+		return 6
 	case MicroblogUserID:
-		return 1 << 7
+		return 7
 	case NetworkAccount:
-		return 1 << 8
+		return 8
 	case CodehostAccount:
-		return 1 << 9
+		return 9
 	case MicroblogAccount:
-		return 1 << 10
+		return 10
+	case DropPhone:
+		return 11
+	case DropNDZ:
+		return 12
+	case DropNameVIN:
+		return 13
+	case DropMAID:
+		return 14
+	case DropCTVID:
+		return 15
 	}
-	return 1 << 11
+	return typeCount
 }
+
+// indexed are the types in the order of their index.
+func indexed() [typeCount]Type {
+	return [typeCount]Type{
+		Email, Phone, NetworkUsername, CodehostUsername, MicroblogUsername, ProfileID, UserID, MicroblogUserID,
+		NetworkAccount, CodehostAccount, MicroblogAccount, DropPhone, DropNDZ, DropNameVIN, DropMAID, DropCTVID,
+	}
+}
+
+// bit is a type's place in a word of types.
+func (t Type) bit() uint64 { return 1 << t.index() }
 
 // Types returns the types that a request may name, in a fixed order.
 func Types() []Type {

@@ -1,8 +1,11 @@
 package suppress
 
 import (
+	"crypto/aes"
+	"crypto/cipher"
 	"crypto/sha256"
 	"encoding"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -39,8 +42,10 @@ type Key struct {
 	// inner and outer are the states of the two digests of HMAC behind their block of
 	// key: what would be computed for each hash again.
 	inner, outer []byte
-	digests      sync.Pool // of *digest
-	id           string
+	// marks make the marks of each type's identifiers, by its index.
+	marks   [typeCount]cipher.Block
+	digests sync.Pool // of *digest
+	id      string
 }
 
 // digest computes one hash at a time.
@@ -49,6 +54,7 @@ type digest struct {
 	state encoding.BinaryUnmarshaler
 	sum   [sha256.Size]byte
 	text  [32 + 1 + sha256.Size]byte
+	block [aes.BlockSize]byte
 }
 
 // NewKey returns a key of KeySize bytes.
@@ -70,6 +76,12 @@ func NewKey(material []byte) (*Key, error) {
 	}
 	h := k.Hash("key", Sum("id"))
 	k.id = hex.EncodeToString(h[:4])
+	for i, t := range indexed() {
+		h := k.Hash("mark "+t, Sum("key"))
+		if k.marks[i], err = aes.NewCipher(h[:]); err != nil {
+			return nil, fmt.Errorf("suppress: %w", err)
+		}
+	}
 	return k, nil
 }
 
@@ -130,3 +142,50 @@ func (d *digest) run(state, text []byte) {
 
 // Of is the hash of an identifier in its standard form.
 func (k *Key) Of(t Type, standard string) Hash { return k.Hash(t, Sum(standard)) }
+
+// Mark is a second, short hash of an identifier, for [Entry.Mark]: in hexadecimal the
+// first 32 bits of the AES of the first half of its SHA-256, under a key that follows
+// from this one and the type. It costs a third of [Key.Hash], and says of most
+// identifiers that they are not in a set; of a type that records are not compared by it
+// is empty. Whoever changes how it is made gives the member of the entry another name.
+func (k *Key) Mark(t Type, sum [sha256.Size]byte) string { return markText(k.mark(t.index(), sum)) }
+
+// mark is Mark as a number, 0 of a type that has none.
+func (k *Key) mark(index int, sum [sha256.Size]byte) uint32 {
+	var out [askedAtOnce]uint32
+	k.marksOf([]int{index}, [][sha256.Size]byte{sum}, &out)
+	return out[0]
+}
+
+// marksOf makes the marks of as many identifiers, whose types' indexes are given.
+func (k *Key) marksOf(indexes []int, sums [][sha256.Size]byte, out *[askedAtOnce]uint32) {
+	d, _ := k.digests.Get().(*digest)
+	defer k.digests.Put(d)
+	for i, index := range indexes {
+		if index >= typeCount {
+			continue
+		}
+		copy(d.block[:], sums[i][:])
+		k.marks[index].Encrypt(d.block[:], d.block[:])
+		out[i] = max(1, binary.BigEndian.Uint32(d.block[:]))
+	}
+}
+
+func markText(mark uint32) string {
+	if mark == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%08x", mark)
+}
+
+// parseMark reads what Mark wrote; anything else is no mark, 0.
+func parseMark(s string) uint32 {
+	var raw [4]byte
+	if len(s) != 2*len(raw) {
+		return 0
+	}
+	if _, err := hex.Decode(raw[:], []byte(s)); err != nil {
+		return 0
+	}
+	return binary.BigEndian.Uint32(raw[:])
+}

@@ -2,6 +2,7 @@ package suppress
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -41,6 +42,9 @@ type Entry struct {
 	From string `json:"from,omitempty"`
 	// Key is the ID of the key that made the hash.
 	Key string `json:"key"`
+	// Mark is [Key.Mark] of the identifier. Without it the entry suppresses as well, and
+	// identifiers of its type take longer to look up.
+	Mark string `json:"mark,omitempty"`
 }
 
 // Derived reports whether the entry follows from another one.
@@ -60,9 +64,14 @@ type Set struct {
 	changes uint64
 	lifts   uint64
 
-	any    atomic.Bool   // something is suppressed
-	types  atomic.Uint64 // bits of the types of which something ever was
-	drop   atomic.Bool   // something of a deletion list other than an e-mail address was
+	any   atomic.Bool   // something is suppressed
+	types atomic.Uint64 // bits of the types of which something ever was
+	// marks has the marks of all entries but those of the types in unmarked, of which
+	// an entry came without one: each of their identifiers is looked up by its hash.
+	marks    atomic.Pointer[filter]
+	unmarked atomic.Uint64
+
+	drop   atomic.Bool // something of a deletion list other than an e-mail address was
 	loaded chan struct{}
 	once   sync.Once
 
@@ -113,7 +122,7 @@ func (s *Set) Apply(key, value []byte) error {
 	if isDrop(e.Type) {
 		s.drop.Store(true)
 	}
-	s.put(h, word, e.Type == Phone)
+	s.put(h, word, parseMark(e.Mark), e.Type)
 	return nil
 }
 
@@ -138,19 +147,37 @@ func (e *Entry) word() (uint64, error) {
 	return word, nil
 }
 
-func (s *Set) put(h Hash, word uint64, ofPhone bool) {
+func (s *Set) put(h Hash, word uint64, mark uint32, t Type) {
+	if t.index() >= typeCount {
+		mark = 0 // nothing is looked up by such a type
+	}
 	s.mu.Lock()
-	before := s.entries.get(h)
+	before, known := s.entries.get(h), s.entries.mark(h)
 	changed := supersedes(word, before)
 	if changed {
-		s.entries.set(h, word)
 		s.changes++
 		if word&bitLifted != 0 {
 			s.lifts++
 		}
-		if ofPhone && before == 0 {
+		if t == Phone && before == 0 {
 			s.phones++
 		}
+	} else {
+		word = before
+	}
+	if known != 0 {
+		if mark != 0 && mark != known { // one of them is wrong
+			s.unmarked.Or(t.bit())
+		}
+		mark = known
+	} else if mark == 0 && word&bitLifted == 0 {
+		s.unmarked.Or(t.bit())
+	}
+	if changed || mark != known {
+		s.entries.set(h, word, mark)
+	}
+	if mark != known {
+		s.remember(mark)
 	}
 	s.mu.Unlock()
 	if !changed {
@@ -161,6 +188,15 @@ func (s *Set) put(h Hash, word uint64, ofPhone bool) {
 	defer s.watch.Unlock()
 	close(s.woken)
 	s.woken = make(chan struct{})
+}
+
+// remember adds a mark, which the entries have already, to the filter.
+func (s *Set) remember(mark uint32) {
+	if f := s.marks.Load(); !f.full() {
+		f.add(mark)
+		return
+	}
+	s.marks.Store(s.entries.filter(s.entries.used))
 }
 
 // supersedes compares versions; of equal ones a lifted entry wins, then the last.
@@ -276,7 +312,8 @@ func (s *Set) DeriveAccount(platform, username string, by Hash) (Hash, Entry, bo
 
 // derive gives an entry the scope and the version of the one that it follows from.
 func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
-	h := s.key.Of(t, standard)
+	sum := Sum(standard)
+	h := s.key.Hash(t, sum)
 	s.mu.RLock()
 	cause, known := s.entries.get(by), s.entries.get(h)
 	s.mu.RUnlock()
@@ -292,7 +329,7 @@ func (s *Set) derive(t Type, standard string, by Hash) (Hash, Entry, bool) {
 	}
 	e := Entry{
 		Type: t, Scope: All, RequestedAt: record.Version(version).String(),
-		From: by.String(), Key: s.key.id,
+		From: by.String(), Key: s.key.id, Mark: s.key.Mark(t, sum),
 	}
 	switch {
 	case known != 0 && known&bitLifted == 0: // of another scope: both hold
@@ -361,9 +398,26 @@ func (s *Set) Everywhere(h Hash) bool {
 	return word != 0 && word&(bitLifted|bitCodehost|bitNetwork) == 0
 }
 
-// ofType is false when no identifier of a type was ever suppressed, so that none of
-// them needs to be hashed.
-func (s *Set) ofType(t Type) bool { return s.types.Load()&t.bit() != 0 }
+// ofTypes is false when no identifier of types, by their bits, was ever suppressed, so
+// that none of them needs to be hashed.
+func (s *Set) ofTypes(bits uint64) bool { return s.types.Load()&bits != 0 }
+
+// find returns the hash of an identifier; false when it is not in the set, which its mark
+// tells of most.
+func (s *Set) find(t Type, sum [sha256.Size]byte) (Hash, bool) {
+	if s.unmarked.Load()&t.bit() == 0 && !s.marks.Load().has(s.key.mark(t.index(), sum)) {
+		return Hash{}, false
+	}
+	return s.key.Hash(t, sum), true
+}
+
+// MarkOf is the mark of the identifier of a hash, for whoever writes another entry of it
+// and has no identifier; empty if the set has none.
+func (s *Set) MarkOf(h Hash) string {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return markText(s.entries.mark(h))
+}
 
 // active is false when nothing is suppressed, so that nothing needs to be hashed.
 func (s *Set) active() bool { return s != nil && s.any.Load() }

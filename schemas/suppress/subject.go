@@ -51,57 +51,39 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	if h, ok := s.one(t.id, p.ID, t.webset); ok {
-		return h, true
-	}
-	if h, ok := s.one(t.username, p.Username, t.webset); ok {
-		return h, true
-	}
+	a := asked{set: s, webset: t.webset}
+	a.standard(t.id, p.ID)
+	a.standard(t.username, p.Username)
 	for _, e := range p.Emails {
-		if h, ok := s.one(Email, e, t.webset); ok {
-			return h, true
-		}
+		a.standard(Email, e)
 	}
 	for _, n := range p.Phones {
 		for _, form := range phoneForms(n) {
-			if h, ok := s.one(Phone, form, t.webset); ok {
-				return h, true
-			}
+			a.standard(Phone, form)
 		}
 	}
 	for _, v := range p.Drop {
-		if !s.ofType(v.Type) {
-			continue
-		}
-		if h := s.key.Hash(v.Type, v.Sum); s.hit(h, t.webset) {
-			return h, true
+		if i := v.Type.index(); s.ofTypes(1 << i) {
+			a.sum(v.Type, i, v.Sum)
 		}
 	}
-	return Hash{}, false
-}
-
-func (s *Set) one(t Type, standard string, webset uint64) (Hash, bool) {
-	if standard == "" || !s.ofType(t) {
-		return Hash{}, false
-	}
-	h := s.key.Of(t, standard)
-	return h, s.hit(h, webset)
+	return a.answer()
 }
 
 // Account reports whether what is stated of an account is suppressed: its username,
 // a comparison form, was asked for, or was borne by who was erased.
 func (s *Set) Account(platform, username string) (Hash, bool) {
-	if !s.active() || username == "" {
+	if !s.active() {
 		return Hash{}, false
 	}
 	t, ok := typesOf(platform)
 	if !ok {
 		return Hash{}, false
 	}
-	if h, ok := s.one(t.username, username, t.webset); ok {
-		return h, true
-	}
-	return s.one(t.account, username, t.webset)
+	a := asked{set: s, webset: t.webset}
+	a.standard(t.username, username)
+	a.standard(t.account, username)
+	return a.answer()
 }
 
 // ID reports whether the record of a platform with this id is suppressed by it.
@@ -113,7 +95,9 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	return s.one(t.id, id, t.webset)
+	a := asked{set: s, webset: t.webset}
+	a.standard(t.id, id)
+	return a.answer()
 }
 
 // Author reports whether the commits of an author's address, a comparison form, are
@@ -122,7 +106,9 @@ func (s *Set) Author(email string) bool {
 	if !s.active() {
 		return false
 	}
-	_, hit := s.one(Email, email, bitCodehost)
+	a := asked{set: s, webset: bitCodehost}
+	a.standard(Email, email)
+	_, hit := a.answer()
 	return hit
 }
 
@@ -137,16 +123,14 @@ func (s *Set) Record(r *record.Record) (Hash, bool) {
 	case *record.CodehostList:
 		return s.ID(identity.Codehost, itoa(b.UserID))
 	case *record.CodehostCommit:
-		if h, ok := s.ID(identity.Codehost, itoa(b.UserID)); ok {
-			return h, true
+		a := asked{set: s, webset: bitCodehost}
+		a.standard(UserID, itoa(b.UserID))
+		if b.AuthorEmail != "" {
+			if key, err := identity.EmailKey(b.AuthorEmail); err == nil {
+				a.standard(Email, key)
+			}
 		}
-		if b.AuthorEmail == "" {
-			return Hash{}, false
-		}
-		if key, err := identity.EmailKey(b.AuthorEmail); err == nil {
-			return s.one(Email, key, bitCodehost)
-		}
-		return Hash{}, false
+		return a.answer()
 	case *record.AccountLink:
 		if h, ok := s.Account(b.A.Platform, identity.UsernameKey(b.A.Username)); ok {
 			return h, true
@@ -228,6 +212,10 @@ func itoa(id *int64) string {
 }
 
 func emails(lists ...[]string) []string {
+	n := 0
+	for _, list := range lists {
+		n += len(list)
+	}
 	var out []string
 	for _, list := range lists {
 		for _, e := range list {
@@ -235,6 +223,9 @@ func emails(lists ...[]string) []string {
 				continue
 			}
 			if key, err := identity.EmailKey(e); err == nil && !slices.Contains(out, key) {
+				if out == nil {
+					out = make([]string, 0, n)
+				}
 				out = append(out, key)
 			}
 		}

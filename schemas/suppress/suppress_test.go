@@ -74,9 +74,13 @@ func TestStandard(t *testing.T) {
 	}
 }
 
+// put applies an entry with its mark, or the one that it has.
 func put(t testing.TB, s *suppress.Set, typ suppress.Type, value string, e suppress.Entry) {
 	t.Helper()
 	e.Type, e.Key = typ, s.Key().ID()
+	if e.Mark == "" {
+		e.Mark = s.Key().Mark(typ, suppress.Sum(value))
+	}
 	if e.Scope == "" {
 		e.Scope = suppress.All
 	}
@@ -133,11 +137,13 @@ func TestRules(t *testing.T) {
 		{suppress.UserID, "42", "", []string{"codehost", "repo"}},
 		{suppress.UserID, "42", suppress.Network, nil},
 	} {
-		s := suppress.NewSet(key(t, 1))
-		put(t, s, c.typ, c.value, suppress.Entry{Scope: c.scope})
-		for name, r := range kinds {
-			_, hit := s.Record(r)
-			require.Equal(t, contains(c.hits, name), hit, "%s=%s %s: %s", c.typ, c.value, c.scope, name)
+		for _, mark := range []string{"", unmarked} {
+			s := suppress.NewSet(key(t, 1))
+			put(t, s, c.typ, c.value, suppress.Entry{Scope: c.scope, Mark: mark})
+			for name, r := range kinds {
+				_, hit := s.Record(r)
+				require.Equal(t, contains(c.hits, name), hit, "%s=%s %s: %s %s", c.typ, c.value, c.scope, name, mark)
+			}
 		}
 	}
 }

@@ -44,7 +44,7 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	var messages []kafka.Message
 	for _, i := range identifiers {
 		entry := suppress.Entry{
-			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID, Lifted: rec.Deleted, Key: w.Asked.Key().ID(),
+			Type: i.typ, Scope: scope, RequestedAt: rec.VersionText, RequestID: logged.RequestID, Lifted: rec.Deleted, Key: w.Asked.Key().ID(), Mark: i.mark,
 		}
 		order, err := w.compare(i.hash, &entry)
 		if err != nil {
@@ -127,6 +127,7 @@ func CheckErasure(r *record.Record) error {
 type hashed struct {
 	typ  suppress.Type
 	hash suppress.Hash
+	mark string
 }
 
 // hashes makes the hashes of what a request names.
@@ -139,14 +140,15 @@ func hashes(key *suppress.Key, request *record.Erasure) ([]hashed, *record.Inval
 			if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil { // the record was checked
 				return nil, &record.Invalid{Kind: record.KindErasure, Code: record.CodeBadIdentity, Path: fmt.Sprintf("identifiers[%d].sha256", at), Reason: "is no SHA-256"}
 			}
-			out[at] = hashed{t, key.Hash(t, sum)}
+			out[at] = hashed{t, key.Hash(t, sum), key.Mark(t, sum)}
 			continue
 		}
 		standard, err := suppress.Standard(t, string(i.Value))
 		if err != nil {
 			return nil, &record.Invalid{Kind: record.KindErasure, Code: record.CodeBadIdentity, Path: fmt.Sprintf("identifiers[%d].value", at), Reason: err.Error()}
 		}
-		out[at] = hashed{t, key.Of(t, standard)}
+		sum := suppress.Sum(standard)
+		out[at] = hashed{t, key.Hash(t, sum), key.Mark(t, sum)}
 	}
 	return out, nil
 }
