@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -47,7 +46,7 @@ type options struct {
 	seeds             []uint64
 	fit, calibrate    []uint64
 	out, version      string
-	plot              string
+	store             string
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -58,7 +57,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	seeds := flags.String("seeds", "101,102", "seeds of the worlds to measure on")
 	fit := flags.String("fit", "", "seeds of worlds to fit a model on first")
 	calibrate := flags.String("calibrate", "", "seeds of worlds for the calibration of the fitted model")
-	flags.StringVar(&o.plot, "plot", "", "file to write the reliability diagram to, as SVG")
+	flags.StringVar(&o.store, "store", "", "file to write the results to, of which go test ./internal/evaluate -update makes the page's tables and diagram")
 	flags.StringVar(&o.out, "out", "", "file to write the fitted model to")
 	flags.StringVar(&o.version, "version", "", "version of the fitted model")
 	if err := flags.Parse(args); err != nil {
@@ -94,16 +93,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return nil
 	}
 	fmt.Fprintf(out, "model %s, %d answers\n", model.Version, len(all))
-	if o.plot != "" {
-		var svg bytes.Buffer
-		if err := evaluate.Plot(&svg, fmt.Sprintf("Model %s, worlds %s", model.Version, *seeds), all); err != nil {
-			return err
+	results := evaluate.Summarize(all)
+	results.Model, results.Worlds, results.People, results.Questions = model.Version, o.seeds, o.people, o.questions
+	if o.store != "" {
+		text, err := json.Marshal(results, json.Deterministic(true), jsontext.WithIndent("  "))
+		if err != nil {
+			return fmt.Errorf("store results: %w", err)
 		}
-		if err := os.WriteFile(o.plot, svg.Bytes(), 0o644); err != nil { //nolint:gosec // a picture for the docs
-			return fmt.Errorf("write plot: %w", err)
+		if err := os.WriteFile(o.store, append(text, '\n'), 0o644); err != nil { //nolint:gosec // figures for the docs
+			return fmt.Errorf("store results: %w", err)
 		}
 	}
-	return evaluate.Report(out, all)
+	return results.Report(out)
 }
 
 func numbers(list string) ([]uint64, error) {

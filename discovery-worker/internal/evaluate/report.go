@@ -2,13 +2,10 @@ package evaluate
 
 import (
 	"cmp"
-	"fmt"
-	"io"
 	"math"
 	"math/rand/v2"
 	"slices"
 
-	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
 )
 
@@ -128,110 +125,6 @@ func binsOf(list []pair) []bin {
 		out = append(out, b)
 	}
 	return out
-}
-
-// Report prints the measures of answers, each with the bounds of 95% of 200
-// samples of the people asked for.
-func Report(out io.Writer, answers []Answer) error {
-	type measure struct {
-		name string
-		of   func([]Answer) float64
-	}
-	var measures []measure
-	for _, class := range []struct {
-		name   string
-		linked bool
-	}{{"linked", true}, {"without a link", false}} {
-		measures = append(measures,
-			measure{class.name + ": precision", func(l []Answer) float64 { return count(l, said, class.linked).Precision() }},
-			measure{class.name + ": recall", func(l []Answer) float64 { return count(l, said, class.linked).Recall() }},
-			measure{class.name + ": F1", func(l []Answer) float64 { return count(l, said, class.linked).F1() }})
-	}
-	measures = append(measures,
-		measure{"Brier", func(l []Answer) float64 { b, _, _ := calibration(l); return b }},
-		measure{"ECE", func(l []Answer) float64 { _, e, _ := calibration(l); return e }},
-		measure{"AUROC", func(l []Answer) float64 { _, _, a := calibration(l); return a }})
-	samples := resample(answers, 200)
-	for _, m := range measures {
-		values := make([]float64, 0, len(samples))
-		for _, s := range samples {
-			values = append(values, m.of(s))
-		}
-		slices.Sort(values)
-		if _, err := fmt.Fprintf(out, "%-28s %6.3f  [%.3f, %.3f]\n", m.name, m.of(answers), values[len(values)/40], values[len(values)-1-len(values)/40]); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-	if err := bands(out, answers); err != nil {
-		return err
-	}
-	for _, b := range []struct {
-		name string
-		of   func(*Answer) string
-	}{
-		{"same user name", func(a *Answer) string { return a.SameUsername }},
-		{"same name", func(a *Answer) string { return a.SameName }},
-		{"same name and user name", func(a *Answer) string { return a.Both }},
-	} {
-		var c Counts
-		for i := range answers {
-			a := &answers[i]
-			if a.Question.Linked[a.Platform] {
-				continue
-			}
-			truth, said := a.Question.Truth[a.Platform], b.of(a)
-			switch {
-			case said != "" && said == truth:
-				c.Right++
-			case truth != "":
-				c.Missed++
-			}
-			if said != "" && said != truth {
-				c.Wrong++
-			}
-		}
-		if _, err := fmt.Fprintf(out, "baseline without a link, %-24s precision %.3f recall %.3f\n", b.name, c.Precision(), c.Recall()); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-	return nil
-}
-
-// bands prints what came of answers without a link by how common the name is and
-// by script, and of those with one by the kind of link.
-func bands(out io.Writer, answers []Answer) error {
-	for _, b := range []struct {
-		name   string
-		linked bool
-		in     func(*Answer) bool
-	}{
-		{"without a link, no namesake", false, func(a *Answer) bool { return a.Namesakes == 0 }},
-		{"without a link, 1 to 4 namesakes", false, func(a *Answer) bool { return a.Namesakes >= 1 && a.Namesakes <= 4 }},
-		{"without a link, 5 and more", false, func(a *Answer) bool { return a.Namesakes >= 5 }},
-		{"without a link, Latin names", false, func(a *Answer) bool { return a.Question.Script == "latin" }},
-		{"without a link, other scripts", false, func(a *Answer) bool { return a.Question.Script != "latin" }},
-		{"mutual link", true, func(a *Answer) bool { return a.Link == evidence.Mutual }},
-		{"one-way link", true, func(a *Answer) bool { return a.Link != evidence.Mutual && !a.Via }},
-		{"by a linked profile's links", true, func(a *Answer) bool { return a.Via }},
-	} {
-		var some []Answer
-		for i := range answers {
-			if b.in(&answers[i]) {
-				some = append(some, answers[i])
-			}
-		}
-		c := count(some, said, b.linked)
-		if b.linked { // who was missed has no kind
-			if _, err := fmt.Fprintf(out, "%-36s precision %.3f of %d\n", b.name, c.Precision(), c.Right+c.Wrong); err != nil {
-				return fmt.Errorf("report: %w", err)
-			}
-			continue
-		}
-		if _, err := fmt.Fprintf(out, "%-36s precision %.3f recall %.3f of %d\n", b.name, c.Precision(), c.Recall(), c.Right+c.Missed); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-	return nil
 }
 
 // resample draws samples of the questions, each as large as all of them.

@@ -1,0 +1,221 @@
+package evaluate
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"muster/discovery-worker/internal/evidence"
+)
+
+// Results are the measures of an evaluation, as they are stored beside the page that
+// shows them: whatever is shown can be made of them again.
+type Results struct {
+	// Model is the version of the evidence model; Worlds are the seeds of the worlds.
+	Model  string   `json:"model"`
+	Worlds []uint64 `json:"worlds"`
+	// People are those of a world, Questions those of them who were asked for at most.
+	People    int `json:"people"`
+	Questions int `json:"questions"`
+	Answers   int `json:"answers"`
+	// Found counts the answers that name a candidate, returned or not.
+	Found     int        `json:"found"`
+	Measures  []Measure  `json:"measures"`
+	Bands     []Band     `json:"bands"`
+	Baselines []Baseline `json:"baselines"`
+	// Bins are 15 of equal mass, of what was found, the least confident first.
+	Bins []Bin `json:"bins"`
+	// Spread counts what was found by confidence, in twentieths.
+	Spread []int `json:"spread"`
+}
+
+// Measure is a figure with the bounds of 95% of the samples of those asked for.
+type Measure struct {
+	Name  string  `json:"name"`
+	Value float64 `json:"value"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+}
+
+// Band is a class of answers. Recall is missing where those who were missed are in no class.
+type Band struct {
+	Name      string   `json:"name"`
+	Precision *float64 `json:"precision"` // null: nobody was returned
+	Recall    *float64 `json:"recall"`
+	Of        int      `json:"of"`
+}
+
+// Baseline is what a trivial answer would have been worth, of those without a link.
+type Baseline struct {
+	Name      string  `json:"name"`
+	Precision float64 `json:"precision"`
+	Recall    float64 `json:"recall"`
+}
+
+// Bin holds the mean confidence of some answers and the share of them that is right.
+type Bin struct {
+	Confidence float64 `json:"confidence"`
+	Right      float64 `json:"right"`
+	Answers    int     `json:"answers"`
+}
+
+// Summarize measures answers, and says how sure each measure is by 200 samples of the people asked for.
+func Summarize(answers []Answer) *Results {
+	list := outcomes(answers)
+	r := &Results{Answers: len(answers), Found: len(list), Measures: measure(answers), Bands: bands(answers), Baselines: baselines(answers), Spread: make([]int, 20)}
+	for _, b := range binsOf(list) {
+		r.Bins = append(r.Bins, Bin{b.p, b.right, b.n})
+	}
+	for _, o := range list {
+		r.Spread[min(int(o.p*20), 19)]++
+	}
+	return r
+}
+
+func measure(answers []Answer) []Measure {
+	type figure struct {
+		name string
+		of   func([]Answer) float64
+	}
+	var figures []figure
+	for _, class := range []struct {
+		name   string
+		linked bool
+	}{{"linked", true}, {"without a link", false}} {
+		figures = append(figures,
+			figure{class.name + ": precision", func(l []Answer) float64 { return count(l, said, class.linked).Precision() }},
+			figure{class.name + ": recall", func(l []Answer) float64 { return count(l, said, class.linked).Recall() }},
+			figure{class.name + ": F1", func(l []Answer) float64 { return count(l, said, class.linked).F1() }})
+	}
+	figures = append(figures,
+		figure{"Brier", func(l []Answer) float64 { b, _, _ := calibration(l); return b }},
+		figure{"ECE", func(l []Answer) float64 { _, e, _ := calibration(l); return e }},
+		figure{"AUROC", func(l []Answer) float64 { _, _, a := calibration(l); return a }})
+	samples := resample(answers, 200)
+	var out []Measure
+	for _, f := range figures {
+		values := make([]float64, 0, len(samples))
+		for _, s := range samples {
+			values = append(values, f.of(s))
+		}
+		slices.Sort(values)
+		out = append(out, Measure{f.name, f.of(answers), values[len(values)/40], values[len(values)-1-len(values)/40]})
+	}
+	return out
+}
+
+// bands are what came of answers without a link by how common the name is and by
+// script, and of those with one by the kind of link.
+func bands(answers []Answer) []Band {
+	var out []Band
+	for _, b := range []struct {
+		name   string
+		linked bool
+		in     func(*Answer) bool
+	}{
+		{"without a link, no namesake", false, func(a *Answer) bool { return a.Namesakes == 0 }},
+		{"without a link, 1 to 4 namesakes", false, func(a *Answer) bool { return a.Namesakes >= 1 && a.Namesakes <= 4 }},
+		{"without a link, 5 and more", false, func(a *Answer) bool { return a.Namesakes >= 5 }},
+		{"without a link, Latin names", false, func(a *Answer) bool { return a.Question.Script == "latin" }},
+		{"without a link, other scripts", false, func(a *Answer) bool { return a.Question.Script != "latin" }},
+		{"mutual link", true, func(a *Answer) bool { return a.Link == evidence.Mutual }},
+		{"one-way link", true, func(a *Answer) bool { return a.Link != evidence.Mutual && !a.Via }},
+		{"by a linked profile's links", true, func(a *Answer) bool { return a.Via }},
+	} {
+		var some []Answer
+		for i := range answers {
+			if b.in(&answers[i]) {
+				some = append(some, answers[i])
+			}
+		}
+		c := count(some, said, b.linked)
+		band := Band{Name: b.name, Precision: number(c.Precision()), Of: c.Right + c.Wrong}
+		if !b.linked {
+			band.Recall, band.Of = number(c.Recall()), c.Right+c.Missed
+		}
+		out = append(out, band)
+	}
+	return out
+}
+
+// number is nil for what JSON cannot say.
+func number(f float64) *float64 {
+	if math.IsNaN(f) {
+		return nil
+	}
+	return &f
+}
+
+func baselines(answers []Answer) []Baseline {
+	var out []Baseline
+	for _, b := range []struct {
+		name string
+		of   func(*Answer) string
+	}{
+		{"same user name", func(a *Answer) string { return a.SameUsername }},
+		{"same name", func(a *Answer) string { return a.SameName }},
+		{"same name and user name", func(a *Answer) string { return a.Both }},
+	} {
+		var c Counts
+		for i := range answers {
+			a := &answers[i]
+			if a.Question.Linked[a.Platform] {
+				continue
+			}
+			truth, said := a.Question.Truth[a.Platform], b.of(a)
+			switch {
+			case said != "" && said == truth:
+				c.Right++
+			case truth != "":
+				c.Missed++
+			}
+			if said != "" && said != truth {
+				c.Wrong++
+			}
+		}
+		out = append(out, Baseline{b.name, c.Precision(), c.Recall()})
+	}
+	return out
+}
+
+// Report prints the results.
+func (r *Results) Report(out io.Writer) error {
+	say := func(format string, args ...any) error {
+		if _, err := fmt.Fprintf(out, format, args...); err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		return nil
+	}
+	for _, m := range r.Measures {
+		if err := say("%-28s %6.3f  [%.3f, %.3f]\n", m.Name, m.Value, m.Low, m.High); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.Bands {
+		if err := say("%-36s precision %s", b.Name, digits(b.Precision)); err != nil {
+			return err
+		}
+		if b.Recall != nil {
+			if err := say(" recall %s", digits(b.Recall)); err != nil {
+				return err
+			}
+		}
+		if err := say(" of %d\n", b.Of); err != nil {
+			return err
+		}
+	}
+	for _, b := range r.Baselines {
+		if err := say("baseline without a link, %-24s precision %.3f recall %.3f\n", b.Name, b.Precision, b.Recall); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func digits(f *float64) string {
+	if f == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *f)
+}
