@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -109,6 +110,9 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	if strings.HasPrefix(req.URL.Path, "/docs/") {
 		return nil // what /docs leads to
 	}
+	if err := c.headers(resp.Header); err != nil {
+		return err
+	}
 	plain, err := unpack(resp.Header.Get("Content-Encoding"), body)
 	if err != nil {
 		return err
@@ -140,6 +144,24 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 		return err
 	}
 	return c.note(route.Operation, req, sent, resp, plain)
+}
+
+// headers are those that the description has a name for, besides HTTP's own.
+func (c *Checker) headers(got http.Header) error {
+	own := []string{
+		"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Cross-Origin-Opener-Policy",
+		"Cross-Origin-Resource-Policy", "Date", "Etag", "Referrer-Policy", "Vary", "X-Content-Type-Options",
+	}
+	for name := range got {
+		described := slices.Contains(own, name)
+		for known := range c.document.Components.Headers {
+			described = described || http.CanonicalHeaderKey(known) == name
+		}
+		if !described {
+			return fmt.Errorf("it names no header %s", name)
+		}
+	}
+	return nil
 }
 
 // stranger is the answer to a path or a method that the description does not have.
