@@ -3,15 +3,22 @@
 package e2e_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os/exec"
 	"path/filepath"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
 // The examples of the Go and the TypeScript client run as a user runs them, and
-// get through: enrichment, a walk through a search, a refusal, a verified webhook.
+// get through: enrichment that is refused at first and sent again after Retry-After, a walk through a search, a refusal, a verified webhook.
 func TestClients(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "100", "--webhook-allow", "127.0.0.0/8")
 	var organizations []account
@@ -27,7 +34,8 @@ func TestClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := exec.CommandContext(t.Context(), command[0], command[1:]...)
-			run.Env = append(environment(), "MUSTER_URL="+p.BaseURL, "KEY="+p.APIKey, "SECRET="+secrets[0].Secret)
+			busy := tooBusyAtFirst(t, p.BaseURL)
+			run.Env = append(environment(), "MUSTER_URL="+busy.url, "KEY="+p.APIKey, "SECRET="+secrets[0].Secret)
 			out, err := run.CombinedOutput()
 			require.NoError(t, err, "%s", out)
 			t.Logf("%s", out)
@@ -37,6 +45,53 @@ func TestClients(t *testing.T) {
 				require.Regexp(t, line, string(out))
 			}
 			require.NotContains(t, string(out), "search: 0 of")
+			busy.mu.Lock()
+			defer busy.mu.Unlock()
+			require.Len(t, busy.tries, 2, "the client comes again")
+			require.GreaterOrEqual(t, busy.tries[1].at.Sub(busy.tries[0].at), time.Second, "after Retry-After")
+			require.NotEmpty(t, busy.tries[0].key)
+			require.Equal(t, busy.tries[0].key, busy.tries[1].key, "what is sent twice is charged once")
 		})
 	}
+}
+
+// tooBusy stands before the API, and answers the first enrichment with a 429.
+type tooBusy struct {
+	url string
+
+	mu    sync.Mutex
+	tries []try
+}
+
+// try is an enrichment that came.
+type try struct {
+	at  time.Time
+	key string // Idempotency-Key
+}
+
+func tooBusyAtFirst(t *testing.T, base string) *tooBusy {
+	t.Helper()
+	to, err := url.Parse(base)
+	require.NoError(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	b := &tooBusy{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/person/enrich" {
+			b.mu.Lock()
+			b.tries = append(b.tries, try{time.Now(), r.Header.Get("Idempotency-Key")})
+			first := len(b.tries) == 1
+			b.mu.Unlock()
+			if first {
+				w.Header().Set("Content-Type", "application/json")
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusTooManyRequests)
+				_, _ = io.WriteString(w, `{"detail": "too many requests"}`)
+				return
+			}
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(server.Close)
+	b.url = server.URL
+	return b
 }
