@@ -78,9 +78,10 @@ test-api: build engine ## the API description: compared with the last release, a
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh
 
 .PHONY: docs-check
-docs-check: ## links and anchors of all pages, the commands and flags they name, and the parts of them that are generated
-	$(GO) test -count=1 -run '^(TestDocuments|TestUnderstand)' ./deploy/cmd/muster
-	$(GO) test -count=1 -run '^TestPage' ./query-api/internal/search/clause ./query-api/internal/docs
+docs-check: engine ## the documentation: links, the commands of its code blocks are run, its tables and figures made again (needs Node, Python; minutes)
+	$(GO) test -count=1 -run '^(TestDocuments|TestUnderstand|TestMetricsAreDocumented$$)' ./deploy/cmd/muster
+	$(GO) test -count=1 -run '^(TestPage|TestMeasured)' ./query-api/internal/search/clause ./query-api/internal/docs ./discovery-worker/internal/evaluate ./deploy/sizing
+	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestPages|TestPictures|TestBackupPage|TestUpgradePage|TestSnippets|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
 
 .PHONY: test-clients
 test-clients: engine ## the TypeScript client is generated anew and built; the examples of both clients and the snippets of the guides run against muster up (needs Node, Python)

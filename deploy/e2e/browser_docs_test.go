@@ -4,7 +4,6 @@ package e2e_test
 
 import (
 	"flag"
-	"path/filepath"
 	"strconv"
 	"testing"
 
@@ -22,7 +21,14 @@ var update = flag.Bool("update", false, "write the pictures of the documentation
 // axe judges the accessibility of pages.
 var axe browsertest.Axe
 
-func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
+// shoot takes a picture for the documentation, and writes it when -update is given.
+func shoot(t *testing.T, tab *browsertest.Tab, name string) {
+	t.Helper()
+	tab.Screenshot(picture(name), *update)
+	if *update {
+		noteTaken(t, name)
+	}
+}
 
 // A new caller opens /docs, gives a key, sends an enrichment, and sees the
 // person; in the dark as in the light, and with the keyboard alone.
@@ -33,7 +39,7 @@ func TestBrowserDocs(t *testing.T) {
 	tab := browsertest.Open(t, 1400, 1000, false)
 	tab.Do("open /docs", chromedp.Navigate(p.BaseURL+"/docs"))
 	tab.Eventually(`document.body.innerText.includes("Find a person by username or e-mail")`)
-	tab.Screenshot(picture("docs-reference.png"), *update)
+	shoot(t, tab, "docs-reference.png")
 	tab.Accessible(&axe)
 
 	const token = `input[placeholder="Token"]`
@@ -51,7 +57,7 @@ func TestBrowserDocs(t *testing.T) {
 		chromedp.KeyEvent(kb.Enter, chromedp.KeyModifiers(input.ModifierCtrl)))
 	tab.Eventually(`document.body.innerText.includes("200 OK") && document.body.innerText.includes("websets_matched")`)
 	require.Contains(t, tab.Eval(`document.querySelector("[role=dialog]").innerText`), person)
-	tab.Screenshot(picture("docs-answer.png"), *update)
+	shoot(t, tab, "docs-answer.png")
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.BaseURL))
 }
@@ -64,7 +70,7 @@ func TestBrowserGuides(t *testing.T) {
 	tab.Do("open the guide", chromedp.Navigate(p.BaseURL+"/docs/guides/search"), chromedp.WaitVisible("main h1"))
 	require.Equal(t, "dark", tab.Eval("document.documentElement.dataset.theme"))
 	require.Contains(t, tab.Eval("document.querySelector('main pre').innerText"), p.BaseURL+"/v1/person/search")
-	tab.Screenshot(picture("docs-guide-dark.png"), *update)
+	shoot(t, tab, "docs-guide-dark.png")
 
 	tab.Do("tab once, and press enter", chromedp.KeyEvent(kb.Tab))
 	require.Equal(t, "Skip to the content", tab.Eval("document.activeElement.innerText"))

@@ -41,7 +41,7 @@ func TestBrowserStatus(t *testing.T) {
 	require.Equal(t, 1, got.status, "one record is rejected")
 	tab.Eventually(`document.querySelector("#runs tbody").innerText.includes("network-person")`)
 	tab.Eventually(`document.querySelector("#letters tbody tr td.warn")?.innerText === "1"`)
-	tab.Screenshot(picture("status.png"), *update)
+	shoot(t, tab, "status.png")
 	tab.Accessible(&axe)
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.AdminURL))

@@ -1,4 +1,4 @@
-//go:build browser || clients
+//go:build browser || clients || docs
 
 package e2e_test
 

@@ -1,0 +1,96 @@
+//go:build docs || browser
+
+package e2e_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+)
+
+func picture(name string) string { return filepath.Join("..", "docs", "images", name) }
+
+// pictured are the pictures of the documentation, with the folders and files that
+// decide what they show.
+func pictured() map[string][]string {
+	const docs, status = "../../query-api/internal/docs/", "../status/page/web"
+	return map[string][]string{
+		"docs-reference.png":  {docs + "web"},
+		"docs-answer.png":     {docs + "web"},
+		"docs-guide-dark.png": {docs + "web", docs + "guides/search.md"},
+		"status.png":          {status},
+	}
+}
+
+// takenFrom is a hash of all that decides what a picture shows.
+func takenFrom(t *testing.T, sources []string) string {
+	t.Helper()
+	all := sha256.New()
+	for _, source := range sources {
+		require.NoError(t, filepath.WalkDir(source, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			sum := sha256.Sum256(text)
+			_, err = all.Write(append(sum[:], filepath.Base(path)...))
+			return err
+		}))
+	}
+	return hex.EncodeToString(all.Sum(nil))
+}
+
+// taken is the file with what each picture was taken from.
+const taken = "taken.json"
+
+func readTaken(t *testing.T) map[string]string {
+	t.Helper()
+	raw, err := os.ReadFile(picture(taken))
+	require.NoError(t, err)
+	var of map[string]string
+	require.NoError(t, json.Unmarshal(raw, &of))
+	return of
+}
+
+// noteTaken notes that a picture shows what its sources are now.
+func noteTaken(t *testing.T, name string) {
+	t.Helper()
+	of := readTaken(t)
+	of[name] = takenFrom(t, pictured()[name])
+	raw, err := json.Marshal(of, json.Deterministic(true), jsontext.WithIndent("  "))
+	require.NoError(t, err)
+	require.NoError(t, os.WriteFile(picture(taken), append(raw, '\n'), 0o600))
+}
+
+// The pictures were taken of the pages as they are now, and each is shown by a page.
+func TestPictures(t *testing.T) {
+	of := readTaken(t)
+	require.Len(t, of, len(pictured()))
+	shown := ""
+	for _, page := range []string{"../../README.md", "../docs/operators.md"} {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		shown += string(text)
+	}
+	for name, sources := range pictured() {
+		require.Contains(t, shown, "images/"+name+")")
+		require.Equal(t, takenFrom(t, sources), of[name],
+			"%s shows what is no more: take it anew with `make test-docs TESTFLAGS=-update`, look at it, and commit it", name)
+		raw, err := os.ReadFile(picture(name))
+		require.NoError(t, err)
+		_, err = png.DecodeConfig(bytes.NewReader(raw))
+		require.NoError(t, err, name)
+	}
+}
