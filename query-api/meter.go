@@ -35,10 +35,10 @@ const answersKey = "idempotent-answers"
 const answersBytes = 128 << 20
 
 // OtherReplicas is how long the answers that replicas have given take at most to reach
-// the ledger's topic, a quarter of it the outbox's linger: whoever cannot ask a replica
+// the ledger's topic, half of it the outbox's linger: whoever cannot ask a replica
 // ([Service.FlushUsage]) waits so long before it reads the ledger. Balances are added up
 // after it when there is more than one replica.
-const OtherReplicas = time.Second
+const OtherReplicas = 2 * time.Second
 
 // redisPrefix begins the names of all keys in Redis.
 const redisPrefix = "muster:"

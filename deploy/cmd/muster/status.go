@@ -23,7 +23,7 @@ func (c *command) statusCommand() *cobra.Command {
 		Long: `Shows which services are ready, how many offsets of each topic its consumer has not done yet and
 how old the oldest of them is, and how many records the read models hold. With --wait it returns once everything that was published before is
 visible in the API, and the calls that were answered before are in the ledger's read model. Of several replicas of query-api it asks the
-one at MUSTER_ADMIN_URL, if any, for the calls that it has not published yet, and waits a second for the others'.
+one at MUSTER_ADMIN_URL, if any, for the calls that it has not published yet, and waits two seconds for the others'.
 
 Exit status: 0 all services are ready; 1 one is not; 2 the status could not be read, or --timeout passed.`,
 		GroupID: "run",

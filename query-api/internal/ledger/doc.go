@@ -13,7 +13,7 @@
 // it is in the system's page cache, and that of the machine once it is synced,
 // every 100 ms by default and before a segment ends. Delivery to the topic is at
 // least once; the request id is the key by which readers count an event once. Events
-// wait for others for a quarter of a second before they are published, unless somebody
+// wait for others for a second before they are published, unless somebody
 // waits for them ([Outbox.Flush]) or may look for them ([Outbox.Hurry]), there are
 // enough, or the service stops.
 //

@@ -31,7 +31,7 @@ type Config struct {
 	SyncEvery time.Duration
 	// Linger is how long the first event that stands waits for others before it is
 	// published: every message that goes out alone costs client, broker and readers
-	// about a millisecond of processor time. Default 250 ms, negative: none.
+	// about a millisecond of processor time. Default 1 s, negative: none.
 	Linger time.Duration
 	Logger *slog.Logger // default: none
 }
@@ -90,7 +90,7 @@ func Open(cfg Config) (*Outbox, error) {
 	setDefault(&cfg.MaxBytes, 512<<20)
 	setDefault(&cfg.SegmentBytes, 8<<20)
 	setDefault(&cfg.SyncEvery, 100*time.Millisecond)
-	setDefault(&cfg.Linger, 250*time.Millisecond)
+	setDefault(&cfg.Linger, time.Second)
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
