@@ -90,6 +90,9 @@ func (c *Client) Query(ctx context.Context, statement, format string, settings m
 		return errors.New(strings.TrimSpace(string(text)))
 	}
 	if _, err := io.Copy(out, resp.Body); err != nil {
+		if errors.Is(err, io.ErrUnexpectedEOF) { // that is all one learns once a result has begun
+			return fmt.Errorf("the server broke the result off, at a limit of rows or time (analysts have 10,000,000 rows and a minute), or because it stopped: %w", err)
+		}
 		return fmt.Errorf("read the result: %w", err)
 	}
 	return nil

@@ -124,6 +124,8 @@ func (tab *Tab) Eventually(script string) {
 // Screenshot writes what the window shows to a file when update is set.
 func (tab *Tab) Screenshot(path string, update bool) {
 	tab.t.Helper()
+	// What moves comes to its end first, but for what moves for ever.
+	tab.Eventually(`document.getAnimations().every((a) => a.playState !== "running" || a.effect.getComputedTiming().iterations === Infinity)`)
 	var picture []byte
 	tab.Do("take a picture", chromedp.CaptureScreenshot(&picture))
 	require.NotEmpty(tab.t, picture)
