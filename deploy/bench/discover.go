@@ -329,7 +329,7 @@ func (b *bench) discover(ctx context.Context, inputs []event.Account, base strin
 		return out, err
 	}
 	if out.asked == 0 {
-		return out, fmt.Errorf("none of %d callers was answered within %s (%v)", callers, length, out.failure)
+		return out, errors.Join(fmt.Errorf("none of %d callers was answered within %s", callers, length), out.failure)
 	}
 	return out, nil
 }
