@@ -86,6 +86,22 @@ func insertAll(t *testing.T, h *harness, token string, raws map[record.Kind][]st
 	(&store{tb: t, conn: h.conn}).insert(token, recs...)
 }
 
+// A request whose people were found before the eraser was stopped is rewritten by the one
+// that comes next, though that one finds nobody.
+func TestEraserGoesOnAfterAStart(t *testing.T) {
+	h := newHarness(t)
+	masked := event.Erasure{RequestID: "r1", Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Minute), Urgent: true}
+	for _, action := range []event.ErasureAction{event.ErasureRequested, event.ErasureMasked} {
+		masked.Action = action
+		value, err := json.Marshal(&masked)
+		require.NoError(t, err)
+		h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+			ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test", Time: masked.At, ContentType: "application/json",
+		})})
+	}
+	startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
+}
+
 // What comes in between a sweep and the look at the end, as what was under way when
 // the set changed, goes too, is rewritten too, and the request still ends as removed.
 func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
