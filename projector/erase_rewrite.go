@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 )
@@ -86,17 +87,17 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 		return false, err
 	}
 	if e.cfg.Layout.Cluster == "" {
-		var old uint64
+		var waiting []string
 		// Merges make new ones all the time: those of before the rewriting count, of
 		// the tables that were rewritten. Their names are muster's own.
-		row := e.deps.Conn.QueryRow(ctx, "SELECT count() FROM system.parts WHERE database = currentDatabase() AND NOT active AND modification_time < {begin:DateTime}"+
+		row := e.deps.Conn.QueryRow(ctx, "SELECT groupUniqArray(table) FROM system.parts WHERE database = currentDatabase() AND NOT active AND modification_time < {begin:DateTime}"+
 			" AND table IN ('"+strings.Join(tables, "', '")+"')",
 			clickhouse.Named("begin", e.clean.begin.UTC().Format("2006-01-02 15:04:05")))
-		if err := row.Scan(&old); err != nil {
+		if err := row.Scan(&waiting); err != nil {
 			return false, fmt.Errorf("look for parts that were replaced: %w", err)
 		}
-		if old > 0 {
-			return false, nil
+		if len(waiting) > 0 {
+			return false, e.wake(ctx, waiting)
 		}
 	}
 	if err := e.alter(ctx, tables, "RESET SETTING "+partsLifetime); err != nil {
@@ -120,6 +121,24 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	}
 	e.clean, e.dirty = nil, e.deps.Now().Add(-e.rest())
 	return false, nil
+}
+
+// wake has the engine look for replaced parts of tables now: by itself it looks every
+// half minute (cleanup_delay_period), and more seldom where it found nothing. Letting the
+// cleanup go on, which nobody has stopped, wakes it. An engine that refuses looks in its
+// own time.
+func (e *Eraser) wake(ctx context.Context, tables []string) error {
+	for _, name := range tables {
+		err := e.deps.Conn.Exec(ctx, "SYSTEM START CLEANUP "+e.cfg.Layout.Local(name))
+		if code, refused := ch.CodeOf(err); refused {
+			e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "replaced parts are waited for", slog.String("table", name), slog.String("error", code.String()))
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("have the parts of %s looked at: %w", name, err)
+		}
+	}
+	return nil
 }
 
 // roll writes a message to every partition of the topics whose keys are identities.

@@ -48,6 +48,7 @@ func TestBrowserDocs(t *testing.T) {
 	tab.Do("open the call", chromedp.Evaluate(`location.hash = "tag/enrichment/POST/v1/person/enrich"`, nil))
 	const find = `[...document.querySelectorAll("button")].find((b) => b.innerText.includes("Test Request") && b.innerText.includes("/v1/person/enrich"))`
 	tab.Eventually(find + " !== undefined")
+	snippets(t, tab, p.BaseURL+"/v1/person/enrich")
 	tab.Eval(find + `.setAttribute("data-found", "")`)
 	const body = `[role=dialog] .cm-content[contenteditable=true]`
 	tab.Do("open the call", chromedp.Click(`button[data-found]`), chromedp.WaitVisible(body))
@@ -60,6 +61,24 @@ func TestBrowserDocs(t *testing.T) {
 	shoot(t, tab, "docs-answer.png")
 	require.Empty(t, tab.Problems())
 	require.Empty(t, tab.Strangers(p.BaseURL))
+}
+
+// snippets picks each of the languages in which the call on the page is written.
+func snippets(t *testing.T, tab *browsertest.Tab, url string) {
+	t.Helper()
+	const picker = `[...document.querySelectorAll("button")].find((b) => b.innerText.replace(/\s+/g, " ") === "Shell Curl")`
+	tab.Eventually(picker + " !== undefined")
+	tab.Eval(picker + `.setAttribute("data-picker", "")`)
+	for language, call := range map[string]string{
+		"Go": `http.NewRequest("POST", requestUrl, payload)`, "JavaScript": "fetch('" + url + "'", "Python": "conn.request(",
+		"Shell": "curl " + url,
+	} {
+		tab.Do("open the languages", chromedp.ScrollIntoView("button[data-picker]"), chromedp.Click("button[data-picker]"))
+		group := `[...document.querySelectorAll("[role=group]")].find((g) => g.innerText.startsWith("` + language + `") && g.querySelector("[role=option]"))`
+		tab.Eventually(group + " !== undefined")
+		tab.Eval(group + `.querySelector("[role=option]").click()`)
+		tab.Eventually(`document.querySelector("button[data-picker]").closest(".scalar-card").innerText.includes(` + strconv.Quote(call) + `)`)
+	}
 }
 
 // The guides are readable in the dark, name this server in their code, and
