@@ -30,16 +30,18 @@ func TestSearchBombs(t *testing.T) {
 	f.insert(record.KindNetworkPerson, people...)
 	require.GreaterOrEqual(t, len(searchbombs.Queries()), 100)
 	var slowest time.Duration
+	asked := 0
 	for i, query := range searchbombs.Queries() {
 		if testing.Short() && i%3 != 0 {
 			continue
 		}
+		asked++
 		begin := time.Now()
 		r := f.post("/v1/person/search", `{"query":`+query+`}`)
 		took := time.Since(begin)
 		require.Contains(t, []int{http.StatusOK, http.StatusBadRequest, http.StatusRequestEntityTooLarge}, r.status, "%.200s: %.500s", query, r.body)
 		slowest = max(slowest, took)
 	}
-	t.Logf("%d queries, the slowest took %v", len(searchbombs.Queries()), slowest)
+	t.Logf("%d queries, the slowest took %v", asked, slowest)
 	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"lover"}}}`)), 1, "still there")
 }

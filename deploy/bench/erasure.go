@@ -165,12 +165,7 @@ func (b *bench) inTurns(ctx context.Context, q question, bases [2]string, caller
 				return all, turns, err
 			}
 			now[which] = m
-			all[which].add(m)
-			all[which].elapsed += m.elapsed
-			all[which].engine += m.engine
-			all[which].bench += m.bench
-			all[which].platform += m.platform
-			all[which].rss = m.rss
+			all[which].addTurn(m)
 		}
 		turns = append(turns, now)
 	}

@@ -109,12 +109,7 @@ func (b *bench) compareTurns(ctx context.Context, c comparison, callers, rounds 
 			}
 			slices.Sort(m.calls)
 			now[which] = m
-			all[which].add(m)
-			all[which].elapsed += m.elapsed
-			all[which].engine += m.engine
-			all[which].bench += m.bench
-			all[which].platform += m.platform
-			all[which].rss = m.rss
+			all[which].addTurn(m)
 		}
 		for i := range figures {
 			f := &figures[i]

@@ -28,6 +28,16 @@ func (m *measurement) add(o measurement) {
 	m.found += o.found
 }
 
+// addTurn adds a measurement of the same that came later.
+func (m *measurement) addTurn(o measurement) {
+	m.add(o)
+	m.elapsed += o.elapsed
+	m.engine += o.engine
+	m.bench += o.bench
+	m.platform += o.platform
+	m.rss = o.rss
+}
+
 // rate is keys a second.
 func (m measurement) rate() float64 { return float64(m.asked) / m.elapsed.Seconds() }
 
