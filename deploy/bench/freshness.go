@@ -26,9 +26,11 @@ import (
 // Of the load of the freshness part, and of those who watch for it.
 const (
 	freshTick = 20 * time.Millisecond
-	freshPoll = 10 * time.Millisecond // the resolution of what is measured
+	// The resolution of what is measured. Each question costs the engine as much as some dozen records
+	// do: asked every 10 ms for ten new records a second, it was kept busy by who watched.
+	freshPoll = 50 * time.Millisecond
 	// One record in so many ticks is watched.
-	freshEvery = 5
+	freshEvery = 50
 	// How long a partition's messages gather, as a crawler sets that writes records as they come to a hundred
 	// partitions: with less, nearly each is a request of its own. It is part of what is measured.
 	freshLinger = 100 * time.Millisecond

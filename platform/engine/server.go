@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"time"
 
 	"muster/platform/engine/internal/chdb"
@@ -159,7 +160,16 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	if ready != nil {
 		ready(listener.Addr().String())
 	}
+	yielding, stop := context.WithCancel(ctx)
+	var merges sync.WaitGroup
+	merges.Go(func() {
+		if err := mergesYield(yielding); err != nil {
+			logger.Warn("engine: merges run at the priority of queries", "error", err)
+		}
+	})
 	err = server.Serve(ctx, listener, cfg.Grace)
+	stop()
+	merges.Wait()
 	if errors.Is(err, facade.ErrUnfinished) {
 		logger.Warn("engine: killed statements go on; they end with this process")
 		locked = false // the folder is in use until then
