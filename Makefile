@@ -12,6 +12,8 @@ SAMPLE    ?= 2000
 RACE      ?=
 # KAFKAS are the ways in which `make test-kafka` runs Apache Kafka.
 KAFKAS    ?= apache apache-sasl-ssl
+# KAFKA_SEEDS is how many seeds of `make chaos` it adds there.
+KAFKA_SEEDS ?= 4
 # QUERIES and SEED are those of `make test-search`.
 QUERIES   ?= 5000
 SEED      ?= 1
@@ -42,11 +44,13 @@ engine: ## fetch and unpack the embedded ClickHouse engine into the user's cache
 test: engine ## all tests that need no further server (RACE=-race for the race detector)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -timeout 20m $(TESTFLAGS) $(TESTS)
 
-test-kafka: ## the pipeline suites on a real Apache Kafka, plain and with SASL_SSL (needs Java 17 and Maven)
+test-kafka: build ## the pipeline suites on a real Apache Kafka, plain and with SASL_SSL, and KAFKA_SEEDS seeds of `make chaos` on it (needs Java 17 and Maven)
 	for kafka in $(KAFKAS); do \
 		MUSTER_TEST_KAFKA=$$kafka $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- \
 			-count=1 -short -timeout 20m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
 	done
+	$(GO) build -o bin/muster-chaos ./deploy/chaos
+	bin/muster-chaos -apache -seeds $(KAFKA_SEEDS) $(CHAOSFLAGS)
 
 test-search: engine ## search against OpenSearch, QUERIES random queries (needs Java 17 and Maven; SEED=n draws others)
 	MUSTER_TEST_SEARCH=$(QUERIES) MUSTER_TEST_SEARCH_SEED=$(SEED) $(GOTESTSUM) --format standard-verbose $(GOTESTSUM_FLAGS) -- \

@@ -16,6 +16,10 @@
 // times that go back and forth by up to a month, as servers do whose clocks are
 // set (ClickHouse itself, which is no Go, keeps its clock).
 //
+// With -apache each seed's broker is Apache Kafka, behind Toxiproxy and a tap that
+// knows requests to append; in the place of refusing requests it is killed and
+// started on its storage again. It is not compacted, nor replayed from then.
+//
 // Twenty seeds from 1 on hold every fault and every kill point at least three
 // times; the table at the end counts them.
 package main

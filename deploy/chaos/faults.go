@@ -11,9 +11,6 @@ import (
 
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/segmentio/kafka-go"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/bus"
 	"muster/schemas/readmodel"
@@ -35,11 +32,11 @@ func (r *rig) suffer(ctx context.Context, f fault, piece int) error {
 	feed := func() error { return r.feed(ctx, piece) }
 	switch f {
 	case killIngestBefore:
-		return r.killIngest(feed, 1, kerr.NotLeaderForPartition)
+		return r.killIngest(feed, 1, false)
 	case killIngestAfter:
-		return r.killIngest(feed, 1, nil)
+		return r.killIngest(feed, 1, true)
 	case killIngestMid:
-		return r.killIngest(feed, 3, nil)
+		return r.killIngest(feed, 3, true)
 	case killProjectorBefore:
 		return r.atInsert(ctx, feed, beforeInsert, r.killProjectors)
 	case killProjectorMid:
@@ -60,8 +57,8 @@ func (r *rig) suffer(ctx context.Context, f fault, piece int) error {
 		return during(feed, func() error { return r.away(ctx, r.store.proxy, outage) })
 	case brokerSilent:
 		return r.silentBroker(ctx, feed)
-	case brokerErrors:
-		return r.failingBroker(feed)
+	case brokerErrors, brokerKilled:
+		return r.server.trouble(ctx, feed)
 	case storeSlow:
 		return r.slowStore(ctx, feed)
 	case storeFull:
@@ -82,22 +79,19 @@ func during(feed, happen func() error) error {
 }
 
 // killIngest kills the ingest run at its nth request to append records, which is
-// refused with refusal, or else applied.
-func (r *rig) killIngest(feed func() error, nth int64, refusal *kerr.Error) error {
+// applied or not, and not answered.
+func (r *rig) killIngest(feed func() error, nth int64, applied bool) error {
 	var seen, killed atomic.Int64
-	handle := r.broker.Cluster().Fault(kfake.Fault{
-		Keys: []kmsg.Key{kmsg.Produce}, Count: -1, Err: refusal, Observe: refusal == nil,
-		When: func(req kmsg.Request) bool {
-			pid := r.ingestPID()
-			if !appendsRecords(req) || pid == 0 || seen.Add(1) < nth || killed.Load() > 0 {
-				return false
-			}
-			killed.Add(1)
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have been faster: then killed is not enough, see below
-			return true
-		},
+	remove := r.server.onAppend(applied, func() bool {
+		pid := r.ingestPID()
+		if pid == 0 || seen.Add(1) < nth || killed.Load() > 0 {
+			return false
+		}
+		killed.Add(1)
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have been faster: then killed is not enough, see below
+		return true
 	})
-	defer handle.Remove()
+	defer remove()
 	before := r.runsSoFar()
 	if err := feed(); err != nil {
 		return err
@@ -114,17 +108,9 @@ func (r *rig) runsSoFar() int {
 	return r.runs
 }
 
-func appendsRecords(req kmsg.Request) bool {
-	produce, ok := req.(*kmsg.ProduceRequest)
-	if !ok {
-		return false
-	}
-	for _, t := range produce.Topics {
-		if strings.HasPrefix(t.Topic, "muster.record.") && !strings.HasPrefix(t.Topic, "muster.record.rejected") {
-			return true
-		}
-	}
-	return false
+// holdsRecords says whether a topic is one that ingest appends to.
+func holdsRecords(topic string) bool {
+	return strings.HasPrefix(topic, "muster.record.") && !strings.HasPrefix(topic, "muster.record.rejected")
 }
 
 // atInsert lets something happen at a moment of the next insert.
@@ -153,8 +139,6 @@ func (r *rig) away(ctx context.Context, proxy *toxiproxy.Proxy, length time.Dura
 
 // silentBroker lets requests through and answers nothing.
 func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
-	handle := r.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Count: -1, Observe: true, When: appendsRecords})
-	defer handle.Remove()
 	_, err := r.proxy.Toxics.AddToxicJson(strings.NewReader(
 		`{"name":"silent","type":"timeout","stream":"downstream","toxicity":1,"attributes":{"timeout":1200}}`))
 	if err != nil {
@@ -164,28 +148,6 @@ func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
 		wait(ctx, outage)
 		return r.proxy.Toxics.RemoveToxic(ctx, "silent")
 	})
-}
-
-// failingBroker refuses some requests of every kind that the pipeline lives on.
-func (r *rig) failingBroker(feed func() error) error {
-	hits := func() int { return 0 }
-	for key, err := range map[kmsg.Key]*kerr.Error{
-		kmsg.Produce:      kerr.NotEnoughReplicas,
-		kmsg.Fetch:        kerr.NotLeaderForPartition,
-		kmsg.OffsetCommit: kerr.CoordinatorLoadInProgress,
-	} {
-		handle := r.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{key}, Count: 3, Err: err})
-		defer handle.Remove()
-		rest := hits
-		hits = func() int { return rest() + handle.Hits() }
-	}
-	if err := feed(); err != nil {
-		return err
-	}
-	if hits() == 0 {
-		return errDidNotHappen
-	}
-	return nil
 }
 
 func (r *rig) slowStore(ctx context.Context, feed func() error) error {

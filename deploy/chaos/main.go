@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	muster := flags.String("muster", filepath.Join("bin", "muster"), "the muster program")
 	only := flags.String("only", "", "one fault of the table instead of those drawn, by any part of its name")
 	long := flags.Bool("long", false, "the broker is away for 30 s instead")
+	apache := flags.Bool("apache", false, "Apache Kafka, a new one for each seed, instead of the embedded broker (needs Java 17 and Maven); it is not compacted")
 	stepped := flags.String("stepped", "", "build a muster program whose clocks step into this file, and do nothing else")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -55,12 +56,12 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, s.close(ctx)) }()
 
-	suite := suite{muster: *muster, dir: dir, store: s, toxics: toxics, long: *long, times: make(map[fault]int), out: out}
+	suite := suite{muster: *muster, dir: dir, store: s, toxics: toxics, long: *long, apache: *apache, times: make(map[fault]int), out: out}
 	var failed []string
 	for seed := *first; seed < *first+*seeds && ctx.Err() == nil; seed++ {
-		drawn := draw(seed)
+		drawn := draw(seed, *apache)
 		if *only != "" {
-			drawn = matching(*only)
+			drawn = matching(*only, *apache)
 		}
 		if err := suite.seed(ctx, seed, drawn); err != nil {
 			failed = append(failed, fmt.Sprint(seed))
@@ -68,7 +69,7 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 		}
 	}
 	fmt.Fprintln(out)
-	for _, f := range faults() {
+	for _, f := range faults(*apache) {
 		fmt.Fprintf(out, "%4d  %s\n", suite.times[f], f)
 	}
 	if len(failed) > 0 {
@@ -77,8 +78,8 @@ func run(ctx context.Context, args []string, out io.Writer) (err error) {
 	return ctx.Err()
 }
 
-func matching(name string) (out []fault) {
-	for _, f := range faults() {
+func matching(name string, apache bool) (out []fault) {
+	for _, f := range faults(apache) {
 		if strings.Contains(string(f), name) {
 			out = append(out, f)
 		}
@@ -93,6 +94,7 @@ type suite struct {
 	store  *store
 	toxics *toxiproxy.ApiServer
 	long   bool
+	apache bool
 	times  map[fault]int // how often each fault happened
 	out    io.Writer
 }
@@ -104,7 +106,7 @@ func (s *suite) seed(ctx context.Context, seed uint64, drawn []fault) (err error
 	ctx, cancel := context.WithTimeoutCause(ctx, seedLimit, fmt.Errorf("the seed took longer than %s", seedLimit))
 	defer cancel()
 	began := time.Now()
-	r, err := newRig(ctx, seed, s.muster, filepath.Join(s.dir, fmt.Sprint("seed-", seed)), s.store, s.toxics)
+	r, err := newRig(ctx, seed, s.apache, s.muster, filepath.Join(s.dir, fmt.Sprint("seed-", seed)), s.store, s.toxics)
 	if err != nil {
 		return err
 	}

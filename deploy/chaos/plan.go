@@ -23,6 +23,7 @@ const (
 	brokerAway      fault = "broker: away"
 	brokerSilent    fault = "broker: applies, answers nothing"
 	brokerErrors    fault = "broker: refuses requests with transient errors"
+	brokerKilled    fault = "broker: killed and started again" // in the place of the one before, on Apache Kafka
 	storeSlow       fault = "ClickHouse: slow"
 	storeRefuses    fault = "ClickHouse: refuses connections"
 	storeSilent     fault = "ClickHouse: applies an insert, the answer is lost"
@@ -32,12 +33,16 @@ const (
 )
 
 // faults are all of them, in the order of the table.
-func faults() []fault {
+func faults(apache bool) []fault {
+	trouble := brokerErrors
+	if apache {
+		trouble = brokerKilled
+	}
 	return []fault{
 		killIngestBefore, killIngestAfter, killIngestMid,
 		killProjectorBefore, killProjectorMid, killProjectorAfter,
 		killEngineBefore, killEngineMid, killEngineAfter,
-		brokerAway, brokerSilent, brokerErrors,
+		brokerAway, brokerSilent, trouble,
 		storeSlow, storeRefuses, storeSilent, storeFull,
 		rebalances, outsideProducer,
 	}
@@ -48,12 +53,12 @@ const faultsPerSeed = 4
 
 // draw returns the faults of a seed. Seeds take turns at shuffled decks, so
 // that any 20 consecutive ones hold every fault three times at least.
-func draw(seed uint64) []fault {
-	all := faults()
+func draw(seed uint64, apache bool) []fault {
+	all := faults(apache)
 	out := make([]fault, faultsPerSeed)
 	for i := range out {
 		place := (seed-1)*faultsPerSeed + uint64(i)
-		deck := faults()
+		deck := faults(apache)
 		rng := rand.New(rand.NewPCG(place/uint64(len(all)), 1))
 		rng.Shuffle(len(deck), func(a, b int) { deck[a], deck[b] = deck[b], deck[a] })
 		out[i] = deck[place%uint64(len(all))]

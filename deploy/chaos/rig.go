@@ -16,7 +16,6 @@ import (
 	"github.com/Shopify/toxiproxy/v2"
 	"github.com/rs/zerolog"
 
-	"muster/platform/broker"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/projector"
@@ -85,7 +84,7 @@ type rig struct {
 	world    world
 	store    *store
 	database string
-	broker   *broker.Broker
+	server   kafkaServer
 	kafka    bus.Config
 	proxy    *toxiproxy.Proxy // before the broker
 	muster   program          // pointed at the proxies
@@ -97,7 +96,7 @@ type rig struct {
 	runs      int
 }
 
-func newRig(ctx context.Context, seed uint64, muster, dir string, s *store, toxics *toxiproxy.ApiServer) (_ *rig, err error) {
+func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s *store, toxics *toxiproxy.ApiServer) (_ *rig, err error) {
 	const people = 150
 	r := &rig{seed: seed, dir: dir, world: newWorld(seed, people), store: s, database: fmt.Sprintf("seed_%d", seed)}
 	defer func() {
@@ -105,6 +104,9 @@ func newRig(ctx context.Context, seed uint64, muster, dir string, s *store, toxi
 			err = errors.Join(err, r.close())
 		}
 	}()
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return nil, err
+	}
 	// The proxy's address must be known before the broker starts, which tells it
 	// to the clients, and the broker's before the proxy does.
 	upstream, err := freeAddr(ctx)
@@ -115,7 +117,11 @@ func newRig(ctx context.Context, seed uint64, muster, dir string, s *store, toxi
 	if err := r.proxy.Start(); err != nil {
 		return nil, err
 	}
-	r.broker, err = broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka"), Addr: upstream, Advertise: r.proxy.Listen})
+	if apache {
+		r.server, err = startApache(ctx, upstream, r.proxy.Listen)
+	} else {
+		r.server, err = startEmbedded(ctx, filepath.Join(dir, "kafka"), upstream, r.proxy.Listen)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -214,8 +220,8 @@ func (r *rig) drained(ctx context.Context, group string, within time.Duration) e
 
 func (r *rig) close() error {
 	errs := []error{r.stopProjectors(0)}
-	if r.broker != nil {
-		errs = append(errs, r.broker.Close())
+	if r.server != nil {
+		errs = append(errs, r.server.close())
 	}
 	if r.proxy != nil {
 		r.proxy.Stop()
