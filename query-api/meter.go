@@ -86,9 +86,15 @@ func (s *Service) openMeter() error {
 	}
 	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout + max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
 		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums, Has: s.counted,
-		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.store.Erased,
+		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.erasedAnswer,
 	})
 	return nil
+}
+
+// erasedAnswer says that an answer that was kept tells of somebody who was erased: one
+// of its records is theirs, or has their address in it, as commits do.
+func (s *Service) erasedAnswer(a idempotency.Answer) bool {
+	return s.store.Erased(a.Identities) || s.deps.Suppressed.Addresses(a.Body)
 }
 
 // sums adds up the ledger, what has just been answered included.

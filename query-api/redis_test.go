@@ -20,6 +20,7 @@ import (
 	"muster/query-api/internal/redistest"
 	"muster/schemas/event"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Three replicas share a Redis server: 64 callers spend the last 100 credits to
@@ -104,6 +105,21 @@ func TestReplicasOnRedis(t *testing.T) {
 		require.Equal(t, 1, charged(t, ask(t, f, urls[1], networkPath, `{"network":"octavia"}`)))
 	}
 	require.Equal(t, http.StatusTooManyRequests, ask(t, f, urls[2], networkPath, `{"network":"octavia"}`).status)
+}
+
+// What one replica has answered is thrown away at another, out of Redis, once it tells of
+// somebody who was erased.
+func TestErasedAnswersOnRedis(t *testing.T) {
+	server := redistest.Start(t)
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	var deps queryapi.Deps
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		d.Redis, d.Suppressed = server.Client(t), set
+		deps = *d
+	})
+	deps.Registerer, deps.Redis = nil, server.Client(t)
+	answersOfTheErased(t, f, set, f.service.URL(), replica(t, deps))
 }
 
 // replica runs another service over the same store and topics until the test ends.

@@ -152,23 +152,19 @@ func (k *Key) Mark(t Type, sum [sha256.Size]byte) string { return markText(k.mar
 
 // mark is Mark as a number, 0 of a type that has none.
 func (k *Key) mark(index int, sum [sha256.Size]byte) uint32 {
-	var out [askedAtOnce]uint32
-	k.marksOf([]int{index}, [][sha256.Size]byte{sum}, &out)
-	return out[0]
-}
-
-// marksOf makes the marks of as many identifiers, whose types' indexes are given.
-func (k *Key) marksOf(indexes []int, sums [][sha256.Size]byte, out *[askedAtOnce]uint32) {
+	if index >= typeCount {
+		return 0
+	}
 	d, _ := k.digests.Get().(*digest)
 	defer k.digests.Put(d)
-	for i, index := range indexes {
-		if index >= typeCount {
-			continue
-		}
-		copy(d.block[:], sums[i][:])
-		k.marks[index].Encrypt(d.block[:], d.block[:])
-		out[i] = max(1, binary.BigEndian.Uint32(d.block[:]))
-	}
+	return markWith(k.marks[index], &d.block, &sum)
+}
+
+// markWith makes a mark in a block that it may use.
+func markWith(key cipher.Block, block *[aes.BlockSize]byte, sum *[sha256.Size]byte) uint32 {
+	copy(block[:], sum[:])
+	key.Encrypt(block[:], block[:])
+	return max(1, binary.BigEndian.Uint32(block[:]))
 }
 
 func markText(mark uint32) string {

@@ -75,6 +75,8 @@ type Set struct {
 	loaded chan struct{}
 	once   sync.Once
 
+	asking sync.Pool // of *asked
+
 	watch sync.Mutex
 	woken chan struct{}
 }

@@ -51,21 +51,15 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	a := asked{set: s, webset: t.webset}
+	a := s.begin(t.webset)
 	a.standard(t.id, p.ID)
 	a.standard(t.username, p.Username)
 	for _, e := range p.Emails {
 		a.standard(Email, e)
 	}
-	for _, n := range p.Phones {
-		for _, form := range phoneForms(n) {
-			a.standard(Phone, form)
-		}
-	}
+	a.phones(p.Phones)
 	for _, v := range p.Drop {
-		if i := v.Type.index(); s.ofTypes(1 << i) {
-			a.sum(v.Type, i, v.Sum)
-		}
+		a.sum(v.Type, v.Sum)
 	}
 	return a.answer()
 }
@@ -80,9 +74,8 @@ func (s *Set) Account(platform, username string) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	a := asked{set: s, webset: t.webset}
-	a.standard(t.username, username)
-	a.standard(t.account, username)
+	a := s.begin(t.webset)
+	a.account(t, username)
 	return a.answer()
 }
 
@@ -95,7 +88,7 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	if !ok {
 		return Hash{}, false
 	}
-	a := asked{set: s, webset: t.webset}
+	a := s.begin(t.webset)
 	a.standard(t.id, id)
 	return a.answer()
 }
@@ -106,44 +99,10 @@ func (s *Set) Author(email string) bool {
 	if !s.active() {
 		return false
 	}
-	a := asked{set: s, webset: bitCodehost}
+	a := s.begin(bitCodehost)
 	a.standard(Email, email)
 	_, hit := a.answer()
 	return hit
-}
-
-// Record reports whether a record is suppressed, and by which hash.
-func (s *Set) Record(r *record.Record) (Hash, bool) {
-	if !s.active() {
-		return Hash{}, false
-	}
-	switch b := r.Body.(type) {
-	case *record.CodehostRepo:
-		return s.ID(identity.Codehost, itoa(b.UserID))
-	case *record.CodehostList:
-		return s.ID(identity.Codehost, itoa(b.UserID))
-	case *record.CodehostCommit:
-		a := asked{set: s, webset: bitCodehost}
-		a.standard(UserID, itoa(b.UserID))
-		if b.AuthorEmail != "" {
-			if key, err := identity.EmailKey(b.AuthorEmail); err == nil {
-				a.standard(Email, key)
-			}
-		}
-		return a.answer()
-	case *record.AccountLink:
-		if h, ok := s.Account(b.A.Platform, identity.UsernameKey(b.A.Username)); ok {
-			return h, true
-		}
-		return s.Account(b.B.Platform, identity.UsernameKey(b.B.Username))
-	}
-	if p, ok := SubjectOf(r); ok {
-		if s.HasDrop() && mayBeListed(r) {
-			p.Drop = DropValues(r.JSON)
-		}
-		return s.Subject(p)
-	}
-	return Hash{}, false
 }
 
 // SubjectOf returns the identifiers of a person's record; false for a record of

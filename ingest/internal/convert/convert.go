@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,9 +145,9 @@ func (c *Converter) Chunk(ctx context.Context, chunk *source.Chunk, batch *publi
 	if chunk.Dropped > 0 {
 		w.tally.Add(Foreign, Counts{Read: chunk.Dropped, Dropped: chunk.Dropped})
 	}
-	for _, line := range chunk.Lines {
-		if err := w.line(ctx, line); err != nil {
-			return nil, fmt.Errorf("%s: line %d: %w", c.File, line.Number, err)
+	for lines := range slices.Chunk(chunk.Lines, askedAtOnce) {
+		if err := w.lines(ctx, lines); err != nil {
+			return nil, err
 		}
 	}
 	return w.tally, nil
@@ -161,11 +162,53 @@ type work struct {
 	headers *headers
 }
 
-func (w *work) line(ctx context.Context, line source.Line) error {
-	kind := w.Kind
-	if line.Kind != "" {
-		kind = line.Kind
+// askedAtOnce is how many lines are decoded before it is looked up whether they are
+// of erased people: one after the other costs more, and many do not stay in the
+// processor's caches until they are published.
+const askedAtOnce = 16
+
+// lines converts some lines, in their order.
+func (w *work) lines(ctx context.Context, lines []source.Line) error {
+	var decoded [askedAtOnce]decodedLine
+	var records [askedAtOnce]*record.Record
+	for i, line := range lines {
+		decoded[i] = w.decode(line)
+		records[i] = decoded[i].record
 	}
+	var found [askedAtOnce]suppress.Found
+	w.Suppressed.Records(records[:len(lines)], found[:len(lines)])
+	for i, line := range lines {
+		if err := w.line(ctx, line, decoded[i], found[i]); err != nil {
+			return fmt.Errorf("%s: line %d: %w", w.File, line.Number, err)
+		}
+	}
+	return nil
+}
+
+// decodedLine is what a line is as a record of the kind that it should be; neither, if
+// it is not to be decoded.
+type decodedLine struct {
+	record *record.Record
+	err    error
+}
+
+func (w *work) kindOf(line source.Line) record.Kind {
+	if line.Kind != "" {
+		return line.Kind
+	}
+	return w.Kind
+}
+
+func (w *work) decode(line source.Line) (d decodedLine) {
+	kind := w.kindOf(line)
+	if line.Oversize == nil && line.Bad == nil && (kind != Foreign || w.Mapper == nil) {
+		d.record, d.err = record.Decode(kind, line.Raw)
+	}
+	return d
+}
+
+func (w *work) line(ctx context.Context, line source.Line, d decodedLine, found suppress.Found) error {
+	kind := w.kindOf(line)
 	w.tally.Add(kind, Counts{Read: 1})
 	switch {
 	case line.Oversize != nil:
@@ -177,16 +220,15 @@ func (w *work) line(ctx context.Context, line source.Line) error {
 	case kind == Foreign && w.Mapper != nil:
 		return w.mapped(ctx, line)
 	}
-	main, err := record.Decode(kind, line.Raw)
 	switch {
-	case err != nil && kind == record.KindErasure:
-		return w.reject(withoutRaw(newLetter(line)), kind, 0, err)
-	case err != nil:
-		return w.reject(newLetter(line), kind, 0, err)
+	case d.err != nil && kind == record.KindErasure:
+		return w.reject(withoutRaw(newLetter(line)), kind, 0, d.err)
+	case d.err != nil:
+		return w.reject(newLetter(line), kind, 0, d.err)
 	case kind == record.KindErasure:
-		return w.erasure(line, main)
+		return w.erasure(line, d.record)
 	}
-	_, err = w.take(line, line.Raw, main, 0)
+	_, err := w.take(line, line.Raw, d.record, found, 0)
 	return err
 }
 
@@ -216,7 +258,9 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 			err = w.reject(newLetter(made), m.Kind, part, err)
 			part++
 		} else {
-			part, err = w.take(line, m.JSON, main, part)
+			var found suppress.Found
+			found.Hash, found.Hit = w.Suppressed.Record(main)
+			part, err = w.take(line, m.JSON, main, found, part)
 		}
 		if err != nil {
 			return err
@@ -225,24 +269,22 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 	return nil
 }
 
-// take publishes a record and what is split off from it. Its messages are
-// numbered from part; it returns the number that follows.
-func (w *work) take(line source.Line, raw []byte, main *record.Record, part int) (int, error) {
+// take publishes a record and what is split off from it, unless the suppression set was
+// found to have it. Its messages are numbered from part; it returns the number that
+// follows.
+func (w *work) take(line source.Line, raw []byte, main *record.Record, found suppress.Found, part int) (int, error) {
 	parts, bad := main.Split()
-	if w.Suppressed != nil {
-		if dropped, err := w.suppressed(line, main, parts, part); dropped || err != nil {
-			return part + 1, err
-		}
+	if found.Hit {
+		return part + 1, w.suppressed(line, main, parts, found.Hash, part)
 	}
 	w.publish(line, part, main)
 	part++
-	for _, split := range parts {
+	of := w.suppressedParts(parts)
+	for i, split := range parts {
 		w.tally.Add(split.Kind, Counts{Split: 1})
-		if w.Suppressed != nil { // a commit by the address of somebody else
-			if _, hit := w.Suppressed.Record(split); hit {
-				w.tally.Add(split.Kind, Counts{Dropped: 1, Suppressed: 1})
-				continue
-			}
+		if of != nil && of[i].Hit { // a commit by the address of somebody else
+			w.tally.Add(split.Kind, Counts{Dropped: 1, Suppressed: 1})
+			continue
 		}
 		w.publish(line, part, split)
 		part++

@@ -162,31 +162,45 @@ func withoutRaw(l letter) letter {
 // from it. Its identity is suppressed by itself from now on, so that neither an
 // older version of it that is stored is shown, nor a newer one that no longer
 // names what was asked for.
-func (w *work) suppressed(line source.Line, main *record.Record, parts []*record.Record, part int) (dropped bool, err error) {
-	by, hit := w.Suppressed.Record(main)
-	if !hit {
-		return false, nil
-	}
+func (w *work) suppressed(line source.Line, main *record.Record, parts []*record.Record, by suppress.Hash, part int) error {
 	w.tally.Add(main.Kind, Counts{Dropped: 1, Suppressed: 1})
 	for _, p := range parts {
 		w.tally.Add(p.Kind, Counts{Split: 1, Dropped: 1, Suppressed: 1})
 	}
 	s, ok := suppress.SubjectOf(main)
 	if !ok {
-		return true, nil
+		return nil
 	}
 	derived, entry, ok := w.Suppressed.Derive(s.Platform, s.ID, by)
 	if !ok || w.Asked.Suppressed(derived) {
-		return true, nil
+		return nil
 	}
 	m, err := EntryMessage(derived, entry)
 	if err != nil {
-		return true, err
+		return err
 	}
 	if err := w.Asked.Apply(m.Key, m.Value); err != nil {
-		return true, err
+		return err
 	}
 	m.Headers = w.headers.of(event.TypeSuppression, line.Number, part)
 	w.batch.Add(m)
-	return true, nil
+	return nil
+}
+
+// suppressedParts says which of the records that were split off from one that is not
+// suppressed are; nil when none is. Repositories and lists have no identifier but the
+// owner's, which was looked up.
+func (w *work) suppressedParts(parts []*record.Record) []suppress.Found {
+	if w.Suppressed.Len() == 0 {
+		return nil
+	}
+	commits := make([]*record.Record, len(parts))
+	for i, p := range parts {
+		if p.Kind == record.KindCodehostCommit {
+			commits[i] = p
+		}
+	}
+	found := make([]suppress.Found, len(parts))
+	w.Suppressed.Records(commits, found)
+	return found
 }

@@ -89,9 +89,9 @@ type Call struct {
 	// Owner names this attempt.
 	Owner string
 	Lease time.Duration
-	// Erased, if set, says that an answer with these identities must not be given
-	// again: it is removed, and the call is a new one.
-	Erased func(identities []string) bool
+	// Erased, if set, says that an answer must not be given again: it is removed, and
+	// the call is a new one.
+	Erased func(Answer) bool
 }
 
 // Claim is a call that is running under its key.
@@ -120,7 +120,7 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	answer, err := a.open(name, value)
 	owner := answer.owner
 	answer.owner = ""
-	if err != nil || c.Erased == nil || !c.Erased(answer.Identities) {
+	if err != nil || c.Erased == nil || !c.Erased(answer) {
 		return state, answer, Claim{}, err
 	}
 	if err := a.store.Forget(ctx, name, owner); err != nil {

@@ -32,9 +32,9 @@ type Deps struct {
 	IdentityKey []byte
 	// Sums adds up a period of the ledger.
 	Sums func(ctx context.Context, period string) (credits.Sums, error)
-	// Erased says that somebody with one of the identities ("<kind> <identity>") was
-	// erased, so that no stored answer with it is given again; nil: nobody was.
-	Erased func(identities []string) bool
+	// Erased says that a stored answer tells of somebody who was erased since, so that
+	// it is not given again; nil: none does.
+	Erased func(idempotency.Answer) bool
 	// Has reports whether the ledger counts a call.
 	Has    func(ctx context.Context, organization, period, requestID string) (bool, error)
 	Now    func() time.Time
@@ -54,7 +54,7 @@ type Meter struct {
 	has     func(ctx context.Context, organization, period, requestID string) (bool, error)
 	now     func() time.Time
 	loads   chan load
-	erased  func(identities []string) bool
+	erased  func(idempotency.Answer) bool
 
 	owing sync.Mutex
 	paid  paid // guarded by owing

@@ -1,0 +1,69 @@
+package queryapi_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// Answers that are kept under an Idempotency-Key are thrown away once they tell of
+// somebody who was erased, and others are not.
+func TestAnswersOfTheErased(t *testing.T) {
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
+	answersOfTheErased(t, f, set, f.service.URL(), f.service.URL())
+}
+
+// answersOfTheErased lets one replica answer and another repeat.
+func answersOfTheErased(t *testing.T, f *fixture, set *suppress.Set, first, second string) {
+	t.Helper()
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01"), networkPerson("p2", "juno", "2026-01-01"))
+	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01",
+		`"commits":[{"sha":"ab12","author_date":"2026-02-03","author_email":"ada@example.com","message":"more"}]`))
+	const octavia, juno, lin = `{"network":"octavia"}`, `{"network":"juno"}`, `{"codehost":"lin"}`
+	call := func(url, path, body string) response {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Authorization", "Bearer "+f.key)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", "k"+body)
+		return f.send(req)
+	}
+	paths := map[string]string{octavia: networkPath, juno: networkPath, lin: "/v1/webset/codehost/person"}
+	answers := make(map[string]string)
+	for body, path := range paths {
+		r := call(first, path, body)
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		require.Empty(t, r.header.Get("Idempotent-Replayed"))
+		answers[body] = r.body
+	}
+	repeated := func(want map[string]bool) {
+		t.Helper()
+		for body, path := range paths {
+			r := call(second, path, body)
+			require.Equal(t, http.StatusOK, r.status, r.body)
+			require.Equal(t, want[body], r.header.Get("Idempotent-Replayed") == "true", "%s: %s", body, r.body)
+			require.Equal(t, want[body], r.body == answers[body], "%s: %s", body, r.body)
+			answers[body] = r.body
+		}
+	}
+	repeated(map[string]bool{octavia: true, juno: true, lin: true})
+	erase(t, set, suppress.ProfileID, "p1")
+	repeated(map[string]bool{juno: true, lin: true})
+	require.Equal(t, "{}", answers[octavia])
+	repeated(map[string]bool{octavia: true, juno: true, lin: true})
+	require.Contains(t, answers[lin], "ada@example.com")
+	erase(t, set, suppress.Email, "ada@example.com") // its row is the eraser's to delete
+	require.NoError(t, f.conn.Exec(t.Context(), "DELETE FROM codehost_commits WHERE sha = 'ab12'"))
+	repeated(map[string]bool{octavia: true, juno: true})
+	require.NotContains(t, answers[lin], "ada@example.com")
+	repeated(map[string]bool{octavia: true, juno: true, lin: true})
+}

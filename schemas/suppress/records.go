@@ -1,0 +1,148 @@
+package suppress
+
+import (
+	"crypto/sha256"
+	"strconv"
+	"strings"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+)
+
+// Record reports whether a record is suppressed, and by which hash.
+func (s *Set) Record(r *record.Record) (Hash, bool) {
+	if !s.active() {
+		return Hash{}, false
+	}
+	a := s.begin(0)
+	a.record(r)
+	return a.answer()
+}
+
+// Records is Record for several: it puts what the set says of each into found, which is as
+// long. That costs less than asking one at a time. A record that is nil is not suppressed.
+func (s *Set) Records(rs []*record.Record, found []Found) {
+	clear(found)
+	if !s.active() || len(rs) == 0 {
+		return
+	}
+	a := s.begin(0)
+	for i, r := range rs {
+		if i > 0 {
+			a.next(0)
+		}
+		if r != nil {
+			a.record(r)
+		}
+	}
+	a.look()
+	copy(found, a.found)
+	a.end()
+}
+
+// record asks for the identifiers of a record, of those types alone of which any was ever
+// suppressed: others are not even brought into their standard form.
+func (a *asked) record(r *record.Record) {
+	switch b := r.Body.(type) {
+	case *record.NetworkPerson:
+		a.webset = bitNetwork
+		a.standard(ProfileID, strings.TrimSpace(b.ProfileID))
+		a.username(NetworkUsername, b.Username)
+		a.emails(b.Emails)
+		a.email(b.PersonalEmail)
+		a.more(r, b.Unknown)
+	case *record.CodehostPerson:
+		a.webset = bitCodehost
+		a.number(UserID, b.UserID)
+		a.username(CodehostUsername, b.CodehostUsername)
+		a.emails(b.Emails)
+		a.email(b.PersonalEmail)
+		a.email(b.SchoolEmail)
+		a.emails(b.AdditionalEmails)
+		a.more(r, b.Unknown)
+	case *record.MicroblogPerson:
+		a.standard(MicroblogUserID, strings.TrimSpace(b.UserID))
+		a.username(MicroblogUsername, b.Username)
+		a.more(r, b.Unknown)
+	case *record.CodehostRepo:
+		a.webset = bitCodehost
+		a.number(UserID, b.UserID)
+	case *record.CodehostList:
+		a.webset = bitCodehost
+		a.number(UserID, b.UserID)
+	case *record.CodehostCommit:
+		a.webset = bitCodehost
+		a.number(UserID, b.UserID)
+		a.email(b.AuthorEmail)
+	case *record.AccountLink:
+		for _, of := range [...]record.Account{b.A, b.B} {
+			if t, ok := typesOf(of.Platform); ok {
+				a.webset = t.webset
+				a.account(t, identity.UsernameKey(of.Username))
+			}
+		}
+	}
+}
+
+// account asks for what is stated of an account.
+func (a *asked) account(t platformTypes, username string) {
+	a.standard(t.username, username)
+	a.standard(t.account, username)
+}
+
+func (a *asked) username(t Type, username string) {
+	if a.set.ofTypes(t.bit()) {
+		a.standard(t, identity.UsernameKey(username))
+	}
+}
+
+func (a *asked) number(t Type, id *int64) {
+	if id == nil || !a.set.ofTypes(t.bit()) {
+		return
+	}
+	var digits [20]byte
+	a.sum(t, sha256.Sum256(strconv.AppendInt(digits[:0], *id, 10)))
+}
+
+func (a *asked) emails(list []string) {
+	if len(list) > 0 && a.set.ofTypes(Email.bit()) {
+		for _, e := range list {
+			a.email(e)
+		}
+	}
+}
+
+// email asks for an address, unless the one before it was the same.
+func (a *asked) email(address string) {
+	if address == "" || !a.set.ofTypes(Email.bit()) {
+		return
+	}
+	key, err := identity.EmailKey(address)
+	if err != nil {
+		return
+	}
+	if n := len(a.open); n > 0 && a.open[n-1].index == Email.index() && a.open[n-1].record == len(a.found)-1 && a.open[n-1].value == key {
+		return
+	}
+	a.standard(Email, key)
+}
+
+func (a *asked) phones(numbers []string) {
+	for _, n := range numbers {
+		for _, form := range phoneForms(n) {
+			a.standard(Phone, form)
+		}
+	}
+}
+
+// more asks for what a person's record has in members that muster has no field for.
+func (a *asked) more(r *record.Record, unknown []byte) {
+	if a.set.ofTypes(Phone.bit()) {
+		a.phones(Phones(unknown))
+	}
+	if a.set.HasDrop() && mayBeListed(r) {
+		for _, v := range DropValues(r.JSON) {
+			a.sum(v.Type, v.Sum)
+		}
+	}
+}
