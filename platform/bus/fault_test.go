@@ -475,3 +475,31 @@ func TestSubscriberCommitFaults(t *testing.T) {
 	require.Equal(t, 3, handle.Hits())
 	require.NoError(t, sub.Close())
 }
+
+// A coordinator that moves, or is still loading, is waited for; one that refuses is not.
+func TestLagWaitsForTheCoordinator(t *testing.T) {
+	for name, tt := range map[string]struct {
+		err  *kerr.Error
+		fail bool
+	}{
+		"not coordinator": {err: kerr.NotCoordinator},
+		"loading":         {err: kerr.CoordinatorLoadInProgress},
+		"not available":   {err: kerr.CoordinatorNotAvailable},
+		"refused":         {err: kerr.GroupAuthorizationFailed, fail: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b, cfg := own(t)
+			topic := bustest.Topic(t, cfg, 1, nil)
+			handle := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Count: 2, Err: tt.err})
+			lags, err := bus.Lag(t.Context(), cfg, "readers", []string{topic})
+			if tt.fail {
+				require.ErrorIs(t, err, kafka.GroupAuthorizationFailed)
+				require.Equal(t, 1, handle.Hits())
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, lags, 1)
+			require.Equal(t, 2, handle.Hits())
+		})
+	}
+}

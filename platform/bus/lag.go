@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/cenkalti/backoff/v5"
 	"github.com/segmentio/kafka-go"
 )
 
@@ -36,7 +38,8 @@ type PartitionOffsets struct {
 }
 
 // Lag returns the lag of group in every partition of topics, ordered by topic and
-// partition. Topics that do not exist are left out.
+// partition. Topics that do not exist are left out. A coordinator that is not found
+// yet, as after a start, is waited for, 10 s at most.
 func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]PartitionLag, error) {
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("lag of group %s: %w", group, err)
@@ -55,13 +58,7 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 	if len(offsets) == 0 {
 		return nil, nil
 	}
-	res, err := client.OffsetFetch(ctx, req)
-	if err == nil {
-		err = res.Error
-	}
-	if errors.Is(err, kafka.GroupIdNotFound) { // nobody has joined it yet
-		res, err = &kafka.OffsetFetchResponse{}, nil
-	}
+	res, err := committedOffsets(ctx, client, req)
 	if err != nil {
 		return nil, fmt.Errorf("lag of group %s: committed offsets: %w", group, err)
 	}
@@ -98,6 +95,29 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 		}
 	}
 	return out, nil
+}
+
+// coordinatorWait is how long a group's coordinator may take to be found: a cluster
+// that has just started, or a broker, answers meanwhile that it is not the one.
+const coordinatorWait = 10 * time.Second
+
+func committedOffsets(ctx context.Context, client *kafka.Client, req *kafka.OffsetFetchRequest) (*kafka.OffsetFetchResponse, error) {
+	return backoff.Retry(ctx, func() (*kafka.OffsetFetchResponse, error) {
+		res, err := client.OffsetFetch(ctx, req)
+		if err == nil {
+			err = res.Error
+		}
+		var code kafka.Error
+		switch {
+		case err == nil:
+			return res, nil
+		case errors.Is(err, kafka.GroupIdNotFound): // nobody has joined it yet
+			return &kafka.OffsetFetchResponse{}, nil
+		case errors.As(err, &code) && code.Temporary():
+			return nil, err //nolint:wrapcheck // wrapped by the caller
+		}
+		return nil, backoff.Permanent(err)
+	}, backoff.WithBackOff(newBackoff(100*time.Millisecond, time.Second)), backoff.WithMaxElapsedTime(coordinatorWait))
 }
 
 // EndOffsets returns the bounds of every partition of topics, ordered by topic and
