@@ -46,6 +46,9 @@ type Term struct {
 	// Across says how a blend counts: over the fields of a multi_match of type
 	// cross_fields; else over the terms of an expansion.
 	Across bool
+	// Absent: the field does not exist in the elements of the nested path where the
+	// term is asked for. It matches none of them, and counts in its blend all the same.
+	Absent bool
 }
 
 // Set matches documents whose field has any of the terms, with score 1.
@@ -105,7 +108,13 @@ type Combined struct {
 	Fields  []Field
 	Weights []float64
 	Text    string
+	// Path is the nested path whose elements are asked. Fields that do not exist
+	// there count in the statistics alone.
+	Path string
 }
+
+// Absent says that a field does not exist where the node is asked for.
+func (c Combined) Absent(f Field) bool { return c.Path != "" && f.Nested != c.Path }
 
 // Range matches documents with a value between two bounds, with score 1.
 type Range struct {

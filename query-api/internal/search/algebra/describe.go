@@ -16,6 +16,9 @@ func Describe(n Node) any {
 		if n.Blend != 0 {
 			m["blend"] = n.Blend
 		}
+		if n.Absent {
+			m["absent"] = true
+		}
 		return named("term", m)
 	case Set:
 		return named("set", map[string]any{"field": n.Field.Name(), "values": n.Values})

@@ -63,7 +63,7 @@ func (f fuzziness) of(term string) int {
 // fuzziness reads the parameters that match clauses share with fuzzy.
 func (a *args) fuzziness(m *matching) error {
 	m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
-	m.expansions = a.integer("max_expansions", 50, 1, MaxExpansions)
+	m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
 	m.transpositions = a.flag("fuzzy_transpositions", true)
 	if at, ok := a.get("fuzziness"); ok && at.kind != 'n' {
 		f, err := parseFuzziness(at)
@@ -98,7 +98,7 @@ func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		at := a.must("value")
 		m := matching{fuzzy: fuzziness{given: true, auto: true, low: 3, high: 6}}
 		m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
-		m.expansions = a.integer("max_expansions", 50, 1, MaxExpansions)
+		m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
 		m.transpositions = a.flag("transpositions", true)
 		if fuzz, ok := a.get("fuzziness"); ok && fuzz.kind != 'n' {
 			var err error

@@ -17,6 +17,8 @@ const (
 	MaxRegexp  = 1000
 	// MaxExpansions bounds the terms that a fuzzy or prefix term is expanded to.
 	MaxExpansions = 1024
+	// defaultExpansions is how many there are where a query does not say.
+	defaultExpansions = 50
 	// MaxAnalysed bounds the length of a text that is analysed, in bytes.
 	MaxAnalysed = 32_768
 )

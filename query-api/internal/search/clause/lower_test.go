@@ -50,6 +50,7 @@ func TestErrors(t *testing.T) {
 		`{"terms":{"profile_id.keyword":[` + strings.TrimSuffix(strings.Repeat(`1,`, 65537), ",") + `]}}`:   "more than 65536 terms",
 		`{"match":{"profile.headline":{"query":"a","boost":-1}}}`:                                           "boost must not be negative",
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix","slop":1}}`:         "[slop] not allowed for type [bool_prefix]",
+		`{"match":{"experience.is_current":{"query":"true","fuzziness":1}}}`:                                "can only use fuzziness on texts: experience.is_current is none",
 		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`:                                "a ( is not closed",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
@@ -93,6 +94,18 @@ func TestDates(t *testing.T) {
 		if c.max != "" {
 			require.Contains(t, got, `"max":`+ms(c.max), c.bounds)
 		}
+	}
+}
+
+// The words of cross_fields and combined_fields are weighed by all fields that are named, those that the elements of a
+// nested path lack included.
+func TestFieldsAbsentInElements(t *testing.T) {
+	for query, want := range map[string]string{
+		`{"nested":{"path":"experience","query":{"multi_match":{"query":"of","type":"cross_fields","fields":["profile.headline","experience.title"]}}}}`: `{"dis_max":{"nodes":[` +
+			`{"term":{"absent":true,"blend":1,"field":"profile.headline","text":"of"}},{"term":{"blend":1,"field":"experience.title","text":"of"}}],"tie":0}}`,
+		`{"nested":{"path":"experience","query":{"combined_fields":{"query":"of","fields":["profile.headline","experience.title"]}}}}`: `{"combined":{"fields":["profile.headline","experience.title"],"text":"of","weights":[1,1]}}`,
+	} {
+		require.Equal(t, `{"nested":{"node":`+want+`,"path":"experience","score_mode":"avg"}}`, lowered(t, query))
 	}
 }
 

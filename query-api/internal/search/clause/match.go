@@ -13,6 +13,7 @@ type matching struct {
 	minimum  string
 	hasLeast bool // minimum is given
 	zeroAll  bool // zero_terms_query all
+	zeroDrop bool // a text without tokens asks for nothing, rather than for none
 	analyzer string
 	lenient  bool // what is no number or date matches none instead of being an error
 
@@ -63,8 +64,11 @@ func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 
 // match lowers a text against one field.
 func (l *lowering) match(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
-	if !f.IsText() && (m.analyzer == "" || !f.IsString()) { // whole values can be analysed, too
-		if m.fuzzy.given && f.IsString() && query != "" {
+	if err := m.fits(f, at); err != nil {
+		return nil, err
+	}
+	if !f.IsText() && m.analyzer == "" { // whole values can be analysed, too
+		if m.fuzzy.given && query != "" {
 			return l.leaf(f, fuzzyTerm(f, query, m)), nil
 		}
 		return l.exact(f, at, query)
@@ -77,13 +81,38 @@ func (l *lowering) match(f algebra.Field, at value, query string, m matching) (a
 	case 0:
 		return m.zero(), nil
 	case 1:
-		return l.leaf(f, l.word(f, tokens[0].Text, m)), nil
+		return l.token(f, at, tokens[0].Text, m)
 	}
 	nodes := make([]algebra.Node, len(tokens))
 	for i, t := range tokens {
-		nodes[i] = l.leaf(f, l.word(f, t.Text, m))
+		if nodes[i], err = l.token(f, at, t.Text, m); err != nil {
+			return nil, err
+		}
 	}
 	return m.join(at, nodes)
+}
+
+// token lowers one of the tokens of a text.
+func (l *lowering) token(f algebra.Field, at value, token string, m matching) (algebra.Node, error) {
+	if f.IsString() {
+		return l.leaf(f, l.word(f, token, m)), nil
+	}
+	n, err := l.exact(f, at, token)
+	if err != nil {
+		if m.lenient {
+			return algebra.None{}, nil // the other tokens may be numbers or dates
+		}
+		return nil, err
+	}
+	return n, nil
+}
+
+// fits refuses fuzziness where there are no letters.
+func (m matching) fits(f algebra.Field, at value) error {
+	if m.fuzzy.given && !f.IsString() {
+		return at.errorf("can only use fuzziness on texts: %s is none", f.Name())
+	}
+	return nil
 }
 
 // zero is the node of a text without tokens.

@@ -173,59 +173,85 @@ func disMax(nodes []algebra.Node, tie float64) algebra.Node {
 	return algebra.DisMax{Nodes: nodes, Tie: tie}
 }
 
-// crossFields lowers a text whose words may be found in any of the fields: the
-// texts are searched word by word as if they were one field, whole values each
-// by itself.
+// crossFields lowers a text whose words may be found in any of the fields.
+// Fields that are analysed alike are searched word by word as if they were one:
+// the texts, and all those of whole values.
 func (l *lowering) crossFields(at value, fields []weighted, query string, m matching, tie float64) (algebra.Node, error) {
-	var texts []weighted
-	var groups []algebra.Node
+	var texts, others []weighted
 	for _, w := range fields {
-		if w.field.IsText() {
+		if w.field.IsText() || m.analyzer != "" { // an analyser that is named is that of all
 			texts = append(texts, w)
-			continue
+		} else {
+			others = append(others, w)
 		}
-		n, err := l.match(w.field, at, query, m)
-		if err != nil {
-			if m.lenient && !w.field.IsString() {
-				continue
-			}
-			return nil, err
-		}
-		groups = append(groups, boosted(n, w.boost))
 	}
+	var groups []algebra.Node
 	if len(texts) > 0 {
 		tokens, err := l.analyse(at, query, m.analyzer)
 		if err != nil {
 			return nil, err
 		}
-		nodes := make([]algebra.Node, 0, len(tokens))
-		for _, t := range tokens {
-			l.blends++
-			var same []algebra.Node
-			for _, w := range texts {
-				if !l.hidden(w.field) {
-					same = append(same, boosted(algebra.Term{Field: w.field, Text: t.Text, Blend: l.blends, Across: true}, w.boost))
-				}
-			}
-			if err := l.count(at, len(same)); err != nil {
+		nodes := make([]algebra.Node, len(tokens))
+		for i, t := range tokens {
+			if nodes[i], err = l.across(at, texts, t.Text, m.lenient, tie); err != nil {
 				return nil, err
 			}
-			nodes = append(nodes, disMax(same, tie))
 		}
 		switch len(nodes) {
 		case 0:
-			groups = append([]algebra.Node{m.zero()}, groups...)
+			if !m.zeroDrop {
+				groups = append(groups, m.zero())
+			}
 		case 1:
-			groups = append([]algebra.Node{nodes[0]}, groups...)
+			groups = append(groups, nodes[0])
 		default:
 			n, err := m.join(at, nodes)
 			if err != nil {
 				return nil, err
 			}
-			groups = append([]algebra.Node{n}, groups...)
+			groups = append(groups, n)
 		}
 	}
+	if len(others) > 0 {
+		n, err := l.across(at, others, query, m.lenient, tie)
+		if err != nil {
+			return nil, err
+		}
+		groups = append(groups, n)
+	}
+	if len(groups) == 0 {
+		return nil, nil // with zeroDrop, the text asks for nothing
+	}
 	return disMax(groups, tie), nil
+}
+
+// across is one word in any of several fields, whose statistics are joined,
+// those of fields that do not exist where the clause stands included.
+func (l *lowering) across(at value, fields []weighted, word string, lenient bool, tie float64) (algebra.Node, error) {
+	l.blends++
+	var terms, others []algebra.Node
+	for _, w := range fields {
+		n, err := l.unit(w.field, at, word)
+		if err != nil {
+			if lenient && !w.field.IsString() {
+				continue // a text that is no number or date matches none
+			}
+			return nil, err
+		}
+		if t, ok := n.(algebra.Term); ok {
+			t.Blend, t.Across, t.Absent = l.blends, true, l.hidden(w.field)
+			terms = append(terms, boosted(t, w.boost))
+		} else if !l.hidden(w.field) {
+			others = append(others, boosted(n, w.boost))
+		}
+	}
+	if err := l.count(at, len(terms)+len(others)); err != nil {
+		return nil, err
+	}
+	if len(terms) > 0 {
+		others = append(others, disMax(terms, tie))
+	}
+	return disMax(others, tie), nil
 }
 
 func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -249,7 +275,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	combined := algebra.Combined{}
+	combined := algebra.Combined{Path: l.nested}
 	for _, w := range list {
 		if !w.field.IsText() {
 			return nil, fieldsAt.errorf("combined_fields is for texts: %s is none", w.field.Name())
@@ -257,12 +283,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 		if w.boost < 1 {
 			return nil, fieldsAt.errorf("[combined_fields] requires field boosts to be >= 1.0, found %s", w.field.Name())
 		}
-		if !l.hidden(w.field) {
-			combined.Fields, combined.Weights = append(combined.Fields, w.field), append(combined.Weights, w.boost)
-		}
-	}
-	if len(combined.Fields) == 0 {
-		return algebra.None{}, nil
+		combined.Fields, combined.Weights = append(combined.Fields, w.field), append(combined.Weights, w.boost)
 	}
 	tokens, err := l.analyse(at, query, "")
 	if err != nil {

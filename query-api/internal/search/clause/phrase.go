@@ -28,9 +28,9 @@ func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.
 		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all", analyzer: a.text("analyzer", ""),
 		slop: a.integer("slop", 0, 0, maxSlop),
 	}
-	m.expansions = 50
+	m.expansions = defaultExpansions
 	if prefix {
-		m.expansions = a.integer("max_expansions", 50, 1, MaxExpansions)
+		m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
 	}
 	boost := a.boost()
 	if a.err != nil {
@@ -116,7 +116,10 @@ func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error)
 
 // boolPrefix lowers a text whose last word may be unfinished.
 func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matching) (algebra.Node, error) {
-	if !f.IsText() {
+	if err := m.fits(f, at); err != nil {
+		return nil, err
+	}
+	if !f.IsText() && (m.analyzer == "" || !f.IsString()) {
 		if f.IsString() {
 			return l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: query}), nil
 		}

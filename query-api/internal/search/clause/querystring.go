@@ -24,7 +24,7 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
 	q.leading = a.flag("allow_leading_wildcard", true)
 	q.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
-	q.m.expansions = a.integer("fuzzy_max_expansions", 50, 1, MaxExpansions)
+	q.m.expansions = a.integer("fuzzy_max_expansions", defaultExpansions, 1, MaxExpansions)
 	q.m.transpositions = a.flag("fuzzy_transpositions", true)
 	q.m.fuzzy = fuzziness{auto: true, low: 3, high: 6}
 	if f, ok := a.get("fuzziness"); ok && f.kind != 'n' {
@@ -34,10 +34,10 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		q.m.fuzzy.given = false // terms are fuzzy only where ~ says so
 	}
-	q.kind = a.choice("type", "best_fields", "best_fields", "most_fields", "phrase")
+	q.kind = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
 	if _, ok := a.get("tie_breaker"); ok {
 		q.tie = a.number("tie_breaker", 0)
-	} else if q.kind == "most_fields" {
+	} else if q.kind == "most_fields" || q.kind == "bool_prefix" {
 		q.tie = 1
 	}
 	fields, hasFields := a.get("fields")
@@ -430,21 +430,29 @@ func (q *queryString) boost(n algebra.Node) (algebra.Node, []algebra.Node, error
 		return nil, nil, q.errorf("^ wants a number")
 	}
 	q.rest = rest[end:]
+	if n == nil {
+		return nil, nil, nil
+	}
 	return boosted(n, float64(float32(x))), nil, nil
 }
 
-// over makes a node of one for each field.
+// over makes a node of one for each field; nil when lower gives nil for all.
 func (q *queryString) over(fields []weighted, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
 	var nodes []algebra.Node
 	for _, w := range fields {
 		n, err := lower(w.field)
 		if err != nil {
-			if q.m.lenient {
-				continue
+			if !q.m.lenient {
+				return nil, err
 			}
-			return nil, err
+			n = algebra.None{}
 		}
-		nodes = append(nodes, boosted(n, w.boost))
+		if n != nil {
+			nodes = append(nodes, boosted(n, w.boost))
+		}
+	}
+	if len(nodes) == 0 {
+		return nil, nil // the words ask for nothing
 	}
 	return disMax(nodes, q.tie), nil
 }

@@ -9,26 +9,9 @@ import (
 
 // text is a row of bare words.
 func (q *queryString) text(fields []weighted, text string, row bool) (algebra.Node, []algebra.Node, error) {
-	m := q.m
-	m.all = q.and
-	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
-		if q.kind == "phrase" {
-			return q.l.phrase(f, q.at, text, m, false)
-		}
-		m.slop = 0
-		if f.IsText() {
-			tokens, err := q.l.analyse(q.at, text, m.analyzer)
-			if err != nil || len(tokens) == 0 {
-				return nil, err
-			}
-		}
-		return q.l.match(f, q.at, text, m)
-	})
+	n, err := q.words(fields, text)
 	if err != nil {
 		return nil, nil, err
-	}
-	if n == nil {
-		return nil, nil, nil
 	}
 	// In a row, one field's words are clauses of their own.
 	if b, ok := n.(algebra.Bool); ok && row && len(fields) == 1 && !strings.HasPrefix(q.rest, "^") {
@@ -37,6 +20,41 @@ func (q *queryString) text(fields []weighted, text string, row bool) (algebra.No
 		}
 	}
 	return q.boost(n)
+}
+
+// words lowers a row of words as the type says; nil where there are no tokens.
+func (q *queryString) words(fields []weighted, text string) (algebra.Node, error) {
+	m := q.m
+	m.all = q.and
+	if q.kind == "cross_fields" {
+		m.zeroDrop = true
+		return q.l.crossFields(q.at, fields, text, m, q.tie)
+	}
+	return q.over(fields, func(f algebra.Field) (algebra.Node, error) {
+		if empty, err := q.empty(f, text); err != nil || empty {
+			return nil, err
+		}
+		switch q.kind {
+		case "phrase":
+			return q.l.phrase(f, q.at, text, m, false)
+		case "phrase_prefix":
+			m.expansions = defaultExpansions // fuzzy_max_expansions is for fuzzy words
+			return q.l.phrase(f, q.at, text, m, true)
+		case "bool_prefix":
+			return q.l.boolPrefix(f, q.at, text, m)
+		}
+		m.slop = 0
+		return q.l.match(f, q.at, text, m)
+	})
+}
+
+// empty says that a text has no tokens in a field: it asks for nothing there.
+func (q *queryString) empty(f algebra.Field, text string) (bool, error) {
+	if !f.IsText() && (!f.IsString() || q.m.analyzer == "") {
+		return false, nil
+	}
+	tokens, err := q.l.analyse(q.at, text, q.m.analyzer)
+	return len(tokens) == 0, err
 }
 
 // phrase reads "words"~slop.
@@ -62,7 +80,11 @@ func (q *queryString) phrase(fields []weighted) (algebra.Node, []algebra.Node, e
 		q.rest = after
 	}
 	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
-		return q.l.phrase(q.l.suffixed(f, q.quoteSuffix), q.at, b.String(), m, false)
+		f = q.l.suffixed(f, q.quoteSuffix)
+		if empty, err := q.empty(f, b.String()); err != nil || empty {
+			return nil, err
+		}
+		return q.l.phrase(f, q.at, b.String(), m, false)
 	})
 	if err != nil {
 		return nil, nil, err

@@ -18,7 +18,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	p.quoteSuffix = a.text("quote_field_suffix", "")
 	a.noSynonyms()
 	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
-	p.m.expansions = a.integer("fuzzy_max_expansions", 50, 1, MaxExpansions)
+	p.m.expansions = a.integer("fuzzy_max_expansions", defaultExpansions, 1, MaxExpansions)
 	p.m.transpositions = a.flag("fuzzy_transpositions", true)
 	p.flags = strings.ToUpper(a.text("flags", "ALL"))
 	spec, given := a.minimumText()

@@ -38,18 +38,28 @@ func lowerTerm(l *lowering, c *Clause, v value) (algebra.Node, error) {
 
 // exact is the node of one term, not analysed.
 func (l *lowering) exact(f algebra.Field, at value, text string) (algebra.Node, error) {
+	n, err := l.unit(f, at, text)
+	if err != nil {
+		return nil, err
+	}
+	return l.leaf(f, n), nil
+}
+
+// unit is the node of one term, whether the field exists where the clause
+// stands or not.
+func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, error) {
 	switch f.Type {
 	case readmodel.SearchText:
 		if text == "" || len(text) > MaxAnalysed {
 			return algebra.None{}, nil // no term is
 		}
-		return l.leaf(f, algebra.Term{Field: f, Text: text}), nil
+		return algebra.Term{Field: f, Text: text}, nil
 	case readmodel.SearchBoolean:
 		term, err := booleanTerm(f, at, text)
 		if err != nil {
 			return nil, err
 		}
-		return l.leaf(f, algebra.Term{Field: f, Text: term}), nil
+		return algebra.Term{Field: f, Text: term}, nil
 	case readmodel.SearchLong:
 		n, whole, err := longOf(f, at, text)
 		if err != nil {
@@ -58,7 +68,7 @@ func (l *lowering) exact(f algebra.Field, at value, text string) (algebra.Node, 
 		if !whole {
 			return algebra.None{}, nil
 		}
-		return l.leaf(f, algebra.Range{Field: f, Min: n, Max: n}), nil
+		return algebra.Range{Field: f, Min: n, Max: n}, nil
 	default:
 		d := dateReader{now: l.options.Now}
 		return l.dateRange(f, at, d, dateBounds{lower: &text, lowerIncluded: true, upper: &text, upperIncluded: true})

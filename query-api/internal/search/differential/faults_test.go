@@ -30,6 +30,7 @@ func TestFaults(t *testing.T) {
 	}
 	root, err := filepath.Abs("..")
 	require.NoError(t, err)
+	dsn := inBoth(t)
 	caught, tried := 0, 0
 	for _, paragraph := range strings.Split(strings.TrimSpace(faults), "\n\n") {
 		lines := strings.Split(paragraph, "\n")
@@ -51,17 +52,16 @@ func TestFaults(t *testing.T) {
 			overlayFile := filepath.Join(dir, "overlay.json")
 			require.NoError(t, os.WriteFile(overlayFile, overlay, 0o600))
 			binary := filepath.Join(dir, "differential.test")
-			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-tags", "opensearch", "-overlay", overlayFile, "-o", binary, ".")
+			build := exec.CommandContext(t.Context(), "go", "test", "-c", "-ldflags", "-s -w", "-tags", "opensearch", "-overlay", overlayFile, "-o", binary, ".")
 			out, err := build.CombinedOutput()
 			require.NoError(t, err, "the fault must compile: %s", out)
 			run := exec.CommandContext(t.Context(), binary, "-test.run", "^TestSearch$", "-test.failfast")
-			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), "MUSTER_TEST_SEARCH_FAILURES=1")
+			run.Env = append(os.Environ(), nodeEnv+"="+node.URL(), storeEnv+"="+dsn, failuresEnv+"=1")
 			out, err = run.CombinedOutput()
 			require.Error(t, err, "not noticed")
-			require.Contains(t, string(out), "engine_test.go", "noticed otherwise than by an answer: %s", out)
-			at := strings.Index(string(out), "query ")
-			require.GreaterOrEqual(t, at, 0, "%s", out)
-			t.Log(strings.SplitN(string(out)[at:], "\n", 3)[:2])
+			_, by, ok := strings.Cut(string(out), "opensearch_test.go:")
+			require.True(t, ok, "noticed otherwise than by an answer: %s", out)
+			t.Log(strings.SplitN(by, "\n", 3)[:2])
 			caught++
 		})
 	}

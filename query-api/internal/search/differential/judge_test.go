@@ -7,12 +7,14 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/engine/enginetest"
 	"muster/query-api/internal/search/searchtest"
 	"muster/query-api/opensearch"
 	"muster/schemas/text"
@@ -118,6 +120,19 @@ func cause(err error) string {
 		return fmt.Sprintf("%s: %.60s", b.Error.RootCause[0].Type, b.Error.RootCause[0].Reason)
 	}
 	return e.Error()
+}
+
+// inBoth puts the people into the read models and into the judge's index, and returns the DSN of the read models.
+func inBoth(t *testing.T) string {
+	t.Helper()
+	if dsn := os.Getenv(storeEnv); dsn != "" {
+		return dsn
+	}
+	dsn := enginetest.DSN(t)
+	conn := open(t, dsn)
+	fill(t, conn, people)
+	index(t, "people", documents(t, conn))
+	return dsn
 }
 
 func index(t *testing.T, name string, docs []searchtest.Document) {

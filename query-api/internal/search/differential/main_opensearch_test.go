@@ -13,8 +13,14 @@ import (
 	"muster/query-api/opensearch"
 )
 
-// nodeEnv names the judge's URL, when the process that runs these tests has started it already (TestFaults).
-const nodeEnv = "MUSTER_TEST_SEARCH_NODE"
+// nodeEnv and storeEnv name the judge's URL and the read models' DSN, both with the people in them, when the process
+// that runs these tests has started them already (TestFaults).
+const (
+	nodeEnv  = "MUSTER_TEST_SEARCH_NODE"
+	storeEnv = "MUSTER_TEST_SEARCH_STORE"
+	// failuresEnv is 1 when the first difference is enough.
+	failuresEnv = "MUSTER_TEST_SEARCH_FAILURES"
+)
 
 // people of the generated world.
 const people = 3400

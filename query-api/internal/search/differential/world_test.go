@@ -17,13 +17,27 @@ import (
 	"muster/schemas/world"
 )
 
+// open connects to a database.
+func open(t *testing.T, dsn string) driver.Conn {
+	t.Helper()
+	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, MaxOpenConns: 4})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	return conn
+}
+
 // store is a database with the read models of a generated world; people are
 // those of the world, about six in ten have a profile.
 func store(t *testing.T, people int) driver.Conn {
 	t.Helper()
-	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t), MaxOpenConns: 4})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	conn := open(t, enginetest.DSN(t))
+	fill(t, conn, people)
+	return conn
+}
+
+// fill makes the read models and puts the people into them.
+func fill(t *testing.T, conn driver.Conn, people int) {
+	t.Helper()
 	files, err := readmodel.Migrations()
 	require.NoError(t, err)
 	migrations, err := clickhouse.LoadMigrations(files, readmodel.Layout{})
@@ -36,7 +50,6 @@ func store(t *testing.T, people int) driver.Conn {
 		require.NoError(t, s.Record(world.NetworkPerson, []byte(r)))
 	}
 	require.NoError(t, s.flush())
-	return conn
 }
 
 // sink inserts network people as the projector does.

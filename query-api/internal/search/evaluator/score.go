@@ -36,6 +36,9 @@ func norm(length int) float64 {
 }
 
 func (e *evaluation) term(n algebra.Term, p place) (float64, bool) {
+	if n.Absent {
+		return 0, false
+	}
 	frequency := 0
 	for _, t := range p.terms(n.Field) {
 		if t == n.Text {
@@ -152,6 +155,9 @@ func (e *evaluation) combined(n algebra.Combined, p place) (float64, bool) {
 		stats := e.field(f)
 		df, units = max(df, stats.frequency[n.Text]), max(units, stats.units)
 		terms += n.Weights[i] * float64(stats.terms)
+		if n.Absent(f) {
+			continue
+		}
 		tokens := p.terms(f)
 		length += n.Weights[i] * norm(len(tokens))
 		for _, t := range tokens {

@@ -65,6 +65,9 @@ func (c *compiler) necessary(n algebra.Node, root *scope) string {
 	case algebra.None:
 		return no
 	case algebra.Term:
+		if n.Absent {
+			return no
+		}
 		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed {
 			return c.term(n.Field, n.Text, root)
 		}

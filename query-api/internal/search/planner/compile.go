@@ -220,6 +220,9 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 	case algebra.None:
 		return no
 	case algebra.Term:
+		if n.Absent {
+			return no
+		}
 		return c.term(n.Field, n.Text, s)
 	case algebra.Set:
 		return c.set(n, s)

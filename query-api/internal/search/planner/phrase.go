@@ -209,9 +209,11 @@ func (c *compiler) phraseScore(n algebra.Phrase, s *scope) string {
 
 // combined is the condition that any of several texts has a term.
 func (c *compiler) combined(n algebra.Combined, s *scope) string {
-	list := make([]string, len(n.Fields))
-	for i, f := range n.Fields {
-		list[i] = c.term(f, n.Text, s)
+	var list []string
+	for _, f := range n.Fields {
+		if !n.Absent(f) {
+			list = append(list, c.term(f, n.Text, s))
+		}
 	}
 	return or(list...)
 }
@@ -227,6 +229,9 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 		df = max(df, c.stats.Terms[termKey(f, n.Text)])
 		documents = max(documents, field.Documents)
 		terms += n.Weights[i] * float64(field.Terms)
+		if n.Absent(f) {
+			continue
+		}
 		weight := c.float(n.Weights[i])
 		has := c.term(f, n.Text, s)
 		length := f.Length()
@@ -238,7 +243,7 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 		frequencies = append(frequencies, weight+" * "+frequency)
 		lengths = append(lengths, weight+" * "+c.quantised(length))
 	}
-	if df == 0 {
+	if df == 0 || len(lengths) == 0 {
 		return "0."
 	}
 	average := float64(float32(terms / float64(documents)))

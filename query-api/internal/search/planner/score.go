@@ -148,14 +148,19 @@ func bm25(weight, tf, length, fixed, slope string) string {
 }
 
 func (c *compiler) disMax(n algebra.DisMax, s *scope) string {
-	list := make([]string, len(n.Nodes))
-	for i, m := range n.Nodes {
-		list[i] = c.scoreIf(m, s)
+	var list []string
+	for _, m := range n.Nodes {
+		if score := c.scoreIf(m, s); score != "0." {
+			list = append(list, score) // no score is less
+		}
 	}
-	best := "arrayMax([" + strings.Join(list, ", ") + "])"
-	if len(list) == 1 {
+	switch len(list) {
+	case 0:
+		return "0."
+	case 1:
 		return list[0]
 	}
+	best := "arrayMax([" + strings.Join(list, ", ") + "])"
 	if n.Tie == 0 {
 		return best
 	}

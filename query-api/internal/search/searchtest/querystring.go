@@ -28,7 +28,7 @@ func (g *Generator) queryString(s scope, _ int) any {
 		args["fields"] = g.fieldList(c, s, f, true)
 		g.use(c + ".fields")
 		if g.may(c, "type", 4) {
-			args["type"] = pick(g.r, "best_fields", "most_fields", "phrase")
+			args["type"] = pick(g.r, "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
 		}
 		if g.may(c, "tie_breaker", 5) {
 			args["tie_breaker"] = pick(g.r, 0.2, 1.0)
