@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
-	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
@@ -126,14 +125,10 @@ func (s *Service) counted(ctx context.Context, organization, period, requestID s
 // writeLedger publishes usage events until ctx ends.
 func (s *Service) writeLedger(ctx context.Context) error {
 	writer := bus.NewWriter(s.deps.Bus, bus.WithTopics(s.deps.Bus, event.TopicUsage), bus.WithWriterLogger(s.deps.Logger))
-	err := s.outbox.Run(ctx, publishGrace, func(ctx context.Context, events []event.Usage) error {
+	err := s.outbox.Run(ctx, publishGrace, func(ctx context.Context, events []ledger.Event) error {
 		messages := make([]kafka.Message, len(events))
 		for i := range events {
-			m, err := usageMessage(&events[i])
-			if err != nil {
-				return err
-			}
-			messages[i] = m
+			messages[i] = usageMessage(&events[i])
 		}
 		if err := bus.WriteAll(ctx, writer, messages); err != nil {
 			return fmt.Errorf("write usage events: %w", err)
@@ -146,17 +141,13 @@ func (s *Service) writeLedger(ctx context.Context) error {
 	return err
 }
 
-func usageMessage(u *event.Usage) (kafka.Message, error) {
-	value, err := json.Marshal(u)
-	if err != nil {
-		return kafka.Message{}, fmt.Errorf("encode usage event: %w", err)
-	}
+func usageMessage(u *ledger.Event) kafka.Message {
 	return kafka.Message{
-		Topic: event.TopicUsage, Key: []byte(u.OrganizationID), Value: value,
+		Topic: event.TopicUsage, Key: []byte(u.OrganizationID), Value: u.JSON,
 		Headers: bus.SetEvent(nil, bus.Event{
 			ID: u.RequestID, Type: event.TypeUsage, Source: usageSource, Subject: u.OrganizationID, Time: u.At, ContentType: "application/json",
 		}),
-	}, nil
+	}
 }
 
 // balance loads the balances of the current period, trying until ctx ends.

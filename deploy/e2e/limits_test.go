@@ -84,8 +84,12 @@ func (s *seen) write(t *testing.T) string {
 	return path
 }
 
-// redisEnv names an empty Redis server for [TestChargesAcrossKills].
-const redisEnv = "MUSTER_TEST_REDIS"
+// redisEnv names an empty Redis server for [TestChargesAcrossKills], killsEnv how often it
+// kills when it is not short.
+const (
+	redisEnv = "MUSTER_TEST_REDIS"
+	killsEnv = "MUSTER_TEST_KILLS"
+)
 
 // TestChargesAcrossKills kills a query-api at random points while it is called,
 // and holds the ledger and its read model against what the callers saw, call by
@@ -94,7 +98,7 @@ const redisEnv = "MUSTER_TEST_REDIS"
 // go on.
 func TestChargesAcrossKills(t *testing.T) {
 	t.Parallel()
-	kills := 200
+	kills := number(t, killsEnv, 200)
 	if testing.Short() {
 		kills = 6
 	}

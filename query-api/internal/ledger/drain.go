@@ -14,9 +14,15 @@ import (
 	"muster/schemas/event"
 )
 
+// Event is a usage event that stands, and its JSON.
+type Event struct {
+	event.Usage
+	JSON []byte
+}
+
 // Publish makes events durable in the ledger. Events that come again were
 // published before, or not: at least once.
-type Publish func(ctx context.Context, events []event.Usage) error
+type Publish func(ctx context.Context, events []Event) error
 
 // Run publishes until ctx ends and everything that stands then is published, or
 // grace has passed; what is left stays in the files. It closes the outbox.
@@ -120,9 +126,7 @@ func (o *Outbox) done(refs []ref, published bool) {
 	}
 	for i, r := range refs {
 		r.segment.pending--
-		if r.usage != nil {
-			o.kept -= r.size
-		}
+		o.kept -= int64(len(r.payload))
 		refs[i] = ref{}
 	}
 	o.sent += uint64(len(refs))
@@ -137,35 +141,39 @@ func (o *Outbox) done(refs []ref, published bool) {
 
 // load decodes events. One that cannot be read any more is reported and given
 // up: it must not keep the others.
-func (o *Outbox) load(ctx context.Context, refs []ref) []event.Usage {
-	events := make([]event.Usage, 0, len(refs))
+func (o *Outbox) load(ctx context.Context, refs []ref) []Event {
+	events := make([]Event, 0, len(refs))
 	for _, r := range refs {
-		var u event.Usage
-		if r.usage != nil {
-			u = *r.usage
-		} else if err := r.read(&u); err != nil {
+		e, err := r.event()
+		if err != nil {
 			o.cfg.Logger.LogAttrs(ctx, slog.LevelError, "a usage event is lost",
 				slog.String("segment", r.segment.file.Name()), slog.Int64("offset", r.offset), slog.Any("error", err))
 			continue
 		}
-		if r.void {
-			u.Void()
-		}
-		events = append(events, u)
+		events = append(events, e)
 	}
 	return events
 }
 
-// read reads an event from its segment.
-func (r ref) read(u *event.Usage) error {
-	_, _, payload, _, err := readFrame(r.segment.file, r.offset)
-	if err != nil {
-		return fmt.Errorf("its frame cannot be read: %w", err)
+// event is what is published: what is kept, or else what its segment has.
+func (r ref) event() (e Event, err error) {
+	if r.usage != nil {
+		e = Event{*r.usage, r.payload}
+	} else {
+		if _, _, e.JSON, _, err = readFrame(r.segment.file, r.offset); err != nil {
+			return e, fmt.Errorf("its frame cannot be read: %w", err)
+		}
+		if err := json.Unmarshal(e.JSON, &e.Usage); err != nil {
+			return e, fmt.Errorf("it cannot be decoded: %w", err)
+		}
 	}
-	if err := json.Unmarshal(payload, u); err != nil {
-		return fmt.Errorf("it cannot be decoded: %w", err)
+	if r.void {
+		e.Void()
+		if e.JSON, err = e.AppendJSON(nil); err != nil {
+			return e, fmt.Errorf("it cannot be encoded: %w", err)
+		}
 	}
-	return nil
+	return e, nil
 }
 
 // syncUntil syncs what was written, until ctx ends.

@@ -12,8 +12,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-json-experiment/json"
-
 	"muster/schemas/event"
 )
 
@@ -58,7 +56,6 @@ type Outbox struct {
 	segments []*segment // oldest first; the last one is written to
 	bytes    int64
 	seq      uint64
-	scratch  []byte
 	queue    []ref
 	open     map[uint64]struct{} // prepared and not marked
 	watched  bool                // somebody waits for marks
@@ -77,7 +74,7 @@ type ref struct {
 	segment *segment
 	offset  int64        // of its frame
 	usage   *event.Usage // nil: read it
-	size    int64        // of the payload
+	payload []byte       // of the frame: usage as JSON; nil as well
 	void    bool
 }
 
@@ -223,10 +220,11 @@ func (o *Outbox) Record(u *event.Usage) error {
 }
 
 func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
-	payload, err := json.Marshal(u)
+	frame, err := u.AppendJSON(make([]byte, frameHead, frameRoom))
 	if err != nil {
 		return Entry{}, fmt.Errorf("outbox: encode: %w", err)
 	}
+	payload := frame[frameHead:]
 	if len(payload) > maxPayload {
 		return Entry{}, fmt.Errorf("outbox: an event of %d bytes", len(payload))
 	}
@@ -236,12 +234,13 @@ func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
 		return Entry{}, ErrFull
 	}
 	o.seq++
-	s, offset, err := o.write(kind, o.seq, payload)
+	sealFrame(frame, kind, o.seq)
+	s, offset, err := o.write(frame)
 	if err != nil {
 		return Entry{}, fmt.Errorf("outbox: %w", err)
 	}
 	s.pending++
-	e := Entry{outbox: o, seq: o.seq, ref: ref{segment: s, offset: offset, usage: u, size: int64(len(payload))}}
+	e := Entry{outbox: o, seq: o.seq, ref: ref{segment: s, offset: offset, usage: u, payload: payload}}
 	if kind == frameFinal {
 		o.push(e.ref)
 	} else {
@@ -260,9 +259,11 @@ func (e Entry) Void() error { return e.mark(frameVoid) }
 // crash that turns it into a void one.
 func (e Entry) mark(kind byte) error {
 	o := e.outbox
+	var frame [frameHead]byte
+	sealFrame(frame[:], kind, e.seq)
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	_, _, err := o.write(kind, e.seq, nil)
+	_, _, err := o.write(frame[:])
 	delete(o.open, e.seq)
 	if o.watched {
 		close(o.marked)
@@ -278,7 +279,7 @@ func (e Entry) mark(kind byte) error {
 }
 
 // write appends a frame; o.mu is held.
-func (o *Outbox) write(kind byte, seq uint64, payload []byte) (*segment, int64, error) {
+func (o *Outbox) write(frame []byte) (*segment, int64, error) {
 	if o.closed {
 		return nil, 0, errClosed
 	}
@@ -297,28 +298,25 @@ func (o *Outbox) write(kind byte, seq uint64, payload []byte) (*segment, int64, 
 		s = next
 		o.segments = append(o.segments, s)
 	}
-	o.scratch = appendFrame(o.scratch[:0], kind, seq, payload)
 	offset := s.size
-	if n, err := s.file.WriteAt(o.scratch, offset); err != nil {
+	if n, err := s.file.WriteAt(frame, offset); err != nil {
 		if n > 0 { // what follows must not stand behind half a frame
 			err = errors.Join(err, s.file.Truncate(offset))
 		}
 		return nil, 0, err
 	}
-	s.size += int64(len(o.scratch))
+	s.size += int64(len(frame))
 	s.dirty = true
-	o.bytes += int64(len(o.scratch))
+	o.bytes += int64(len(frame))
 	return s, offset, nil
 }
 
 // push queues an event; o.mu is held, or the outbox is not yet shared.
 func (o *Outbox) push(r ref) {
-	if o.kept+r.size > keptBytes {
-		r.usage = nil
+	if o.kept+int64(len(r.payload)) > keptBytes {
+		r.usage, r.payload = nil, nil
 	}
-	if r.usage != nil {
-		o.kept += r.size
-	}
+	o.kept += int64(len(r.payload))
 	o.queue = append(o.queue, r)
 	signal(o.ready)
 	if len(o.queue) >= batchEvents {

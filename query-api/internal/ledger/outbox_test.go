@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/query-api/internal/ledger"
@@ -33,13 +34,17 @@ type topic struct {
 	fail   bool
 }
 
-func (p *topic) publish(_ context.Context, events []event.Usage) error {
+func (p *topic) publish(_ context.Context, events []ledger.Event) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.fail {
 		return errors.New("Kafka is away")
 	}
 	for _, u := range events {
+		var written event.Usage
+		if err := json.Unmarshal(u.JSON, &written); err != nil || written.RequestID != u.RequestID || written.Outcome != u.Outcome || written.Credits != u.Credits {
+			return fmt.Errorf("%s is %s as JSON, %w", u.RequestID, u.JSON, err)
+		}
 		if before, ok := p.events[u.RequestID]; ok && before != u.Outcome {
 			return fmt.Errorf("%s was %s and is %s", u.RequestID, before, u.Outcome)
 		}
@@ -137,12 +142,12 @@ func TestGenerations(t *testing.T) {
 // Events wait for others and go out together, unless somebody waits for them, there
 // are enough, or the service stops.
 func TestEventsGoOutTogether(t *testing.T) {
-	batches := make(chan []event.Usage, 10)
-	publish := func(_ context.Context, events []event.Usage) error {
+	batches := make(chan []ledger.Event, 10)
+	publish := func(_ context.Context, events []ledger.Event) error {
 		batches <- events
 		return nil
 	}
-	ids := func(events []event.Usage) (out []string) {
+	ids := func(events []ledger.Event) (out []string) {
 		for _, u := range events {
 			out = append(out, u.RequestID)
 		}

@@ -28,14 +28,15 @@ const (
 	maxPayload = 1 << 20
 )
 
-func appendFrame(b []byte, kind byte, seq uint64, payload []byte) []byte {
-	begin := len(b)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(payload))) //nolint:gosec // maxPayload at most
-	b = append(b, 0, 0, 0, 0, kind)
-	b = binary.BigEndian.AppendUint64(b, seq)
-	b = append(b, payload...)
-	binary.BigEndian.PutUint32(b[begin+4:], crc32.Checksum(b[begin+8:], crc32.MakeTable(crc32.Castagnoli)))
-	return b
+// frameRoom is what most frames fit in.
+const frameRoom = 640
+
+// sealFrame writes the head of a frame, before the payload that is there already.
+func sealFrame(frame []byte, kind byte, seq uint64) {
+	binary.BigEndian.PutUint32(frame, uint32(len(frame)-frameHead)) //nolint:gosec // maxPayload at most
+	frame[8] = kind
+	binary.BigEndian.PutUint64(frame[9:], seq)
+	binary.BigEndian.PutUint32(frame[4:], crc32.Checksum(frame[8:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // errTorn is the error of a frame that is not whole or not sound.

@@ -202,7 +202,7 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 		return nil, unavailable(err)
 	}
 	r := &Reservation{call: c, claim: claim, quota: c.quota(balance, 0)}
-	r.release = func() error { return c.meter.credits.Release(context.WithoutCancel(ctx), []credits.Claim{claim}) }
+	r.release = func() error { return c.meter.credits.Release(context.WithoutCancel(ctx), []credits.Claim{r.claim}) }
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reservation = r
@@ -281,7 +281,7 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 		u.Outcome = event.OutcomeCharged
 	}
 	u.Requests, u.Credits, u.Groups = r.claim.Requests, charged, used.Groups
-	u.Returned = event.ReturnedHashes(c.meter.key, used.Identities)
+	u.Returned = c.meter.hashes.Hashes(used.Identities)
 	entry, err := c.meter.ledger.Prepare(&u)
 	if err != nil {
 		return Quota{}, unavailable(err)

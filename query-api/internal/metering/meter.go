@@ -48,7 +48,7 @@ type Meter struct {
 	limits  limits.Limiter
 	ledger  *ledger.Outbox
 	answers *idempotency.Answers
-	key     []byte
+	hashes  *event.Returned
 	logger  *slog.Logger
 	sums    func(ctx context.Context, period string) (credits.Sums, error)
 	has     func(ctx context.Context, organization, period, requestID string) (bool, error)
@@ -62,7 +62,7 @@ type Meter struct {
 
 // New returns a Meter.
 func New(cfg Config, deps Deps) *Meter {
-	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, key: deps.IdentityKey, logger: deps.Logger, sums: deps.Sums, has: deps.Has, now: deps.Now,
+	return &Meter{cfg: cfg, credits: deps.Credits, limits: deps.Limits, ledger: deps.Ledger, answers: deps.Answers, hashes: event.NewReturned(deps.IdentityKey), logger: deps.Logger, sums: deps.Sums, has: deps.Has, now: deps.Now,
 		loads: make(chan load), erased: deps.Erased,
 	}
 }
@@ -178,7 +178,7 @@ func (m *Meter) Usage(ctx context.Context, organization, period string) (credits
 
 // Settle makes what the ledger has final: published charges are settled,
 // published voids released.
-func (m *Meter) Settle(ctx context.Context, events []event.Usage) error {
+func (m *Meter) Settle(ctx context.Context, events []ledger.Event) error {
 	var settled, released []credits.Claim
 	for i := range events {
 		u := &events[i]

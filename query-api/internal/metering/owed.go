@@ -91,7 +91,7 @@ func (m *Meter) Charge(ctx context.Context, o Owed) error {
 	u := event.Usage{
 		RequestID: o.RequestID, OrganizationID: o.Organization, KeyID: o.Key, At: o.At.UTC(), Period: claim.Period,
 		Method: o.Method, Endpoint: o.Endpoint, Status: http.StatusOK, Outcome: event.OutcomeFree, Plan: o.Plan,
-		Credits: o.Credits, DurationMicros: o.Done.Sub(o.At).Microseconds(), Returned: event.ReturnedHashes(m.key, o.Used.Identities), Groups: o.Used.Groups,
+		Credits: o.Credits, DurationMicros: o.Done.Sub(o.At).Microseconds(), Returned: m.hashes.Hashes(o.Used.Identities), Groups: o.Used.Groups,
 	}
 	if o.Credits > 0 {
 		u.Outcome = event.OutcomeCharged

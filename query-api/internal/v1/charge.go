@@ -33,7 +33,7 @@ func (w *chargedWriter) WriteHeader(status int) {
 	if w.status == 0 && status == http.StatusOK && w.op.price != nil {
 		h := w.Header()
 		quota, ok := w.call.Quota()
-		h.Set("X-Credits-Charged", strconv.FormatInt(quota.Charged, 10))
+		h[creditsChargedHeader] = []string{strconv.FormatInt(quota.Charged, 10)}
 		if w.op.quota && ok {
 			h.Set("X-Quota-Used", strconv.FormatInt(quota.Used, 10))
 			h.Set("X-Quota-Limit", strconv.FormatInt(quota.Limit, 10))
@@ -115,15 +115,37 @@ func estimate(ctx context.Context, units int64) (answer, error) {
 // isTrue reads an optional flag.
 func isTrue(flag *bool) bool { return flag != nil && *flag }
 
+// Names of headers that are set for every call, in the form in which http.Header has
+// them, which Set would make anew each time.
+const (
+	creditsChargedHeader = "X-Credits-Charged"
+	rateLimitHeader      = "X-Ratelimit-Limit"
+	rateRemainingHeader  = "X-Ratelimit-Remaining"
+	rateResetHeader      = "X-Ratelimit-Reset"
+)
+
 // rateHeaders states the key's rate, in the form that everybody reads and in
-// that of draft-ietf-httpapi-ratelimit-headers-10.
+// that of draft-ietf-httpapi-ratelimit-headers-10. The values are parts of one text.
 func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
-	limit, remaining := strconv.FormatInt(d.Limit, 10), strconv.FormatInt(d.Remaining, 10)
-	h.Set("X-RateLimit-Limit", limit)
-	h.Set("X-RateLimit-Remaining", remaining)
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(now.Add(d.ResetAfter+time.Second-1).Unix(), 10))
-	h["RateLimit-Policy"] = []string{`"default";q=` + limit + `;w=60`}
-	h["RateLimit"] = []string{`"default";r=` + remaining + `;t=` + strconv.FormatInt(int64((d.ResetAfter+time.Second-1)/time.Second), 10)}
+	var room [160]byte
+	b := append(room[:0], `"default";q=`...)
+	limit := len(b)
+	b = strconv.AppendInt(b, d.Limit, 10)
+	limitEnd := len(b)
+	b = append(b, `;w=60`...)
+	policyEnd := len(b)
+	b = append(b, `"default";r=`...)
+	remaining := len(b)
+	b = strconv.AppendInt(b, d.Remaining, 10)
+	remainingEnd := len(b)
+	b = strconv.AppendInt(append(b, `;t=`...), int64((d.ResetAfter+time.Second-1)/time.Second), 10)
+	rateEnd := len(b)
+	b = strconv.AppendInt(b, now.Add(d.ResetAfter+time.Second-1).Unix(), 10)
+	text := string(b)
+	values := []string{text[limit:limitEnd], text[remaining:remainingEnd], text[rateEnd:], text[:policyEnd], text[policyEnd:rateEnd]}
+	for i, name := range [...]string{rateLimitHeader, rateRemainingHeader, rateResetHeader, "RateLimit-Policy", "RateLimit"} {
+		h[name] = values[i : i+1 : i+1]
+	}
 }
 
 // end finishes a call: its answer leaves, and then it is known whether it
