@@ -106,6 +106,18 @@ organizations:
 	require.NoError(t, err)
 	require.Equal(t, 2, unread.status)
 
+	// A negative number is no number, and a hash is nobody's business.
+	for _, flag := range []string{"--rpm", "--monthly-requests", "--credits"} {
+		for _, args := range [][]string{{"create", "Nobody Ltd"}, {"plan", organization, "growth"}} {
+			refused, err := muster(t.Context(), p.dataDir, append(append([]string{"account"}, args...), flag, "-5")...)
+			require.NoError(t, err)
+			require.NotZero(t, refused.status)
+			require.Contains(t, refused.errors, flag+" is -5")
+		}
+	}
+	require.NotContains(t, p.muster(t, "account", "list"), "Nobody Ltd")
+	require.NotContains(t, p.muster(t, "account", "show", organization, "--json"), "sha256")
+
 	var shown account
 	p.musterJSON(t, &shown, "account", "show", organization, "--json")
 	var history []string

@@ -88,7 +88,7 @@ func (c *command) accountCreate() *cobra.Command {
 		Short: "Create an organization, with a first key",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			plan, err := numbers.plan(name)
+			plan, err := numbers.plan(cmd, name)
 			if err != nil {
 				return err
 			}

@@ -44,6 +44,7 @@ type lineView struct {
 // keyView is a key without its hash.
 type keyView struct {
 	event.Key
+	Hash       string     `json:"sha256,omitempty"` // in the place of the key's own
 	LastUsedAt *time.Time `json:"last_used_at,omitempty"`
 }
 
@@ -92,7 +93,16 @@ func (f *planFlags) add(cmd *cobra.Command) {
 	flags.Int64Var(&f.credits, "credits", -1, "credits a month (default: the plan's)")
 }
 
-func (f *planFlags) plan(name string) (queryapi.Plan, error) {
+// plan is that of a name with the numbers that cmd was given.
+func (f *planFlags) plan(cmd *cobra.Command, name string) (queryapi.Plan, error) {
+	for _, n := range []struct {
+		flag  string
+		value int64
+	}{{"rpm", f.rpm}, {"monthly-requests", f.monthly}, {"credits", f.credits}} {
+		if n.value < 0 && cmd.Flags().Changed(n.flag) {
+			return queryapi.Plan{}, fmt.Errorf("--%s is %d: give a number that is not negative, or leave it out for the plan's", n.flag, n.value)
+		}
+	}
 	return queryapi.PlanOf(name, f.rpm, f.monthly, f.credits)
 }
 
@@ -107,7 +117,7 @@ numbers are given as flags. It holds from the next call on; what was used of the
 		Example: "  muster account plan org_x growth --rpm 600 --monthly-requests 100000 --credits 50000",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			plan, err := numbers.plan(args[1])
+			plan, err := numbers.plan(cmd, args[1])
 			if err != nil {
 				return err
 			}
