@@ -160,16 +160,21 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	if ready != nil {
 		ready(listener.Addr().String())
 	}
-	yielding, stop := context.WithCancel(ctx)
-	var merges sync.WaitGroup
-	merges.Go(func() {
-		if err := mergesYield(yielding); err != nil {
+	beside, stop := context.WithCancel(ctx)
+	var tending sync.WaitGroup
+	tending.Go(func() {
+		if err := mergesYield(beside); err != nil {
 			logger.Warn("engine: merges run at the priority of queries", "error", err)
+		}
+	})
+	tending.Go(func() {
+		if err := spreadParts(beside, filepath.Join(cfg.Dir, "clickhouse", "store")); err != nil {
+			logger.Warn("engine: inserts take longer on this file system than they need to", "error", err)
 		}
 	})
 	err = server.Serve(ctx, listener, cfg.Grace)
 	stop()
-	merges.Wait()
+	tending.Wait()
 	if errors.Is(err, facade.ErrUnfinished) {
 		logger.Warn("engine: killed statements go on; they end with this process")
 		locked = false // the folder is in use until then
