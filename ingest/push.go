@@ -103,6 +103,9 @@ func (p *pushes) closeKnown() error {
 func (s *Service) servePushes(ctx context.Context) (err error) {
 	if s.cfg.StateDir != "" {
 		if s.pushes.known, err = openVersions(ctx, s.cfg, s.deps, convert.Foreign); err != nil {
+			if ctx.Err() != nil {
+				return s.Close() // as above: what fails then is the asking that was cut short
+			}
 			return fmt.Errorf("ingest: %w", errors.Join(err, s.Close()))
 		}
 	}

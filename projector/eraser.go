@@ -180,7 +180,7 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 			case e.clean != nil:
 				next.Reset(cleaningPoll)
 			case !e.dirty.IsZero():
-				next.Reset(max(0, e.dirty.Add(e.rest()).Sub(e.deps.Now())))
+				next.Reset(e.untilRewriting())
 			}
 		}
 	}
@@ -269,6 +269,20 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 func (e *Eraser) rest() time.Duration {
 	const work = 10 * time.Second
 	return max(0, min(e.cfg.Within/4, e.cfg.Within-2*(e.cfg.Tombstones+work)))
+}
+
+// untilRewriting is how long what was deleted still waits for its rewriting: no longer
+// than until an urgent request, which may have come while another was rewritten, has its
+// turn.
+func (e *Eraser) untilRewriting() time.Duration {
+	now := e.deps.Now()
+	wait := e.dirty.Add(e.rest()).Sub(now)
+	for _, p := range e.pending {
+		if p.urgent {
+			wait = min(wait, max(e.cfg.Gather, p.at.Sub(now)))
+		}
+	}
+	return max(0, wait)
 }
 
 // finish ends a rewriting once nothing of it is left in files, and tells so.

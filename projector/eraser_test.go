@@ -31,12 +31,7 @@ type erasing struct {
 func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
 	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16)}
-	request := event.Erasure{RequestID: "r1", Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Second), Urgent: true}
-	value, err := json.Marshal(&request)
-	require.NoError(t, err)
-	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(request.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-		ID: request.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: request.At, ContentType: "application/json",
-	})})
+	request(t, h, "r1", time.Now().Add(-time.Second))
 	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second}, projector.EraserDeps{
 		Conn: h.conn, Suppressed: set, Logger: slog.New(slog.DiscardHandler),
 	})
@@ -58,6 +53,17 @@ func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	}})
 	t.Cleanup(func() { require.NoError(t, log.Close()) })
 	return e
+}
+
+// request writes an urgent request to the log.
+func request(t *testing.T, h *harness, id string, at time.Time) {
+	t.Helper()
+	r := event.Erasure{RequestID: id, Action: event.ErasureRequested, At: at.UTC(), Urgent: true}
+	value, err := json.Marshal(&r)
+	require.NoError(t, err)
+	h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(r.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+		ID: r.RequestID, Type: event.TypeErasureRequest, Source: "test", Time: r.At, ContentType: "application/json",
+	})})
 }
 
 func (e *erasing) await(t *testing.T, want event.ErasureAction) {
@@ -100,6 +106,17 @@ func TestEraserGoesOnAfterAStart(t *testing.T) {
 		})})
 	}
 	startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
+}
+
+// An urgent request that comes while another is rewritten has its own rewriting right
+// behind it, not after the time that others wait.
+func TestEraserHurriesAgain(t *testing.T) {
+	h := newHarness(t)
+	e := startEraser(t, h, suppressed(t, "ghost"))
+	e.await(t, event.ErasureMasked)
+	request(t, h, "r2", time.Now().Add(5*time.Second)) // after the rewriting that has begun
+	e.await(t, event.ErasureRemoved)
+	e.await(t, event.ErasureRemoved)
 }
 
 // What comes in between a sweep and the look at the end, as what was under way when
