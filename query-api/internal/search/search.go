@@ -156,12 +156,14 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		out.cursor.Seed = int64(binary.LittleEndian.Uint64(seed[:]) >> 1)
 	}
 	options := clause.Options{Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed}
-	var err error
+	var err, inSort error
+	out.sorts, inSort = clause.Sorts(r.Sort, "sort", options)
+	options.Unscored = inSort == nil && !planner.Scored(out.sorts)
 	if out.node, err = clause.Lower(r.Query, "query", options); err != nil {
 		return nil, err
 	}
-	if out.sorts, err = clause.Sorts(r.Sort, "sort", options); err != nil {
-		return nil, err
+	if inSort != nil {
+		return nil, inSort
 	}
 	if out.source, err = parseSource(r.Source); err != nil {
 		return nil, err

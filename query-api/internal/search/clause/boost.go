@@ -21,7 +21,7 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 	case algebra.Boost:
 		return spread(n.Node, factor*n.Factor)
 	case algebra.Constant:
-		n.Node, n.Score = spread(n.Node, 1), n.Score*factor
+		n.Node, n.Score = spread(unscored(n.Node), 1), n.Score*factor
 		return n
 	case algebra.Function:
 		n.Node = spread(n.Node, factor)
@@ -38,7 +38,7 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 		if len(n.Must)+len(n.Should)+len(n.MustNot) == 0 && len(n.Filter) == 1 {
 			factor = 1
 		}
-		n.Filter, n.MustNot = each(n.Filter, factor), each(n.MustNot, factor)
+		n.Filter, n.MustNot = each(eachUnscored(n.Filter), factor), each(eachUnscored(n.MustNot), factor)
 		return n
 	case algebra.DisMax:
 		n.Nodes = each(n.Nodes, factor)
@@ -48,4 +48,25 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 		return n
 	}
 	return boosted(n, factor)
+}
+
+// unscored leaves out the boosts that Lucene drops where nobody asks for a score: those of the query itself, and of the
+// clauses of a bool.
+func unscored(n algebra.Node) algebra.Node {
+	switch n := n.(type) {
+	case algebra.Boost:
+		return unscored(n.Node)
+	case algebra.Bool:
+		n.Must, n.Filter, n.Should, n.MustNot = eachUnscored(n.Must), eachUnscored(n.Filter), eachUnscored(n.Should), eachUnscored(n.MustNot)
+		return n
+	}
+	return n
+}
+
+func eachUnscored(list []algebra.Node) []algebra.Node {
+	out := slices.Clone(list)
+	for i := range out {
+		out[i] = unscored(out[i])
+	}
+	return out
 }

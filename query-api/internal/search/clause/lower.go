@@ -29,6 +29,9 @@ type Options struct {
 	Now time.Time
 	// Seed is what random_score without a seed uses, the same on all pages.
 	Seed int64
+	// Unscored: the order does not depend on scores. A least score sees fewer boosts
+	// then.
+	Unscored bool
 }
 
 // Lower reads a query. path is where it stands in the request, for errors,
@@ -42,6 +45,9 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 	n, err := l.clause(v)
 	if err != nil || !l.functions {
 		return n, err
+	}
+	if options.Unscored {
+		n = unscored(n)
 	}
 	return spread(n, 1), nil
 }

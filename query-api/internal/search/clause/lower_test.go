@@ -109,6 +109,30 @@ func TestFieldsAbsentInElements(t *testing.T) {
 	}
 }
 
+// A simple query is read as Lucene reads it, its oddities included.
+func TestSimpleQueries(t *testing.T) {
+	word := func(text string) string { return `{"term":{"field":"profile.headline","text":"` + text + `"}}` }
+	either := func(a, b string) string { return `{"bool":{"minimum":1,"should":[` + a + `,` + b + `]}}` }
+	for text, want := range map[string]string{
+		"- a b":     either(word("a"), word("b")), // nothing may stand behind the -
+		"a +() b":   either(word("a"), word("b")),
+		"a + ...":   word("a"),
+		`a + ""`:    word("a"),
+		"a~x":       word("a"),
+		"a~0 b":     either(word("a"), word("b")),
+		`"a"~1|b`:   either(word("a"), word("b")),
+		`"a"~ b`:    either(word("a"), word("b")),
+		`"a"~`:      word("a"),
+		`a" b`:      either(word("a"), word("b")),
+		"(a b":      either(word("a"), word("b")),
+		`\\(a | b)`: either(word("a"), word("b")),
+	} {
+		query, err := json.Marshal(text)
+		require.NoError(t, err)
+		require.Equal(t, want, lowered(t, `{"simple_query_string":{"fields":["profile.headline"],"query":`+string(query)+`}}`), text)
+	}
+}
+
 // Any bytes are read or refused, and never take the reader down.
 func FuzzLower(f *testing.F) {
 	for _, c := range clause.Clauses() {

@@ -145,6 +145,15 @@ func (m matching) join(at value, nodes []algebra.Node) (algebra.Node, error) {
 	return boolean(b)
 }
 
+// wordless says that a text has no tokens in a field: it asks for nothing there.
+func (l *lowering) wordless(f algebra.Field, at value, text, analyzer string) (bool, error) {
+	if !f.IsText() && analyzer == "" {
+		return false, nil
+	}
+	tokens, err := l.analyse(at, text, analyzer)
+	return len(tokens) == 0, err
+}
+
 // analyse gives the tokens of a text.
 func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, error) {
 	if len(query) > MaxAnalysed {

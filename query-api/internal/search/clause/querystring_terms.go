@@ -31,7 +31,7 @@ func (q *queryString) words(fields []weighted, text string) (algebra.Node, error
 		return q.l.crossFields(q.at, fields, text, m, q.tie)
 	}
 	return q.over(fields, func(f algebra.Field) (algebra.Node, error) {
-		if empty, err := q.empty(f, text); err != nil || empty {
+		if empty, err := q.l.wordless(f, q.at, text, m.analyzer); err != nil || empty {
 			return nil, err
 		}
 		switch q.kind {
@@ -46,15 +46,6 @@ func (q *queryString) words(fields []weighted, text string) (algebra.Node, error
 		m.slop = 0
 		return q.l.match(f, q.at, text, m)
 	})
-}
-
-// empty says that a text has no tokens in a field: it asks for nothing there.
-func (q *queryString) empty(f algebra.Field, text string) (bool, error) {
-	if !f.IsText() && (!f.IsString() || q.m.analyzer == "") {
-		return false, nil
-	}
-	tokens, err := q.l.analyse(q.at, text, q.m.analyzer)
-	return len(tokens) == 0, err
 }
 
 // phrase reads "words"~slop.
@@ -81,7 +72,7 @@ func (q *queryString) phrase(fields []weighted) (algebra.Node, []algebra.Node, e
 	}
 	n, err := q.over(fields, func(f algebra.Field) (algebra.Node, error) {
 		f = q.l.suffixed(f, q.quoteSuffix)
-		if empty, err := q.empty(f, b.String()); err != nil || empty {
+		if empty, err := q.l.wordless(f, q.at, b.String(), m.analyzer); err != nil || empty {
 			return nil, err
 		}
 		return q.l.phrase(f, q.at, b.String(), m, false)

@@ -1,8 +1,8 @@
 package clause
 
 import (
+	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"muster/query-api/internal/search/algebra"
@@ -122,16 +122,24 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 		if s.current == noOperation && s.top != nil {
 			s.current = o
 		}
-		p.rest = p.rest[1:]
+	}
+	over := func(n int) {
+		p.rest = p.rest[n:]
+		s.not = 0 // nothing may stand between - and what it excludes
 	}
 	for p.rest != "" {
 		var branch algebra.Node
 		var err error
 		switch c := p.rest[0]; {
 		case c == '(' && p.has("PRECEDENCE"):
-			end := closing(p.rest)
+			end := p.closing()
 			if end < 0 {
-				p.rest = p.rest[1:]
+				over(1)
+				continue
+			}
+			if end == 1 {
+				s.current = noOperation
+				over(2)
 				continue
 			}
 			inner := *p
@@ -141,7 +149,7 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 			}
 			p.rest = p.rest[end+1:]
 		case c == ')' && p.has("PRECEDENCE"):
-			p.rest = p.rest[1:]
+			over(1)
 			continue
 		case c == '"' && p.has("PHRASE"):
 			if branch, err = p.phrase(); err != nil {
@@ -149,16 +157,18 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 			}
 		case c == '+' && p.has("AND"):
 			operator(bothOf)
+			over(1)
 			continue
 		case c == '|' && p.has("OR"):
 			operator(eitherOf)
+			over(1)
 			continue
 		case c == '-' && p.has("NOT"):
 			s.not++
 			p.rest = p.rest[1:]
 			continue
 		case strings.IndexByte(" \t\n\r", c) >= 0 && p.has("WHITESPACE"):
-			p.rest = p.rest[1:]
+			over(1)
 			continue
 		default:
 			if branch, err = p.token(); err != nil {
@@ -173,22 +183,60 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 	return s.top, nil
 }
 
-// closing is the place of the ) of a group, -1 when there is none.
-func closing(text string) int {
+// closing is the place of the ) of a group that begins here, -1 when there is
+// none.
+func (p *simpleQuery) closing() int {
 	depth := 0
-	for i := 0; i < len(text); i++ {
-		switch text[i] {
-		case '\\':
+	for i := 0; i < len(p.rest); i++ {
+		switch c := p.rest[i]; {
+		case c == '\\' && p.has("ESCAPE"):
 			i++
-		case '(':
+		case c == '(':
 			depth++
-		case ')':
+		case c == ')':
 			if depth--; depth == 0 {
 				return i
 			}
 		}
 	}
 	return -1
+}
+
+// ends says that a word ends before a character.
+func (p *simpleQuery) ends(r rune) bool {
+	switch r {
+	case ' ', '\t', '\n', '\r':
+		return p.has("WHITESPACE")
+	case '"':
+		return p.has("PHRASE")
+	case '|':
+		return p.has("OR")
+	case '+':
+		return p.has("AND")
+	case '(', ')':
+		return p.has("PRECEDENCE")
+	}
+	return false
+}
+
+// tilde reads what stands behind ~, up to the end of the word: a number, 2 when
+// there is nothing, 0 when it is none.
+func (p *simpleQuery) tilde() int {
+	p.rest = p.rest[1:]
+	end := strings.IndexFunc(p.rest, p.ends)
+	if end < 0 {
+		end = len(p.rest)
+	}
+	text := p.rest[:end]
+	p.rest = p.rest[end:]
+	if text == "" {
+		return 2
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil {
+		return 0
+	}
+	return min(max(0, int(n)), maxSlop)
 }
 
 // join adds a branch to the tree: a change of the operator makes a new level.
@@ -237,14 +285,26 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 	}
 	p.rest = p.rest[i+1:]
 	m := p.m
-	if rest, ok := strings.CutPrefix(p.rest, "~"); ok && (p.has("NEAR") || p.has("SLOP")) {
-		if n, after, found := digits(rest, 1, 6); found {
-			m.slop, p.rest = n, after
+	if strings.HasPrefix(p.rest, "~") && (p.has("NEAR") || p.has("SLOP")) {
+		if p.rest != "~" {
+			m.slop = p.tilde()
 		}
+		p.rest = p.rest[min(1, len(p.rest)):] // Lucene goes over the character that ends the number
 	}
-	return p.over(0, func(f algebra.Field) (algebra.Node, error) {
-		return p.l.phrase(p.l.suffixed(f, p.quoteSuffix), p.at, b.String(), m, false)
+	any := false
+	n, err := p.over(0, func(f algebra.Field) (algebra.Node, error) {
+		f = p.l.suffixed(f, p.quoteSuffix)
+		empty, err := p.l.wordless(f, p.at, b.String(), m.analyzer)
+		if err != nil {
+			return nil, err
+		}
+		any = any || !empty
+		return p.l.phrase(f, p.at, b.String(), m, false)
 	})
+	if err != nil || !any || b.Len() == 0 {
+		return nil, err
+	}
+	return n, nil
 }
 
 // token reads a word, with * behind it a prefix, with ~n a fuzzy word.
@@ -260,19 +320,12 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			continue
 		}
 		if !escaped {
-			if unicode.IsSpace(r) && p.has("WHITESPACE") || r == '"' && p.has("PHRASE") || r == '|' && p.has("OR") ||
-				r == '+' && p.has("AND") || (r == '(' || r == ')') && p.has("PRECEDENCE") {
+			if p.ends(r) {
 				break
 			}
 			if r == '~' && b.Len() > 0 && p.has("FUZZY") {
-				n, after, found := digits(p.rest[1:], 1, 6)
-				if !found {
-					n, after = 2, p.rest[1:]
-				}
-				if next, _ := utf8.DecodeRuneInString(after); after == "" || unicode.IsSpace(next) {
-					edits, p.rest = min(n, 2), after
-					break
-				}
+				edits, star = min(p.tilde(), 2), false
+				break
 			}
 		}
 		star = r == '*' && !escaped
@@ -284,7 +337,7 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 	switch {
 	case text == "":
 		return nil, nil
-	case edits >= 0:
+	case edits > 0:
 		m := p.m
 		m.fuzzy = fuzziness{given: true, edits: edits}
 		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
@@ -306,15 +359,11 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 	m.all = p.and
 	any := false
 	n, err := p.over(1, func(f algebra.Field) (algebra.Node, error) {
-		if f.IsText() {
-			tokens, err := p.l.analyse(p.at, text, m.analyzer)
-			if err != nil {
-				return nil, err
-			}
-			any = any || len(tokens) > 0
-		} else {
-			any = true
+		empty, err := p.l.wordless(f, p.at, text, m.analyzer)
+		if err != nil {
+			return nil, err
 		}
+		any = any || !empty
 		return p.l.match(f, p.at, text, m)
 	})
 	if err != nil || !any {

@@ -12,6 +12,7 @@ import (
 
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/evaluator"
+	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/searchtest"
 )
 
@@ -34,10 +35,6 @@ func evaluate(c *evaluator.Collection, q map[string]any, now time.Time) (searcht
 	if err != nil {
 		return searchtest.Result{}, err
 	}
-	node, err := clause.Lower(query, "query", options)
-	if err != nil {
-		return searchtest.Result{}, err
-	}
 	var sort []byte
 	if q["sort"] != nil {
 		if sort, err = json.Marshal(q["sort"]); err != nil {
@@ -45,6 +42,11 @@ func evaluate(c *evaluator.Collection, q map[string]any, now time.Time) (searcht
 		}
 	}
 	sorts, err := clause.Sorts(sort, "sort", options)
+	if err != nil {
+		return searchtest.Result{}, err
+	}
+	options.Unscored = !planner.Scored(sorts)
+	node, err := clause.Lower(query, "query", options)
 	if err != nil {
 		return searchtest.Result{}, err
 	}
