@@ -15,12 +15,17 @@ import (
 	"muster/schemas/record"
 )
 
+// eventIdle is how long a batch of events waits for more when none come. Usage events
+// gather for a second before they are published: where none has come for longer, nobody
+// is calling, and whoever looks for rows need not wait for the batch to get old.
+const eventIdle = 1500 * time.Millisecond
+
 // newEventConsumer returns the consumer of one topic of events, whose batches get
 // no older than age.
 func (p *Projector) newEventConsumer(group, topic string, age time.Duration, handle func(context.Context, bus.Batch) error) (*bus.BatchConsumer, error) {
 	return bus.NewBatchConsumer(bus.BatchConsumerConfig{
 		Config: p.cfg.Kafka, Group: group, Topics: []string{topic},
-		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age,
+		MaxMessages: p.cfg.MaxMessages, MaxBytes: p.cfg.MaxBytes, MaxAge: age, MaxIdle: eventIdle,
 		Handle: handle, RetryMin: p.cfg.RetryMin, RetryMax: p.cfg.RetryMax,
 		Timing: p.cfg.Timing, Logger: p.deps.Logger, Registerer: p.deps.Registerer,
 	})

@@ -55,20 +55,21 @@ func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
 	})
 }
 
-// The rounds of the comparisons. Together, two turns a round, they take eleven minutes.
+// The rounds of the comparisons. Together, two turns a round, they take 13 minutes.
 const (
-	limitsRounds      = 25
-	limitsPacedRounds = 13
-	limitsManyRounds  = 8
+	limitsRounds      = 20
+	limitsPacedRounds = 10
+	limitsManyRounds  = 6
 )
 
-// limitsSlice is how long one server is asked at a time, in seconds: what an engine does
-// beside its answers changes within minutes, and by more than is to be seen.
-const limitsSlice = 4
+// limitsSlice is how long one server is asked at a time, in seconds: as long as it takes
+// from one insert of usage events to the next, so that each turn has one. What an engine
+// does beside its answers changes within minutes, and by more than is to be seen.
+const limitsSlice = 5
 
 // limitsWarm is longer than it takes until a usage event is projected: so the work that
 // a call leaves behind is measured in the turn of its own server.
-const limitsWarm = 3 * time.Second
+const limitsWarm = 6 * time.Second
 
 // limitsLoad is the part of what 32 callers without a pause get that callers with
 // pauses ask for, as production does.

@@ -26,12 +26,13 @@ type BatchConsumerConfig struct {
 	Group  string
 	Topics []string
 	// A batch is handed over as soon as it has MaxMessages (default 10,000) or
-	// MaxBytes (default 16 MiB), or its first message is MaxAge (default 100 ms) old
-	// and the previous batch is done. At most two batches are held in memory, and
-	// one fetch a partition.
+	// MaxBytes (default 16 MiB), or its first message is MaxAge (default 100 ms) old,
+	// or none has come for MaxIdle (0: however long), and the previous batch is done. At
+	// most two batches are held in memory, and one fetch a partition.
 	MaxMessages int
 	MaxBytes    int
 	MaxAge      time.Duration
+	MaxIdle     time.Duration
 	// Handle makes the batch's effect durable and returns nil, or an error to be
 	// called again with the same batch, after a pause that doubles from RetryMin
 	// (default 100 ms) to RetryMax (default 10 s), for as long as the partitions are
@@ -77,7 +78,7 @@ func NewBatchConsumer(cfg BatchConsumerConfig) (*BatchConsumer, error) {
 		return nil, errors.New("batch consumer: no Topics")
 	case cfg.Handle == nil:
 		return nil, errors.New("batch consumer: Handle is nil")
-	case cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0:
+	case cfg.MaxMessages < 0 || cfg.MaxBytes < 0 || cfg.MaxAge < 0 || cfg.MaxIdle < 0:
 		return nil, errors.New("batch consumer: negative limit")
 	}
 	setDefault(&cfg.MaxMessages, 10_000)
@@ -179,12 +180,15 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 	}
 }
 
-// assemble fills batches from chunks and offers them when they are full or old.
+// assemble fills batches from chunks and offers them when they are full, old, or nothing
+// comes.
 func (c *BatchConsumer) assemble(ctx context.Context, chunks <-chan chunk, ready chan<- Batch) {
 	a := &assembler{maxMessages: c.cfg.MaxMessages, maxBytes: c.cfg.MaxBytes}
-	age := time.NewTimer(time.Hour)
+	age, idle := time.NewTimer(time.Hour), time.NewTimer(time.Hour)
 	age.Stop()
+	idle.Stop()
 	defer age.Stop()
+	defer idle.Stop()
 	due := false
 	for {
 		in, out := chunks, chan<- Batch(nil)
@@ -202,14 +206,20 @@ func (c *BatchConsumer) assemble(ctx context.Context, chunks <-chan chunk, ready
 			if first {
 				age.Reset(c.cfg.MaxAge)
 			}
+			if c.cfg.MaxIdle > 0 {
+				idle.Reset(c.cfg.MaxIdle)
+			}
 		case out <- b:
 			a.next()
 			due = false
 			age.Stop()
+			idle.Stop()
 			if !a.empty() {
 				age.Reset(c.cfg.MaxAge)
 			}
 		case <-age.C:
+			due = true
+		case <-idle.C:
 			due = true
 		case <-ctx.Done():
 			return
