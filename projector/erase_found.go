@@ -74,7 +74,7 @@ const (
 // findCommits finds the commits of erased authors in accounts of others. The entry's
 // author is looked at in the engine and compared here: the key of the hashes stays here.
 func (e *Eraser) findCommits(ctx context.Context, f *foundErased) error {
-	const author = "lowerUTF8(JSONExtractString(concat('{', entry, '}'), 'author_email'))"
+	const author = readmodel.CommitAuthor
 	erased := make(map[string]bool)
 	query := "SELECT DISTINCT " + author + " AS address FROM codehost_commits WHERE position(entry, '@') > 0 AND address != ''"
 	err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {

@@ -87,6 +87,10 @@ type person struct {
 	accounts map[string]map[string]*Account // platform, id
 	// named are accounts as "platform:username", those included that only were asked for.
 	named map[string]bool
+	// emails are the addresses that were asked for and those of the accounts, and
+	// emailSums the SHA-256 of such that were asked for.
+	emails    map[string]bool
+	emailSums []string
 }
 
 func (p *person) add(platform, id string, linked bool) (*Account, bool) {
@@ -124,7 +128,10 @@ func (p *person) list() []Account {
 
 // find finds the accounts of whoever has one of the identifiers.
 func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
-	p := &person{map[string]map[string]*Account{}, map[string]bool{}}
+	p := &person{map[string]map[string]*Account{}, map[string]bool{}, map[string]bool{}, w.sums[suppress.Email]}
+	for _, address := range w.values[suppress.Email] {
+		p.emails[address] = true
+	}
 	for _, t := range tablesOfPeople() {
 		for _, id := range w.values[t.idType] {
 			p.add(t.platform, id, false) // rows of an account may be all that there is of it
@@ -170,6 +177,7 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 	}
 	const sum = "lower(hex(SHA256(%s))) IN {%s:Array(String)}"
 	where := []string{t.id + " IN {ids:Array(String)}", t.username + " IN {names:Array(String)}"}
+	addresses := "emptyArrayString()"
 	if len(params["id_sums"]) > 0 {
 		where = append(where, fmt.Sprintf(sum, t.id, "id_sums"))
 	}
@@ -177,18 +185,23 @@ func (p *person) match(ctx context.Context, conn driver.Conn, t people, w wanted
 		where = append(where, fmt.Sprintf(sum, t.username, "name_sums"))
 	}
 	if t.emails {
+		addresses = "email_keys"
 		where = append(where, "hasAny(email_keys, {emails:Array(String)})")
 		if len(params["email_sums"]) > 0 {
 			where = append(where, "arrayExists(e -> "+fmt.Sprintf(sum, "e", "email_sums")+", email_keys)")
 		}
 	}
-	query := fmt.Sprintf("SELECT DISTINCT %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, t.table, strings.Join(where, " OR "), 100*maxAccounts)
+	query := fmt.Sprintf("SELECT DISTINCT %s, %s, %s FROM %s WHERE %s LIMIT %d", t.id, t.username, addresses, t.table, strings.Join(where, " OR "), 100*maxAccounts)
 	return ch.ReadRows(with(ctx, params), conn, query, func(rows driver.Rows) error {
 		var id, username string
-		if err := rows.Scan(&id, &username); err != nil {
+		var emails []string
+		if err := rows.Scan(&id, &username, &emails); err != nil {
 			return err
 		}
 		a, _ := p.add(t.platform, id, false)
+		for _, address := range emails {
+			p.emails[address] = true
+		}
 		if username != "" && !slices.Contains(a.Usernames, username) {
 			a.Usernames = append(a.Usernames, username)
 			p.named[t.platform+":"+username] = true

@@ -163,10 +163,14 @@ func tablesOf(p *person, requests []string) []held {
 	out = append(out, held{"search_people", "profile_id", "profile_id IN {ids:Array(String)}", parameters{"ids": network}})
 	for _, t := range [][2]string{
 		{"codehost_people", "toString(user_id)"}, {"codehost_repos", "concat(toString(user_id), '/', toString(repo_id))"},
-		{"codehost_commits", "concat(toString(user_id), '/', sha)"}, {"codehost_lists", "concat(toString(user_id), '/', list)"},
+		{"codehost_lists", "concat(toString(user_id), '/', list)"},
 	} {
 		out = append(out, held{t[0], t[1], "toString(user_id) IN {ids:Array(String)}", parameters{"ids": codehost}})
 	}
+	// A commit is also its author's, whoever's account it stands in.
+	out = append(out, held{"codehost_commits", "concat(toString(user_id), '/', sha)", "toString(user_id) IN {ids:Array(String)} OR position(entry, '@') > 0 AND (" +
+		readmodel.CommitAuthor + " IN {emails:Array(String)} OR lower(hex(SHA256(" + readmodel.CommitAuthor + "))) IN {sums:Array(String)})",
+		parameters{"ids": codehost, "emails": slices.Sorted(maps.Keys(p.emails)), "sums": p.emailSums}})
 	const social = "concat(JSONExtractString(s, 'platform'), ':', lowerUTF8(JSONExtractString(s, 'username')))"
 	return append(out,
 		held{"microblog_people", "user_id", "user_id IN {ids:Array(String)}", parameters{"ids": microblog}},

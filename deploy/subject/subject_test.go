@@ -57,6 +57,9 @@ func TestShow(t *testing.T) {
 	put(record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l","personal_email":"ada@work.example"}`)
 	put(record.KindCodehostPerson, `{"user_id":43,"codehost_username":"carol","last_updated":"2026-01-03"}`)
 	put(record.KindCodehostRepo, `{"user_id":42,"id":7,"name":"engine","updated_at":"2026-01-03","last_updated":"2026-01-03"}`)
+	// A commit is its author's too, by any address of the accounts, in somebody else's account.
+	put(record.KindCodehostCommit, `{"user_id":43,"sha":"aaa","author_date":"2026-01-02","author_email":"ADA@work.example"}`)
+	put(record.KindCodehostCommit, `{"user_id":43,"sha":"bbb","author_date":"2026-01-02","author_email":"carol@work.example"}`)
 	require.NoError(t, readmodel.Insert(t.Context(), conn, "t", batch))
 
 	key := []byte(strings.Repeat("k", event.UsageIdentityKeySize))
@@ -99,9 +102,13 @@ func TestShow(t *testing.T) {
 			}, row.Message)
 			require.False(t, row.Message.Time.IsZero())
 			require.NotContains(t, row.Identity, "p2")
+			if row.Table == "codehost_commits" {
+				require.Equal(t, "43/aaa", row.Identity)
+				continue
+			}
 			require.NotContains(t, row.Identity, "43")
 		}
-		require.Equal(t, [3]int{1, 1, 1}, [3]int{tables["network_people"], tables["codehost_people"], tables["codehost_repos"]})
+		require.Equal(t, [4]int{1, 1, 1, 1}, [4]int{tables["network_people"], tables["codehost_people"], tables["codehost_repos"], tables["codehost_commits"]})
 		require.Positive(t, tables["lookups"])
 		require.Equal(t, "2026-01-02T00:00:00Z", r.Rows[0].Version)
 		require.Equal(t, uint64(1), r.Calls)
@@ -116,6 +123,12 @@ func TestShow(t *testing.T) {
 	for _, table := range few.Tables {
 		require.LessOrEqual(t, table.Listed, 1)
 	}
+	only := show(all, "email", "carol@work.example")
+	require.Empty(t, only.Accounts)
+	require.Equal(t, uint64(1), only.Held())
+	require.Equal(t, "43/bbb", only.Rows[0].Identity)
+	sum = sha256.Sum256([]byte("carol@work.example"))
+	require.Equal(t, only.Rows, show(all, "email", "sha256:"+hex.EncodeToString(sum[:])).Rows)
 	nobody := show(all, "profile_id", name)
 	require.Zero(t, nobody.Held())
 	require.Len(t, nobody.Accounts, 1, "what was named")

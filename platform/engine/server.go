@@ -163,11 +163,6 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	beside, stop := context.WithCancel(ctx)
 	var tending sync.WaitGroup
 	tending.Go(func() {
-		if err := mergesYield(beside); err != nil {
-			logger.Warn("engine: merges run at the priority of queries", "error", err)
-		}
-	})
-	tending.Go(func() {
 		if err := spreadParts(beside, filepath.Join(cfg.Dir, "clickhouse", "store")); err != nil {
 			logger.Warn("engine: inserts take longer on this file system than they need to", "error", err)
 		}
