@@ -25,8 +25,11 @@ import (
 const (
 	// suppressedPeople is how many identifiers the set has (issue: 5,000,000).
 	suppressedPeople = 5_000_000
-	// erasureRounds is odd, so that there is a middle one.
+	// erasureRounds is how many turns each server is asked in.
 	erasureRounds = 15
+	// erasureCrawls is how many turns each set has at ingest, whose turns last less than a
+	// second and differ by a tenth from one to the next.
+	erasureCrawls = 45
 	// erasureCrawl is how many records are ingested in a turn.
 	erasureCrawl = 40_000
 	// erasureSlice is how long a server is asked at a time, in seconds.
@@ -113,7 +116,7 @@ func (b *bench) ingestBeside(ctx context.Context, out io.Writer, empty, full *su
 		return err
 	}
 	var cpu, elapsed [][2]float64
-	for round := range erasureRounds + 1 {
+	for round := range erasureCrawls + 1 {
 		var c [2]cost
 		for i := range c {
 			which := (i + round) % 2 // each comes second as often
