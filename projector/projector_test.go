@@ -425,7 +425,11 @@ func TestProjectorsShareTheWork(t *testing.T) {
 // back, with slow batches under way: every rebalance meets some.
 func TestRebalancesMidBatch(t *testing.T) {
 	h := newHarness(t)
-	all, want := history(t, 11, 120, 6)
+	people, rounds := 120, 6
+	if testing.Short() { // an insert a table for each ten records: beside others, 120 take a minute
+		people, rounds = 40, 2
+	}
+	all, want := history(t, 11, people, 6)
 	registry := prometheus.NewRegistry()
 	small := func(c *projector.Config, d *projector.Deps) { c.MaxMessages, c.MaxAge = 10, time.Millisecond }
 	stops := []func(){h.start(small), h.start(small), h.start(func(c *projector.Config, d *projector.Deps) { small(c, d); d.Registerer = registry })}
@@ -444,10 +448,6 @@ func TestRebalancesMidBatch(t *testing.T) {
 			rest = rest[n:]
 		}
 	})
-	rounds := 6
-	if testing.Short() {
-		rounds = 2
-	}
 	for i := range rounds {
 		stops[i%2]()
 		h.requireInsertedCommitted()
