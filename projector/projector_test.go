@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -102,13 +103,22 @@ func (h *harness) publishRecords(recs ...*record.Record) {
 // caughtUp waits until everything published so far is committed.
 func (h *harness) caughtUp() {
 	h.t.Helper()
+	var missing atomic.Value
+	missing.Store("the lag was never told")
+	defer func() {
+		if h.t.Failed() {
+			h.t.Logf("what is missing: %s", missing.Load())
+		}
+	}()
 	eventually(h.t, func(ctx context.Context) bool {
 		lag, err := projector.Lag(ctx, h.kafka)
 		if err != nil {
+			missing.Store(err.Error())
 			return false
 		}
 		for _, l := range lag {
 			if l.Lag > 0 {
+				missing.Store(fmt.Sprintf("%+v", l))
 				return false
 			}
 		}

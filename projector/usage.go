@@ -12,8 +12,8 @@ import (
 const UsageGroup = "muster.projector.usage"
 
 // usageAge is how old a batch of the ledger may get: nobody waits for its rows,
-// since callers ask the balances, and an insert costs the engine 14 ms, whether it has ten
-// rows or hundreds.
+// since callers ask the balances, and an insert of ten rows costs the engine nearly what
+// one of hundreds does.
 const usageAge = 4 * time.Second
 
 func (p *Projector) newUsageConsumer() (*bus.BatchConsumer, error) {

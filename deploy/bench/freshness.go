@@ -26,8 +26,8 @@ import (
 // Of the load of the freshness part, and of those who watch for it.
 const (
 	freshTick = 20 * time.Millisecond
-	// The resolution of what is measured. Each question costs the engine as much as a hundred records
-	// do: asked every 10 ms for ten new records a second, it was kept busy by who watched.
+	// The resolution of what is measured. Each question costs the engine as much as many records do:
+	// asked every 10 ms for ten new records a second, it was kept busy by who watched.
 	freshPoll = 50 * time.Millisecond
 	// When it is asked first, from before the write. What shows sooner counts as this.
 	freshFirst = 300 * time.Millisecond

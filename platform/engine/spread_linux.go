@@ -24,8 +24,8 @@ const fsTopdirFlag = 0x00020000
 // Such a file system does not use an inode again for minutes after its file was
 // deleted, and looks for one that it may use from the first of its group on
 // (recently_deleted in fs/ext4/ialloc.c). A merge deletes hundreds of files, and an
-// insert creates as many in the same group: three quarters of an insert's processor
-// time went there. With a journal, or on another file system, nothing is done.
+// insert creates as many in the same group: most of an insert's processor time went
+// there (deploy/docs/decisions, parts are spread). With a journal, or on another file system, nothing is done.
 func spreadParts(ctx context.Context, store string) error {
 	if without, err := ext4WithoutJournal(store); err != nil || !without {
 		return err

@@ -124,7 +124,9 @@ func Start(ctx context.Context, options ...Option) (*Engine, error) {
 		Server: engine.ServerConfig{
 			Dir: dir, Addr: "127.0.0.1:0", User: User, Password: Password, Grace: time.Second,
 		},
-		Logger: slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError + 1})),
+		// A busy machine takes long to close the databases of a hundred tests.
+		StopTimeout: time.Minute,
+		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError + 1})),
 	}
 	for _, option := range options {
 		option(&cfg)
@@ -145,7 +147,7 @@ func joinCleanup(err error, dir string) error {
 
 // Close stops the engine and removes its folder; of a foreign one, the databases.
 func (e *Engine) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), 90*time.Second)
 	defer cancel()
 	if e.Process == nil {
 		var err error

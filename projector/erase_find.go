@@ -1,0 +1,184 @@
+package projector
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
+)
+
+// find compares all rows with the set.
+func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
+	f := newFound()
+	set := e.deps.Suppressed
+	if set.Len() == 0 {
+		return f, nil
+	}
+	var derived []kafka.Message
+	person := func(s suppress.Subject, by suppress.Hash) error {
+		if _, known := f.people[s.Platform][s.ID]; known && s.Username == "" {
+			return nil
+		}
+		f.people[s.Platform][s.ID] = by
+		more, err := derive(set, s.Platform, s.ID, s.Username, by)
+		derived = append(derived, more...)
+		return err
+	}
+	// Telephone numbers and what else may be on a list of deletions have no columns.
+	bodies := set.HasPhones() || set.HasDrop()
+	for _, t := range readmodel.PeopleTables() {
+		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(bodies) + " FROM " + t.Name
+		err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+			s := suppress.Subject{Platform: t.Platform}
+			var body string
+			if err := rows.Scan(&s.ID, &s.Username, &s.Emails, &body); err != nil {
+				return err
+			}
+			if body != "" {
+				s.Phones, s.Drop = suppress.Phones([]byte(body)), suppress.DropValues([]byte(body))
+			}
+			if by, hit := set.Subject(s); hit {
+				return person(s, by)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+	}
+	// What has outlived its account, or came before it.
+	for _, t := range []struct{ platform, query string }{
+		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_repos"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_commits"},
+		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_lists"},
+		{identity.Network, "SELECT profile_id FROM search_people"},
+		{identity.Network, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetNetworkPerson + "'"},
+		{identity.Codehost, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetCodehostPerson + "'"},
+		{identity.Microblog, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetMicroblogPerson + "'"},
+		{identity.Network, "SELECT key FROM seen_versions WHERE kind = 'network-person'"},
+		{identity.Codehost, "SELECT key FROM seen_versions WHERE kind = 'codehost-person'"},
+		{identity.Microblog, "SELECT key FROM seen_versions WHERE kind = 'microblog-person'"},
+	} {
+		err := ch.ReadRows(ctx, e.deps.Conn, t.query, func(rows driver.Rows) error {
+			s := suppress.Subject{Platform: t.platform}
+			if err := rows.Scan(&s.ID); err != nil {
+				return err
+			}
+			if by, hit := set.ID(s.Platform, s.ID); hit {
+				return person(s, by)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
+		}
+	}
+	if err := e.mutual(ctx, f, person); err != nil {
+		return nil, fmt.Errorf("sweep: linked accounts: %w", err)
+	}
+	if err := e.publish(ctx, derived); err != nil {
+		return nil, err
+	}
+	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM account_links", func(rows driver.Rows) error {
+		var id, aPlatform, a, bPlatform, b string
+		if err := rows.Scan(&id, &aPlatform, &a, &bPlatform, &b); err != nil {
+			return err
+		}
+		_, hitA := set.Account(aPlatform, a)
+		_, hitB := set.Account(bPlatform, b)
+		if hitA || hitB {
+			f.links[id] = true
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sweep: links: %w", err)
+	}
+	if err := e.findCommits(ctx, f); err != nil {
+		return nil, fmt.Errorf("sweep: commits: %w", err)
+	}
+	if err := e.findEvents(ctx, f); err != nil {
+		return nil, fmt.Errorf("sweep: results: %w", err)
+	}
+	return f, e.discovered(ctx, f)
+}
+
+// unravel lifts the entries that followed from what was withdrawn since it last ran.
+func (e *Eraser) unravel(ctx context.Context) error {
+	set := e.deps.Suppressed
+	lifts := set.Lifts()
+	if lifts == e.lifts {
+		return nil
+	}
+	derived := make(map[suppress.Hash]suppress.Entry)
+	err := bus.Scan(ctx, e.cfg.Kafka, []string{event.TopicErasure}, func(m kafka.Message) error {
+		var entry suppress.Entry
+		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &entry) == nil && entry.Derived() {
+			derived[h] = entry
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("read what followed from withdrawn erasures: %w", err)
+	}
+	var entries []kafka.Message
+	for h, entry := range set.Unravel(derived) {
+		value, err := json.Marshal(entry)
+		if err != nil {
+			return fmt.Errorf("write suppression entry: %w", err)
+		}
+		entries = append(entries, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value})
+	}
+	if err := e.publish(ctx, entries); err != nil {
+		return err
+	}
+	e.lifts = lifts
+	return nil
+}
+
+// publish makes entries durable and puts them into force.
+func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
+	if err := bus.WriteAll(ctx, e.writer, entries); err != nil {
+		return fmt.Errorf("publish suppression entries: %w", err)
+	}
+	for _, m := range entries {
+		if err := e.deps.Suppressed.Apply(m.Key, m.Value); err != nil {
+			return fmt.Errorf("publish suppression entries: %w", err)
+		}
+	}
+	return nil
+}
+
+// mutual takes in the accounts on the other of the two platforms that name a found
+// one and are named by it: they are one person. A claim of one side may be wrong.
+func (e *Eraser) mutual(ctx context.Context, f *foundErased, person func(suppress.Subject, suppress.Hash) error) error {
+	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
+		for part := range slices.Chunk(f.ids(s.from), idsAtOnce) {
+			err := e.read(ctx, readmodel.MutualAccountsQuery(s.from), part, func(rows driver.Rows) error {
+				var from, to, username string
+				if err := rows.Scan(&from, &to, &username); err != nil {
+					return err
+				}
+				by := f.people[s.from][from]
+				if _, known := f.people[s.to][to]; known || !e.deps.Suppressed.Everywhere(by) {
+					return nil
+				}
+				return person(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
