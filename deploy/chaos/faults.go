@@ -137,17 +137,36 @@ func (r *rig) away(ctx context.Context, proxy *toxiproxy.Proxy, length time.Dura
 	return proxy.Start() // on the address it had
 }
 
-// silentBroker lets requests through and answers nothing.
+// silentBroker lets requests through and answers nothing, from a request to append
+// on: without that, a client would be held up before it sends any.
 func (r *rig) silentBroker(ctx context.Context, feed func() error) error {
-	_, err := r.proxy.Toxics.AddToxicJson(strings.NewReader(
-		`{"name":"silent","type":"timeout","stream":"downstream","toxicity":1,"attributes":{"timeout":1200}}`))
-	if err != nil {
-		return err
-	}
-	return during(feed, func() error {
+	var appends atomic.Int64
+	silence := make(chan error, 1)
+	remove := r.server.onAppend(true, func() bool {
+		if appends.Add(1) == 1 { // the proxy is silent before the broker answers
+			_, err := r.proxy.Toxics.AddToxicJson(strings.NewReader(
+				`{"name":"silent","type":"timeout","stream":"downstream","toxicity":1,"attributes":{"timeout":1200}}`))
+			silence <- err
+		}
+		return false
+	})
+	defer remove()
+	err := during(feed, func() error {
+		select {
+		case err := <-silence:
+			if err != nil {
+				return err
+			}
+		case <-time.After(patience):
+			return fmt.Errorf("%w: no request to append within %s", errDidNotHappen, patience)
+		}
 		wait(ctx, outage)
 		return r.proxy.Toxics.RemoveToxic(ctx, "silent")
 	})
+	if err == nil && appends.Load() < 2 {
+		return fmt.Errorf("%w: records were appended without an answer, and not again", errDidNotHappen)
+	}
+	return err
 }
 
 func (r *rig) slowStore(ctx context.Context, feed func() error) error {
