@@ -31,12 +31,13 @@ func newReceiver(t *testing.T) *receiver {
 	r := &receiver{got: make(map[string][]string)}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		body, err := io.ReadAll(req.Body)
+		if err != nil { // its sender was killed
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		if err == nil {
-			err = r.verify(body, req.Header)
-		}
-		if err != nil {
+		if err := r.verify(body, req.Header); err != nil {
 			r.forged = append(r.forged, err)
 			w.WriteHeader(http.StatusBadRequest)
 			return
