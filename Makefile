@@ -24,6 +24,7 @@ TESTS     ?= work
 TESTFLAGS ?=
 
 GOTESTSUM := $(GO) run gotest.tools/gotestsum@v1.13.0
+SPECTRAL  := npm exec --yes --loglevel=error -- @stoplight/spectral-cli@6.16.3
 GOLANGCI  := $(GO) run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .DEFAULT_GOAL := help
@@ -69,13 +70,19 @@ test-clickhouse: build engine ## the store's suites on a server that they did no
 		-skip '^(TestEngineKilledMidBatch|TestConnectionsRecoverFromKilledEngine)$$' $(TESTFLAGS) ./platform/clickhouse ./projector ./query-api
 
 .PHONY: test-docs
-test-docs: engine ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)
-	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
+test-docs: engine chromium ## /docs in headless Chromium (Debian's package, fetched if it is not there; TESTFLAGS=-update takes the pictures anew)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags browser -run TestBrowser ./deploy/e2e $(TESTFLAGS)
+
+.PHONY: chromium spectral
+chromium:
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium; } >/dev/null
+
+spectral:
+	$(SPECTRAL) --version >/dev/null
 
 .PHONY: lint-api test-api
 lint-api: ## lint the API description with spectral (fetched by npm: minutes the first time)
-	npm exec --yes --loglevel=error -- @stoplight/spectral-cli@6.16.3 lint --fail-severity=warn -r deploy/apitest/spectral.yaml query-api/openapi.yaml
+	$(SPECTRAL) lint --fail-severity=warn -r deploy/apitest/spectral.yaml query-api/openapi.yaml
 
 test-api: build engine ## the API description: compared with the last release, and tried on the running server by schemathesis (EXAMPLES=n; needs Python)
 	EXAMPLES=$(or $(EXAMPLES),10) deploy/apitest/run.sh

@@ -140,7 +140,7 @@ func (s *store) count(sql string) uint64 {
 // eventually polls until check is satisfied.
 func eventually(tb testing.TB, check func(ctx context.Context) bool, what string) {
 	tb.Helper()
-	require.Eventually(tb, func() bool { return check(tb.Context()) }, 60*time.Second, 20*time.Millisecond, what)
+	require.Eventually(tb, func() bool { return check(tb.Context()) }, 2*time.Minute, 20*time.Millisecond, what)
 }
 
 func TestMigrationsGolden(t *testing.T) {

@@ -22,7 +22,7 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	people := 20_000
 	if testing.Short() {
-		people = 800
+		people = 400
 	}
 	people = number(t, "MUSTER_E2E_PEOPLE", people)
 	drawn := seed(t)

@@ -44,7 +44,7 @@ func TestKill(t *testing.T) {
 	t.Parallel()
 	people := 3000
 	if testing.Short() {
-		people = 800
+		people = 400
 	}
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 4))

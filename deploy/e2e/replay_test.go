@@ -22,7 +22,7 @@ func TestReplay(t *testing.T) {
 	t.Parallel()
 	people, end := 2000, os.Kill
 	if testing.Short() {
-		people, end = 300, os.Interrupt // a killed one is taken for alive for 30 s
+		people, end = 150, os.Interrupt // a killed one is taken for alive for 30 s
 	}
 	drawn := seed(t)
 	rng := rand.New(rand.NewPCG(drawn, 8))
