@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -22,7 +23,8 @@ import (
 var faults string
 
 // TestFaults makes each mistake in turn, in a copy, and expects that TestSearch notices. It runs when
-// MUSTER_TEST_SEARCH_FAULTS is set, to "all" or to a part of the names of the faults to try.
+// MUSTER_TEST_SEARCH_FAULTS is set: to "all", to the numbers of the faults to try ("7" or "12-20", the first is 1) or to a
+// part of their names.
 func TestFaults(t *testing.T) {
 	which := os.Getenv("MUSTER_TEST_SEARCH_FAULTS")
 	if which == "" {
@@ -32,11 +34,11 @@ func TestFaults(t *testing.T) {
 	require.NoError(t, err)
 	dsn := inBoth(t)
 	caught, tried := 0, 0
-	for _, paragraph := range strings.Split(strings.TrimSpace(faults), "\n\n") {
+	for i, paragraph := range strings.Split(strings.TrimSpace(faults), "\n\n") {
 		lines := strings.Split(paragraph, "\n")
 		require.Len(t, lines, 4, "%s", paragraph)
 		name, file, was, is := lines[0], filepath.Join(root, lines[1]), lines[2], lines[3]
-		if which != "all" && !strings.Contains(name, which) {
+		if !chosen(which, i+1, name) {
 			continue
 		}
 		tried++
@@ -65,6 +67,23 @@ func TestFaults(t *testing.T) {
 			caught++
 		})
 	}
+	require.Positive(t, tried, "no fault is called %s", which)
 	fmt.Fprintf(os.Stdout, "%d of %d faults were caught\n", caught, tried)
 	require.Equal(t, tried, caught)
+}
+
+// chosen tells whether a fault is among those to try.
+func chosen(which string, number int, name string) bool {
+	first, last, isRange := strings.Cut(which, "-")
+	from, err := strconv.Atoi(first)
+	if err != nil {
+		return which == "all" || strings.Contains(name, which)
+	}
+	to := from
+	if isRange {
+		if to, err = strconv.Atoi(last); err != nil {
+			return false
+		}
+	}
+	return from <= number && number <= to
 }
