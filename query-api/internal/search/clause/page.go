@@ -46,14 +46,18 @@ characters. Fields of a nested path are also visible from the root, where the va
 		for i, p := range c.Parameters {
 			names[i] = "`" + p.Name + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", c.Name, strings.Join(names, ", "), c.Notes)
+		notes := c.Notes
+		if len(c.Without) > 0 {
+			notes = strings.TrimSpace(notes + " Refused: `" + strings.Join(c.Without, "`, `") + "`.")
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", c.Name, strings.Join(names, ", "), notes)
 	}
 	sorts := make([]string, 0, len(sortParameters()))
 	for _, p := range sortParameters() {
 		sorts = append(sorts, "`"+p.Name+"`")
 	}
 	fmt.Fprintf(&b, `
-A parameter that is not listed is refused. Inside of `+"`nested`"+` the fields of other objects do not exist, as in Elasticsearch.
+A parameter that is not listed is refused, `+"`_name`"+` of every clause, too. Inside of `+"`nested`"+` the fields of other objects do not exist, as in Elasticsearch.
 Sort keys have %s; `+"`_score`"+` and `+"`_doc`"+` are keys too, and the last key is always the person.
 
 Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX.

@@ -20,3 +20,12 @@ func TestPage(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(text), clause.Page(), "run go test ./internal/search/clause -update")
 }
+
+// What is said to be refused is.
+func TestRefusedParameters(t *testing.T) {
+	for _, c := range clause.Clauses() {
+		for _, name := range append(c.Without, "_name") {
+			require.NotContains(t, c.Parameters, clause.Parameter{Name: name}, c.Name)
+		}
+	}
+}

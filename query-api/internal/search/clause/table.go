@@ -10,6 +10,8 @@ type Clause struct {
 	Parameters []Parameter
 	// Notes is where the clause differs from Elasticsearch; empty: nowhere known.
 	Notes string
+	// Without are parameters of Elasticsearch's clause that are refused; _name is everywhere.
+	Without []string
 	// Refused is why the clause is not supported; empty: it is.
 	Refused string
 
@@ -17,11 +19,10 @@ type Clause struct {
 }
 
 // Parameter is a parameter of a clause.
-type Parameter struct {
-	Name string
-	// Notes is where the parameter differs from Elasticsearch.
-	Notes string
-}
+type Parameter struct{ Name string }
+
+// constantRewrites is what is said of a rewrite.
+const constantRewrites = "`rewrite` is `constant_score`, `constant_score_boolean` or `constant_score_blended`: every match scores the same."
 
 func parameters(names ...string) []Parameter {
 	out := make([]Parameter, len(names))
@@ -40,34 +41,45 @@ func clauses() []Clause {
 		{Name: "match_all", Parameters: parameters("boost"), lower: lowerMatchAll},
 		{Name: "match_none", Parameters: parameters("boost"), lower: lowerMatchNone},
 		{Name: "match", Parameters: parameters("query", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch,
+			Without: []string{"fuzzy_rewrite"}},
 		{Name: "match_phrase", Parameters: parameters("query", "slop", "zero_terms_query", "analyzer", "boost"), lower: lowerMatchPhrase,
 			Notes: "A phrase with slop that repeats a word is refused when more than 100,000 people have its words."},
 		{Name: "match_phrase_prefix", Parameters: parameters("query", "slop", "max_expansions", "zero_terms_query", "analyzer", "boost"), lower: lowerMatchPhrasePrefix},
 		{Name: "match_bool_prefix", Parameters: parameters("query", "operator", "minimum_should_match", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "boost"), lower: lowerMatchBoolPrefix},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "boost"), lower: lowerMatchBoolPrefix,
+			Without: []string{"fuzzy_rewrite"}},
 		{Name: "multi_match", Parameters: parameters("query", "fields", "type", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "slop", "tie_breaker", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMultiMatch},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "slop", "tie_breaker", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMultiMatch,
+			Without: []string{"fuzzy_rewrite"}},
 		{Name: "combined_fields", Parameters: parameters("query", "fields", "operator", "minimum_should_match", "zero_terms_query", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerCombinedFields},
-		{Name: "fuzzy", Parameters: parameters("value", "fuzziness", "prefix_length", "max_expansions", "transpositions", "boost"), lower: lowerFuzzy},
+		{Name: "fuzzy", Parameters: parameters("value", "fuzziness", "prefix_length", "max_expansions", "transpositions", "boost"), lower: lowerFuzzy,
+			Without: []string{"rewrite"}},
 		{Name: "regexp", Parameters: parameters("value", "flags", "case_insensitive", "max_determinized_states", "rewrite", "boost"), lower: lowerRegexp,
-			Notes: "With `~` or `&`, refused when more than 500,000 terms are to be looked through or more than 65,536 match."},
+			Notes: "With `~` or `&`, refused when more than 500,000 terms are to be looked through or more than 65,536 match. " + constantRewrites},
 		{Name: "query_string", Parameters: parameters("query", "default_field", "fields", "default_operator", "minimum_should_match", "analyzer", "type", "tie_breaker",
 			"allow_leading_wildcard", "phrase_slop", "fuzziness", "fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient",
-			"quote_field_suffix", "time_zone", "rewrite", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerQueryString},
+			"quote_field_suffix", "time_zone", "rewrite", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerQueryString,
+			Notes:   constantRewrites,
+			Without: []string{"analyze_wildcard", "enable_position_increments", "escape", "fuzzy_rewrite", "max_determinized_states", "quote_analyzer"}},
 		{Name: "simple_query_string", Parameters: parameters("query", "fields", "default_operator", "minimum_should_match", "analyzer", "flags",
 			"fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient", "quote_field_suffix",
-			"auto_generate_synonyms_phrase_query", "boost"), lower: lowerSimpleQueryString},
-		{Name: "terms_set", Parameters: parameters("terms", "minimum_should_match_field", "minimum_should_match", "boost"), lower: lowerTermsSet},
+			"auto_generate_synonyms_phrase_query", "boost"), lower: lowerSimpleQueryString,
+			Without: []string{"analyze_wildcard"}},
+		{Name: "terms_set", Parameters: parameters("terms", "minimum_should_match_field", "minimum_should_match", "boost"), lower: lowerTermsSet,
+			Without: []string{"minimum_should_match_script"}},
 		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor", "random_score", "gauss", "exp", "linear",
-			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore},
+			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore,
+			Without: []string{"script_score"}},
 		{Name: "term", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerTerm},
-		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms},
-		{Name: "range", Parameters: parameters("gt", "gte", "lt", "lte", "format", "time_zone", "boost"), lower: lowerRange},
+		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms,
+			Notes: "The terms are in the query: those of another document (`index`, `id`, `path`) are not looked up."},
+		{Name: "range", Parameters: parameters("gt", "gte", "lt", "lte", "format", "time_zone", "boost"), lower: lowerRange,
+			Without: []string{"relation"}},
 		{Name: "exists", Parameters: parameters("field", "boost"), lower: lowerExists},
 		{Name: "ids", Parameters: parameters("values", "boost"), lower: lowerIDs},
-		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix},
-		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "rewrite", "boost"), lower: lowerWildcard},
+		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix, Notes: constantRewrites},
+		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "rewrite", "boost"), lower: lowerWildcard, Notes: constantRewrites},
 		{Name: "bool", Parameters: parameters("must", "filter", "should", "must_not", "minimum_should_match", "adjust_pure_negative", "boost"), lower: lowerBool},
 		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},

@@ -26,6 +26,8 @@ import (
 const (
 	// most is how many hits of an answer are compared.
 	most = 300
+	// patience bounds a question, so that a machine with other work gives no difference.
+	patience = 5 * time.Minute
 	// page is the size of pages of every tenth query, which is read in pages.
 	page = 31
 )
@@ -40,12 +42,12 @@ func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	store, err := readstore.New(ctx, readstore.Config{}, readstore.Deps{
+	store, err := readstore.New(ctx, readstore.Config{QueryTimeout: patience}, readstore.Deps{
 		Conn: conn, Logger: logger, Registerer: prometheus.NewRegistry(), Tracer: noop.NewTracerProvider().Tracer(""),
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close(); stop() })
-	s, err := search.New(search.Config{Timeout: 30 * time.Second}, search.Deps{
+	s, err := search.New(search.Config{Timeout: patience}, search.Deps{
 		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: noop.NewTracerProvider().Tracer(""), Now: now,
 	})
 	require.NoError(t, err)
