@@ -34,9 +34,9 @@ func (f *filter) full() bool { return f == nil || f.used >= perWord*len(f.words)
 
 // place is a mark's word and its bits there. The product spreads the 32 bits of a mark:
 // the word is told by its upper bits, and the bits by others.
-func (f *filter) place(mark uint32) (word int, bits uint64) {
+func (f *filter) place(mark uint32) (word uint32, bits uint64) {
 	x := uint64(mark) * 0x9e3779b97f4a7c15
-	return int(x >> f.shift), 1<<(x>>20&63) | 1<<(x>>26&63) //nolint:gosec // below the number of words
+	return uint32(x >> f.shift), 1<<(x>>8&63) | 1<<(x>>14&63) | 1<<(x>>20&63) | 1<<(x>>26&63) //nolint:gosec // below the number of words
 }
 
 func (f *filter) add(mark uint32) {
@@ -45,16 +45,10 @@ func (f *filter) add(mark uint32) {
 	f.used++
 }
 
-// look reads the word of a mark, which may be in the filter if the word has the bits.
-func (f *filter) look(mark uint32) (word, bits uint64) {
-	at, bits := f.place(mark)
-	return atomic.LoadUint64(&f.words[at]), bits
-}
-
 func (f *filter) has(mark uint32) bool {
 	if f == nil {
 		return false
 	}
-	word, bits := f.look(mark)
-	return word&bits == bits
+	at, bits := f.place(mark)
+	return atomic.LoadUint64(&f.words[at])&bits == bits
 }

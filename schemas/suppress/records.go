@@ -1,8 +1,6 @@
 package suppress
 
 import (
-	"crypto/sha256"
-	"strconv"
 	"strings"
 
 	"muster/schemas/identity"
@@ -17,27 +15,6 @@ func (s *Set) Record(r *record.Record) (Hash, bool) {
 	a := s.begin(0)
 	a.record(r)
 	return a.answer()
-}
-
-// Records is Record for several: it puts what the set says of each into found, which is as
-// long. That costs less than asking one at a time. A record that is nil is not suppressed.
-func (s *Set) Records(rs []*record.Record, found []Found) {
-	clear(found)
-	if !s.active() || len(rs) == 0 {
-		return
-	}
-	a := s.begin(0)
-	for i, r := range rs {
-		if i > 0 {
-			a.next(0)
-		}
-		if r != nil {
-			a.record(r)
-		}
-	}
-	a.look()
-	copy(found, a.found)
-	a.end()
 }
 
 // record asks for the identifiers of a record, of those types alone of which any was ever
@@ -96,14 +73,6 @@ func (a *asked) username(t Type, username string) {
 	}
 }
 
-func (a *asked) number(t Type, id *int64) {
-	if id == nil || !a.set.ofTypes(t.bit()) {
-		return
-	}
-	var digits [20]byte
-	a.sum(t, sha256.Sum256(strconv.AppendInt(digits[:0], *id, 10)))
-}
-
 func (a *asked) emails(list []string) {
 	if len(list) > 0 && a.set.ofTypes(Email.bit()) {
 		for _, e := range list {
@@ -114,17 +83,13 @@ func (a *asked) emails(list []string) {
 
 // email asks for an address, unless the one before it was the same.
 func (a *asked) email(address string) {
-	if address == "" || !a.set.ofTypes(Email.bit()) {
+	if address == "" || address == a.raw || !a.set.ofTypes(Email.bit()) {
 		return
 	}
-	key, err := identity.EmailKey(address)
-	if err != nil {
-		return
+	a.raw = address
+	if key, err := identity.EmailKey(address); err == nil {
+		a.standard(Email, key)
 	}
-	if n := len(a.open); n > 0 && a.open[n-1].index == Email.index() && a.open[n-1].record == len(a.found)-1 && a.open[n-1].value == key {
-		return
-	}
-	a.standard(Email, key)
 }
 
 func (a *asked) phones(numbers []string) {

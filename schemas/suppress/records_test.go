@@ -173,7 +173,11 @@ func TestRecords(t *testing.T) {
 			}
 			found := make([]suppress.Found, together)
 			found[0] = suppress.Found{Hit: true} // of before
-			set.Records(records, found)
+			together := set.Batch()
+			for _, r := range records {
+				together.Add(r)
+			}
+			together.Found(found)
 			for i, r := range records {
 				require.Equal(t, want[i], found[i].Hit)
 				if r != nil {
@@ -187,7 +191,9 @@ func TestRecords(t *testing.T) {
 	require.Less(t, hits, 3000)
 	var none *suppress.Set
 	found := []suppress.Found{{Hit: true}}
-	none.Records([]*record.Record{nil}, found)
+	nobody := none.Batch()
+	nobody.Add(nil)
+	nobody.Found(found)
 	require.False(t, found[0].Hit)
 }
 

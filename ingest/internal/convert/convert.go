@@ -170,13 +170,13 @@ const askedAtOnce = 16
 // lines converts some lines, in their order.
 func (w *work) lines(ctx context.Context, lines []source.Line) error {
 	var decoded [askedAtOnce]decodedLine
-	var records [askedAtOnce]*record.Record
+	erased := w.Suppressed.Batch()
 	for i, line := range lines {
 		decoded[i] = w.decode(line)
-		records[i] = decoded[i].record
+		erased.Add(decoded[i].record)
 	}
 	var found [askedAtOnce]suppress.Found
-	w.Suppressed.Records(records[:len(lines)], found[:len(lines)])
+	erased.Found(found[:len(lines)])
 	for i, line := range lines {
 		if err := w.line(ctx, line, decoded[i], found[i]); err != nil {
 			return fmt.Errorf("%s: line %d: %w", w.File, line.Number, err)

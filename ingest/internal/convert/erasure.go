@@ -191,16 +191,17 @@ func (w *work) suppressed(line source.Line, main *record.Record, parts []*record
 // suppressed are; nil when none is. Repositories and lists have no identifier but the
 // owner's, which was looked up.
 func (w *work) suppressedParts(parts []*record.Record) []suppress.Found {
-	if w.Suppressed.Len() == 0 {
+	if len(parts) == 0 || w.Suppressed.Len() == 0 {
 		return nil
 	}
-	commits := make([]*record.Record, len(parts))
-	for i, p := range parts {
-		if p.Kind == record.KindCodehostCommit {
-			commits[i] = p
+	erased := w.Suppressed.Batch()
+	for _, p := range parts {
+		if p.Kind != record.KindCodehostCommit {
+			p = nil
 		}
+		erased.Add(p)
 	}
 	found := make([]suppress.Found, len(parts))
-	w.Suppressed.Records(commits, found)
+	erased.Found(found)
 	return found
 }

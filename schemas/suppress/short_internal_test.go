@@ -1,0 +1,71 @@
+package suppress
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestShort holds the sums of short texts against the library's, with its state and without.
+func TestShort(t *testing.T) {
+	s := newSummer()
+	require.NotNil(t, s.state, "the state of SHA-256 has another form: sums of identifiers take longer")
+	plain := &summer{hash: sha256.New()}
+	b := short([]byte(strings.Repeat("x", len(short{})))) // of before
+	var sum [sha256.Size]byte
+	for n := range maxShort + 1 {
+		text := strings.Repeat("é€", n)[:n]
+		b.set(text)
+		s.sum(&b, &sum)
+		require.Equal(t, Sum(text), sum, n)
+		plain.sum(&b, &sum)
+		require.Equal(t, Sum(text), sum, n)
+	}
+	require.Zero(t, testing.AllocsPerRun(100, func() { s.sum(&b, &sum) }))
+}
+
+func FuzzShort(f *testing.F) {
+	f.Add("ada@example.com")
+	s := newSummer()
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > maxShort {
+			return
+		}
+		var b short
+		var sum [sha256.Size]byte
+		b.set(text)
+		s.sum(&b, &sum)
+		require.Equal(t, Sum(text), sum)
+	})
+}
+
+// TestFilterLeavesFew says how many marks that are not in a filter at its fullest it tells
+// apart.
+func TestFilterLeavesFew(t *testing.T) {
+	var f *filter
+	mark := func(i uint64) uint32 { // marks are random, and these look it
+		i *= 0xff51afd7ed558ccd
+		i ^= i >> 33
+		i *= 0xc4ceb9fe1a85ec53
+		return uint32(i >> 32) //nolint:gosec // the upper half
+	}
+	f = newFilter(100_000)
+	added := uint64(0)
+	for ; !f.full(); added++ {
+		f.add(mark(added))
+	}
+	for i := range added {
+		require.True(t, f.has(mark(i)))
+	}
+	const tries = 100_000
+	wrong := 0
+	for i := range uint64(tries) {
+		if f.has(mark(added + i)) {
+			wrong++
+		}
+	}
+	t.Logf("%d of %d", wrong, tries)
+	require.Less(t, wrong, tries/40)
+}
