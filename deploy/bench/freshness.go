@@ -26,9 +26,12 @@ import (
 // Of the load of the freshness part, and of those who watch for it.
 const (
 	freshTick = 20 * time.Millisecond
-	// The resolution of what is measured. Each question costs the engine as much as many records do:
-	// asked every 10 ms for ten new records a second, it was kept busy by who watched.
-	freshPoll = 50 * time.Millisecond
+	// The resolution of what is measured: 50 ms in the first second, and then a twentieth of
+	// what has passed. Each question costs the engine as much as many records do: asked every 10 ms for ten new
+	// records a second, it was kept busy by who watched, and asked at the same pace for whatever is late
+	// it falls behind further, so that more is late.
+	freshPoll     = 50 * time.Millisecond
+	freshPollPart = 20
 	// When it is asked first, from before the write. What shows sooner counts as this.
 	freshFirst = 300 * time.Millisecond
 	// One record in so many ticks is watched.
@@ -176,7 +179,7 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 			err := bus.WriteAll(ctx, writer, messages)
 			<-writes
 			if err == nil && tick%freshEvery == 0 {
-				err = b.awaitPerson(ctx, client, base, first, time.Until(start.Add(freshFirst)))
+				err = b.awaitPerson(ctx, client, base, first, start)
 			}
 			if err != nil {
 				cancel(err)
@@ -204,8 +207,8 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 		return err
 	}
 	slices.Sort(waited)
-	fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d watched, asked for every %s, after %s\n",
-		published, size/published, rate, late, ticks, len(waited), freshPoll, freshFirst)
+	fmt.Fprintf(out, "  %d records of %d bytes published at %.0f/s (%d of %d writes had to wait for others); %d watched, asked for after %s, then every %s or twentieth of what has passed\n",
+		published, size/published, rate, late, ticks, len(waited), freshFirst, freshPoll)
 	fmt.Fprintf(out, "  published to visible in the API: p50 %.0f ms  p99 %.0f ms  longest %.0f ms\n",
 		ms(quantile(waited, 0.5)), ms(quantile(waited, 0.99)), ms(quantile(waited, 1)))
 	micros := func(i int) float64 { return float64((after[i] - before[i]).Microseconds()) / float64(published) }
@@ -240,9 +243,9 @@ func freshPerson(name string) []byte {
 		`"skills":[{"skill":"patience"},{"skill":"measuring"}],"languages":[{"language":"German","proficiency":"native"}],"emails":["%[1]s@fresh.example"]}`, name)
 }
 
-// awaitPerson asks after a time, until the person is there.
-func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, username string, after time.Duration) error {
-	for ; ; after = freshPoll {
+// awaitPerson asks until a person is there who was written at start.
+func (b *bench) awaitPerson(ctx context.Context, client *http.Client, base, username string, start time.Time) error {
+	for after := time.Until(start.Add(freshFirst)); ; after = max(freshPoll, time.Since(start)/freshPollPart) {
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not visible: %w", username, context.Cause(ctx))
