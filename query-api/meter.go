@@ -27,6 +27,14 @@ const usageSource = "/muster/query-api"
 // to be published. What is left is published by the next one on its folder.
 const publishGrace = 2 * time.Second
 
+// usageBatch is how many usage events the writer makes room for, about what gathers in
+// a second: room for 1,000 is 150 KB that are cleared with every write. More go out in
+// several batches. usageWait is how long a batch waits for more, of which there are none.
+const (
+	usageBatch = 200
+	usageWait  = 5 * time.Millisecond
+)
+
 // answersKey names the key of stored answers.
 const answersKey = "idempotent-answers"
 
@@ -124,7 +132,7 @@ func (s *Service) counted(ctx context.Context, organization, period, requestID s
 
 // writeLedger publishes usage events until ctx ends.
 func (s *Service) writeLedger(ctx context.Context) error {
-	writer := bus.NewWriter(s.deps.Bus, bus.WithTopics(s.deps.Bus, event.TopicUsage), bus.WithWriterLogger(s.deps.Logger))
+	writer := bus.NewWriter(s.deps.Bus, bus.WithTopics(s.deps.Bus, event.TopicUsage), bus.WithWriterLogger(s.deps.Logger), bus.WithBatch(usageBatch, usageWait))
 	err := s.outbox.Run(ctx, publishGrace, func(ctx context.Context, events []ledger.Event) error {
 		messages := make([]kafka.Message, len(events))
 		for i := range events {

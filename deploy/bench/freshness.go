@@ -62,6 +62,23 @@ func measureFreshness(ctx context.Context, b *bench, out io.Writer) error {
 	})
 }
 
+// freshPrefix begins the names of the people whom this part publishes, and nobody's in a world.
+const freshPrefix = "fresh-"
+
+// sayGrown says when this part, which cannot take back what it publishes, has made the
+// world larger than its name says.
+func (b *bench) sayGrown(ctx context.Context, out io.Writer) error {
+	var people uint64
+	if err := b.conn.QueryRow(ctx, `SELECT count() FROM network_people FINAL WHERE deleted = 0 AND startsWith(username, ?)`, freshPrefix).Scan(&people); err != nil {
+		return fmt.Errorf("count whom part freshness has published: %w", err)
+	}
+	if people > 0 {
+		fmt.Fprintf(out, "  NOTE: part freshness has published %d people, and other records, in this folder: all below is of a larger, slower world.\n"+
+			"  Compare it with nothing. A folder of its own (-dir) has the world alone.\n", people)
+	}
+	return nil
+}
+
 // crawlMix hands the records of an invented world out in a random order, which is the
 // same every time, again and again.
 type crawlMix struct {
@@ -149,12 +166,12 @@ func (b *bench) freshLoad(ctx context.Context, base, name string, next func() ka
 		case <-ticker.C:
 		}
 		messages := make([]kafka.Message, each)
-		first := fmt.Sprintf("fresh-%s-%d-0", run, tick)
+		first := fmt.Sprintf(freshPrefix+"%s-%d-0", run, tick)
 		for i := range messages {
 			if i > 0 && next != nil {
 				messages[i] = next()
 			} else {
-				rec, err := record.Decode(record.KindNetworkPerson, freshPerson(fmt.Sprintf("fresh-%s-%d-%d", run, tick, i)))
+				rec, err := record.Decode(record.KindNetworkPerson, freshPerson(fmt.Sprintf(freshPrefix+"%s-%d-%d", run, tick, i)))
 				if err != nil {
 					return fmt.Errorf("decode an invented record: %w", err)
 				}

@@ -17,6 +17,9 @@ import (
 // measureLimits compares the enrich endpoint with itself, authentication,
 // limits and metering off.
 func measureLimits(ctx context.Context, b *bench, out io.Writer) error {
+	if err := b.sayGrown(ctx, out); err != nil {
+		return err
+	}
 	usernames, err := b.strings(ctx, `SELECT codehost_username FROM codehost_people FINAL WHERE deleted = 0`)
 	if err != nil {
 		return err

@@ -54,6 +54,13 @@ type carrier interface {
 
 // SetEvent returns headers with the event's, replacing those of the same names.
 func SetEvent(headers []kafka.Header, e Event) []kafka.Header {
+	if len(headers) == 0 {
+		own := newHeaders{headers: make([]kafka.Header, 0, eventHeaders)}
+		own.text = make([]byte, 0, len(specVersion)+len(e.Type)+len(e.Source)+len(e.Subject)+len(time.RFC3339Nano)+len(e.ContentType)+len(e.ID))
+		setEvent(&own, e)
+		own.Set(HeaderID, e.ID)
+		return own.headers
+	}
 	own := make(ownHeaders, len(headers), len(headers)+eventHeaders)
 	copy(own, headers) // never write into the caller's array
 	setEvent(&own, e)
@@ -138,6 +145,20 @@ type ownHeaders []kafka.Header
 // Set replaces every header of the name, as headerCarrier does: the new one comes last.
 func (o *ownHeaders) Set(key, value string) {
 	*o = append(slices.DeleteFunc(*o, func(h kafka.Header) bool { return h.Key == key }), kafka.Header{Key: key, Value: []byte(value)})
+}
+
+// newHeaders are headers that are set once each. Their values stand one behind the other
+// in one text.
+type newHeaders struct {
+	headers []kafka.Header
+	text    []byte
+}
+
+// Set adds a header.
+func (n *newHeaders) Set(key, value string) {
+	from := len(n.text)
+	n.text = append(n.text, value...)
+	n.headers = append(n.headers, kafka.Header{Key: key, Value: n.text[from:len(n.text):len(n.text)]})
 }
 
 // headerCarrier reads and writes Kafka headers. Of repeated names the last counts.

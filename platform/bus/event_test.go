@@ -43,6 +43,22 @@ func TestEventHeaders(t *testing.T) {
 	}, names)
 }
 
+// Headers of a new message are those that a message gets which had none, and each
+// value ends where it ends.
+func TestNewEventHeaders(t *testing.T) {
+	for name, e := range map[string]bus.Event{"whole": event(), "least": {ID: "i", Type: "t", Source: "s"}} {
+		t.Run(name, func(t *testing.T) {
+			want := bus.SetEvent([]kafka.Header{{Key: "mine"}}, e)[1:]
+			got := bus.SetEvent(nil, e)
+			require.Equal(t, want, got)
+			for i := range got {
+				_ = append(got[i].Value, "more"...)
+			}
+			require.Equal(t, want, got, "whoever appends to a value changes no other")
+		})
+	}
+}
+
 func TestGetEventRefuses(t *testing.T) {
 	for name, spoil := range map[string]func(h map[string]string){
 		"no specversion":      func(h map[string]string) { delete(h, bus.HeaderSpecVersion) },

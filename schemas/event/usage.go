@@ -82,7 +82,18 @@ func (u *Usage) Void() {
 const periodForm = "2006-01"
 
 // PeriodOf is the month of UTC in which t lies, such as 2026-11.
-func PeriodOf(t time.Time) string { return t.UTC().Format(periodForm) }
+func PeriodOf(t time.Time) string {
+	t = t.UTC()
+	year, month := t.Year(), int(t.Month())
+	if year < 1000 || year > 9999 {
+		return t.Format(periodForm)
+	}
+	// It is asked for with every call, and Format costs as much as all the rest of it.
+	return string([]byte{
+		'0' + byte(year/1000), '0' + byte(year/100%10), '0' + byte(year/10%10), '0' + byte(year%10), '-', //nolint:gosec // digits
+		'0' + byte(month/10), '0' + byte(month%10), //nolint:gosec // digits
+	})
+}
 
 // PeriodBounds are the first instant of a period and that of the next.
 func PeriodBounds(period string) (begin, end time.Time, err error) {

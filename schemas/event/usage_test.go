@@ -80,3 +80,15 @@ func TestReturnedHashes(t *testing.T) {
 		require.Equal(t, want, event.ReturnedHashes(key, identities))
 	}
 }
+
+// Against the text that package time makes.
+func TestPeriodOf(t *testing.T) {
+	east := time.FixedZone("", 14*3600)
+	for _, at := range []time.Time{
+		{}, time.Date(2026, 11, 30, 23, 59, 59, 999, time.UTC), time.Date(2026, 12, 1, 13, 59, 0, 0, east), time.Date(2027, 1, 1, 13, 59, 0, 0, east),
+		time.Date(999, 5, 1, 0, 0, 0, 0, time.UTC), time.Date(1000, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC),
+		time.Date(12345, 6, 7, 0, 0, 0, 0, time.UTC), time.Date(2109, 10, 1, 0, 0, 0, 0, time.UTC),
+	} {
+		require.Equal(t, at.UTC().Format("2006-01"), event.PeriodOf(at))
+	}
+}
