@@ -150,6 +150,7 @@ func (g *Generator) prefix(s scope, _ int) any {
 		args["case_insensitive"] = g.r.IntN(4) > 0
 		value = g.recase(value)
 	}
+	g.rewrite("prefix", args)
 	g.boost("prefix", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)
@@ -169,6 +170,7 @@ func (g *Generator) wildcard(s scope, _ int) any {
 		args["case_insensitive"] = g.r.IntN(4) > 0
 		value = g.recase(value)
 	}
+	g.rewrite("wildcard", args)
 	g.boost("wildcard", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)
@@ -205,6 +207,13 @@ func (g *Generator) wild(term string) string {
 	return b.String()
 }
 
+// rewrite says how a pattern becomes terms; muster reads those ways in which every match scores the same.
+func (g *Generator) rewrite(clause string, args map[string]any) {
+	if g.may(clause, "rewrite", 8) {
+		args["rewrite"] = pick(g.r, "constant_score", "constant_score_boolean")
+	}
+}
+
 func (g *Generator) regexp(s scope, _ int) any {
 	name, term := g.rawTerm(s)
 	if term == "" || len(term) > 200 {
@@ -234,6 +243,7 @@ func (g *Generator) regexp(s scope, _ int) any {
 	if g.may("regexp", "max_determinized_states", 8) {
 		args["max_determinized_states"] = 20000
 	}
+	g.rewrite("regexp", args)
 	g.boost("regexp", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)
@@ -263,6 +273,9 @@ func (g *Generator) pattern(term []rune) string {
 			b.WriteString(quoteRegexp(r) + "x?")
 		case n == 7 && i == len(term)-1:
 			b.WriteString("[^ #]")
+		case n == 8 && i > 0:
+			b.WriteString(".+")
+			return b.String()
 		default:
 			b.WriteString(quoteRegexp(r))
 		}
