@@ -124,11 +124,13 @@ func (g *Guarded[Q, A]) Name() string { return g.inner.Name() }
 // time are asked once, and the asking goes on when one of the askers leaves.
 func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	key := g.key(q)
-	if answer, ok := g.cache.Get(key); ok {
-		g.metrics.calls.WithLabelValues(g.Name(), "cached").Inc()
+	if answer, ok := g.kept(key); ok {
 		return answer, nil
 	}
 	result := g.asking.DoChan(key, func() (any, error) {
+		if answer, ok := g.kept(key); ok { // since it was looked up above
+			return answer, nil
+		}
 		// The asker's own end shall not fail others who wait for the same.
 		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.Timeout)
 		defer cancel()
@@ -144,6 +146,15 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	case <-ctx.Done():
 		return none, fmt.Errorf("%s: %w", g.Name(), context.Cause(ctx))
 	}
+}
+
+// kept is the cache's answer.
+func (g *Guarded[Q, A]) kept(key string) (A, bool) {
+	answer, ok := g.cache.Get(key)
+	if ok {
+		g.metrics.calls.WithLabelValues(g.Name(), "cached").Inc()
+	}
+	return answer, ok
 }
 
 func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err error) {

@@ -3,6 +3,7 @@ package provider_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"sync"
@@ -119,6 +120,25 @@ func TestEqualQuestionsAreAskedOnceAndKept(t *testing.T) {
 	_, err := g.Ask(t.Context(), "x")
 	require.NoError(t, err)
 	require.EqualValues(t, 1, s.calls.Load())
+}
+
+// An asker who finds nothing kept just before the others' answer is there finds it later.
+func TestAnswersThatComeMeanwhileAreFound(t *testing.T) {
+	s := &scripted{ask: func(_ context.Context, q string) (string, error) { return q + "!", nil }}
+	g, _ := guard(t, s, provider.Config{})
+	const questions = 3000
+	for i := range questions {
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if _, err := g.Ask(t.Context(), fmt.Sprint(i)); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+	}
+	require.EqualValues(t, questions, s.calls.Load())
 }
 
 func TestTimeoutAndBound(t *testing.T) {
