@@ -23,7 +23,7 @@ const (
 	OutcomeRefusedForbidden Outcome = "refused_forbidden" // 403
 	OutcomeRefusedRate      Outcome = "refused_rate"      // 429: too many requests a minute
 	OutcomeRefusedRequests  Outcome = "refused_requests"  // 429: too many requests a month
-	OutcomeRefusedCredits   Outcome = "refused_credits"   // 429: too few credits
+	OutcomeRefusedCredits   Outcome = "refused_credits"   // 429: too few credits; counts as a request where they are counted
 )
 
 // Usage is a call that was charged for, or could have been, or was refused, on

@@ -135,6 +135,10 @@ func UsageOffsetsQuery() string {
 	return "SELECT partition, max(offset) + 1 FROM " + UsageTable + " GROUP BY partition"
 }
 
+// countsAsCall: what was answered, and what was refused for credits and counts as a
+// monthly request all the same.
+const countsAsCall = " AND (outcome IN ('charged', 'free', 'failed') OR requests > 0)"
+
 // UsageBalancesQuery reads what counts in a period, by organization, key and
 // endpoint, leaving out the request ids that the external table without names
 // in its column request_id, unless without is empty.
@@ -144,7 +148,7 @@ func UsageBalancesQuery(without string) string {
 		where = " AND request_id NOT IN (SELECT request_id FROM " + without + ")"
 	}
 	return "SELECT organization_id, key_id, endpoint, count(), sum(requests), sum(credits) FROM " + UsageTable +
-		" FINAL WHERE period = {" + ParameterPeriod + ":String} AND outcome IN ('charged', 'free', 'failed')" + where +
+		" FINAL WHERE period = {" + ParameterPeriod + ":String}" + countsAsCall + where +
 		" GROUP BY organization_id, key_id, endpoint"
 }
 
@@ -160,5 +164,5 @@ const ParameterRequest = "request"
 // UsageRequestQuery reads whether the ledger has a call: one row, how often.
 func UsageRequestQuery() string {
 	return "SELECT count() FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} AND period = {" + ParameterPeriod +
-		":String} AND request_id = {" + ParameterRequest + ":String} AND outcome IN ('charged', 'free', 'failed')"
+		":String} AND request_id = {" + ParameterRequest + ":String}" + countsAsCall
 }

@@ -320,7 +320,7 @@ export interface components {
             key_name?: string;
             /**
              * Format: int64
-             * @description Calls that were answered.
+             * @description Calls that were answered, and those that were refused for credits and count as monthly requests.
              */
             calls: number;
             /**

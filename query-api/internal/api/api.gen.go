@@ -1351,7 +1351,7 @@ type UsageCount struct {
 
 // UsageLine defines model for UsageLine.
 type UsageLine struct {
-	// Calls Calls that were answered.
+	// Calls Calls that were answered, and those that were refused for credits and count as monthly requests.
 	Calls    int64  `json:"calls"`
 	Credits  int64  `json:"credits"`
 	Endpoint string `json:"endpoint"`

@@ -36,7 +36,7 @@ type Balance struct {
 // Line is a part of the usage: of one key on one endpoint.
 type Line struct {
 	Key, Endpoint string
-	// Calls counts answered calls, Requests those that count by the month.
+	// Calls counts answered calls and refused ones that count as requests, Requests those that count by the month.
 	Calls, Requests, Credits int64
 }
 

@@ -33,7 +33,7 @@ func (r Reader) Has(ctx context.Context, organization, period, requestID string)
 	found := false
 	_, err = bus.Read(ctx, r.Bus, event.TopicUsage, from, func(m kafka.Message) error {
 		var u event.Usage
-		if json.Unmarshal(m.Value, &u) == nil && u.RequestID == requestID && countsAsCall(u.Outcome) {
+		if json.Unmarshal(m.Value, &u) == nil && u.RequestID == requestID && countsAsCall(&u) {
 			found = true
 		}
 		return nil

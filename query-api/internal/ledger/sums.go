@@ -38,7 +38,7 @@ func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
 	_, err = bus.Read(ctx, r.Bus, event.TopicUsage, from, func(m kafka.Message) error {
 		var u event.Usage
 		// What cannot be read is rejected by the projector, and counts as little here.
-		if json.Unmarshal(m.Value, &u) == nil && u.Validate() == nil && u.Period == period && countsAsCall(u.Outcome) {
+		if json.Unmarshal(m.Value, &u) == nil && u.Validate() == nil && u.Period == period && countsAsCall(&u) {
 			tail[u.RequestID] = u
 		}
 		return nil
@@ -67,9 +67,9 @@ func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
 	return sums, nil
 }
 
-// countsAsCall: these are the outcomes that UsageBalancesQuery has.
-func countsAsCall(o event.Outcome) bool {
-	return o == event.OutcomeCharged || o == event.OutcomeFree || o == event.OutcomeFailed
+// countsAsCall: these are the rows that UsageBalancesQuery has.
+func countsAsCall(u *event.Usage) bool {
+	return u.Outcome == event.OutcomeCharged || u.Outcome == event.OutcomeFree || u.Outcome == event.OutcomeFailed || u.Requests > 0
 }
 
 func merge(lines []credits.Line, l credits.Line) []credits.Line {

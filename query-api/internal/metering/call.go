@@ -45,6 +45,8 @@ type Call struct {
 	// outcome is set for a call that ends without a reservation and is in the
 	// ledger all the same: refused or replayed.
 	outcome event.Outcome
+	// counted is 1 for a call that was refused and counts as a monthly request.
+	counted int64
 
 	mu          sync.Mutex
 	reservation *Reservation
@@ -197,6 +199,11 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 	case errors.As(err, &exceeded):
 		refused := c.refusal(claim, exceeded)
 		c.outcome = refused.Outcome
+		if !exceeded.Requests {
+			if err := c.countRefused(ctx, claim); err != nil {
+				return nil, err
+			}
+		}
 		return nil, refused
 	case err != nil:
 		return nil, unavailable(err)
@@ -207,6 +214,27 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 	defer c.mu.Unlock()
 	c.reservation = r
 	return r, nil
+}
+
+// countRefused has a call that there are too few credits for count as a monthly
+// request, as every valid one does where they are counted.
+func (c *Call) countRefused(ctx context.Context, claim credits.Claim) error {
+	if claim.Requests == 0 {
+		return nil
+	}
+	claim.Credits = 0
+	_, err := c.meter.reserve(ctx, claim)
+	if errors.As(err, new(*credits.Exceeded)) { // by others, in between
+		return nil
+	}
+	if err == nil {
+		_, err = c.meter.credits.Commit(ctx, claim, claim.Requests, 0)
+	}
+	if err != nil {
+		return unavailable(err)
+	}
+	c.counted = claim.Requests
+	return nil
 }
 
 // unavailable hides what is away behind [ErrUnavailable].
@@ -434,6 +462,7 @@ func (c *Call) End(ctx context.Context, status int, sent bool) error {
 func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) error {
 	if c.outcome != "" {
 		u := c.event(status, c.outcome)
+		u.Requests = c.counted
 		return c.meter.ledger.Record(&u)
 	}
 	if r == nil || r.claim.ID == "" {

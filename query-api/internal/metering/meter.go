@@ -188,7 +188,11 @@ func (m *Meter) Settle(ctx context.Context, events []ledger.Event) error {
 			settled = append(settled, c)
 		case event.OutcomeUnanswered:
 			released = append(released, c)
-		case event.OutcomeReplayed, event.OutcomeRefusedForbidden, event.OutcomeRefusedRate, event.OutcomeRefusedRequests, event.OutcomeRefusedCredits:
+		case event.OutcomeRefusedCredits:
+			if u.Requests > 0 {
+				settled = append(settled, c)
+			}
+		case event.OutcomeReplayed, event.OutcomeRefusedForbidden, event.OutcomeRefusedRate, event.OutcomeRefusedRequests:
 		}
 	}
 	if len(settled) > 0 {

@@ -1,0 +1,74 @@
+package queryapi_test
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// Every enrich call with a valid body counts as a monthly request, those included that
+// there are too few credits for: at this replica, at one that adds up the ledger's
+// topic, and at one that finds it in the read model.
+func TestRefusedForCreditsCountsAsRequest(t *testing.T) {
+	f := start(t, nil)
+	f.withLimits(func(l *event.Limits) { l.Credits, l.MonthlyRequests = 0, 2 })
+	body := `{"network_username":"octavia","websets":["network"]}`
+	require.Equal(t, 422, f.post(enrichPath, `{}`).status)
+	for range 2 {
+		got := f.post(enrichPath, body)
+		require.Equal(t, 429, got.status)
+		require.Contains(t, got.detail(), "insufficient credits")
+	}
+	got := f.post(enrichPath, body)
+	require.Equal(t, 429, got.status)
+	require.Contains(t, got.detail(), "monthly request limit exceeded")
+	require.Equal(t, 429, f.post(networkPath, `{"network":"octavia"}`).status, "no credits, and not counted")
+	want := f.get("/v1/usage").json()
+	require.InDelta(t, 2, want["requests"].(map[string]any)["used"], 0)
+	require.InDelta(t, 0, want["credits"].(map[string]any)["used"], 0)
+
+	rec := httptest.NewRecorder()
+	f.service.FlushUsage(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
+	require.Equal(t, http.StatusOK, rec.Code, rec.Body)
+	rows := &readmodel.UsageBatch{}
+	_, err := bus.Read(t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
+		var u event.Usage
+		if err := json.Unmarshal(m.Value, &u); err != nil {
+			return err
+		}
+		rows.Add(&u, readmodel.Position{Topic: m.Topic, Partition: int32(m.Partition), Offset: m.Offset})
+		return nil
+	})
+	require.NoError(t, err)
+	for _, insert := range []bool{false, true} {
+		if insert {
+			require.NoError(t, readmodel.InsertUsage(t.Context(), f.conn, "u", rows))
+		}
+		other := *f
+		other.service, err = queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()},
+			queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+		stopped := make(chan error, 1)
+		go func() { stopped <- other.service.Run(ctx) }()
+		t.Cleanup(func() {
+			stop()
+			require.NoError(t, <-stopped)
+		})
+		require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+		got := other.get("/v1/usage").json()
+		require.Equal(t, want["requests"], got["requests"])
+		require.Equal(t, want["endpoints"], got["endpoints"])
+	}
+}
