@@ -169,6 +169,11 @@ func TestDiscoveryOnce(t *testing.T) {
 	eventually(t, time.Minute, func() (bool, string) { return model.calls.Load() == 1, "the model is not asked" })
 	leave() // while the model thinks
 	left.Wait()
+	// Whoever asks before the server has noticed would wait for the same task.
+	eventually(t, time.Minute, func() (bool, string) {
+		n := metric("muster_http_requests_in_flight")
+		return n == 0, fmt.Sprintf("%d requests are being answered", n)
+	})
 	const callers = 12
 	bodies := make(chan string, callers)
 	var asking sync.WaitGroup
