@@ -299,14 +299,7 @@ func TestContextIsChargedOnceByWhoeverSeesIt(t *testing.T) {
 	var err error
 	other.service, err = queryapi.New(t.Context(), cfg, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus})
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	stopped := make(chan error, 1)
-	go func() { stopped <- other.service.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-stopped)
-	})
-	require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	run(t, other.service)
 	other.client = &http.Client{Transport: newValidator(t), Timeout: patience}
 	t.Cleanup(other.client.CloseIdleConnections)
 	require.EqualValues(t, calls, other.credits())

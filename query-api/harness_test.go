@@ -143,17 +143,23 @@ func start(t testing.TB, change func(*queryapi.Config, *queryapi.Deps)) *fixture
 	}
 	f.service, err = queryapi.New(t.Context(), cfg, deps)
 	require.NoError(t, err)
+	run(t, f.service)
+	f.client = &http.Client{Transport: newValidator(t), Timeout: patience}
+	t.Cleanup(f.client.CloseIdleConnections)
+	return f
+}
+
+// run runs a service until the test ends, and returns when it is ready.
+func run(t testing.TB, s *queryapi.Service) {
+	t.Helper()
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	stopped := make(chan error, 1)
-	go func() { stopped <- f.service.Run(ctx) }()
-	f.client = &http.Client{Transport: newValidator(t), Timeout: patience}
+	go func() { stopped <- s.Run(ctx) }()
 	t.Cleanup(func() {
-		f.client.CloseIdleConnections()
 		stop()
 		require.NoError(t, <-stopped)
 	})
-	require.Eventually(t, func() bool { return f.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
-	return f
+	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, time.Millisecond)
 }
 
 func testSecret(t testing.TB) *service.RootSecret {

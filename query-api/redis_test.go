@@ -3,7 +3,6 @@
 package queryapi_test
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strconv"
@@ -127,14 +126,7 @@ func replica(t *testing.T, deps queryapi.Deps) (url string) {
 	t.Helper()
 	s, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}, deps)
 	require.NoError(t, err)
-	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-done)
-	})
-	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	run(t, s)
 	return s.URL()
 }
 

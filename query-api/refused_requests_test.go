@@ -1,11 +1,9 @@
 package queryapi_test
 
 import (
-	"context"
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -59,14 +57,7 @@ func TestRefusedForCreditsCountsAsRequest(t *testing.T) {
 		other.service, err = queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()},
 			queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus})
 		require.NoError(t, err)
-		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
-		stopped := make(chan error, 1)
-		go func() { stopped <- other.service.Run(ctx) }()
-		t.Cleanup(func() {
-			stop()
-			require.NoError(t, <-stopped)
-		})
-		require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+		run(t, other.service)
 		got := other.get("/v1/usage").json()
 		require.Equal(t, want["requests"], got["requests"])
 		require.Equal(t, want["endpoints"], got["endpoints"])

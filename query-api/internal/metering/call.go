@@ -197,13 +197,13 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 	var exceeded *credits.Exceeded
 	switch {
 	case errors.As(err, &exceeded):
-		refused := c.refusal(claim, exceeded)
-		c.outcome = refused.Outcome
 		if !exceeded.Requests {
 			if err := c.countRefused(ctx, claim); err != nil {
 				return nil, err
 			}
 		}
+		refused := c.refusal(claim, exceeded)
+		c.outcome = refused.Outcome
 		return nil, refused
 	case err != nil:
 		return nil, unavailable(err)
