@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -28,16 +29,39 @@ const (
 	directWriters = 2
 )
 
-// directKinds are the kinds of record that discovery reads.
-func directKinds() []string {
-	return []string{world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink}
+// directLoad is what parts that read a few tables only need of a world.
+type directLoad struct {
+	name   string // of the folder that holds it
+	parts  []string
+	kinds  []string
+	tables readmodel.Names
 }
 
-// directTables are the tables that a direct load fills: what discovery reads.
-func directTables() readmodel.Names {
-	return readmodel.Names{
-		"lookups": "lookups", "network_people": "network_people", "codehost_people": "codehost_people", "microblog_people": "microblog_people",
+func directLoads() []directLoad {
+	return []directLoad{
+		{
+			name: "direct", parts: []string{"discover"},
+			kinds:  []string{world.NetworkPerson, world.CodehostPerson, world.MicroblogPerson, world.AccountLink},
+			tables: readmodel.Names{"lookups": "lookups", "network_people": "network_people", "codehost_people": "codehost_people", "microblog_people": "microblog_people"},
+		},
+		{
+			name: "direct-search", parts: []string{"search", "bombs"},
+			kinds:  []string{world.NetworkPerson},
+			tables: readmodel.Names{"network_people": "network_people", "search_people": "search_people"},
+		},
 	}
+}
+
+// directLoadFor is the load that has all that the parts read.
+func directLoadFor(parts []string) (directLoad, error) {
+	var known []string
+	for _, l := range directLoads() {
+		if !slices.ContainsFunc(parts, func(p string) bool { return !slices.Contains(l.parts, p) }) {
+			return l, nil
+		}
+		known = append(known, strings.Join(l.parts, " and "))
+	}
+	return directLoad{}, fmt.Errorf("-direct fills the tables of some parts only: add -parts with %s", strings.Join(known, ", or with "))
 }
 
 // directSink hands the records of one kind of an invented world on, in batches.
@@ -118,7 +142,7 @@ func (p *directProgress) done(n int) error {
 	return os.WriteFile(p.path, []byte(strconv.Itoa(p.next)), 0o600)
 }
 
-// loadDirect writes the rows of the world's people and account links to the tables,
+// loadDirect writes the rows that the parts read to the tables,
 // rendered and inserted by what the projector renders and inserts with, but without
 // files and topics. A run that was cut short is gone on with.
 func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
@@ -126,19 +150,23 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 	if exists(done) {
 		return nil
 	}
+	load, err := directLoadFor(b.parts)
+	if err != nil {
+		return err
+	}
 	began := time.Now()
 	invented, err := world.New(ctx, b.world())
 	if err != nil {
 		return fmt.Errorf("invent the world: %w", err)
 	}
 	fmt.Fprintf(out, "  world derived in %.0f s\n", time.Since(began).Seconds())
-	for _, kind := range directKinds() {
+	for _, kind := range load.kinds {
 		written := filepath.Join(b.data, kind+".written")
 		if exists(written) {
 			continue
 		}
 		began := time.Now()
-		records, err := b.loadKind(ctx, invented, kind)
+		records, err := b.loadKind(ctx, invented, kind, load.tables)
 		if err != nil {
 			return fmt.Errorf("load %s: %w", kind, err)
 		}
@@ -152,7 +180,7 @@ func (b *bench) loadDirect(ctx context.Context, out io.Writer) error {
 
 // loadKind writes the rows of the records of one kind and returns how many of them
 // were not written yet.
-func (b *bench) loadKind(ctx context.Context, invented *world.World, kind string) (int, error) {
+func (b *bench) loadKind(ctx context.Context, invented *world.World, kind string, tables readmodel.Names) (int, error) {
 	progress, err := readProgress(filepath.Join(b.data, kind+".batches"))
 	if err != nil {
 		return 0, err
@@ -183,7 +211,7 @@ func (b *bench) loadKind(ctx context.Context, invented *world.World, kind string
 						return fmt.Errorf("render: %w", err)
 					}
 				}
-				if err := readmodel.InsertInto(working, b.conn, directTables(), "direct-"+kind+"-"+strconv.Itoa(part.n), &rows); err != nil {
+				if err := readmodel.InsertInto(working, b.conn, tables, "direct-"+kind+"-"+strconv.Itoa(part.n), &rows); err != nil {
 					return err
 				}
 				if err := progress.done(part.n); err != nil {

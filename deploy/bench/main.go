@@ -123,7 +123,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
 	flags.IntVar(&o.rate, "rate", 5000, "records a second of part freshness, from 250 on")
 	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")
-	flags.BoolVar(&o.direct, "direct", false, "write the world's rows straight to the tables, those that part discover reads, instead of its records to Kafka")
+	flags.BoolVar(&o.direct, "direct", false, "write the world's rows straight to the tables, those that part discover reads, or parts search and bombs, instead of its records to Kafka")
 	flags.DurationVar(&o.limit, "limit", 45*time.Minute, "end the whole run after so long")
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -134,8 +134,10 @@ func parse(args []string) (options, error) {
 			return o, fmt.Errorf("there is no part %q; the parts are %s", p, strings.Join(names, ", "))
 		}
 	}
-	if o.direct && !slices.Equal(o.parts, []string{"discover"}) {
-		return o, errors.New("-direct fills the tables that part discover reads, and no others: add -parts discover")
+	if o.direct {
+		if _, err := directLoadFor(o.parts); err != nil {
+			return o, err
+		}
 	}
 	if o.people < 1 || o.seconds < 1 || o.records < 10 {
 		return o, errors.New("-people and -seconds are at least 1, -records at least 10")

@@ -47,8 +47,8 @@ type bench struct {
 
 func newBench(o options) *bench {
 	name := fmt.Sprintf("%d-%d", o.people, o.seed)
-	if o.direct {
-		name += "-direct"
+	if load, err := directLoadFor(o.parts); o.direct && err == nil {
+		name += "-" + load.name
 	}
 	return &bench{
 		options: o,

@@ -17,6 +17,10 @@ func newLanes(concurrent int) lanes {
 	return lanes{cheap: make(chan struct{}, concurrent), expensive: make(chan struct{}, max(1, concurrent/4))}
 }
 
+// alone says that no other search runs than the one that asks. An expensive one never
+// counts as alone, as others may come while it runs.
+func (l lanes) alone() bool { return len(l.expensive) == 0 && len(l.cheap) == 1 }
+
 // enter waits for its turn until ctx ends; leave ends it.
 func (l lanes) enter(ctx context.Context, n algebra.Node) (leave func(), err error) {
 	lane := l.cheap

@@ -47,6 +47,10 @@ type Config struct {
 	// of the expensive ones, which count extra; the others wait. Default: twice the
 	// processors, at least 4.
 	Concurrent int
+	// Threads is how many threads a statement may take while no other search runs, for
+	// tables so large that the server divides them; default: the processors, at most 4.
+	// Beside others, and for the expensive ones, it is one.
+	Threads int
 	// StatsAge is how old the counts of documents and terms of a field may be
 	// that scores use; default 10 s, negative: always counted anew.
 	StatsAge time.Duration
@@ -65,6 +69,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Concurrent <= 0 {
 		c.Concurrent = max(4, 2*runtime.GOMAXPROCS(0))
+	}
+	if c.Threads <= 0 {
+		c.Threads = min(4, runtime.GOMAXPROCS(0))
 	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
@@ -322,8 +329,12 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}
+	threads := 1
+	if s.lanes.alone() {
+		threads = s.cfg.Threads
+	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
-		MaxExecutionTime: s.cfg.Timeout, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: 1,
+		MaxExecutionTime: s.cfg.Timeout, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: threads,
 	}, settings)
 	options := []ch.QueryOption{ch.WithParameters(ch.Parameters(statement.Parameters))}
 	size := 0
