@@ -35,6 +35,7 @@ func (s *Search) expand(ctx context.Context) error {
 	if s.node, err = s.expanded(ctx, s.node, &blend); err != nil {
 		return err
 	}
+	s.node = algebra.ShareStatistics(s.node)
 	for i, key := range s.sorts {
 		if key.Nested == nil {
 			continue

@@ -1,6 +1,8 @@
 package algebra
 
 import (
+	"math"
+
 	"muster/query-api/internal/search/termregexp"
 	"muster/schemas/readmodel"
 )
@@ -49,6 +51,24 @@ type Term struct {
 	// Absent: the field does not exist in the elements of the nested path where the
 	// term is asked for. It matches none of them, and counts in its blend all the same.
 	Absent bool
+	// As, when not zero, is the blend whose statistics the term has in place of those
+	// of its own one, in which it counts all the same (ShareStatistics).
+	As int
+}
+
+// Alone as Term.As stands for the statistics of the term itself.
+const Alone = math.MinInt
+
+// Statistics is the number of the blend whose statistics a term has, zero when
+// it has its own.
+func (t Term) Statistics() int {
+	switch t.As {
+	case 0:
+		return t.Blend
+	case Alone:
+		return 0
+	}
+	return t.As
 }
 
 // Set matches documents whose field has any of the terms, with score 1.

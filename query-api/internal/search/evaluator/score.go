@@ -50,7 +50,7 @@ func (e *evaluation) term(n algebra.Term, p place) (float64, bool) {
 	}
 	stats := e.field(n.Field)
 	df := stats.frequency[n.Text]
-	if n.Blend != 0 {
+	if n.Statistics() != 0 {
 		df = e.blended(n)
 		if n.Across {
 			df = min(df, stats.units)
@@ -66,7 +66,7 @@ func (e *evaluation) term(n algebra.Term, p place) (float64, bool) {
 // blended is the document frequency of a term among those it is blended with.
 func (e *evaluation) blended(n algebra.Term) int {
 	var list []algebra.Term
-	for _, t := range e.blends[n.Blend] {
+	for _, t := range e.blends[n.Statistics()] {
 		if !slices.Contains(list, t) {
 			list = append(list, t)
 		}
@@ -76,7 +76,7 @@ func (e *evaluation) blended(n algebra.Term) int {
 	for _, t := range list {
 		most = max(most, df(t))
 	}
-	if !n.Across || len(e.blends[n.Blend]) < 2 {
+	if !n.Across || len(e.blends[n.Statistics()]) < 2 {
 		return most
 	}
 	// Over fields: one more for each step down in frequency, so that a word counts

@@ -38,6 +38,7 @@ func (c *Collection) Search(n algebra.Node, sorts []planner.Sort) (searchtest.Re
 	if err != nil {
 		return searchtest.Result{}, err
 	}
+	n = algebra.ShareStatistics(n)
 	algebra.Walk(n, func(n algebra.Node) {
 		if t, ok := n.(algebra.Term); ok && t.Blend != 0 {
 			e.blends[t.Blend] = append(e.blends[t.Blend], t)

@@ -121,7 +121,7 @@ func idf(df, n float64) float64 {
 }
 
 func (c *compiler) termScore(n algebra.Term, s *scope) string {
-	weight, average := c.stats.term(n, c.blends[n.Blend])
+	weight, average := c.stats.term(n, c.blends[n.Statistics()])
 	if weight == 0 {
 		return "0."
 	}

@@ -39,14 +39,14 @@ func (f FieldStats) average() float64 {
 func termKey(f algebra.Field, text string) string { return f.Name() + "\x00" + text }
 
 // term is the weight of a term and the average length of its field; weight 0
-// when nobody has the term. blend are the terms of the term's blend.
+// when nobody has the term. blend are the terms of the blend whose statistics it has.
 func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average float64) {
 	field := s.Fields[n.Field.Name()]
 	df := s.Terms[termKey(n.Field, n.Text)]
 	if df == 0 {
 		return 0, 1
 	}
-	if n.Blend != 0 && len(blend) > 1 {
+	if n.Statistics() != 0 && len(blend) > 1 {
 		df = s.blended(n, blend)
 		if n.Across {
 			df = min(df, field.Documents)
