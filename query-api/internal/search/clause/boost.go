@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"reflect"
 	"slices"
 
 	"muster/query-api/internal/search/algebra"
@@ -34,8 +35,8 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 		return n
 	case algebra.Bool:
 		n.Must, n.Should = each(n.Must, factor), each(n.Should, factor)
-		// A least score within a filter sees the boosts around it, but for a filter alone, which Lucene asks without.
-		if len(n.Must)+len(n.Should)+len(n.MustNot) == 0 && len(n.Filter) == 1 {
+		// A least score within a filter sees the boosts around it, mostly.
+		if constant(n) {
 			factor = 1
 		}
 		n.Filter, n.MustNot = each(eachUnscored(n.Filter), factor), each(eachUnscored(n.MustNot), factor)
@@ -48,6 +49,57 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 		return n
 	}
 	return boosted(n, factor)
+}
+
+// constant says that Lucene makes a clause of constant score of a bool or of its filters, and asks those without a boost:
+// where they are one filter alone, or stand beside a must that is all people. It leaves out what says nothing before.
+func constant(n algebra.Bool) bool {
+	var filters []algebra.Node
+	for _, f := range eachUnscored(n.Filter) {
+		if !everybody(f) && (len(filters) == 0 || !reflect.DeepEqual(f, filters[0])) {
+			filters = append(filters, f)
+		}
+	}
+	if len(n.Must) > 0 {
+		return len(filters) > 0 && !slices.ContainsFunc(n.Must, func(m algebra.Node) bool { return !all(m) })
+	}
+	return len(filters) <= 1 && len(n.Should) == 0 && !slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} })
+}
+
+// all says that a node is match_all, perhaps with a boost.
+func all(n algebra.Node) bool {
+	switch n := n.(type) {
+	case algebra.All:
+		return true
+	case algebra.Boost:
+		return all(n.Node)
+	case algebra.Bool:
+		return len(n.Must) == 1 && len(n.Filter)+len(n.Should)+len(n.MustNot) == 0 && all(n.Must[0])
+	}
+	return false
+}
+
+// everybody says that Lucene leaves out a filter since all people pass it.
+func everybody(n algebra.Node) bool {
+	others := func(list []algebra.Node) bool {
+		return slices.ContainsFunc(list, func(n algebra.Node) bool { return !everybody(n) })
+	}
+	switch n := n.(type) {
+	case algebra.All:
+		return true
+	case algebra.Boost:
+		return everybody(n.Node)
+	case algebra.Constant:
+		return everybody(n.Node)
+	case algebra.DisMax:
+		return len(n.Nodes) == 1 && everybody(n.Nodes[0])
+	case algebra.Bool:
+		if n.MinimumField != nil || slices.ContainsFunc(n.MustNot, func(m algebra.Node) bool { return m != algebra.None{} }) || others(n.Must) || others(n.Filter) {
+			return false
+		}
+		return n.Minimum == 0 || len(n.Should) == 1 && everybody(n.Should[0])
+	}
+	return false
 }
 
 // unscored leaves out the boosts that Lucene drops where nobody asks for a score: those of the query itself, and of the

@@ -58,7 +58,7 @@ func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if !pure {
 		return algebra.None{}, nil
 	}
-	return n, nil
+	return boosted(n, boost), nil // for a least score in it
 }
 
 // boolean completes a Bool whose Minimum is what was asked for: without must
