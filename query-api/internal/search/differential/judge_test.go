@@ -144,6 +144,17 @@ func index(t *testing.T, name string, docs []searchtest.Document) {
 	require.NoError(t, node.Index(t.Context(), name, raw))
 }
 
+// refusedByScore says that the judge refuses a query when it has to work out scores, as it need not for the order that was
+// asked for.
+func refusedByScore(ctx context.Context, body map[string]any) bool {
+	if body["sort"] == nil {
+		return false
+	}
+	_, err := ask(ctx, "people", map[string]any{"query": body["query"]}, 1)
+	var e *opensearch.StatusError
+	return asStatus(err, &e)
+}
+
 // ask puts a request to the judge.
 func ask(ctx context.Context, index string, body map[string]any, size int) (searchtest.Result, error) {
 	m := map[string]any{"size": size}

@@ -241,5 +241,8 @@ func (g *Generator) fieldOf(s scope, kinds ...kind) (field, any) {
 		return field{}, nil
 	}
 	c := pick(g.r, all...)
+	if address, ok := c.v.(string); ok && strings.HasPrefix(address, "http") && g.r.IntN(3) > 0 {
+		c = pick(g.r, all...) // addresses begin alike: most questions about them find everybody
+	}
 	return c.f, c.v
 }

@@ -110,7 +110,7 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	case 0:
 		return `"` + plainPhrase(words) + `"`
 	case 1:
-		return `"` + plainPhrase(words) + `"~` + pick(g.r, "1", "2", "5")
+		return `"` + plainPhrase(g.disturb(words)) + `"~` + pick(g.r, "1", "2", "5")
 	case 2:
 		return name + ":" + word
 	case 3:
@@ -206,7 +206,7 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 		}
 		r := []rune(w)
 		parts = append(parts, pick(g.r,
-			w, w, "+"+w, `"`+plainPhrase(words)+`"`, `"`+plainPhrase(words)+`"~2`, string(r[:1+g.r.IntN(len(r))])+"*",
+			w, w, "+"+w, `"`+plainPhrase(words)+`"`, `"`+plainPhrase(g.disturb(words))+`"~2`, string(r[:1+g.r.IntN(len(r))])+"*",
 			g.misspell(w)+"~1", "("+w+" | "+plain(pick(g.r, g.words...))+")", "-"+plain(pick(g.r, g.words...))))
 	}
 	if len(parts) == 0 {
