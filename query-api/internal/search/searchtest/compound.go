@@ -50,7 +50,12 @@ func (g *Generator) boolean(s scope, depth int) any {
 	const c = "bool"
 	args := object()
 	if g.may(c, "must", 2) {
-		args["must"] = g.listOrOne(g.several(s, depth, 2))
+		list := g.several(s, depth, 2)
+		if g.allowed("match_all", "") && g.r.IntN(5) == 0 { // alone it tells nothing
+			g.use("match_all")
+			list = append(list, object("match_all", g.matchAll(s, 0)))
+		}
+		args["must"] = g.listOrOne(list)
 	}
 	if args["must"] == nil && g.may(c, "filter", 1) || g.may(c, "filter", 3) {
 		args["filter"] = g.listOrOne(g.several(s, depth, 2))
