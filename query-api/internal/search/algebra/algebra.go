@@ -265,6 +265,8 @@ type Function struct {
 	ScoreMode, BoostMode ScoreMode
 	MaxBoost             float64 // bounds the joined factors; +Inf: no bound
 	MinScore             *float64
+	// Sealed: a boost around it multiplies what it makes, and is not seen within.
+	Sealed bool
 }
 
 // FactorKind is a way of computing a factor.

@@ -25,6 +25,10 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 		n.Node, n.Score = spread(unscored(n.Node), 1), n.Score*factor
 		return n
 	case algebra.Function:
+		outside := 1.0
+		if n.Sealed {
+			factor, outside = 1, factor
+		}
 		n.Node = spread(n.Node, factor)
 		n.Functions = slices.Clone(n.Functions)
 		for i, f := range n.Functions {
@@ -32,7 +36,7 @@ func spread(n algebra.Node, factor float64) algebra.Node {
 				n.Functions[i].Filter = spread(f.Filter, 1)
 			}
 		}
-		return n
+		return boosted(n, outside)
 	case algebra.Bool:
 		n.Must, n.Should = each(n.Must, factor), each(n.Should, factor)
 		// A least score within a filter sees the boosts around it, mostly.

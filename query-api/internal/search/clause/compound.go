@@ -107,14 +107,11 @@ func lowerBoosting(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	if factor == 1 {
-		return boosted(yes, boost), nil
+	f := algebra.Function{Node: yes, ScoreMode: algebra.ScoreFirst, BoostMode: algebra.ScoreMultiply, MaxBoost: math.Inf(1), Sealed: true}
+	if factor != 1 {
+		f.Functions = []algebra.Factor{{Filter: no, Kind: algebra.FactorWeight, Weight: factor}}
 	}
-	return boosted(algebra.Function{
-		Node:      yes,
-		Functions: []algebra.Factor{{Filter: no, Kind: algebra.FactorWeight, Weight: factor}},
-		ScoreMode: algebra.ScoreFirst, BoostMode: algebra.ScoreMultiply, MaxBoost: math.Inf(1),
-	}, boost), nil
+	return boosted(f, boost), nil
 }
 
 func lowerDisMax(l *lowering, c *Clause, v value) (algebra.Node, error) {
