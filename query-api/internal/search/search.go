@@ -329,6 +329,9 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}
+	if statement.Eager {
+		settings["short_circuit_function_evaluation"] = "disable"
+	}
 	threads := 1
 	if s.lanes.alone() {
 		threads = s.cfg.Threads

@@ -50,6 +50,15 @@ func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.
 // phrase lowers a text of which all words have to stand together.
 func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, prefix bool) (algebra.Node, error) {
 	if !f.IsText() {
+		if prefix && f.IsString() && m.analyzer != "" { // what has no words is not looked for at all
+			tokens, err := l.analyse(at, query, m.analyzer)
+			if err != nil {
+				return nil, err
+			}
+			if len(tokens) == 0 {
+				return m.zero(), nil
+			}
+		}
 		if prefix && m.lenient {
 			return algebra.None{}, nil
 		}

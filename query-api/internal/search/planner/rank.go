@@ -150,9 +150,9 @@ func RankStatement(r Rank) Statement {
 		total = "toInt64(count() OVER ())"
 	}
 	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), r.From.living(), condition, where,
+		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, r.From.living(), where,
 		strings.Join(order, ", "), r.Limit)
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(r.Node)}
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node), Eager: eager(r.Node, r.Sort)}
 }
 
 const missingNumber = "-9223372036854775808"

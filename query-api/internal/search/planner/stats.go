@@ -199,8 +199,11 @@ type Statement struct {
 	Tables map[string][]string
 	// TokensRead: the server may use the indexes to find candidates only, not to
 	// answer in place of the tokens. Where a score is part of a condition it
-	// confuses the two (its error 10).
+	// confuses the two (its error 10), and where a phrase has the tokens read in any
+	// case it takes twice as long.
 	TokensRead bool
+	// Eager: the server need not choose the rows for which it evaluates a part.
+	Eager bool
 }
 
 // ScoresDecide says that who matches depends on scores, whatever the order.
@@ -220,8 +223,8 @@ func ScoresDecide(n algebra.Node) bool {
 func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 	c := scoring(stats, n)
 	condition := c.match(n, &scope{})
-	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE " + from.living() + " AND " + condition
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: ScoresDecide(n)}
+	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE " + condition + " AND " + from.living()
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(n), Eager: eager(n, nil)}
 }
 
 // TermStatement counts the documents with each term that scores need, but for
@@ -251,8 +254,8 @@ func TermStatement(n algebra.Node, total bool, from People, known func(key strin
 	if where == condition && total {
 		matching = "count()"
 	}
-	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE %s AND %s", matching, strings.Join(counts, ", "), from.source(), from.living(), where)
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables}, keys
+	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE %s AND %s", matching, strings.Join(counts, ", "), from.source(), where, from.living())
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: total && hasPhrase(n), Eager: !total || eager(n, nil)}, keys
 }
 
 // FieldStatement counts the fields that the scores of a node need; its only row

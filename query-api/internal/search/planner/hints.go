@@ -1,0 +1,45 @@
+package planner
+
+import "muster/query-api/internal/search/algebra"
+
+// maxEager is the most nodes of a query whose parts are all evaluated at once.
+const maxEager = 64
+
+// eager says that the server may evaluate every part of a statement for every row that it reads, whether another part
+// has excluded the row already or not. For what is cheap that takes less than choosing rows, which copies their lists
+// (deploy/docs/benchmarks.md). It may not where a part is dear, as regular expressions and phrases are, or
+// fails on a value that another part keeps from it, as an average of no numbers does when it is made a whole one.
+func eager(n algebra.Node, sorts []Sort) bool {
+	nodes, ok := 0, true
+	visit := func(n algebra.Node) {
+		nodes++
+		switch n.(type) {
+		case algebra.All, algebra.None, algebra.Term, algebra.Set, algebra.Combined, algebra.Range, algebra.Exists,
+			algebra.Bool, algebra.DisMax, algebra.Boost, algebra.Constant, algebra.Nested:
+		default:
+			ok = false
+		}
+	}
+	algebra.Walk(n, visit)
+	for _, s := range sorts {
+		ok = ok && s.Mode != algebra.ScoreAvg && s.Mode != SortMedian
+		if s.Nested != nil {
+			algebra.Walk(s.Nested, visit)
+		}
+	}
+	return ok && nodes <= maxEager
+}
+
+// readsTokens says that a statement is asked without answers of the indexes (Statement.TokensRead).
+func readsTokens(n algebra.Node) bool { return ScoresDecide(n) || hasPhrase(n) }
+
+// hasPhrase says that a query looks at the places of words.
+func hasPhrase(n algebra.Node) bool {
+	found := false
+	algebra.Walk(n, func(n algebra.Node) {
+		if p, ok := n.(algebra.Phrase); ok {
+			found = found || len(p.Terms) > 1 && p.Found == nil
+		}
+	})
+	return found
+}
