@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
@@ -54,6 +55,10 @@ type Config struct {
 	// StatsAge is how old the counts of documents and terms of a field may be
 	// that scores use; default 10 s, negative: always counted anew.
 	StatsAge time.Duration
+	// CountBeside is from how many people on, all in one part, the total is read by a
+	// statement of its own; default 50,000. To know it while ranking, all who match
+	// have to be kept until the last of them.
+	CountBeside int64
 }
 
 // WithDefaults fills in the zero fields.
@@ -72,6 +77,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Threads <= 0 {
 		c.Threads = min(4, runtime.GOMAXPROCS(0))
+	}
+	if c.CountBeside <= 0 {
+		c.CountBeside = 50_000
 	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
@@ -99,6 +107,7 @@ type Searcher struct {
 	fields map[string]fieldStats
 	terms  map[string]termCount // by planner's keys
 	seen   seenState
+	rest   restState
 }
 
 // New returns a Searcher.
@@ -284,7 +293,26 @@ func (s *Search) places(ctx context.Context) ([]planner.Place, error) {
 	case s.request.Size == 0:
 		return nil, s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil)
 	}
-	return s.rank(ctx, !counted)
+	beside := false
+	if !counted {
+		if beside, err = s.countedBeside(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !beside {
+		return s.rank(ctx, !counted)
+	}
+	var places []planner.Place
+	g, ctx := errgroup.WithContext(ctx)
+	g.Go(func() error { return s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil) })
+	g.Go(func() (err error) {
+		places, err = s.rank(ctx, false)
+		return err
+	})
+	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	return places, nil
 }
 
 // rank reads the places of the page, and one more if there is one; with total

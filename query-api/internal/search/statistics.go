@@ -163,3 +163,45 @@ func (s *Searcher) refreshed(ctx context.Context, n algebra.Node, sorts []planne
 	s.mu.Unlock()
 	return state.any, nil
 }
+
+// restState is whether the people stood in one part at an instant.
+type restState struct {
+	large bool
+	at    time.Time
+}
+
+// countedBeside says whether the total is read by a statement of its own (Config.CountBeside). That reads the table
+// twice, which is cheap only while it is one part, whose people are each there once.
+func (s *Search) countedBeside(ctx context.Context) (bool, error) {
+	if planner.ScoresDecide(s.node) || s.from.Refreshed || planner.AtMost(s.node, s.cursor.Stats) < s.searcher.cfg.CountBeside {
+		return false, nil
+	}
+	return s.searcher.largeAtRest(ctx)
+}
+
+// largeAtRest says whether many people stood in one part lately.
+func (s *Searcher) largeAtRest(ctx context.Context) (bool, error) {
+	now := s.deps.Now()
+	s.mu.Lock()
+	state := s.rest
+	s.mu.Unlock()
+	if !state.at.IsZero() && now.Sub(state.at) < s.cfg.StatsAge {
+		return state.large, nil
+	}
+	state = restState{at: now}
+	err := s.query(ctx, "parts", planner.PartsStatement(), func(rows driver.Rows) error {
+		var parts, people uint64
+		if err := rows.Scan(&parts, &people); err != nil {
+			return err
+		}
+		state.large = parts == 1 && int64(people) >= s.cfg.CountBeside
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.rest = state
+	s.mu.Unlock()
+	return state.large, nil
+}

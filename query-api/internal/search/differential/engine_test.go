@@ -40,6 +40,11 @@ type engine struct {
 
 func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	t.Helper()
+	return newEngineWith(t, conn, now, search.Config{Timeout: patience})
+}
+
+func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) *engine {
+	t.Helper()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 	store, err := readstore.New(ctx, readstore.Config{QueryTimeout: patience}, readstore.Deps{
@@ -47,7 +52,7 @@ func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close(); stop() })
-	s, err := search.New(search.Config{Timeout: patience}, search.Deps{
+	s, err := search.New(cfg, search.Deps{
 		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: noop.NewTracerProvider().Tracer(""), Now: now,
 	})
 	require.NoError(t, err)

@@ -1,6 +1,10 @@
 package planner
 
-import "muster/query-api/internal/search/algebra"
+import (
+	"math"
+
+	"muster/query-api/internal/search/algebra"
+)
 
 // maxEager is the most nodes of a query whose parts are all evaluated at once.
 const maxEager = 64
@@ -42,4 +46,55 @@ func hasPhrase(n algebra.Node) bool {
 		}
 	})
 	return found
+}
+
+// AtMost bounds how many people match, by what is known of the terms that they must have; math.MaxInt64 when nothing is.
+func AtMost(n algebra.Node, stats *Stats) int64 {
+	sum := func(nodes []algebra.Node) int64 {
+		total := int64(0)
+		for _, m := range nodes {
+			if total += AtMost(m, stats); total < 0 {
+				return math.MaxInt64
+			}
+		}
+		return total
+	}
+	least := int64(math.MaxInt64)
+	switch n := n.(type) {
+	case algebra.None:
+		return 0
+	case algebra.Term:
+		if stats == nil {
+			return least
+		}
+		if df, ok := stats.Terms[termKey(n.Field, n.Text)]; ok {
+			return df // elements count beside the person
+		}
+	case algebra.Phrase:
+		for _, position := range n.Terms {
+			if len(position) == 1 {
+				least = min(least, AtMost(algebra.Term{Field: n.Field, Text: position[0]}, stats))
+			}
+		}
+	case algebra.Bool:
+		for _, list := range [][]algebra.Node{n.Must, n.Filter} {
+			for _, m := range list {
+				least = min(least, AtMost(m, stats))
+			}
+		}
+		if n.Minimum > 0 && n.MinimumField == nil {
+			least = min(least, sum(n.Should))
+		}
+	case algebra.DisMax:
+		return sum(n.Nodes)
+	case algebra.Boost:
+		return AtMost(n.Node, stats)
+	case algebra.Constant:
+		return AtMost(n.Node, stats)
+	case algebra.Nested:
+		return AtMost(n.Node, stats)
+	case algebra.Function:
+		return AtMost(n.Node, stats)
+	}
+	return least
 }

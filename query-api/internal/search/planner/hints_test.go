@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -37,4 +38,30 @@ func TestHints(t *testing.T) {
 		many.Nodes = append(many.Nodes, term)
 	}
 	require.False(t, eager(many, nil), "one more than may be")
+}
+
+func TestAtMost(t *testing.T) {
+	field := algebra.Field{}
+	term := func(text string) algebra.Node { return algebra.Term{Field: field, Text: text} }
+	stats := &Stats{Terms: map[string]int64{termKey(field, "few"): 3, termKey(field, "many"): 70, termKey(field, "huge"): math.MaxInt64}}
+	for name, c := range map[string]struct {
+		node algebra.Node
+		want int64
+	}{
+		"everybody":    {algebra.All{}, math.MaxInt64},
+		"nobody":       {algebra.None{}, 0},
+		"a term":       {term("few"), 3},
+		"not counted":  {term("other"), math.MaxInt64},
+		"both":         {algebra.Bool{Must: []algebra.Node{term("many")}, Filter: []algebra.Node{term("few"), algebra.All{}}}, 3},
+		"either":       {algebra.Bool{Should: []algebra.Node{term("many"), term("few")}, Minimum: 1}, 73},
+		"should alone": {algebra.Bool{Should: []algebra.Node{term("many")}}, math.MaxInt64},
+		"not":          {algebra.Bool{MustNot: []algebra.Node{term("few")}}, math.MaxInt64},
+		"the best":     {algebra.DisMax{Nodes: []algebra.Node{term("few"), term("many")}}, 73},
+		"no overflow":  {algebra.DisMax{Nodes: []algebra.Node{term("huge"), term("huge")}}, math.MaxInt64},
+		"a phrase":     {algebra.Phrase{Field: field, Terms: [][]string{{"many"}, {"few"}, {"a", "b"}}}, 3},
+		"wrapped":      {algebra.Boost{Node: algebra.Constant{Node: algebra.Nested{Node: algebra.Function{Node: term("few")}}}}, 3},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, AtMost(c.node, stats)) })
+	}
+	require.Equal(t, int64(math.MaxInt64), AtMost(term("few"), nil))
 }

@@ -77,3 +77,8 @@ func (p People) source() string {
 		" FINAL LEFT ANY JOIN (SELECT key_hash AS seen_key, content_hash AS seen_content, max(version) AS seen_version FROM seen_versions WHERE " + seenPeople +
 		" GROUP BY seen_key, seen_content) AS seen ON profile_hash = seen_key AND content_hash = seen_content)"
 }
+
+// PartsStatement counts the parts and rows of the table that a node holds itself: none on a cluster, where it is spread.
+func PartsStatement() Statement {
+	return Statement{SQL: "SELECT count(), sum(rows) FROM system.parts WHERE active AND database = currentDatabase() AND table = '" + table + "'"}
+}
