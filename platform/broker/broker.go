@@ -62,6 +62,9 @@ type Broker struct {
 	lock    *os.File
 	gate    *gate
 	logger  *slog.Logger
+	dir     string
+
+	compacting sync.Mutex // one compaction at a time
 
 	closeOnce sync.Once
 	closeErr  error
@@ -94,7 +97,14 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: start: %w", err)
 	}
-	b := &Broker{lock: lock, gate: newGate(), logger: cfg.Logger}
+	restored, err := restoreLog(cfg.DataDir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
+	}
+	if restored {
+		cfg.Logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
+	}
+	b := &Broker{lock: lock, gate: newGate(), logger: cfg.Logger, dir: cfg.DataDir}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),
@@ -162,27 +172,6 @@ func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
 
 // Cluster is the broker's own control surface: fault injection for tests.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
-
-// Compact compacts the topics whose cleanup.policy says so and applies
-// retention to all of them. The broker answers no request meanwhile: seconds for
-// every few hundred megabytes. When ctx ends first, Compact returns its error
-// and the compaction finishes on its own.
-//
-// Compaction keeps the last message of a key, which need not be its newest
-// version: compact when the consumers have caught up.
-func (b *Broker) Compact(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		b.cluster.Compact()
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("broker: compact: %w", context.Cause(ctx))
-	}
-}
 
 // Close stops listening, answers the offset commits that have arrived, flushes
 // and syncs the log, and releases the data folder. It is idempotent.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -26,28 +27,45 @@ import (
 // childArg makes the test binary run a broker until it is killed.
 const childArg = "broker-child"
 
+// What the child does beside serving.
+const (
+	serving    = "serving"
+	compacting = "compacting" // again and again
+)
+
 func TestMain(m *testing.M) {
-	if len(os.Args) == 4 && os.Args[1] == childArg {
-		os.Exit(child(os.Args[2], os.Args[3]))
+	if len(os.Args) == 5 && os.Args[1] == childArg {
+		os.Exit(child(os.Args[2], os.Args[3], os.Args[4] == compacting))
 	}
 	os.Exit(m.Run())
 }
 
-func child(dir, addr string) int {
+func child(dir, addr string, compacts bool) int {
 	b, err := broker.Start(context.Background(), broker.Config{DataDir: dir, Addr: addr})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	fmt.Fprintln(os.Stdout, b.Addrs()[0])
+	if compacts {
+		go func() {
+			for {
+				if err := b.Compact(context.Background()); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					os.Exit(1)
+				}
+				<-time.After(time.Millisecond)
+			}
+		}()
+	}
 	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
 	return 0
 }
 
 // startChild runs a broker in a process of its own.
-func startChild(t *testing.T, dir, addr string) (*exec.Cmd, string) {
+func startChild(t *testing.T, dir, addr, does string) (*exec.Cmd, string) {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], childArg, dir, addr)
+	cmd := exec.Command(os.Args[0], childArg, dir, addr, does)
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
@@ -65,17 +83,26 @@ func startChild(t *testing.T, dir, addr string) (*exec.Cmd, string) {
 }
 
 // The process is killed while many writers and a committing group are at work; what
-// was acknowledged is there afterwards.
+// was acknowledged is there afterwards, also when the log is being compacted.
 func TestKillLosesNothingAcknowledged(t *testing.T) {
+	for _, does := range []string{serving, compacting} {
+		t.Run(does, func(t *testing.T) { testKills(t, does) })
+	}
+}
+
+func testKills(t *testing.T, does string) {
 	dir := t.TempDir()
-	cmd, addr := startChild(t, dir, "127.0.0.1:0")
+	cmd, addr := startChild(t, dir, "127.0.0.1:0", does)
 	cfg := bus.Config{Brokers: []string{addr}}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 3, Config: map[string]string{"cleanup.policy": "compact"}}}))
 	acked := make(map[string]bool)
 	committed := make(map[int]int64)
-	rounds := 3
+	rounds, each := 3, 5000 // acknowledged messages
 	if testing.Short() {
 		rounds = 2
+	}
+	if does == compacting {
+		rounds, each = 2*rounds, 1000
 	}
 	for round := range rounds {
 		var mu sync.Mutex
@@ -91,6 +118,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 						id := fmt.Sprintf("%d-%d-%d-%d", round, g, i, k)
 						msgs[k] = kafka.Message{Topic: "t", Key: []byte(id), Value: []byte(strings.Repeat(id, 20))}
 					}
+					msgs[0].Key = fmt.Append(nil, "writer ", g) // of which compaction keeps the last
 					if bus.WriteAll(ctx, w, msgs) != nil {
 						return
 					}
@@ -98,7 +126,7 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 					for _, m := range msgs {
 						acked[string(m.Key)] = true
 					}
-					if len(acked) > (round+1)*5000 {
+					if len(acked) > (round+1)*each {
 						select {
 						case enough <- struct{}{}:
 						default:
@@ -110,13 +138,16 @@ func TestKillLosesNothingAcknowledged(t *testing.T) {
 		}
 		wg.Go(func() { consumeAndCommit(ctx, t, cfg, &mu, committed) })
 		<-enough
+		if does == compacting { // acknowledgements come between compactions
+			<-time.After(time.Duration(rand.IntN(20_000)) * time.Microsecond)
+		}
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait() // reports the signal
 		cancel()
 		wg.Wait()
 		require.NoError(t, w.Close())
 
-		cmd, addr = startChild(t, dir, addr) // the same port
+		cmd, addr = startChild(t, dir, addr, does) // the same port
 		require.Equal(t, cfg.Brokers[0], addr)
 		stored := readAll(t, cfg, "t")
 		for id := range acked {

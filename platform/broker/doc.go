@@ -10,7 +10,8 @@
 // been handed to the operating system with write(2). Hence:
 //
 //   - the process dies (kill -9, panic, out of memory): nothing that was
-//     acknowledged is lost;
+//     acknowledged is lost, also when it dies while it compacts: the files of
+//     before are kept until then, and no answer is given meanwhile;
 //   - the machine dies (power, kernel): what the operating system had not yet
 //     flushed is lost, as with Apache Kafka's default settings on a single node.
 //     Config.SyncWrites calls fsync for every batch and closes that gap, at about

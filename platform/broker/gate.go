@@ -15,6 +15,7 @@ type gate struct {
 	mu    sync.Mutex
 	ended bool
 	conns map[net.Conn]struct{}
+	held  chan struct{} // not nil while answers wait; closed when they go on
 }
 
 func newGate() *gate {
@@ -22,6 +23,30 @@ func newGate() *gate {
 }
 
 func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
+
+// hold makes answers wait that are not being sent already, until release is called.
+func (g *gate) hold() (release func()) {
+	held := make(chan struct{})
+	g.mu.Lock()
+	g.held = held
+	g.mu.Unlock()
+	return func() {
+		g.mu.Lock()
+		g.held = nil
+		g.mu.Unlock()
+		close(held)
+	}
+}
+
+// wait waits while answers are held.
+func (g *gate) wait() {
+	g.mu.Lock()
+	held := g.held
+	g.mu.Unlock()
+	if held != nil {
+		<-held
+	}
+}
 
 // shut releases a waiting Accept and refuses every later connection.
 func (g *gate) shut() {
@@ -90,6 +115,11 @@ func (l *gatedListener) Accept() (net.Conn, error) {
 type gatedConn struct {
 	net.Conn
 	gate *gate
+}
+
+func (c *gatedConn) Write(p []byte) (int, error) {
+	c.gate.wait()
+	return c.Conn.Write(p)
 }
 
 func (c *gatedConn) Close() error {

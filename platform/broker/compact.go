@@ -1,0 +1,159 @@
+package broker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// kfake removes the files of a partition before it writes the compacted ones: whoever dies between has lost the
+// partition. So the files are kept under second names meanwhile, and an answer that could make a client believe in
+// something newer waits until they are not needed any more.
+const (
+	// keptDir holds the files of the log as they were before a compaction that has not ended.
+	keptDir = "compacting"
+	// keepingDir is keptDir while it is being filled, droppedDir while it is being removed.
+	keepingDir = "compacting.new"
+	droppedDir = "compacting.old"
+)
+
+// Compact compacts the topics whose cleanup.policy says so and applies
+// retention to all of them. The broker answers no request meanwhile: seconds for
+// every few hundred megabytes. When ctx ends first, Compact returns its error
+// and the compaction finishes on its own. A process that dies meanwhile finds the
+// log as it was before.
+//
+// Compaction keeps the last message of a key, which need not be its newest
+// version: compact when the consumers have caught up.
+func (b *Broker) Compact(ctx context.Context) error {
+	done := make(chan error, 1)
+	go func() { done <- b.compact() }()
+	select {
+	case err := <-done:
+		if err != nil {
+			return fmt.Errorf("broker: compact: %w", err)
+		}
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("broker: compact: %w", context.Cause(ctx))
+	}
+}
+
+func (b *Broker) compact() error {
+	b.compacting.Lock()
+	defer b.compacting.Unlock()
+	// What is appended from here on is not acknowledged before the kept files are gone.
+	release := b.gate.hold()
+	defer release()
+	if err := keepLog(b.dir); err != nil {
+		return err
+	}
+	b.cluster.Compact()
+	return dropKept(b.dir)
+}
+
+// keepLog gives the files of all partitions second names.
+func keepLog(dir string) error {
+	keeping := filepath.Join(dir, keepingDir)
+	if err := os.RemoveAll(keeping); err != nil {
+		return fmt.Errorf("keep the log: %w", err)
+	}
+	if err := os.MkdirAll(keeping, 0o700); err != nil {
+		return fmt.Errorf("keep the log: %w", err)
+	}
+	if err := linkPartitions(partitionsDir(dir), keeping); err != nil {
+		return fmt.Errorf("keep the log: %w", errors.Join(err, os.RemoveAll(keeping)))
+	}
+	if err := os.Rename(keeping, filepath.Join(dir, keptDir)); err != nil {
+		return fmt.Errorf("keep the log: %w", err)
+	}
+	return syncDir(dir)
+}
+
+// linkPartitions links the files of each folder in from into a folder of the same name in to, which it makes.
+func linkPartitions(from, to string) error {
+	partitions, err := os.ReadDir(from)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, p := range partitions {
+		if !p.IsDir() {
+			continue
+		}
+		source, target := filepath.Join(from, p.Name()), filepath.Join(to, p.Name())
+		if err := os.MkdirAll(target, 0o755); err != nil { //nolint:gosec // as kfake makes them, in a folder of the owner's
+			return err
+		}
+		files, err := os.ReadDir(source)
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if err := os.Link(filepath.Join(source, f.Name()), filepath.Join(target, f.Name())); err != nil {
+				return err
+			}
+		}
+		if err := syncDir(target); err != nil {
+			return err
+		}
+	}
+	return syncDir(to)
+}
+
+// dropKept says, at once and for good, that the compacted log counts.
+func dropKept(dir string) error {
+	dropped := filepath.Join(dir, droppedDir)
+	if err := os.RemoveAll(dropped); err != nil {
+		return fmt.Errorf("drop the log of before: %w", err)
+	}
+	if err := os.Rename(filepath.Join(dir, keptDir), dropped); err != nil {
+		return fmt.Errorf("drop the log of before: %w", err)
+	}
+	if err := errors.Join(syncDir(dir), os.RemoveAll(dropped)); err != nil {
+		return fmt.Errorf("drop the log of before: %w", err)
+	}
+	return nil
+}
+
+// restoreLog puts the log back as it was before a compaction that did not end. It may itself be ended and begun again.
+func restoreLog(dir string) (restored bool, err error) {
+	for _, name := range []string{keepingDir, droppedDir} {
+		if err := os.RemoveAll(filepath.Join(dir, name)); err != nil {
+			return false, fmt.Errorf("restore the log: %w", err)
+		}
+	}
+	kept := filepath.Join(dir, keptDir)
+	partitions, err := os.ReadDir(kept)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("restore the log: %w", err)
+	}
+	for _, p := range partitions {
+		if err := os.RemoveAll(filepath.Join(partitionsDir(dir), p.Name())); err != nil {
+			return false, fmt.Errorf("restore the log: %w", err)
+		}
+	}
+	if err := linkPartitions(kept, partitionsDir(dir)); err != nil {
+		return false, fmt.Errorf("restore the log: %w", err)
+	}
+	return true, dropKept(dir)
+}
+
+func partitionsDir(dir string) string { return filepath.Join(dir, "log", "partitions") }
+
+// syncDir makes the names in a folder survive a crash of the machine.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,107 @@
+package broker
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// A log whose compaction was cut off, wherever, is as it was before it.
+func TestRestoreLog(t *testing.T) {
+	write := func(t *testing.T, dir string, files map[string]string) {
+		t.Helper()
+		for name, text := range files {
+			path := filepath.Join(partitionsDir(dir), name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		}
+	}
+	read := func(t *testing.T, dir string) map[string]string {
+		t.Helper()
+		out := make(map[string]string)
+		paths, err := filepath.Glob(filepath.Join(partitionsDir(dir), "*", "*"))
+		require.NoError(t, err)
+		for _, path := range paths {
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			name, err := filepath.Rel(partitionsDir(dir), path)
+			require.NoError(t, err)
+			out[name] = string(raw)
+		}
+		return out
+	}
+	log := map[string]string{"a-0/0.dat": "aa", "a-0/5.dat": "bb", "b-0/0.dat": "cc"}
+	remove := func(names ...string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			t.Helper()
+			for _, name := range names {
+				require.NoError(t, os.Remove(filepath.Join(partitionsDir(dir), name)))
+			}
+		}
+	}
+	for name, compact := range map[string]func(t *testing.T, dir string){
+		"nothing done yet": func(*testing.T, string) {},
+		"files removed":    remove("a-0/0.dat", "a-0/5.dat"),
+		"files written": func(t *testing.T, dir string) {
+			remove("a-0/0.dat", "a-0/5.dat")(t, dir)
+			write(t, dir, map[string]string{"a-0/0.dat": "a", "a-0/3.dat": "b"})
+		},
+		"a restoring cut off": func(t *testing.T, dir string) { require.NoError(t, os.RemoveAll(partitionsDir(dir))) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			write(t, dir, log)
+			require.NoError(t, keepLog(dir))
+			compact(t, dir)
+			restored, err := restoreLog(dir)
+			require.NoError(t, err)
+			require.True(t, restored)
+			require.Equal(t, log, read(t, dir))
+			restored, err = restoreLog(dir)
+			require.NoError(t, err)
+			require.False(t, restored, "once")
+			entries, err := os.ReadDir(dir)
+			require.NoError(t, err)
+			require.Len(t, entries, 1, "nothing is left beside the log")
+		})
+	}
+	t.Run("ended", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, log)
+		require.NoError(t, keepLog(dir))
+		remove("a-0/0.dat")(t, dir)
+		require.NoError(t, dropKept(dir))
+		restored, err := restoreLog(dir)
+		require.NoError(t, err)
+		require.False(t, restored)
+		require.NotContains(t, read(t, dir), "a-0/0.dat")
+	})
+	t.Run("not begun", func(t *testing.T) {
+		dir := t.TempDir()
+		write(t, dir, log)
+		require.NoError(t, linkPartitions(partitionsDir(dir), filepath.Join(dir, keepingDir)))
+		restored, err := restoreLog(dir)
+		require.NoError(t, err)
+		require.False(t, restored)
+		require.Equal(t, log, read(t, dir))
+	})
+}
+
+func TestAnswersWaitWhileHeld(t *testing.T) {
+	g := newGate()
+	g.wait()
+	release := g.hold()
+	waited := make(chan struct{})
+	go func() { g.wait(); close(waited) }()
+	select {
+	case <-waited:
+		t.Fatal("did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	release()
+	<-waited
+	g.wait()
+}
