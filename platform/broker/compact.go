@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"time"
 )
 
 // kfake removes the files of a partition before it writes the compacted ones: whoever dies between has lost the
@@ -51,14 +53,27 @@ func (b *Broker) compact() error {
 	if err := keepLog(b.dir); err != nil {
 		return err
 	}
-	b.cluster.Compact()
-	return dropKept(b.dir)
+	// A crash of the machine must not find files removed and the kept ones not named.
+	synced := syncDir(b.dir)
+	if synced == nil {
+		b.cluster.Compact()
+	}
+	// While the kept files count a start would put them back, and lose what is acknowledged from now on: so nothing is.
+	for {
+		err := dropKept(b.dir)
+		if err == nil {
+			break
+		}
+		b.logger.Error("kafka broker: answers wait until the log of before a compaction can be dropped", slog.Any("error", err))
+		<-time.After(time.Second)
+	}
+	return errors.Join(synced, removeDropped(b.dir))
 }
 
 // keepLog gives the files of all partitions second names.
 func keepLog(dir string) error {
 	keeping := filepath.Join(dir, keepingDir)
-	if err := os.RemoveAll(keeping); err != nil {
+	if err := errors.Join(os.RemoveAll(keeping), removeDropped(dir)); err != nil {
 		return fmt.Errorf("keep the log: %w", err)
 	}
 	if err := os.MkdirAll(keeping, 0o700); err != nil {
@@ -70,7 +85,7 @@ func keepLog(dir string) error {
 	if err := os.Rename(keeping, filepath.Join(dir, keptDir)); err != nil {
 		return fmt.Errorf("keep the log: %w", err)
 	}
-	return syncDir(dir)
+	return nil
 }
 
 // linkPartitions links the files of each folder in from into a folder of the same name in to, which it makes.
@@ -106,17 +121,18 @@ func linkPartitions(from, to string) error {
 	return syncDir(to)
 }
 
-// dropKept says, at once and for good, that the compacted log counts.
+// dropKept says, at once and for good, that the log counts as it is.
 func dropKept(dir string) error {
-	dropped := filepath.Join(dir, droppedDir)
-	if err := os.RemoveAll(dropped); err != nil {
+	if err := os.Rename(filepath.Join(dir, keptDir), filepath.Join(dir, droppedDir)); err != nil {
 		return fmt.Errorf("drop the log of before: %w", err)
 	}
-	if err := os.Rename(filepath.Join(dir, keptDir), dropped); err != nil {
-		return fmt.Errorf("drop the log of before: %w", err)
-	}
-	if err := errors.Join(syncDir(dir), os.RemoveAll(dropped)); err != nil {
-		return fmt.Errorf("drop the log of before: %w", err)
+	return nil
+}
+
+// removeDropped frees what dropKept left.
+func removeDropped(dir string) error {
+	if err := errors.Join(syncDir(dir), os.RemoveAll(filepath.Join(dir, droppedDir))); err != nil {
+		return fmt.Errorf("remove the log of before: %w", err)
 	}
 	return nil
 }
@@ -144,7 +160,10 @@ func restoreLog(dir string) (restored bool, err error) {
 	if err := linkPartitions(kept, partitionsDir(dir)); err != nil {
 		return false, fmt.Errorf("restore the log: %w", err)
 	}
-	return true, dropKept(dir)
+	if err := dropKept(dir); err != nil {
+		return false, err
+	}
+	return true, removeDropped(dir)
 }
 
 func partitionsDir(dir string) string { return filepath.Join(dir, "log", "partitions") }
