@@ -18,6 +18,7 @@ type compiler struct {
 	tables map[string][]string // long lists, by the names of their tables
 	stats  *Stats
 	blends map[int][]algebra.Term // the terms of each blend of the query
+	kept   map[string]string      // condition that an element matches -> list of the matching ones that scores are made of
 }
 
 // scoring makes a compiler for a query whose scores are wanted.
@@ -33,7 +34,8 @@ func scoring(stats *Stats, n algebra.Node) *compiler {
 }
 
 func newCompiler(stats *Stats) *compiler {
-	return &compiler{params: make(map[string]string), tables: make(map[string][]string), names: make(map[string]string), stats: stats}
+	return &compiler{params: make(map[string]string), tables: make(map[string][]string), names: make(map[string]string),
+		kept: make(map[string]string), stats: stats}
 }
 
 func (c *compiler) param(kind, value string) string {
@@ -140,14 +142,34 @@ func (s *scope) lambda(function, body string) string {
 			}
 		}
 	}
-	names, lists := make([]string, len(s.used)), make([]string, len(s.used))
+	lists := make([]string, len(s.used))
 	for i, u := range s.used {
-		names[i], lists[i] = elementName(u), u
-		if column, ok := strings.CutPrefix(u, placesPrefix); ok {
-			lists[i] = "arrayMap(i -> profile_hash + i * " + strconv.FormatUint(algebra.ElementStep, 10) + ", arrayEnumerate(" + column + "))"
-		}
+		lists[i] = listOf(u)
+	}
+	return s.over(function, body, lists)
+}
+
+// over writes a higher-order function over lists of the scope's values.
+func (s *scope) over(function, body string, lists []string) string {
+	names := make([]string, len(s.used))
+	for i, u := range s.used {
+		names[i] = elementName(u)
 	}
 	return function + "((" + strings.Join(names, ", ") + ") -> " + body + ", " + strings.Join(lists, ", ") + ")"
+}
+
+// chosen are the values that a column has in the elements for which a condition of the scope holds.
+func (s *scope) chosen(condition, column string) string {
+	used := append([]string{column}, slices.DeleteFunc(slices.Clone(s.used), func(u string) bool { return u == column })...)
+	return (&scope{path: s.path, used: used}).lambda("arrayFilter", condition)
+}
+
+// listOf is the list of a column's values, one an element.
+func listOf(column string) string {
+	if of, ok := strings.CutPrefix(column, placesPrefix); ok {
+		return "arrayMap(i -> profile_hash + i * " + strconv.FormatUint(algebra.ElementStep, 10) + ", arrayEnumerate(" + of + "))"
+	}
+	return column
 }
 
 // many says that in the scope the field has a list of values.
@@ -254,7 +276,7 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 		if m == no {
 			return no
 		}
-		return "(" + and(c.necessary(n.Node, s), inner.lambda("arrayExists", m)) + ")"
+		return "(" + and(c.necessary(n.Node, s), c.matching(inner, m)) + ")"
 	case algebra.Function:
 		m := c.match(n.Node, s)
 		if n.MinScore != nil && m != no {

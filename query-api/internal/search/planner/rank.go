@@ -77,6 +77,9 @@ func Scored(sorts []Sort) bool {
 func RankStatement(r Rank) Statement {
 	c := scoring(r.Stats, r.Node)
 	root := &scope{}
+	if Scored(r.Sort) {
+		c.score(r.Node, root) // notes what the condition can share with it
+	}
 	condition := c.match(r.Node, root)
 	columns := []string{"profile_hash", "profile_id"}
 	var values, missing, order, after []string

@@ -168,28 +168,50 @@ func (c *compiler) disMax(n algebra.DisMax, s *scope) string {
 	return fmt.Sprintf("(%s * (1 - %s) + %s * (%s))", best, tie, tie, strings.Join(list, " + "))
 }
 
-// nestedScore joins the scores of the elements that match.
+// nestedScore joins the scores of the elements that match: those are chosen
+// first, by an expression that the condition has too (matching), so that the
+// server does it once and scores no others.
 func (c *compiler) nestedScore(n algebra.Nested, _ *scope) string {
 	if n.Mode == algebra.ScoreNone {
 		return "0."
 	}
-	inner := &scope{path: n.Path}
+	inner, chosen := &scope{path: n.Path}, &scope{path: n.Path}
 	m := c.match(n.Node, inner)
 	if m == no {
 		return "0."
 	}
-	// -1 marks an element that does not match: no score is negative.
-	scores := inner.lambda("arrayMap", "if("+m+", toFloat64("+c.score(n.Node, inner)+"), -1.)")
-	matching := "arrayFilter(v -> v >= 0, " + scores + ")"
+	score := "toFloat64(" + c.score(n.Node, chosen) + ")"
+	if len(chosen.used) == 0 { // the same for each
+		if n.Mode == algebra.ScoreSum {
+			return "(" + score + " * " + inner.lambda("arrayCount", m) + ")"
+		}
+		return score
+	}
+	lists := make([]string, len(chosen.used))
+	for i, u := range chosen.used {
+		lists[i] = inner.chosen(m, u)
+	}
+	c.kept[inner.lambda("arrayExists", m)] = lists[0]
+	scores := chosen.over("arrayMap", score, lists)
 	switch n.Mode {
 	case algebra.ScoreSum:
-		return "arraySum(" + matching + ")"
+		return "arraySum(" + scores + ")"
 	case algebra.ScoreMin:
-		return "arrayMin(" + matching + ")"
+		return "arrayMin(" + scores + ")"
 	case algebra.ScoreMax:
-		return "arrayMax(" + matching + ")"
+		return "arrayMax(" + scores + ")"
 	}
-	return "arrayAvg(" + matching + ")"
+	return "arrayAvg(" + scores + ")"
+}
+
+// matching is the condition that an element matches. Where the scores of those
+// elements are wanted it chooses them as nestedScore does.
+func (c *compiler) matching(inner *scope, m string) string {
+	exists := inner.lambda("arrayExists", m)
+	if list, ok := c.kept[exists]; ok {
+		return "notEmpty(" + list + ")"
+	}
+	return exists
 }
 
 // function joins the factors of a Function with the score of its node.
