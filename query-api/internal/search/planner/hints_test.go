@@ -2,11 +2,13 @@ package planner
 
 import (
 	"math"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
 )
 
 func TestHints(t *testing.T) {
@@ -64,4 +66,29 @@ func TestAtMost(t *testing.T) {
 		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, AtMost(c.node, stats)) })
 	}
 	require.Equal(t, int64(math.MaxInt64), AtMost(term("few"), nil))
+}
+
+// What an expression has twice in the same words the server evaluates once.
+func TestElementsAreChosenOnce(t *testing.T) {
+	title := algebra.Field{SearchField: readmodel.SearchField{Path: "experience.title", Nested: "experience", Column: "experience_title", Type: readmodel.SearchText, Indexed: true}}
+	now := algebra.Field{SearchField: readmodel.SearchField{Path: "experience.is_current", Nested: "experience", Column: "experience_is_current", Type: readmodel.SearchBoolean}}
+	word, current := algebra.Term{Field: title, Text: "engineer"}, algebra.Term{Field: now, Text: "T"}
+	stats := &Stats{Fields: map[string]FieldStats{title.Name(): {Documents: 9, Terms: 20}}, Terms: map[string]int64{termKey(title, "engineer"): 3}}
+	rank := func(n algebra.Node, kind SortKind) string {
+		nested := algebra.Nested{Path: "experience", Node: n, Mode: algebra.ScoreAvg}
+		return RankStatement(Rank{Node: nested, Sort: []Sort{{Kind: kind}}, Stats: stats, Limit: 10}).SQL
+	}
+	chosen := "arrayFilter((e_experience_title_tokens, e_experience_is_current) -> (has(e_experience_title_tokens, {p0:String}) AND (e_experience_is_current = 1)), " +
+		"experience_title_tokens, experience_is_current)"
+	both := algebra.Bool{Must: []algebra.Node{word}, Filter: []algebra.Node{current}}
+
+	scored := rank(both, SortScore)
+	require.Equal(t, 2, strings.Count(scored, chosen), scored)
+	require.Contains(t, scored, "notEmpty("+chosen+")")
+	require.NotContains(t, scored, "arrayExists")
+
+	require.Contains(t, rank(both, SortDocument), "arrayExists", "nothing is scored")
+	alike := rank(algebra.Constant{Node: both, Score: 2}, SortScore)
+	require.NotContains(t, alike, "arrayAvg", "the average of equal scores")
+	require.Contains(t, alike, "arrayExists")
 }
