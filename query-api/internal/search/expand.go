@@ -7,10 +7,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/algebra"
@@ -30,7 +32,10 @@ const maxPatternTerms = 256
 // query and in the filters of sort keys. The first page finds them, later ones
 // have them from the cursor.
 func (s *Search) expand(ctx context.Context) error {
-	var err error
+	err := s.findExpansions(ctx)
+	if err != nil {
+		return err
+	}
 	blend := firstBlend
 	if s.node, err = s.expanded(ctx, s.node, &blend); err != nil {
 		return err
@@ -51,7 +56,7 @@ func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (alge
 	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
 		switch n := n.(type) {
 		case algebra.Fuzzy:
-			terms, err := s.expansion(ctx, fuzzyKey(n), func() ([]string, error) { return s.searcher.fuzzyTerms(ctx, n) })
+			terms, err := s.expansion(ctx, n)
 			if err != nil {
 				return nil, err
 			}
@@ -61,11 +66,7 @@ func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (alge
 			if !n.PrefixLast {
 				return s.searcher.counted(ctx, n)
 			}
-			last := n.Terms[len(n.Terms)-1]
-			key := strings.Join([]string{"prefix", n.Field.Name(), last[0], strconv.Itoa(n.Expansions)}, "\x00")
-			terms, err := s.expansion(ctx, key, func() ([]string, error) {
-				return s.searcher.prefixTerms(ctx, n.Field, last[0], n.Expansions)
-			})
+			terms, err := s.expansion(ctx, n)
 			if err != nil {
 				return nil, err
 			}
@@ -90,20 +91,76 @@ func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (alge
 	})
 }
 
-// expansion gives terms from the cursor, or finds them and keeps them there.
-func (s *Search) expansion(_ context.Context, key string, find func() ([]string, error)) ([]string, error) {
+// expansion gives the terms of a fuzzy one or an unfinished phrase from the cursor, or
+// finds them and keeps them there.
+func (s *Search) expansion(ctx context.Context, n algebra.Node) ([]string, error) {
+	key, find := s.searcher.unfinished(n)
 	if terms, ok := s.cursor.Expansions[key]; ok {
 		return terms, nil
 	}
-	terms, err := find()
+	terms, err := find(ctx)
 	if err != nil {
 		return nil, err
 	}
+	s.keepExpansion(key, terms)
+	return terms, nil
+}
+
+func (s *Search) keepExpansion(key string, terms []string) {
 	if s.cursor.Expansions == nil {
 		s.cursor.Expansions = make(map[string][]string)
 	}
 	s.cursor.Expansions[key] = terms
-	return terms, nil
+}
+
+// unfinished is what a fuzzy term or an unfinished phrase is kept by, and how its terms
+// are found; nothing for other nodes.
+func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
+	switch n := n.(type) {
+	case algebra.Fuzzy:
+		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return s.fuzzyTerms(ctx, n) }
+	case algebra.Phrase:
+		if !n.PrefixLast {
+			break
+		}
+		prefix := n.Terms[len(n.Terms)-1][0]
+		return strings.Join([]string{"prefix", n.Field.Name(), prefix, strconv.Itoa(n.Expansions)}, "\x00"),
+			func(ctx context.Context) ([]string, error) { return s.prefixTerms(ctx, n.Field, prefix, n.Expansions) }
+	}
+	return "", nil
+}
+
+// findExpansions finds several expansions of the query at the same time, while no other search runs; otherwise
+// they are found one after another, as they are met.
+func (s *Search) findExpansions(ctx context.Context) error {
+	if !s.searcher.lanes.alone() {
+		return nil
+	}
+	wanted := make(map[string]func(context.Context) ([]string, error))
+	algebra.Walk(s.node, func(n algebra.Node) {
+		if key, find := s.searcher.unfinished(n); find != nil && s.cursor.Expansions[key] == nil {
+			wanted[key] = find
+		}
+	})
+	if len(wanted) < 2 {
+		return nil
+	}
+	var mu sync.Mutex
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(s.searcher.cfg.Threads)
+	for key, find := range wanted {
+		g.Go(func() error {
+			terms, err := find(ctx)
+			if err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			s.keepExpansion(key, terms)
+			return nil
+		})
+	}
+	return g.Wait()
 }
 
 func fuzzyKey(n algebra.Fuzzy) string {
