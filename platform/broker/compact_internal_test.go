@@ -1,6 +1,8 @@
 package broker
 
 import (
+	"context"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -105,3 +107,64 @@ func TestAnswersWaitWhileHeld(t *testing.T) {
 	<-waited
 	g.wait()
 }
+
+// While a start would put the log of before back, a compaction does not end and nothing is answered.
+func TestKeptLogThatCannotBeDropped(t *testing.T) {
+	dir := t.TempDir()
+	complaints := make(chan string, 100)
+	b, err := Start(t.Context(), Config{DataDir: dir, Logger: slog.New(complaining(complaints))})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, b.Close()) })
+	held := func() bool {
+		b.gate.mu.Lock()
+		defer b.gate.mu.Unlock()
+		return b.gate.held != nil
+	}
+
+	ended := make(chan error, 1)
+	compact := func() { go func() { ended <- b.Compact(t.Context()) }() }
+	dropped := filepath.Join(dir, droppedDir)
+	deadline := time.After(time.Minute)
+	compact()
+	for waiting := true; waiting; {
+		select {
+		case <-complaints:
+			waiting = false
+		case err := <-ended:
+			t.Log("nothing stood in the way, or too early:", err)
+			compact()
+		case <-deadline:
+			t.Fatal("no compaction complained")
+		default:
+			_ = os.MkdirAll(filepath.Join(dropped, "x"), 0o700) // may fail: a compaction that begins clears the way
+		}
+	}
+	require.True(t, held())
+	require.DirExists(t, filepath.Join(dir, keptDir))
+	select {
+	case err := <-ended:
+		t.Fatal("ended", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+
+	require.NoError(t, os.RemoveAll(dropped))
+	require.NoError(t, <-ended)
+	require.False(t, held())
+	require.NoDirExists(t, filepath.Join(dir, keptDir))
+}
+
+// complaining is a handler that hands errors on.
+type complaining chan string
+
+func (complaining) Enabled(_ context.Context, level slog.Level) bool { return level >= slog.LevelError }
+
+func (c complaining) Handle(_ context.Context, r slog.Record) error {
+	select {
+	case c <- r.Message:
+	default:
+	}
+	return nil
+}
+
+func (c complaining) WithAttrs([]slog.Attr) slog.Handler { return c }
+func (c complaining) WithGroup(string) slog.Handler      { return c }
