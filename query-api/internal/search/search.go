@@ -429,6 +429,9 @@ func (s *Searcher) failed(step string, err error) error {
 		if step == stepDictionary && unindexed(code) {
 			return &unindexedError{err}
 		}
+		if step == stepParts && code == proto.ErrAccessDenied {
+			return fmt.Errorf("search %s: %w", step, err)
+		}
 		switch code {
 		case proto.ErrTimeoutExceeded, proto.ErrQueryWasCancelled:
 			return s.overTime()

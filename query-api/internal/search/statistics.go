@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
@@ -168,9 +169,13 @@ func (s *Searcher) refreshed(ctx context.Context, n algebra.Node, sorts []planne
 
 // restState is whether the people stood in one part at an instant.
 type restState struct {
-	large bool
-	at    time.Time
+	large  bool
+	at     time.Time
+	denied bool // to be asked
 }
+
+// stepParts is the step that asks.
+const stepParts = "parts"
 
 // countedBeside says whether the total is read by a statement of its own (Config.CountBeside). That reads the table
 // twice, which is cheap only while it is one part, whose people are each there once.
@@ -187,11 +192,11 @@ func (s *Searcher) largeAtRest(ctx context.Context) (bool, error) {
 	s.mu.Lock()
 	state := s.rest
 	s.mu.Unlock()
-	if !state.at.IsZero() && now.Sub(state.at) < s.cfg.StatsAge {
+	if state.denied || !state.at.IsZero() && now.Sub(state.at) < s.cfg.StatsAge {
 		return state.large, nil
 	}
 	state = restState{at: now}
-	err := s.query(ctx, "parts", planner.PartsStatement(), func(rows driver.Rows) error {
+	err := s.query(ctx, stepParts, planner.PartsStatement(), func(rows driver.Rows) error {
 		var parts, people uint64
 		if err := rows.Scan(&parts, &people); err != nil {
 			return err
@@ -200,7 +205,8 @@ func (s *Searcher) largeAtRest(ctx context.Context) (bool, error) {
 		return nil
 	})
 	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrAccessDenied {
-		err = nil // a user who may not see the parts: the total comes with the ranks
+		s.deps.Logger.Warn("search: the ClickHouse user may not read system.parts: totals of many people come with the ranks, which takes longer", slog.Any("error", err))
+		state.denied, err = true, nil
 	}
 	if err != nil {
 		return false, err
