@@ -249,6 +249,9 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 	}
 	if patterns && g.may(clause, "fields_pattern", 5) {
 		switch {
+		case s.path != "" && clause == "combined_fields": // no .keyword: search refuses it always, the judge only where it works out scores
+			names = append(names, map[string]string{"experience": "experience.*_name", "education": "education.*_name",
+				"certifications": "certifications.*me", "languages": "lang*.language"}[s.path])
 		case s.path != "":
 			names = append(names, map[string]string{"experience": "experience.company_*", "education": "education.school_*",
 				"certifications": "certifications.n*", "languages": "lang*.language"}[s.path])
