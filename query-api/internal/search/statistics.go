@@ -177,10 +177,10 @@ type restState struct {
 // stepParts is the step that asks.
 const stepParts = "parts"
 
-// countedBeside says whether the total is read by a statement of its own (Config.CountBeside). That reads the table
-// twice, which is cheap only while it is one part, whose people are each there once.
+// countedBeside says whether the total is read by a statement of its own (Config.CountBeside). That finds who matches
+// twice, which is cheap only where it is not dear, and while the table is one part, whose people are each there once.
 func (s *Search) countedBeside(ctx context.Context) (bool, error) {
-	if planner.ScoresDecide(s.node) || s.from.Refreshed || planner.AtMost(s.node, s.cursor.Stats) < s.searcher.cfg.CountBeside {
+	if planner.ScoresDecide(s.node) || planner.Dear(s.node, s.sorts) || s.from.Refreshed || planner.AtMost(s.node, s.cursor.Stats) < s.searcher.cfg.CountBeside {
 		return false, nil
 	}
 	return s.searcher.largeAtRest(ctx)

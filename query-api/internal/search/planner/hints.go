@@ -2,6 +2,7 @@ package planner
 
 import (
 	"math"
+	"slices"
 
 	"muster/query-api/internal/search/algebra"
 )
@@ -46,6 +47,37 @@ func hasPhrase(n algebra.Node) bool {
 		}
 	})
 	return found
+}
+
+// Dear says that a page takes much more to find who matches than to keep them: their elements, or the places of words,
+// are looked at one by one, and all of them have to be before it is known who comes first. Such work is better not done twice.
+func Dear(n algebra.Node, sorts []Sort) bool {
+	dear, all := hasPhrase(n), false
+	algebra.Walk(n, func(n algebra.Node) {
+		_, elements := n.(algebra.Nested)
+		dear = dear || elements
+	})
+	for _, s := range sorts {
+		all = all || s.Kind == SortField || s.Kind == SortScore && varies(n)
+	}
+	return dear && all
+}
+
+// varies says that people who match may have different scores.
+func varies(n algebra.Node) bool {
+	switch n := n.(type) {
+	case algebra.Term, algebra.Phrase, algebra.Combined, algebra.Function:
+		return true
+	case algebra.Bool:
+		return len(n.Should) > 0 || slices.ContainsFunc(n.Must, varies)
+	case algebra.DisMax:
+		return len(n.Nodes) > 1 || slices.ContainsFunc(n.Nodes, varies)
+	case algebra.Boost:
+		return varies(n.Node)
+	case algebra.Nested:
+		return n.Mode == algebra.ScoreSum || n.Mode != algebra.ScoreNone && varies(n.Node)
+	}
+	return false
 }
 
 // AtMost bounds how many people match, by what is known of the terms that they must have; math.MaxInt64 when nothing is.

@@ -42,6 +42,36 @@ func TestHints(t *testing.T) {
 	require.False(t, eager(many, nil), "one more than may be")
 }
 
+func TestDear(t *testing.T) {
+	term := algebra.Term{Text: "engineer"}
+	phrase := algebra.Phrase{Terms: [][]string{{"software"}, {"engineer"}}}
+	elements := algebra.Nested{Node: term, Mode: algebra.ScoreAvg}
+	alike := algebra.Nested{Node: algebra.Bool{Filter: []algebra.Node{term}}, Mode: algebra.ScoreAvg}
+	number := algebra.Nested{Node: algebra.Constant{Node: term, Score: 2}, Mode: algebra.ScoreSum}
+	for name, c := range map[string]struct {
+		node algebra.Node
+		sort SortKind
+		want bool
+	}{
+		"a word":                         {term, SortScore, false},
+		"a phrase":                       {phrase, SortScore, true},
+		"a phrase by a field":            {phrase, SortField, true},
+		"a phrase in no order":           {phrase, SortDocument, false},
+		"a phrase that is not scored":    {algebra.Constant{Node: phrase, Score: 1}, SortScore, false},
+		"elements":                       {elements, SortScore, true},
+		"elements that are not scored":   {algebra.Bool{Filter: []algebra.Node{elements}}, SortScore, false},
+		"elements with equal scores":     {alike, SortScore, false},
+		"their sum":                      {number, SortScore, true},
+		"elements beside a word":         {algebra.Bool{Must: []algebra.Node{term}, Filter: []algebra.Node{alike}}, SortScore, true},
+		"elements where a word may be":   {algebra.Bool{Should: []algebra.Node{term}, Filter: []algebra.Node{alike}}, SortScore, true},
+		"elements with a function":       {algebra.Function{Node: alike}, SortScore, true},
+		"the best of words and elements": {algebra.DisMax{Nodes: []algebra.Node{term, alike}}, SortScore, true},
+		"a boost":                        {algebra.Boost{Node: alike, Factor: 2}, SortScore, false},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, c.want, Dear(c.node, []Sort{{Kind: c.sort}})) })
+	}
+}
+
 func TestAtMost(t *testing.T) {
 	field := algebra.Field{}
 	term := func(text string) algebra.Node { return algebra.Term{Field: field, Text: text} }
