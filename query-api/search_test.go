@@ -94,7 +94,7 @@ func TestSearch(t *testing.T) {
 		{`{"combined_fields":{"query":"bob software","fields":["profile.headline","profile.full_name"],"operator":"and"}}`, []string{"p2"}},
 		{`{"fuzzy":{"profile.headline":"enginere"}}`, []string{"p1", "p2"}},
 		{`{"match":{"profile.headline":{"query":"dtaa","fuzziness":"AUTO"}}}`, []string{"p1", "p3"}},
-		{`{"match":{"profile.headline":{"query":"dtaa enginere sofware","fuzziness":"AUTO"}}}`, []string{"p1", "p2", "p3"}},
+		{`{"match":{"profile.headline":{"query":"dtaa enginere softwrae","fuzziness":"AUTO"}}}`, []string{"p1", "p2", "p3"}},
 		{`{"regexp":{"profile.headline":"eng.*r|soft(ware)?"}}`, []string{"p1", "p2"}},
 		{`{"regexp":{"profile.headline":"da.a&~(data)"}}`, nil},
 		{`{"terms_set":{"profile.headline":{"terms":["data","lover","engineer"],"minimum_should_match":2}}}`, []string{"p1"}},
