@@ -56,8 +56,8 @@ type Config struct {
 	// that scores use; default 10 s, negative: always counted anew.
 	StatsAge time.Duration
 	// CountBeside is from how many people on, all in one part, the total is read by a
-	// statement of its own; default 50,000. To know it while ranking, all who match
-	// have to be kept until the last of them.
+	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.
+	// To know it while ranking, all who match have to be kept until the last of them.
 	CountBeside int64
 }
 

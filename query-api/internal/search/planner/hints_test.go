@@ -117,6 +117,9 @@ func TestElementsAreChosenOnce(t *testing.T) {
 	require.Contains(t, scored, "notEmpty("+chosen+")")
 	require.NotContains(t, scored, "arrayExists")
 
+	optional := algebra.Bool{Should: []algebra.Node{algebra.Nested{Path: "experience", Node: both, Mode: algebra.ScoreAvg}, algebra.Range{}}, Minimum: 1}
+	require.NotContains(t, RankStatement(Rank{Node: optional, Sort: []Sort{{Kind: SortScore}}, Stats: stats, Limit: 10}).SQL, "arrayExists((e_experience")
+
 	require.Contains(t, rank(both, SortDocument), "arrayExists", "nothing is scored")
 	alike := rank(algebra.Constant{Node: both, Score: 2}, SortScore)
 	require.NotContains(t, alike, "arrayAvg", "the average of equal scores")

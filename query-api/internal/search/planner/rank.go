@@ -78,7 +78,7 @@ func RankStatement(r Rank) Statement {
 	c := scoring(r.Stats, r.Node)
 	root := &scope{}
 	if Scored(r.Sort) {
-		c.score(r.Node, root) // notes what the condition can share with it
+		c.score(r.Node, root) // notes, for conditions inside of scores too, what they can share: thrown away
 	}
 	condition := c.match(r.Node, root)
 	columns := []string{"profile_hash", "profile_id"}
