@@ -175,6 +175,33 @@ func TestSearchInnerHits(t *testing.T) {
 	require.Equal(t, "p5", ids(got)[0])
 }
 
+// Inner hits have the order of their scores, wherever they are asked for and whatever the order of the people.
+func TestSearchInnerHitsOrder(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	f.insert(record.KindNetworkPerson, `{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"Head of data and of some more"},{"title":"Data"},{"title":"Data steward"}]}`)
+	nested := `{"nested":{"path":"experience","query":{"match":{"experience.title":"data"}},"score_mode":"none","inner_hits":{"size":2}}}`
+	for _, query := range []string{nested, `{"bool":{"filter":` + nested + `}}`} {
+		for _, sort := range []string{`"_score"`, `"_doc"`, `"profile_id.keyword"`} {
+			body := `{"query":` + query + `,"sort":[` + sort + `],"size":1`
+			titles := make(map[any][]any)
+			for got := f.search(body + "}"); ; {
+				for _, r := range got["results"].([]any) {
+					p := r.(map[string]any)
+					for _, h := range p["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"].([]any) {
+						titles[p["profile_id"]] = append(titles[p["profile_id"]], h.(map[string]any)["title"])
+					}
+				}
+				if got["next_cursor"] == nil {
+					break
+				}
+				got = f.search(body + fmt.Sprintf(`,"cursor":%q}`, got["next_cursor"]))
+			}
+			require.Equal(t, map[any][]any{"p5": {"Data engineer", "Data steward"}, "p9": {"Data", "Data steward"}}, titles, body)
+		}
+	}
+}
+
 func TestSearchWalk(t *testing.T) {
 	f := start(t, nil)
 	var people []string
@@ -217,6 +244,44 @@ func TestSearchWalk(t *testing.T) {
 		fmt.Sprintf(`{"query":{"match_all":{}},"cursor":%q}`, "x"+first["next_cursor"].(string)[1:]),
 	} {
 		require.Contains(t, f.post("/v1/person/search", body).detail(), "cursor")
+	}
+}
+
+// People whose profile ids have one hash are told apart, on a page and between two.
+func TestSearchSharedHash(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	for _, table := range []string{"search_people", "network_people"} {
+		const shared = "('p1', 'p2', 'p3')"
+		require.NoError(t, f.conn.Exec(t.Context(), "INSERT INTO "+table+" SELECT * REPLACE (toUInt64(7) AS profile_hash) FROM "+table+" WHERE profile_id IN "+shared))
+		require.NoError(t, f.conn.Exec(t.Context(), "ALTER TABLE "+table+" DELETE WHERE profile_hash != 7 AND profile_id IN "+shared+" SETTINGS mutations_sync = 2"))
+	}
+	for _, size := range []int{1, 2, 5} {
+		for query, want := range map[string][]string{
+			`{"match_all":{}}`:                                      {"p1", "p2", "p3", "p4", "p5"},
+			`{"match":{"profile.headline":"data"}}`:                 {"p1", "p3"},
+			`{"range":{"profile.connections":{"lte":20}}}`:          {"p2", "p3"},
+			`{"term":{"profile.headline.keyword":"Data"}}`:          {"p3"},
+			`{"match_phrase":{"profile.headline":"data engineer"}}`: {"p1"},
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"engineer"}},"inner_hits":{}}}`: {"p1", "p2", "p5"},
+		} {
+			for _, sort := range []string{`"_score"`, `"_doc"`, `{"profile.connections":"desc"}`} {
+				var found []string
+				for next := any(nil); ; {
+					cursor := ""
+					if next != nil {
+						cursor = fmt.Sprintf(`,"cursor":%q`, next)
+					}
+					r := f.search(fmt.Sprintf(`{"query":%s,"sort":[%s],"size":%d%s}`, query, sort, size, cursor))
+					require.EqualValues(t, len(want), r["total"], query)
+					found = append(found, ids(r)...)
+					if next = r["next_cursor"]; next == nil {
+						break
+					}
+				}
+				require.ElementsMatch(t, want, found, query)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -172,6 +173,50 @@ WHERE profile_hash IN {keys:Array(UInt64)}
 UNION ALL
 ` + seenQuery(record.KindNetworkPerson, "{keys:Array(UInt64)}",
 		"key_hash, key, version, content_hash, false, true, last_updated, '', '', '', [], [], [], 0, '', '', '', '', ''")
+}
+
+// NetworkDocumentsQuery reads what a search shows of network people, by ProfileHash:
+// Enrich, and what tells versions and erased people apart. Each row of the table is
+// there, older versions and withdrawn people too, for NewestNetworkPeople: the few
+// rows of a page are told apart in less than the server takes to sort them. Newer
+// versions are in a statement of their own, NetworkSeenQuery, which is asked at the
+// same time. Both have the columns of NetworkPersonRow.Document.
+func NetworkDocumentsQuery() string {
+	return `SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, last_updated, updated_at, username_key, email_keys, enrich
+FROM network_people
+WHERE profile_hash IN {keys:Array(UInt64)}`
+}
+
+// NetworkSeenQuery reads the newer versions of network people, by ProfileHash.
+func NetworkSeenQuery() string {
+	return `SELECT key_hash, key, version, content_hash, false, true, last_updated, '', '', CAST([], 'Array(String)'), ''
+FROM seen_versions
+WHERE kind = '` + string(record.KindNetworkPerson) + `' AND key_hash IN {keys:Array(UInt64)}`
+}
+
+// Document gives the scan destinations in the order of the columns of
+// NetworkDocumentsQuery and NetworkSeenQuery.
+func (r *NetworkPersonRow) Document() []any {
+	return []any{
+		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.UpdatedAt, &r.UsernameKey,
+		&r.EmailKeys, &r.Enrich,
+	}
+}
+
+// NewestNetworkPeople keeps the newest version of each profile among rows of
+// NetworkDocumentsQuery, withdrawn or not.
+func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
+	var out []*NetworkPersonRow
+	for _, r := range rows {
+		i := slices.IndexFunc(out, func(o *NetworkPersonRow) bool { return o.ProfileID == r.ProfileID })
+		switch {
+		case i < 0:
+			out = append(out, r)
+		case cmp.Or(cmp.Compare(out[i].Version, r.Version), cmp.Compare(out[i].ContentHash, r.ContentHash)) < 0:
+			out[i] = r
+		}
+	}
+	return out
 }
 
 // CodehostColumns chooses the rendered columns of CodehostPeopleQuery.

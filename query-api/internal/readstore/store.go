@@ -90,6 +90,8 @@ type Store struct {
 	discoveries *gather.Gatherer[uint64, []*readmodel.DiscoveryRow]
 	discovered  *gather.Gatherer[uint64, []discoveredStatement]
 	contexts    *gather.Gatherer[uint64, []*readmodel.ContextRow]
+	documents   *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
+	seenPeople  *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
 
 	hidden atomic.Pointer[[]uint64]
 
@@ -153,6 +155,11 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
 			found[r.RequestHash] = append(found[r.RequestHash], r)
 		}, nil)
+	person := func(found map[uint64][]*readmodel.NetworkPersonRow, r *readmodel.NetworkPersonRow) {
+		found[r.ProfileHash] = append(found[r.ProfileHash], r)
+	}
+	s.documents = gatherScanned(ctx, b, "network_people", readmodel.NetworkDocumentsQuery(), (*readmodel.NetworkPersonRow).Document, person, readmodel.NewestNetworkPeople)
+	s.seenPeople = gatherScanned(ctx, b, "seen_versions", readmodel.NetworkSeenQuery(), (*readmodel.NetworkPersonRow).Document, person, nil)
 	return s, nil
 }
 
@@ -185,9 +192,15 @@ type row[T any] interface {
 	Dest() []any
 }
 
-// gatherRows returns a gatherer over a query of readmodel; add files one row, and
-// finish, if not nil, makes a key's value of what was filed, before anybody sees it.
+// gatherRows is gatherScanned over a query that reads all of a row.
 func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
+	return gatherScanned(ctx, b, table, query, R.Dest, add, finish)
+}
+
+// gatherScanned returns a gatherer over a query of readmodel; dest gives the
+// destinations of a row's columns, add files one row, and finish, if not nil, makes
+// a key's value of what was filed, before anybody sees it.
+func gatherScanned[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, dest func(R) []any, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
 	g := gather.New(ctx, gather.Config[K, V]{
 		Name: table, MaxKeys: b.cfg.MaxKeys, InFlight: b.cfg.InFlight, Timeout: b.cfg.QueryTimeout, Linger: b.cfg.Linger,
 		Permits: b.permits,
@@ -195,7 +208,7 @@ func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b bui
 			found := make(map[K]V, len(keys))
 			err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
 				r := R(new(T))
-				if err := rows.Scan(r.Dest()...); err != nil {
+				if err := rows.Scan(dest(r)...); err != nil {
 					return err
 				}
 				add(found, r)

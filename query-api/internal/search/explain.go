@@ -72,7 +72,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			return nil
 		})
 	}
-	scored := planner.ScoresDecide(prepared.node) || planner.Scored(prepared.sorts) && r.Size > 0
+	scored := planner.ScoresDecide(prepared.node) || planner.Scores(prepared.node, prepared.sorts) && r.Size > 0
 	stats := prepared.cursor.Stats
 	if prepared.first {
 		if scored {
@@ -101,6 +101,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1, From: prepared.from, Total: prepared.first}
 		if !prepared.first {
 			rank.After = &prepared.cursor.After
+			rank.Identified = rank.After.ProfileID != ""
 		}
 		if err := add("rank", planner.RankStatement(rank)); err != nil {
 			return nil, err

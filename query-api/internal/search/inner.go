@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 )
@@ -26,21 +25,21 @@ type element struct {
 // innerHits finds the elements that matched in each document of a page, and
 // gives by document the member "inner_hits" that shows them, nil when nobody
 // asked.
-func (s *Search) innerHits(ctx context.Context, keys []readstore.ProfileKey, documents [][]byte) ([][]byte, error) {
+func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
 	var asked []algebra.Nested
 	algebra.Walk(s.node, func(n algebra.Node) {
 		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
 			asked = append(asked, m)
 		}
 	})
-	if len(asked) == 0 {
+	if len(asked) == 0 || len(r.places) == 0 {
 		return nil, nil
 	}
-	hashes := make([]uint64, len(keys))
-	for i, k := range keys {
-		hashes[i] = k.Hash
+	hashes := make([]uint64, len(r.places))
+	for i, p := range r.places {
+		hashes[i] = p.Hash
 	}
-	out := make([][]byte, len(keys))
+	out := make([][]byte, len(r.places))
 	for _, n := range asked {
 		found := make(map[string][]element)
 		err := s.searcher.query(ctx, "inner hits", planner.InnerStatement(n, s.cursor.Stats, hashes), func(rows driver.Rows) error {
@@ -60,11 +59,11 @@ func (s *Search) innerHits(ctx context.Context, keys []readstore.ProfileKey, doc
 		if err != nil {
 			return nil, err
 		}
-		for i, k := range keys {
-			if documents[i] == nil {
+		for i, d := range r.documents {
+			if d.JSON == nil {
 				continue
 			}
-			if out[i], err = appendHits(out[i], n, found[k.ProfileID], documents[i]); err != nil {
+			if out[i], err = appendHits(out[i], n, found[d.ProfileID], d.JSON); err != nil {
 				return nil, fmt.Errorf("search: inner hits: %w", err)
 			}
 		}

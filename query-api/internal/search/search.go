@@ -228,46 +228,35 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		return nil, err
 	}
 	s.from.Hidden = s.searcher.deps.Store.Hidden()
-	places, err := s.places(ctx)
+	r, err := s.people(ctx)
 	if err != nil {
 		return nil, err
 	}
 	page := &Page{Total: s.cursor.Total}
-	if s.request.Size == 0 || page.Total == 0 {
+	if page.Total == 0 {
 		return page, nil
 	}
-	more := len(places) > s.request.Size
-	if more {
-		places = places[:s.request.Size]
-	}
-	keys := make([]readstore.ProfileKey, len(places))
-	for i, p := range places {
-		keys[i] = readstore.ProfileKey{Hash: p.Hash, ProfileID: p.ProfileID}
-	}
-	documents, err := s.searcher.deps.Store.NetworkDocuments(ctx, keys)
+	inner, err := s.innerHits(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	inner, err := s.innerHits(ctx, keys, documents)
-	if err != nil {
-		return nil, err
-	}
-	for i, d := range documents {
-		if d == nil {
+	for i, d := range r.documents {
+		if d.JSON == nil {
 			continue // withdrawn since it was ranked
 		}
-		page.ProfileIDs = append(page.ProfileIDs, keys[i].ProfileID)
-		if d, err = s.source.apply(d); err != nil {
+		page.ProfileIDs = append(page.ProfileIDs, d.ProfileID)
+		shown, err := s.source.apply(d.JSON)
+		if err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)
 		}
 		if inner != nil {
-			d = append(append(append(d[:len(d)-1:len(d)-1], ','), inner[i]...), '}')
+			shown = append(append(append(shown[:len(shown)-1:len(shown)-1], ','), inner[i]...), '}')
 		}
-		page.Results = append(page.Results, d)
+		page.Results = append(page.Results, shown)
 	}
-	if more {
+	if r.more {
 		next := s.cursor
-		next.After = places[len(places)-1]
+		next.After = r.places[len(r.places)-1]
 		if page.Next, err = cursor.Encode(next, s.searcher.deps.Key); err != nil {
 			return nil, fmt.Errorf("search: encode cursor: %w", err)
 		}
@@ -275,23 +264,30 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	return page, nil
 }
 
-// places reads who stands on the page and, for the first page, what all pages
-// need beside: the total, and the statistics of scores.
-func (s *Search) places(ctx context.Context) ([]planner.Place, error) {
+// ranking is a page: where its people stand, and what is shown of them.
+type ranking struct {
+	places    []planner.Place
+	documents []readstore.Document // one a place
+	more      bool                 // others follow
+}
+
+// people reads the page and, for the first, what all pages need beside: the
+// total, and the statistics of scores.
+func (s *Search) people(ctx context.Context) (*ranking, error) {
 	if !s.first {
 		if s.request.Size == 0 {
-			return nil, nil
+			return &ranking{}, nil
 		}
-		return s.rank(ctx, false)
+		return s.ranking(ctx, false)
 	}
 	counted, err := s.count(ctx)
 	switch {
 	case err != nil:
 		return nil, err
 	case counted && (s.request.Size == 0 || s.cursor.Total == 0):
-		return nil, nil
+		return &ranking{}, nil
 	case s.request.Size == 0:
-		return nil, s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil)
+		return &ranking{}, s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil)
 	}
 	beside := false
 	if !counted {
@@ -300,25 +296,57 @@ func (s *Search) places(ctx context.Context) ([]planner.Place, error) {
 		}
 	}
 	if !beside {
-		return s.rank(ctx, !counted)
+		return s.ranking(ctx, !counted)
 	}
-	var places []planner.Place
+	var r *ranking
 	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() error { return s.countPeople(ctx, planner.CountStatement(s.node, s.cursor.Stats, s.from), nil) })
+	g.Go(func() error {
+		statement := planner.CountStatement(s.node, s.cursor.Stats, s.from)
+		statement.OneThread = !planner.InTableOrder(s.node, s.sorts) // the ranks take longer then
+		return s.countPeople(ctx, statement, nil)
+	})
 	g.Go(func() (err error) {
-		places, err = s.rank(ctx, false)
+		r, err = s.ranking(ctx, false)
 		return err
 	})
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	return places, nil
+	return r, nil
+}
+
+// ranking reads the people of the page, with total also how many there are in all.
+// People are told apart by their hashes, which takes less than by their ids; where
+// hashes are equal it is done again by both.
+func (s *Search) ranking(ctx context.Context, total bool) (*ranking, error) {
+	for identified := s.cursor.After.ProfileID != ""; ; identified = true {
+		r := &ranking{}
+		var err error
+		if r.places, err = s.rank(ctx, total, identified); err != nil {
+			return nil, err
+		}
+		if r.more = len(r.places) > s.request.Size; r.more {
+			r.places = r.places[:s.request.Size]
+		}
+		keys := make([]readstore.ProfileKey, len(r.places))
+		for i, p := range r.places {
+			keys[i] = readstore.ProfileKey{Hash: p.Hash, ProfileID: p.ProfileID}
+		}
+		r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys)
+		if !identified && errors.Is(err, readstore.ErrSharedHash) {
+			total = false // known by now
+			continue
+		}
+		return r, err
+	}
 }
 
 // rank reads the places of the page, and one more if there is one; with total
-// also how many people there are in all.
-func (s *Search) rank(ctx context.Context, total bool) ([]planner.Place, error) {
-	r := planner.Rank{Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from, Total: total}
+// also how many people there are in all, and identified with their profile ids.
+func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Place, error) {
+	r := planner.Rank{
+		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, Limit: s.request.Size + 1, From: s.from, Total: total, Identified: identified,
+	}
 	if !s.first {
 		r.After = &s.cursor.After
 	}
@@ -361,7 +389,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		settings["short_circuit_function_evaluation"] = "disable"
 	}
 	threads := 1
-	if s.lanes.alone() {
+	if s.lanes.alone() && !statement.OneThread {
 		threads = s.cfg.Threads
 	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{

@@ -31,7 +31,7 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
 	s.cursor.Stats = stats
 	decide := planner.ScoresDecide(s.node)
-	if !decide && (!planner.Scored(s.sorts) || s.request.Size == 0) {
+	if !decide && (!planner.Scores(s.node, s.sorts) || s.request.Size == 0) {
 		return false, nil
 	}
 	if err := s.searcher.countFields(ctx, s.node, stats); err != nil {

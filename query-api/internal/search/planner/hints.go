@@ -52,15 +52,19 @@ func hasPhrase(n algebra.Node) bool {
 // Dear says that a page takes much more to find who matches than to keep them: their elements, or the places of words,
 // are looked at one by one, and all of them have to be before it is known who comes first. Such work is better not done twice.
 func Dear(n algebra.Node, sorts []Sort) bool {
-	dear, all := hasPhrase(n), false
+	dear := hasPhrase(n)
 	algebra.Walk(n, func(n algebra.Node) {
 		_, elements := n.(algebra.Nested)
 		dear = dear || elements
 	})
-	for _, s := range sorts {
-		all = all || s.Kind == SortField || s.Kind == SortScore && varies(n)
-	}
-	return dear && all
+	return dear && !InTableOrder(n, sorts)
+}
+
+// InTableOrder says that people come as the table has them, so that the first who match are first.
+func InTableOrder(n algebra.Node, sorts []Sort) bool {
+	return !slices.ContainsFunc(sorts, func(s Sort) bool {
+		return s.Kind == SortField || s.Kind == SortScore && varies(n)
+	})
 }
 
 // varies says that people who match may have different scores.

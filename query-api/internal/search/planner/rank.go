@@ -59,6 +59,9 @@ type Rank struct {
 	From  People
 	// Total asks for the number of all people who match, beside each place.
 	Total bool
+	// Identified orders people of one hash by their profile ids, and gives these. It is
+	// for pages on which two have one, and those after them: ids take long to read.
+	Identified bool
 }
 
 // Scored says whether the order depends on scores.
@@ -72,7 +75,7 @@ func Scored(sorts []Sort) bool {
 }
 
 // RankStatement orders the people who match. Its rows are profile_hash,
-// profile_id, two lists of strings and flags: the values of the sort keys, and
+// profile_id (empty unless identified), two lists of strings and flags: the values of the sort keys, and
 // whether they are missing; and the total, 0 unless it is asked for.
 func RankStatement(r Rank) Statement {
 	c := scoring(r.Stats, r.Node)
@@ -81,7 +84,10 @@ func RankStatement(r Rank) Statement {
 		c.score(r.Node, root) // notes, for conditions inside of scores too, what they can share: thrown away
 	}
 	condition := c.match(r.Node, root)
-	columns := []string{"profile_hash", "profile_id"}
+	columns, id := []string{"profile_hash"}, "''"
+	if r.Identified {
+		columns, id = append(columns, "profile_id"), "profile_id"
+	}
 	var values, missing, order, after []string
 	equal := yes
 	for i, s := range r.Sort {
@@ -137,11 +143,16 @@ func RankStatement(r Rank) Statement {
 	where := yes
 	if p := r.After; p != nil {
 		hash := c.param("UInt64", strconv.FormatUint(p.Hash, 10))
-		after = append(after, and(equal, "(profile_hash > "+hash+")"),
-			and(equal, "(profile_hash = "+hash+")", "(profile_id > "+c.str(p.ProfileID)+")"))
+		after = append(after, and(equal, "(profile_hash > "+hash+")"))
+		if r.Identified {
+			after = append(after, and(equal, "(profile_hash = "+hash+")", "(profile_id > "+c.str(p.ProfileID)+")"))
+		}
 		where = or(after...)
 	}
-	order = append(order, "profile_hash ASC", "profile_id ASC")
+	order = append(order, "profile_hash ASC")
+	if r.Identified {
+		order = append(order, "profile_id ASC")
+	}
 	list := func(parts []string, none string) string {
 		if len(parts) == 0 {
 			return none
@@ -152,10 +163,13 @@ func RankStatement(r Rank) Statement {
 	if r.Total {
 		total = "toInt64(count() OVER ())"
 	}
-	sql := fmt.Sprintf("SELECT profile_hash, profile_id, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, r.From.living(), where,
+	sql := fmt.Sprintf("SELECT profile_hash, %s, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
+		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, r.From.living(), where,
 		strings.Join(order, ", "), r.Limit)
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node), Eager: eager(r.Node, r.Sort)}
+	return Statement{
+		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node), Eager: eager(r.Node, r.Sort),
+		OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
+	}
 }
 
 const missingNumber = "-9223372036854775808"

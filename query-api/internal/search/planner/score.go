@@ -3,7 +3,6 @@ package planner
 import (
 	"fmt"
 	"math"
-	"strconv"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -91,28 +90,17 @@ func multiply(a, b string) string {
 	return "(" + a + " * " + b + ")"
 }
 
-// quantised is a length of a text as Lucene's norms keep it: exact up to 40,
-// then to four significant bits.
+// quantised is a length of a text as Lucene's norms keep it
+// (SmallFloat.intToByte4): exact up to 40, and what is beyond 24 to four
+// significant bits, which a number of 64 bits has in front as its exponent and the
+// first three bits of its fraction.
 func (c *compiler) quantised(length string) string {
-	return "roundDown(" + length + ", " + c.param("Array(UInt32)", normLengths()) + ")"
+	return "(least(" + length + ", 24) + reinterpretAsFloat64(bitAnd(reinterpretAsUInt64(toFloat64(greatest(" + length + ", 24) - 24)), " +
+		c.param("UInt64", significant) + ")))"
 }
 
-// normLengths lists the lengths that a norm can stand for, as the value of a
-// parameter: those of Lucene's SmallFloat.byte4ToInt.
-func normLengths() string {
-	var list strings.Builder
-	list.WriteString("[0")
-	for n := 1; n < 40; n++ {
-		list.WriteString("," + strconv.Itoa(n))
-	}
-	for n := uint64(16); n <= math.MaxUint32/2; n *= 2 { // beyond 24, in steps of an eighth of a power of two
-		for step := range uint64(8) {
-			list.WriteString("," + strconv.FormatUint(24+n+step*n/8, 10))
-		}
-	}
-	list.WriteByte(']')
-	return list.String()
-}
+// significant are the bits of a Float64 that make its first four: 0xfffe000000000000.
+const significant = "18446181123756130304"
 
 // idf is the weight of a term that df of n documents have.
 func idf(df, n float64) float64 {

@@ -87,10 +87,17 @@ type wanted struct {
 func want(n algebra.Node) wanted {
 	w := wanted{fields: make(map[string]algebra.Field), terms: make(map[string]algebra.Term)}
 	w.add(n)
-	// A least score decides who matches, wherever it stands.
+	// A least score decides who matches, and inner hits have an order of their own, wherever they stand.
 	algebra.Walk(n, func(n algebra.Node) {
-		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
-			w.add(f.Node)
+		switch n := n.(type) {
+		case algebra.Function:
+			if n.MinScore != nil {
+				w.add(n.Node)
+			}
+		case algebra.Nested:
+			if n.InnerHits != nil {
+				w.add(n.Node)
+			}
 		}
 	})
 	return w
@@ -204,6 +211,9 @@ type Statement struct {
 	TokensRead bool
 	// Eager: the server need not choose the rows for which it evaluates a part.
 	Eager bool
+	// OneThread: further threads would only be in the way, of other statements or of
+	// reading a few rows from the beginning of the table.
+	OneThread bool
 }
 
 // ScoresDecide says that who matches depends on scores, whatever the order.
@@ -211,6 +221,17 @@ func ScoresDecide(n algebra.Node) bool {
 	found := false
 	algebra.Walk(n, func(n algebra.Node) {
 		if f, ok := n.(algebra.Function); ok && f.MinScore != nil {
+			found = true
+		}
+	})
+	return found
+}
+
+// Scores says that a page needs scores: for its order, or for that of inner hits.
+func Scores(n algebra.Node, sorts []Sort) bool {
+	found := Scored(sorts)
+	algebra.Walk(n, func(n algebra.Node) {
+		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
 			found = true
 		}
 	})
