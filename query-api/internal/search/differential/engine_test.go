@@ -73,6 +73,10 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 		return searchtest.Result{}, err
 	}
 	r.Query, r.Sort = in.Query, in.Sort
+	var asked map[string]any
+	if err := json.Unmarshal(body, &asked); err != nil {
+		return searchtest.Result{}, err
+	}
 	var out searchtest.Result
 	for {
 		prepared, err := e.searcher.Prepare(r)
@@ -84,8 +88,12 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 			return out, err
 		}
 		out.Total = int(p.Total)
-		for _, id := range p.ProfileIDs {
-			out.Hits = append(out.Hits, searchtest.Hit{ID: id})
+		for i, id := range p.ProfileIDs {
+			inner, err := searchtest.InnerOf(asked, p.Results[i])
+			if err != nil {
+				return out, err
+			}
+			out.Hits = append(out.Hits, searchtest.Hit{ID: id, Inner: inner})
 		}
 		if p.Next == "" || len(out.Hits) >= most {
 			return out, nil

@@ -171,7 +171,11 @@ func ask(ctx context.Context, index string, body map[string]any, size int) (sear
 	}
 	out := searchtest.Result{Total: res.Total}
 	for _, h := range res.Hits {
-		out.Hits = append(out.Hits, searchtest.Hit{ID: h.ID, Score: h.Score, Sort: h.Sort})
+		hit := searchtest.Hit{ID: h.ID, Score: h.Score, Sort: h.Sort, Inner: map[string]searchtest.Inner{}}
+		for name, inner := range h.Inner {
+			hit.Inner[name] = searchtest.Inner(inner)
+		}
+		out.Hits = append(out.Hits, hit)
 	}
 	return out, nil
 }

@@ -25,6 +25,7 @@ type Hit struct {
 	ID    string
 	Score *float64         // nil when unknown, or when the order is another
 	Sort  []jsontext.Value // values of the sort keys; needed of the judge only
+	Inner map[string]Inner // by the names of inner_hits
 }
 
 // Tolerance is how far two scores may be apart, relative to the greater one.

@@ -147,6 +147,9 @@ func (g *Generator) nested(s scope, depth int) any {
 			args["path"] = "hobbies"
 		}
 	}
+	if args["path"] == path {
+		g.innerHits(args)
+	}
 	g.boost(c, args)
 	return args
 }

@@ -40,7 +40,8 @@ type Generator struct {
 	anchor scope
 	uses   map[string]bool
 	depth  int
-	fuzzed bool // a clause whose place in the order is not the judge's
+	fuzzed bool            // a clause whose place in the order is not the judge's
+	inner  map[string]bool // names of inner hits
 }
 
 // clause draws one clause for a scope, or nil when the scope has nothing to ask for.
@@ -88,7 +89,7 @@ func NewGenerator(docs []Document, o Options) (*Generator, error) {
 func (g *Generator) Next() Query {
 	for {
 		g.uses = map[string]bool{}
-		g.fuzzed = false
+		g.fuzzed, g.inner = false, map[string]bool{}
 		g.anchor = scope{v: pick(g.r, g.docs...).root}
 		depth := pick(g.r, 0, 0, 1, 1, 1, 2, 2, 3)
 		g.depth = depth
