@@ -132,12 +132,10 @@ func (s source) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, wh
 		below := !shown && anyBelow(s.includes, full) || shown && anyBelow(s.excludes, full)
 		switch {
 		case below && (d.PeekKind() == '{' || d.PeekKind() == '['):
-			var inner bytes.Buffer
-			ie := jsontext.NewEncoder(&inner)
-			if err := s.value(d, ie, full, shown); err != nil {
+			text, err := s.value(d, full, shown)
+			if err != nil {
 				return err
 			}
-			text := jsontext.Value(bytes.TrimSpace(inner.Bytes()))
 			if !shown && isEmpty(text) {
 				continue
 			}
@@ -163,39 +161,45 @@ func (s source) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, wh
 	return e.WriteToken(jsontext.EndObject)
 }
 
-// value copies the part of an object, or of the objects of a list, that is shown.
-func (s source) value(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
-	switch d.PeekKind() {
-	case '{':
+// value is the part of an object, or of a list, that is shown: of a list those elements of which something is.
+func (s source) value(d *jsontext.Decoder, path string, whole bool) (jsontext.Value, error) {
+	var out bytes.Buffer
+	e := jsontext.NewEncoder(&out)
+	err := s.copyValue(d, e, path, whole)
+	return bytes.TrimSpace(out.Bytes()), err
+}
+
+func (s source) copyValue(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+	if d.PeekKind() == '{' {
 		return s.object(d, e, path, whole)
-	case '[':
-		if _, err := d.ReadToken(); err != nil {
-			return err
-		}
-		if err := e.WriteToken(jsontext.BeginArray); err != nil {
-			return err
-		}
-		for d.PeekKind() != ']' {
-			if k := d.PeekKind(); k != '{' && k != '[' && !whole {
-				if err := d.SkipValue(); err != nil {
-					return err
-				}
-				continue
-			}
-			if err := s.value(d, e, path, whole); err != nil {
-				return err
-			}
-		}
-		if _, err := d.ReadToken(); err != nil {
-			return err
-		}
-		return e.WriteToken(jsontext.EndArray)
 	}
-	v, err := d.ReadValue()
-	if err != nil {
+	if _, err := d.ReadToken(); err != nil {
 		return err
 	}
-	return e.WriteValue(v)
+	if err := e.WriteToken(jsontext.BeginArray); err != nil {
+		return err
+	}
+	for d.PeekKind() != ']' {
+		var v jsontext.Value
+		var err error
+		if k := d.PeekKind(); k == '{' || k == '[' {
+			if v, err = s.value(d, path, whole); err == nil && isEmpty(v) {
+				continue
+			}
+		} else if v, err = d.ReadValue(); err == nil && !whole {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		if err := e.WriteValue(v); err != nil {
+			return err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return err
+	}
+	return e.WriteToken(jsontext.EndArray)
 }
 
 func isEmpty(v jsontext.Value) bool { return string(v) == "{}" || string(v) == "[]" }
