@@ -8,6 +8,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/engine/enginetest"
+	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
 	"muster/query-api/opensearch"
 	"muster/schemas/text"
@@ -178,4 +180,26 @@ func ask(ctx context.Context, index string, body map[string]any, size int) (sear
 		out.Hits = append(out.Hits, hit)
 	}
 	return out, nil
+}
+
+// supported names the clauses and parameters of muster's table that a question need not have.
+func supported() []string {
+	always := []string{"query", "fields", "value", "terms", "functions", "filter", "positive", "negative", "negative_boost", "queries", "path"}
+	var out []string
+	for _, c := range clause.Clauses() {
+		if c.Refused != "" {
+			continue
+		}
+		out = append(out, c.Name)
+		for _, p := range c.Parameters {
+			name := c.Name + "." + p.Name
+			if name == "terms_set.minimum_should_match" { // the judge does not know it
+				continue
+			}
+			if c.Name == "bool" || !slices.Contains(always, p.Name) {
+				out = append(out, name)
+			}
+		}
+	}
+	return out
 }

@@ -107,6 +107,7 @@ func TestSearch(t *testing.T) {
 		require.GreaterOrEqual(t, coverage.Telling(), 60.0)
 		if queries >= 5000 {
 			require.Empty(t, coverage.Rare(20))
+			require.Empty(t, coverage.Missing(supported()))
 		}
 	}
 }

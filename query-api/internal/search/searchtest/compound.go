@@ -302,7 +302,11 @@ func (g *Generator) sort() []any {
 			}
 		}
 		if f.nested != "" && g.may("sort", "mode", 2) {
-			args["mode"] = pick(g.r, "min", "max")
+			modes := []string{"min", "max"}
+			if f.kind != text { // of numbers
+				modes = append(modes, "sum", "avg", "median")
+			}
+			args["mode"] = pick(g.r, modes...)
 		}
 		if f.nested != "" && g.may("sort", "nested", 2) {
 			nested := object("path", f.nested)

@@ -3,6 +3,8 @@ package searchtest
 import (
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -56,6 +58,17 @@ func (c *Coverage) Rare(n int) []string {
 	for _, u := range sorted(c.uses) {
 		if c.uses[u].telling < n {
 			out = append(out, fmt.Sprintf("%s (%d)", u, c.uses[u].telling))
+		}
+	}
+	return out
+}
+
+// Missing lists the names that no query used, itself or as a kind of what is named ("range.format" of "range").
+func (c *Coverage) Missing(names []string) []string {
+	var out []string
+	for _, name := range names {
+		if !slices.ContainsFunc(sorted(c.uses), func(u string) bool { return u == name || strings.HasPrefix(u, name+".") }) {
+			out = append(out, name)
 		}
 	}
 	return out
