@@ -39,6 +39,9 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 	}
 	// Where scores decide who matches the people are counted after the terms.
 	statement, keys := planner.TermStatement(s.node, !decide, s.from, func(key string) bool { return s.searcher.knownTerm(key, stats) })
+	if planner.AtMost(s.node, stats) == 0 { // so it was: somebody may be the first
+		statement, keys = planner.TermStatement(s.node, !decide, s.from, func(key string) bool { return stats.Terms[key] > 0 })
+	}
 	if len(keys) == 0 {
 		return false, nil
 	}
@@ -73,9 +76,7 @@ func (s *Searcher) keepTerms(keys []string, stats *planner.Stats) {
 		clear(s.terms)
 	}
 	for _, key := range keys {
-		if n := stats.Terms[key]; n > 0 { // whoever is the first to have a term is to be scored at once
-			s.terms[key] = termCount{count: n, at: now}
-		}
+		s.terms[key] = termCount{count: stats.Terms[key], at: now}
 	}
 }
 

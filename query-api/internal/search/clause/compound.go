@@ -21,16 +21,22 @@ func lowerMatchNone(_ *lowering, c *Clause, v value) (algebra.Node, error) {
 func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	var b algebra.Bool
-	for name, into := range map[string]*[]algebra.Node{"must": &b.Must, "filter": &b.Filter, "should": &b.Should, "must_not": &b.MustNot} {
-		part, ok := a.get(name)
+	for _, occur := range []struct {
+		name string
+		into *[]algebra.Node
+	}{{"must", &b.Must}, {"filter", &b.Filter}, {"should", &b.Should}, {"must_not", &b.MustNot}} {
+		part, ok := a.get(occur.name)
 		if !ok || part.kind == 'n' || a.err != nil {
 			continue
 		}
+		outer := l.unshown
+		l.unshown = outer || occur.name == "must_not"
 		list, err := l.list(part)
+		l.unshown = outer
 		if err != nil {
 			return nil, err
 		}
-		*into = list
+		*occur.into = list
 	}
 	boost := a.boost()
 	pure := a.flag("adjust_pure_negative", true)
@@ -107,11 +113,10 @@ func lowerBoosting(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := algebra.Function{Node: yes, ScoreMode: algebra.ScoreFirst, BoostMode: algebra.ScoreMultiply, MaxBoost: math.Inf(1), Sealed: true}
-	if factor != 1 {
-		f.Functions = []algebra.Factor{{Filter: no, Kind: algebra.FactorWeight, Weight: factor}}
-	}
-	return boosted(f, boost), nil
+	return boosted(algebra.Function{
+		Node: yes, Functions: []algebra.Factor{{Filter: no, Kind: algebra.FactorWeight, Weight: factor}},
+		ScoreMode: algebra.ScoreFirst, BoostMode: algebra.ScoreMultiply, MaxBoost: math.Inf(1), Sealed: true,
+	}, boost), nil
 }
 
 func lowerDisMax(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -181,6 +186,9 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 	hits := &algebra.InnerHits{Name: b.text("name", path), From: b.integer("from", 0, 0, 100), Size: b.integer("size", 3, 0, 100)}
 	if err := b.done(); err != nil {
 		return nil, err
+	}
+	if l.unshown {
+		return nil, nil //nolint:nilnil // as in Elasticsearch
 	}
 	if l.innerHits[hits.Name] {
 		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)

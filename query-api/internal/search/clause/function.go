@@ -112,7 +112,10 @@ func (l *lowering) factor(v value) (algebra.Factor, error) {
 		return f, v.errorf("names no function: give one of %s", strings.Join(factorNames(), ", "))
 	}
 	if filtered {
+		outer := l.unshown
+		l.unshown = true
 		f.Filter, err = l.clause(filter)
+		l.unshown = outer
 	}
 	return f, err
 }

@@ -66,6 +66,7 @@ type lowering struct {
 	terms     int
 	blends    int
 	innerHits map[string]bool
+	unshown   bool // inner hits of this are not shown: it is inside of must_not, or says where a function counts
 	functions bool // there is a function_score
 }
 

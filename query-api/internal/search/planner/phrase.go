@@ -187,11 +187,12 @@ func (c *compiler) phraseScore(n algebra.Phrase, s *scope) string {
 	count := 0
 	for _, position := range n.Terms {
 		for _, t := range position {
-			weight, a := c.stats.term(algebra.Term{Field: n.Field, Text: t}, nil)
-			if weight > 0 {
-				total, average = total+weight, a
-			}
 			count++
+			if c.stats.Terms[termKey(n.Field, t)] == 0 {
+				continue // the sum is over terms that somebody has
+			}
+			weight, a := c.stats.term(algebra.Term{Field: n.Field, Text: t}, nil)
+			total, average = total+weight, a
 		}
 	}
 	if total == 0 {
@@ -226,7 +227,7 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 	var frequencies, lengths []string
 	for i, f := range n.Fields {
 		field := c.stats.Fields[f.Name()]
-		df = max(df, c.stats.Terms[termKey(f, n.Text)])
+		df = max(df, c.stats.Terms[termKey(f, n.Text)], 1)
 		documents = max(documents, field.Documents)
 		terms += n.Weights[i] * float64(field.Terms)
 		if n.Absent(f) {
@@ -243,7 +244,7 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 		frequencies = append(frequencies, weight+" * "+frequency)
 		lengths = append(lengths, weight+" * "+c.quantised(length))
 	}
-	if df == 0 || len(lengths) == 0 {
+	if documents == 0 || len(lengths) == 0 {
 		return "0."
 	}
 	average := float64(float32(terms / float64(documents)))

@@ -3,6 +3,7 @@ package planner
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -205,7 +206,7 @@ func (c *compiler) matching(inner *scope, m string) string {
 // function joins the factors of a Function with the score of its node.
 func (c *compiler) function(n algebra.Function, s *scope) string {
 	base := c.score(n.Node, s)
-	if len(n.Functions) == 0 {
+	if neutral(n) {
 		return base
 	}
 	type part struct{ match, value, weight string }
@@ -271,6 +272,14 @@ func (c *compiler) function(n algebra.Function, s *scope) string {
 		return "greatest(toFloat64(" + base + "), " + joined + ")"
 	}
 	return "(" + base + " * " + joined + ")"
+}
+
+// neutral says that the functions leave the score as it is. The server refuses a condition between equal constants in
+// some places.
+func neutral(n algebra.Function) bool {
+	return n.ScoreMode != algebra.ScoreSum && n.BoostMode == algebra.ScoreMultiply && n.MaxBoost >= 1 &&
+		!slices.ContainsFunc(n.Functions, func(f algebra.Factor) bool { return f.Kind != algebra.FactorWeight || f.Weight != 1 }) ||
+		len(n.Functions) == 0
 }
 
 // factor is the value of one function, its weight included.

@@ -38,12 +38,13 @@ func (f FieldStats) average() float64 {
 
 func termKey(f algebra.Field, text string) string { return f.Name() + "\x00" + text }
 
-// term is the weight of a term and the average length of its field; weight 0
-// when nobody has the term. blend are the terms of the blend whose statistics it has.
+// term is the weight of a term and the average length of its field; weight 0 when
+// it was not counted. Whoever has one that nobody had is the first, since it was
+// counted. blend are the terms of the blend whose statistics it has.
 func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average float64) {
 	field := s.Fields[n.Field.Name()]
-	df := s.Terms[termKey(n.Field, n.Text)]
-	if df == 0 {
+	df, counted := s.Terms[termKey(n.Field, n.Text)]
+	if !counted {
 		return 0, 1
 	}
 	if n.Statistics() != 0 && len(blend) > 1 {
@@ -52,7 +53,7 @@ func (s *Stats) term(n algebra.Term, blend []algebra.Term) (weight, average floa
 			df = min(df, field.Documents)
 		}
 	}
-	return idf(float64(df), float64(field.Documents)), field.average()
+	return idf(float64(max(df, 1)), float64(field.Documents)), field.average()
 }
 
 // blended is the document frequency of a term among those of its blend.

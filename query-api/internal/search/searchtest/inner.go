@@ -104,7 +104,11 @@ func CompareInner(body map[string]any, judge, got Result, anyOrder bool) error {
 	}
 	for _, h := range got.Hits {
 		for name, window := range windows {
-			want, given := known[h.ID].Inner[name], h.Inner[name]
+			want, judged := known[h.ID].Inner[name]
+			given, shown := h.Inner[name]
+			if judged != shown {
+				return fmt.Errorf("inner hits %q of %s: shown %v, by the judge %v", name, h.ID, shown, judged)
+			}
 			if err := compareInner(window, want, given, anyOrder); err != nil {
 				return fmt.Errorf("inner hits %q of %s: %w", name, h.ID, err)
 			}
