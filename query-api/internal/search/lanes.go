@@ -8,7 +8,8 @@ import (
 )
 
 // lanes let so many searches run at once. Expensive ones have a lane of their
-// own, so that they wait for each other and the rest does not wait for them.
+// own, so that they wait for each other and the rest does not wait for them, and
+// they pause while others run.
 type lanes struct {
 	cheap, expensive chan struct{}
 }
@@ -17,22 +18,42 @@ func newLanes(concurrent int) lanes {
 	return lanes{cheap: make(chan struct{}, concurrent), expensive: make(chan struct{}, max(1, concurrent/4))}
 }
 
-// alone says that no other search runs than the one that asks. An expensive one never
-// counts as alone, as others may come while it runs.
-func (l lanes) alone() bool { return len(l.expensive) == 0 && len(l.cheap) == 1 }
+// alone says that no cheap search runs but the one of ctx: the expensive ones pause
+// meanwhile. An expensive one never counts as alone, as others may come while it runs.
+func (l lanes) alone(ctx context.Context) bool {
+	return priority(ctx) == cheapPriority && len(l.cheap) == 1
+}
 
-// enter waits for its turn until ctx ends; leave ends it.
-func (l lanes) enter(ctx context.Context, n algebra.Node) (leave func(), err error) {
-	lane := l.cheap
+// enter waits for its turn until ctx ends. The search goes on with the context that it
+// returns; leave ends it.
+func (l lanes) enter(ctx context.Context, n algebra.Node) (entered context.Context, leave func(), err error) {
+	lane, p := l.cheap, cheapPriority
 	if weight(n) > expensiveWeight {
-		lane = l.expensive
+		lane, p = l.expensive, expensivePriority
 	}
 	select {
 	case lane <- struct{}{}:
-		return func() { <-lane }, nil
+		return context.WithValue(ctx, priorityKey{}, p), func() { <-lane }, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, nil, ctx.Err()
 	}
+}
+
+// The priorities of statements: the engine pauses one of a greater number, for up to a
+// second each time that it has read something, while any of a smaller one runs.
+const (
+	cheapPriority     = 1
+	expensivePriority = 2
+)
+
+type priorityKey struct{}
+
+// priority is that of the search of ctx, cheap where there is none.
+func priority(ctx context.Context) int {
+	if p, ok := ctx.Value(priorityKey{}).(int); ok {
+		return p
+	}
+	return cheapPriority
 }
 
 // expensiveWeight is beyond what people ask: two words over all fields weigh less.

@@ -200,7 +200,7 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
 	defer cancel()
-	leave, err := s.searcher.lanes.enter(ctx, s.node)
+	ctx, leave, err := s.searcher.lanes.enter(ctx, s.node)
 	if err != nil {
 		if outer.Err() == nil {
 			return nil, &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.searcher.cfg.Timeout)}
@@ -381,7 +381,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		}
 		span.End()
 	}()
-	settings := ch.Settings{"max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000}
+	settings := ch.Settings{"priority": priority(ctx), "max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000}
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}
@@ -389,7 +389,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		settings["short_circuit_function_evaluation"] = "disable"
 	}
 	threads := 1
-	if s.lanes.alone() && !statement.OneThread {
+	if s.lanes.alone(ctx) && !statement.OneThread {
 		threads = s.cfg.Threads
 	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
