@@ -202,6 +202,59 @@ func TestSearchInnerHitsOrder(t *testing.T) {
 	}
 }
 
+// Scores that are negative or no numbers are refused, and none of the people is lost to them.
+func TestSearchInvalidScores(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...) // p1, p2 and p3 have connections
+	f.insert(record.KindNetworkPerson, `{"profile_id":"p0","last_updated":"2026-01-01","username":"nil","headline":"data","connections":0}`)
+	function := func(query, members string) string {
+		return `{"query":{"function_score":{"query":` + query + `,` + members + `}}`
+	}
+	all, connected := `{"match_all":{}}`, `{"exists":{"field":"profile.connections"}}`
+	for _, body := range []string{
+		function(all, `"field_value_factor":{"field":"profile.connections"}`),
+		function(all, `"field_value_factor":{"field":"profile.connections","missing":-5}`),
+		function(connected, `"field_value_factor":{"field":"profile.connections","modifier":"log"}`),
+		function(connected, `"field_value_factor":{"field":"profile.connections","modifier":"ln","factor":0.001}`),
+		function(connected, `"field_value_factor":{"field":"profile.connections","factor":-1},"boost_mode":"replace"`),
+		function(connected, `"field_value_factor":{"field":"profile.connections","modifier":"sqrt","factor":-1}`),
+		function(connected, `"gauss":{"profile.connections":{"origin":20,"scale":1e-200}}`),
+		function(connected, `"weight":3,"max_boost":-1`),
+		function(all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"max"`),
+		function(all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"boost_mode":"max"`),
+	} {
+		require.Contains(t, f.post("/v1/person/search", body+"}").detail(), "function_score gives somebody", body)
+		require.Equal(t, http.StatusBadRequest, f.post("/v1/person/search", body+`,"sort":["_score"],"size":1}`).status, body)
+		require.Equal(t, http.StatusBadRequest, f.post("/v1/person/search", body+`,"sort":[{"_score":"asc"}],"size":1}`).status, body)
+		require.NotEmpty(t, ids(f.search(body+`,"sort":["profile_id.keyword"]}`)), "no score is asked for")
+	}
+	for body, want := range map[string]int{
+		function(connected, `"field_value_factor":{"field":"profile.connections"}`):                                                                           4,
+		function(all, `"functions":[{"weight":2},{"field_value_factor":{"field":"profile.connections"}}],"score_mode":"first"`):                               6,
+		function(all, `"functions":[{"filter":`+connected+`,"field_value_factor":{"field":"profile.connections"}},{"weight":2}],"score_mode":"max"`):          6,
+		function(all, `"functions":[{"field_value_factor":{"field":"profile.connections","missing":1,"modifier":"log1p"}}],"boost_mode":"sum","max_boost":2`): 6,
+	} {
+		require.Len(t, ids(f.search(body+"}")), want, body)
+	}
+}
+
+// A least score within the filter of a sort key is made of counted words, on every page.
+func TestSearchSortByElementsOfScore(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	body := `{"query":{"exists":{"field":"experience.title"}},"size":1,"sort":[{"experience.start_date":{"order":"desc","nested":{"path":"experience","filter":{"function_score":{"query":{"match":{"experience.title":"engineer"}},"min_score":0.01}}}}}]`
+	var found []string
+	for got := f.search(body + "}"); ; got = f.search(body + fmt.Sprintf(`,"cursor":%q}`, got["next_cursor"])) {
+		found = append(found, ids(got)...)
+		if got["next_cursor"] == nil {
+			break
+		}
+	}
+	require.Equal(t, []string{"p2", "p1", "p5"}, found)
+	explained := f.post("/v1/person/search/explain", `{"query":{"match_all":{}},"size":0,"cursor":`+fmt.Sprintf("%q", f.search(`{"query":{"match_all":{}},"size":1}`)["next_cursor"])+`}`).json()
+	require.Empty(t, explained["statements"])
+}
+
 func TestSearchWalk(t *testing.T) {
 	f := start(t, nil)
 	var people []string

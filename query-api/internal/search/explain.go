@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -51,7 +50,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 	if prepared.from.Refreshed, err = s.refreshed(ctx, prepared.node, prepared.sorts); err != nil {
 		return nil, err
 	}
-	e := &Explanation{Query: algebra.Describe(prepared.node)}
+	e := &Explanation{Query: algebra.Describe(prepared.node), Statements: []Statement{}}
 	add := func(step string, p planner.Statement) error {
 		if p.SQL == "" {
 			return nil
@@ -73,10 +72,11 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		})
 	}
 	scored := planner.ScoresDecide(prepared.node) || planner.Scores(prepared.node, prepared.sorts) && r.Size > 0
+	filters := planner.SortFilters(prepared.sorts)
 	stats := prepared.cursor.Stats
 	if prepared.first {
 		if scored {
-			fields, _ := planner.FieldStatement(prepared.node, func(string) bool { return false })
+			fields, _ := planner.FieldStatement(prepared.node, filters, func(string) bool { return false })
 			if err := add("fields", fields); err != nil {
 				return nil, err
 			}
@@ -84,18 +84,18 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		total := !planner.ScoresDecide(prepared.node)
 		counted := false
 		if scored {
-			terms, keys := planner.TermStatement(prepared.node, total, prepared.from, func(string) bool { return false })
+			terms, keys := planner.TermStatement(prepared.node, filters, total, prepared.from, func(string) bool { return false })
 			counted = len(keys) > 0
 			if err := add("count", terms); err != nil {
 				return nil, err
 			}
 		}
 		if r.Size == 0 && (!counted || !total) {
-			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node), prepared.from)); err != nil {
+			if err := add("count", planner.CountStatement(prepared.node, planner.UnknownStats(prepared.node, filters), prepared.from)); err != nil {
 				return nil, err
 			}
 		}
-		stats = planner.UnknownStats(prepared.node)
+		stats = planner.UnknownStats(prepared.node, filters)
 	}
 	if r.Size > 0 {
 		rank := planner.Rank{Node: prepared.node, Sort: prepared.sorts, Stats: stats, Limit: r.Size + 1, From: prepared.from, Total: prepared.first}
@@ -106,9 +106,6 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 		if err := add("rank", planner.RankStatement(rank)); err != nil {
 			return nil, err
 		}
-	}
-	if len(e.Statements) == 0 {
-		return nil, fmt.Errorf("search: nothing to explain")
 	}
 	return e, nil
 }

@@ -166,6 +166,9 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		if out.cursor, err = cursor.Decode(r.Cursor, hash, now, s.deps.Key); err != nil {
 			return nil, err
 		}
+		if out.cursor.Stats == nil {
+			out.cursor.Stats = new(planner.Stats) // what is empty is not in a cursor
+		}
 	} else {
 		var seed [8]byte
 		_, _ = rand.Read(seed[:]) // never fails
@@ -350,7 +353,7 @@ func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Pl
 	if !s.first {
 		r.After = &s.cursor.After
 	}
-	places := make([]planner.Place, 0, r.Limit)
+	places, invalid := make([]planner.Place, 0, r.Limit), false
 	err := s.searcher.query(ctx, "rank", planner.RankStatement(r), func(rows driver.Rows) error {
 		var p planner.Place
 		var values []string
@@ -364,11 +367,15 @@ func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Pl
 		}
 		p.Keys = make([]planner.Key, len(values))
 		for i := range values {
+			invalid = invalid || planner.InvalidScore(s.sorts, i, values[i])
 			p.Keys[i] = planner.Key{Missing: missing[i] != 0, Value: values[i]}
 		}
 		places = append(places, p)
 		return nil
 	})
+	if invalid && err == nil {
+		return nil, &Budget{"function_score gives somebody a score that is negative or no number, or has a field without a value for her: say what counts as missing, or use another modifier, factor or scale"}
+	}
 	return places, err
 }
 

@@ -34,13 +34,14 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 	if !decide && (!planner.Scores(s.node, s.sorts) || s.request.Size == 0) {
 		return false, nil
 	}
-	if err := s.searcher.countFields(ctx, s.node, stats); err != nil {
+	filters := planner.SortFilters(s.sorts)
+	if err := s.searcher.countFields(ctx, s.node, filters, stats); err != nil {
 		return false, err
 	}
 	// Where scores decide who matches the people are counted after the terms.
-	statement, keys := planner.TermStatement(s.node, !decide, s.from, func(key string) bool { return s.searcher.knownTerm(key, stats) })
+	statement, keys := planner.TermStatement(s.node, filters, !decide, s.from, func(key string) bool { return s.searcher.knownTerm(key, stats) })
 	if planner.AtMost(s.node, stats) == 0 { // so it was: somebody may be the first
-		statement, keys = planner.TermStatement(s.node, !decide, s.from, func(key string) bool { return stats.Terms[key] > 0 })
+		statement, keys = planner.TermStatement(s.node, filters, !decide, s.from, func(key string) bool { return stats.Terms[key] > 0 })
 	}
 	if len(keys) == 0 {
 		return false, nil
@@ -99,7 +100,7 @@ func (s *Search) countPeople(ctx context.Context, statement planner.Statement, k
 }
 
 // countFields counts the fields that scores need, those not counted lately.
-func (s *Searcher) countFields(ctx context.Context, n algebra.Node, stats *planner.Stats) error {
+func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats) error {
 	now := s.deps.Now()
 	known := func(name string) bool {
 		s.mu.Lock()
@@ -111,7 +112,7 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, stats *plann
 		stats.Fields[name] = f.FieldStats
 		return true
 	}
-	statement, names := planner.FieldStatement(n, known)
+	statement, names := planner.FieldStatement(n, filters, known)
 	if len(names) == 0 {
 		return nil
 	}

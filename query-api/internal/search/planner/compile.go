@@ -21,15 +21,17 @@ type compiler struct {
 	kept   map[string]string      // condition that an element matches -> list of the matching ones that scores are made of
 }
 
-// scoring makes a compiler for a query whose scores are wanted.
-func scoring(stats *Stats, n algebra.Node) *compiler {
+// scoring makes a compiler for queries whose scores are wanted.
+func scoring(stats *Stats, nodes ...algebra.Node) *compiler {
 	c := newCompiler(stats)
 	c.blends = make(map[int][]algebra.Term)
-	algebra.Walk(n, func(n algebra.Node) {
-		if t, ok := n.(algebra.Term); ok && t.Blend != 0 {
-			c.blends[t.Blend] = append(c.blends[t.Blend], t)
-		}
-	})
+	for _, n := range nodes {
+		algebra.Walk(n, func(n algebra.Node) {
+			if t, ok := n.(algebra.Term); ok && t.Blend != 0 {
+				c.blends[t.Blend] = append(c.blends[t.Blend], t)
+			}
+		})
+	}
 	return c
 }
 

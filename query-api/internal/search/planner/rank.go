@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,6 +65,17 @@ type Rank struct {
 	Identified bool
 }
 
+// SortFilters are the conditions on the elements that sort keys take.
+func SortFilters(sorts []Sort) []algebra.Node {
+	var list []algebra.Node
+	for _, s := range sorts {
+		if s.Nested != nil {
+			list = append(list, s.Nested)
+		}
+	}
+	return list
+}
+
 // Scored says whether the order depends on scores.
 func Scored(sorts []Sort) bool {
 	for _, s := range sorts {
@@ -74,11 +86,29 @@ func Scored(sorts []Sort) bool {
 	return false
 }
 
+// InvalidScore says that the i-th of the listed values of sort keys is a score that is none. Such people come first.
+func InvalidScore(sorts []Sort, i int, value string) bool {
+	if value != "nan" {
+		return false
+	}
+	for _, s := range sorts {
+		if s.Kind == SortDocument {
+			continue
+		}
+		if i == 0 {
+			return s.Kind == SortScore
+		}
+		i--
+	}
+	return false
+}
+
 // RankStatement orders the people who match. Its rows are profile_hash,
 // profile_id (empty unless identified), two lists of strings and flags: the values of the sort keys, and
 // whether they are missing; and the total, 0 unless it is asked for.
 func RankStatement(r Rank) Statement {
-	c := scoring(r.Stats, r.Node)
+	filters := SortFilters(r.Sort)
+	c := scoring(r.Stats, append(filters, r.Node)...)
 	root := &scope{}
 	if Scored(r.Sort) {
 		c.score(r.Node, root) // notes, for conditions inside of scores too, what they can share: thrown away
@@ -104,6 +134,9 @@ func RankStatement(r Rank) Statement {
 		}
 		if absent == no {
 			missing = append(missing, "toUInt8(0)")
+			if s.Kind == SortScore && fallible(r.Node) {
+				direction += " NULLS FIRST" // a score that is none is seen at once
+			}
 			order = append(order, v+direction)
 		} else {
 			columns = append(columns, absent+" AS "+m)
@@ -167,7 +200,7 @@ func RankStatement(r Rank) Statement {
 		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, r.From.living(), where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{
-		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node), Eager: eager(r.Node, r.Sort),
+		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node) || slices.ContainsFunc(filters, ScoresDecide), Eager: eager(r.Node, r.Sort),
 		OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
 	}
 }
@@ -178,7 +211,11 @@ const missingNumber = "-9223372036854775808"
 // and its type.
 func (c *compiler) sortKey(s Sort, n algebra.Node) (value, absent, kind string) {
 	if s.Kind == SortScore {
-		return "toFloat32(" + c.score(n, &scope{}) + ")", no, "Float32"
+		score := "toFloat32(" + c.score(n, &scope{}) + ")"
+		if fallible(n) {
+			score = "if(" + score + " >= 0, " + score + ", nan)"
+		}
+		return score, no, "Float32"
 	}
 	f := s.Field
 	kind = "Int64"

@@ -256,22 +256,47 @@ func (c *compiler) function(n algebra.Function, s *scope) string {
 		b.WriteString(strings.Repeat(")", len(parts)))
 		joined = b.String()
 	}
+	// A value that is no number makes the score none (InvalidScore), which what chooses the least or greatest would lose.
+	invalid := make([]string, 0, len(parts))
+	for i, p := range parts {
+		if kind := n.Functions[i].Kind; kind == algebra.FactorField || kind == algebra.FactorDecay {
+			invalid = append(invalid, and(p.match, "isNaN(toFloat64("+p.value+"))"))
+		}
+	}
+	if n.ScoreMode == algebra.ScoreFirst && len(invalid) > 0 { // the others do not matter
+		invalid = []string{"isNaN(" + joined + ")"}
+	}
 	if !math.IsInf(n.MaxBoost, 1) {
 		joined = "least(" + joined + ", " + c.float(n.MaxBoost) + ")"
 	}
 	switch n.BoostMode {
 	case algebra.ScoreReplace:
-		return "(" + joined + ")"
 	case algebra.ScoreSum:
-		return "(" + base + " + " + joined + ")"
+		joined = base + " + " + joined
 	case algebra.ScoreAvg:
-		return "((" + base + " + " + joined + ") / 2)"
+		joined = "(" + base + " + " + joined + ") / 2"
 	case algebra.ScoreMin:
-		return "least(toFloat64(" + base + "), " + joined + ")"
+		joined = "least(toFloat64(" + base + "), " + joined + ")"
 	case algebra.ScoreMax:
-		return "greatest(toFloat64(" + base + "), " + joined + ")"
+		joined = "greatest(toFloat64(" + base + "), " + joined + ")"
+	default:
+		joined = base + " * " + joined
 	}
-	return "(" + base + " * " + joined + ")"
+	if len(invalid) > 0 {
+		return "if(" + or(invalid...) + ", nan, " + joined + ")"
+	}
+	return "(" + joined + ")"
+}
+
+// fallible says that a query may give scores that Lucene refuses: those that are negative or no numbers, which only
+// functions make.
+func fallible(n algebra.Node) bool {
+	found := false
+	algebra.Walk(n, func(n algebra.Node) {
+		f, ok := n.(algebra.Function)
+		found = found || ok && !neutral(f)
+	})
+	return found
 }
 
 // neutral says that the functions leave the score as it is. The server refuses a condition between equal constants in
@@ -304,32 +329,32 @@ func (c *compiler) fieldFactor(f algebra.Factor, s *scope) string {
 	if s.many(f.Field) {
 		value = "if(empty(arrayFilter(v -> v != -9223372036854775808, " + f.Field.Column + ")), -9223372036854775808, arrayMin(arrayFilter(v -> v != -9223372036854775808, " + f.Field.Column + ")))"
 	}
-	missing := 1.0
+	missing := "nan" // the score is none then
 	if f.Missing != nil {
-		missing = *f.Missing
+		missing = c.float(*f.Missing)
 	}
-	x := "(" + c.float(f.Multiplier) + " * if(" + value + " = -9223372036854775808, " + c.float(missing) + ", toFloat64(" + value + ")))"
+	x := "(" + c.float(f.Multiplier) + " * if(" + value + " = -9223372036854775808, " + missing + ", toFloat64(" + value + ")))"
 	switch f.Modifier {
 	case "log":
-		return "log10(" + x + ")"
+		x = "log10(" + x + ")"
 	case "log1p":
-		return "log10(" + x + " + 1)"
+		x = "log10(" + x + " + 1)"
 	case "log2p":
-		return "log10(" + x + " + 2)"
+		x = "log10(" + x + " + 2)"
 	case "ln":
-		return "log(" + x + ")"
+		x = "log(" + x + ")"
 	case "ln1p":
-		return "log1p(" + x + ")"
+		x = "log1p(" + x + ")"
 	case "ln2p":
-		return "log1p(" + x + " + 1)"
+		x = "log1p(" + x + " + 1)"
 	case "square":
-		return "(" + x + " * " + x + ")"
+		x = "(" + x + " * " + x + ")"
 	case "sqrt":
-		return "sqrt(" + x + ")"
+		x = "sqrt(" + x + ")"
 	case "reciprocal":
-		return "(1 / " + x + ")"
+		x = "(1 / " + x + ")"
 	}
-	return x
+	return "if(" + x + " >= 0, " + x + ", nan)"
 }
 
 // decay falls with the distance of a value from an origin; a missing value

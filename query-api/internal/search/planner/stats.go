@@ -84,12 +84,12 @@ type wanted struct {
 	terms  map[string]algebra.Term
 }
 
-// want collects the fields and terms whose statistics the scores of a node need.
-func want(n algebra.Node) wanted {
+// want collects the fields and terms whose statistics the scores of a node need, and the filters of sort keys.
+func want(n algebra.Node, filters []algebra.Node) wanted {
 	w := wanted{fields: make(map[string]algebra.Field), terms: make(map[string]algebra.Term)}
 	w.add(n)
 	// A least score decides who matches, and inner hits have an order of their own, wherever they stand.
-	algebra.Walk(n, func(n algebra.Node) {
+	visit := func(n algebra.Node) {
 		switch n := n.(type) {
 		case algebra.Function:
 			if n.MinScore != nil {
@@ -100,7 +100,11 @@ func want(n algebra.Node) wanted {
 				w.add(n.Node)
 			}
 		}
-	})
+	}
+	algebra.Walk(n, visit)
+	for _, f := range filters {
+		algebra.Walk(f, visit)
+	}
 	return w
 }
 
@@ -228,9 +232,10 @@ func ScoresDecide(n algebra.Node) bool {
 	return found
 }
 
-// Scores says that a page needs scores: for its order, or for that of inner hits.
+// Scores says that a page needs scores: for its order, for that of inner hits, or for the elements that a sort key
+// takes.
 func Scores(n algebra.Node, sorts []Sort) bool {
-	found := Scored(sorts)
+	found := Scored(sorts) || slices.ContainsFunc(SortFilters(sorts), ScoresDecide)
 	algebra.Walk(n, func(n algebra.Node) {
 		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
 			found = true
@@ -253,8 +258,8 @@ func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 // the known ones, and, with total, the people who match. Its only row has the
 // total, 0 without, and the list of counts, in the order of the returned keys.
 // It is empty when every term is known.
-func TermStatement(n algebra.Node, total bool, from People, known func(key string) bool) (Statement, []string) {
-	w := want(n)
+func TermStatement(n algebra.Node, filters []algebra.Node, total bool, from People, known func(key string) bool) (Statement, []string) {
+	w := want(n, filters)
 	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(w.terms)), known)
 	if len(keys) == 0 {
 		return Statement{}, nil
@@ -283,8 +288,8 @@ func TermStatement(n algebra.Node, total bool, from People, known func(key strin
 // FieldStatement counts the fields that the scores of a node need; its only row
 // is a list of pairs in the order of the returned names. known says which
 // fields need not be counted.
-func FieldStatement(n algebra.Node, known func(name string) bool) (Statement, []string) {
-	w := want(n)
+func FieldStatement(n algebra.Node, filters []algebra.Node, known func(name string) bool) (Statement, []string) {
+	w := want(n, filters)
 	names := slices.DeleteFunc(slices.Sorted(maps.Keys(w.fields)), known)
 	if len(names) == 0 {
 		return Statement{}, nil
@@ -297,9 +302,9 @@ const table = "search_people"
 
 // UnknownStats stands in for what was not counted: every term in one of two
 // documents.
-func UnknownStats(n algebra.Node) *Stats {
+func UnknownStats(n algebra.Node, filters []algebra.Node) *Stats {
 	s := &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64)}
-	w := want(n)
+	w := want(n, filters)
 	for name := range w.fields {
 		s.Fields[name] = FieldStats{Documents: 2, Terms: 2}
 	}
