@@ -21,15 +21,18 @@ func newLanes(concurrent int) lanes {
 // alone says that no cheap search runs but the one of ctx: the expensive ones pause
 // meanwhile. An expensive one never counts as alone, as others may come while it runs.
 func (l lanes) alone(ctx context.Context) bool {
-	return priority(ctx) == cheapPriority && len(l.cheap) == 1
+	return priority(ctx) < expensivePriority && len(l.cheap) == 1
 }
 
 // enter waits for its turn until ctx ends. The search goes on with the context that it
 // returns; leave ends it.
 func (l lanes) enter(ctx context.Context, n algebra.Node) (entered context.Context, leave func(), err error) {
 	lane, p := l.cheap, cheapPriority
-	if weight(n) > expensiveWeight {
+	switch w := weight(n); {
+	case w > expensiveWeight:
 		lane, p = l.expensive, expensivePriority
+	case w > usualWeight:
+		p = unusualPriority
 	}
 	select {
 	case lane <- struct{}{}:
@@ -42,8 +45,9 @@ func (l lanes) enter(ctx context.Context, n algebra.Node) (entered context.Conte
 // The priorities of statements: the engine pauses one of a greater number, for up to a
 // second each time that it has read something, while any of a smaller one runs.
 const (
-	cheapPriority     = 1
-	expensivePriority = 2
+	cheapPriority = 1 + iota
+	unusualPriority
+	expensivePriority
 )
 
 type priorityKey struct{}
@@ -55,6 +59,10 @@ func priority(ctx context.Context) int {
 	}
 	return cheapPriority
 }
+
+// usualWeight is that of nearly all that people ask: what weighs more waits for them in
+// the engine, though not here.
+const usualWeight = 50
 
 // expensiveWeight is beyond what people ask: two words over all fields weigh less.
 const expensiveWeight = 150

@@ -53,12 +53,13 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 }
 
 func newLowering(options Options) *lowering {
-	return &lowering{options: options, fields: fieldsByPath(), innerHits: make(map[string]bool)}
+	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), innerHits: make(map[string]bool)}
 }
 
 // lowering is the work on one query.
 type lowering struct {
 	options   Options
+	table     []Clause
 	fields    map[string]readmodel.SearchField
 	nested    string // path of the nested clause this is inside of
 	depth     int
@@ -99,11 +100,8 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		return nil, err
 	}
 	m := v.members[0]
-	for i := range clauses() {
-		c := &clauses()[i]
-		if c.Name != m.name {
-			continue
-		}
+	if i := slices.IndexFunc(l.table, func(c Clause) bool { return c.Name == m.name }); i >= 0 {
+		c := &l.table[i]
 		if c.Refused != "" {
 			return nil, v.errorf("the clause %s is not supported: %s", c.Name, c.Refused)
 		}
