@@ -291,6 +291,9 @@ func TestSearchWalk(t *testing.T) {
 		}
 	}
 	first := f.search(`{"query":{"match_all":{}},"size":1}`)
+	for _, none := range []string{`"size":0`, `"max_credits":0`} { // somebody follows still
+		require.Equal(t, first["next_cursor"], f.search(fmt.Sprintf(`{"query":{"match_all":{}},%s,"cursor":%q}`, none, first["next_cursor"]))["next_cursor"])
+	}
 	for _, body := range []string{
 		fmt.Sprintf(`{"query":{"match_none":{}},"cursor":%q}`, first["next_cursor"]),
 		`{"query":{"match_all":{}},"cursor":"AAAA"}`,

@@ -257,10 +257,17 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		}
 		page.Results = append(page.Results, shown)
 	}
+	if !s.first && s.request.Size == 0 {
+		page.Next = s.request.Cursor // as many follow as before
+	}
 	if r.more {
 		next := s.cursor
 		next.After = r.places[len(r.places)-1]
-		if page.Next, err = cursor.Encode(next, s.searcher.deps.Key); err != nil {
+		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
+		if errors.Is(err, cursor.ErrTooLarge) {
+			return nil, &Budget{"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields"}
+		}
+		if err != nil {
 			return nil, fmt.Errorf("search: encode cursor: %w", err)
 		}
 	}

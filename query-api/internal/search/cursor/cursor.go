@@ -61,11 +61,17 @@ func Hash(parts ...[]byte) []byte {
 	return h.Sum(nil)[:16]
 }
 
-// Encode signs a cursor.
+// ErrTooLarge is the error of a cursor that could not be read again.
+var ErrTooLarge = errors.New("the cursor is too large")
+
+// Encode signs a cursor. The error may be ErrTooLarge.
 func Encode(c Cursor, key []byte) (string, error) {
 	content, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
 		return "", err
+	}
+	if len(content) > maxSize {
+		return "", ErrTooLarge
 	}
 	var packed bytes.Buffer
 	w, err := flate.NewWriter(&packed, flate.BestSpeed)
