@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 func TestQueriesGolden(t *testing.T) {
 	golden(t, "testdata/queries.sql.golden", strings.Join([]string{
 		LookupQuery(),
-		NetworkPeopleQuery(NetworkEnrich), NetworkPeopleQuery(NetworkWebset | NetworkOpen), NetworkPeopleQuery(NetworkAddon),
+		NetworkPeopleQuery(NetworkEnrich), NetworkPeopleQuery(NetworkWebset | NetworkOpen), NetworkPeopleQuery(NetworkAddon), NetworkDocumentsQuery(), NetworkSeenQuery(),
 		CodehostPeopleQuery(CodehostEnrich), CodehostPeopleQuery(CodehostWebset), CodehostPeopleQuery(CodehostAddon | CodehostAddonOpen),
 		ReposQuery(EntryEnrich), ReposQuery(EntryEnrich | EntryFull | EntryRedacted), CommitsQuery(EntryFull), CommitsQuery(EntryRedacted),
 		CompaniesQuery(), DiscoveriesQuery(), DiscoveredQuery(), ContextsQuery(), MicroblogPeopleQuery(), CountQuery("lookups"), SizeQuery(),
@@ -64,4 +64,15 @@ func TestNewestLookups(t *testing.T) {
 		require.GreaterOrEqual(t, r.Version, int64(800), i)
 	}
 	require.Equal(t, map[uint64]int{1: 100, 2: maxCandidates}, per)
+}
+
+// The newest version of each profile is kept, withdrawn or not, whatever the order of the rows.
+func TestNewestNetworkPeople(t *testing.T) {
+	row := func(id string, version int64, hash uint64) *NetworkPersonRow {
+		return &NetworkPersonRow{ProfileHash: 1, ProfileID: id, Version: version, ContentHash: hash, Deleted: version == 9}
+	}
+	require.Empty(t, NewestNetworkPeople(nil))
+	require.Equal(t, []*NetworkPersonRow{row("a", 5, 3), row("b", 9, 1)}, NewestNetworkPeople([]*NetworkPersonRow{
+		row("a", 4, 9), row("b", 9, 1), row("a", 5, 2), row("a", 5, 3), row("b", 8, 7), row("a", 5, 1),
+	}))
 }
