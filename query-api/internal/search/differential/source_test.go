@@ -26,7 +26,7 @@ func TestSource(t *testing.T) {
 	docs := documents(t, conn)
 	index(t, "sources", docs)
 	muster := newEngine(t, conn, time.Now)
-	r := rand.New(rand.NewPCG(seed, 3)) //nolint:gosec // not for secrets
+	r := rand.New(rand.NewPCG(seed, 3))
 	names := make(map[string]bool)
 	for _, d := range docs {
 		var v any
