@@ -133,6 +133,52 @@ func TestSimpleQueries(t *testing.T) {
 	}
 }
 
+// What Lucene's query parser does not read is refused.
+func TestQueryStringRefusals(t *testing.T) {
+	for text, want := range map[string]string{
+		"AND a":                `"AND" is not expected`,
+		"OR a":                 `"OR" is not expected`,
+		"a OR OR b":            `"OR" is not expected`,
+		"a AND AND b":          `"AND" is not expected`,
+		"a AND OR b":           `"OR" is not expected`,
+		"NOT NOT a":            `"NOT" is not expected`,
+		"a +-b":                `"-" is not expected`,
+		"a -":                  "it ends where a word is expected",
+		"()":                   `")" is not expected`,
+		"a ()":                 `")" is not expected`,
+		"a)":                   `")" is not expected`,
+		"a]":                   `"]" is not expected`,
+		"a^.5":                 "^ wants a number",
+		"a^2^3":                `"3" is not expected`,
+		"a~x":                  "~ wants a number of edits",
+		`a\`:                   `it ends after a \`,
+		`\u00g0`:               `a \u wants four digits`,
+		`a "b`:                 `a " is not closed`,
+		"/a":                   "a / is not closed",
+		"[a TO b":              "a [ is not closed",
+		"[a b]":                "a range is written [a TO b]",
+		"profile.*:a":          `":" is not expected`,
+		"- :a":                 `":" is not expected`,
+		"profile.headline:a:b": `":" is not expected`,
+	} {
+		query, err := json.Marshal(text)
+		require.NoError(t, err)
+		_, err = clause.Lower([]byte(`{"query_string":{"fields":["profile.headline"],"query":`+string(query)+`}}`), "query", options())
+		var e *clause.Error
+		require.ErrorAs(t, err, &e, text)
+		require.ErrorContains(t, err, "query.query_string.query: Failed to parse query: "+want, text)
+	}
+	for query, want := range map[string]string{
+		`{"query_string":{"query":"a","fields":["profile.headline^NaN"]}}`:                 "the boost after ^ must be a number of 0 or more",
+		`{"simple_query_string":{"query":"a","fields":["profile.headline"],"flags":"6"}}`:  `query.simple_query_string.flags: unknown flag "6"`,
+		`{"simple_query_string":{"query":"a","fields":["profile.headline"],"flags":null}}`: "query.simple_query_string.flags: must be names of operators",
+		`{"query_string":{"query":"profile.\\*:a","default_field":"profile.headline"}}`:    "profile.connections holds integers",
+	} {
+		_, err := clause.Lower([]byte(query), "query", options())
+		require.ErrorContains(t, err, want, query)
+	}
+}
+
 // Any bytes are read or refused, and never take the reader down.
 func FuzzLower(f *testing.F) {
 	for _, c := range clause.Clauses() {

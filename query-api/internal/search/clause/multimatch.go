@@ -46,7 +46,7 @@ func (l *lowering) fieldList(v value) ([]weighted, error) {
 		boost := 1.0
 		if hasBoost {
 			b, err := strconv.ParseFloat(power, 32)
-			if err != nil || b < 0 {
+			if err != nil || !(b >= 0) {
 				return nil, item.errorf("the boost after ^ must be a number of 0 or more")
 			}
 			boost = float64(float32(b))
@@ -98,6 +98,18 @@ func (l *lowering) fieldsOr(v value, given bool, clause value) ([]weighted, erro
 	return l.fieldList(v)
 }
 
+// allFields says that a list of fields is empty or has a "*": a text that fits
+// not all of them is no error then.
+func allFields(v value) bool {
+	if v.kind == '"' {
+		v.items = []value{v}
+	}
+	return len(v.items) == 0 || slices.ContainsFunc(v.items, func(item value) bool {
+		name, _, _ := strings.Cut(item.text, "^")
+		return name == "*"
+	})
+}
+
 func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	at := a.must("query")
@@ -109,7 +121,7 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	_, hasSlop := a.get("slop")
 	m.slop = a.integer("slop", 0, 0, maxSlop)
-	m.lenient = a.flag("lenient", !hasFields)
+	m.lenient = a.flag("lenient", !hasFields || allFields(fieldsAt))
 	a.noSynonyms()
 	_, hasTie := a.get("tie_breaker")
 	tie := a.number("tie_breaker", 0)

@@ -1,10 +1,9 @@
 package clause
 
 import (
+	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"muster/query-api/internal/search/algebra"
 )
@@ -34,10 +33,10 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		q.m.fuzzy.given = false // terms are fuzzy only where ~ says so
 	}
-	q.kind = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
+	q.typed = a.choice("type", "best_fields", "best_fields", "most_fields", "cross_fields", "phrase", "phrase_prefix", "bool_prefix")
 	if _, ok := a.get("tie_breaker"); ok {
 		q.tie = a.number("tie_breaker", 0)
-	} else if q.kind == "most_fields" || q.kind == "bool_prefix" {
+	} else if q.typed == "most_fields" || q.typed == "bool_prefix" {
 		q.tie = 1
 	}
 	fields, hasFields := a.get("fields")
@@ -57,41 +56,47 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if hasFields == hasField && hasFields {
 		return nil, v.errorf("either default_field or fields, not both")
 	}
-	if !hasFields {
-		fields = field
-	}
-	if hasFields || hasField {
-		if q.fields, err = l.fieldList(fields); err != nil {
-			return nil, err
-		}
-	}
-	if q.everything = !hasFields && (!hasField || field.text == "*"); q.everything && !hasLenient {
+	all := hasFields && allFields(fields) || hasField && field.text == "*" || !hasFields && !hasField
+	if all && !hasLenient {
 		q.m.lenient = true
 	}
-	if !hasFields && !hasField {
-		if q.fields, err = l.defaultFields(v); err != nil {
-			return nil, err
-		}
+	q.all.named = !hasFields || len(fields.items) == 0 && fields.kind == '['
+	q.all.everything = all && q.all.named
+	switch {
+	case hasField:
+		q.all.fields, err = l.fieldList(field)
+	default:
+		q.all.fields, err = l.fieldsOr(fields, hasFields, v)
 	}
-	q.rest = text
-	n, err := q.parse()
 	if err != nil {
 		return nil, err
 	}
-	if n == nil {
-		n = algebra.None{}
+	n, err := q.parse(text)
+	if err != nil {
+		return nil, err
 	}
 	if given {
-		if b, ok := n.(algebra.Bool); ok {
-			if b.Minimum, err = minimum(at, spec, len(b.Should)); err != nil {
-				return nil, err
-			}
-			if n, err = boolean(b); err != nil {
-				return nil, err
-			}
+		if n, err = leastOf(at, n, spec); err != nil {
+			return nil, err
 		}
 	}
 	return boosted(n, boost), nil
+}
+
+// leastOf applies a minimum_should_match to a bool, through boosts around it.
+func leastOf(at value, n algebra.Node, spec string) (algebra.Node, error) {
+	switch n := n.(type) {
+	case algebra.Boost:
+		inner, err := leastOf(at, n.Node, spec)
+		return algebra.Boost{Node: inner, Factor: n.Factor}, err
+	case algebra.Bool:
+		var err error
+		if n.Minimum, err = minimum(at, spec, len(n.Should)); err != nil {
+			return nil, err
+		}
+		return boolean(n)
+	}
+	return n, nil
 }
 
 // queryString reads the language of Lucene's classic query parser as
@@ -102,15 +107,22 @@ type queryString struct {
 	m       matching
 	and     bool
 	leading bool
-	kind    string
+	typed   string
 	tie     float64
-	fields  []weighted
-	rest    string
+	all     searched // what a query that names no field is about
+	tokens  []queryToken
 	depth   int
 	zone    string // of dates in ranges
 	// quoteSuffix names the subfields that phrases are searched in.
 	quoteSuffix string
-	everything  bool // the fields are all there are
+}
+
+// searched are the fields that a part of a query is about.
+type searched struct {
+	fields     []weighted
+	named      bool // by a name, rather than by a list: > and < are operators
+	everything bool // the fields are all there are
+	exists     bool // _exists_: the words name fields
 }
 
 // occurrence says how a part of a query counts.
@@ -131,65 +143,87 @@ func (q *queryString) errorf(format string, args ...any) error {
 	return q.at.errorf("Failed to parse query: "+format, args...)
 }
 
-func (q *queryString) parse() (algebra.Node, error) {
-	n, err := q.query(q.fields)
+func (q *queryString) parse(text string) (algebra.Node, error) {
+	var problem string
+	if q.tokens, problem = queryTokens(text); problem != "" {
+		return nil, q.errorf("%s", problem)
+	}
+	if len(q.tokens) == 0 {
+		return algebra.None{}, nil
+	}
+	n, err := q.query(q.all)
 	if err != nil {
 		return nil, err
 	}
-	if q.skip(); q.rest != "" {
-		return nil, q.errorf("%s is not expected", quote(q.rest[:1]))
+	if len(q.tokens) > 0 {
+		return nil, q.unexpected()
+	}
+	if n == nil {
+		return algebra.None{}, nil
 	}
 	return n, nil
 }
 
-func (q *queryString) skip() { q.rest = strings.TrimLeft(q.rest, " \t\n\r\u3000") }
-
-// word takes an operator written as a word.
-func (q *queryString) word(words ...string) bool {
-	q.skip()
-	for _, w := range words {
-		rest, ok := strings.CutPrefix(q.rest, w)
-		if !ok {
-			continue
-		}
-		next, _ := utf8.DecodeRuneInString(rest)
-		if unicode.IsLetter(rune(w[0])) && rest != "" && !strings.ContainsRune(" \t\n\r\u3000()+-!\"", next) {
-			continue
-		}
-		q.rest = rest
-		return true
+// kind is that of the token i places ahead.
+func (q *queryString) kind(i int) tokenKind {
+	if i >= len(q.tokens) {
+		return tokenEnd
 	}
-	return false
+	return q.tokens[i].kind
+}
+
+// take goes over a token of one of some kinds.
+func (q *queryString) take(kinds ...tokenKind) (queryToken, bool) {
+	if len(q.tokens) == 0 || !slices.Contains(kinds, q.tokens[0].kind) {
+		return queryToken{}, false
+	}
+	t := q.tokens[0]
+	q.tokens = q.tokens[1:]
+	return t, true
+}
+
+func (q *queryString) took(kinds ...tokenKind) bool {
+	_, ok := q.take(kinds...)
+	return ok
+}
+
+// unexpected says that the next token does not fit.
+func (q *queryString) unexpected() error {
+	if len(q.tokens) == 0 {
+		return q.errorf("it ends where a word is expected")
+	}
+	return q.errorf("%s is not expected", quote(q.tokens[0].text))
 }
 
 // query reads clauses up to ")" or the end; nil means that nothing is asked for.
-func (q *queryString) query(fields []weighted) (algebra.Node, error) {
+func (q *queryString) query(in searched) (algebra.Node, error) {
 	if q.depth++; q.depth > MaxDepth {
 		return nil, q.errorf("groups are nested deeper than %d levels", MaxDepth)
 	}
 	defer func() { q.depth-- }()
 	var parts []part
 	single := false
-	for first := true; ; first = false {
-		q.skip()
-		if q.rest == "" || q.rest[0] == ')' {
-			break
-		}
-		and, or := false, false
-		if !first {
-			and = q.word("AND", "&&")
-			if !and {
-				or = q.word("OR", "||")
-			}
-		}
+	for first := true; first || q.kind(0) != tokenEnd && q.kind(0) != tokenClose; first = false {
+		and := !first && q.took(tokenAnd)
+		or := !first && !and && q.took(tokenOr)
 		modifier := should
 		switch {
-		case q.word("+"):
+		case q.took(tokenPlus):
 			modifier = must
-		case q.word("-", "!"), q.word("NOT"):
+		case q.took(tokenMinus, tokenNot):
 			modifier = mustNot
 		}
-		n, several, err := q.clause(fields, modifier == should && !and && !or)
+		if err := q.l.count(q.at, 1); err != nil {
+			return nil, err
+		}
+		var n algebra.Node
+		var several []algebra.Node
+		var err error
+		if modifier == should && !and && !or && q.kind(0) == tokenTerm && q.rowGoesOn(1) {
+			n, several, err = q.row(in)
+		} else {
+			n, err = q.clause(in)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -209,9 +243,6 @@ func (q *queryString) query(fields []weighted) (algebra.Node, error) {
 					occur = must
 				}
 				parts = append(parts, part{m, occur})
-			}
-			if and && !q.and {
-				parts[len(parts)-len(several)].occur = must
 			}
 			single = false
 			continue
@@ -252,194 +283,160 @@ func (q *queryString) query(fields []weighted) (algebra.Node, error) {
 	return boolean(b)
 }
 
-// clause reads a term, a phrase, a range, a group, with a field before it and a
-// boost after it. A row of bare words comes back as several nodes.
-func (q *queryString) clause(fields []weighted, bare bool) (algebra.Node, []algebra.Node, error) {
-	if err := q.l.count(q.at, 1); err != nil {
-		return nil, nil, err
+// rowGoesOn says that the token i places ahead is one more of a row of bare
+// words: what stands before an operator is a clause of its own.
+func (q *queryString) rowGoesOn(i int) bool {
+	if q.kind(i) != tokenTerm {
+		return false
 	}
-	q.skip()
-	before := q.rest
-	if name, ok := q.fieldName(); ok {
-		if name == "_exists_" {
-			text, _ := q.term()
-			list, err := q.l.existing(q.at, text)
-			if err != nil {
-				return nil, nil, err
-			}
-			var nodes []algebra.Node
-			for _, f := range list {
-				nodes = append(nodes, q.l.leaf(f, algebra.Exists{Field: f}))
-			}
-			return algebra.Constant{Node: algebra.Bool{Should: nodes, Minimum: 1}, Score: 1}, nil, nil
-		}
-		if name == "*" {
-			if q.rest == "*" || strings.HasPrefix(q.rest, "* ") || strings.HasPrefix(q.rest, "*)") {
-				q.rest = q.rest[1:]
-				return q.boost(algebra.All{})
-			}
-		}
-		var err error
-		if fields, err = q.l.fieldList(value{path: q.at.path, kind: '"', text: name}); err != nil {
-			return nil, nil, err
-		}
-		bare = false
+	switch q.kind(i + 1) {
+	case tokenColon, tokenStar, tokenSlop, tokenBoost, tokenAnd, tokenOr:
+		return false
 	}
-	if q.rest == "" {
-		return nil, nil, q.errorf("it ends after %s", quote(before))
-	}
-	switch q.rest[0] {
-	case '(':
-		q.rest = q.rest[1:]
-		n, err := q.query(fields)
+	return true
+}
+
+// row reads bare words, which are analysed together.
+func (q *queryString) row(in searched) (algebra.Node, []algebra.Node, error) {
+	var words []string
+	for first := true; first || q.rowGoesOn(0); first = false {
+		t, _ := q.take(tokenTerm)
+		word, err := q.unescape(t.text)
 		if err != nil {
 			return nil, nil, err
 		}
-		if q.skip(); !strings.HasPrefix(q.rest, ")") {
-			return nil, nil, q.errorf("a ( is not closed")
+		words = append(words, word)
+	}
+	n, err := q.text(in, strings.Join(words, " "))
+	if err != nil {
+		return nil, nil, err
+	}
+	// One field's words are clauses of their own.
+	if b, ok := n.(algebra.Bool); ok && len(in.fields) == 1 && len(b.Filter)+len(b.MustNot) == 0 {
+		return nil, slices.Concat(b.Must, b.Should), nil
+	}
+	return n, nil, nil
+}
+
+// clause reads a term, a phrase, a range, a group, with a field before it and a
+// boost after it.
+func (q *queryString) clause(in searched) (algebra.Node, error) {
+	if (q.kind(0) == tokenTerm || q.kind(0) == tokenStar) && q.kind(1) == tokenColon {
+		name, err := q.unescape(q.tokens[0].text)
+		if err != nil {
+			return nil, err
 		}
-		q.rest = q.rest[1:]
-		if n == nil {
-			n = algebra.None{}
+		q.tokens = q.tokens[2:]
+		if in, err = q.named(name); err != nil {
+			return nil, err
+		}
+	}
+	if q.took(tokenOpen) {
+		n, err := q.query(in)
+		if err != nil {
+			return nil, err
+		}
+		if !q.took(tokenClose) {
+			if len(q.tokens) > 0 {
+				return nil, q.unexpected()
+			}
+			return nil, q.errorf("a ( is not closed")
 		}
 		return q.boost(n)
-	case '"':
-		return q.phrase(fields)
-	case '[', '{':
-		return q.span(fields)
-	case '<', '>':
-		return q.comparison(fields)
-	case '/':
-		return q.regexp(fields)
 	}
-	text, form := q.term()
-	if text == "" {
-		return nil, nil, q.errorf("%s is not expected", quote(q.rest[:1]))
+	if t, ok := q.take(tokenRange); ok {
+		n, err := q.span(in, t)
+		if err != nil {
+			return nil, err
+		}
+		return q.boost(n)
 	}
-	switch form {
-	case wildcardTerm:
-		return q.wildcard(fields, text)
-	case plainTerm:
+	t, ok := q.take(tokenTerm, tokenBare, tokenStar, tokenWildcard, tokenRegexp, tokenQuoted)
+	if !ok {
+		return nil, q.unexpected()
 	}
-	if strings.HasPrefix(q.rest, "~") {
-		return q.fuzzy(fields, text)
+	power, _ := q.take(tokenBoost)
+	slop, hasSlop := q.take(tokenSlop)
+	if power.text == "" {
+		power, _ = q.take(tokenBoost)
 	}
-	more := ""
-	if bare && !strings.HasPrefix(q.rest, "^") {
-		more = q.more()
+	n, err := q.term(in, t, slop.text, hasSlop)
+	if err != nil {
+		return nil, err
 	}
-	return q.text(fields, text+more, more != "")
+	return q.boostedBy(n, power.text)
 }
 
-// more takes the bare words that follow, which are analysed together.
-func (q *queryString) more() string {
-	var b strings.Builder
-	for {
-		before := q.rest
-		q.skip()
-		if q.rest == "" || strings.ContainsRune("+-!(){}[]\"/<>)&|^~:", rune(q.rest[0])) || q.word("AND", "OR", "NOT") {
-			q.rest = before
-			return b.String()
-		}
-		if _, ok := q.fieldName(); ok {
-			q.rest = before
-			return b.String()
-		}
-		text, form := q.term()
-		if form != plainTerm || text == "" || strings.HasPrefix(q.rest, "~") || strings.HasPrefix(q.rest, "^") {
-			q.rest = before
-			return b.String()
-		}
-		after := q.rest
-		if q.word("AND", "&&", "OR", "||") { // what stands before an operator is a clause of its own
-			q.rest = before
-			return b.String()
-		}
-		q.rest = after
-		b.WriteByte(' ')
-		b.WriteString(text)
+// term lowers a word, a pattern or a phrase, with the ~ at it.
+func (q *queryString) term(in searched, t queryToken, slop string, hasSlop bool) (algebra.Node, error) {
+	switch t.kind {
+	case tokenStar:
+		return q.star(in), nil
+	case tokenWildcard:
+		return q.wildcard(in, t.text)
+	case tokenRegexp:
+		return q.regexp(in, t.text)
 	}
+	text, err := q.unescape(t.text)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case t.kind == tokenQuoted:
+		return q.phrase(in, text, slop)
+	case hasSlop:
+		return q.fuzzy(in, text, slop)
+	}
+	return q.text(in, text)
 }
 
-// fieldName takes a name before a colon.
-func (q *queryString) fieldName() (string, bool) {
-	for i := 0; i < len(q.rest); i++ {
-		c := q.rest[i]
-		if c == ':' && i > 0 {
-			name := q.rest[:i]
-			q.rest = q.rest[i+1:]
-			q.skip()
-			return name, true
-		}
-		if strings.IndexByte("+-!(){}[]^\"~?\\/ \t\n\r&|<>=", c) >= 0 {
-			return "", false
-		}
+// named are the fields of a name.
+func (q *queryString) named(name string) (searched, error) {
+	in := searched{named: true}
+	switch name {
+	case "_exists_":
+		in.exists = true
+		return in, nil
+	case "*":
+		in.everything = true
 	}
-	return "", false
+	var err error
+	in.fields, err = q.l.fieldList(value{path: q.at.path, kind: '"', text: name})
+	return in, err
 }
 
-type termForm int
-
-const (
-	plainTerm termForm = iota
-	wildcardTerm
-)
-
-// term takes a word, its escapes resolved; the escapes of a wildcard stay.
-func (q *queryString) term() (string, termForm) {
-	var plain, raw strings.Builder
-	form := plainTerm
-	for q.rest != "" {
-		r, size := utf8.DecodeRuneInString(q.rest)
-		if r == '\\' && len(q.rest) > size {
-			next, n := utf8.DecodeRuneInString(q.rest[size:])
-			plain.WriteRune(next)
-			raw.WriteByte('\\')
-			raw.WriteRune(next)
-			q.rest = q.rest[size+n:]
-			continue
-		}
-		if r == '*' || r == '?' {
-			form = wildcardTerm
-		} else if strings.ContainsRune("!(){}[]^\"~:/ \t\n\r\u3000", r) || (r == '+' || r == '-') && plain.Len() == 0 ||
-			(r == '&' || r == '|') && strings.HasPrefix(q.rest[size:], string(r)) && plain.Len() == 0 {
-			break
-		}
-		plain.WriteRune(r)
-		raw.WriteRune(r)
-		q.rest = q.rest[size:]
+func (q *queryString) unescape(s string) (string, error) {
+	text, problem := unescaped(s)
+	if problem != "" {
+		return "", q.errorf("%s", problem)
 	}
-	if form == wildcardTerm {
-		return raw.String(), form
-	}
-	return plain.String(), form
+	return text, nil
 }
 
 // boost reads ^n.
-func (q *queryString) boost(n algebra.Node) (algebra.Node, []algebra.Node, error) {
-	rest, ok := strings.CutPrefix(q.rest, "^")
-	if !ok {
-		return n, nil, nil
+func (q *queryString) boost(n algebra.Node) (algebra.Node, error) {
+	t, _ := q.take(tokenBoost)
+	return q.boostedBy(n, t.text)
+}
+
+func (q *queryString) boostedBy(n algebra.Node, power string) (algebra.Node, error) {
+	if power == "" || n == nil {
+		return n, nil
 	}
-	end := 0
-	for end < len(rest) && (rest[end] >= '0' && rest[end] <= '9' || rest[end] == '.') {
-		end++
-	}
-	x, err := strconv.ParseFloat(rest[:end], 32)
+	x, err := strconv.ParseFloat(power, 32)
 	if err != nil {
-		return nil, nil, q.errorf("^ wants a number")
+		return nil, q.errorf("^ wants a number")
 	}
-	q.rest = rest[end:]
-	if n == nil {
-		return nil, nil, nil
-	}
-	return boosted(n, float64(float32(x))), nil, nil
+	return boosted(n, float64(float32(x))), nil
 }
 
 // over makes a node of one for each field; nil when lower gives nil for all.
-func (q *queryString) over(fields []weighted, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
+func (q *queryString) over(in searched, lower func(f algebra.Field) (algebra.Node, error)) (algebra.Node, error) {
+	if in.exists {
+		return algebra.None{}, nil // _exists_ is no field
+	}
 	var nodes []algebra.Node
-	for _, w := range fields {
+	for _, w := range in.fields {
 		n, err := lower(w.field)
 		if err != nil {
 			if !q.m.lenient {

@@ -14,13 +14,13 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	fields, hasFields := a.get("fields")
 	p := simpleQuery{l: l, at: at, and: a.choice("default_operator", "or", "or", "and") == "and"}
 	p.m.analyzer = a.text("analyzer", "")
-	p.m.lenient = a.flag("lenient", !hasFields)
+	p.m.lenient = a.flag("lenient", !hasFields || allFields(fields))
 	p.quoteSuffix = a.text("quote_field_suffix", "")
 	a.noSynonyms()
 	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
 	p.m.expansions = a.integer("fuzzy_max_expansions", defaultExpansions, 1, MaxExpansions)
 	p.m.transpositions = a.flag("fuzzy_transpositions", true)
-	p.flags = strings.ToUpper(a.text("flags", "ALL"))
+	flags, hasFlags := a.get("flags")
 	spec, given := a.minimumText()
 	boost := a.boost()
 	if err := a.done(); err != nil {
@@ -33,18 +33,19 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	if len(text) > MaxAnalysed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
 	}
-	for flag := range strings.SplitSeq(p.flags, "|") {
-		switch flag {
-		case "ALL", "NONE", "AND", "NOT", "OR", "PREFIX", "PHRASE", "PRECEDENCE", "ESCAPE", "WHITESPACE", "FUZZY", "NEAR", "SLOP":
-		default:
-			return nil, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(flag))
+	if p.flags = allFlags; hasFlags {
+		if p.flags, err = simpleFlags(flags); err != nil {
+			return nil, err
 		}
 	}
 	if p.fields, err = l.fieldsOr(fields, hasFields, v); err != nil {
 		return nil, err
 	}
 	p.rest = text
-	n, err := p.parse(0)
+	var n algebra.Node = algebra.All{} // Lucene looks for * before it reads operators
+	if strings.TrimFunc(text, func(r rune) bool { return r <= ' ' }) != "*" {
+		n, err = p.parse(0)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -77,25 +78,78 @@ type simpleQuery struct {
 	at     value
 	m      matching
 	and    bool
-	flags  string
+	flags  int
 	fields []weighted
 	rest   string
 	// quoteSuffix names the subfields that phrases are searched in.
 	quoteSuffix string
 }
 
-// has says that an operator is switched on.
-func (p *simpleQuery) has(flag string) bool {
-	if p.flags == "ALL" {
-		return true
+// allFlags switches all operators on.
+const allFlags = -1
+
+// simpleFlag is the bit of an operator, with which it is named where flags are
+// a number; 0 when there is no such operator.
+func simpleFlag(name string) int {
+	switch name {
+	case "AND":
+		return 1
+	case "NOT":
+		return 2
+	case "OR":
+		return 4
+	case "PREFIX":
+		return 8
+	case "PHRASE":
+		return 16
+	case "PRECEDENCE":
+		return 32
+	case "ESCAPE":
+		return 64
+	case "WHITESPACE":
+		return 128
+	case "FUZZY":
+		return 256
+	case "NEAR", "SLOP":
+		return 512
 	}
-	for f := range strings.SplitSeq(p.flags, "|") {
-		if f == flag || f == "ALL" {
-			return true
-		}
-	}
-	return false
+	return 0
 }
+
+// simpleFlags reads the operators that are switched on: names with | between
+// them, of which ALL and NONE end the list, or the sum of their bits.
+func simpleFlags(v value) (int, error) {
+	if v.kind == '0' {
+		n, err := strconv.ParseFloat(v.text, 64)
+		if err != nil || n < 0 {
+			return allFlags, nil
+		}
+		return int(n) & 1023, nil
+	}
+	if v.kind != '"' {
+		return 0, v.errorf("must be names of operators, not %s", v.what())
+	}
+	if v.text == "" {
+		return allFlags, nil
+	}
+	sum := 0
+	for name := range strings.SplitSeq(strings.ToUpper(v.text), "|") {
+		bit := simpleFlag(name)
+		switch {
+		case name == "ALL":
+			return allFlags, nil
+		case name == "NONE":
+			return 0, nil
+		case bit == 0 && name != "":
+			return 0, v.errorf("unknown flag %s: known are ALL, NONE, AND, NOT, OR, PREFIX, PHRASE, PRECEDENCE, ESCAPE, WHITESPACE, FUZZY, NEAR, SLOP", quote(name))
+		}
+		sum |= bit
+	}
+	return sum, nil
+}
+
+// has says that an operator is switched on.
+func (p *simpleQuery) has(flag string) bool { return p.flags&simpleFlag(flag) != 0 }
 
 // operation joins what follows to what came before.
 type operation int

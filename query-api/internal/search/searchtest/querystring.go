@@ -48,7 +48,10 @@ func (g *Generator) queryString(s scope, _ int) any {
 		query += pick(g.r, " ", " ", " AND ", " OR ", " OR ", " && ", " || ") + p
 	}
 	if g.r.IntN(8) == 0 {
-		query += pick(g.r, " NOT ", " -", " !") + plain(pick(g.r, g.words...))
+		query += pick(g.r, " NOT ", " -", " !", " - ", " + ", " ! ", " AND - ") + plain(pick(g.r, g.words...))
+	}
+	if g.r.IntN(10) == 0 {
+		query = "(" + query + ")^2"
 	}
 	args["query"] = query
 	if g.may(c, "default_operator", 4) {
@@ -105,8 +108,16 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	if word == "" {
 		return ""
 	}
-	name := strings.ReplaceAll(f.path, " ", `\ `)
-	switch g.r.IntN(14) {
+	name := f.path
+	switch g.r.IntN(8) {
+	case 0:
+		name = strings.ReplaceAll(name, ".", `\.`)
+	case 1:
+		name = name[:len(name)-1] + `\*`
+	case 2:
+		name += " "
+	}
+	switch g.r.IntN(15) {
 	case 0:
 		return `"` + plainPhrase(words) + `"`
 	case 1:
@@ -116,7 +127,7 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	case 3:
 		return name + `:"` + plainPhrase(words) + `"`
 	case 4:
-		return "+" + word
+		return pick(g.r, "+", "+", "+ ") + word
 	case 5:
 		r := []rune(word)
 		return string(r[:1+g.r.IntN(len(r))]) + "*"
@@ -127,9 +138,9 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	case 8:
 		other, w := g.textField(s)
 		if p := plain(firstWord(w)); p != "" {
-			return "(" + word + " OR " + other.path + ":" + p + ")"
+			return "(" + word + " OR " + other.path + ":" + p + ")" + pick(g.r, "", "", "^3")
 		}
-		return "(" + word + ")"
+		return "(" + word + ")" + pick(g.r, "", "^3")
 	case 9:
 		if n, val := g.fieldOf(s, number); val != nil {
 			x, ok := integer(val)
@@ -154,7 +165,11 @@ func (g *Generator) expression(s scope, f field, v string) string {
 		}
 		return "_exists_:" + e.path
 	case 12:
-		return "/" + strings.ReplaceAll(g.pattern([]rune(strings.ToLower(word))), "/", `\/`) + "/"
+		return "/" + strings.ReplaceAll(g.pattern([]rune(pick(g.r, strings.ToLower(word), strings.ToLower(word), word, strings.ToUpper(word)))), "/", `\/`) + "/"
+	case 13:
+		if g.r.IntN(3) == 0 {
+			return pick(g.r, "*", name+":*")
+		}
 	}
 	return word
 }
@@ -219,6 +234,9 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 	if g.r.IntN(10) == 0 {
 		query += pick(g.r, " (", ` "`, " +", " |", ")") // malformed input is read as well as it can be
 	}
+	if g.r.IntN(20) == 0 {
+		query = pick(g.r, "*", " * ")
+	}
 	args["query"] = query
 	if g.may(c, "default_operator", 3) {
 		args["default_operator"] = pick(g.r, "and", "or", "AND")
@@ -227,7 +245,7 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 		args["minimum_should_match"] = g.minimum()
 	}
 	if g.may(c, "flags", 5) {
-		args["flags"] = pick(g.r, "ALL", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT", "OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
+		args["flags"] = pick[any](g.r, "ALL", "", 6, 899, "OR|", "NONE", "AND|OR|PREFIX", "PHRASE|SLOP|NOT", "OR|NOT|FUZZY|WHITESPACE", "PRECEDENCE|ESCAPE")
 	}
 	if g.may(c, "analyze_wildcard", 10) {
 		args["analyze_wildcard"] = true
