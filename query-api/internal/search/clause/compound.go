@@ -54,17 +54,17 @@ func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		b.Minimum = n
 	}
+	if len(b.Must)+len(b.Filter)+len(b.Should) == 0 {
+		if !pure {
+			return algebra.None{}, nil
+		}
+		b.Minimum = 0 // Elasticsearch forgets it when it adds all people
+	}
 	n, err := boolean(b)
 	if err != nil {
 		return nil, err
 	}
-	if _, none := n.(algebra.None); none || len(b.Must)+len(b.Filter)+len(b.Should) > 0 {
-		return boosted(n, boost), nil
-	}
-	if !pure {
-		return algebra.None{}, nil
-	}
-	return boosted(n, boost), nil // for a least score in it
+	return boosted(n, boost), nil
 }
 
 // boolean completes a Bool whose Minimum is what was asked for: without must
