@@ -52,6 +52,9 @@ func TestErrors(t *testing.T) {
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix","slop":1}}`:         "[slop] not allowed for type [bool_prefix]",
 		`{"match":{"experience.is_current":{"query":"true","fuzziness":1}}}`:                                "can only use fuzziness on texts: experience.is_current is none",
 		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`:                                "a ( is not closed",
+		`{"multi_match":{"query":"a","fields":["profile.headline^NaN"]}}`:                                   "the boost after ^ must be a number of 0 or more",
+		`{"multi_match":{"query":"a","fields":["profile.headline^Infinity"]}}`:                              "the boost after ^ must be a number of 0 or more",
+		`{"multi_match":{"query":"a","fields":["profile.headline^Inf"]}}`:                                   "the boost after ^ must be a number of 0 or more",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		var e *clause.Error
