@@ -239,6 +239,31 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 	if err := a.done(); err != nil {
 		return nil, err
 	}
+	if m.name == "_id" {
+		return identity(n, c, body)
+	}
+	return n, nil
+}
+
+// identity is what a clause on _id becomes: only equality is asked of it, and all who
+// are found score the same.
+func identity(n algebra.Node, c *Clause, at value) (algebra.Node, error) {
+	switch of := n.(type) {
+	case algebra.Boost:
+		inner, err := identity(of.Node, c, at)
+		return algebra.Boost{Node: inner, Factor: of.Factor}, err
+	case algebra.Term:
+		return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
+	}
+	_, fuzzy := n.(algebra.Fuzzy)
+	if fuzzy || slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
+		return nil, at.errorf("_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name)
+	}
+	for _, m := range at.members {
+		if m.name == "value" || m.name == "query" {
+			return n, filled(value{items: []value{m.value}})
+		}
+	}
 	return n, nil
 }
 

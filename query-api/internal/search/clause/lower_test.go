@@ -55,6 +55,16 @@ func TestErrors(t *testing.T) {
 		`{"multi_match":{"query":"a","fields":["profile.headline^NaN"]}}`:                                   "the boost after ^ must be a number of 0 or more",
 		`{"multi_match":{"query":"a","fields":["profile.headline^Infinity"]}}`:                              "the boost after ^ must be a number of 0 or more",
 		`{"multi_match":{"query":"a","fields":["profile.headline^Inf"]}}`:                                   "the boost after ^ must be a number of 0 or more",
+		`{"term":{"profile.connections":1e30}}`:                                                             "out of range for a long",
+		`{"terms":{"profile.connections":[1,"99999999999999999999"]}}`:                                      "out of range for a long",
+		`{"range":{"profile.connections":{"lt":9223372036854775808}}}`:                                      "out of range for a long",
+		`{"term":{"experience.is_current":""}}`:                                                             "can't parse boolean value",
+		`{"ids":{"values":["a",""]}}`:                                                                       "ids can't be empty",
+		`{"term":{"_id":""}}`:                                                                               "ids can't be empty",
+		`{"prefix":{"_id":"a"}}`:                                                                            "_id has no prefix",
+		`{"wildcard":{"_id":"a*"}}`:                                                                         "_id has no wildcard",
+		`{"range":{"_id":{"gte":"a"}}}`:                                                                     "_id has no range",
+		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:                                                     "_id has no match",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		var e *clause.Error

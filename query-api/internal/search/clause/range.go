@@ -142,7 +142,7 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 			return nil, err
 		case whole && b.lowerIncluded:
 			r.Min = n
-		case whole && n == math.MaxInt64, !whole && x >= 1<<63:
+		case whole && n == math.MaxInt64:
 			return algebra.None{}, nil
 		case whole:
 			r.Min = n + 1
@@ -161,7 +161,7 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 			return algebra.None{}, nil
 		case whole:
 			r.Max = n - 1
-		case x < 1<<63:
+		default:
 			r.Max = int64(math.Floor(x))
 		}
 	}
