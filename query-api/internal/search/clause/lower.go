@@ -254,6 +254,10 @@ func identity(n algebra.Node, c *Clause, at value) (algebra.Node, error) {
 		return algebra.Boost{Node: inner, Factor: of.Factor}, err
 	case algebra.Term:
 		return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
+	case algebra.Pattern:
+		if c.Name == "match_bool_prefix" {
+			return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
+		}
 	}
 	_, fuzzy := n.(algebra.Fuzzy)
 	if fuzzy || slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {

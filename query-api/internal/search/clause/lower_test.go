@@ -73,6 +73,25 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// Without a number people sort by a number; what is none is refused.
+func TestSortMissing(t *testing.T) {
+	for missing, want := range map[string]string{
+		`2030`: "2030", `"2030"`: "2030", `"+2030"`: "2030", `250.7`: "250", `-250.7`: "-250", `1e30`: "9223372036854775807", `-1e30`: "-9223372036854775808",
+		`9223372036854775807`: "9223372036854775807", `-9223372036854775808`: "-9223372036854775808",
+		`"2030.5"`: "", `"2020-01-01"`: "", `"now"`: "", `true`: "", `"_LAST"`: "", `99999999999999999999`: "",
+	} {
+		for _, field := range []string{"experience.end_date", "profile.connections", "experience.is_current"} {
+			keys, err := clause.Sorts([]byte(`[{"`+field+`":{"missing":`+missing+`}}]`), "sort", options())
+			if want == "" {
+				require.ErrorContains(t, err, "sort[0]."+field+".missing: must be an integer", missing)
+				continue
+			}
+			require.NoError(t, err, missing)
+			require.Equal(t, want, *keys[0].Missing, missing)
+		}
+	}
+}
+
 // Dates are read as Elasticsearch reads them.
 func TestDates(t *testing.T) {
 	ms := func(s string) string {
