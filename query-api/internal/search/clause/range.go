@@ -67,6 +67,9 @@ func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone str
 		if err != nil {
 			return nil, err
 		}
+		if f.Type == readmodel.SearchDate {
+			text = dateText(*end.v, text)
+		}
 		*end.into = &text
 	}
 	switch f.Type {

@@ -73,6 +73,7 @@ func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, e
 		return algebra.Range{Field: f, Min: n, Max: n}, nil
 	default:
 		d := dateReader{now: l.options.Now}
+		text = dateText(at, text)
 		return l.dateRange(f, at, d, dateBounds{lower: &text, lowerIncluded: true, upper: &text, upperIncluded: true})
 	}
 }
