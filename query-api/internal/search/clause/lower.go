@@ -107,9 +107,32 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		if c.Refused != "" {
 			return nil, v.errorf("the clause %s is not supported: %s", c.Name, c.Refused)
 		}
+		if err := nulls(c, m.value); err != nil {
+			return nil, err
+		}
 		return c.lower(l, c, m.value)
 	}
 	return nil, v.errorf("unknown query [%s] did you mean %q? /v1/openapi.json names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
+}
+
+// nulls refuses parameters that are null. Some clauses and parameters of
+// Elasticsearch take null for nothing.
+func nulls(c *Clause, v value) error {
+	if slices.Contains([]string{"function_score", "boosting", "nested", "combined_fields"}, c.Name) {
+		return nil
+	}
+	for _, m := range v.members {
+		name := c.Name + "." + m.name
+		switch {
+		case m.kind != 'n':
+		case c.Name == "bool" && m.name != "boost" && m.name != "adjust_pure_negative":
+		case c.Name == "range" && slices.Contains([]string{"gt", "gte", "lt", "lte"}, m.name):
+		case slices.Contains([]string{"prefix.rewrite", "wildcard.rewrite", "regexp.rewrite", "regexp.flags"}, name):
+		default:
+			return m.errorf("must not be null: leave it out")
+		}
+	}
+	return nil
 }
 
 // count counts clauses, those that a text or an expansion becomes included.
@@ -230,6 +253,9 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 			return nil, body.errorf("must be an object, not %s", body.what())
 		}
 		body = value{path: body.path, kind: '{', members: []member{{short, body}}}
+	}
+	if err := nulls(c, body); err != nil {
+		return nil, err
 	}
 	a := arguments(body, c.Parameters)
 	n, err := lower(f, a)

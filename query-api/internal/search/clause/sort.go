@@ -71,6 +71,11 @@ func (l *lowering) sort(m member) (planner.Sort, error) {
 	if body.kind == '"' {
 		body = value{path: body.path, kind: '{', members: []member{{"order", body}}}
 	}
+	for _, p := range body.members {
+		if p.kind == 'n' && (p.name == "order" || p.name == "mode") {
+			return planner.Sort{}, p.errorf("must not be null: leave it out")
+		}
+	}
 	a := arguments(body, sortParameters())
 	s := planner.Sort{Kind: planner.SortField}
 	otherwise := "asc"
