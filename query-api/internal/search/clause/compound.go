@@ -54,17 +54,17 @@ func lowerBool(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		b.Minimum = n
 	}
+	if len(b.Must)+len(b.Filter)+len(b.Should) == 0 {
+		if !pure {
+			return algebra.None{}, nil
+		}
+		b.Minimum = 0 // Elasticsearch forgets it when it adds all people
+	}
 	n, err := boolean(b)
 	if err != nil {
 		return nil, err
 	}
-	if _, none := n.(algebra.None); none || len(b.Must)+len(b.Filter)+len(b.Should) > 0 {
-		return boosted(n, boost), nil
-	}
-	if !pure {
-		return algebra.None{}, nil
-	}
-	return boosted(n, boost), nil // for a least score in it
+	return boosted(n, boost), nil
 }
 
 // boolean completes a Bool whose Minimum is what was asked for: without must
@@ -144,7 +144,10 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	path := a.must("path")
 	query := a.must("query")
-	mode := a.choice("score_mode", "avg", "avg", "sum", "total", "min", "max", "none")
+	mode := a.choice("score_mode", "avg", "avg", "sum", "min", "max", "none")
+	if at, ok := a.get("score_mode"); ok && at.kind == '"' && at.text != mode {
+		a.fail(at.errorf("must be in small letters"))
+	}
 	unmapped := a.flag("ignore_unmapped", false)
 	hits, err := l.innerHitsOf(a, path.text)
 	if err != nil {
@@ -160,8 +163,8 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		return nil, err
 	}
-	if mode == "total" {
-		mode = "sum"
+	if l.nested == path.text {
+		return nil, path.errorf("stands inside of a nested clause of the same path, whose elements have no elements of their own")
 	}
 	outer := l.nested
 	l.nested = path.text
@@ -169,9 +172,6 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	l.nested = outer
 	if err != nil {
 		return nil, err
-	}
-	if outer == path.text {
-		return boosted(n, boost), nil // an element of its own path is itself
 	}
 	return boosted(algebra.Nested{Path: path.text, Node: n, Mode: algebra.ScoreMode(mode), InnerHits: hits}, boost), nil
 }
@@ -194,8 +194,5 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)
 	}
 	l.innerHits[hits.Name] = true
-	if l.nested == path {
-		return nil, at.errorf("inner_hits stand at the outer nested clause")
-	}
 	return hits, nil
 }

@@ -2,6 +2,7 @@ package clause
 
 import (
 	"strings"
+	"time"
 )
 
 // format sets the formats of a range clause: names and patterns, separated by
@@ -14,7 +15,7 @@ func (d *dateReader) format(at value, text string) error {
 	for name := range strings.SplitSeq(text, "||") {
 		f, ok := formatOf(name)
 		if !ok {
-			return at.errorf("unknown date format %s: known are %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX", quote(name), strings.Join(namedFormats(), ", "))
+			return at.errorf("unknown date format %s: known are %s, and patterns of yyyy, MM, dd, MMM, HH, mm, ss, SSS, XXX", quote(name), strings.Join(namedFormats(), ", "))
 		}
 		d.formats = append(d.formats, f)
 	}
@@ -22,11 +23,23 @@ func (d *dateReader) format(at value, text string) error {
 }
 
 func namedFormats() []string {
-	return []string{
-		"strict_date_optional_time", "strict_date_optional_time_nanos", "date_optional_time", "epoch_millis", "epoch_second", "date", "strict_date", "basic_date",
-		"year", "strict_year", "year_month", "strict_year_month", "year_month_day", "strict_year_month_day",
-		"date_hour_minute", "date_hour_minute_second", "date_time_no_millis", "date_time",
-		"strict_date_hour_minute", "strict_date_hour_minute_second", "strict_date_time_no_millis", "strict_date_time",
+	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "date_optional_time", "epoch_millis", "epoch_second"}
+	for _, f := range namedPatterns() {
+		out = append(out, f[0])
+		if !strings.HasPrefix(f[0], "basic_") {
+			out = append(out, "strict_"+f[0])
+		}
+	}
+	return out
+}
+
+// namedPatterns are the formats whose names stand for patterns.
+func namedPatterns() [][2]string {
+	return [][2]string{
+		{"date", "yyyy-MM-dd"}, {"year_month_day", "yyyy-MM-dd"}, {"year_month", "yyyy-MM"}, {"year", "yyyy"},
+		{"date_hour", "yyyy-MM-dd'T'HH"}, {"date_hour_minute", "yyyy-MM-dd'T'HH:mm"}, {"date_hour_minute_second", "yyyy-MM-dd'T'HH:mm:ss"},
+		{"date_time_no_millis", "yyyy-MM-dd'T'HH:mm:ssX"}, {"date_time", "yyyy-MM-dd'T'HH:mm:ss.SX"},
+		{"basic_date", "yyyyMMd"}, {"basic_date_time_no_millis", "yyyyMMdd'T'HHmmssX"}, {"basic_date_time", "yyyyMMdd'T'HHmmss.SX"},
 	}
 }
 
@@ -41,30 +54,55 @@ func formatOf(name string) (dateFormat, bool) {
 	case "epoch_second":
 		return epochSecond, true
 	}
-	pattern := name
-	switch strings.TrimPrefix(name, "strict_") {
-	case "date", "year_month_day":
-		pattern = "yyyy-MM-dd"
-	case "basic_date":
-		pattern = "yyyyMMdd"
-	case "year":
-		pattern = "yyyy"
-	case "year_month":
-		pattern = "yyyy-MM"
-	case "date_hour_minute":
-		pattern = "yyyy-MM-dd'T'HH:mm"
-	case "date_hour_minute_second":
-		pattern = "yyyy-MM-dd'T'HH:mm:ss"
-	case "date_time_no_millis":
-		pattern = "yyyy-MM-dd'T'HH:mm:ssXXX"
-	case "date_time":
-		pattern = "yyyy-MM-dd'T'HH:mm:ss.SSSXXX"
+	for _, f := range namedPatterns() {
+		basic := strings.HasPrefix(f[0], "basic_")
+		switch {
+		case name == f[0]:
+			return patternFormat(f[1], patternStyle{named: true, lenient: !basic})
+		case name == "strict_"+f[0] && !basic:
+			return patternFormat(f[1], patternStyle{named: true})
+		}
 	}
-	return patternFormat(pattern)
+	return patternFormat(name, patternStyle{})
 }
 
-// patternFormat reads dates of a Java pattern of numeric parts.
-func patternFormat(pattern string) (dateFormat, bool) {
+// patternStyle is how the parts of a pattern are read: named formats take
+// fractions and offsets of any length, lenient ones numbers without their zeros.
+type patternStyle struct{ named, lenient bool }
+
+// digits are the fewest and the most digits of a part of n letters.
+func (style patternStyle) digits(letter byte, n int) (least, most int) {
+	switch {
+	case letter == 'S' && style.named:
+		return 1, 9
+	case style.lenient && letter == 'y':
+		return 1, 5
+	case style.lenient, n == 1:
+		return 1, 2
+	}
+	return n, n
+}
+
+// offsetFits says whether an offset is written as the letters of a pattern ask:
+// X takes +hh, +hhmm and Z, XX +hhmm and Z, XXX +hh:mm and Z, and Z +hhmm.
+func offsetFits(letter byte, n int, text string) bool {
+	colon := strings.Contains(text, ":")
+	switch {
+	case letter == 'Z' && n < 4:
+		return !colon && len(text) == len("+hhmm")
+	case text == "Z":
+		return true
+	case n == 1:
+		return !colon
+	case n == 2:
+		return !colon && len(text) == len("+hhmm")
+	}
+	return colon
+}
+
+// patternFormat reads dates of a Java pattern of numeric parts, and of months as
+// MMM.
+func patternFormat(pattern string, style patternStyle) (dateFormat, bool) {
 	type part struct {
 		letter  byte // 0: literal
 		n       int
@@ -94,7 +132,7 @@ func patternFormat(pattern string) (dateFormat, bool) {
 			if c == 'u' {
 				c = 'y'
 			}
-			if !strings.ContainsRune("yMdHmsSXZ", rune(c)) || seen[c] || n > 9 || c == 'M' && n > 2 {
+			if !strings.ContainsRune("yMdHmsSXZ", rune(c)) || seen[c] || n > 9 || c == 'M' && n > 3 || c == 'X' && n > 3 || c == 'Z' && n == 4 {
 				return nil, false
 			}
 			seen[c] = true
@@ -118,23 +156,32 @@ func patternFormat(pattern string) (dateFormat, bool) {
 				continue
 			}
 			if p.letter == 'X' || p.letter == 'Z' {
-				if d.zone, rest, ok = offset(rest); !ok {
+				before := rest
+				if d.zone, rest, ok = offset(rest); !ok || !style.named && !offsetFits(p.letter, p.n, before[:len(before)-len(rest)]) {
 					return d, false
 				}
 				continue
 			}
-			most := p.n
-			if p.n == 1 {
-				most = 2
+			if p.letter == 'M' && p.n == 3 {
+				if d.month, rest, ok = monthName(rest); !ok {
+					return d, false
+				}
+				d.precision = max(d.precision, toMonth)
+				continue
 			}
+			least, most := style.digits(p.letter, p.n)
+			before := len(rest)
 			var n int
-			if n, rest, ok = digits(rest, p.n, most); !ok {
+			if n, rest, ok = digits(rest, least, most); !ok {
 				return d, false
 			}
 			var to precision
 			switch p.letter {
 			case 'y':
 				d.year, to = n, toYear
+				if p.n == 2 {
+					d.year += 2000
+				}
 			case 'M':
 				d.month, to = n, toMonth
 			case 'd':
@@ -146,7 +193,7 @@ func patternFormat(pattern string) (dateFormat, bool) {
 			case 's':
 				d.second, to = n, toSecond
 			case 'S':
-				for range 9 - p.n {
+				for range 9 - (before - len(rest)) {
 					n *= 10
 				}
 				d.nano, to = n, toNano
@@ -155,4 +202,14 @@ func patternFormat(pattern string) (dateFormat, bool) {
 		}
 		return d, rest == ""
 	}, true
+}
+
+// monthName reads Jan, Feb and so on.
+func monthName(text string) (month int, rest string, ok bool) {
+	for m := time.January; m <= time.December; m++ {
+		if rest, ok = strings.CutPrefix(text, m.String()[:3]); ok {
+			return int(m), rest, true
+		}
+	}
+	return 0, text, false
 }

@@ -1,6 +1,8 @@
 package clause
 
 import (
+	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -55,11 +57,21 @@ func (d *dateReader) inZone(at value, name string) error {
 }
 
 func zoneOf(name string) (*time.Location, bool) {
-	if zone, rest, ok := offset(name); ok && rest == "" {
+	hours := name // +2, perhaps after GMT
+	for _, prefix := range []string{"UTC", "GMT", "UT"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok && (strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-")) {
+			hours = rest
+			break
+		}
+	}
+	if len(hours) == len("+2") {
+		hours = hours[:1] + "0" + hours[1:]
+	}
+	if zone, rest, ok := offset(hours); ok && rest == "" {
 		return zone, true
 	}
-	if name == "Local" {
-		return nil, false
+	if slices.Contains([]string{"Local", "EST", "MST", "HST", "ROC"}, name) {
+		return nil, false // Java does not know them
 	}
 	zone, err := time.LoadLocation(name)
 	return zone, err == nil
@@ -133,6 +145,22 @@ func (d dateReader) read(at value, text string, up bool) (int64, error) {
 		return 0, at.errorf("the date %s is too far away", quote(text))
 	}
 	return ms, nil
+}
+
+// dateText is the text of a date given as a value: that of a number with a point
+// is Java's, with an exponent from ten million on, which no format reads.
+func dateText(at value, text string) string {
+	if at.kind != '0' || !strings.ContainsAny(text, ".eE") {
+		return text
+	}
+	x, err := strconv.ParseFloat(text, 64)
+	switch {
+	case err != nil:
+		return text
+	case math.Abs(x) < 1e7:
+		return strconv.FormatFloat(x, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(x, 'E', -1, 64)
 }
 
 // date reads a date without math.

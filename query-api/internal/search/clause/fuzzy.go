@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -16,10 +17,11 @@ type fuzziness struct {
 	low, high int // AUTO: below low none, below high one, else two
 }
 
-// parseFuzziness reads AUTO, AUTO:low,high, 0, 1 or 2.
+// parseFuzziness reads AUTO, AUTO:low,high, or a number, of which two is the most
+// that counts and fractions are nothing.
 func parseFuzziness(v value) (fuzziness, error) {
 	f := fuzziness{given: true, low: 3, high: 6}
-	fail := v.errorf("fuzziness must be 0, 1, 2, AUTO or AUTO:low,high")
+	fail := v.errorf("fuzziness must be a number of 0 or more, AUTO or AUTO:low,high")
 	if v.kind != '"' && v.kind != '0' {
 		return f, fail
 	}
@@ -39,10 +41,10 @@ func parseFuzziness(v value) (fuzziness, error) {
 		return f, nil
 	}
 	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || x != float64(int(x)) || x < 0 || x > 2 {
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
 		return f, fail
 	}
-	f.edits = int(x)
+	f.edits = int(min(x, 2))
 	return f, nil
 }
 

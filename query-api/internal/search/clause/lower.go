@@ -105,9 +105,32 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		if c.Refused != "" {
 			return nil, v.errorf("the clause %s is not supported: %s", c.Name, c.Refused)
 		}
+		if err := nulls(c, m.value); err != nil {
+			return nil, err
+		}
 		return c.lower(l, c, m.value)
 	}
 	return nil, v.errorf("unknown query [%s] did you mean %q? /v1/openapi.json names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
+}
+
+// nulls refuses parameters that are null. Some clauses and parameters of
+// Elasticsearch take null for nothing.
+func nulls(c *Clause, v value) error {
+	if slices.Contains([]string{"function_score", "boosting", "nested", "combined_fields"}, c.Name) {
+		return nil
+	}
+	for _, m := range v.members {
+		name := c.Name + "." + m.name
+		switch {
+		case m.kind != 'n':
+		case c.Name == "bool" && m.name != "boost" && m.name != "adjust_pure_negative":
+		case c.Name == "range" && slices.Contains([]string{"gt", "gte", "lt", "lte"}, m.name):
+		case slices.Contains([]string{"prefix.rewrite", "wildcard.rewrite", "regexp.rewrite", "regexp.flags"}, name):
+		default:
+			return m.errorf("must not be null: leave it out")
+		}
+	}
+	return nil
 }
 
 // count counts clauses, those that a text or an expansion becomes included.
@@ -229,6 +252,9 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 		}
 		body = value{path: body.path, kind: '{', members: []member{{short, body}}}
 	}
+	if err := nulls(c, body); err != nil {
+		return nil, err
+	}
 	a := arguments(body, c.Parameters)
 	n, err := lower(f, a)
 	if err != nil {
@@ -236,6 +262,35 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 	}
 	if err := a.done(); err != nil {
 		return nil, err
+	}
+	if m.name == "_id" {
+		return identity(n, c, body)
+	}
+	return n, nil
+}
+
+// identity is what a clause on _id becomes: only equality is asked of it, and all who
+// are found score the same.
+func identity(n algebra.Node, c *Clause, at value) (algebra.Node, error) {
+	switch of := n.(type) {
+	case algebra.Boost:
+		inner, err := identity(of.Node, c, at)
+		return algebra.Boost{Node: inner, Factor: of.Factor}, err
+	case algebra.Term:
+		return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
+	case algebra.Pattern:
+		if c.Name == "match_bool_prefix" {
+			return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
+		}
+	}
+	_, fuzzy := n.(algebra.Fuzzy)
+	if fuzzy || slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
+		return nil, at.errorf("_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name)
+	}
+	for _, m := range at.members {
+		if m.name == "value" || m.name == "query" {
+			return n, filled(value{items: []value{m.value}})
+		}
 	}
 	return n, nil
 }

@@ -35,28 +35,76 @@ func TestErrors(t *testing.T) {
 		`{"match":{},"term":{}}`: "[match] malformed query",
 		`{"mtach":{"a":1}}`:      `unknown query [mtach] did you mean "match"?`,
 		`{"geo_distance":{}}`:    "the clause geo_distance is not supported: people have no coordinates",
-		`{"bool":{"must":[{"match":{"profile.headline":"a"}},{"match":{"profile.hedline":"a"}}]}}`:          `query.bool.must[1].match: unknown field "profile.hedline": did you mean "profile.headline"?`,
-		`{"match":{"profile.headline":{"query":"a","oparator":"and"}}}`:                                     `query.match.profile.headline: unknown parameter "oparator": did you mean "operator"?`,
-		`{"term":{"profile.headline":"a","profile.summary":"b"}}`:                                           "[term] query doesn't support multiple fields, found [profile.headline] and [profile.summary]",
-		`{"range":{"profile.connections":{"gte":"x"}}}`:                                                     "profile.connections holds integers",
-		`{"range":{"updated_at":{"gte":"yesterday"}}}`:                                                      "cannot read \"yesterday\" as a date",
-		`{"range":{"updated_at":{"gte":"now-1x"}}}`:                                                         "not supported for date math",
-		`{"nested":{"path":"experience","query":{"nested":{"path":"education","query":{"match_all":{}}}}}}`: "is not inside of experience",
-		`{"regexp":{"profile.headline":"` + strings.Repeat("a", 1001) + `"}}`:                               "exceeds 1000",
-		`{"regexp":{"profile.headline":"(a"}}`:                                                              "a ( is not closed",
-		`{"match":{"profile.location":"a"}}`:                                                                "is an object: name one of its fields",
-		strings.Repeat(`{"bool":{"must":`, 21) + `{"match_all":{}}` + strings.Repeat(`}}`, 21):              "nested deeper than 20",
-		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_all":{}},`, 1025), ",") + `]}}`:  "more than 1024 clauses",
-		`{"terms":{"profile_id.keyword":[` + strings.TrimSuffix(strings.Repeat(`1,`, 65537), ",") + `]}}`:   "more than 65536 terms",
-		`{"match":{"profile.headline":{"query":"a","boost":-1}}}`:                                           "boost must not be negative",
-		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix","slop":1}}`:         "[slop] not allowed for type [bool_prefix]",
-		`{"match":{"experience.is_current":{"query":"true","fuzziness":1}}}`:                                "can only use fuzziness on texts: experience.is_current is none",
-		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`:                                "a ( is not closed",
+		`{"bool":{"must":[{"match":{"profile.headline":"a"}},{"match":{"profile.hedline":"a"}}]}}`:           `query.bool.must[1].match: unknown field "profile.hedline": did you mean "profile.headline"?`,
+		`{"match":{"profile.headline":{"query":"a","oparator":"and"}}}`:                                      `query.match.profile.headline: unknown parameter "oparator": did you mean "operator"?`,
+		`{"term":{"profile.headline":"a","profile.summary":"b"}}`:                                            "[term] query doesn't support multiple fields, found [profile.headline] and [profile.summary]",
+		`{"range":{"profile.connections":{"gte":"x"}}}`:                                                      "profile.connections holds integers",
+		`{"range":{"updated_at":{"gte":"yesterday"}}}`:                                                       "cannot read \"yesterday\" as a date",
+		`{"range":{"updated_at":{"gte":"now-1x"}}}`:                                                          "not supported for date math",
+		`{"nested":{"path":"experience","query":{"nested":{"path":"education","query":{"match_all":{}}}}}}`:  "is not inside of experience",
+		`{"regexp":{"profile.headline":"` + strings.Repeat("a", 1001) + `"}}`:                                "exceeds 1000",
+		`{"regexp":{"profile.headline":"(a"}}`:                                                               "a ( is not closed",
+		`{"match":{"profile.location":"a"}}`:                                                                 "is an object: name one of its fields",
+		strings.Repeat(`{"bool":{"must":`, 21) + `{"match_all":{}}` + strings.Repeat(`}}`, 21):               "nested deeper than 20",
+		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_all":{}},`, 1025), ",") + `]}}`:   "more than 1024 clauses",
+		`{"terms":{"profile_id.keyword":[` + strings.TrimSuffix(strings.Repeat(`1,`, 65537), ",") + `]}}`:    "more than 65536 terms",
+		`{"match":{"profile.headline":{"query":"a","boost":-1}}}`:                                            "boost must not be negative",
+		`{"multi_match":{"query":"a","fields":["profile.headline"],"type":"bool_prefix","slop":1}}`:          "[slop] not allowed for type [bool_prefix]",
+		`{"match":{"experience.is_current":{"query":"true","fuzziness":1}}}`:                                 "can only use fuzziness on texts: experience.is_current is none",
+		`{"query_string":{"query":"(a","default_field":"profile.headline"}}`:                                 "a ( is not closed",
+		`{"multi_match":{"query":"a","fields":["profile.headline^NaN"]}}`:                                    "the boost after ^ must be a number of 0 or more",
+		`{"multi_match":{"query":"a","fields":["profile.headline^Infinity"]}}`:                               "the boost after ^ must be a number of 0 or more",
+		`{"multi_match":{"query":"a","fields":["profile.headline^Inf"]}}`:                                    "the boost after ^ must be a number of 0 or more",
+		`{"term":{"profile.connections":1e30}}`:                                                              "out of range for a long",
+		`{"terms":{"profile.connections":[1,"99999999999999999999"]}}`:                                       "out of range for a long",
+		`{"range":{"profile.connections":{"lt":9223372036854775808}}}`:                                       "out of range for a long",
+		`{"term":{"experience.is_current":""}}`:                                                              "can't parse boolean value",
+		`{"range":{"updated_at":{"gte":"2026-1-1","format":"strict_date"}}}`:                                 "as a date",
+		`{"range":{"updated_at":{"gte":"2026-1-1","format":"yyyy-MM-dd"}}}`:                                  "as a date",
+		`{"range":{"updated_at":{"gte":"04 oct 2026","format":"dd MMM yyyy"}}}`:                              "as a date",
+		`{"range":{"updated_at":{"gte":"2026-10-04+02:00","format":"yyyy-MM-ddZ"}}}`:                         "as a date",
+		`{"range":{"updated_at":{"gte":"2026-10-04+0200","format":"yyyy-MM-ddXXX"}}}`:                        "as a date",
+		`{"range":{"updated_at":{"gte":"20261004T100000Z","format":"strict_basic_date_time_no_millis"}}}`:    "unknown date format",
+		`{"range":{"updated_at":{"gte":1767225600000.5}}}`:                                                   "as a date",
+		`{"term":{"updated_at":1767225600000.5}}`:                                                            "as a date",
+		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                          "is no UTC offset",
+		`{"match_all":{"boost":null}}`:                                                                       "query.match_all.boost: must not be null",
+		`{"match":{"profile.headline":{"query":"a","operator":null}}}`:                                       "operator: must not be null",
+		`{"bool":{"must_not":[],"adjust_pure_negative":null}}`:                                               "adjust_pure_negative: must not be null",
+		`{"match":{"profile.headline":{"query":"a","fuzziness":-1}}}`:                                        "fuzziness must be a number of 0 or more",
+		`{"nested":{"path":"experience","score_mode":"total","query":{"match_all":{}}}}`:                     "must be one of",
+		`{"nested":{"path":"experience","score_mode":"SUM","query":{"match_all":{}}}}`:                       "must be in small letters",
+		`{"nested":{"path":"experience","query":{"nested":{"path":"experience","query":{"match_all":{}}}}}}`: "inside of a nested clause of the same path",
+		`{"ids":{"values":["a",""]}}`:                                                                        "ids can't be empty",
+		`{"term":{"_id":""}}`:                                                                                "ids can't be empty",
+		`{"prefix":{"_id":"a"}}`:                                                                             "_id has no prefix",
+		`{"wildcard":{"_id":"a*"}}`:                                                                          "_id has no wildcard",
+		`{"range":{"_id":{"gte":"a"}}}`:                                                                      "_id has no range",
+		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:                                                      "_id has no match",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		var e *clause.Error
 		require.ErrorAs(t, err, &e, query)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// Without a number people sort by a number; what is none is refused.
+func TestSortMissing(t *testing.T) {
+	for missing, want := range map[string]string{
+		`2030`: "2030", `"2030"`: "2030", `"+2030"`: "2030", `250.7`: "250", `-250.7`: "-250", `1e30`: "9223372036854775807", `-1e30`: "-9223372036854775808",
+		`9223372036854775807`: "9223372036854775807", `-9223372036854775808`: "-9223372036854775808",
+		`"2030.5"`: "", `"2020-01-01"`: "", `"now"`: "", `true`: "", `"_LAST"`: "", `99999999999999999999`: "",
+	} {
+		for _, field := range []string{"experience.end_date", "profile.connections", "experience.is_current"} {
+			keys, err := clause.Sorts([]byte(`[{"`+field+`":{"missing":`+missing+`}}]`), "sort", options())
+			if want == "" {
+				require.ErrorContains(t, err, "sort[0]."+field+".missing: must be an integer", missing)
+				continue
+			}
+			require.NoError(t, err, missing)
+			require.Equal(t, want, *keys[0].Missing, missing)
+		}
 	}
 }
 
@@ -86,6 +134,16 @@ func TestDates(t *testing.T) {
 		{`"gte":1640995200000`, "2022-01-01T00:00:00Z", ""},
 		{`"gte":"01/02/2022","format":"dd/MM/yyyy"`, "2022-02-01T00:00:00Z", ""},
 		{`"gte":1640995200,"format":"epoch_second"`, "2022-01-01T00:00:00Z", ""},
+		{`"gte":"2026-1-1","format":"date"`, "2026-01-01T00:00:00Z", ""},
+		{`"gte":"2026-1","format":"year_month"`, "2026-01-01T00:00:00Z", ""},
+		{`"gte":"2026-10-4T1:0:0.5+0200","format":"date_time"`, "2026-10-03T23:00:00.5Z", ""},
+		{`"gte":"2026-10-04T10:00:00.123456+02:00","format":"strict_date_time"`, "2026-10-04T08:00:00.123Z", ""},
+		{`"lte":"2026-10-4T1","format":"date_hour"`, "", "2026-10-04T01:59:59.999Z"},
+		{`"gte":"20261004T100000+02","format":"basic_date_time_no_millis"`, "2026-10-04T08:00:00Z", ""},
+		{`"gte":"04 Oct 2026","format":"dd MMM yyyy"`, "2026-10-04T00:00:00Z", ""},
+		{`"gte":"26-10-04","format":"yy-MM-dd"`, "2026-10-04T00:00:00Z", ""},
+		{`"gte":"2022-01-01","time_zone":"GMT+2"`, "2021-12-31T22:00:00Z", ""},
+		{`"gte":"2022-01-01","time_zone":"UTC-02:30"`, "2022-01-01T02:30:00Z", ""},
 	} {
 		got := lowered(t, `{"range":{"updated_at":{`+c.bounds+`}}}`)
 		if c.min != "" {

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,7 +47,7 @@ func (l *lowering) fieldList(v value) ([]weighted, error) {
 		boost := 1.0
 		if hasBoost {
 			b, err := strconv.ParseFloat(power, 32)
-			if err != nil || !(b >= 0) {
+			if err != nil || math.IsNaN(b) || math.IsInf(b, 0) || b < 0 {
 				return nil, item.errorf("the boost after ^ must be a number of 0 or more")
 			}
 			boost = float64(float32(b))

@@ -67,6 +67,9 @@ func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone str
 		if err != nil {
 			return nil, err
 		}
+		if f.Type == readmodel.SearchDate {
+			text = dateText(*end.v, text)
+		}
 		*end.into = &text
 	}
 	switch f.Type {
@@ -142,7 +145,7 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 			return nil, err
 		case whole && b.lowerIncluded:
 			r.Min = n
-		case whole && n == math.MaxInt64, !whole && x >= 1<<63:
+		case whole && n == math.MaxInt64:
 			return algebra.None{}, nil
 		case whole:
 			r.Min = n + 1
@@ -161,7 +164,7 @@ func (l *lowering) longRange(f algebra.Field, at value, b bounds, lower, upper *
 			return algebra.None{}, nil
 		case whole:
 			r.Max = n - 1
-		case x < 1<<63:
+		default:
 			r.Max = int64(math.Floor(x))
 		}
 	}

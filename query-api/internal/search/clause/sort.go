@@ -1,6 +1,8 @@
 package clause
 
 import (
+	"errors"
+	"math"
 	"strconv"
 
 	"muster/query-api/internal/search/algebra"
@@ -69,6 +71,11 @@ func (l *lowering) sort(m member) (planner.Sort, error) {
 	if body.kind == '"' {
 		body = value{path: body.path, kind: '{', members: []member{{"order", body}}}
 	}
+	for _, p := range body.members {
+		if p.kind == 'n' && (p.name == "order" || p.name == "mode") {
+			return planner.Sort{}, p.errorf("must not be null: leave it out")
+		}
+	}
 	a := arguments(body, sortParameters())
 	s := planner.Sort{Kind: planner.SortField}
 	otherwise := "asc"
@@ -114,48 +121,35 @@ func (l *lowering) sort(m member) (planner.Sort, error) {
 
 // missing reads where people without a value come.
 func (l *lowering) missing(s *planner.Sort, at value) error {
+	if at.kind == 'n' {
+		return nil
+	}
 	text, err := at.scalar()
 	if err != nil {
 		return err
 	}
-	switch text {
-	case "_last":
+	switch {
+	case text == "_last":
 		return nil
-	case "_first":
+	case text == "_first":
 		s.MissingFirst = true
 		return nil
-	}
-	switch s.Field.Type {
-	case readmodel.SearchText:
+	case s.Field.Type == readmodel.SearchText:
 		s.Missing = &text
-	case readmodel.SearchBoolean:
-		term, err := booleanTerm(s.Field, at, text)
-		if err != nil {
-			return err
-		}
-		n := "0"
-		if term == "T" {
-			n = "1"
-		}
-		s.Missing = &n
-	case readmodel.SearchLong:
-		n, whole, err := longOf(s.Field, at, text)
-		if err != nil {
-			return err
-		}
-		if !whole {
-			return at.errorf("must be an integer, _first or _last")
-		}
-		t := strconv.FormatInt(n, 10)
-		s.Missing = &t
-	default:
-		n, err := dateReader{now: l.options.Now}.read(at, text, false)
-		if err != nil {
-			return err
-		}
-		t := strconv.FormatInt(n, 10)
-		s.Missing = &t
+		return nil
 	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if x, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && at.kind == '0' && !errors.Is(err, strconv.ErrRange) {
+		n, err = int64(min(max(x, math.MinInt64), 1<<63-1024)), nil // cut off after the point
+		if x >= 1<<63 {
+			n = math.MaxInt64
+		}
+	}
+	if err != nil {
+		return at.errorf("must be an integer, of dates in milliseconds since 1970, or _first or _last")
+	}
+	text = strconv.FormatInt(n, 10)
+	s.Missing = &text
 	return nil
 }
 

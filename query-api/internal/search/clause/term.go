@@ -1,7 +1,9 @@
 package clause
 
 import (
+	"errors"
 	"math"
+	"math/big"
 	"path"
 	"strconv"
 	"strings"
@@ -71,6 +73,7 @@ func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, e
 		return algebra.Range{Field: f, Min: n, Max: n}, nil
 	default:
 		d := dateReader{now: l.options.Now}
+		text = dateText(at, text)
 		return l.dateRange(f, at, d, dateBounds{lower: &text, lowerIncluded: true, upper: &text, upperIncluded: true})
 	}
 }
@@ -80,26 +83,40 @@ func booleanTerm(f algebra.Field, at value, text string) (string, error) {
 	switch text {
 	case "true":
 		return "T", nil
-	case "false", "":
+	case "false":
 		return "F", nil
 	}
 	return "", at.errorf("can't parse boolean value %s, expected true or false for %s", quote(text), f.Name())
 }
 
-// longOf reads a number. whole is false when it has a fraction, or is too
-// large, so that no integer equals it.
+// longOf reads a number. whole is false when it has a fraction, so that no
+// integer equals it, and for the one integer that stands for a missing value.
 func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err error) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, n != readmodel.SearchMissing, nil
 	}
 	x, err := strconv.ParseFloat(text, 64)
+	if math.IsInf(x, 0) && errors.Is(err, strconv.ErrRange) || math.Abs(x) > 1<<63 {
+		return 0, false, at.errorf("the value %s is out of range for a long", quote(text))
+	}
 	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
 	}
-	if x != math.Trunc(x) || math.Abs(x) >= 1<<63 {
+	switch {
+	case x != math.Trunc(x):
 		return 0, false, nil
+	case math.Abs(x) < 1<<53:
+		return int64(x), true, nil
 	}
-	return int64(x), true, nil
+	exact, ok := new(big.Rat).SetString(text) // a float64 would round it
+	if !ok {
+		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
+	}
+	i := new(big.Int).Quo(exact.Num(), exact.Denom())
+	if !i.IsInt64() {
+		return 0, false, at.errorf("the value %s is out of range for a long", quote(text))
+	}
+	return i.Int64(), i.Int64() != readmodel.SearchMissing, nil
 }
 
 func lowerTerms(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -140,11 +157,26 @@ func lowerTerms(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err := l.addTerms(named.value, len(named.items)); err != nil {
 		return nil, err
 	}
+	if named.name == "_id" {
+		if err := filled(named.value); err != nil {
+			return nil, err
+		}
+	}
 	n, err := l.anyOf(f, named.value)
 	if err != nil {
 		return nil, err
 	}
 	return boosted(n, boost), nil
+}
+
+// filled refuses empty ids.
+func filled(list value) error {
+	for _, item := range list.items {
+		if text, err := item.scalar(); err == nil && text == "" {
+			return item.errorf("ids can't be empty")
+		}
+	}
+	return nil
 }
 
 // anyOf matches documents with any of a list of terms, with score 1.
@@ -207,6 +239,9 @@ func lowerIDs(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err := l.addTerms(values, len(values.items)); err != nil {
 		return nil, err
 	}
+	if err := filled(values); err != nil {
+		return nil, err
+	}
 	f, err := l.field(v, "_id")
 	if err != nil {
 		return nil, err
@@ -224,6 +259,9 @@ func lowerExists(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	boost := a.boost()
 	if err := a.done(); err != nil {
 		return nil, err
+	}
+	if at.text == "_id" {
+		return boosted(algebra.All{}, boost), nil // elements have it, too
 	}
 	fields, err := l.existing(at, at.text)
 	if err != nil {

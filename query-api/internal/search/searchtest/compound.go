@@ -72,6 +72,9 @@ func (g *Generator) boolean(s scope, depth int) any {
 			args["minimum_should_match"] = g.minimum()
 		}
 	}
+	if args["should"] == nil && g.r.IntN(8) == 0 && g.allowed(c, "minimum_should_match") { // of none
+		args["minimum_should_match"] = g.minimum()
+	}
 	if g.may(c, "must_not", 4) {
 		if list := g.several(g.stranger(s), depth, 2); len(list) > 0 {
 			args["must_not"] = g.listOrOne(list)
@@ -297,8 +300,14 @@ func (g *Generator) sort() []any {
 		}
 		if g.may("sort", "missing", 4) {
 			args["missing"] = pick[any](g.r, "_last", "_first")
-			if f.kind == number && g.r.IntN(2) == 0 {
-				args["missing"] = 250
+			switch {
+			case g.r.IntN(2) == 0:
+			case f.kind == number:
+				args["missing"] = pick[any](g.r, 250, "250", 250.7)
+			case f.kind == date:
+				args["missing"] = pick[any](g.r, 2030, "2030", 1_600_000_000_000)
+			case f.kind == boolean:
+				args["missing"] = pick[any](g.r, 1, "0", 7)
 			}
 		}
 		if f.nested != "" && g.may("sort", "mode", 2) {

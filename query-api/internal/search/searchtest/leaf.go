@@ -20,6 +20,11 @@ func (g *Generator) matchNone(scope, int) any { return object() }
 
 func (g *Generator) term(s scope, _ int) any {
 	args := object()
+	if s.path == "" && g.r.IntN(12) == 0 {
+		args["value"] = pick(g.r, g.docs...).ID
+		g.boost("term", args)
+		return object("_id", args)
+	}
 	f, name, v := g.exact(s)
 	if f.path == "" {
 		return nil
@@ -56,6 +61,11 @@ func (g *Generator) exact(s scope) (field, string, any) {
 }
 
 func (g *Generator) terms(s scope, _ int) any {
+	if s.path == "" && g.r.IntN(12) == 0 {
+		args := object("_id", []any{pick(g.r, g.docs...).ID, pick(g.r, g.docs...).ID})
+		g.boost("terms", args)
+		return args
+	}
 	f, name, v := g.exact(s)
 	if f.path == "" || f.kind == boolean {
 		return nil // the judge scores one boolean as a term, Elasticsearch does not
@@ -225,6 +235,9 @@ func (g *Generator) regexp(s scope, _ int) any {
 		term = g.recase(term)
 	}
 	value := g.pattern([]rune(term))
+	if g.r.IntN(2) == 0 { // only here: query_string makes small letters of them
+		value = strings.NewReplacer(`[^\d]`, `[\D]`, `[^\s]`, `[\S]`, `[\w]`, `[^\W]`).Replace(value)
+	}
 	if g.may("regexp", "flags", 4) {
 		args["flags"] = pick(g.r, "ALL", "NONE", "INTERSECTION|INTERVAL", "COMPLEMENT", "ANYSTRING")
 		switch args["flags"] {
@@ -264,7 +277,9 @@ func (g *Generator) pattern(term []rune) string {
 		case n == 2 && unicode.IsLetter(r) && r < 0x80:
 			b.WriteString("[" + string(r) + "x-z]")
 		case n == 3 && unicode.IsDigit(r) && r < 0x80:
-			b.WriteString("[0-9]+")
+			b.WriteString(pick(g.r, "[0-9]+", `[\d]+`, `[\w-]`))
+		case n == 3 && unicode.IsLetter(r) && r < 0x80:
+			b.WriteString(pick(g.r, `[\w]+`, `[^\d]`, `[^\s]`))
 		case n == 4:
 			b.WriteString("(" + quoteRegexp(r) + "|qq)")
 		case n == 5:

@@ -206,6 +206,10 @@ func (n chars) write(w *writer) {
 		w.b.WriteByte('^')
 	}
 	escape := func(c rune) {
+		if c < ' ' {
+			w.b.WriteString(`\x{` + strconv.FormatInt(int64(c), 16) + "}")
+			return
+		}
 		if strings.ContainsRune(`\]^-[`, c) {
 			w.b.WriteByte('\\')
 		}
@@ -280,19 +284,50 @@ func (n repeat) write(w *writer) {
 	}
 }
 
+// write writes the numbers by their lengths, of which each has few alternatives.
 func (n numbers) write(w *writer) {
+	low, high := strconv.Itoa(n.low), strconv.Itoa(n.high)
 	w.b.WriteString("(?:")
-	for i := n.low; i <= n.high; i++ {
-		if i > n.low {
+	if n.width > 0 {
+		w.digits(strings.Repeat("0", n.width-len(low))+low, strings.Repeat("0", n.width-len(high))+high)
+		w.b.WriteByte(')')
+		return
+	}
+	w.b.WriteString("0*(?:")
+	for size := len(low); size <= len(high); size++ {
+		from, to := "1"+strings.Repeat("0", size-1), strings.Repeat("9", size)
+		if size == len(low) {
+			from = low
+		} else {
 			w.b.WriteByte('|')
 		}
-		text := strconv.Itoa(i)
-		if n.width == 0 {
-			w.b.WriteString("0*")
-		} else {
-			w.b.WriteString(strings.Repeat("0", max(0, n.width-len(text))))
+		if size == len(high) {
+			to = high
 		}
-		w.b.WriteString(text)
+		w.digits(from, to)
 	}
+	w.b.WriteString("))")
+}
+
+// digits writes the numbers between two of the same length, as alternatives.
+func (w *writer) digits(from, to string) {
+	rest := len(from) - 1
+	switch {
+	case rest < 0:
+		return
+	case from[0] == to[0]:
+		w.b.WriteString(from[:1] + "(?:")
+		w.digits(from[1:], to[1:])
+		w.b.WriteByte(')')
+		return
+	}
+	w.b.WriteString(from[:1] + "(?:")
+	w.digits(from[1:], strings.Repeat("9", rest))
+	w.b.WriteString(")|")
+	if from[0]+1 < to[0] {
+		w.b.WriteString("[" + string(from[0]+1) + "-" + string(to[0]-1) + "]" + strings.Repeat("[0-9]", rest) + "|")
+	}
+	w.b.WriteString(to[:1] + "(?:")
+	w.digits(strings.Repeat("0", rest), to[1:])
 	w.b.WriteByte(')')
 }

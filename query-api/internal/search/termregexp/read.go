@@ -91,7 +91,8 @@ func (r *reader) next(c byte) bool {
 
 func (r *reader) sequence(depth int) (node, string) {
 	var list sequence
-	for r.rest != "" && r.rest[0] != '|' && r.rest[0] != ')' && (r.rest[0] != '&' || !r.Intersection) {
+	// Where something has to stand, any character that begins nothing stands for itself.
+	for len(list) == 0 || r.rest != "" && r.rest[0] != '|' && r.rest[0] != ')' && (r.rest[0] != '&' || !r.Intersection) {
 		n, problem := r.repeated(depth)
 		if problem != "" {
 			return nil, problem
@@ -174,7 +175,7 @@ func (r *reader) complement(depth int) (node, string) {
 }
 
 func (r *reader) single(depth int) (node, string) {
-	if r.rest == "" || strings.IndexByte("|)&", r.rest[0]) >= 0 && (r.rest[0] != '&' || r.Intersection) {
+	if r.rest == "" {
 		return nil, "a character or group is missing"
 	}
 	c, size := utf8.DecodeRuneInString(r.rest)
@@ -205,17 +206,8 @@ func (r *reader) single(depth int) (node, string) {
 	case c == '<' && r.Interval:
 		return r.interval()
 	case c == '\\':
-		if len(r.rest) == 1 {
-			return nil, `a \ has nothing after it`
-		}
-		c, size = utf8.DecodeRuneInString(r.rest[1:])
-		r.rest = r.rest[1+size:]
-		if n, ok := named(c); ok {
-			return n, ""
-		}
-		return r.literal(c), ""
-	case c == '*' || c == '+' || c == '?' || c == '{':
-		return nil, "a repetition has nothing to repeat"
+		list, problem := r.escaped()
+		return chars{spans: list}, problem
 	}
 	r.rest = r.rest[size:]
 	switch {
@@ -229,14 +221,42 @@ func (r *reader) single(depth int) (node, string) {
 	return r.literal(c), ""
 }
 
-// named are the classes \d, \s, \w and their opposites.
-func named(c rune) (node, bool) {
-	lists := map[rune][]span{'d': {{'0', '9'}}, 's': {{' ', ' '}, {'\t', '\t'}, {'\n', '\n'}, {'\r', '\r'}}, 'w': {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}, {'_', '_'}}}
-	if list, ok := lists[c]; ok {
-		return chars{spans: list}, true
+// escaped reads \ and what follows it: the classes \d, \s, \w and their opposites, or a character that is no letter.
+func (r *reader) escaped() ([]span, string) {
+	if len(r.rest) == 1 {
+		return nil, `a \ has nothing after it`
 	}
-	list, ok := lists[c|0x20]
-	return chars{negated: true, spans: list}, ok && c < utf8.RuneSelf
+	c, size := utf8.DecodeRuneInString(r.rest[1:])
+	r.rest = r.rest[1+size:]
+	if c >= utf8.RuneSelf || !isLetter(byte(c)) {
+		return r.cases(nil, c), ""
+	}
+	lower := c | 0x20
+	list, ok := map[rune][]span{
+		'd': {{'0', '9'}}, 's': {{'\t', '\n'}, {'\r', '\r'}, {' ', ' '}}, 'w': {{'0', '9'}, {'A', 'Z'}, {'_', '_'}, {'a', 'z'}},
+	}[lower]
+	switch {
+	case !ok:
+		return nil, `\` + string(c) + ` is no class of characters: known are \d, \s, \w, \D, \S, \W`
+	case c == lower:
+		return list, ""
+	}
+	return others(list), ""
+}
+
+func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
+
+// others are the characters between spans, which are in order.
+func others(list []span) []span {
+	var out []span
+	next := rune(0)
+	for _, s := range list {
+		if s.from > next {
+			out = append(out, span{next, s.from - 1})
+		}
+		next = s.to + 1
+	}
+	return append(out, span{next, utf8.MaxRune})
 }
 
 func (r *reader) literal(c rune) node { return chars{spans: r.cases(nil, c)} }
@@ -261,15 +281,22 @@ func (r *reader) class() (node, string) {
 		return c, size > 0
 	}
 	for first := true; first || !strings.HasPrefix(r.rest, "]"); first = false {
+		if len(r.rest) > 1 && r.rest[0] == '\\' && isLetter(r.rest[1]) {
+			list, problem := r.escaped()
+			if problem != "" {
+				return nil, problem
+			}
+			n.spans = append(n.spans, list...)
+			continue
+		}
 		from, ok := char()
 		if !ok {
 			return nil, "a [ is not closed"
 		}
-		if !strings.HasPrefix(r.rest, "-") || strings.HasPrefix(r.rest, "-]") {
+		if !r.next('-') {
 			n.spans = r.cases(n.spans, from)
 			continue
 		}
-		r.rest = r.rest[1:]
 		to, ok := char()
 		if !ok || to < from {
 			return nil, "a range of characters ends before it begins"
@@ -287,15 +314,12 @@ func (r *reader) interval() (node, string) {
 		return nil, "a < is not closed"
 	}
 	from, to, ok := strings.Cut(r.rest[1:end], "-")
-	low, okLow := number(from, 9)
-	high, okHigh := number(to, 9)
+	low, okLow := number(from, 10)
+	high, okHigh := number(to, 10)
 	if !ok || !okLow || !okHigh {
 		return nil, "<n-m> wants two numbers"
 	}
 	n := numbers{low: min(low, high), high: max(low, high)}
-	if n.high-n.low > 1000 {
-		return nil, "<n-m> spans more than 1000 numbers"
-	}
 	if len(from) == len(to) {
 		n.width = len(from)
 	}

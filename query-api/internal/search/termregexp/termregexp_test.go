@@ -38,6 +38,17 @@ func TestMatch(t *testing.T) {
 		`(a|b)&b`:           {"b", "a"},
 		`.*a.*&.*b.*&~(@c)`: {"ab ba", "a b abc"},
 		`~~(ab)`:            {"ab", "a b"},
+		`[\d]+`:             {"12", "1d d"},
+		`x[\W\d-]`:          {"x# x1 xö x-", "xa x_"},
+		`[^\w]`:             {"- ä", "a 1 _"},
+		`[\S]\D`:            {"1a ä#", "a1"},
+		`|a`:                {"|a", "a"},
+		`a||b`:              {"a |b", "b"},
+		`(*a)`:              {"*a", "a"},
+		`+*`:                {"+ ++", "a"},
+		`<7-1203>`:          {"7 10 99 0100 1000 1199 1203", "6 1204 2000 11990"},
+		`<095-300>`:         {"095 100 299 300", "95 301 094 0100"},
+		`<0-2147483647>`:    {"0 00 2147483647", "2147483648"},
 	} {
 		x, problem := termregexp.Parse(expression, all())
 		require.Empty(t, problem, expression)
@@ -67,7 +78,8 @@ func TestOptions(t *testing.T) {
 
 func TestProblems(t *testing.T) {
 	for expression, want := range map[string]string{
-		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `*`: "nothing to repeat", `a\`: "nothing after it",
+		`(a`: "( is not closed", `a)`: ") has no (", `[a`: "[ is not closed", `"a`: "is not closed", `a|`: "is missing", `(a|)`: "( is not closed", `a&`: "is missing", `\e`: "no class of characters", `[\b]`: "no class of characters",
+		`[e-]`: "ends before it begins", `a\`: "nothing after it",
 		`<1>`: "two numbers", `a{`: "{ is not closed", `a{3,1}`: "the greater second", `a{1001}`: "at most 1000", `[b-a]`: "ends before it begins", `a~`: "is missing",
 		strings.Repeat("(", 200): "nested too deeply", strings.Repeat("~", 200) + "a": "nested too deeply",
 	} {
