@@ -229,7 +229,7 @@ func TestQueryStringRefusals(t *testing.T) {
 	for query, want := range map[string]string{
 		`{"query_string":{"query":"a","fields":["profile.headline^NaN"]}}`:                 "the boost after ^ must be a number of 0 or more",
 		`{"simple_query_string":{"query":"a","fields":["profile.headline"],"flags":"6"}}`:  `query.simple_query_string.flags: unknown flag "6"`,
-		`{"simple_query_string":{"query":"a","fields":["profile.headline"],"flags":null}}`: "query.simple_query_string.flags: must be names of operators",
+		`{"simple_query_string":{"query":"a","fields":["profile.headline"],"flags":null}}`: "query.simple_query_string.flags: must not be null",
 		`{"query_string":{"query":"profile.\\*:a","default_field":"profile.headline"}}`:    "profile.connections holds integers",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
