@@ -163,7 +163,7 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		}
 		return nil, err
 	}
-	if l.nested == path.text {
+	if l.nested == path.text && !l.sorting {
 		return nil, path.errorf("stands inside of a nested clause of the same path, whose elements have no elements of their own")
 	}
 	outer := l.nested
@@ -172,6 +172,9 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	l.nested = outer
 	if err != nil {
 		return nil, err
+	}
+	if outer == path.text {
+		return boosted(n, boost), nil // an element of its own path is itself
 	}
 	return boosted(algebra.Nested{Path: path.text, Node: n, Mode: algebra.ScoreMode(mode), InnerHits: hits}, boost), nil
 }

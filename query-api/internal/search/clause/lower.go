@@ -67,6 +67,7 @@ type lowering struct {
 	terms     int
 	blends    int
 	innerHits map[string]bool
+	sorting   bool // this is the filter of a sort key, in which a path may be nested in itself
 	unshown   bool // inner hits of this are not shown: it is inside of must_not, or says where a function counts
 	functions bool // there is a function_score
 }

@@ -170,9 +170,9 @@ func (l *lowering) sortNested(s *planner.Sort, at value) error {
 	if !filtered {
 		return nil
 	}
-	l.nested = path.text
+	l.nested, l.sorting = path.text, true
 	n, err := l.clause(filter)
-	l.nested = ""
+	l.nested, l.sorting = "", false
 	s.Nested = n
 	return err
 }

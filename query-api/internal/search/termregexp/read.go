@@ -228,7 +228,7 @@ func (r *reader) escaped() ([]span, string) {
 	}
 	c, size := utf8.DecodeRuneInString(r.rest[1:])
 	r.rest = r.rest[1+size:]
-	if c >= utf8.RuneSelf || !isLetter(byte(c)) {
+	if c >= utf8.RuneSelf || !isLetter(byte(c)) { //nolint:gosec // ASCII
 		return r.cases(nil, c), ""
 	}
 	lower := c | 0x20
