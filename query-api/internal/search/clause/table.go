@@ -70,6 +70,7 @@ func clauses() []Clause {
 			Without: []string{"minimum_should_match_script"}},
 		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor", "random_score", "gauss", "exp", "linear",
 			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore,
+			Notes: "A score that is negative or no number is refused when it comes on a page; the first page shows them first.",
 			Without: []string{"script_score"}},
 		{Name: "term", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerTerm},
 		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms,
@@ -84,7 +85,8 @@ func clauses() []Clause {
 		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
-		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped", "boost"), lower: lowerNested},
+		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped", "boost"), lower: lowerNested,
+			Notes: "`inner_hits` knows `name`, `from` and `size`. `_id` finds nobody inside."},
 	}
 	for _, r := range [][2]string{
 		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},
