@@ -70,7 +70,7 @@ func clauses() []Clause {
 			Without: []string{"minimum_should_match_script"}},
 		{Name: "function_score", Parameters: parameters("query", "functions", "weight", "field_value_factor", "random_score", "gauss", "exp", "linear",
 			"score_mode", "boost_mode", "max_boost", "min_score", "boost"), lower: lowerFunctionScore,
-			Notes: "A score that is negative or no number is refused when it comes on a page; the first page shows them first.",
+			Notes:   "A score that is negative or no number is refused when it comes on a page; the first page shows them first.",
 			Without: []string{"script_score"}},
 		{Name: "term", Parameters: parameters("value", "case_insensitive", "boost"), lower: lowerTerm},
 		{Name: "terms", Parameters: parameters("boost"), lower: lowerTerms,
