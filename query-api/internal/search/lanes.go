@@ -67,6 +67,10 @@ const usualWeight = 50
 // expensiveWeight is beyond what people ask: two words over all fields weigh less.
 const expensiveWeight = 150
 
+// beyond is what a term weighs for the words that it may be, more than there are unless
+// somebody asks for more.
+func beyond(expansions int) int { return max(0, expansions-50) / 8 }
+
 // weight estimates what a query costs before anything is read, in terms.
 func weight(n algebra.Node) int {
 	sum := 0
@@ -80,10 +84,13 @@ func weight(n algebra.Node) int {
 				each = 10
 			}
 			sum += each * len(n.Terms)
+			if n.PrefixLast {
+				sum += beyond(n.Expansions)
+			}
 		case algebra.Combined:
 			sum += len(n.Fields)
 		case algebra.Fuzzy:
-			sum += 6
+			sum += 6 + beyond(n.Expansions)
 		case algebra.Pattern:
 			switch {
 			case n.Kind == algebra.Prefix:

@@ -24,6 +24,14 @@ func TestWeight(t *testing.T) {
 		require.NoError(t, err)
 		require.LessOrEqual(t, weight(n), expensiveWeight, query)
 	}
+	for _, query := range []string{
+		`{"match_phrase_prefix":{"profile.headline":{"query":"d","max_expansions":1024}}}`,
+		`{"fuzzy":{"profile.headline":{"value":"data","max_expansions":1024}}}`,
+	} {
+		n, err := clause.Lower([]byte(query), "query", clause.Options{})
+		require.NoError(t, err)
+		require.Greater(t, weight(n), usualWeight, query)
+	}
 	expensive := 0
 	for _, query := range searchbombs.Queries() {
 		if n, err := clause.Lower([]byte(query), "query", clause.Options{}); err == nil && weight(n) > expensiveWeight {
