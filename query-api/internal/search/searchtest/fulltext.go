@@ -97,10 +97,15 @@ func (g *Generator) matchCommon(clause string, args map[string]any) {
 	if g.may(clause, "lenient", 12) {
 		args["lenient"] = true
 	}
+	g.synonyms(clause, args)
+	g.boost(clause, args)
+}
+
+// synonyms sets a parameter that makes no difference, since there are none.
+func (g *Generator) synonyms(clause string, args map[string]any) {
 	if g.may(clause, "auto_generate_synonyms_phrase_query", 14) {
 		args["auto_generate_synonyms_phrase_query"] = false
 	}
-	g.boost(clause, args)
 }
 
 func (g *Generator) minimum() any {
@@ -356,6 +361,7 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 	if g.may(c, "lenient", 12) {
 		args["lenient"] = true
 	}
+	g.synonyms(c, args)
 	g.boost(c, args)
 	args["query"] = query
 	return args

@@ -94,6 +94,7 @@ func (g *Generator) queryString(s scope, _ int) any {
 		args["time_zone"] = "+02:00"
 	}
 	g.rewrite(c, args)
+	g.synonyms(c, args)
 	g.boost(c, args)
 	return args
 }
@@ -268,6 +269,7 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 	if g.may(c, "analyzer", 12) {
 		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace")
 	}
+	g.synonyms(c, args)
 	g.boost(c, args)
 	return args
 }
