@@ -305,12 +305,19 @@ func TestSearchWalk(t *testing.T) {
 
 // People whose profile ids have one hash are told apart, on a page and between two.
 func TestSearchSharedHash(t *testing.T) {
+	for _, hash := range []string{"7", "18446744073709551615"} { // before and behind those who have their own
+		t.Run(hash, func(t *testing.T) { testSharedHash(t, hash) })
+	}
+}
+
+func testSharedHash(t *testing.T, hash string) {
+	t.Helper()
 	f := start(t, nil)
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	for _, table := range []string{"search_people", "network_people"} {
 		const shared = "('p1', 'p2', 'p3')"
-		require.NoError(t, f.conn.Exec(t.Context(), "INSERT INTO "+table+" SELECT * REPLACE (toUInt64(7) AS profile_hash) FROM "+table+" WHERE profile_id IN "+shared))
-		require.NoError(t, f.conn.Exec(t.Context(), "ALTER TABLE "+table+" DELETE WHERE profile_hash != 7 AND profile_id IN "+shared+" SETTINGS mutations_sync = 2"))
+		require.NoError(t, f.conn.Exec(t.Context(), "INSERT INTO "+table+" SELECT * REPLACE (toUInt64("+hash+") AS profile_hash) FROM "+table+" WHERE profile_id IN "+shared))
+		require.NoError(t, f.conn.Exec(t.Context(), "ALTER TABLE "+table+" DELETE WHERE profile_hash != "+hash+" AND profile_id IN "+shared+" SETTINGS mutations_sync = 2"))
 	}
 	for _, size := range []int{1, 2, 5} {
 		for query, want := range map[string][]string{

@@ -177,7 +177,7 @@ func RankStatement(r Rank) Statement {
 	if p := r.After; p != nil {
 		hash := c.param("UInt64", strconv.FormatUint(p.Hash, 10))
 		after = append(after, and(equal, "(profile_hash > "+hash+")"))
-		if r.Identified {
+		if p.ProfileID != "" { // else the last one is the only one of her hash
 			after = append(after, and(equal, "(profile_hash = "+hash+")", "(profile_id > "+c.str(p.ProfileID)+")"))
 		}
 		where = or(after...)
