@@ -12,11 +12,17 @@ type Field struct {
 	readmodel.SearchField
 	// Keyword: the whole values of a text, its subfield .keyword.
 	Keyword bool
+	// Identity: the field is _id. The elements of nested paths have it, too, each that
+	// of its person, and all who are found by it score the same.
+	Identity bool
 }
 
 // Name is the field as queries name it.
 func (f Field) Name() string {
-	if f.Keyword {
+	switch {
+	case f.Identity:
+		return "_id"
+	case f.Keyword:
 		return f.Path + ".keyword"
 	}
 	return f.Path

@@ -168,7 +168,7 @@ const keywordSuffix = ".keyword"
 // field resolves a field's name. at is where the name is used.
 func (l *lowering) field(at value, name string) (algebra.Field, error) {
 	if name == "_id" {
-		name = "profile_id" + keywordSuffix
+		return algebra.Field{SearchField: l.fields["profile_id"], Keyword: true, Identity: true}, nil
 	}
 	if f, ok := l.fields[name]; ok {
 		return algebra.Field{SearchField: f}, nil
@@ -209,15 +209,34 @@ func fieldNames() []string {
 }
 
 // hidden says that a field does not exist where the clause stands: an element
-// of a nested path has its own fields only.
-func (l *lowering) hidden(f algebra.Field) bool { return l.nested != "" && f.Nested != l.nested }
+// of a nested path has its own fields and its person's _id only.
+func (l *lowering) hidden(f algebra.Field) bool {
+	return l.nested != "" && f.Nested != l.nested && !f.Identity
+}
 
 // leaf is a node over a field, or None where the field does not exist.
 func (l *lowering) leaf(f algebra.Field, n algebra.Node) algebra.Node {
-	if l.hidden(f) {
+	switch {
+	case l.hidden(f):
 		return algebra.None{}
+	case f.Identity:
+		return identical(n)
 	}
 	return n
+}
+
+// identical is what is left of a node over _id: of it only equality is asked, and all
+// who are found score the same.
+func identical(n algebra.Node) algebra.Node {
+	switch n := n.(type) {
+	case algebra.Term: // of a text that was analysed
+		return algebra.Set{Field: n.Field, Values: []string{n.Text}}
+	case algebra.Set:
+		return n
+	case algebra.Exists:
+		return algebra.All{}
+	}
+	return algebra.None{}
 }
 
 // boosted wraps a node whose boost is not 1.
@@ -264,36 +283,23 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 	if err := a.done(); err != nil {
 		return nil, err
 	}
-	if m.name == "_id" {
-		return identity(n, c, body)
+	if f.Identity {
+		return n, identity(c, body)
 	}
 	return n, nil
 }
 
-// identity is what a clause on _id becomes: only equality is asked of it, and all who
-// are found score the same.
-func identity(n algebra.Node, c *Clause, at value) (algebra.Node, error) {
-	switch of := n.(type) {
-	case algebra.Boost:
-		inner, err := identity(of.Node, c, at)
-		return algebra.Boost{Node: inner, Factor: of.Factor}, err
-	case algebra.Term:
-		return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
-	case algebra.Pattern:
-		if c.Name == "match_bool_prefix" {
-			return algebra.Set{Field: of.Field, Values: []string{of.Text}}, nil
-		}
-	}
-	_, fuzzy := n.(algebra.Fuzzy)
-	if fuzzy || slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
-		return nil, at.errorf("_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name)
+// identity refuses what cannot be asked of _id.
+func identity(c *Clause, at value) error {
+	if slices.Contains([]string{"prefix", "wildcard", "regexp", "fuzzy", "range"}, c.Name) {
+		return at.errorf("_id has no %s of this kind, only term, terms, match and exists: use profile_id.keyword", c.Name)
 	}
 	for _, m := range at.members {
 		if m.name == "value" || m.name == "query" {
-			return n, filled(value{items: []value{m.value}})
+			return filled(value{items: []value{m.value}})
 		}
 	}
-	return n, nil
+	return nil
 }
 
 // addTerms counts terms.

@@ -80,7 +80,9 @@ func TestErrors(t *testing.T) {
 		`{"prefix":{"_id":"a"}}`:                                                                             "_id has no prefix",
 		`{"wildcard":{"_id":"a*"}}`:                                                                          "_id has no wildcard",
 		`{"range":{"_id":{"gte":"a"}}}`:                                                                      "_id has no range",
-		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:                                                      "_id has no match",
+		`{"match":{"_id":{"query":"a","fuzziness":1}}}`:                                                      "can only use fuzziness on texts: _id is none",
+		`{"simple_query_string":{"query":"a*","fields":["_id"]}}`:                                            "can only use prefix queries on texts: _id is none",
+		`{"simple_query_string":{"query":"a~","fields":["_id"]}}`:                                            "can only use fuzzy queries on texts: _id is none",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		var e *clause.Error
@@ -256,4 +258,33 @@ func FuzzLower(f *testing.F) {
 			t.Fatalf("%T: %v", err, err)
 		}
 	})
+}
+
+// The entries of a nested path have the _id of their person, and all who are found by it score the same.
+func TestIdentity(t *testing.T) {
+	const (
+		a    = `{"set":{"field":"_id","values":["a"]}}`
+		none = `{"none":true}`
+	)
+	for query, want := range map[string]string{
+		`{"term":{"_id":"a"}}`: a,
+		`{"term":{"_id":{"value":"a","case_insensitive":true}}}`:                 none,
+		`{"ids":{"values":["a"]}}`:                                               a,
+		`{"match_bool_prefix":{"_id":"a"}}`:                                      a,
+		`{"multi_match":{"query":"a","fields":["_id"]}}`:                         a,
+		`{"multi_match":{"query":"a","fields":["_id"],"type":"phrase"}}`:         a,
+		`{"multi_match":{"query":"a","fields":["_id"],"type":"cross_fields"}}`:   a,
+		`{"match":{"_id":{"query":"a","analyzer":"standard"}}}`:                  a,
+		`{"query_string":{"query":"_id:a"}}`:                                     a,
+		`{"query_string":{"query":"_id:a*"}}`:                                    none,
+		`{"query_string":{"query":"_id:a~ _id:ab~"}}`:                            `{"bool":{"should":[{"none":true},{"none":true}],"minimum":1}}`,
+		`{"query_string":{"query":"_id:[a TO b]"}}`:                              none,
+		`{"simple_query_string":{"query":"a","fields":["_id"]}}`:                 a,
+		`{"simple_query_string":{"query":"a*","fields":["_id"],"lenient":true}}`: none,
+		`{"exists":{"field":"_id"}}`:                                             `{"all":true}`,
+	} {
+		require.JSONEq(t, want, lowered(t, query), query)
+		nested := `{"nested":{"path":"experience","query":` + query + `}}`
+		require.JSONEq(t, `{"nested":{"path":"experience","node":`+want+`,"score_mode":"avg"}}`, lowered(t, nested), nested)
+	}
 }

@@ -109,7 +109,7 @@ func (l *lowering) token(f algebra.Field, at value, token string, m matching) (a
 
 // fits refuses fuzziness where there are no letters.
 func (m matching) fits(f algebra.Field, at value) error {
-	if m.fuzzy.given && !f.IsString() {
+	if m.fuzzy.given && (!f.IsString() || f.Identity) {
 		return at.errorf("can only use fuzziness on texts: %s is none", f.Name())
 	}
 	return nil

@@ -37,7 +37,7 @@ characters. Fields of a nested path are also visible from the root, where the va
 		}
 		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", f.Path, types[f.Type], nested)
 	}
-	b.WriteString("\n`_id` is the profile id as `ids`, `term`, `terms`, `match` and `exists` know it, at the root.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")
+	b.WriteString("\n`_id` is the profile id as `ids`, `term`, `terms`, `match` and `exists` know it, at the root and inside of `nested`.\n\n## Clauses\n\n| clause | parameters | differs from Elasticsearch |\n|---|---|---|\n")
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			continue

@@ -129,7 +129,7 @@ func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matchin
 		return nil, err
 	}
 	if !f.IsText() && (m.analyzer == "" || !f.IsString()) {
-		if f.IsString() {
+		if f.IsString() && !f.Identity {
 			return l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: query}), nil
 		}
 		return l.exact(f, at, query)
@@ -144,7 +144,7 @@ func (l *lowering) boolPrefix(f algebra.Field, at value, query string, m matchin
 	nodes := make([]algebra.Node, len(tokens))
 	for i, t := range tokens {
 		// A word that something follows, if only a full stop, is finished.
-		if i == len(tokens)-1 && strings.HasSuffix(strings.ToLower(query), strings.ToLower(t.Text)) {
+		if i == len(tokens)-1 && !f.Identity && strings.HasSuffix(strings.ToLower(query), strings.ToLower(t.Text)) {
 			nodes[i] = l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: t.Text})
 		} else {
 			nodes[i] = l.leaf(f, l.word(f, t.Text, m))

@@ -101,6 +101,9 @@ func (q *queryString) fuzzy(in searched, text, edits string) (algebra.Node, erro
 		if !f.IsString() {
 			return nil, q.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
 		}
+		if f.Identity {
+			return algebra.None{}, nil
+		}
 		return q.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
 	})
 }

@@ -398,6 +398,9 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if !f.IsString() {
 				return algebra.None{}, nil
 			}
+			if f.Identity && !m.lenient {
+				return nil, p.at.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
+			}
 			return p.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
 		})
 	case star && len(text) > 1 && p.has("PREFIX"):
@@ -405,6 +408,9 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
 			if !f.IsString() {
 				return algebra.None{}, nil
+			}
+			if f.Identity && !p.m.lenient {
+				return nil, p.at.errorf("can only use prefix queries on texts: %s is none", f.Name())
 			}
 			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalised(f, prefix, p.m.analyzer)}), nil
 		})

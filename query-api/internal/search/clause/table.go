@@ -86,7 +86,7 @@ func clauses() []Clause {
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
 		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped", "boost"), lower: lowerNested,
-			Notes: "`inner_hits` knows `name`, `from` and `size`. `_id` finds nobody inside."},
+			Notes: "`inner_hits` knows `name`, `from` and `size`."},
 	}
 	for _, r := range [][2]string{
 		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},

@@ -55,6 +55,9 @@ func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, e
 		if text == "" || len(text) > MaxAnalysed {
 			return algebra.None{}, nil // no term is
 		}
+		if f.Identity {
+			return algebra.Set{Field: f, Values: []string{text}}, nil
+		}
 		return algebra.Term{Field: f, Text: text}, nil
 	case readmodel.SearchBoolean:
 		term, err := booleanTerm(f, at, text)
@@ -261,7 +264,7 @@ func lowerExists(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if at.text == "_id" {
-		return boosted(algebra.All{}, boost), nil // elements have it, too
+		return boosted(algebra.All{}, boost), nil
 	}
 	fields, err := l.existing(at, at.text)
 	if err != nil {

@@ -20,7 +20,11 @@ type place struct {
 
 // content is a field at a place, empty when it is missing.
 func (p place) content(f algebra.Field) *content {
-	if c := p.unit[f.Path]; c != nil {
+	of := p.unit
+	if f.Identity {
+		of = p.document.root
+	}
+	if c := of[f.Path]; c != nil {
 		return c
 	}
 	return &content{}

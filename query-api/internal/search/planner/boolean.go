@@ -82,7 +82,7 @@ func (c *compiler) necessary(n algebra.Node, root *scope) string {
 			return and(parts...)
 		}
 	case algebra.Set:
-		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed {
+		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed || n.Field.Identity {
 			return c.set(n, root)
 		}
 	case algebra.Boost:

@@ -120,9 +120,12 @@ type scope struct {
 
 func (s *scope) nested() bool { return s.path != "" }
 
+// identity is the column of _id, the same for a person and her elements.
+const identity = "profile_id"
+
 // column is a column in a scope.
 func (s *scope) column(name string) string {
-	if !s.nested() {
+	if !s.nested() || name == identity {
 		return name
 	}
 	if !slices.Contains(s.used, name) {

@@ -20,8 +20,8 @@ func (g *Generator) matchNone(scope, int) any { return object() }
 
 func (g *Generator) term(s scope, _ int) any {
 	args := object()
-	if s.path == "" && g.r.IntN(12) == 0 {
-		args["value"] = pick(g.r, g.docs...).ID
+	if g.r.IntN(12) == 0 {
+		args["value"] = g.id(s)
 		g.boost("term", args)
 		return object("_id", args)
 	}
@@ -61,8 +61,8 @@ func (g *Generator) exact(s scope) (field, string, any) {
 }
 
 func (g *Generator) terms(s scope, _ int) any {
-	if s.path == "" && g.r.IntN(12) == 0 {
-		args := object("_id", []any{pick(g.r, g.docs...).ID, pick(g.r, g.docs...).ID})
+	if g.r.IntN(12) == 0 {
+		args := object("_id", []any{g.id(s), pick(g.r, g.docs...).ID})
 		g.boost("terms", args)
 		return args
 	}
@@ -122,12 +122,21 @@ func (g *Generator) exists(s scope, _ int) any {
 	return args
 }
 
-func (g *Generator) ids(s scope, _ int) any {
+// id is mostly the identity of the person whom a scope is of, whom those of her elements
+// share.
+func (g *Generator) id(s scope) string {
+	root, _ := s.v.(map[string]any)
 	if s.path != "" {
-		return nil
+		root, _ = g.anchor.v.(map[string]any)
 	}
-	id, _ := s.v.(map[string]any)["profile_id"].(string)
-	values := []any{id}
+	if id, ok := root["profile_id"].(string); ok && g.r.IntN(4) > 0 {
+		return id
+	}
+	return pick(g.r, g.docs...).ID
+}
+
+func (g *Generator) ids(s scope, _ int) any {
+	values := []any{g.id(s)}
 	for range g.r.IntN(5) {
 		values = append(values, pick(g.r, g.docs...).ID)
 	}
