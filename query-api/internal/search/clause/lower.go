@@ -125,7 +125,7 @@ func nulls(c *Clause, v value) error {
 		switch {
 		case m.kind != 'n':
 		case c.Name == "bool" && m.name != "boost" && m.name != "adjust_pure_negative":
-		case c.Name == "range" && slices.Contains([]string{"gt", "gte", "lt", "lte"}, m.name):
+		case c.Name == "range" && slices.Contains([]string{"gt", "gte", "lt", "lte", "from", "to"}, m.name):
 		case slices.Contains([]string{"prefix.rewrite", "wildcard.rewrite", "regexp.rewrite", "regexp.flags"}, name):
 		default:
 			return m.errorf("must not be null: leave it out")

@@ -12,6 +12,7 @@ import (
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/planner"
 )
 
 func options() clause.Options {
@@ -107,6 +108,51 @@ func TestSortMissing(t *testing.T) {
 			require.NoError(t, err, missing)
 			require.Equal(t, want, *keys[0].Missing, missing)
 		}
+	}
+}
+
+// Of several bounds on one side the last one counts, as Elasticsearch reads them; null takes one away.
+func TestBounds(t *testing.T) {
+	for bounds, want := range map[string]string{
+		`"gt":5,"gte":9`: `"min":9`, `"gte":9,"gt":5`: `"min":6`, `"gt":9,"gte":9`: `"min":9`, `"lt":9,"lte":5`: `"max":5`, `"lte":5,"lt":9`: `"max":8`,
+		`"from":5`: `"min":5`, `"from":5,"include_lower":false`: `"min":6`, `"include_lower":false,"from":5`: `"min":6`, `"gt":5,"from":5`: `"min":6`,
+		`"gt":5,"include_lower":"true"`: `"min":5`, `"to":5,"include_upper":false`: `"max":4`, `"gt":5,"gte":null,"lt":9`: `"max":8`, `"gt":null,"from":5`: `"min":6`,
+		`"gte":5,"relation":"Within"`: `"min":5`,
+	} {
+		got := lowered(t, `{"range":{"profile.connections":{`+bounds+`}}}`)
+		require.Contains(t, got, want, bounds)
+		require.NotContains(t, got, "exists", bounds)
+	}
+	require.Contains(t, lowered(t, `{"range":{"profile.connections":{"gt":5,"gte":null}}}`), "exists")
+}
+
+// A field that does not exist changes no order where a sort says of which type it would be.
+func TestUnmappedSorts(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"unmapped_type":"long"}`: "", `{"unmapped_type":"keyword","missing":"x","mode":"max"}`: "", `{"unmapped_type":"double","missing":12.5,"mode":"sum"}`: "",
+		`{"unmapped_type":"long","nested":{"path":"hobbies"}}`: "", `{"unmapped_type":"date","numeric_type":"double","nested":{"path":"experience","filter":{"match_all":{}}}}`: "",
+		`{}`:                       "unknown field",
+		`{"unmapped_type":"text"}`: "must be a type of fields that can be sorted by", `{"unmapped_type":null}`: "must not be null",
+		`{"unmapped_type":"long","missing":"x"}`: "must be an integer", `{"unmapped_type":"float","missing":"x"}`: "must be a number", `{"unmapped_type":"ip","mode":"sum"}`: "sort mode sum",
+		`{"unmapped_type":"keyword","numeric_type":"long"}`: "numeric_type", `{"unmapped_type":"long","nested":{"path":"experience","filter":{}}}`: "empty clause",
+	} {
+		keys, err := clause.Sorts([]byte(`[{"hobbies.name":`+body+`}]`), "sort", options())
+		if want != "" {
+			require.ErrorContains(t, err, want, body)
+			continue
+		}
+		require.NoError(t, err, body)
+		require.Equal(t, []planner.Sort{{Kind: planner.SortDocument}}, keys, body)
+	}
+	keys, err := clause.Sorts([]byte(`[{"hobbies":{"unmapped_type":"long"}},"_score","_doc","updated_at"]`), "sort", options())
+	require.NoError(t, err)
+	require.Equal(t, []planner.Sort{{Kind: planner.SortScore, Descending: true}, {Kind: planner.SortDocument}}, keys)
+	for body, want := range map[string]string{
+		`{"format":"yyyy"}`: "sort values are not shown", `{"numeric_type":"date_nanos"}`: "milliseconds", `{"numeric_type":"int"}`: "must be one of",
+		`{"nested":{"path":"experience","nested":{"path":"experience"}}}`: "no list is inside of another",
+	} {
+		_, err := clause.Sorts([]byte(`[{"experience.start_date":`+body+`}]`), "sort", options())
+		require.ErrorContains(t, err, want, body)
 	}
 }
 

@@ -58,7 +58,8 @@ characters. Fields of a nested path are also visible from the root, where the va
 	}
 	fmt.Fprintf(&b, `
 A parameter that is not listed is refused, `+"`_name`"+` of every clause, too. Inside of `+"`nested`"+` the fields of other objects do not exist, as in Elasticsearch.
-Sort keys have %s; `+"`_score`"+` and `+"`_doc`"+` are keys too, and the last key is always the person.
+Sort keys have %s, and `+"`nested` has `path`, `filter` and `max_children`"+`. A field that does not exist, and has an `+"`unmapped_type`"+`, does not change the order.
+`+"`format`"+` is refused, since sort values are not shown, and so is a `+"`numeric_type`"+` of `+"`date_nanos`"+`. `+"`_score`"+` and `+"`_doc`"+` are keys too, and the last key is always the person.
 
 Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX.
 

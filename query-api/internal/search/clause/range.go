@@ -3,6 +3,7 @@ package clause
 import (
 	"math"
 	"strconv"
+	"strings"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/schemas/readmodel"
@@ -16,24 +17,9 @@ type bounds struct {
 
 func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return l.oneField(c, v, "", func(f algebra.Field, a *args) (algebra.Node, error) {
-		var b bounds
-		for _, end := range []struct {
-			name     string
-			into     **value
-			included *bool
-			is       bool
-		}{
-			{"gt", &b.lower, &b.lowerIncluded, false}, {"gte", &b.lower, &b.lowerIncluded, true},
-			{"lt", &b.upper, &b.upperIncluded, false}, {"lte", &b.upper, &b.upperIncluded, true},
-		} {
-			at, ok := a.get(end.name)
-			if !ok || at.kind == 'n' {
-				continue
-			}
-			if *end.into != nil {
-				return nil, at.errorf("is the second bound on the same side: give one")
-			}
-			*end.into, *end.included = &at, end.is
+		b, err := a.bounds()
+		if err != nil {
+			return nil, err
 		}
 		format, zone := a.text("format", ""), a.text("time_zone", "")
 		boost := a.boost()
@@ -43,12 +29,52 @@ func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if f.Type != readmodel.SearchDate && (format != "" || zone != "") {
 			return nil, a.at.errorf("format and time_zone are for dates: %s is none", f.Name())
 		}
+		if at, ok := a.get("relation"); ok {
+			// Of single values all three mean the same.
+			if a.choice("relation", "", "intersects", "within", "contains", "disjoint") == "disjoint" {
+				return nil, at.errorf("[range] query does not support relation [disjoint]: put the range into must_not of a bool")
+			}
+			if a.err != nil {
+				return nil, a.err
+			}
+		}
 		n, err := l.rangeOf(f, a.at, b, format, zone)
 		if err != nil {
 			return nil, err
 		}
 		return boosted(n, boost), nil
 	})
+}
+
+// bounds reads the ends in the order in which they are written: of several on one side the last one counts, and null
+// takes those before it away.
+func (a *args) bounds() (bounds, error) {
+	b := bounds{lowerIncluded: true, upperIncluded: true}
+	for i := range a.at.members {
+		m := &a.at.members[i]
+		end, included := &b.lower, &b.lowerIncluded
+		switch m.name {
+		case "lt", "lte", "to", "include_upper":
+			end, included = &b.upper, &b.upperIncluded
+		case "gt", "gte", "from", "include_lower":
+		default:
+			continue
+		}
+		a.read[m.name] = true
+		if strings.HasPrefix(m.name, "include_") {
+			*included = a.flag(m.name, true)
+			continue
+		}
+		if *end = &m.value; m.kind == 'n' {
+			*end = nil
+		} else if _, err := m.scalar(); err != nil {
+			return b, err
+		}
+		if m.name != "from" && m.name != "to" {
+			*included = m.name == "gte" || m.name == "lte"
+		}
+	}
+	return b, a.err
 }
 
 func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone string) (algebra.Node, error) {

@@ -3,7 +3,9 @@ package clause
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
@@ -14,7 +16,7 @@ import (
 const maxSorts = 16
 
 func sortParameters() []Parameter {
-	return parameters("order", "missing", "mode", "nested")
+	return parameters("order", "missing", "mode", "nested", "unmapped_type", "numeric_type")
 }
 
 // Sorts reads the sort of a request; path is where it stands. Nothing means by
@@ -42,6 +44,7 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 		return nil, v.errorf("has more than %d keys", maxSorts)
 	}
 	var out []planner.Sort
+	given := false
 	for _, item := range v.items {
 		var list []member
 		switch item.kind {
@@ -53,31 +56,79 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 			return nil, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": \"desc\"}}, not %s", item.what())
 		}
 		for _, m := range list {
-			s, err := l.sort(m)
+			s, unmapped, err := l.sort(m)
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, s)
+			given = true
+			if !unmapped { // all lack it, and are equal
+				out = append(out, s)
+			}
 		}
 	}
-	if len(out) == 0 {
+	if !given {
 		return byScore, nil
+	}
+	// Nobody is equal to another as a document: what follows decides nothing.
+	if i := slices.IndexFunc(out, func(s planner.Sort) bool { return s.Kind == planner.SortDocument }); i >= 0 {
+		return out[:i+1], nil
+	}
+	if len(out) == 0 {
+		out = append(out, planner.Sort{Kind: planner.SortDocument})
 	}
 	return out, nil
 }
 
-func (l *lowering) sort(m member) (planner.Sort, error) {
+// unmappedTypes are the types of fields that can be sorted by: of texts, of floating point numbers, and of integers.
+func unmappedTypes() (texts, floats, integers []string) {
+	return []string{"keyword", "ip"}, []string{"double", "float", "half_float"},
+		[]string{"long", "integer", "short", "byte", "unsigned_long", "date", "date_nanos", "boolean"}
+}
+
+// unmapped stands in for a field that does not exist, where a sort says of which type it would be.
+func (a *args) unmapped(s *planner.Sort) bool {
+	at, ok := a.get("unmapped_type")
+	if !ok {
+		return false
+	}
+	texts, floats, integers := unmappedTypes()
+	if all := slices.Concat(integers, floats, texts); at.kind != '"' || !slices.Contains(all, at.text) {
+		a.fail(at.errorf("must be a type of fields that can be sorted by, one of %s", strings.Join(all, ", ")))
+	}
+	s.Field.Type, s.Double = readmodel.SearchLong, slices.Contains(floats, at.text)
+	if slices.Contains(texts, at.text) {
+		s.Field.Type, s.Field.Keyword = readmodel.SearchText, true
+	}
+	return true
+}
+
+// numericType reads what numbers are compared as.
+func (a *args) numericType(s *planner.Sort) {
+	at, ok := a.get("numeric_type")
+	switch kind := a.choice("numeric_type", "", "long", "double", "date", "date_nanos"); {
+	case !ok:
+	case s.Field.IsString():
+		a.fail(at.errorf("[numeric_type] option cannot be set on a non-numeric field: %s is a text", s.Field.Name()))
+	case kind == "date_nanos":
+		a.fail(at.errorf("dates are kept in milliseconds: use date"))
+	default:
+		s.Double = kind == "double"
+	}
+}
+
+// sort reads a key. One of a field that does not exist is unmapped, where the caller says of which type it would be.
+func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	body := m.value
 	if body.kind == '"' {
 		body = value{path: body.path, kind: '{', members: []member{{"order", body}}}
 	}
 	for _, p := range body.members {
-		if p.kind == 'n' && (p.name == "order" || p.name == "mode") {
-			return planner.Sort{}, p.errorf("must not be null: leave it out")
+		if p.kind == 'n' && p.name != "missing" {
+			return s, false, p.errorf("must not be null: leave it out")
 		}
 	}
 	a := arguments(body, sortParameters())
-	s := planner.Sort{Kind: planner.SortField}
+	s.Kind = planner.SortField
 	otherwise := "asc"
 	switch m.name {
 	case "_score":
@@ -86,18 +137,25 @@ func (l *lowering) sort(m member) (planner.Sort, error) {
 		s.Kind = planner.SortDocument
 	default:
 		f, err := l.field(m.value, m.name)
+		if s.Field = f; a.unmapped(&s) && err != nil {
+			unmapped = true
+			break
+		}
 		if err != nil {
-			return s, err
+			return s, false, err
 		}
-		if f.IsText() {
-			return s, m.errorf("text fields cannot be sorted by: use %s.keyword", f.Name())
+		if s.Field, s.Double = f, false; f.IsText() {
+			return s, false, m.errorf("text fields cannot be sorted by: use %s.keyword", f.Name())
 		}
-		s.Field = f
 	}
 	s.Descending = a.choice("order", otherwise, "asc", "desc") == "desc"
 	if s.Kind != planner.SortField {
-		return s, a.done()
+		return s, unmapped, a.done()
 	}
+	if at, ok := a.get("format"); ok {
+		a.fail(at.errorf("sort values are not shown: leave it out"))
+	}
+	a.numericType(&s)
 	mode := "min"
 	if s.Descending {
 		mode = "max"
@@ -108,15 +166,15 @@ func (l *lowering) sort(m member) (planner.Sort, error) {
 	}
 	if at, ok := a.get("missing"); ok {
 		if err := l.missing(&s, at); err != nil {
-			return s, err
+			return s, false, err
 		}
 	}
 	if at, ok := a.get("nested"); ok && a.err == nil {
-		if err := l.sortNested(&s, at); err != nil {
-			return s, err
+		if err := l.sortNested(&s, at, unmapped); err != nil {
+			return s, false, err
 		}
 	}
-	return s, a.done()
+	return s, unmapped, a.done()
 }
 
 // missing reads where people without a value come.
@@ -138,6 +196,15 @@ func (l *lowering) missing(s *planner.Sort, at value) error {
 		s.Missing = &text
 		return nil
 	}
+	if s.Double {
+		x, err := strconv.ParseFloat(text, 64)
+		if at.kind != '0' && at.kind != '"' || err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+			return at.errorf("must be a number, of dates in milliseconds since 1970, or _first or _last")
+		}
+		text = strconv.FormatFloat(x, 'g', -1, 64)
+		s.Missing = &text
+		return nil
+	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if x, wrong := strconv.ParseFloat(text, 64); err != nil && wrong == nil && at.kind == '0' && !errors.Is(err, strconv.ErrRange) {
 		n, err = int64(min(max(x, math.MinInt64), 1<<63-1024)), nil // cut off after the point
@@ -153,18 +220,28 @@ func (l *lowering) missing(s *planner.Sort, at value) error {
 	return nil
 }
 
-// sortNested reads which elements count.
-func (l *lowering) sortNested(s *planner.Sort, at value) error {
-	a := arguments(at, parameters("path", "filter"))
+// sortNested reads which elements count. Those of a path that is not known are as little there as an unmapped field.
+func (l *lowering) sortNested(s *planner.Sort, at value, unmapped bool) error {
+	a := arguments(at, parameters("path", "filter", "max_children"))
 	path := a.must("path")
 	filter, filtered := a.get("filter")
+	if _, ok := a.get("max_children"); ok {
+		most := max(a.integer("max_children", 0, math.MinInt32, math.MaxInt32), 0)
+		s.Children = &most
+	}
+	if at, ok := a.get("nested"); ok {
+		a.fail(at.errorf("no list is inside of another"))
+	}
 	if err := a.done(); err != nil {
 		return err
 	}
 	if err := l.nestedPath(path, path.text); err != nil {
+		if unmapped {
+			return nil
+		}
 		return err
 	}
-	if s.Field.Nested != path.text {
+	if s.Field.Nested != path.text && !unmapped {
 		return path.errorf("%s is not inside of %s", s.Field.Name(), path.text)
 	}
 	if !filtered {

@@ -106,6 +106,8 @@ func (k key) json(s planner.Sort) jsontext.Value {
 		return jsontext.Value("null")
 	case s.Kind == planner.SortScore:
 		return strconv.AppendFloat(nil, k.number, 'g', -1, 32)
+	case s.Double:
+		return strconv.AppendFloat(nil, k.number, 'g', -1, 64)
 	case s.Field.IsString():
 		quoted, err := jsontext.AppendQuote(nil, k.text)
 		if err != nil {
@@ -146,6 +148,9 @@ func (e *evaluation) key(s planner.Sort, d *document, score float64) key {
 			numbers = append(numbers, int64(strings.Index("FT", t)))
 		}
 	}
+	if s.Children != nil { // elements have one value each
+		texts, numbers = texts[:min(len(texts), *s.Children)], numbers[:min(len(numbers), *s.Children)]
+	}
 	if s.Field.IsString() {
 		switch {
 		case len(texts) == 0 && s.Missing != nil:
@@ -161,14 +166,29 @@ func (e *evaluation) key(s planner.Sort, d *document, score float64) key {
 		if s.Missing == nil {
 			return key{missing: true}
 		}
+		if s.Double {
+			x, err := strconv.ParseFloat(*s.Missing, 64)
+			return key{number: x, missing: err != nil}
+		}
 		n, err := strconv.ParseInt(*s.Missing, 10, 64)
 		return key{integer: n, missing: err != nil}
 	}
-	return key{integer: joined(s.Mode, numbers)}
+	if s.Double {
+		return key{number: joined(s.Mode, numbers)}
+	}
+	switch s.Mode {
+	case algebra.ScoreMax:
+		return key{integer: slices.Max(numbers)}
+	case algebra.ScoreSum:
+		return key{integer: int64(joined(s.Mode, numbers))}
+	case algebra.ScoreAvg, planner.SortMedian: // halves up
+		return key{integer: int64(math.Floor(joined(s.Mode, numbers) + 0.5))}
+	}
+	return key{integer: slices.Min(numbers)}
 }
 
-// joined makes one of several numbers; means are rounded, halves up.
-func joined(mode algebra.ScoreMode, numbers []int64) int64 {
+// joined makes one of several numbers.
+func joined(mode algebra.ScoreMode, numbers []int64) float64 {
 	slices.Sort(numbers)
 	sum := 0.0
 	for _, n := range numbers {
@@ -177,13 +197,13 @@ func joined(mode algebra.ScoreMode, numbers []int64) int64 {
 	n := len(numbers)
 	switch mode {
 	case algebra.ScoreMax:
-		return numbers[n-1]
+		return float64(numbers[n-1])
 	case algebra.ScoreSum:
-		return int64(sum)
+		return sum
 	case algebra.ScoreAvg:
-		return int64(math.Floor(sum/float64(n) + 0.5))
+		return sum / float64(n)
 	case planner.SortMedian:
-		return int64(math.Floor((float64(numbers[(n-1)/2])+float64(numbers[n/2]))/2 + 0.5))
+		return (float64(numbers[(n-1)/2]) + float64(numbers[n/2])) / 2
 	}
-	return numbers[0]
+	return float64(numbers[0])
 }

@@ -30,8 +30,11 @@ type Sort struct {
 	MissingFirst bool
 	Missing      *string
 	Mode         algebra.ScoreMode // of several values: min, max, sum, avg, or "median"
-	// Nested, when set, says which elements count.
-	Nested algebra.Node
+	// Nested, when set, says which elements count, and Children how many of those with a value do, the first ones.
+	Nested   algebra.Node
+	Children *int
+	// Double: numbers are compared, averaged and summed as 64-bit floating point numbers.
+	Double bool
 }
 
 // SortMedian is the sort mode that algebra's score modes do not have.
@@ -225,10 +228,14 @@ func (c *compiler) sortKey(s Sort, n algebra.Node) (value, absent, kind string) 
 	}
 	if f.Nested == "" {
 		value = f.Column
+		absent = "(" + value + " = " + none + ")"
 		if f.Type == readmodel.SearchBoolean {
-			return c.substituted(s, "toInt64("+value+")", no, kind)
+			value, absent = "toInt64("+value+")", no
 		}
-		return c.substituted(s, value, "("+value+" = "+none+")", kind)
+		if s.Double {
+			value, kind = "toFloat64("+value+")", "Float64"
+		}
+		return c.substituted(s, value, absent, kind)
 	}
 	list := "arrayFilter(v -> v != " + none + ", " + f.Column + ")"
 	if f.Type == readmodel.SearchBoolean {
@@ -244,21 +251,35 @@ func (c *compiler) sortKey(s Sort, n algebra.Node) (value, absent, kind string) 
 			list = "arrayFilter(v -> v != " + none + ", " + inner.lambda("arrayMap", "if("+m+", "+own+", "+none+")") + ")"
 		}
 	}
+	if s.Children != nil {
+		list = "arraySlice(" + list + ", 1, " + strconv.Itoa(*s.Children) + ")"
+	}
+	if s.Double {
+		list, kind = "arrayMap(v -> toFloat64(v), "+list+")", "Float64"
+	}
 	absent = "empty(" + list + ")"
 	value = map[algebra.ScoreMode]string{algebra.ScoreMin: "arrayMin", algebra.ScoreMax: "arrayMax", algebra.ScoreSum: "arraySum"}[s.Mode]
-	switch s.Mode {
-	case algebra.ScoreAvg:
+	switch {
+	case s.Mode == algebra.ScoreAvg && s.Double:
+		value = "arrayAvg(" + list + ")"
+	case s.Mode == algebra.ScoreAvg:
 		// Elasticsearch averages whole numbers to a whole number, halves up.
 		value = "toInt64(floor(arrayAvg(" + list + ") + 0.5))"
-	case SortMedian:
+	case s.Mode == SortMedian:
 		sorted := "arraySort(" + list + ")"
-		value = "toInt64(floor((" + sorted + "[intDiv(length(" + list + ") + 1, 2)] + " + sorted + "[intDiv(length(" + list + "), 2) + 1]) / 2 + 0.5))"
+		value = "(" + sorted + "[intDiv(length(" + list + ") + 1, 2)] + " + sorted + "[intDiv(length(" + list + "), 2) + 1]) / 2"
+		if !s.Double {
+			value = "toInt64(floor(" + value + " + 0.5))"
+		}
 	default:
 		value += "(" + list + ")"
 	}
-	if kind == "Int64" {
+	switch kind {
+	case "Int64":
 		value = "if(" + absent + ", toInt64(0), toInt64(" + value + "))"
-	} else {
+	case "Float64":
+		value = "if(" + absent + ", 0., toFloat64(" + value + "))"
+	default:
 		value = "if(" + absent + ", '', " + value + ")"
 	}
 	return c.substituted(s, value, absent, kind)

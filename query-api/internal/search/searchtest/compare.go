@@ -133,6 +133,9 @@ func samePlace(a, b Hit) bool {
 		if x == math.Trunc(x) && y == math.Trunc(y) || !near(x, y) {
 			return false
 		}
+		if math.Abs(x-y) > math.Abs(x)*1e-12 && math.Abs(x) > 1e9 { // the mean of dates, no score
+			return false
+		}
 	}
 	return true
 }

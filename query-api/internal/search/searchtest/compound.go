@@ -298,10 +298,24 @@ func (g *Generator) sort() []any {
 		if g.may("sort", "order", 2) {
 			args["order"] = pick(g.r, "asc", "desc")
 		}
+		double := f.kind != text && g.may("sort", "numeric_type", 5)
+		if double {
+			args["numeric_type"] = pick(g.r, "double", "long", "DATE")
+			double = args["numeric_type"] == "double"
+		}
+		if g.may("sort", "unmapped_type", 8) {
+			args["unmapped_type"] = "long" // the field exists
+			if f.kind != text && g.r.IntN(2) == 0 {
+				name = "no_" + name
+				args["unmapped_type"] = pick(g.r, "long", "double", "boolean", "date")
+			}
+		}
 		if g.may("sort", "missing", 4) {
 			args["missing"] = pick[any](g.r, "_last", "_first")
 			switch {
 			case g.r.IntN(2) == 0:
+			case double:
+				args["missing"] = pick[any](g.r, 0.5, "250.7", 3e11)
 			case f.kind == number:
 				args["missing"] = pick[any](g.r, 250, "250", 250.7)
 			case f.kind == date:
@@ -323,6 +337,9 @@ func (g *Generator) sort() []any {
 				if q := g.clause(e, 0); q != nil {
 					nested["filter"] = q
 				}
+			}
+			if g.may("sort", "nested.max_children", 4) {
+				nested["max_children"] = 1 + g.r.IntN(2)
 			}
 			args["nested"] = nested
 		}

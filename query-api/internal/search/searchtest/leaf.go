@@ -1,9 +1,7 @@
 package searchtest
 
 import (
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf16"
 
@@ -385,106 +383,4 @@ func (g *Generator) recase(s string) string {
 		}
 	}
 	return string(b)
-}
-
-func (g *Generator) rangeOf(s scope, _ int) any {
-	args := object()
-	var name string
-	switch pick(g.r, number, date, date, text) {
-	case number:
-		f, v := g.fieldOf(s, number)
-		n, ok := integer(v)
-		if !ok {
-			return nil
-		}
-		name = f.path
-		g.bounds(args, func(side int) any {
-			bound := n + int64(side*g.r.IntN(40))
-			return pick[any](g.r, bound, bound, strconv.FormatInt(bound, 10), float64(bound)+0.5)
-		})
-	case date:
-		f, v := g.fieldOf(s, date)
-		str, _ := v.(string)
-		t, err := parseDate(str)
-		if err != nil {
-			return nil
-		}
-		name = f.path
-		g.dateRange(args, t)
-	default:
-		f, v := g.textField(s)
-		if v == "" {
-			return nil
-		}
-		name = f.keyword()
-		if g.r.IntN(3) == 0 {
-			name, v = f.path, strings.ToLower(v)
-		}
-		r := []rune(v)
-		g.bounds(args, func(side int) any {
-			if side < 0 {
-				return string(r[:1+g.r.IntN(len(r))])
-			}
-			return string(r[:1+g.r.IntN(min(3, len(r)))]) + "zz"
-		})
-	}
-	g.boost("range", args)
-	return object(name, args)
-}
-
-// bounds draws one or two bounds; side is -1 below and 1 above the value.
-func (g *Generator) bounds(args map[string]any, bound func(side int) any) {
-	which := g.r.IntN(3)
-	if which != 0 {
-		p := pick(g.r, "gt", "gte")
-		g.use("range." + p)
-		args[p] = bound(-1)
-	}
-	if which != 1 {
-		p := pick(g.r, "lt", "lte")
-		g.use("range." + p)
-		args[p] = bound(1)
-	}
-}
-
-func (g *Generator) dateRange(args map[string]any, t time.Time) {
-	layout := ""
-	if g.may("range", "format", 4) {
-		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy", "strict_date_optional_time")
-		layout = map[string]string{"yyyy-MM-dd": "2006-01-02", "dd/MM/yyyy": "02/01/2006", "yyyy": "2006", "yyyy-MM||yyyy": "2006-01",
-			"strict_date_optional_time": "2006-01-02T15:04:05Z", "epoch_millis": "ms"}[args["format"].(string)]
-	}
-	if layout != "ms" && g.may("range", "time_zone", 5) {
-		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "Europe/Berlin", "UTC")
-	}
-	g.bounds(args, func(side int) any {
-		u := t.AddDate(0, side*g.r.IntN(30), side*g.r.IntN(300))
-		if g.r.IntN(4) == 0 {
-			u = t
-		}
-		var literal string
-		switch layout {
-		case "":
-			literal = u.Format(pick(g.r, "2006-01-02", "2006-01-02", "2006-01", "2006", "2006-01-02T15:04:05Z", "2006-01-02T15:04"))
-		case "ms":
-			return u.UnixMilli()
-		default:
-			literal = u.Format(layout)
-		}
-		if g.r.IntN(3) > 0 {
-			return literal
-		}
-		g.use("range.date_math")
-		if g.r.IntN(5) == 0 && layout == "" {
-			return pick(g.r, "now", "now-20y", "now/y", "now-5y/M", "now+1d/d")
-		}
-		return literal + "||" + pick(g.r, "/M", "/y", "/d", "-1y", "+3M/M", "+1w/w", "-36h", "-2d/d", "+90m", "/w")
-	})
-}
-
-func parseDate(s string) (time.Time, error) {
-	if t, err := time.Parse("2006-01-02", s); err == nil {
-		return t, nil
-	}
-	return time.Parse(time.RFC3339Nano, s)
 }
