@@ -64,6 +64,12 @@ func Queries() []string {
 		`{"fuzzy":{"profile.headline":{"value":"data","fuzziness":2,"max_expansions":1024}}}`,
 		`{"match":{"profile.headline":{"query":"data engineer lover writer word","fuzziness":2,"max_expansions":1000}}}`,
 		`{"match_phrase_prefix":{"profile.headline":{"query":"d","max_expansions":1024}}}`,
+		`{"wildcard":{"profile.summary":{"value":"*","rewrite":"scoring_boolean"}}}`,
+		`{"prefix":{"experience.description":{"value":"","rewrite":"top_terms_1024"}}}`,
+		`{"fuzzy":{"profile.summary":{"value":"aa","fuzziness":2,"rewrite":"constant_score"}}}`,
+		`{"bool":{"should":[`+times(1000, func(i int) string {
+			return fmt.Sprintf(`{"prefix":{"profile.headline":{"value":"w%d","rewrite":"top_terms_blended_freqs_1024"}}}`, i)
+		})+`]}}`,
 		`{"multi_match":{"query":"a b c d e f g h i j k l m n o p q r s t u v w x y z","fields":["*"],"type":"cross_fields","lenient":true}}`,
 		`{"multi_match":{"query":"data engineer","fields":["*","*","*"],"type":"most_fields","lenient":true}}`,
 		`{"match_phrase":{"experience.description":{"query":"the a of to and in for with on at","slop":1000000}}}`,

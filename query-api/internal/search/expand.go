@@ -3,7 +3,6 @@ package search
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,6 @@ import (
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/algebra"
-	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/planner"
 )
 
@@ -56,12 +54,15 @@ func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (alge
 	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
 		switch n := n.(type) {
 		case algebra.Fuzzy:
+			if n.Rewrite == algebra.RewriteConstant {
+				return s.searcher.anyNear(ctx, n)
+			}
 			terms, err := s.expansion(ctx, n)
 			if err != nil {
 				return nil, err
 			}
 			*blend++
-			return fuzzyNode(n, terms, *blend), nil
+			return rewritten(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
 		case algebra.Phrase:
 			if !n.PrefixLast {
 				return s.searcher.counted(ctx, n)
@@ -72,6 +73,14 @@ func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (alge
 			}
 			return s.searcher.counted(ctx, finishedPhrase(n, terms))
 		case algebra.Pattern:
+			if n.Rewrite != algebra.RewriteDefault {
+				terms, err := s.expansion(ctx, n)
+				if err != nil {
+					return nil, err
+				}
+				*blend++
+				return rewritten(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
+			}
 			if n.Regexp != nil {
 				return s.searcher.matchingTerms(ctx, n)
 			}
@@ -117,7 +126,14 @@ func (s *Search) keepExpansion(key string, terms []string) {
 // are found; nothing for other nodes.
 func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Context) ([]string, error)) {
 	switch n := n.(type) {
+	case algebra.Pattern:
+		if n.Rewrite != algebra.RewriteDefault {
+			return patternKey(n), func(ctx context.Context) ([]string, error) { return s.firstTerms(ctx, n) }
+		}
 	case algebra.Fuzzy:
+		if n.Rewrite == algebra.RewriteConstant {
+			break
+		}
 		return fuzzyKey(n), func(ctx context.Context) ([]string, error) { return s.fuzzyTerms(ctx, n) }
 	case algebra.Phrase:
 		if !n.PrefixLast {
@@ -167,21 +183,6 @@ func fuzzyKey(n algebra.Fuzzy) string {
 	return strings.Join([]string{
 		"fuzzy", n.Field.Name(), n.Text, strconv.Itoa(n.Edits), strconv.Itoa(n.PrefixLength), strconv.Itoa(n.Expansions), strconv.FormatBool(n.Transpositions),
 	}, "\x00")
-}
-
-// fuzzyNode joins the terms of a fuzzy one: each counts the less the more it
-// differs, and all are as rare as the most frequent.
-func fuzzyNode(n algebra.Fuzzy, terms []string, blend int) algebra.Node {
-	b := algebra.Bool{Minimum: 1}
-	for _, t := range terms {
-		b.Should = append(b.Should, algebra.Boost{
-			Node: algebra.Term{Field: n.Field, Text: t, Blend: blend}, Factor: similarity(n.Text, t, edits(n.Text, t, n.Transpositions)),
-		})
-	}
-	if len(b.Should) == 0 {
-		return algebra.None{}
-	}
-	return b
 }
 
 // finishedPhrase puts the terms that its last one may be into a phrase.
@@ -244,20 +245,9 @@ func edits(a, b string, transpositions bool) int {
 // fuzzyTerms finds the existing terms near a text, the nearest first, then by
 // the alphabet, and keeps the first of them.
 func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, error) {
-	found, err := s.dictionary(ctx, n.Field, planner.NearTerms(n))
+	list, err := s.nearTerms(ctx, n)
 	if err != nil {
 		return nil, err
-	}
-	type near struct {
-		term  string
-		score float64
-	}
-	var list []near
-	for _, t := range found {
-		d := edits(n.Text, t, n.Transpositions)
-		if d <= n.Edits {
-			list = append(list, near{t, nearness(n.Text, t, d)})
-		}
 	}
 	slices.SortFunc(list, func(a, b near) int {
 		switch {
@@ -297,37 +287,6 @@ func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]strin
 		terms = []string{}
 	}
 	return terms, nil
-}
-
-// maxCandidates bounds the terms that are held against a regular expression that
-// ClickHouse's library has no form for.
-const maxCandidates = 500_000
-
-// matchingTerms is the set of the terms that such an expression matches.
-func (s *Searcher) matchingTerms(ctx context.Context, n algebra.Pattern) (algebra.Node, error) {
-	found, err := s.dictionary(ctx, n.Field, planner.PatternTerms(n, maxCandidates+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(found) > maxCandidates {
-		return nil, &Budget{fmt.Sprintf("the regular expression with & or ~ has more than %d terms of %s to look through: add a part without them, as in abc.*&~(.*x)", maxCandidates, n.Field.Name())}
-	}
-	set := algebra.Set{Field: n.Field}
-	for i, term := range found {
-		if i%1024 == 0 && ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if n.Regexp.Match(term) {
-			set.Values = append(set.Values, term)
-		}
-	}
-	switch {
-	case len(set.Values) == 0:
-		return algebra.None{}, nil
-	case len(set.Values) > clause.MaxTerms:
-		return nil, &Budget{fmt.Sprintf("the regular expression with & or ~ matches more than %d terms of %s: narrow it", clause.MaxTerms, n.Field.Name())}
-	}
-	return set, nil
 }
 
 // dictionary reads terms from the index or, where there is none, from the texts.

@@ -91,7 +91,11 @@ func weight(n algebra.Node) int {
 			sum += len(n.Fields)
 		case algebra.Fuzzy:
 			sum += 6 + beyond(n.Expansions)
+			if n.Rewrite == algebra.RewriteConstant { // however many words there are
+				sum += 10
+			}
 		case algebra.Pattern:
+			sum += beyond(n.Expansions)
 			switch {
 			case n.Kind == algebra.Prefix:
 				sum += 4

@@ -157,6 +157,22 @@ type Bound struct {
 	Inclusive bool
 }
 
+// Rewriting says how somebody scores who has some of the terms that a pattern or a fuzzy word becomes.
+type Rewriting uint8
+
+// The ways. Without one a pattern is RewriteConstant, a fuzzy word RewriteBlended.
+const (
+	RewriteDefault Rewriting = iota
+	// RewriteConstant: 1, by any of all terms.
+	RewriteConstant
+	// RewriteScored: the sum of what each term counts by BM25; a fuzzy word's terms count the less the more they differ.
+	RewriteScored
+	// RewriteNearness: the sum of how near the terms are, 1 each for a pattern.
+	RewriteNearness
+	// RewriteBlended: RewriteScored, with all terms as rare as the most frequent one.
+	RewriteBlended
+)
+
 // PatternKind is a way of matching terms.
 type PatternKind uint8
 
@@ -184,6 +200,11 @@ type Pattern struct {
 	// them before planning.
 	Expression string
 	Regexp     *termregexp.Expression
+	// Flags are those of a Regexp, in capitals.
+	Flags string
+	// Rewrite is RewriteDefault, or how the first Expansions of the terms are scored that it is expanded to before planning.
+	Rewrite    Rewriting
+	Expansions int
 }
 
 // Fuzzy matches documents whose field has a term at most Edits single-character
@@ -195,8 +216,7 @@ type Fuzzy struct {
 	PrefixLength   int // characters that must be equal
 	Expansions     int
 	Transpositions bool // swapping two neighbours is one edit
-	// Constant gives every match score 1 instead of BM25.
-	Constant bool
+	Rewrite        Rewriting
 }
 
 // Exists matches documents with any value in the field, with score 1.

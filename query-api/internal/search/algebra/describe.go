@@ -38,12 +38,20 @@ func Describe(n Node) any {
 		return named("range", describeRange(n))
 	case Pattern:
 		kinds := map[PatternKind]string{Prefix: "prefix", Wildcard: "wildcard", Regexp: "regexp", Whole: "term"}
-		return named("pattern", map[string]any{"field": n.Field.Name(), "kind": kinds[n.Kind], "text": n.Text, "insensitive": n.Insensitive})
+		m := map[string]any{"field": n.Field.Name(), "kind": kinds[n.Kind], "text": n.Text, "insensitive": n.Insensitive}
+		if n.Rewrite != RewriteDefault {
+			m["rewrite"], m["expansions"] = n.Rewrite.String(), n.Expansions
+		}
+		return named("pattern", m)
 	case Fuzzy:
-		return named("fuzzy", map[string]any{
+		m := map[string]any{
 			"field": n.Field.Name(), "text": n.Text, "edits": n.Edits, "prefix_length": n.PrefixLength,
 			"expansions": n.Expansions, "transpositions": n.Transpositions,
-		})
+		}
+		if n.Rewrite != RewriteDefault {
+			m["rewrite"] = n.Rewrite.String()
+		}
+		return named("fuzzy", m)
 	case Exists:
 		return named("exists", map[string]any{"field": n.Field.Name()})
 	case Bool:
@@ -72,6 +80,11 @@ func Describe(n Node) any {
 		return named("function", describeFunction(n))
 	}
 	return nil
+}
+
+// String names a way of scoring terms.
+func (r Rewriting) String() string {
+	return [...]string{"default", "constant", "scored", "nearness", "blended"}[r]
 }
 
 func named(name string, members map[string]any) any { return map[string]any{name: members} }

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/antzucaro/matchr"
+
+	"muster/query-api/internal/search/algebra"
 )
 
 // args reads the parameters of an object. The first error sticks and is
@@ -137,10 +139,43 @@ func (a *args) boost() float64 {
 // there are none here.
 func (a *args) noSynonyms() { a.flag("auto_generate_synonyms_phrase_query", true) }
 
-// constantRewrite reads how a pattern becomes terms, as far as each match
-// scores the same in the end.
-func (a *args) constantRewrite() {
-	a.choice("rewrite", "constant_score", "constant_score", "constant_score_boolean", "constant_score_blended")
+// rewriting says how the terms are scored that a pattern or a fuzzy word becomes, and of how many at most; 0: it is not said.
+type rewriting struct {
+	how   algebra.Rewriting
+	terms int
+}
+
+// rewrite reads the parameter of that name. Those ways in which each match of a pattern scores the same are one.
+func (a *args) rewrite(name string) rewriting {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return rewriting{}
+	}
+	digit := strings.IndexAny(v.text, "0123456789")
+	switch {
+	case v.kind != '"':
+	case v.text == "constant_score", v.text == "constant_score_boolean", v.text == "constant_score_blended":
+		return rewriting{how: algebra.RewriteConstant}
+	case v.text == "scoring_boolean":
+		return rewriting{algebra.RewriteScored, MaxExpansions + 1} // more are refused
+	case digit > 0:
+		how := map[string]algebra.Rewriting{
+			"top_terms_": algebra.RewriteScored, "top_terms_boost_": algebra.RewriteNearness, "top_terms_blended_freqs_": algebra.RewriteBlended,
+		}[v.text[:digit]]
+		if n, err := strconv.ParseInt(v.text[digit:], 10, 32); err == nil && n > 0 && how != algebra.RewriteDefault {
+			return rewriting{how, min(int(n), MaxExpansions)}
+		}
+	}
+	a.fail(v.errorf("must be constant_score, constant_score_boolean, constant_score_blended, scoring_boolean, top_terms_N, top_terms_boost_N or top_terms_blended_freqs_N with a number from 1"))
+	return rewriting{}
+}
+
+// of puts it into a pattern, in which constant scores are usual.
+func (r rewriting) of(n algebra.Pattern) algebra.Node {
+	if r.terms > 0 {
+		n.Rewrite, n.Expansions = r.how, r.terms
+	}
+	return n
 }
 
 // done gives the first error, or one that names a member nobody asked for.

@@ -67,6 +67,7 @@ func (a *args) fuzziness(m *matching) error {
 	m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
 	m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
 	m.transpositions = a.flag("fuzzy_transpositions", true)
+	m.rewrite = a.rewrite("fuzzy_rewrite")
 	if at, ok := a.get("fuzziness"); ok && at.kind != 'n' {
 		f, err := parseFuzziness(at)
 		if err != nil {
@@ -88,11 +89,18 @@ func (l *lowering) word(f algebra.Field, term string, m matching) algebra.Node {
 func fuzzyTerm(f algebra.Field, term string, m matching) algebra.Node {
 	edits := m.fuzzy.of(term)
 	if edits == 0 {
+		if m.rewrite.how == algebra.RewriteConstant || m.rewrite.how == algebra.RewriteNearness {
+			return algebra.Set{Field: f, Values: []string{term}}
+		}
 		return algebra.Term{Field: f, Text: term}
 	}
-	return algebra.Fuzzy{
-		Field: f, Text: term, Edits: edits, PrefixLength: m.prefixLength, Expansions: m.expansions, Transpositions: m.transpositions,
+	n := algebra.Fuzzy{
+		Field: f, Text: term, Edits: edits, PrefixLength: m.prefixLength, Expansions: m.expansions, Transpositions: m.transpositions, Rewrite: m.rewrite.how,
 	}
+	if m.rewrite.terms > 0 {
+		n.Expansions = m.rewrite.terms
+	}
+	return n
 }
 
 func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -102,6 +110,7 @@ func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
 		m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
 		m.transpositions = a.flag("transpositions", true)
+		m.rewrite = a.rewrite("rewrite")
 		if fuzz, ok := a.get("fuzziness"); ok && fuzz.kind != 'n' {
 			var err error
 			if m.fuzzy, err = parseFuzziness(fuzz); err != nil {

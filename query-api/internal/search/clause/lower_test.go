@@ -126,6 +126,31 @@ func TestBounds(t *testing.T) {
 	require.Contains(t, lowered(t, `{"range":{"profile.connections":{"gt":5,"gte":null}}}`), "exists")
 }
 
+// What a pattern or a fuzzy word becomes is scored as its rewrite says.
+func TestRewrites(t *testing.T) {
+	for rewrite, want := range map[string]string{
+		"constant_score": "", "constant_score_boolean": "", "constant_score_blended": "",
+		"scoring_boolean": `"expansions":1025,"field":"profile.headline","insensitive":false,"kind":"prefix","rewrite":"scored"`,
+		"top_terms_007":   `"expansions":7,"field":"profile.headline","insensitive":false,"kind":"prefix","rewrite":"scored"`,
+		"top_terms_9999":  `"expansions":1024,`, "top_terms_boost_3": `"rewrite":"nearness"`, "top_terms_blended_freqs_3": `"rewrite":"blended"`,
+	} {
+		require.Contains(t, lowered(t, `{"prefix":{"profile.headline":{"value":"a","rewrite":"`+rewrite+`"}}}`), want, rewrite)
+		if want == "" {
+			require.NotContains(t, lowered(t, `{"prefix":{"profile.headline":{"value":"a","rewrite":"`+rewrite+`"}}}`), "rewrite", rewrite)
+		}
+	}
+	require.Contains(t, lowered(t, `{"match":{"profile.headline":{"query":"abcd","fuzziness":1,"max_expansions":5,"fuzzy_rewrite":"top_terms_3"}}}`), `"expansions":3`)
+	require.Contains(t, lowered(t, `{"fuzzy":{"profile.headline":{"value":"abcd","max_expansions":5,"rewrite":"constant_score"}}}`), `"rewrite":"constant"`)
+	require.Contains(t, lowered(t, `{"fuzzy":{"profile.headline":{"value":"abcd","fuzziness":0,"rewrite":"constant_score"}}}`), `{"set":`)
+	for _, rewrite := range []string{`"top_terms_0"`, `"top_terms_"`, `"top_terms_-1"`, `"top_terms_99999999999"`, `"top_terms_3x"`, `"3"`, `"SCORING_BOOLEAN"`, `"constant_score_auto"`, `""`, `3`, `true`} {
+		for _, query := range []string{`{"wildcard":{"profile.headline":{"value":"a*","rewrite":`, `{"fuzzy":{"profile.headline":{"value":"a","rewrite":`, `{"multi_match":{"query":"a","fuzzy_rewrite":`} {
+			query += rewrite + strings.Repeat("}", strings.Count(query, "{"))
+			_, err := clause.Lower([]byte(query), "query", options())
+			require.ErrorContains(t, err, "must be constant_score", query)
+		}
+	}
+}
+
 // A field that does not exist changes no order where a sort says of which type it would be.
 func TestUnmappedSorts(t *testing.T) {
 	for body, want := range map[string]string{

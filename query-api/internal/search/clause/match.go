@@ -22,6 +22,7 @@ type matching struct {
 	prefixLength   int
 	expansions     int
 	transpositions bool
+	rewrite        rewriting
 }
 
 func (a *args) matching() matching {

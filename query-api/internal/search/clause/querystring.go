@@ -18,7 +18,7 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	q.m.lenient = a.flag("lenient", false)
 	q.zone = a.text("time_zone", "")
 	q.quoteSuffix = a.text("quote_field_suffix", "")
-	a.constantRewrite()
+	q.rewrite = a.rewrite("rewrite")
 	a.noSynonyms()
 	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
 	q.leading = a.flag("allow_leading_wildcard", true)
@@ -115,6 +115,7 @@ type queryString struct {
 	zone    string // of dates in ranges
 	// quoteSuffix names the subfields that phrases are searched in.
 	quoteSuffix string
+	rewrite     rewriting // of patterns
 }
 
 // searched are the fields that a part of a query is about.

@@ -138,9 +138,9 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 			if f.IsText() {
 				body = normalised(f, body, q.m.analyzer)
 			}
-			return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: body}), nil
+			return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: body})), nil
 		}
-		return q.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, "")}), nil
+		return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, "")})), nil
 	})
 }
 
@@ -151,7 +151,7 @@ func (q *queryString) regexp(in searched, text string) (algebra.Node, error) {
 		if !f.IsString() {
 			return nil, q.errorf("can only use regexp queries on texts: %s is none", f.Name())
 		}
-		m, err := regexpNode(f, q.at, normalised(f, text, q.m.analyzer), "ALL", false)
+		m, err := regexpNode(f, q.at, normalised(f, text, q.m.analyzer), "ALL", false, q.rewrite)
 		if err != nil {
 			return nil, err
 		}

@@ -14,7 +14,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		flags := a.text("flags", "ALL")
 		insensitive := a.flag("case_insensitive", false)
 		a.integer("max_determinized_states", 10_000, 0, 1<<30) // nothing is determinized here
-		a.constantRewrite()
+		rewrite := a.rewrite("rewrite")
 		boost := a.boost()
 		if a.err != nil {
 			return nil, a.err
@@ -26,7 +26,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if !f.IsString() {
 			return nil, at.errorf("can only use regexp queries on texts: %s is none", f.Name())
 		}
-		n, err := regexpNode(f, at, text, flags, insensitive)
+		n, err := regexpNode(f, at, text, flags, insensitive, rewrite)
 		if err != nil {
 			return nil, err
 		}
@@ -35,7 +35,7 @@ func lowerRegexp(l *lowering, c *Clause, v value) (algebra.Node, error) {
 }
 
 // regexpNode reads a regular expression of Lucene's, which matches whole terms.
-func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool) (algebra.Node, error) {
+func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool, rewrite rewriting) (algebra.Node, error) {
 	if utf8.RuneCountInString(text) > MaxRegexp {
 		return nil, at.errorf("the length of regex [%d] exceeds %d", utf8.RuneCountInString(text), MaxRegexp)
 	}
@@ -66,10 +66,10 @@ func regexpNode(f algebra.Field, at value, text, flags string, insensitive bool)
 	if problem != "" {
 		return nil, at.errorf("the regular expression cannot be read: %s", problem)
 	}
-	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive}
+	n := algebra.Pattern{Field: f, Kind: algebra.Regexp, Text: text, Insensitive: insensitive, Flags: strings.ToUpper(flags)}
 	var exact bool
 	if n.Expression, exact = x.RE2(); !exact {
 		n.Regexp = x
 	}
-	return n, nil
+	return rewrite.of(n), nil
 }

@@ -21,8 +21,11 @@ type Clause struct {
 // Parameter is a parameter of a clause.
 type Parameter struct{ Name string }
 
-// constantRewrites is what is said of a rewrite.
-const constantRewrites = "`rewrite` is `constant_score`, `constant_score_boolean` or `constant_score_blended`: every match scores the same."
+// rewrites is what is said of a rewrite.
+const rewrites = "With a `rewrite` other than `constant_score`, refused when more than 500,000 terms match or, with `scoring_boolean`, more than 1,024."
+
+// fuzzyRewrites is what is said of that of a fuzzy word.
+const fuzzyRewrites = "Refused when a word becomes more than 1,024 terms by the rewrite `scoring_boolean`, or more than 65,536 by `constant_score`."
 
 func parameters(names ...string) []Parameter {
 	out := make([]Parameter, len(names))
@@ -41,26 +44,22 @@ func clauses() []Clause {
 		{Name: "match_all", Parameters: parameters("boost"), lower: lowerMatchAll},
 		{Name: "match_none", Parameters: parameters("boost"), lower: lowerMatchNone},
 		{Name: "match", Parameters: parameters("query", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch,
-			Without: []string{"fuzzy_rewrite"}},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMatch, Notes: fuzzyRewrites},
 		{Name: "match_phrase", Parameters: parameters("query", "slop", "zero_terms_query", "analyzer", "boost"), lower: lowerMatchPhrase,
 			Notes: "A phrase with slop that repeats a word is refused when more than 100,000 people have its words."},
 		{Name: "match_phrase_prefix", Parameters: parameters("query", "slop", "max_expansions", "zero_terms_query", "analyzer", "boost"), lower: lowerMatchPhrasePrefix},
 		{Name: "match_bool_prefix", Parameters: parameters("query", "operator", "minimum_should_match", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "boost"), lower: lowerMatchBoolPrefix,
-			Without: []string{"fuzzy_rewrite"}},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "boost"), lower: lowerMatchBoolPrefix, Notes: fuzzyRewrites},
 		{Name: "multi_match", Parameters: parameters("query", "fields", "type", "operator", "minimum_should_match", "zero_terms_query", "analyzer",
-			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "slop", "tie_breaker", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMultiMatch,
-			Without: []string{"fuzzy_rewrite"}},
+			"fuzziness", "prefix_length", "max_expansions", "fuzzy_transpositions", "fuzzy_rewrite", "slop", "tie_breaker", "lenient", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerMultiMatch, Notes: fuzzyRewrites},
 		{Name: "combined_fields", Parameters: parameters("query", "fields", "operator", "minimum_should_match", "zero_terms_query", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerCombinedFields},
-		{Name: "fuzzy", Parameters: parameters("value", "fuzziness", "prefix_length", "max_expansions", "transpositions", "boost"), lower: lowerFuzzy,
-			Without: []string{"rewrite"}},
+		{Name: "fuzzy", Parameters: parameters("value", "fuzziness", "prefix_length", "max_expansions", "transpositions", "rewrite", "boost"), lower: lowerFuzzy, Notes: fuzzyRewrites},
 		{Name: "regexp", Parameters: parameters("value", "flags", "case_insensitive", "max_determinized_states", "rewrite", "boost"), lower: lowerRegexp,
-			Notes: "With `~` or `&`, refused when more than 500,000 terms are to be looked through or more than 65,536 match. " + constantRewrites},
+			Notes: "With `~` or `&`, refused when more than 500,000 terms are to be looked through or more than 65,536 match. " + rewrites},
 		{Name: "query_string", Parameters: parameters("query", "default_field", "fields", "default_operator", "minimum_should_match", "analyzer", "type", "tie_breaker",
 			"allow_leading_wildcard", "phrase_slop", "fuzziness", "fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient",
 			"quote_field_suffix", "time_zone", "rewrite", "auto_generate_synonyms_phrase_query", "boost"), lower: lowerQueryString,
-			Notes:   constantRewrites,
+			Notes:   rewrites,
 			Without: []string{"analyze_wildcard", "enable_position_increments", "escape", "fuzzy_rewrite", "max_determinized_states", "quote_analyzer"}},
 		{Name: "simple_query_string", Parameters: parameters("query", "fields", "default_operator", "minimum_should_match", "analyzer", "flags",
 			"fuzzy_prefix_length", "fuzzy_max_expansions", "fuzzy_transpositions", "lenient", "quote_field_suffix",
@@ -79,8 +78,8 @@ func clauses() []Clause {
 			Notes: "Of several bounds on one side the last one counts. `relation` is `intersects`, `within` or `contains`: of single values they mean the same."},
 		{Name: "exists", Parameters: parameters("field", "boost"), lower: lowerExists},
 		{Name: "ids", Parameters: parameters("values", "boost"), lower: lowerIDs},
-		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix, Notes: constantRewrites},
-		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "rewrite", "boost"), lower: lowerWildcard, Notes: constantRewrites},
+		{Name: "prefix", Parameters: parameters("value", "case_insensitive", "rewrite", "boost"), lower: lowerPrefix, Notes: rewrites},
+		{Name: "wildcard", Parameters: parameters("value", "wildcard", "case_insensitive", "rewrite", "boost"), lower: lowerWildcard, Notes: rewrites},
 		{Name: "bool", Parameters: parameters("must", "filter", "should", "must_not", "minimum_should_match", "adjust_pure_negative", "boost"), lower: lowerBool},
 		{Name: "constant_score", Parameters: parameters("filter", "boost"), lower: lowerConstantScore},
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},

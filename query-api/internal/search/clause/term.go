@@ -355,7 +355,7 @@ func lowerWildcard(l *lowering, c *Clause, v value) (algebra.Node, error) {
 // pattern lowers a prefix or a wildcard.
 func (l *lowering) pattern(f algebra.Field, a *args, at value, kind algebra.PatternKind) (algebra.Node, error) {
 	insensitive := a.flag("case_insensitive", false)
-	a.constantRewrite()
+	rewrite := a.rewrite("rewrite")
 	boost := a.boost()
 	if a.err != nil {
 		return nil, a.err
@@ -370,5 +370,5 @@ func (l *lowering) pattern(f algebra.Field, a *args, at value, kind algebra.Patt
 	if len(text) > MaxAnalysed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
 	}
-	return boosted(l.leaf(f, algebra.Pattern{Field: f, Kind: kind, Text: text, Insensitive: insensitive}), boost), nil
+	return boosted(l.leaf(f, rewrite.of(algebra.Pattern{Field: f, Kind: kind, Text: text, Insensitive: insensitive})), boost), nil
 }

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"errors"
 	"math"
 	"regexp"
 	"slices"
@@ -241,7 +242,16 @@ func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
 	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
 		switch n := n.(type) {
 		case algebra.Fuzzy:
-			return e.fuzzy(n), nil
+			return e.fuzzy(n)
+		case algebra.Pattern:
+			if n.Rewrite == algebra.RewriteDefault {
+				return n, nil
+			}
+			var list []near
+			for _, t := range e.dictionary(n.Field, func(t string) bool { return fits(n, t) }) {
+				list = append(list, near{t, 1})
+			}
+			return e.rewritten(n.Field, n.Rewrite, list[:min(len(list), n.Expansions)])
 		case algebra.Phrase:
 			if !n.PrefixLast {
 				return n, nil
@@ -267,11 +277,13 @@ func (e *evaluation) expand(n algebra.Node) (algebra.Node, error) {
 	})
 }
 
-func (e *evaluation) fuzzy(n algebra.Fuzzy) algebra.Node {
-	type near struct {
-		term  string
-		count float64
-	}
+// near is a term, and what it counts.
+type near struct {
+	term  string
+	count float64
+}
+
+func (e *evaluation) fuzzy(n algebra.Fuzzy) (algebra.Node, error) {
 	var list []near
 	length := utf8.RuneCountInString(n.Text)
 	prefix := string([]rune(n.Text)[:min(n.PrefixLength, length)])
@@ -295,16 +307,38 @@ func (e *evaluation) fuzzy(n algebra.Fuzzy) algebra.Node {
 		}
 		return 1
 	})
-	list = list[:min(len(list), n.Expansions)]
+	if n.Rewrite == algebra.RewriteConstant {
+		set := algebra.Set{Field: n.Field}
+		for _, t := range list {
+			set.Values = append(set.Values, t.term)
+		}
+		return set, nil
+	}
+	return e.rewritten(n.Field, n.Rewrite, list[:min(len(list), n.Expansions)])
+}
+
+// rewritten joins terms that stand for one.
+func (e *evaluation) rewritten(f algebra.Field, how algebra.Rewriting, list []near) (algebra.Node, error) {
 	if len(list) == 0 {
-		return algebra.None{}
+		return algebra.None{}, nil
+	}
+	if len(list) > 1024 {
+		return nil, errors.New("too many terms")
 	}
 	e.next--
 	any := algebra.Bool{Minimum: 1}
 	for _, t := range list {
-		any.Should = append(any.Should, algebra.Boost{Node: algebra.Term{Field: n.Field, Text: t.term, Blend: e.next}, Factor: max(0, t.count)})
+		var n algebra.Node = algebra.Term{Field: f, Text: t.term}
+		switch how {
+		case algebra.RewriteNearness:
+			n = algebra.Set{Field: f, Values: []string{t.term}}
+		case algebra.RewriteScored:
+		default:
+			n = algebra.Term{Field: f, Text: t.term, Blend: e.next}
+		}
+		any.Should = append(any.Should, algebra.Boost{Node: n, Factor: max(0, t.count)})
 	}
-	return any
+	return any, nil
 }
 
 // distance counts the edits between two words; swapping neighbours may be one.

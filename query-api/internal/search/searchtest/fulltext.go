@@ -65,9 +65,7 @@ func (g *Generator) match(s scope, _ int) any {
 		if g.may("match", "fuzzy_transpositions", 3) {
 			args["fuzzy_transpositions"] = g.r.IntN(2) == 0
 		}
-		if g.may("match", "fuzzy_rewrite", 6) {
-			args["fuzzy_rewrite"] = pick(g.r, "constant_score", "top_terms_blended_freqs_10", "top_terms_5")
-		}
+		g.rewrite("match", "fuzzy_rewrite", args)
 	}
 	if g.may("match", "zero_terms_query", 8) {
 		args["zero_terms_query"] = pick(g.r, "none", "all")
@@ -231,6 +229,7 @@ func (g *Generator) matchBoolPrefixArgs(clause string, args map[string]any) {
 		if g.may(clause, "fuzzy_transpositions", 3) {
 			args["fuzzy_transpositions"] = g.r.IntN(2) == 0
 		}
+		g.rewrite(clause, "fuzzy_rewrite", args)
 	}
 	if g.may(clause, "operator", 3) {
 		args["operator"] = pick(g.r, "and", "or")
@@ -336,6 +335,7 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 			if g.may(c, "fuzzy_transpositions", 3) {
 				args["fuzzy_transpositions"] = false
 			}
+			g.rewrite(c, "fuzzy_rewrite", args)
 		}
 	}
 	if kind != "phrase" && kind != "phrase_prefix" {

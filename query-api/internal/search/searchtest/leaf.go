@@ -167,7 +167,7 @@ func (g *Generator) prefix(s scope, _ int) any {
 		args["case_insensitive"] = g.r.IntN(4) > 0
 		value = g.recase(value)
 	}
-	g.rewrite("prefix", args)
+	g.rewrite("prefix", "rewrite", args)
 	g.boost("prefix", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)
@@ -187,7 +187,7 @@ func (g *Generator) wildcard(s scope, _ int) any {
 		args["case_insensitive"] = g.r.IntN(4) > 0
 		value = g.recase(value)
 	}
-	g.rewrite("wildcard", args)
+	g.rewrite("wildcard", "rewrite", args)
 	g.boost("wildcard", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)
@@ -224,10 +224,11 @@ func (g *Generator) wild(term string) string {
 	return b.String()
 }
 
-// rewrite says how a pattern becomes terms; muster reads those ways in which every match scores the same.
-func (g *Generator) rewrite(clause string, args map[string]any) {
-	if g.may(clause, "rewrite", 8) {
-		args["rewrite"] = pick(g.r, "constant_score", "constant_score_boolean")
+// rewrite says how a pattern or a fuzzy word becomes terms.
+func (g *Generator) rewrite(clause, parameter string, args map[string]any) {
+	if g.may(clause, parameter, 6) {
+		args[parameter] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_1", "top_terms_3", "top_terms_2000",
+			"top_terms_boost_2", "top_terms_boost_10", "top_terms_blended_freqs_2", "top_terms_blended_freqs_20")
 	}
 }
 
@@ -263,7 +264,7 @@ func (g *Generator) regexp(s scope, _ int) any {
 	if g.may("regexp", "max_determinized_states", 8) {
 		args["max_determinized_states"] = 20000
 	}
-	g.rewrite("regexp", args)
+	g.rewrite("regexp", "rewrite", args)
 	g.boost("regexp", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)
@@ -331,9 +332,7 @@ func (g *Generator) fuzzy(s scope, _ int) any {
 	if g.may("fuzzy", "transpositions", 5) {
 		args["transpositions"] = g.r.IntN(2) == 0
 	}
-	if g.may("fuzzy", "rewrite", 8) {
-		args["rewrite"] = pick(g.r, "constant_score", "constant_score_boolean", "scoring_boolean", "top_terms_10")
-	}
+	g.rewrite("fuzzy", "rewrite", args)
 	g.boost("fuzzy", args)
 	if len(args) == 0 && g.r.IntN(2) == 0 {
 		return object(name, value)

@@ -93,7 +93,7 @@ func (g *Generator) queryString(s scope, _ int) any {
 	if g.may(c, "time_zone", 12) {
 		args["time_zone"] = "+02:00"
 	}
-	g.rewrite(c, args)
+	g.rewrite(c, "rewrite", args)
 	g.synonyms(c, args)
 	g.boost(c, args)
 	return args
