@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write golden files anew")
 // apart: this file is their generator (go test ./record -run Schemas -update).
 
 const (
-	datePattern    = `^[0-9]{4}(-[0-9]{2}(-[0-9]{2}([Tt][0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})?)?)?)?$`
+	datePattern    = `^[0-9]{4}(-[0-9]{2}(-[0-9]{2}(T([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]+)?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])?)?)?)?$`
 	versionText    = "Version: a year, a month, a day or an RFC 3339 timestamp. The newest version of an identity wins."
 	identityText   = "Identity."
 	notBlank       = `\S`

@@ -24,7 +24,7 @@ var (
 // The years are 0001 to 9999.
 func ParseVersion(s string) (Version, error) {
 	// A partial date is filled up to a timestamp and the standard library reads
-	// that: its UnmarshalText is the strict form of RFC 3339.
+	// that; what it lets through beyond RFC 3339 is refused here.
 	const fill = "0000-01-01T00:00:00"
 	var buf [64]byte
 	if len(s) > 48 || strings.IndexByte(s, ',') >= 0 { // ISO 8601's other decimal sign, which UnmarshalText lets through
@@ -44,7 +44,7 @@ func ParseVersion(s string) (Version, error) {
 		}
 	}
 	var t time.Time
-	if err := t.UnmarshalText(text); err != nil {
+	if err := t.UnmarshalText(text); err != nil || !isStrict(text) {
 		return 0, errDateForm
 	}
 	t = t.UTC()
@@ -52,6 +52,19 @@ func ParseVersion(s string) (Version, error) {
 		return 0, errDateRange
 	}
 	return Version((t.Unix()-unixOfYearOne)*1_000_000 + int64(t.Nanosecond()/1000)), nil
+}
+
+// isStrict reports whether a timestamp that UnmarshalText read has an hour of
+// two digits and an offset below 24:00 with less than 60 minutes.
+func isStrict(text []byte) bool {
+	if text[len("2006-01-02T15")] != ':' {
+		return false
+	}
+	if text[len(text)-1] == 'Z' {
+		return true
+	}
+	offset := text[len(text)-len("07:00"):]
+	return string(offset[:2]) < "24" && offset[3] < '6'
 }
 
 // isNaive reports whether the timestamp s has no offset: after the seconds there
