@@ -132,7 +132,7 @@ func TestDiscover(t *testing.T) {
 			`{}`:                                         "0 identifiers are given",
 			`{"codehost":"a","network":"b"}`:             "2 identifiers are given",
 			`{"codehost":"https://evil.example"}`:        "codehost is a URL of a foreign host",
-			`{"url":"https://evil.example/x"}`:           "url is a URL of a foreign host",
+			`{"url":"https://evil.example/x"}`:           "url is a URL of a foreign host: give a profile's URL, such as https://codehost.example/jane or ",
 			`{"network":"network.example/company/acme"}`: "network is a company's URL",
 			`{"codehost":" "}`:                           "codehost is empty",
 			`{"codehost":"a","max_age_days":366}`:        "max_age_days is 366",

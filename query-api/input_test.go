@@ -132,7 +132,7 @@ func TestBadInput(t *testing.T) {
 
 		// Company enrichment.
 		{"no company identifier", "POST", companyPath, `{}`, nil, 422, []string{"network_slug, network_id, network_url, company_id"}},
-		{"person where a company is meant", "POST", companyPath, `{"network_url": "https://network.example/in/x"}`, nil, 422, []string{"network_url is a person's URL"}},
+		{"person where a company is meant", "POST", companyPath, `{"network_url": "https://network.example/in/x"}`, nil, 422, []string{"network_url is a person's URL", "such as https://network.example/company/acme"}},
 		{"foreign company URL", "POST", companyPath, `{"network_slug": "acme", "network_url": "https://evil.example/company/x"}`, nil, 422, []string{"network_url is not a URL of the professional network"}},
 		{"URL as slug", "POST", companyPath, `{"network_slug": "network.example/company/acme"}`, nil, 422, []string{"use network_url"}},
 		{"empty id", "POST", companyPath, `{"company_id": ""}`, nil, 422, []string{"company_id is empty"}},
@@ -160,6 +160,9 @@ func TestBadInput(t *testing.T) {
 		{"must_have of the other webset", "GET", networkPath + "?network=x&must_have=repos", "", nil, 400, []string{`must_have[0] is "repos"`}},
 		{"must_have without its add-on", "GET", networkPath + "?network=x&must_have=personal_email", "", nil, 400, []string{"must_have names personal_email", "addons"}},
 		{"foreign host in a parameter", "GET", networkPath + "?network=https%3A%2F%2Fevil.example%2Fin%2Fx", "", nil, 400, []string{"network is a URL of a foreign host"}},
+		{"foreign host says what is wanted", "GET", networkPath + "?network=in/x", "", nil, 400, []string{"network is a URL of a foreign host: give a username, or a profile's URL such as https://network.example/in/jane"}},
+		{"dry_run that is no boolean", "GET", networkPath + "?network=x&dry_run=yes", "", nil, 400, []string{`the parameter "dry_run" must be true or false`}},
+		{"dry_run without a value", "GET", codehostPath + "?codehost=x&dry_run", "", nil, 400, []string{`the parameter "dry_run" must be true or false`}},
 		{"company in a parameter", "GET", networkPath + "?network=network.example/company/x", "", nil, 400, []string{"network is a company's URL"}},
 
 		// Websets, POST.

@@ -161,13 +161,13 @@ func (s *Server) discoverQuery(body *api.PersonDiscoverRequest) (account event.A
 		given++
 		account.Platform = id.platform
 		if account.Username, err = s.platforms.ParsePerson(id.platform, *id.value); err != nil {
-			return account, 0, malformed(id.platform, err)
+			return account, 0, s.malformed(id.platform, id.platform, err)
 		}
 	}
 	if body.Url != nil {
 		given++
 		if account.Platform, account.Username, err = s.platforms.ParseAny(*body.Url); err != nil {
-			return account, 0, malformed("url", err)
+			return account, 0, s.malformed("url", anyPlatform, err)
 		}
 	}
 	if given != 1 {

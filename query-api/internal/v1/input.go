@@ -215,8 +215,14 @@ func checkQuery(raw string, parameters []parameter) error {
 		}
 	}
 	for _, p := range parameters {
-		if _, ok := values[p.name]; p.required && !ok {
+		value, ok := values[p.name]
+		if p.required && !ok {
 			return invalidf("the parameter %q is missing: %s", p.name, p.hint)
+		}
+		if p.boolean && ok {
+			if _, err := strconv.ParseBool(value[0]); err != nil {
+				return invalidf("the parameter %q must be true or false", p.name)
+			}
 		}
 	}
 	return nil

@@ -62,10 +62,10 @@ func FuzzIdentifiers(f *testing.F) {
 }
 
 func FuzzCheckQuery(f *testing.F) {
-	for _, seed := range []string{"network=x", "network=x&addons=a,b", "network=%ff", "network=x&network=y", "netwrk=x", "a;b", "%zz", "=", "&", "network=%00"} {
+	for _, seed := range []string{"network=x", "network=x&addons=a,b", "network=%ff", "network=x&network=y", "netwrk=x", "a;b", "%zz", "=", "&", "network=%00", "network=x&dry_run=yes"} {
 		f.Add(seed)
 	}
-	parameters := []parameter{{"network", true, "give one"}, {name: "addons"}}
+	parameters := []parameter{{name: "network", required: true, hint: "give one"}, {name: "addons"}, {name: "dry_run", boolean: true}}
 	f.Fuzz(func(t *testing.T, raw string) {
 		if err := checkQuery(raw, parameters); err != nil {
 			var in *invalid

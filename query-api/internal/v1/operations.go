@@ -38,6 +38,7 @@ type parameter struct {
 	name     string
 	required bool
 	hint     string // how to give it, for who leaves it out
+	boolean  bool
 }
 
 // operations lists the endpoints.
@@ -47,7 +48,7 @@ func operations() []operation {
 		bad           = http.StatusBadRequest
 		internal      = http.StatusInternalServerError
 	)
-	lists := []parameter{{name: "addons"}, {name: "must_have"}, {name: "dry_run"}}
+	lists := []parameter{{name: "addons"}, {name: "must_have"}, {name: "dry_run", boolean: true}}
 	webset := func(p event.Prices) int64 { return p.Webset }
 	return []operation{
 		{
@@ -92,7 +93,7 @@ func operations() []operation {
 		{
 			id: "getNetworkPerson", method: http.MethodGet, path: "/v1/webset/network/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			parameters: append([]parameter{{"network", true, "give a username or a profile URL"}}, lists...), price: webset,
+			parameters: append([]parameter{{name: "network", required: true, hint: "give a username or a profile URL"}}, lists...), price: webset,
 		},
 		{
 			id: "postNetworkPerson", method: http.MethodPost, path: "/v1/webset/network/person", scope: event.ScopeWebset,
@@ -102,7 +103,7 @@ func operations() []operation {
 		{
 			id: "getCodehostPerson", method: http.MethodGet, path: "/v1/webset/codehost/person", scope: event.ScopeWebset,
 			invalid: bad, unavailable: internal,
-			parameters: append([]parameter{{"codehost", true, "give a username, a profile URL or a numeric user id"}}, lists...), price: webset,
+			parameters: append([]parameter{{name: "codehost", required: true, hint: "give a username, a profile URL or a numeric user id"}}, lists...), price: webset,
 		},
 		{
 			id: "postCodehostPerson", method: http.MethodPost, path: "/v1/webset/codehost/person", scope: event.ScopeWebset,
