@@ -38,8 +38,9 @@ const (
 // answersKey names the key of stored answers.
 const answersKey = "idempotent-answers"
 
-// answersBytes bounds the stored answers of a replica that keeps them in memory.
-const answersBytes = 128 << 20
+// tidyEvery is how often a replica that keeps stored answers on disk removes what is
+// over, and those of who was erased since.
+const tidyEvery = 15 * time.Second
 
 // OtherReplicas is how long the answers that replicas have given take at most to reach
 // the ledger's topic, half of it the outbox's linger: whoever cannot ask a replica
@@ -59,8 +60,12 @@ type shared struct {
 
 func (s *Service) shared() (out shared, err error) {
 	if s.deps.Redis == nil {
-		out.credits, out.answers = credits.NewMemory(s.deps.Now), idempotency.NewMemory(s.deps.Now, answersBytes)
-		out.rates, err = limits.NewMemory(s.deps.Now)
+		out.credits = credits.NewMemory(s.deps.Now)
+		if out.rates, err = limits.NewMemory(s.deps.Now); err != nil {
+			return out, err
+		}
+		s.kept, err = idempotency.OpenDisk(idempotency.DiskConfig{Dir: filepath.Join(s.cfg.DataDir, "answers"), Now: s.deps.Now})
+		out.answers = s.kept
 		return out, err
 	}
 	out.credits = credits.NewRedis(s.deps.Redis, redisPrefix+"credits:")
@@ -79,23 +84,74 @@ func (s *Service) openMeter() error {
 	if err != nil {
 		return err
 	}
-	state, err := s.shared()
-	if err != nil {
-		return err
-	}
-	answers, err := idempotency.NewAnswers(state.answers, sealing)
-	if err != nil {
-		return err
-	}
+	// The outbox first: its lock keeps a second process off the folder.
 	s.outbox, err = ledger.Open(ledger.Config{Dir: filepath.Join(s.cfg.DataDir, "outbox"), Logger: s.deps.Logger})
 	if err != nil {
 		return err
 	}
+	state, err := s.shared()
+	if err != nil {
+		return errors.Join(err, s.closeMeter())
+	}
+	answers, err := idempotency.NewAnswers(state.answers, sealing)
+	if err != nil {
+		return errors.Join(err, s.closeMeter())
+	}
+	s.stored = answers
 	s.meter = metering.New(metering.Config{Lease: 4*s.cfg.RequestTimeout + max(s.cfg.DiscoveryBudget, event.MaxContextTimeout)}, metering.Deps{
 		Credits: state.credits, Limits: state.rates, Ledger: s.outbox, Answers: answers, IdentityKey: key, Sums: s.sums, Has: s.counted,
 		Now: s.deps.Now, Logger: s.deps.Logger, Erased: s.erasedAnswer,
 	})
 	return nil
+}
+
+// closeMeter closes the files of what counts, for a service that does not run.
+func (s *Service) closeMeter() error {
+	err := s.outbox.Close()
+	if s.kept != nil {
+		err = errors.Join(err, s.kept.Close())
+	}
+	return err
+}
+
+// tidyAnswers removes stored answers from disk that are over or tell of somebody who
+// was erased, until ctx ends.
+func (s *Service) tidyAnswers(ctx context.Context) {
+	if s.kept == nil {
+		return
+	}
+	ticker := time.NewTicker(tidyEvery)
+	defer ticker.Stop()
+	// What an erasure reaches beyond its identifiers is found a moment after it: the
+	// answers are looked through at the next tick and at the one after it.
+	var seen, looks uint64
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		err := s.kept.Sweep()
+		if changes := s.suppressions(); changes != seen {
+			seen, looks = changes, 2
+		}
+		if looks > 0 && err == nil {
+			looks--
+			err = s.stored.Purge(ctx, s.erasedAnswer)
+		}
+		if err != nil && ctx.Err() == nil {
+			s.deps.Logger.Warn("stored answers are not tidied", slog.Any("error", err))
+		}
+	}
+}
+
+// suppressions counts the changes of the suppression set.
+func (s *Service) suppressions() uint64 {
+	if s.deps.Suppressed == nil {
+		return 0
+	}
+	changes, _ := s.deps.Suppressed.Changes()
+	return changes
 }
 
 // erasedAnswer says that an answer that was kept tells of somebody who was erased: one

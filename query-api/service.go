@@ -22,6 +22,7 @@ import (
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/discovery"
+	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
@@ -38,7 +39,7 @@ type Config struct {
 	// Addr is host:port to listen on; port 0 takes a free one. Default 127.0.0.1:8080.
 	Addr string `koanf:"addr"`
 	// DataDir is a folder of this replica alone, for usage events that are not
-	// published yet. Required.
+	// published yet and, without Redis, answers to calls with an Idempotency-Key. Required.
 	DataDir string `koanf:"data_dir"`
 	// RequestTimeout bounds the work on one request; default 10 s.
 	RequestTimeout time.Duration `koanf:"request_timeout"`
@@ -158,7 +159,7 @@ type Deps struct {
 	// Secret is the root secret, the same for all replicas. Required.
 	Secret *service.RootSecret
 	// Redis shares limits, balances and stored answers between replicas; nil for
-	// one replica, which keeps them in memory. The service does not close it.
+	// one replica, which keeps them in memory and stored answers in DataDir. The service does not close it.
 	Redis redis.UniversalClient
 	// Suppressed says who was erased and is not to be shown; nil: nobody. Whoever
 	// makes it keeps it up to date; the service is not ready before it is loaded.
@@ -179,6 +180,8 @@ type Service struct {
 	accounts *account.Directory
 	meter    *metering.Meter
 	outbox   *ledger.Outbox
+	stored   *idempotency.Answers
+	kept     *idempotency.Disk // what stored is in; nil: Redis
 	store    *readstore.Store
 	finder   *discovery.Finder
 	contexts *contexts.Desk
@@ -250,7 +253,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if err := s.openContexts(); err != nil {
 		s.store.Close()
-		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.outbox.Close())
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
 	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes}, v1.Deps{
 		Store: s.store, Search: searcher, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
@@ -266,7 +269,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	}
 	if err != nil {
 		s.store.Close()
-		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.outbox.Close())
+		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
 	return s, nil
 }
@@ -324,6 +327,7 @@ func (s *Service) Run(ctx context.Context) error {
 	counting.Go(func() { s.meter.Run(writing) })
 	watch.Go(func() { s.balance(ctx) })
 	watch.Go(func() { s.store.WatchErased(ctx) })
+	watch.Go(func() { s.tidyAnswers(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
 	err := s.server.Run(ctx)
@@ -335,7 +339,11 @@ func (s *Service) Run(ctx context.Context) error {
 	watch.Wait()
 	endWriting()
 	counting.Wait()
-	if err = errors.Join(err, <-written); err != nil {
+	err = errors.Join(err, <-written)
+	if s.kept != nil {
+		err = errors.Join(err, s.kept.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil
@@ -347,7 +355,7 @@ var errFollowingEnded = errors.New("following the accounts has ended")
 // Close frees what New took, for a service whose Run is never called.
 func (s *Service) Close() error {
 	s.store.Close()
-	if err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.outbox.Close()); err != nil {
+	if err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.closeMeter()); err != nil {
 		return fmt.Errorf("query-api: %w", err)
 	}
 	return nil

@@ -53,14 +53,15 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 	return nil
 }
 
-// storedAnswers is how long the answers of calls with an Idempotency-Key are kept
-// (rulings.md, Limits and charges).
-const storedAnswers = 24 * time.Hour
+// storedAnswers is how long the answers of calls with an Idempotency-Key are on disk at
+// most: kept for 24 hours (rulings.md, Limits and charges), in files that are written to
+// for one.
+const storedAnswers = 25 * time.Hour
 
 // notLookedThrough says where nothing can be looked for, and what holds there. masked
 // is when the request took effect everywhere; zero when it is not known.
 func notLookedThrough(masked time.Time) []string {
-	answers := "answers stored under an Idempotency-Key, in memory or Redis, are encrypted: one that has the person is thrown away when it is asked for, and all go after 24 hours"
+	answers := "answers stored under an Idempotency-Key, on disk or in Redis, are encrypted: one that has the person is overwritten within half a minute, or in Redis thrown away when it is asked for, and all go after 25 hours"
 	if !masked.IsZero() {
 		answers += ": those of before by " + masked.Add(storedAnswers).UTC().Format(time.RFC3339)
 	}

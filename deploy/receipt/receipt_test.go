@@ -211,7 +211,7 @@ func TestLookThroughWhatPasses(t *testing.T) {
 	require.Equal(t, map[string]int64{readmodel.ContextTable: 1, readmodel.WebhookAttemptsTable: 1, "network_people": 1, "codehost_commits": 1}, left)
 	require.EqualValues(t, 4, r.Remaining(), "what passes is not left")
 	require.NotEmpty(t, r.Files)
-	require.Contains(t, r.NotLookedThrough[0], now.Add(24*time.Hour).Format(time.RFC3339))
+	require.Contains(t, r.NotLookedThrough[0], now.Add(25*time.Hour).Format(time.RFC3339))
 }
 
 // Whatever is changed in a receipt, or added to it, is noticed.

@@ -4,8 +4,8 @@
 //
 // [Answers] belong to an organization, method, path and key. Their names in a
 // [Store] are keyed hashes, and what is stored is encrypted: a store gives away
-// neither keys nor personal data. There are two stores, [Memory] for one replica
+// neither keys nor personal data. There are two stores, [Disk] for one replica
 // and [Redis] for several; both pass the conformance suite in idempotencytest.
-// Memory forgets with its process, and the oldest answers first when it is full:
-// a call that is repeated then is a new one.
+// Disk forgets the oldest answers first when it is full: a call that is repeated
+// then is a new one.
 package idempotency

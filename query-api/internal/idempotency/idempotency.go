@@ -149,6 +149,33 @@ func (c Claim) GiveUp(ctx context.Context) error {
 	return nil
 }
 
+// Purge removes the stored answers that must not be given again, from a store that is
+// asked for all of them. Others forget an answer when it is asked for.
+func (a *Answers) Purge(ctx context.Context, erased func(Answer) bool) error {
+	all, ok := a.store.(interface {
+		Each(ctx context.Context, f func(name string, value []byte) error) error
+	})
+	if !ok {
+		return nil
+	}
+	err := all.Each(ctx, func(name string, value []byte) error {
+		answer, err := a.open(name, value)
+		if err != nil {
+			return nil //nolint:nilerr // of another root secret: nobody is given it
+		}
+		owner := answer.owner
+		answer.owner = ""
+		if !erased(answer) {
+			return nil
+		}
+		return a.store.Forget(ctx, name, owner)
+	})
+	if err != nil {
+		return fmt.Errorf("idempotency: %w", err)
+	}
+	return nil
+}
+
 // hash is a keyed hash of parts, each with its length so that they cannot run
 // into each other.
 func (a *Answers) hash(parts ...string) string {

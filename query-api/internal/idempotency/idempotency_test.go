@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -13,48 +16,191 @@ import (
 	"muster/query-api/internal/idempotency/idempotencytest"
 )
 
-func TestMemory(t *testing.T) {
-	idempotencytest.Run(t, func(_ *testing.T, n int) []idempotency.Store {
-		m := idempotency.NewMemory(time.Now, 1<<20)
+func TestDisk(t *testing.T) {
+	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {
+		d := openDisk(t, idempotency.DiskConfig{Dir: t.TempDir()})
 		out := make([]idempotency.Store, n)
 		for i := range out {
-			out[i] = m
+			out[i] = d
 		}
 		return out
 	})
 }
 
-func TestMemoryIsBounded(t *testing.T) {
-	m := idempotency.NewMemory(time.Now, 100_000)
-	for i := range 100 {
-		name := fmt.Sprint(i)
-		_, _, err := m.Begin(t.Context(), name, "f", "a", time.Minute)
-		require.NoError(t, err)
-		require.NoError(t, m.Complete(t.Context(), name, "a", make([]byte, 10_000), time.Hour))
+func openDisk(t *testing.T, cfg idempotency.DiskConfig) *idempotency.Disk {
+	t.Helper()
+	d, err := idempotency.OpenDisk(cfg)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	return d
+}
+
+// store keeps an answer under a name.
+func store(t *testing.T, d *idempotency.Disk, name string, value []byte, kept time.Duration) {
+	t.Helper()
+	state, _, err := d.Begin(t.Context(), name, "f", "a", time.Minute)
+	require.NoError(t, err)
+	require.Equal(t, idempotency.New, state, name)
+	require.NoError(t, d.Complete(t.Context(), name, "a", value, kept))
+}
+
+// has is what the store says of a name.
+func has(t *testing.T, d *idempotency.Disk, name string) (idempotency.State, string) {
+	t.Helper()
+	state, value, err := d.Begin(t.Context(), name, "f", "b", time.Minute)
+	require.NoError(t, err)
+	return state, string(value)
+}
+
+func TestDiskIsBounded(t *testing.T) {
+	for name, cfg := range map[string]idempotency.DiskConfig{"bytes": {MaxBytes: 100_000}, "answers": {MaxAnswers: 10}} {
+		t.Run(name, func(t *testing.T) {
+			cfg.Dir = t.TempDir()
+			d := openDisk(t, cfg)
+			for i := range 100 {
+				store(t, d, fmt.Sprint(i), make([]byte, 10_000), time.Hour)
+			}
+			for name, want := range map[string]idempotency.State{"99": idempotency.Stored, "95": idempotency.Stored, "0": idempotency.New} {
+				state, _ := has(t, d, name)
+				require.Equal(t, want, state, name)
+			}
+			if cfg.MaxBytes > 0 {
+				require.Less(t, len(onDisk(t, cfg.Dir)), 130_000)
+			}
+		})
 	}
-	for name, want := range map[string]idempotency.State{"99": idempotency.Stored, "95": idempotency.Stored, "0": idempotency.New} {
-		state, _, err := m.Begin(t.Context(), name, "f", "b", time.Minute)
+}
+
+func TestDiskOutlivesItsProcess(t *testing.T) {
+	now := time.Now()
+	cfg := idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }}
+	killed, err := idempotency.OpenDisk(cfg) // and never closed
+	require.NoError(t, err)
+	store(t, killed, "kept", []byte("one"), time.Hour)
+	store(t, killed, "forgotten", []byte("secret"), time.Hour)
+	require.NoError(t, killed.Forget(t.Context(), "forgotten", "a"))
+	store(t, killed, "short", []byte("gone"), time.Minute)
+	_, _, err = killed.Begin(t.Context(), "running", "f", "a", time.Hour)
+	require.NoError(t, err)
+	store(t, killed, "torn", []byte("half of it"), time.Hour)
+	files, err := filepath.Glob(filepath.Join(cfg.Dir, "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	info, err := os.Stat(files[0])
+	require.NoError(t, err)
+	require.Equal(t, os.FileMode(0o600), info.Mode())
+	require.NoError(t, os.Truncate(files[0], info.Size()-3))
+	require.NotContains(t, string(onDisk(t, cfg.Dir)), "secret", "what is forgotten is overwritten")
+
+	now = now.Add(2 * time.Minute)
+	for range 2 { // the second time with what the first one has written
+		d, err := idempotency.OpenDisk(cfg)
 		require.NoError(t, err)
-		require.Equal(t, want, state, name)
+		state, value := has(t, d, "kept")
+		require.Equal(t, idempotency.Stored, state)
+		require.Equal(t, "one", value)
+		state, _, err = d.Begin(t.Context(), "kept", "g", "b", time.Minute)
+		require.NoError(t, err)
+		require.Equal(t, idempotency.Mismatch, state)
+		for _, name := range []string{"forgotten", "short", "running", "torn"} {
+			state, _ := has(t, d, name)
+			require.Equal(t, idempotency.New, state, name)
+			require.NoError(t, d.Forget(t.Context(), name, "b"))
+		}
+		store(t, d, "torn", []byte("again"), time.Hour)
+		state, value = has(t, d, "torn")
+		require.Equal(t, idempotency.Stored, state)
+		require.Equal(t, "again", value)
+		require.NoError(t, d.Forget(t.Context(), "torn", "a"))
+		require.NoError(t, d.Close())
 	}
+}
+
+func TestDiskRemovesWhatIsOver(t *testing.T) {
+	now := time.Now()
+	cfg := idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }}
+	d := openDisk(t, cfg)
+	store(t, d, "a", []byte("first"), 24*time.Hour)
+	now = now.Add(time.Hour)
+	store(t, d, "b", []byte("second"), 24*time.Hour)
+	now = now.Add(23*time.Hour + time.Minute)
+	require.NoError(t, d.Sweep())
+	require.NotContains(t, string(onDisk(t, cfg.Dir)), "first")
+	require.Contains(t, string(onDisk(t, cfg.Dir)), "second")
+	now = now.Add(time.Hour)
+	require.NoError(t, d.Sweep())
+	require.Empty(t, onDisk(t, cfg.Dir))
+	store(t, d, "b", []byte("third"), time.Hour)
+	_, value := has(t, d, "b")
+	require.Equal(t, "third", value)
+}
+
+// A power cut may leave a file as long as it was written, without what was in it.
+func TestDiskAfterAPowerCut(t *testing.T) {
+	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
+	d := openDisk(t, cfg)
+	store(t, d, "a", []byte("the answer"), time.Hour)
+	files, err := filepath.Glob(filepath.Join(cfg.Dir, "*"))
+	require.NoError(t, err)
+	raw := onDisk(t, cfg.Dir)
+	require.NoError(t, os.WriteFile(files[0], bytes.Replace(raw, []byte("answer"), make([]byte, 6), 1), 0o600))
+	state, _ := has(t, openDisk(t, cfg), "a")
+	require.Equal(t, idempotency.New, state)
+}
+
+func TestPurge(t *testing.T) {
+	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
+	d := openDisk(t, cfg)
+	answers, err := idempotency.NewAnswers(d, make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	state := func(key string) idempotency.State {
+		state, _, claim, err := answers.Begin(t.Context(), idempotency.Call{Organization: "o", Method: "POST", Path: "/", Key: key, Owner: key, Lease: time.Minute})
+		require.NoError(t, err)
+		if state == idempotency.New {
+			require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Status: 200, Body: []byte("{}"), Identities: []string{key}}))
+		}
+		return state
+	}
+	for _, key := range []string{"erased", "other"} {
+		require.Equal(t, idempotency.New, state(key))
+	}
+	before := onDisk(t, cfg.Dir)
+	require.NoError(t, answers.Purge(t.Context(), func(a idempotency.Answer) bool { return slices.Contains(a.Identities, "erased") }))
+	require.NotEqual(t, before, onDisk(t, cfg.Dir)[:len(before)], "overwritten")
+	require.Equal(t, idempotency.Stored, state("other"))
+	require.Equal(t, idempotency.New, state("erased"))
+}
+
+// onDisk is what is in the files of a folder.
+func onDisk(t *testing.T, dir string) []byte {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"))
+	require.NoError(t, err)
+	var out []byte
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		require.NoError(t, err)
+		out = append(out, b...)
+	}
+	return out
 }
 
 // recorder notes what a store is given.
 type recorder struct {
-	*idempotency.Memory
+	*idempotency.Disk
 	given []string
 }
 
 // Complete implements idempotency.Store.
 func (r *recorder) Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error {
 	r.given = append(r.given, name, string(value))
-	return r.Memory.Complete(ctx, name, owner, value, kept)
+	return r.Disk.Complete(ctx, name, owner, value, kept)
 }
 
 func TestAnswers(t *testing.T) {
-	store := &recorder{Memory: idempotency.NewMemory(time.Now, 1<<20)}
+	given := &recorder{Disk: openDisk(t, idempotency.DiskConfig{Dir: t.TempDir()})}
 	key := bytes.Repeat([]byte{7}, idempotency.KeyBytes)
-	answers, err := idempotency.NewAnswers(store, key)
+	answers, err := idempotency.NewAnswers(given, key)
 	require.NoError(t, err)
 	call := idempotency.Call{Organization: "o1", Method: "POST", Path: "/v1/x", Key: "k", Body: []byte(`{"a":1,"b":2}`), Owner: "r1", Lease: time.Minute}
 	state, _, claim, err := answers.Begin(t.Context(), call)
@@ -63,8 +209,8 @@ func TestAnswers(t *testing.T) {
 	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`)}
 	require.NoError(t, claim.Complete(t.Context(), answer))
 
-	require.Len(t, store.given, 2)
-	for _, text := range store.given {
+	require.Len(t, given.given, 2)
+	for _, text := range given.given {
 		require.NotContains(t, text, "private")
 		require.NotContains(t, text, "o1")
 	}
@@ -92,7 +238,7 @@ func TestAnswers(t *testing.T) {
 	}
 
 	// Another root secret finds nothing, and opens nothing.
-	foreign, err := idempotency.NewAnswers(store, bytes.Repeat([]byte{8}, idempotency.KeyBytes))
+	foreign, err := idempotency.NewAnswers(given, bytes.Repeat([]byte{8}, idempotency.KeyBytes))
 	require.NoError(t, err)
 	state, _, _, err = foreign.Begin(t.Context(), call)
 	require.NoError(t, err)

@@ -48,7 +48,10 @@ func startCounting(b *testing.B, counted bool) *counting {
 	require.NoError(b, err)
 	rates, err := limits.NewMemory(time.Now)
 	require.NoError(b, err)
-	answers, err := idempotency.NewAnswers(idempotency.NewMemory(time.Now, 1<<20), make([]byte, idempotency.KeyBytes))
+	kept, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: b.TempDir()})
+	require.NoError(b, err)
+	b.Cleanup(func() { require.NoError(b, kept.Close()) })
+	answers, err := idempotency.NewAnswers(kept, make([]byte, idempotency.KeyBytes))
 	require.NoError(b, err)
 	meter := metering.New(metering.Config{Lease: time.Minute}, metering.Deps{
 		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,

@@ -1,0 +1,317 @@
+package idempotency
+
+import (
+	"container/list"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+)
+
+// DiskConfig says where a [Disk] keeps answers, and how many.
+type DiskConfig struct {
+	// Dir is a folder of this store alone; it is made if it is not there.
+	Dir string
+	// MaxBytes and MaxAnswers bound what is kept; the oldest goes first. Default 2 GiB
+	// and 250,000.
+	MaxBytes   int64
+	MaxAnswers int
+	// SegmentAge is how long one file is written to, and how much longer than itself
+	// an answer is on disk at most; default one hour.
+	SegmentAge time.Duration
+	// Now defaults to time.Now.
+	Now func() time.Time
+}
+
+// Disk is a [Store] for one replica. Answers outlive the process, also one that is
+// killed, so that a call that is sent again after it is not charged again. What is
+// known of them is in memory, what they say in files of Dir. Files are not synced: a
+// power cut may take the last answers.
+type Disk struct {
+	cfg DiskConfig
+
+	mu       sync.Mutex
+	items    map[string]*list.Element // of *item
+	order    *list.List               // oldest first
+	segments []*segment               // oldest first; the last one is written to, unless it is full
+	next     uint64                   // number of the next segment
+	bytes    int64                    // of all segments
+}
+
+type item struct {
+	name, fingerprint, owner string
+	until                    time.Time
+
+	in     *segment // nil: running
+	offset int64    // of the value
+	length int
+	sum    uint32
+}
+
+// OpenDisk opens the store and reads which answers are there.
+func OpenDisk(cfg DiskConfig) (*Disk, error) {
+	if cfg.MaxBytes == 0 {
+		cfg.MaxBytes = 2 << 30
+	}
+	if cfg.MaxAnswers == 0 {
+		cfg.MaxAnswers = 250_000
+	}
+	if cfg.SegmentAge == 0 {
+		cfg.SegmentAge = time.Hour
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if err := os.MkdirAll(cfg.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("idempotency: %w", err)
+	}
+	d := &Disk{cfg: cfg, items: make(map[string]*list.Element), order: list.New(), next: 1}
+	numbers, err := segmentNumbers(cfg.Dir)
+	for i := 0; err == nil && i < len(numbers); i++ {
+		err = d.load(numbers[i])
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("idempotency: read stored answers: %w", err), d.Close())
+	}
+	for _, s := range d.segments {
+		s.full = true // its end may be torn
+	}
+	return d, nil
+}
+
+// load reads a segment. What follows a torn frame, the last of a process that was
+// killed, is not there.
+func (d *Disk) load(number uint64) error {
+	s, err := openSegment(d.cfg.Dir, number)
+	if err != nil {
+		return err
+	}
+	d.segments, d.next, d.bytes = append(d.segments, s), number+1, d.bytes+s.size
+	for offset := int64(0); ; {
+		f, next, err := s.read(offset)
+		if errors.Is(err, errNoFrame) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		offset = next
+		s.until = later(s.until, f.until)
+		if e := d.items[f.name]; e != nil && (f.kind == frameAnswer || e.Value.(*item).owner == f.owner) {
+			d.remove(e)
+		}
+		if f.kind == frameAnswer {
+			d.items[f.name] = d.order.PushBack(&item{
+				name: f.name, fingerprint: f.fingerprint, owner: f.owner, until: f.until,
+				in: s, offset: f.offset, length: f.length, sum: f.sum,
+			})
+		}
+	}
+}
+
+// Begin implements [Store].
+func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease time.Duration) (State, []byte, error) {
+	now := d.cfg.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := d.sweep(now); err != nil {
+		return 0, nil, err
+	}
+	if e := d.items[name]; e != nil {
+		i := e.Value.(*item)
+		switch {
+		case !now.Before(i.until):
+			d.remove(e)
+		case i.fingerprint != fingerprint:
+			return Mismatch, nil, nil
+		case i.in == nil:
+			return Running, nil, nil
+		default:
+			value, err := i.value()
+			if err != nil {
+				return 0, nil, err
+			}
+			if value != nil {
+				return Stored, value, nil
+			}
+			d.remove(e) // a power cut has taken it
+		}
+	}
+	d.items[name] = d.order.PushBack(&item{name: name, fingerprint: fingerprint, owner: owner, until: now.Add(lease)})
+	return New, nil, nil
+}
+
+// value reads a stored value; nil when it is not what was written.
+func (i *item) value() ([]byte, error) {
+	value := make([]byte, i.length)
+	if _, err := i.in.file.ReadAt(value, i.offset); err != nil {
+		return nil, fmt.Errorf("read a stored answer: %w", err)
+	}
+	if checksum(value) != i.sum {
+		return nil, nil
+	}
+	return value, nil
+}
+
+// Complete implements [Store].
+func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, kept time.Duration) error {
+	now := d.cfg.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.items[name]
+	if e == nil || e.Value.(*item).owner != owner {
+		return nil
+	}
+	i := e.Value.(*item)
+	f := frame{kind: frameAnswer, until: now.Add(kept), name: name, fingerprint: i.fingerprint, owner: owner}
+	s, offset, err := d.write(now, f, value)
+	if err != nil {
+		return err
+	}
+	i.until, i.in, i.offset, i.length, i.sum = f.until, s, offset, len(value), checksum(value)
+	d.order.MoveToBack(e)
+	return nil
+}
+
+// Forget implements [Store]. What a stored answer said is overwritten.
+func (d *Disk) Forget(_ context.Context, name, owner string) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	e := d.items[name]
+	if e == nil || e.Value.(*item).owner != owner {
+		return nil
+	}
+	i := e.Value.(*item)
+	if i.in != nil {
+		f := frame{kind: frameForgotten, until: i.until, name: name, owner: owner}
+		if _, _, err := d.write(d.cfg.Now(), f, nil); err != nil {
+			return err
+		}
+		if _, err := i.in.file.WriteAt(make([]byte, i.length), i.offset); err != nil {
+			return fmt.Errorf("overwrite a stored answer: %w", err)
+		}
+	}
+	d.remove(e)
+	return nil
+}
+
+// write appends a frame to the segment that is written to, a new one when that is
+// old or large.
+func (d *Disk) write(now time.Time, f frame, value []byte) (*segment, int64, error) {
+	var s *segment
+	if n := len(d.segments); n > 0 {
+		s = d.segments[n-1]
+		s.full = s.full || now.Sub(s.began) >= d.cfg.SegmentAge || s.size >= d.cfg.MaxBytes/8
+	}
+	if s == nil || s.full {
+		var err error
+		if s, err = createSegment(d.cfg.Dir, d.next, now); err != nil {
+			return nil, 0, fmt.Errorf("begin a file of stored answers: %w", err)
+		}
+		d.segments, d.next = append(d.segments, s), d.next+1
+	}
+	offset, n, err := s.append(f, value)
+	if err != nil {
+		s.full = true // its end may be torn
+		return nil, 0, fmt.Errorf("store an answer: %w", err)
+	}
+	d.bytes += n
+	s.until = later(s.until, f.until)
+	return s, offset, nil
+}
+
+// Sweep removes what is over, from disk too.
+func (d *Disk) Sweep() error {
+	now := d.cfg.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := len(d.segments); n > 0 && now.Sub(d.segments[n-1].began) >= d.cfg.SegmentAge {
+		d.segments[n-1].full = true
+	}
+	return d.sweep(now)
+}
+
+// sweep removes what is over, and the oldest while there is too much.
+func (d *Disk) sweep(now time.Time) error {
+	for e := d.order.Front(); e != nil; e = d.order.Front() {
+		if now.Before(e.Value.(*item).until) && d.order.Len() <= d.cfg.MaxAnswers {
+			break
+		}
+		d.remove(e)
+	}
+	for len(d.segments) > 0 {
+		s := d.segments[0]
+		if !s.full || now.Before(s.until) && d.bytes <= d.cfg.MaxBytes {
+			return nil
+		}
+		for e := d.order.Front(); e != nil; {
+			following := e.Next()
+			if e.Value.(*item).in == s {
+				d.remove(e)
+			}
+			e = following
+		}
+		d.segments, d.bytes = d.segments[1:], d.bytes-s.size
+		if err := s.remove(); err != nil {
+			return fmt.Errorf("remove stored answers: %w", err)
+		}
+	}
+	return nil
+}
+
+func (d *Disk) remove(e *list.Element) {
+	d.order.Remove(e)
+	delete(d.items, e.Value.(*item).name)
+}
+
+// Each gives every stored answer to f.
+func (d *Disk) Each(ctx context.Context, f func(name string, value []byte) error) error {
+	d.mu.Lock()
+	var names []string
+	for e := d.order.Front(); e != nil; e = e.Next() {
+		if i := e.Value.(*item); i.in != nil {
+			names = append(names, i.name)
+		}
+	}
+	d.mu.Unlock()
+	for _, name := range names {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		d.mu.Lock()
+		var value []byte
+		var err error
+		if e := d.items[name]; e != nil && e.Value.(*item).in != nil {
+			value, err = e.Value.(*item).value()
+		}
+		d.mu.Unlock()
+		if err == nil && value != nil {
+			err = f(name, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Close closes the files.
+func (d *Disk) Close() error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var errs []error
+	for _, s := range d.segments {
+		errs = append(errs, s.file.Close())
+	}
+	d.segments = nil
+	return errors.Join(errs...)
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
