@@ -15,11 +15,9 @@ import (
 	"muster/schemas/event"
 )
 
-// ErrNoSecrets says that an organization has no webhook secret; ErrSecretsExist
-// that it has one already; ErrRotating that two are valid, so that a third has to
-// wait.
+// ErrSecretsExist says that an organization has a webhook secret already; ErrRotating
+// that two are valid, so that a third has to wait.
 var (
-	ErrNoSecrets    = errors.New("the organization has no webhook secret: make one with `muster webhook secret create`")
 	ErrSecretsExist = errors.New("the organization has a webhook secret already: `muster webhook secret rotate` replaces it")
 	ErrRotating     = errors.New("two webhook secrets are valid already: wait until the older one ends, or end it now with --now")
 )
@@ -114,16 +112,14 @@ func (s *Secrets) Create(ctx context.Context, organization string) (Secret, erro
 }
 
 // Rotate makes a new secret. The one before it is signed with, too, for as long as
-// overlap says; with 0 it ends at once, and so do all others.
+// overlap says; with 0 it ends at once, and so do all others. Where there is none it
+// makes the first.
 func (s *Secrets) Rotate(ctx context.Context, organization string, overlap time.Duration) (Secret, error) {
 	if overlap < 0 {
 		return Secret{}, errors.New("rotate webhook secret: the overlap is negative")
 	}
 	state, _ := s.secrets.state(organization)
-	switch valid := len(state.ValidAt(s.cfg.Now())); {
-	case valid == 0:
-		return Secret{}, ErrNoSecrets
-	case valid >= event.MaxWebhookSecrets && overlap > 0:
+	if len(state.ValidAt(s.cfg.Now())) >= event.MaxWebhookSecrets && overlap > 0 {
 		return Secret{}, ErrRotating
 	}
 	return s.add(ctx, organization, state, overlap)

@@ -63,7 +63,7 @@ func (c *command) webhookSecretRotate() *cobra.Command {
 	var overlap time.Duration
 	cmd := &cobra.Command{
 		Use:   "rotate ORGANIZATION",
-		Short: "Make a new secret and show it; the old one stays valid for a while",
+		Short: "Make a new secret and show it; the old one, if any, stays valid for a while",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if overlap <= 0 {
@@ -109,6 +109,9 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 				}
 				if asJSON {
 					return printJSON(cmd, list)
+				}
+				if len(list) == 0 {
+					fmt.Fprintln(cmd.ErrOrStderr(), "The organization has no webhook secret, and is sent nothing: `muster account webhook-secret rotate "+args[0]+"` makes one.")
 				}
 				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")
