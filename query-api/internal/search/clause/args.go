@@ -9,6 +9,7 @@ import (
 	"github.com/antzucaro/matchr"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/schemas/text"
 )
 
 // args reads the parameters of an object. The first error sticks and is
@@ -133,6 +134,18 @@ func (a *args) boost() float64 {
 		a.fail(a.at.errorf("boost is too large"))
 	}
 	return float64(float32(b))
+}
+
+// analyzer reads the name of one; empty: the field's own.
+func (a *args) analyzer(name string) string {
+	v, ok := a.get(name)
+	if !ok || v.kind == 'n' {
+		return ""
+	}
+	if _, err := text.Named(v.text); v.kind != '"' || err != nil {
+		a.fail(v.errorf("unknown analyzer %s: known are %s", quote(v.text), strings.Join(text.Names(), ", ")))
+	}
+	return v.text
 }
 
 // noSynonyms reads a parameter that says how synonyms are searched, of which

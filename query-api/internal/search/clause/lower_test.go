@@ -151,6 +151,27 @@ func TestRewrites(t *testing.T) {
 	}
 }
 
+// Parameters of query strings are refused where they cannot mean anything.
+func TestQueryStringParameters(t *testing.T) {
+	for query, want := range map[string]string{
+		`{"query_string":{"query":"a","default_field":"profile.headline^2"}}`:                           "without a boost",
+		`{"query_string":{"query":"a","default_field":["profile.headline"]}}`:                           "must be the name of one field",
+		`{"query_string":{"query":"a","default_field":"profile.hedline"}}`:                              "unknown field",
+		`{"query_string":{"query":"a","fields":"profile.headline"}}`:                                    "must be a list",
+		`{"simple_query_string":{"query":"a","fields":"profile.headline"}}`:                             "must be a list",
+		`{"query_string":{"query":"a*","analyzer":"french"}}`:                                           "unknown analyzer",
+		`{"query_string":{"query":"a","quote_analyzer":"french"}}`:                                      "unknown analyzer",
+		`{"match":{"profile.connections":{"query":"1","analyzer":1}}}`:                                  "unknown analyzer",
+		`{"query_string":{"query":"a","fuzzy_rewrite":"constant_score"}}`:                               "unknown parameter",
+		`{"query_string":{"query":"a","escape":1}}`:                                                     "must be true or false",
+		`{"query_string":{"query":"a","analyze_wildcard":null}}`:                                        "must not be null",
+		`{"query_string":{"query":"a","enable_position_increments":"x","fields":["profile.headline"]}}`: "must be true or false",
+	} {
+		_, err := clause.Lower([]byte(query), "query", options())
+		require.ErrorContains(t, err, want, query)
+	}
+}
+
 // A field that does not exist changes no order where a sort says of which type it would be.
 func TestUnmappedSorts(t *testing.T) {
 	for body, want := range map[string]string{

@@ -23,13 +23,14 @@ type matching struct {
 	expansions     int
 	transpositions bool
 	rewrite        rewriting
+	gapless        bool // words that an analyzer leaves out leave no gap in a phrase
 }
 
 func (a *args) matching() matching {
 	m := matching{
 		all:      a.choice("operator", "or", "or", "and") == "and",
 		zeroAll:  a.choice("zero_terms_query", "none", "none", "all") == "all",
-		analyzer: a.text("analyzer", ""),
+		analyzer: a.analyzer("analyzer"),
 	}
 	m.minimum, m.hasLeast = a.minimumText()
 	return m

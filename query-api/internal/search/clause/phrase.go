@@ -25,7 +25,7 @@ func lowerMatchPhrasePrefix(l *lowering, c *Clause, v value) (algebra.Node, erro
 func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.Node, error) {
 	at := a.must("query")
 	m := matching{
-		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all", analyzer: a.text("analyzer", ""),
+		zeroAll: a.choice("zero_terms_query", "none", "none", "all") == "all", analyzer: a.analyzer("analyzer"),
 		slop: a.integer("slop", 0, 0, maxSlop),
 	}
 	m.expansions = defaultExpansions
@@ -85,6 +85,11 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 		}
 		return nil, at.errorf("field:[%s] was indexed without position data; cannot run PhraseQuery: search %s", f.Name(), f.Path)
 	}
+	if m.gapless && !prefix { // Elasticsearch asks the beginnings of phrases with their gaps
+		for i := range tokens {
+			tokens[i].Position = i
+		}
+	}
 	n := algebra.Phrase{Field: f, Terms: positions(tokens), Slop: m.slop, PrefixLast: prefix, Expansions: m.expansions}
 	return l.leaf(f, n), nil
 }
@@ -102,7 +107,7 @@ func positions(tokens []text.Token) [][]string {
 func lowerMatchBoolPrefix(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
 		at := a.must("query")
-		m := matching{all: a.choice("operator", "or", "or", "and") == "and", analyzer: a.text("analyzer", "")}
+		m := matching{all: a.choice("operator", "or", "or", "and") == "and", analyzer: a.analyzer("analyzer")}
 		m.minimum, m.hasLeast = a.minimumText()
 		if err := a.fuzziness(&m); err != nil {
 			return nil, err

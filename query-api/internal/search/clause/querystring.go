@@ -13,12 +13,19 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	at := a.must("query")
 	q := queryString{l: l, at: at}
 	q.and = a.choice("default_operator", "or", "or", "and") == "and"
-	q.m.analyzer = a.text("analyzer", "")
+	q.m.analyzer = a.analyzer("analyzer")
 	_, hasLenient := a.get("lenient")
 	q.m.lenient = a.flag("lenient", false)
 	q.zone = a.text("time_zone", "")
 	q.quoteSuffix = a.text("quote_field_suffix", "")
 	q.rewrite = a.rewrite("rewrite")
+	if q.quoteAnalyzer = a.analyzer("quote_analyzer"); q.quoteAnalyzer == "" {
+		q.quoteAnalyzer = q.m.analyzer
+	}
+	q.m.gapless = !a.flag("enable_position_increments", true)
+	q.analyseWildcards = a.flag("analyze_wildcard", false)
+	escape := a.flag("escape", false)
+	a.integer("max_determinized_states", 10_000, 0, 1<<30) // nothing is determinized here
 	a.noSynonyms()
 	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
 	q.leading = a.flag("allow_leading_wildcard", true)
@@ -63,6 +70,10 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	q.all.named = !hasFields || len(fields.items) == 0 && fields.kind == '['
 	q.all.everything = all && q.all.named
 	switch {
+	case hasFields && fields.kind != '[':
+		return nil, fields.errorf("must be a list of field names, not %s", fields.what())
+	case hasField && (field.kind != '"' || strings.Contains(field.text, "^")):
+		return nil, field.errorf("must be the name of one field, without a boost: use fields")
 	case hasField:
 		q.all.fields, err = l.fieldList(field)
 	default:
@@ -70,6 +81,9 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	if err != nil {
 		return nil, err
+	}
+	if escape {
+		text = escaped(text)
 	}
 	n, err := q.parse(text)
 	if err != nil {
@@ -116,6 +130,10 @@ type queryString struct {
 	// quoteSuffix names the subfields that phrases are searched in.
 	quoteSuffix string
 	rewrite     rewriting // of patterns
+	// quoteAnalyzer is that of phrases.
+	quoteAnalyzer string
+	// analyseWildcards: an unfinished word is analysed as other words are.
+	analyseWildcards bool
 }
 
 // searched are the fields that a part of a query is about.

@@ -71,6 +71,7 @@ func (q *queryString) phrase(in searched, text, slop string) (algebra.Node, erro
 		return q.existing(text)
 	}
 	m := q.m
+	m.analyzer = q.quoteAnalyzer
 	if x, err := strconv.ParseFloat(slop, 32); err == nil { // Lucene ignores what is no number
 		m.slop = int(min(max(x, 0), maxSlop))
 	}
@@ -130,11 +131,20 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 	if !q.leading && (text[0] == '*' || text[0] == '?') {
 		return nil, q.errorf("'*' or '?' not allowed as first character in %s", quote(text))
 	}
+	beginning, isPrefix := unfinished(text)
+	beginning, err := q.unescape(beginning)
+	if err != nil {
+		return nil, err
+	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
 		if !f.IsString() {
 			return nil, q.errorf("can only use wildcard queries on texts: %s is none", f.Name())
 		}
-		if body, ok := strings.CutSuffix(text, "*"); ok && !strings.ContainsAny(body, `*?\`) {
+		if isPrefix && f.IsText() && q.analyseWildcards {
+			return q.l.analysedPrefix(f, q.at, beginning, q.m.analyzer, q.and, q.rewrite)
+		}
+		if isPrefix {
+			body := beginning
 			if f.IsText() {
 				body = normalised(f, body, q.m.analyzer)
 			}
@@ -142,6 +152,27 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 		}
 		return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, "")})), nil
 	})
+}
+
+// analysedPrefix is an unfinished word that is analysed, as all of whose tokens but the last are finished; nil where there are none.
+func (l *lowering) analysedPrefix(f algebra.Field, at value, text, analyzer string, and bool, rewrite rewriting) (algebra.Node, error) {
+	tokens, err := l.analyse(at, text, analyzer)
+	if err != nil || len(tokens) == 0 {
+		return nil, err
+	}
+	nodes := make([]algebra.Node, len(tokens))
+	for i, t := range tokens {
+		nodes[i] = l.leaf(f, algebra.Term{Field: f, Text: t.Text})
+	}
+	last := len(nodes) - 1
+	nodes[last] = l.leaf(f, rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: tokens[last].Text}))
+	switch {
+	case last == 0:
+		return nodes[0], nil
+	case and:
+		return algebra.Bool{Must: nodes}, nil
+	}
+	return algebra.Bool{Should: nodes, Minimum: 1}, nil
 }
 
 // regexp is /expression/; on analysed fields all of it is in lower case, \W

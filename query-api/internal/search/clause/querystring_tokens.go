@@ -210,6 +210,31 @@ func wordToken(s string) (t queryToken, n int, problem string) {
 	return t, n, ""
 }
 
+// escaped makes words of what would be operators, but for AND, OR and NOT.
+func escaped(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		if strings.ContainsRune(`\+-!():^[]"{}~*?|&/`, r) {
+			b.WriteByte('\\')
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// unfinished is the beginning of a word with nothing but a * behind it, its escapes included.
+func unfinished(s string) (beginning string, ok bool) {
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case '*', '?':
+			return s[:i], s[i:] == "*"
+		}
+	}
+	return "", false
+}
+
 // unescaped resolves \x and \u0078.
 func unescaped(s string) (text, problem string) {
 	var units []uint16 // \u names halves of characters

@@ -13,9 +13,10 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	at := a.must("query")
 	fields, hasFields := a.get("fields")
 	p := simpleQuery{l: l, at: at, and: a.choice("default_operator", "or", "or", "and") == "and"}
-	p.m.analyzer = a.text("analyzer", "")
+	p.m.analyzer = a.analyzer("analyzer")
 	p.m.lenient = a.flag("lenient", !hasFields || allFields(fields))
 	p.quoteSuffix = a.text("quote_field_suffix", "")
+	p.analyseWildcards = a.flag("analyze_wildcard", false)
 	a.noSynonyms()
 	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
 	p.m.expansions = a.integer("fuzzy_max_expansions", defaultExpansions, 1, MaxExpansions)
@@ -37,6 +38,9 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 		if p.flags, err = simpleFlags(flags); err != nil {
 			return nil, err
 		}
+	}
+	if hasFields && fields.kind != '[' {
+		return nil, fields.errorf("must be a list of field names, not %s", fields.what())
 	}
 	if p.fields, err = l.fieldsOr(fields, hasFields, v); err != nil {
 		return nil, err
@@ -83,6 +87,8 @@ type simpleQuery struct {
 	rest   string
 	// quoteSuffix names the subfields that phrases are searched in.
 	quoteSuffix string
+	// analyseWildcards: an unfinished word is analysed as other words are.
+	analyseWildcards bool
 }
 
 // allFlags switches all operators on.
@@ -412,6 +418,9 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if f.Identity && !p.m.lenient {
 				return nil, p.at.errorf("can only use prefix queries on texts: %s is none", f.Name())
 			}
+			if p.analyseWildcards && (f.IsText() || p.m.analyzer != "") {
+				return p.l.analysedPrefix(f, p.at, prefix, p.m.analyzer, p.and, rewriting{})
+			}
 			return p.l.leaf(f, algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: normalised(f, prefix, p.m.analyzer)}), nil
 		})
 	}
@@ -442,7 +451,9 @@ func (p *simpleQuery) over(tie float64, lower func(f algebra.Field) (algebra.Nod
 			}
 			return nil, err
 		}
-		nodes = append(nodes, boosted(n, w.boost))
+		if n != nil {
+			nodes = append(nodes, boosted(n, w.boost))
+		}
 	}
 	return disMax(nodes, tie), nil
 }

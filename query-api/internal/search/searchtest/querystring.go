@@ -62,6 +62,21 @@ func (g *Generator) queryString(s scope, _ int) any {
 	}
 	if g.may(c, "analyze_wildcard", 8) {
 		args["analyze_wildcard"] = true
+		if p := g.joined(v); p != "" {
+			args["query"] = query + " " + p
+		}
+	}
+	if g.may(c, "escape", 16) {
+		args["escape"] = true
+	}
+	if g.may(c, "enable_position_increments", 16) {
+		args["enable_position_increments"], args["analyzer"] = false, "stop"
+	}
+	if g.may(c, "quote_analyzer", 12) {
+		args["quote_analyzer"] = pick(g.r, "standard", "simple", "whitespace", "stop")
+	}
+	if g.may(c, "max_determinized_states", 16) {
+		args["max_determinized_states"] = 20_000
 	}
 	if g.may(c, "allow_leading_wildcard", 10) {
 		args["allow_leading_wildcard"] = true
@@ -84,7 +99,7 @@ func (g *Generator) queryString(s scope, _ int) any {
 	if g.may(c, "quote_field_suffix", 12) {
 		args["quote_field_suffix"] = ".keyword"
 	}
-	if g.may(c, "analyzer", 12) {
+	if args["analyzer"] == nil && g.may(c, "analyzer", 12) {
 		args["analyzer"] = pick(g.r, "standard", "simple", "whitespace")
 	}
 	if g.may(c, "lenient", 8) {
@@ -97,6 +112,20 @@ func (g *Generator) queryString(s scope, _ int) any {
 	g.synonyms(c, args)
 	g.boost(c, args)
 	return args
+}
+
+// joined are two words of a text with a sign between them, the second unfinished.
+func (g *Generator) joined(v string) string {
+	words := g.some(v, 2, true)
+	if len(words) == 0 {
+		return ""
+	}
+	last := []rune(plain(words[len(words)-1]))
+	first := plain(words[0])
+	if len(last) == 0 || first == "" {
+		return ""
+	}
+	return first + pick(g.r, "-", ",", ";", "") + string(last[:1+g.r.IntN(len(last))]) + "*"
 }
 
 // expression draws one operand of a query string.
@@ -250,6 +279,9 @@ func (g *Generator) simpleQueryString(s scope, _ int) any {
 	}
 	if g.may(c, "analyze_wildcard", 10) {
 		args["analyze_wildcard"] = true
+		if p := g.joined(v); p != "" {
+			args["query"] = query + " " + p
+		}
 	}
 	if g.may(c, "fuzzy_prefix_length", 10) {
 		args["fuzzy_prefix_length"] = 1
