@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/schemas/record"
@@ -200,6 +201,47 @@ func TestSearchInnerHitsOrder(t *testing.T) {
 			require.Equal(t, map[any][]any{"p5": {"Data engineer", "Data steward"}, "p9": {"Data", "Data steward"}}, titles, body)
 		}
 	}
+}
+
+// Inner hits have the order that they ask for, and show what they ask for: names are those of the whole document, as in
+// Elasticsearch. Of an element of which nothing is to be shown an empty object is left, so that their number stays.
+func TestSearchInnerHitsShown(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	f.insert(record.KindNetworkPerson, `{"profile_id":"p9","last_updated":"2026-01-01","username":"io","experience":[{"title":"B","start":"2003"},{"title":"C"},{"title":"A","start":"2001"},{"title":"A","start":"2009","current":true}]}`)
+	for members, want := range map[string]string{
+		`"_source":["experience.title"]`: `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
+		`"_source":"experience.title","sort":["experience.title.keyword",{"experience.start_date":"desc"}]`:                                     `[{"title":"A"},{"title":"A"},{"title":"B"}]`,
+		`"_source":["experience.s*"],"sort":["experience.start_date"]`:                                                                          `[{"start_date":"2001-01-01"},{"start_date":"2003-01-01"},{"start_date":"2009-01-01"}]`,
+		`"_source":["*.title"],"sort":[{"experience.start_date":{"missing":"_first"}}]`:                                                         `[{"title":"C"},{"title":"A"},{"title":"B"}]`,
+		`"_source":["*.title"],"sort":{"experience.start_date":{"order":"desc","missing":1104537600000}}`:                                       `[{"title":"A"},{"title":"C"},{"title":"B"}]`,
+		`"_source":["*.title"],"sort":{"_doc":"desc"},"from":1`:                                                                                 `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
+		`"_source":["*.title"],"sort":{"experience.is_current":"desc"}`:                                                                         `[{"title":"A"},{"title":"B"},{"title":"A"}]`,
+		`"_source":{"includes":["experience"],"excludes":["*.title","*.is_current","experience.e*"]},"sort":["experience.start_date"],"size":1`: `[{"start_date":"2001-01-01"}]`,
+		`"_source":false`:   `[{},{},{}]`,
+		`"_source":"title"`: `[{},{},{}]`,
+	} {
+		body := `{"query":{"bool":{"must":[{"ids":{"values":["p9"]}},{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{` + members + `}}}]}}}`
+		hits := f.search(body)["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)
+		require.EqualValues(t, 4, hits["total"], members)
+		got, err := json.Marshal(hits["hits"])
+		require.NoError(t, err)
+		require.JSONEq(t, want, string(got), members)
+	}
+}
+
+// Elements without a score are not left out: their scores are refused as those of people are, where they are asked for.
+func TestSearchInnerHitsInvalidScores(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...) // p5 has no start of anything
+	ask := func(members string) string {
+		return `{"query":{"nested":{"path":"experience","score_mode":"none","inner_hits":{` + members + `},"query":{"function_score":{"query":{"match":{"experience.title":"data"}},"field_value_factor":{"field":"experience.start_date"}}}}},"sort":["profile_id.keyword"]}`
+	}
+	require.Contains(t, f.post("/v1/person/search", ask("")).detail(), "function_score gives somebody")
+	require.Contains(t, f.post("/v1/person/search", ask(`"sort":["experience.start_date","_score"]`)).detail(), "function_score gives somebody")
+	got := f.search(ask(`"sort":["experience.start_date"]`))
+	require.Equal(t, []string{"p5"}, ids(got))
+	require.Len(t, got["results"].([]any)[0].(map[string]any)["inner_hits"].(map[string]any)["experience"].(map[string]any)["hits"], 2)
 }
 
 // Scores that are negative or no numbers are refused, and none of the people is lost to them.

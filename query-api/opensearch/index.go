@@ -120,6 +120,8 @@ type Inner struct {
 	Total   int
 	Offsets []int // in the list of the document
 	Scores  []*float64
+	Sorts   [][]jsontext.Value // values of the sort keys
+	Sources []jsontext.Value   // what is shown of them, nil for nothing
 }
 
 // Result is the answer to a search.
@@ -138,6 +140,7 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 			ID     string           `json:"_id"`
 			Score  *float64         `json:"_score"`
 			Sort   []jsontext.Value `json:"sort"`
+			Source jsontext.Value   `json:"_source"`
 			Nested struct {
 				Offset int `json:"offset"`
 			} `json:"_nested"`
@@ -164,6 +167,8 @@ func (n *Node) Search(ctx context.Context, index string, body []byte) (Result, e
 			for _, e := range in.Hits {
 				inner.Offsets = append(inner.Offsets, e.Nested.Offset)
 				inner.Scores = append(inner.Scores, e.Score)
+				inner.Sorts = append(inner.Sorts, e.Sort)
+				inner.Sources = append(inner.Sources, e.Source)
 			}
 			if hit.Inner == nil {
 				hit.Inner = map[string]Inner{}

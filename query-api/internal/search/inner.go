@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 
@@ -16,10 +17,14 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
+// invalidScore is what is said of scores that Elasticsearch refuses.
+const invalidScore = "function_score gives somebody a score that is negative or no number, or has a field without a value for her: say what counts as missing, or use another modifier, factor or scale"
+
 // element is an element of a nested path that matches.
 type element struct {
-	index int
-	score float32
+	index  int
+	score  float32
+	values []string // of the fields that the elements are ordered by, in their order
 }
 
 // innerHits finds the elements that matched in each document of a page, and
@@ -41,21 +46,31 @@ func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
 	}
 	out := make([][]byte, len(r.places))
 	for _, n := range asked {
-		found := make(map[string][]element)
+		found, invalid := make(map[string][]element), false
 		err := s.searcher.query(ctx, "inner hits", planner.InnerStatement(n, s.cursor.Stats, hashes), func(rows driver.Rows) error {
 			var hash uint64
 			var id string
 			var scores []float32
-			if err := rows.Scan(&hash, &id, &scores); err != nil {
+			var values [][]string
+			if err := rows.Scan(&hash, &id, &scores, &values); err != nil {
 				return err
 			}
 			for i, score := range scores {
-				if score >= 0 {
-					found[id] = append(found[id], element{i, score})
+				if math.IsInf(float64(score), -1) {
+					continue
 				}
+				invalid = invalid || score < 0 || score != score
+				e := element{index: i, score: score}
+				for _, list := range values[1:] {
+					e.values = append(e.values, list[i])
+				}
+				found[id] = append(found[id], e)
 			}
 			return nil
 		})
+		if err == nil && invalid {
+			err = &Budget{invalidScore}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -71,10 +86,60 @@ func (s *Search) innerHits(ctx context.Context, r *ranking) ([][]byte, error) {
 	return out, nil
 }
 
-// appendHits appends "<name>":{"total":n,"hits":[...]}, the best elements
-// first, of equal ones as they stand in the document.
+// compare says which of two elements comes first.
+func compare(keys []algebra.InnerSort, a, b element) int {
+	fields := 0
+	for _, k := range keys {
+		by, fixed := 0, false
+		switch k.By {
+		case algebra.InnerScore:
+			by = cmp.Compare(a.score, b.score)
+		case algebra.InnerPlace:
+			by = cmp.Compare(a.index, b.index)
+		case algebra.InnerField:
+			by, fixed = compareValues(k, a.values[fields], b.values[fields])
+			fields++
+		}
+		if k.Descending && !fixed {
+			by = -by
+		}
+		if by != 0 {
+			return by
+		}
+	}
+	return cmp.Compare(a.index, b.index)
+}
+
+// compareValues compares two values of a field, "" for none; fixed says that it is the same
+// in both directions.
+func compareValues(k algebra.InnerSort, a, b string) (by int, fixed bool) {
+	if k.Missing != nil {
+		a, b = cmp.Or(a, *k.Missing), cmp.Or(b, *k.Missing)
+	}
+	switch {
+	case a == b:
+		return 0, true
+	case k.Missing == nil && (a == "" || b == ""):
+		if (a == "") == k.MissingFirst {
+			return -1, true
+		}
+		return 1, true
+	case k.Field.IsString():
+		return cmp.Compare(a, b), false
+	}
+	if k.Double {
+		x, _ := strconv.ParseFloat(a, 64)
+		y, _ := strconv.ParseFloat(b, 64)
+		return cmp.Compare(x, y), false
+	}
+	x, _ := strconv.ParseInt(a, 10, 64) // the store, and who read the sort, wrote a number
+	y, _ := strconv.ParseInt(b, 10, 64)
+	return cmp.Compare(x, y), false
+}
+
+// appendHits appends "<name>":{"total":n,"hits":[...]}.
 func appendHits(b []byte, n algebra.Nested, matching []element, document []byte) ([]byte, error) {
-	slices.SortStableFunc(matching, func(a, b element) int { return cmp.Compare(b.score, a.score) })
+	slices.SortFunc(matching, func(a, b element) int { return compare(n.InnerHits.Sort, a, b) })
 	elements, err := list(document, n.Path)
 	if err != nil {
 		return nil, err
@@ -99,7 +164,11 @@ func appendHits(b []byte, n algebra.Nested, matching []element, document []byte)
 			b = append(b, ',')
 		}
 		first = false
-		b = append(b, elements[e.index]...)
+		shown, err := source(n.InnerHits.Source).element(n.Path, elements[e.index])
+		if err != nil {
+			return nil, err
+		}
+		b = append(b, shown...)
 	}
 	return append(b, "]}}"...), nil
 }

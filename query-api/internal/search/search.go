@@ -150,7 +150,7 @@ type Search struct {
 	request  Request
 	node     algebra.Node
 	sorts    []planner.Sort
-	source   source
+	source   algebra.Source
 	cursor   cursor.Cursor
 	first    bool
 	from     planner.People
@@ -184,7 +184,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	if inSort != nil {
 		return nil, inSort
 	}
-	if out.source, err = parseSource(r.Source); err != nil {
+	if out.source, err = clause.Source(r.Source, "_source"); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -248,7 +248,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 			continue // withdrawn since it was ranked
 		}
 		page.ProfileIDs = append(page.ProfileIDs, d.ProfileID)
-		shown, err := s.source.apply(d.JSON)
+		shown, err := source(s.source).apply(d.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)
 		}
@@ -381,7 +381,7 @@ func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Pl
 		return nil
 	})
 	if invalid && err == nil {
-		return nil, &Budget{"function_score gives somebody a score that is negative or no number, or has a field without a value for her: say what counts as missing, or use another modifier, factor or scale"}
+		return nil, &Budget{invalidScore}
 	}
 	return places, err
 }

@@ -4,97 +4,38 @@ import (
 	"bytes"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/algebra"
 )
 
-// source says which members of a document are shown.
-type source struct {
-	none               bool // only profile_id
-	includes, excludes []string
-}
-
-// maxSource bounds the names of a _source filter.
-const maxSource = 256
-
-// parseSource reads _source: true, false, a name, a list of names, or an
-// object of includes and excludes. Names may hold *.
-func parseSource(text jsontext.Value) (source, error) {
-	fail := func(path, reason string) (source, error) {
-		return source{}, &clause.Error{Path: path, Reason: reason}
-	}
-	if len(text) == 0 {
-		return source{}, nil
-	}
-	const form = "must be true, false, a list of field names, or an object with includes and excludes"
-	names := func(path string, v jsontext.Value) ([]string, error) {
-		var list []string
-		var one string
-		switch v.Kind() {
-		case '"':
-			if err := json.Unmarshal(v, &one); err != nil {
-				return nil, &clause.Error{Path: path, Reason: form}
-			}
-			return []string{one}, nil
-		case '[':
-			if err := json.Unmarshal(v, &list); err != nil {
-				return nil, &clause.Error{Path: path, Reason: "must be a list of field names"}
-			}
-			if len(list) > maxSource {
-				return nil, &clause.Error{Path: path, Reason: "names more than 256 fields"}
-			}
-			return list, nil
-		}
-		return nil, &clause.Error{Path: path, Reason: form}
-	}
-	switch text.Kind() {
-	case 'n', 't':
-		return source{}, nil
-	case 'f':
-		return source{none: true}, nil
-	case '{':
-		var members map[string]jsontext.Value
-		if err := json.Unmarshal(text, &members); err != nil {
-			return fail("_source", form)
-		}
-		var s source
-		for name, v := range members {
-			list, err := names("_source."+name, v)
-			if err != nil {
-				return s, err
-			}
-			switch name {
-			case "includes", "include":
-				s.includes = append(s.includes, list...)
-			case "excludes", "exclude":
-				s.excludes = append(s.excludes, list...)
-			default:
-				return fail("_source", "unknown member: known are includes, excludes")
-			}
-		}
-		return s, nil
-	}
-	list, err := names("_source", text)
-	if err == nil && len(list) == 0 {
-		return source{}, nil
-	}
-	return source{includes: list}, err
-}
+// source applies which members of a document are shown.
+type source algebra.Source
 
 // apply writes the part of a document that is shown. The profile id always is.
 func (s source) apply(document []byte) ([]byte, error) {
-	if !s.none && len(s.includes) == 0 && len(s.excludes) == 0 {
+	if !s.None && len(s.Includes) == 0 && len(s.Excludes) == 0 {
 		return document, nil
 	}
 	d := jsontext.NewDecoder(bytes.NewReader(document))
 	var out bytes.Buffer
 	e := jsontext.NewEncoder(&out)
-	if err := s.object(d, e, "", len(s.includes) == 0); err != nil {
+	if err := s.object(d, e, "", len(s.Includes) == 0); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSpace(out.Bytes()), nil
+}
+
+// element writes the part of an element of a nested path that is shown. Names are those of
+// the whole document.
+func (s source) element(path string, element jsontext.Value) ([]byte, error) {
+	switch {
+	case s.None || anyMatches(s.Excludes, path):
+		return []byte("{}"), nil
+	case len(s.Includes) == 0 && len(s.Excludes) == 0:
+		return element, nil
+	}
+	return s.value(jsontext.NewDecoder(bytes.NewReader(element)), path, len(s.Includes) == 0)
 }
 
 // object copies the members of an object that are shown. whole says that an
@@ -122,14 +63,14 @@ func (s source) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, wh
 			}
 			continue
 		}
-		if s.none || anyMatches(s.excludes, full) {
+		if s.None || anyMatches(s.Excludes, full) {
 			if err := d.SkipValue(); err != nil {
 				return err
 			}
 			continue
 		}
-		shown := whole || anyMatches(s.includes, full)
-		below := !shown && anyBelow(s.includes, full) || shown && anyBelow(s.excludes, full)
+		shown := whole || anyMatches(s.Includes, full)
+		below := !shown && anyBelow(s.Includes, full) || shown && anyBelow(s.Excludes, full)
 		switch {
 		case below && (d.PeekKind() == '{' || d.PeekKind() == '['):
 			text, err := s.value(d, full, shown)

@@ -2,6 +2,7 @@ package algebra
 
 import (
 	"math"
+	"slices"
 
 	"muster/query-api/internal/search/termregexp"
 	"muster/schemas/readmodel"
@@ -276,11 +277,49 @@ type Nested struct {
 	InnerHits *InnerHits
 }
 
-// InnerHits says which of the matching elements are shown beside a result.
+// InnerHits says which of the matching elements are shown beside a result, in which
+// order, and what of them.
 type InnerHits struct {
-	Name string
-	From int
-	Size int
+	Name   string
+	From   int
+	Size   int
+	Sort   []InnerSort
+	Source Source
+}
+
+// Scored says that scores order the elements.
+func (h *InnerHits) Scored() bool {
+	return h != nil && slices.ContainsFunc(h.Sort, func(s InnerSort) bool { return s.By == InnerScore })
+}
+
+// InnerKey is what elements are ordered by.
+type InnerKey uint8
+
+// The keys of elements.
+const (
+	InnerScore InnerKey = iota + 1
+	InnerField
+	InnerPlace // where they stand in the document
+)
+
+// InnerSort is a key of the order of elements. Those that are equal in all keys come as
+// they stand in the document.
+type InnerSort struct {
+	By         InnerKey
+	Field      Field
+	Double     bool // whole numbers are compared as others are, and Missing may be one
+	Descending bool
+	// MissingFirst puts elements without a value first; Missing, when set, is the value
+	// that they count with instead.
+	MissingFirst bool
+	Missing      *string
+}
+
+// Source says which members of a document are shown, by their names and those of the
+// objects that hold them. Names may hold *.
+type Source struct {
+	None               bool
+	Includes, Excludes []string
 }
 
 // Function changes the score of a node (function_score, boosting).

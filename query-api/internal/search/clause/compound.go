@@ -178,24 +178,3 @@ func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	}
 	return boosted(algebra.Nested{Path: path.text, Node: n, Mode: algebra.ScoreMode(mode), InnerHits: hits}, boost), nil
 }
-
-// innerHitsOf reads which of the elements that match are shown.
-func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error) {
-	at, ok := a.get("inner_hits")
-	if !ok || at.kind == 'n' {
-		return nil, nil //nolint:nilnil // nobody asks
-	}
-	b := arguments(at, parameters("name", "from", "size"))
-	hits := &algebra.InnerHits{Name: b.text("name", path), From: b.integer("from", 0, 0, 100), Size: b.integer("size", 3, 0, 100)}
-	if err := b.done(); err != nil {
-		return nil, err
-	}
-	if l.unshown {
-		return nil, nil //nolint:nilnil // as in Elasticsearch
-	}
-	if l.innerHits[hits.Name] {
-		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)
-	}
-	l.innerHits[hits.Name] = true
-	return hits, nil
-}

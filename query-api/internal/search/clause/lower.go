@@ -67,8 +67,9 @@ type lowering struct {
 	terms     int
 	blends    int
 	innerHits map[string]bool
+	elements  bool // these are the sort keys of elements
 	sorting   bool // this is the filter of a sort key, in which a path may be nested in itself
-	unshown   bool // inner hits of this are not shown: it is inside of must_not, or says where a function counts
+	unshown   bool // inner hits of this are not shown: it is inside of must_not or of what is void, or says where a function counts
 	functions bool // there is a function_score
 }
 
@@ -109,7 +110,11 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		if err := nulls(c, m.value); err != nil {
 			return nil, err
 		}
-		return c.lower(l, c, m.value)
+		outer := l.unshown
+		l.unshown = outer || void(v)
+		n, err := c.lower(l, c, m.value)
+		l.unshown = outer
+		return n, err
 	}
 	return nil, v.errorf("unknown query [%s] did you mean %q? /v1/openapi.json names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
 }

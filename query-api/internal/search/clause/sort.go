@@ -34,37 +34,13 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 	switch v.kind {
 	case 'n':
 		return byScore, nil
-	case '[':
-	case '"', '{':
-		v = value{path: v.path, kind: '[', items: []value{v}}
+	case '[', '"', '{':
 	default:
 		return nil, v.errorf("must be a list of sort keys, not %s", v.what())
 	}
-	if len(v.items) > maxSorts {
-		return nil, v.errorf("has more than %d keys", maxSorts)
-	}
-	var out []planner.Sort
-	given := false
-	for _, item := range v.items {
-		var list []member
-		switch item.kind {
-		case '"':
-			list = []member{{item.text, value{path: item.path, kind: '{'}}}
-		case '{':
-			list = item.members
-		default:
-			return nil, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": \"desc\"}}, not %s", item.what())
-		}
-		for _, m := range list {
-			s, unmapped, err := l.sort(m)
-			if err != nil {
-				return nil, err
-			}
-			given = true
-			if !unmapped { // all lack it, and are equal
-				out = append(out, s)
-			}
-		}
+	out, given, err := l.sorts(v)
+	if err != nil {
+		return nil, err
 	}
 	if !given {
 		return byScore, nil
@@ -77,6 +53,39 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 		out = append(out, planner.Sort{Kind: planner.SortDocument})
 	}
 	return out, nil
+}
+
+// sorts reads a list of keys, or an object of them. Those that decide nothing are left out; given says that there
+// are any.
+func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
+	if v.kind != '[' {
+		v = value{path: v.path, kind: '[', items: []value{v}}
+	}
+	if len(v.items) > maxSorts {
+		return nil, false, v.errorf("has more than %d keys", maxSorts)
+	}
+	for _, item := range v.items {
+		var list []member
+		switch item.kind {
+		case '"':
+			list = []member{{item.text, value{path: item.path, kind: '{'}}}
+		case '{':
+			list = item.members
+		default:
+			return nil, false, item.errorf("must be a field's name or an object {\"<field>\": {\"order\": \"desc\"}}, not %s", item.what())
+		}
+		for _, m := range list {
+			s, unmapped, err := l.sort(m)
+			if err != nil {
+				return nil, false, err
+			}
+			given = true
+			if !unmapped { // all lack it, and are equal
+				out = append(out, s)
+			}
+		}
+	}
+	return out, given, nil
 }
 
 // unmappedTypes are the types of fields that can be sorted by: of texts, of floating point numbers, and of integers.
@@ -170,6 +179,9 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 		}
 	}
 	if at, ok := a.get("nested"); ok && a.err == nil {
+		if l.elements {
+			return s, false, at.errorf("is for people: elements have no elements of their own")
+		}
 		if err := l.sortNested(&s, at, unmapped); err != nil {
 			return s, false, err
 		}

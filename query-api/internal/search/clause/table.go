@@ -1,6 +1,8 @@
 package clause
 
 import (
+	"strings"
+
 	"muster/query-api/internal/search/algebra"
 )
 
@@ -85,7 +87,8 @@ func clauses() []Clause {
 		{Name: "boosting", Parameters: parameters("positive", "negative", "negative_boost", "boost"), lower: lowerBoosting},
 		{Name: "dis_max", Parameters: parameters("queries", "tie_breaker", "boost"), lower: lowerDisMax},
 		{Name: "nested", Parameters: parameters("path", "query", "score_mode", "inner_hits", "ignore_unmapped", "boost"), lower: lowerNested,
-			Notes: "`inner_hits` knows `name`, `from` and `size`."},
+			Notes: "`inner_hits` knows `" + strings.Join(InnerHits(), "`, `") + "`; its sort keys have no `nested`, and of an element of which nothing is to be shown it shows `{}`. " +
+				"Refused: `highlight`, `explain`, `version`, `seq_no_primary_term`, `stored_fields`, `docvalue_fields`, `fields`, `script_fields`, `track_scores`, `collapse`."},
 	}
 	for _, r := range [][2]string{
 		{"script", "scripts are not run"}, {"script_score", "scripts are not run"}, {"percolate", "queries are not stored"},

@@ -73,10 +73,6 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 		return searchtest.Result{}, err
 	}
 	r.Query, r.Sort = in.Query, in.Sort
-	var asked map[string]any
-	if err := json.Unmarshal(body, &asked); err != nil {
-		return searchtest.Result{}, err
-	}
 	var out searchtest.Result
 	for {
 		prepared, err := e.searcher.Prepare(r)
@@ -89,7 +85,7 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 		}
 		out.Total = int(p.Total)
 		for i, id := range p.ProfileIDs {
-			inner, err := searchtest.InnerOf(asked, p.Results[i])
+			inner, err := searchtest.InnerOf(p.Results[i])
 			if err != nil {
 				return out, err
 			}

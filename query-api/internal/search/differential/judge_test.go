@@ -191,6 +191,11 @@ func supported() []string {
 			continue
 		}
 		out = append(out, c.Name)
+		if c.Name == "nested" {
+			for _, name := range clause.InnerHits() {
+				out = append(out, "nested.inner_hits."+name)
+			}
+		}
 		for _, p := range c.Parameters {
 			name := c.Name + "." + p.Name
 			switch name {

@@ -30,6 +30,8 @@ type document struct {
 	root unit
 	// elements are those of each nested path.
 	elements map[string][]unit
+	// lists are those elements as they are written.
+	lists map[string][]any
 }
 
 // unit is what Elasticsearch has a document for: a person, or an element of a
@@ -71,7 +73,7 @@ func New(documents [][]byte) (*Collection, error) {
 
 // read makes units of a document.
 func read(raw []byte) (document, error) {
-	d := document{root: unit{}, elements: make(map[string][]unit)}
+	d := document{root: unit{}, elements: make(map[string][]unit), lists: make(map[string][]any)}
 	var tree map[string]any
 	numbers := json.WithUnmarshalers(json.UnmarshalFromFunc(func(dec *jsontext.Decoder, v *any) error {
 		if dec.PeekKind() != '0' {
@@ -91,6 +93,7 @@ func read(raw []byte) (document, error) {
 	d.id = id
 	for _, path := range readmodel.SearchNested() {
 		list, _ := tree[path].([]any)
+		d.lists[path] = list
 		for range list {
 			d.elements[path] = append(d.elements[path], unit{})
 		}

@@ -17,9 +17,10 @@ import (
 
 // found is a document that matches.
 type found struct {
-	id    string
-	score float64
-	keys  []key
+	id       string
+	document *document
+	score    float64
+	keys     []key
 }
 
 // key is the value of a sort key.
@@ -51,7 +52,7 @@ func (c *Collection) Search(n algebra.Node, sorts []planner.Sort) (searchtest.Re
 		if !ok {
 			continue
 		}
-		f := found{id: d.id, score: float64(float32(score))}
+		f := found{id: d.id, document: d, score: float64(float32(score))}
 		for _, s := range sorts {
 			f.keys = append(f.keys, e.key(s, d, f.score))
 		}
@@ -68,6 +69,9 @@ func (c *Collection) Search(n algebra.Node, sorts []planner.Sort) (searchtest.Re
 	out := searchtest.Result{Total: len(list)}
 	for _, f := range list {
 		h := searchtest.Hit{ID: f.id}
+		if h.Inner, err = e.inner(n, f.document); err != nil {
+			return searchtest.Result{}, err
+		}
 		if len(sorts) == 1 && sorts[0].Kind == planner.SortScore {
 			h.Score = &f.score
 		} else {
@@ -120,12 +124,6 @@ func (k key) json(s planner.Sort) jsontext.Value {
 
 // key is the value of a document under a sort key.
 func (e *evaluation) key(s planner.Sort, d *document, score float64) key {
-	switch s.Kind {
-	case planner.SortScore:
-		return key{number: score}
-	case planner.SortDocument:
-		return key{}
-	}
 	units := []unit{d.root}
 	if s.Nested != nil {
 		units = nil
@@ -134,6 +132,17 @@ func (e *evaluation) key(s planner.Sort, d *document, score float64) key {
 				units = append(units, u)
 			}
 		}
+	}
+	return keyOf(s, d, units, score)
+}
+
+// keyOf is the value under a sort key of units of a document.
+func keyOf(s planner.Sort, d *document, units []unit, score float64) key {
+	switch s.Kind {
+	case planner.SortScore:
+		return key{number: score}
+	case planner.SortDocument:
+		return key{}
 	}
 	var texts []string
 	var numbers []int64

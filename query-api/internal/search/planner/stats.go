@@ -96,7 +96,7 @@ func want(n algebra.Node, filters []algebra.Node) wanted {
 				w.add(n.Node)
 			}
 		case algebra.Nested:
-			if n.InnerHits != nil {
+			if n.InnerHits.Scored() {
 				w.add(n.Node)
 			}
 		}
@@ -237,7 +237,7 @@ func ScoresDecide(n algebra.Node) bool {
 func Scores(n algebra.Node, sorts []Sort) bool {
 	found := Scored(sorts) || slices.ContainsFunc(SortFilters(sorts), ScoresDecide)
 	algebra.Walk(n, func(n algebra.Node) {
-		if m, ok := n.(algebra.Nested); ok && m.InnerHits != nil {
+		if m, ok := n.(algebra.Nested); ok && m.InnerHits.Scored() {
 			found = true
 		}
 	})

@@ -3,6 +3,7 @@ package searchtest
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -11,35 +12,162 @@ import (
 // Inner are the inner hits of a document under one name.
 type Inner struct {
 	Total   int
-	Offsets []int      // of the elements in their list
-	Scores  []*float64 // needed of the judge only
+	Offsets []int // of the elements in their list; needed of the judge only, as what follows, but for Sources
+	Scores  []*float64
+	Sorts   [][]jsontext.Value
+	Sources []jsontext.Value // what is shown of the elements, nil for nothing
 }
 
 // innerWindow is which of the inner hits were asked for.
-type innerWindow struct{ from, size int }
+type innerWindow struct {
+	from, size int
+	sorted     bool // by other keys than scores: equal ones come as they stand in the document
+}
 
 // mostInner is the largest window that a judge gives.
 const mostInner = 100
 
 // innerHits draws the parameter of nested, or nothing.
 func (g *Generator) innerHits(args map[string]any) {
-	if !g.may("nested", "inner_hits", 4) {
+	if !g.may("nested", "inner_hits", 2) {
 		return
 	}
+	const c = "nested"
 	hits := object()
-	name := args["path"].(string) //nolint:forcetypeassert // nested has drawn it
-	if g.inner[name] || g.r.IntN(2) == 0 {
+	path := args["path"].(string) //nolint:forcetypeassert // nested has drawn it
+	name := path
+	if g.may(c, "inner_hits.name", 2) || g.inner[name] {
 		name = "hits " + strconv.Itoa(len(g.inner))
 		hits["name"] = name
 	}
 	g.inner[name] = true
-	if g.r.IntN(3) == 0 {
+	if g.may(c, "inner_hits.from", 3) {
 		hits["from"] = g.r.IntN(3)
 	}
-	if g.r.IntN(2) == 0 {
-		hits["size"] = pick(g.r, 0, 1, 2, 5, 100)
+	if g.may(c, "inner_hits.size", 2) {
+		hits["size"] = pick(g.r, 0, 1, 2, 5, 98)
+	}
+	if g.may(c, "inner_hits.sort", 2) {
+		hits["sort"] = g.innerSort(path)
+	}
+	if g.may(c, "inner_hits._source", 3) {
+		hits["_source"] = g.innerSource(path)
+	}
+	if g.may(c, "inner_hits.ignore_unmapped", 12) {
+		hits["ignore_unmapped"] = g.r.IntN(2) == 0
 	}
 	args["inner_hits"] = hits
+}
+
+// innerSort draws an order of the elements of a path.
+func (g *Generator) innerSort(path string) any {
+	const c = "nested"
+	var own []field
+	for _, f := range fields() {
+		if f.nested == path {
+			own = append(own, f)
+		}
+	}
+	keys := []any{}
+	for range 1 + g.r.IntN(3) {
+		switch g.r.IntN(8) {
+		case 0:
+			keys = append(keys, pick[any](g.r, "_score", object("_score", pick(g.r, "asc", "desc"))))
+			continue
+		case 1:
+			keys = append(keys, pick[any](g.r, "_doc", object("_doc", pick(g.r, "asc", "desc"))))
+			continue
+		}
+		f := pick(g.r, own...)
+		if g.r.IntN(12) == 0 {
+			f = pick(g.r, fields()...) // mostly one that the elements do not have
+		}
+		name := f.path
+		if f.kind == text {
+			name = f.keyword()
+		}
+		args := object()
+		if g.r.IntN(3) > 0 && g.may(c, "inner_hits.sort.order", 1) {
+			args["order"] = pick(g.r, "asc", "desc")
+		}
+		if g.r.IntN(3) > 0 && g.may(c, "inner_hits.sort.missing", 1) {
+			args["missing"] = pick[any](g.r, "_last", "_first")
+			switch {
+			case g.r.IntN(2) == 0:
+			case f.kind == text:
+				args["missing"] = pick[any](g.r, "Engineer", "m", "zz")
+			case f.kind == date:
+				args["missing"] = pick[any](g.r, 1_400_000_000_000, 1_600_000_000_000)
+			default:
+				args["missing"] = pick[any](g.r, 1, "0", 7)
+			}
+		}
+		if g.r.IntN(3) > 0 && g.may(c, "inner_hits.sort.mode", 1) {
+			args["mode"] = pick(g.r, "min", "max")
+			if f.kind != text {
+				args["mode"] = pick(g.r, "min", "max", "sum", "avg", "median")
+			}
+		}
+		if f.kind == date && g.r.IntN(6) == 0 {
+			args["numeric_type"] = pick(g.r, "double", "long")
+		}
+		if len(args) == 0 && g.r.IntN(2) == 0 {
+			keys = append(keys, name)
+		} else {
+			keys = append(keys, object(name, args))
+		}
+	}
+	if key, ok := keys[0].(map[string]any); ok && len(keys) == 1 && g.r.IntN(2) == 0 {
+		return key
+	}
+	return keys
+}
+
+// innerSource draws what is shown of the elements of a path.
+func (g *Generator) innerSource(path string) any {
+	var names []string
+	for _, f := range fields() {
+		if f.nested == path {
+			names = append(names, f.path)
+		}
+	}
+	names = append(names, path, path+".nothing", "profile.headline")
+	name := func() string {
+		n := pick(g.r, names...)
+		switch g.r.IntN(8) {
+		case 0: // the beginning
+			return n[:1+g.r.IntN(len(n))] + "*"
+		case 1: // the end
+			return "*" + n[g.r.IntN(len(n)):]
+		case 2: // with a gap
+			i := g.r.IntN(len(n))
+			return n[:i] + "*" + n[i+g.r.IntN(len(n)-i):]
+		case 3: // as it is called in the element, which is not its name
+			return n[strings.LastIndexByte(n, '.')+1:]
+		case 4:
+			return path + ".*"
+		}
+		return n
+	}
+	list := func() any {
+		if g.r.IntN(4) == 0 {
+			return name()
+		}
+		out := []any{}
+		for range g.r.IntN(4) {
+			out = append(out, name())
+		}
+		return out
+	}
+	switch g.r.IntN(6) {
+	case 0:
+		return g.r.IntN(2) == 0
+	case 1:
+		return object("excludes", list())
+	case 2:
+		return object("includes", list(), "excludes", list())
+	}
+	return list()
 }
 
 // WholeInner is a request that asks for all inner hits where body asks for some, as the judge is to be asked.
@@ -86,13 +214,16 @@ func innerWindows(body map[string]any) map[string]innerWindow {
 				*target = int(n)
 			}
 		}
+		sort := fmt.Sprint(hits["sort"])
+		w.sorted = len(sort) > len("map[]") && !strings.Contains(sort, "_score")
 		out[name] = w
 	})
 	return out
 }
 
 // CompareInner says how the inner hits of got differ from those that the judge gave for WholeInner(body), or returns nil.
-// Elements whose scores are equal may come in any order. anyOrder: only totals can be compared.
+// Elements whose scores are equal may come in any order, where scores order them. anyOrder: what is shown can be compared,
+// but not where.
 func CompareInner(body map[string]any, judge, got Result, anyOrder bool) error {
 	windows := innerWindows(body)
 	if len(windows) == 0 {
@@ -121,67 +252,73 @@ func compareInner(window innerWindow, want, got Inner, anyOrder bool) error {
 	if got.Total != want.Total {
 		return fmt.Errorf("total is %d, the judge's %d", got.Total, want.Total)
 	}
-	if n := max(0, min(window.size, want.Total-window.from)); len(got.Offsets) != n {
-		return fmt.Errorf("%d are shown, not %d", len(got.Offsets), n)
+	if n := max(0, min(window.size, want.Total-window.from)); len(got.Sources) != n {
+		return fmt.Errorf("%d are shown, not %d", len(got.Sources), n)
 	}
-	scores := make(map[int]*float64, len(want.Offsets))
-	for i, offset := range want.Offsets {
-		scores[offset] = want.Scores[i]
+	shown := make([]string, len(want.Sources))
+	for i, source := range want.Sources {
+		var err error
+		if shown[i], err = canonical(source); err != nil {
+			return err
+		}
 	}
-	for i, offset := range got.Offsets {
-		score, ok := scores[offset]
-		if !ok {
-			return fmt.Errorf("element %d is none of the judge's, or came before", offset)
+	taken := make([]bool, len(shown))
+	for i, source := range got.Sources {
+		text, err := canonical(source)
+		if err != nil {
+			return err
 		}
-		delete(scores, offset)
-		if place := want.Scores[window.from+i]; !anyOrder && (score == nil || place == nil || !near(*score, *place)) {
-			return fmt.Errorf("place %d has element %d, the judge has %d there", i, offset, want.Offsets[window.from+i])
+		place := window.from + i
+		found := -1
+		for k := range shown {
+			if !taken[k] && shown[k] == text && (anyOrder || want.alike(window, place, k)) {
+				found = k
+				break
+			}
 		}
+		if found < 0 {
+			return fmt.Errorf("place %d shows %s, the judge has element %d there, of which it shows %s", i, text, want.Offsets[place], shown[place])
+		}
+		taken[found] = true
 	}
 	return nil
 }
 
-// InnerOf reads the inner hits of a result of search, which shows the elements, by name; the lists that they are of are in
-// the result too.
-func InnerOf(body map[string]any, result []byte) (map[string]Inner, error) {
-	var document map[string]jsontext.Value
+// alike says that the judge might as well have put the k-th of its elements at a place.
+func (i Inner) alike(window innerWindow, place, k int) bool {
+	if window.sorted {
+		return place == k
+	}
+	return samePlace(Hit{Score: i.Scores[place], Sort: i.Sorts[place]}, Hit{Score: i.Scores[k], Sort: i.Sorts[k]})
+}
+
+// canonical is a JSON text in a form in which equal values are equal.
+func canonical(v jsontext.Value) (string, error) {
+	if v == nil {
+		return "{}", nil
+	}
+	v = v.Clone()
+	err := v.Canonicalize()
+	return string(v), err
+}
+
+// InnerOf reads the inner hits of a result of search, which shows the elements, by name.
+func InnerOf(result []byte) (map[string]Inner, error) {
+	var document struct {
+		Inner map[string]struct {
+			Total int              `json:"total"`
+			Hits  []jsontext.Value `json:"hits"`
+		} `json:"inner_hits"`
+	}
 	if err := json.Unmarshal(result, &document); err != nil {
 		return nil, err
 	}
-	if document["inner_hits"] == nil {
+	if document.Inner == nil {
 		return nil, nil //nolint:nilnil // nobody asked
 	}
-	var shown map[string]struct {
-		Total int              `json:"total"`
-		Hits  []jsontext.Value `json:"hits"`
-	}
-	if err := json.Unmarshal(document["inner_hits"], &shown); err != nil {
-		return nil, err
-	}
-	paths := make(map[string]string)
-	eachInner(body, func(name, path string, _ map[string]any) { paths[name] = path })
 	out := make(map[string]Inner)
-	for name, s := range shown {
-		var elements []jsontext.Value
-		if list := document[paths[name]]; list != nil {
-			if err := json.Unmarshal(list, &elements); err != nil {
-				return nil, err
-			}
-		}
-		inner := Inner{Total: s.Total}
-		taken := make(map[int]bool) // elements may be equal
-		for _, hit := range s.Hits {
-			offset := -1
-			for i, e := range elements {
-				if !taken[i] && string(e) == string(hit) {
-					offset = i
-					break
-				}
-			}
-			taken[offset] = true
-			inner.Offsets = append(inner.Offsets, offset)
-		}
-		out[name] = inner
+	for name, s := range document.Inner {
+		out[name] = Inner{Total: s.Total, Sources: s.Hits}
 	}
 	return out, nil
 }

@@ -1,0 +1,251 @@
+package clause
+
+import (
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+)
+
+// maxInner is how far into the elements that match inner hits may look.
+const maxInner = 100
+
+// InnerHits are the parameters of inner_hits.
+func InnerHits() []string {
+	return []string{"name", "from", "size", "sort", "_source", "ignore_unmapped"}
+}
+
+// unreported says why inner_hits does not know a member of Elasticsearch's.
+func unreported(name string) string {
+	switch name {
+	case "highlight":
+		return "words are not marked"
+	case "explain":
+		return "scores are not explained"
+	case "version", "seq_no_primary_term":
+		return "elements have no versions"
+	case "stored_fields", "docvalue_fields", "fields":
+		return "say in _source what is shown"
+	case "script_fields":
+		return "scripts are not run"
+	case "track_scores":
+		return "scores of elements are not shown"
+	case "collapse":
+		return "elements are not grouped"
+	}
+	return ""
+}
+
+// innerHitsOf reads which of the elements that match are shown.
+func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error) {
+	at, ok := a.get("inner_hits")
+	if !ok || at.kind == 'n' {
+		return nil, nil //nolint:nilnil // nobody asks
+	}
+	b := arguments(at, parameters(InnerHits()...))
+	for _, m := range at.members {
+		if why := unreported(m.name); why != "" {
+			return nil, m.errorf("is not supported: %s", why)
+		}
+		if m.kind == 'n' {
+			return nil, m.errorf("must not be null: leave it out")
+		}
+	}
+	hits := &algebra.InnerHits{Name: path, From: b.integer("from", 0, 0, maxInner), Size: b.integer("size", 3, 0, maxInner)}
+	if name, ok := b.get("name"); ok {
+		if hits.Name = name.text; name.kind != '"' {
+			return nil, name.errorf("must be a string, not %s", name.what())
+		}
+	}
+	b.flag("ignore_unmapped", false) // of the clause it is in
+	var err error
+	if sort, ok := b.get("sort"); ok {
+		hits.Sort, err = l.innerSort(sort, path)
+	} else {
+		hits.Sort = bestFirst()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if shown, ok := b.get("_source"); ok {
+		if hits.Source, err = sourceOf(shown); err != nil {
+			return nil, err
+		}
+	}
+	if err := b.done(); err != nil {
+		return nil, err
+	}
+	if l.unshown {
+		return nil, nil //nolint:nilnil // as in Elasticsearch
+	}
+	if hits.From+hits.Size > maxInner {
+		return nil, at.errorf("Inner result window is too large, from + size must be less than or equal to: [%d] but was [%d]", maxInner, hits.From+hits.Size)
+	}
+	if l.innerHits[hits.Name] {
+		return nil, at.errorf("[inner_hits] already contains an entry for key [%s]: give each a name", hits.Name)
+	}
+	l.innerHits[hits.Name] = true
+	return hits, nil
+}
+
+func bestFirst() []algebra.InnerSort {
+	return []algebra.InnerSort{{By: algebra.InnerScore, Descending: true}}
+}
+
+// innerSort reads the order of elements. Fields that they do not have are equal in all of
+// them, and those that they have are single, so that all modes mean the same.
+func (l *lowering) innerSort(v value, path string) ([]algebra.InnerSort, error) {
+	if v.kind != '[' && v.kind != '{' {
+		return nil, v.errorf("must be a list of sort keys or an object of them, not %s", v.what())
+	}
+	inner := *l
+	inner.elements = true
+	list, given, err := inner.sorts(v)
+	if err != nil {
+		return nil, err
+	}
+	if !given {
+		return bestFirst(), nil
+	}
+	out := make([]algebra.InnerSort, 0, len(list))
+	for _, s := range list {
+		key := algebra.InnerSort{
+			By: algebra.InnerPlace, Field: s.Field, Double: s.Double, Descending: s.Descending, MissingFirst: s.MissingFirst, Missing: s.Missing,
+		}
+		switch s.Kind {
+		case planner.SortScore:
+			key.By = algebra.InnerScore
+		case planner.SortField:
+			if key.By = algebra.InnerField; s.Field.Nested != path {
+				continue
+			}
+		}
+		out = append(out, key)
+	}
+	return out, nil
+}
+
+// void says that Elasticsearch takes a clause for match_none as it is written. What is in
+// it shows no inner hits then, whatever else finds the person.
+func void(v value) bool {
+	if v.kind != '{' || len(v.members) != 1 {
+		return false
+	}
+	body := v.members[0].value
+	part := func(name string) value {
+		for _, m := range body.members {
+			if m.name == name {
+				return m.value
+			}
+		}
+		return value{}
+	}
+	switch v.members[0].name {
+	case "match_none":
+		return true
+	case "ids":
+		values := part("values")
+		return values.kind == '[' && len(values.items) == 0
+	case "terms":
+		for _, m := range body.members {
+			if m.kind == '[' && len(m.items) == 0 {
+				return true
+			}
+		}
+	case "constant_score":
+		return void(part("filter"))
+	case "function_score":
+		return void(part("query"))
+	case "boosting":
+		return void(part("positive"))
+	case "bool":
+		must, filter, should := several(part("must")), several(part("filter")), several(part("should"))
+		optional := 0
+		for _, c := range should {
+			if void(c) {
+				optional++
+			}
+		}
+		for _, c := range append(must, filter...) {
+			if void(c) {
+				return true
+			}
+		}
+		return len(must)+len(filter) == 0 && len(should) > 0 && optional == len(should)
+	}
+	return false
+}
+
+// several are the clauses of a part of a bool, which may be one without a list.
+func several(v value) []value {
+	switch v.kind {
+	case '[':
+		return v.items[:len(v.items):len(v.items)]
+	case '{':
+		return []value{v}
+	}
+	return nil
+}
+
+// Source reads _source, where path is where it stands: true, false, a name, a list of
+// names, or an object of includes and excludes. Names may hold *.
+func Source(text []byte, path string) (algebra.Source, error) {
+	if len(text) == 0 {
+		return algebra.Source{}, nil
+	}
+	v, err := parse(text, path)
+	if err != nil || v.kind == 'n' {
+		return algebra.Source{}, err
+	}
+	return sourceOf(v)
+}
+
+// maxSource bounds the names of a _source filter.
+const maxSource = 256
+
+func sourceOf(v value) (algebra.Source, error) {
+	var s algebra.Source
+	var err error
+	switch v.kind {
+	case 't':
+	case 'f':
+		s.None = true
+	case '{':
+		for _, m := range v.members {
+			into := &s.Includes
+			switch m.name {
+			case "includes", "include":
+			case "excludes", "exclude":
+				into = &s.Excludes
+			default:
+				return s, v.errorf("unknown member %s: known are includes, excludes", quote(m.name))
+			}
+			list, err := sourceNames(m.value)
+			if err != nil {
+				return s, err
+			}
+			*into = append(*into, list...)
+		}
+	default:
+		s.Includes, err = sourceNames(v)
+	}
+	return s, err
+}
+
+func sourceNames(v value) ([]string, error) {
+	if v.kind == '"' {
+		return []string{v.text}, nil
+	}
+	if v.kind != '[' {
+		return nil, v.errorf("must be true, false, a list of field names, or an object with includes and excludes")
+	}
+	if len(v.items) > maxSource {
+		return nil, v.errorf("names more than %d fields", maxSource)
+	}
+	var out []string
+	for _, item := range v.items {
+		if item.kind != '"' {
+			return nil, v.errorf("must be a list of field names")
+		}
+		out = append(out, item.text)
+	}
+	return out, nil
+}
