@@ -33,13 +33,13 @@ func collection(t *testing.T, docs []searchtest.Document) *evaluator.Collection 
 // evaluate asks the evaluator.
 func evaluate(c *evaluator.Collection, q map[string]any, now time.Time) (searchtest.Result, error) {
 	options := clause.Options{Now: now}
-	query, err := json.Marshal(q["query"])
+	query, err := json.Marshal(q["query"], json.Deterministic(true))
 	if err != nil {
 		return searchtest.Result{}, err
 	}
 	var sort []byte
 	if q["sort"] != nil {
-		if sort, err = json.Marshal(q["sort"]); err != nil {
+		if sort, err = json.Marshal(q["sort"], json.Deterministic(true)); err != nil {
 			return searchtest.Result{}, err
 		}
 	}
