@@ -63,18 +63,21 @@ type sharing struct{ first map[occurrence]Term }
 func newSharing() *sharing { return &sharing{first: make(map[occurrence]Term)} }
 
 // list goes through clauses whose scores are added. Those that are equal as a
-// whole are joined as a whole, and their terms with no others.
+// whole are joined as a whole, as the first of them, and their terms with no others.
 func (s *sharing) list(nodes []Node) []Node {
 	names := make([]string, len(nodes))
-	times := make(map[string]int)
+	times, firsts := make(map[string]int), make(map[string]Node)
 	for i, n := range nodes {
 		if names[i] = expansion(n); names[i] != "" {
 			times[names[i]]++
+			if firsts[names[i]] == nil {
+				firsts[names[i]] = n
+			}
 		}
 	}
 	out := make([]Node, len(nodes))
 	for i, n := range nodes {
-		if out[i] = n; times[names[i]] < 2 {
+		if out[i] = firsts[names[i]]; times[names[i]] < 2 {
 			out[i] = s.node(n)
 		}
 	}
@@ -143,7 +146,7 @@ func expansion(n Node) string {
 	for _, n := range list.Should {
 		boost, isBoost := n.(Boost)
 		t, isTerm := boost.Node.(Term)
-		if !isBoost || !isTerm || t.Blend == 0 {
+		if !isBoost || !isTerm || t.Across {
 			return ""
 		}
 		b.WriteString(t.Field.Name() + "\x00" + t.Text + "\x00" + strconv.FormatFloat(boost.Factor, 'g', -1, 64) + "\x00")

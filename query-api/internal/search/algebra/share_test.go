@@ -35,7 +35,8 @@ func TestShareStatistics(t *testing.T) {
 		"a boosted group":  {anyOf(term("b", 0, 1), algebra.Boost{Node: anyOf(term("b", 2, 1), term("c", 2, .5)), Factor: 2}), []int{0, 2, 2}},
 		"one in a must":    {anyOf(term("b", 0, 1), algebra.Bool{Must: []algebra.Node{anyOf(term("b", 2, 1), term("c", 2, .5))}}), []int{0, 0, 2}},
 		"beside a must":    {algebra.Bool{Must: []algebra.Node{term("b", 3, 1)}, Should: []algebra.Node{term("b", 1, 1), term("b", 2, 1)}}, []int{3, 1, 1}},
-		"a word twice":     {anyOf(term("b", 0, .5), anyOf(term("a", 1, .5), term("b", 1, .5)), anyOf(term("a", 2, .5), term("b", 2, .5))), []int{0, 1, 1, 2, 2}},
+		"a word twice":     {anyOf(term("b", 0, .5), anyOf(term("a", 1, .5), term("b", 1, .5)), anyOf(term("a", 2, .5), term("b", 2, .5))), []int{0, 1, 1, 1, 1}},
+		"alike by name":    {anyOf(anyOf(term("a", 0, .5), term("b", 0, .5)), anyOf(term("a", 2, .5), term("b", 2, .5))), []int{0, 0, 0, 0}},
 		"in a list inside": {algebra.Nested{Path: "p", Node: anyOf(anyOf(term("a", 1, .5), term("b", 1, .5)), anyOf(term("b", 2, .5), term("c", 2, .5)))}, []int{1, 1, 1, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
