@@ -132,16 +132,24 @@ func TestSearchLongLists(t *testing.T) {
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	numbers := times(5000, func(i int) string { return fmt.Sprint(i + 15) })
 	words := times(5000, func(i int) string { return fmt.Sprintf(`"it's %d"`, i) })
+	long := times(900, func(i int) string { return fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 200)) })
 	for query, want := range map[string][]string{
 		`{"terms":{"profile.connections":[` + numbers + `]}}`:                                                      {"p1", "p3"},
 		`{"terms":{"profile.headline":[` + words + `,"lover"]}}`:                                                   {"p1"},
 		`{"terms":{"profile.headline.keyword":[` + words + `,"Data"]}}`:                                            {"p3"},
 		`{"terms":{"experience.title.keyword":[` + words + `,"Writer"]}}`:                                          {"p1"},
 		`{"nested":{"path":"experience","query":{"terms":{"experience.title.keyword":[` + words + `,"Writer"]}}}}`: {"p1"},
+		`{"terms":{"profile.headline":[` + long + `,"lover"]}}`:                                                    {"p1"},
+		`{"terms":{"experience.title.keyword":[` + long + `,"Writer"]}}`:                                           {"p1"},
 		`{"ids":{"values":[` + words + `,"p2"]}}`:                                                                  {"p2"},
 	} {
 		require.Equal(t, want, ids(f.search(`{"query":`+query+`,"sort":["profile_id.keyword"]}`)), query[:60])
 	}
+	// Beside such a list there is room for less.
+	r := f.post("/v1/person/search", `{"query":{"bool":{"should":[{"terms":{"profile.headline":[`+words+`]}},{"match":{"experience.description":"`+
+		strings.ReplaceAll(times(1000, func(i int) string { return fmt.Sprintf("w%d", i) }), ",", " ")+`"}}]}}}`)
+	require.Equal(t, http.StatusBadRequest, r.status, r.body)
+	require.Contains(t, r.body, "too complex beside its long lists")
 }
 
 func TestSearchOrder(t *testing.T) {

@@ -64,6 +64,8 @@ func Queries() []string {
 		`{"fuzzy":{"profile.headline":{"value":"data","fuzziness":2,"max_expansions":1024}}}`,
 		`{"match":{"profile.headline":{"query":"data engineer lover writer word","fuzziness":2,"max_expansions":1000}}}`,
 		`{"match_phrase_prefix":{"profile.headline":{"query":"d","max_expansions":1024}}}`,
+		`{"match_phrase":{"experience.description":"`+strings.ReplaceAll(times(2000, func(i int) string { return fmt.Sprintf("w%d", i) }), ",", " ")+`"}}`,
+		`{"nested":{"path":"experience","query":{"match_phrase":{"experience.description":"`+strings.Repeat("the a of to and in ", 340)+`"}}}}`,
 		`{"wildcard":{"profile.summary":{"value":"*","rewrite":"scoring_boolean"}}}`,
 		`{"prefix":{"experience.description":{"value":"","rewrite":"top_terms_1024"}}}`,
 		`{"fuzzy":{"profile.summary":{"value":"aa","fuzziness":2,"rewrite":"constant_score"}}}`,

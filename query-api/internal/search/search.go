@@ -414,8 +414,11 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	for _, v := range statement.Parameters {
 		size += len(url.QueryEscape(v))
 	}
-	if size > maxParameters {
+	switch {
+	case size > maxParameters:
 		return &Budget{"the texts of the query are too long together: shorten them"}
+	case len(statement.Tables) > 0 && len(statement.SQL) > maxBeside:
+		return &Budget{"the query is too complex beside its long lists: use fewer clauses or shorter lists"}
 	}
 	for name, values := range statement.Tables {
 		table, err := ext.NewTable(name, ext.Column("v", "String"))
@@ -454,9 +457,10 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	return nil
 }
 
-// maxParameters bounds what travels in the address of a statement, which servers
-// limit to 1 MiB.
-const maxParameters = 700 << 10
+const (
+	maxParameters = 700 << 10 // of what travels in the address of a statement, which servers limit to 1 MiB
+	maxBeside     = 120 << 10 // of a statement with tables beside it, which is a field of a form: servers limit those to 128 KiB
+)
 
 // failed tells a query that is too much from a store that is away.
 func (s *Searcher) failed(step string, err error) error {

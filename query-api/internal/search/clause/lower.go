@@ -15,6 +15,8 @@ const (
 	MaxClauses = 1024
 	MaxTerms   = 65_536
 	MaxRegexp  = 1000
+	// MaxPhraseWords bounds the words of all phrases without slop, over all of their fields. Such a phrase is one clause.
+	MaxPhraseWords = 2048
 	// MaxExpansions bounds the terms that a fuzzy or prefix term is expanded to.
 	MaxExpansions = 1024
 	// defaultExpansions is how many there are where a query does not say.
@@ -58,19 +60,20 @@ func newLowering(options Options) *lowering {
 
 // lowering is the work on one query.
 type lowering struct {
-	options   Options
-	table     []Clause
-	fields    map[string]readmodel.SearchField
-	nested    string // path of the nested clause this is inside of
-	depth     int
-	clauses   int
-	terms     int
-	blends    int
-	innerHits map[string]bool
-	elements  bool // these are the sort keys of elements
-	sorting   bool // this is the filter of a sort key, in which a path may be nested in itself
-	unshown   bool // inner hits of this are not shown: it is inside of must_not or of what is void, or says where a function counts
-	functions bool // there is a function_score
+	options     Options
+	table       []Clause
+	fields      map[string]readmodel.SearchField
+	nested      string // path of the nested clause this is inside of
+	depth       int
+	clauses     int
+	terms       int
+	blends      int
+	phraseWords int // those of all phrases without slop
+	innerHits   map[string]bool
+	elements    bool // these are the sort keys of elements
+	sorting     bool // this is the filter of a sort key, in which a path may be nested in itself
+	unshown     bool // inner hits of this are not shown: it is inside of must_not or of what is void, or says where a function counts
+	functions   bool // there is a function_score
 }
 
 func fieldsByPath() map[string]readmodel.SearchField {

@@ -185,6 +185,30 @@ func TestQueryStringParameters(t *testing.T) {
 	}
 }
 
+// A phrase is one clause, with slop as many as it has words. The words of a query string are counted once.
+func TestPhrasesCount(t *testing.T) {
+	words := func(n int) string { return strings.TrimSpace(strings.Repeat("a ", n)) }
+	for query, want := range map[string]string{
+		`{"match_phrase":{"profile.headline":"` + words(2048) + `"}}`:                                                                "",
+		`{"match_phrase":{"profile.headline":"` + words(2049) + `"}}`:                                                                "more than 2048 words",
+		`{"multi_match":{"type":"phrase","fields":["profile.*_name"],"query":"` + words(1000) + `"}}`:                                "more than 2048 words",
+		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1024) + `"}}}`:                                             "more than 1024 clauses",
+		`{"multi_match":{"type":"phrase","query":"` + words(36) + `"}}`:                                                              "",
+		`{"query_string":{"default_field":"profile.headline","query":"` + words(1000) + `"}}`:                                        "",
+		`{"query_string":{"default_field":"profile.headline","query":"` + words(1025) + `"}}`:                                        "more than 1024 clauses",
+		`{"simple_query_string":{"fields":["profile.headline"],"query":"` + words(500) + `"}}`:                                       "",
+		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_phrase":{"profile.headline":"a b"}},`, 511), ",") + `]}}`: "",
+		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_phrase":{"profile.headline":"a b"}},`, 512), ",") + `]}}`: "more than 1024 clauses",
+	} {
+		_, err := clause.Lower([]byte(query), "query", options())
+		if want == "" {
+			require.NoError(t, err, "%.100s", query)
+			continue
+		}
+		require.ErrorContains(t, err, want, "%.100s", query)
+	}
+}
+
 // A field that does not exist changes no order where a sort says of which type it would be.
 func TestUnmappedSorts(t *testing.T) {
 	for body, want := range map[string]string{

@@ -152,12 +152,42 @@ func (l *lowering) wordless(f algebra.Field, at value, text, analyzer string) (b
 	if !f.IsText() && analyzer == "" {
 		return false, nil
 	}
-	tokens, err := l.analyse(at, text, analyzer)
+	tokens, err := l.tokens(at, text, analyzer) // they are counted where they are asked for
 	return len(tokens) == 0, err
 }
 
-// analyse gives the tokens of a text.
+// analyse gives the tokens of a text, each of which is a clause.
 func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, error) {
+	tokens, err := l.tokens(at, query, analyzer)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.count(at, len(tokens)); err != nil {
+		return nil, err
+	}
+	return tokens, l.addTerms(at, len(tokens))
+}
+
+// phraseTokens gives those of a phrase, which is one clause; with slop each word costs as much as one.
+func (l *lowering) phraseTokens(at value, query string, m matching) ([]text.Token, error) {
+	if m.slop > 0 {
+		return l.analyse(at, query, m.analyzer)
+	}
+	tokens, err := l.tokens(at, query, m.analyzer)
+	if err != nil {
+		return nil, err
+	}
+	if l.phraseWords += len(tokens); l.phraseWords > MaxPhraseWords {
+		return nil, at.errorf("the phrases of the query have more than %d words, each counted for each field", MaxPhraseWords)
+	}
+	if err := l.addTerms(at, len(tokens)); err != nil {
+		return nil, err
+	}
+	return tokens, l.count(at, 1)
+}
+
+// tokens gives the tokens of a text.
+func (l *lowering) tokens(at value, query, analyzer string) ([]text.Token, error) {
 	if len(query) > MaxAnalysed {
 		return nil, at.errorf("is longer than %d bytes", MaxAnalysed)
 	}
@@ -169,10 +199,7 @@ func (l *lowering) analyse(at value, query, analyzer string) ([]text.Token, erro
 		}
 		tokens = named(nil, query)
 	}
-	if err := l.count(at, len(tokens)); err != nil {
-		return nil, err
-	}
-	return tokens, l.addTerms(at, len(tokens))
+	return tokens, nil
 }
 
 // normalised is an unfinished or misspelt word as an analyser would have it: in

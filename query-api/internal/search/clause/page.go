@@ -68,7 +68,8 @@ Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX.
 | | |
 |---|---|
 | depth of clauses | %d |
-| clauses, words of texts included | %d |
+| clauses, words of texts included; a phrase without slop is one | %d |
+| words of phrases without slop, for each of their fields | %d |
 | terms | %d |
 | characters of a regular expression | %d |
 | terms that a fuzzy or unfinished word becomes | %d |
@@ -80,7 +81,7 @@ A query that takes too much time, memory or rows is a 400 that says so.
 
 | clause | why |
 |---|---|
-`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed)
+`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)

@@ -51,7 +51,7 @@ func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.
 func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, prefix bool) (algebra.Node, error) {
 	if !f.IsText() {
 		if prefix && f.IsString() && m.analyzer != "" { // what has no words is not looked for at all
-			tokens, err := l.analyse(at, query, m.analyzer)
+			tokens, err := l.tokens(at, query, m.analyzer)
 			if err != nil {
 				return nil, err
 			}
@@ -69,7 +69,7 @@ func (l *lowering) phrase(f algebra.Field, at value, query string, m matching, p
 			return l.exact(f, at, query)
 		}
 	}
-	tokens, err := l.analyse(at, query, m.analyzer)
+	tokens, err := l.phraseTokens(at, query, m)
 	if err != nil {
 		return nil, err
 	}

@@ -44,7 +44,7 @@ func TestSearch(t *testing.T) {
 		got, err := muster.Search(t.Context(), body)
 		if err != nil {
 			var e *clause.Error
-			// The judge looks at no clause that cannot matter, and counts a phrase as one where muster's limit counts words.
+			// The judge looks at no clause that cannot matter, and counts a phrase with slop as one where muster's limit counts words.
 			if errors.As(err, &e) && (want.Total == 0 || refusedByScore(t.Context(), q) || strings.Contains(e.Reason, "more than 1024 clauses")) {
 				return 0, err, nil
 			}

@@ -73,13 +73,7 @@ func (c *compiler) necessary(n algebra.Node, root *scope) string {
 		}
 	case algebra.Phrase:
 		if n.Field.Indexed {
-			var parts []string
-			for _, position := range n.Terms {
-				if len(position) == 1 {
-					parts = append(parts, c.term(n.Field, position[0], root))
-				}
-			}
-			return and(parts...)
+			return c.words(n, root)
 		}
 	case algebra.Set:
 		if n.Field.IsText() && n.Field.Indexed || n.Field.Keyword && n.Field.KeywordIndexed || n.Field.Identity {

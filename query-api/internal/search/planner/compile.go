@@ -54,7 +54,7 @@ func (c *compiler) str(s string) string { return c.param("String", escapeParamet
 
 // strs is a list of strings; a long one travels as a table beside the query.
 func (c *compiler) strs(list []string) string {
-	if len(list) > maxListed {
+	if beyondParameter(list) {
 		return "(SELECT groupArray(v) FROM " + c.table(list) + ")"
 	}
 	return c.param("Array(String)", quoteList(list))
@@ -62,6 +62,15 @@ func (c *compiler) strs(list []string) string {
 
 // maxListed is how many values travel as a parameter (design.md, Reads).
 const maxListed = 1000
+
+// beyondParameter says that a list is too long to be a parameter, of which servers read 128 KiB.
+func beyondParameter(list []string) bool {
+	size := 0
+	for _, s := range list {
+		size += len(s)
+	}
+	return len(list) > maxListed || size > 32<<10
+}
 
 func (c *compiler) table(list []string) string {
 	key := strings.Join(list, "\x00")
@@ -341,7 +350,7 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 // listed is what stands behind IN: a set, which is looked up rather than gone through.
 func (c *compiler) listed(list []string, kind string) string {
 	switch {
-	case len(list) > maxListed:
+	case beyondParameter(list):
 		return "(SELECT CAST(v, '" + kind + "') FROM " + c.table(list) + ")"
 	case kind == "Int64":
 		return c.ints(list)

@@ -13,23 +13,34 @@ import (
 // phrase is the condition that a phrase occurs: its terms do, which the index
 // knows, and somewhere together.
 func (c *compiler) phrase(n algebra.Phrase, s *scope) string {
-	var parts []string
+	words := c.words(n, s)
 	for _, position := range n.Terms {
-		switch len(position) {
-		case 0:
-		case 1:
-			parts = append(parts, c.term(n.Field, position[0], s))
-		default:
-			parts = append(parts, "hasAny("+s.tokens(n.Field)+", "+c.strs(position)+")")
+		if len(position) > 1 {
+			words = and(words, "hasAny("+s.tokens(n.Field)+", "+c.strs(position)+")")
 		}
 	}
-	if len(parts) == 0 {
+	switch {
+	case words == yes:
 		return no
+	case len(n.Terms) == 1:
+		return words
 	}
-	if len(parts) == 1 {
-		return parts[0]
+	return and(words, "("+c.frequency(n, s)+" > 0)")
+}
+
+// words is the condition that the terms of a phrase occur, of a long one the first ones: the others are looked for where
+// these are.
+func (c *compiler) words(n algebra.Phrase, s *scope) string {
+	var parts []string
+	seen := make(map[string]bool)
+	for _, position := range n.Terms {
+		if len(position) != 1 || seen[position[0]] || long(n) && len(parts) == longPhrase {
+			continue
+		}
+		seen[position[0]] = true
+		parts = append(parts, c.term(n.Field, position[0], s))
 	}
-	return and(and(parts...), "("+c.frequency(n, s)+" > 0)")
+	return and(parts...)
 }
 
 // frequency is how often a phrase occurs, places with gaps counted in part.
@@ -110,6 +121,9 @@ func PhraseStatement(n algebra.Phrase, limit int) Statement {
 // occurrences counts the places of a list of tokens where the terms follow one
 // another.
 func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
+	if long(n) {
+		return c.longOccurrences(n, tokens)
+	}
 	var names, conditions, lists []string
 	for i, position := range n.Terms {
 		if len(position) == 0 {
@@ -125,6 +139,27 @@ func (c *compiler) occurrences(n algebra.Phrase, tokens string) string {
 		}
 	}
 	return "arrayCount((" + strings.Join(names, ", ") + ") -> " + and(conditions...) + ", " + strings.Join(lists, ", ") + ")"
+}
+
+// longPhrase is from how many words on the statement names a phrase as a whole: what it costs before it reads grows with its text.
+const longPhrase = 16
+
+// long says that a phrase is so long, and of one word each but for the last, which may be unfinished.
+func long(n algebra.Phrase) bool {
+	last := len(n.Terms) - 1
+	return n.Slop == 0 && last > longPhrase && len(n.Terms[last]) > 0 && !slices.ContainsFunc(n.Terms[:last], func(p []string) bool { return len(p) != 1 })
+}
+
+// longOccurrences counts the places where a long phrase begins.
+func (c *compiler) longOccurrences(n algebra.Phrase, tokens string) string {
+	last := len(n.Terms) - 1
+	words := make([]string, last)
+	for i, p := range n.Terms[:last] {
+		words[i] = p[0]
+	}
+	begins := "arraySlice(" + tokens + ", i, " + strconv.Itoa(last) + ") = " + c.param("Array(String)", quoteList(words)) // a table has no order
+	ends := c.oneOf("arrayElement("+tokens+", i + "+strconv.Itoa(last)+")", n.Terms[last])
+	return "arrayCount(i -> (" + and(begins, ends) + "), arrayEnumerate(arraySlice(" + tokens + ", " + strconv.Itoa(last+1) + ")))"
 }
 
 func (c *compiler) oneOf(value string, terms []string) string {

@@ -111,10 +111,10 @@ func (g *Generator) minimum() any {
 }
 
 // phrase draws a stretch of a text of the scope.
-func (g *Generator) phrase(s scope) (field, []string) {
+func (g *Generator) phrase(s scope, most int) (field, []string) {
 	for range 4 {
 		if f, v := g.textField(s); v != "" {
-			if words := g.some(v, 4, true); len(words) > 0 {
+			if words := g.some(v, most, true); len(words) > 0 {
 				return f, words
 			}
 		}
@@ -123,7 +123,7 @@ func (g *Generator) phrase(s scope) (field, []string) {
 }
 
 func (g *Generator) matchPhrase(s scope, _ int) any {
-	f, words := g.phrase(s)
+	f, words := g.phrase(s, pick(g.r, 4, 4, 4, 4, 4, 60))
 	if words == nil {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (g *Generator) shortOrLong(name, query string, args map[string]any) any {
 }
 
 func (g *Generator) matchPhrasePrefix(s scope, _ int) any {
-	f, words := g.phrase(s)
+	f, words := g.phrase(s, pick(g.r, 4, 4, 4, 4, 4, 60))
 	if words == nil {
 		return nil
 	}
@@ -208,7 +208,7 @@ func (g *Generator) matchPhrasePrefix(s scope, _ int) any {
 }
 
 func (g *Generator) matchBoolPrefix(s scope, _ int) any {
-	f, words := g.phrase(s)
+	f, words := g.phrase(s, 4)
 	if words == nil {
 		return nil
 	}
@@ -285,7 +285,7 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 
 func (g *Generator) multiMatch(s scope, _ int) any {
 	const c = "multi_match"
-	f, words := g.phrase(s)
+	f, words := g.phrase(s, 4)
 	if words == nil {
 		return nil
 	}
@@ -369,7 +369,7 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 
 func (g *Generator) combinedFields(s scope, _ int) any {
 	const c = "combined_fields"
-	f, words := g.phrase(s)
+	f, words := g.phrase(s, 4)
 	if words == nil {
 		return nil
 	}
