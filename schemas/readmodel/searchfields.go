@@ -1,6 +1,9 @@
 package readmodel
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // SearchType is how search treats the values of a field (rulings.md, Search:
 // Elasticsearch's field types).
@@ -48,6 +51,8 @@ type SearchField struct {
 	// Indexed and KeywordIndexed say that a text index stands on the tokens and
 	// on the whole values.
 	Indexed, KeywordIndexed bool
+	// Counted says that a text index stands on Times.
+	Counted bool
 }
 
 // SearchNested are the paths of nested objects, in the order of the document.
@@ -60,11 +65,12 @@ func SearchFields() []SearchField {
 	const (
 		tokens = 1 << iota
 		whole
+		times
 	)
 	field := func(path string, t SearchType, indexes int) SearchField {
 		f := SearchField{
 			Path: path, Column: strings.ReplaceAll(path, ".", "_"), Type: t,
-			Indexed: indexes&tokens != 0, KeywordIndexed: indexes&whole != 0,
+			Indexed: indexes&tokens != 0, KeywordIndexed: indexes&whole != 0, Counted: indexes&times != 0,
 		}
 		for _, nested := range SearchNested() {
 			if strings.HasPrefix(path, nested+".") {
@@ -81,8 +87,8 @@ func SearchFields() []SearchField {
 		field("profile.first_name", SearchText, tokens),
 		field("profile.last_name", SearchText, tokens),
 		field("profile.full_name", SearchText, tokens|whole),
-		field("profile.headline", SearchText, tokens),
-		field("profile.summary", SearchText, tokens),
+		field("profile.headline", SearchText, tokens|times),
+		field("profile.summary", SearchText, tokens|times),
 		field("profile.image_url", SearchText, 0),
 		field("profile.connections", SearchLong, 0),
 		field("profile.followers", SearchLong, 0),
@@ -90,10 +96,10 @@ func SearchFields() []SearchField {
 		field("profile.location.country", SearchText, tokens|whole),
 		field("profile.location.country_code", SearchText, whole),
 		field("profile.personal_email", SearchText, whole),
-		field("experience.title", SearchText, tokens|whole),
-		field("experience.company_name", SearchText, tokens|whole),
+		field("experience.title", SearchText, tokens|whole|times),
+		field("experience.company_name", SearchText, tokens|whole|times),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, whole),
+		field("experience.company_url", SearchText, tokens|whole),
 		field("experience.location", SearchText, tokens),
 		field("experience.description", SearchText, tokens),
 		field("experience.start_date", SearchDate, 0),
@@ -122,6 +128,21 @@ func (f SearchField) Tokens() string { return f.Column + "_tokens" }
 
 // Repeats is the column of repeated tokens of a text.
 func (f SearchField) Repeats() string { return f.Column + "_repeats" }
+
+// Times is an expression: each repeated token of a text with the places of the bits behind it that the number of its
+// repeats has (Time): of a token that occurs six times, five more than once, those of 0 and 2. Of the repeats of a token
+// the last tells of bit 0, the one before of bit 1, and so on: there are always enough of them. Its index has it word by word.
+func (f SearchField) Times() string {
+	r := f.Repeats()
+	return "arrayFilter(w -> w != '', arrayMap((w, n, m) -> if(bitAnd(bitShiftRight(toUInt64(n + m - 1), m - 1), 1) = 1, concat(w, '\\0', toString(m - 1)), ''), " +
+		r + ", arrayEnumerateUniq(" + r + "), arrayReverse(arrayEnumerateUniq(arrayReverse(" + r + ")))))"
+}
+
+// Time is what Times has for a bit of the number of a token's repeats.
+func Time(token string, bit int) string { return token + "\x00" + strconv.Itoa(bit) }
+
+// TimesIndex names the index of Times.
+func (f SearchField) TimesIndex() string { return f.Column + "_times_index" }
 
 // Length is the column of the number of tokens of a text.
 func (f SearchField) Length() string { return f.Column + "_length" }

@@ -29,7 +29,7 @@ type Statement struct {
 
 // Explain says what a search would do. What is refused is an answer, not an
 // error; a wrong cursor is an error. The weights of terms stand for one match
-// of each, since nothing is counted.
+// of each, since nothing is counted; nor are those left out that nobody has.
 func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error) {
 	prepared, err := s.Prepare(r)
 	var refused *clause.Error
@@ -75,19 +75,24 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 	filters := planner.SortFilters(prepared.sorts)
 	stats := prepared.cursor.Stats
 	if prepared.first {
-		if scored {
-			fields, _ := planner.FieldStatement(prepared.node, filters, func(string) bool { return false })
-			if err := add("fields", fields); err != nil {
+		for _, p := range planner.PresenceStatements(prepared.node, filters, firstBlend) {
+			if err := add("presence", p.Statement); err != nil {
 				return nil, err
 			}
 		}
+		none := planner.NewStats()
 		total := !planner.ScoresDecide(prepared.node)
 		counted := false
 		if scored {
-			terms, keys := planner.TermStatement(prepared.node, filters, total, prepared.from, func(string) bool { return false })
+			terms, keys := planner.TermStatement(prepared.node, filters, total, prepared.from, none, func(string) bool { return false })
 			counted = len(keys) > 0
 			if err := add("count", terms); err != nil {
 				return nil, err
+			}
+			for _, c := range planner.FieldStatements(prepared.node, filters, none, func(string) bool { return false }) {
+				if err := add("fields", c.Statement); err != nil {
+					return nil, err
+				}
 			}
 		}
 		if r.Size == 0 && (!counted || !total) {

@@ -53,7 +53,8 @@ type Config struct {
 	// Beside others, and for the expensive ones, it is one.
 	Threads int
 	// StatsAge is how old the counts of documents and terms of a field may be
-	// that scores use; default 10 s, negative: always counted anew.
+	// that scores use; default 10 s, negative: always counted anew. Fields that take
+	// longer than 20 ms to count are kept so many times longer.
 	StatsAge time.Duration
 	// CountBeside is from how many people on, all in one part, the total is read by a
 	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.
@@ -106,8 +107,11 @@ type Searcher struct {
 	mu     sync.Mutex
 	fields map[string]fieldStats
 	terms  map[string]termCount // by planner's keys
-	seen   seenState
-	rest   restState
+	bits   map[string]termCount // of the repeats of terms
+	// untimed is until when the indexes of repeats are not asked, since there are none.
+	untimed time.Time
+	seen    seenState
+	rest    restState
 }
 
 // New returns a Searcher.
@@ -116,7 +120,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent), fields: make(map[string]fieldStats), terms: make(map[string]termCount)}, nil
+	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}, nil
 }
 
 // Request is a search as it was asked for.
@@ -289,6 +293,13 @@ func (s *Search) people(ctx context.Context) (*ranking, error) {
 			return &ranking{}, nil
 		}
 		return s.ranking(ctx, false)
+	}
+	s.cursor.Stats = planner.NewStats()
+	if err := s.sought(ctx); err != nil {
+		return nil, err
+	}
+	if planner.AtMost(s.node, s.cursor.Stats) == 0 {
+		return &ranking{}, nil
 	}
 	counted, err := s.count(ctx)
 	switch {
@@ -472,7 +483,7 @@ func (s *Searcher) failed(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
-		if step == stepDictionary && unindexed(code) {
+		if (step == stepDictionary || step == stepTimes) && unindexed(code) {
 			return &unindexedError{err}
 		}
 		if step == stepParts && code == proto.ErrAccessDenied {

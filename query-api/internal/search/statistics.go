@@ -2,12 +2,15 @@ package search
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/algebra"
@@ -22,36 +25,133 @@ type termCount struct {
 
 type fieldStats struct {
 	planner.FieldStats
-	at time.Time
+	at  time.Time
+	age time.Duration // for which they are good
+}
+
+// sought looks for the terms of a query that names many, and notes those that nobody has.
+func (s *Search) sought(ctx context.Context) error {
+	statements := planner.PresenceStatements(s.node, planner.SortFilters(s.sorts), firstBlend)
+	if len(statements) == 0 {
+		return nil
+	}
+	var mu sync.Mutex
+	present := make(map[int]bool)
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(1)
+	if s.searcher.lanes.alone(ctx) {
+		g.SetLimit(s.searcher.cfg.Threads)
+	}
+	for _, p := range statements {
+		g.Go(func() error {
+			return s.searcher.query(ctx, "presence", p.Statement, func(rows driver.Rows) error {
+				var numbers []uint16
+				if err := rows.Scan(&numbers); err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, n := range numbers {
+					present[p.First+int(n)] = true
+				}
+				return nil
+			})
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	for _, p := range statements {
+		for i, keys := range p.Groups {
+			if present[p.First+i] {
+				continue
+			}
+			for _, key := range keys {
+				s.cursor.Stats.Terms[key], s.cursor.Stats.Absent[key] = 0, true
+			}
+		}
+	}
+	return nil
 }
 
 // count reads the statistics of scores that are not known, and the total when
 // it is to be had with them.
 func (s *Search) count(ctx context.Context) (counted bool, err error) {
-	stats := &planner.Stats{Fields: make(map[string]planner.FieldStats), Terms: make(map[string]int64)}
-	s.cursor.Stats = stats
+	stats := s.cursor.Stats
 	decide := planner.ScoresDecide(s.node)
 	if !decide && (!planner.Scores(s.node, s.sorts) || s.request.Size == 0) {
 		return false, nil
 	}
 	filters := planner.SortFilters(s.sorts)
+	// Where scores decide who matches the people are counted after the terms.
+	statement, keys := planner.TermStatement(s.node, filters, !decide, s.from, stats, func(key string) bool { return s.searcher.knownTerm(key, stats) })
+	if planner.AtMost(s.node, stats) == 0 { // so it was: somebody may be the first
+		statement, keys = planner.TermStatement(s.node, filters, !decide, s.from, stats, func(key string) bool { return stats.Terms[key] > 0 })
+	}
+	if len(keys) > 0 {
+		if err := s.countPeople(ctx, statement, keys); err != nil {
+			return false, err
+		}
+		s.searcher.keepTerms(keys, stats)
+		counted = !decide
+	}
+	if counted && s.cursor.Total == 0 {
+		return true, nil
+	}
 	if err := s.searcher.countFields(ctx, s.node, filters, stats); err != nil {
 		return false, err
 	}
-	// Where scores decide who matches the people are counted after the terms.
-	statement, keys := planner.TermStatement(s.node, filters, !decide, s.from, func(key string) bool { return s.searcher.knownTerm(key, stats) })
-	if planner.AtMost(s.node, stats) == 0 { // so it was: somebody may be the first
-		statement, keys = planner.TermStatement(s.node, filters, !decide, s.from, func(key string) bool { return stats.Terms[key] > 0 })
-	}
-	if len(keys) == 0 {
-		return false, nil
-	}
-	if err := s.countPeople(ctx, statement, keys); err != nil {
-		return false, err
-	}
-	s.searcher.keepTerms(keys, stats)
-	return !decide, nil
+	return counted, s.searcher.countTimes(ctx, s.node, stats)
 }
+
+// countTimes reads how many bits the repeats take of the words that scores need, where it is not known and an index says so.
+func (s *Searcher) countTimes(ctx context.Context, n algebra.Node, stats *planner.Stats) error {
+	now := s.deps.Now()
+	s.mu.Lock()
+	statement, keys := planner.TimesStatement(n, stats, func(key string) bool {
+		t, ok := s.bits[key]
+		if ok = ok && now.Sub(t.at) <= s.cfg.StatsAge; ok {
+			stats.Bits[key] = t.count
+		}
+		return ok
+	})
+	unindexed := now.Before(s.untimed)
+	s.mu.Unlock()
+	if len(keys) == 0 || unindexed {
+		return nil
+	}
+	found := make(map[string]int64)
+	err := s.query(ctx, stepTimes, statement, func(rows driver.Rows) error {
+		var field, word string
+		var bits uint64
+		if err := rows.Scan(&field, &word, &bits); err != nil {
+			return err
+		}
+		found[planner.TermKey(field, word)] = int64(bits)
+		return nil
+	})
+	var none *unindexedError
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if errors.As(err, &none) {
+		s.untimed = now.Add(time.Minute)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if len(s.bits)+len(keys) > maxTerms {
+		clear(s.bits)
+	}
+	for _, key := range keys {
+		stats.Bits[key] = found[key]
+		s.bits[key] = termCount{count: found[key], at: now}
+	}
+	return nil
+}
+
+// stepTimes is the step that reads how often words are repeated.
+const stepTimes = "times"
 
 // maxTerms bounds the terms whose counts are kept.
 const maxTerms = 100_000
@@ -95,43 +195,51 @@ func (s *Search) countPeople(ctx context.Context, statement planner.Statement, k
 	}
 	for i, key := range keys {
 		s.cursor.Stats.Terms[key] = counts[i]
+		if counts[i] == 0 {
+			s.cursor.Stats.Absent[key] = true
+		}
 	}
 	return nil
 }
 
 // countFields counts the fields that scores need, those not counted lately.
 func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats) error {
-	now := s.deps.Now()
 	known := func(name string) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		f, ok := s.fields[name]
-		if !ok || now.Sub(f.at) > s.cfg.StatsAge {
+		if !ok || s.deps.Now().Sub(f.at) > f.age {
 			return false
 		}
 		stats.Fields[name] = f.FieldStats
 		return true
 	}
-	statement, names := planner.FieldStatement(n, filters, known)
-	if len(names) == 0 {
-		return nil
-	}
-	var counts []int64
-	if err := s.query(ctx, "fields", statement, func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
-		return err
-	}
-	if len(counts) != 2*len(names) {
-		return fmt.Errorf("search: %d counts of %d fields", len(counts), len(names))
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i, name := range names {
-		f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
-		stats.Fields[name] = f
-		s.fields[name] = fieldStats{FieldStats: f, at: now}
+	for _, c := range planner.FieldStatements(n, filters, stats, known) {
+		began := s.deps.Now()
+		var counts []int64
+		if err := s.query(ctx, "fields", c.Statement, func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+			return err
+		}
+		if len(counts) != 2*len(c.Names) {
+			return fmt.Errorf("search: %d counts of %d fields", len(counts), len(c.Names))
+		}
+		age := s.cfg.StatsAge
+		if took := s.deps.Now().Sub(began); took > longCount {
+			age *= time.Duration(took / longCount)
+		}
+		s.mu.Lock()
+		for i, name := range c.Names {
+			f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
+			stats.Fields[name] = f
+			s.fields[name] = fieldStats{FieldStats: f, at: began, age: age}
+		}
+		s.mu.Unlock()
 	}
 	return nil
 }
+
+// longCount is how long counting fields may take without being kept longer than StatsAge for it.
+const longCount = 20 * time.Millisecond
 
 // seenState is what is known of newer versions of unchanged people: that there
 // are none, since when, or that there are some.

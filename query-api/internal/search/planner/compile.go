@@ -17,6 +17,8 @@ type compiler struct {
 	names  map[string]string   // type and value -> name
 	tables map[string][]string // long lists, by the names of their tables
 	stats  *Stats
+	direct bool                   // the indexes answer in place of columns
+	flags  []string               // what they answer for scores alone
 	blends map[int][]algebra.Term // the terms of each blend of the query
 	kept   map[string]string      // condition that an element matches -> list of the matching ones that scores are made of
 }
@@ -303,6 +305,8 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 
 func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	switch {
+	case c.stats.absent(f, text):
+		return no
 	case f.IsText():
 		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"
 	case f.Type == readmodel.SearchBoolean:
@@ -331,6 +335,12 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 		return or(list...)
 	case len(n.Values) == 1 && f.IsString():
 		return c.term(f, n.Values[0], s)
+	case f.IsString() && len(n.Values) <= maxSought && slices.ContainsFunc(n.Values, func(v string) bool { return c.stats.absent(f, v) }):
+		n.Values = slices.DeleteFunc(slices.Clone(n.Values), func(v string) bool { return c.stats.absent(f, v) })
+		if len(n.Values) == 0 {
+			return no
+		}
+		return c.set(n, s)
 	case f.IsText():
 		return "hasAny(" + s.tokens(f) + ", " + c.strs(n.Values) + ")"
 	case f.IsString() && s.many(f):

@@ -14,9 +14,12 @@ const maxEager = 64
 // has excluded the row already or not. For what is cheap that takes less than choosing rows, which copies their lists
 // (deploy/docs/benchmarks.md). It may not where a part is dear, as regular expressions and phrases are, or
 // fails on a value that another part keeps from it, as an average of no numbers does when it is made a whole one.
-func eager(n algebra.Node, sorts []Sort) bool {
+func eager(n algebra.Node, sorts []Sort, stats *Stats) bool {
 	nodes, ok := 0, true
 	visit := func(n algebra.Node) {
+		if t, is := n.(algebra.Term); is && stats.absent(t.Field, t.Text) {
+			return
+		}
 		nodes++
 		switch n.(type) {
 		case algebra.All, algebra.None, algebra.Term, algebra.Set, algebra.Combined, algebra.Range, algebra.Exists,

@@ -31,7 +31,7 @@ func TestHints(t *testing.T) {
 		"a pattern in a sort":      {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreMin, Nested: algebra.Pattern{}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			require.Equal(t, c.eager, eager(c.node, c.sorts), "eager")
+			require.Equal(t, c.eager, eager(c.node, c.sorts, nil), "eager")
 			require.Equal(t, c.readsTokens, readsTokens(c.node), "reads tokens")
 		})
 	}
@@ -39,7 +39,7 @@ func TestHints(t *testing.T) {
 	for range maxEager {
 		many.Nodes = append(many.Nodes, term)
 	}
-	require.False(t, eager(many, nil), "one more than may be")
+	require.False(t, eager(many, nil, nil), "one more than may be")
 }
 
 func TestDear(t *testing.T) {

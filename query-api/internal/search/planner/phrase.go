@@ -276,10 +276,12 @@ func (c *compiler) combinedScore(n algebra.Combined, s *scope) string {
 			tokens := s.column(f.Tokens())
 			frequency, length = "toFloat64(countEqual("+tokens+", "+c.str(n.Text)+"))", "length("+tokens+")"
 		}
-		frequencies = append(frequencies, weight+" * "+frequency)
+		if has != no {
+			frequencies = append(frequencies, weight+" * "+frequency)
+		}
 		lengths = append(lengths, weight+" * "+c.quantised(length))
 	}
-	if documents == 0 || len(lengths) == 0 {
+	if documents == 0 || len(frequencies) == 0 {
 		return "0."
 	}
 	average := float64(float32(terms / float64(documents)))

@@ -112,6 +112,7 @@ func InvalidScore(sorts []Sort, i int, value string) bool {
 func RankStatement(r Rank) Statement {
 	filters := SortFilters(r.Sort)
 	c := scoring(r.Stats, append(filters, r.Node)...)
+	c.direct = !r.From.Refreshed && !readsTokens(r.Node) && !slices.ContainsFunc(filters, ScoresDecide)
 	root := &scope{}
 	if Scored(r.Sort) {
 		c.score(r.Node, root) // notes, for conditions inside of scores too, what they can share: thrown away
@@ -200,10 +201,10 @@ func RankStatement(r Rank) Statement {
 		total = "toInt64(count() OVER ())"
 	}
 	sql := fmt.Sprintf("SELECT profile_hash, %s, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, r.From.living(), where,
+		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, c.flagged(r.From.living()), where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{
-		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node) || slices.ContainsFunc(filters, ScoresDecide), Eager: eager(r.Node, r.Sort),
+		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node) || slices.ContainsFunc(filters, ScoresDecide), Eager: eager(r.Node, r.Sort, r.Stats),
 		OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
 	}
 }

@@ -125,7 +125,7 @@ func (c *compiler) termScore(n algebra.Term, s *scope) string {
 		tokens := s.column(f.Tokens())
 		tf, length = "countEqual("+tokens+", "+c.str(n.Text)+")", "length("+tokens+")"
 	} else {
-		tf, length = "(1 + countEqual("+f.Repeats()+", "+c.str(n.Text)+"))", f.Length()
+		tf, length = c.times(f, n.Text), f.Length()
 	}
 	return bm25(w, tf, c.quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
 }

@@ -20,6 +20,21 @@ import (
 type Stats struct {
 	Fields map[string]FieldStats `json:"f,omitempty"`
 	Terms  map[string]int64      `json:"t,omitempty"` // by termKey
+	// Absent are the terms that nobody had when the first page was asked for. They are left out of what is asked
+	// then, so that all pages find the same people.
+	Absent map[string]bool `json:"a,omitempty"`
+	// Bits is how many bits the number of anybody's repeats of a term takes; not there when it is not known.
+	Bits map[string]int64 `json:"b,omitempty"`
+}
+
+// NewStats returns statistics of nothing.
+func NewStats() *Stats {
+	return &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64), Absent: make(map[string]bool), Bits: make(map[string]int64)}
+}
+
+// absent says that nobody had a term.
+func (s *Stats) absent(f algebra.Field, text string) bool {
+	return s != nil && len(s.Absent) > 0 && s.Absent[termKey(f, text)]
 }
 
 // FieldStats is what is known of a field: the documents that have it, and the
@@ -36,7 +51,10 @@ func (f FieldStats) average() float64 {
 	return float64(float32(float64(f.Terms) / float64(f.Documents)))
 }
 
-func termKey(f algebra.Field, text string) string { return f.Name() + "\x00" + text }
+// TermKey is the key of a term in Stats.
+func TermKey(field, text string) string { return field + "\x00" + text }
+
+func termKey(f algebra.Field, text string) string { return TermKey(f.Name(), text) }
 
 // term is the weight of a term and the average length of its field; weight 0 when
 // it was not counted. Whoever has one that nobody had is the first, since it was
@@ -82,11 +100,13 @@ func stableByFrequency(order []int, df []int64) {
 type wanted struct {
 	fields map[string]algebra.Field
 	terms  map[string]algebra.Term
+	stats  *Stats
 }
 
-// want collects the fields and terms whose statistics the scores of a node need, and the filters of sort keys.
-func want(n algebra.Node, filters []algebra.Node) wanted {
-	w := wanted{fields: make(map[string]algebra.Field), terms: make(map[string]algebra.Term)}
+// want collects the fields and terms whose statistics the scores of a node need, and the filters of sort keys. The fields
+// of terms that are known to be absent are not needed.
+func want(n algebra.Node, filters []algebra.Node, stats *Stats) wanted {
+	w := wanted{fields: make(map[string]algebra.Field), terms: make(map[string]algebra.Term), stats: stats}
 	w.add(n)
 	// A least score decides who matches, and inner hits have an order of their own, wherever they stand.
 	visit := func(n algebra.Node) {
@@ -109,8 +129,10 @@ func want(n algebra.Node, filters []algebra.Node) wanted {
 }
 
 func (w *wanted) term(f algebra.Field, text string) {
-	w.fields[f.Name()] = f
 	w.terms[termKey(f, text)] = algebra.Term{Field: f, Text: text}
+	if !w.stats.absent(f, text) {
+		w.fields[f.Name()] = f
+	}
 }
 
 func (w *wanted) add(n algebra.Node) {
@@ -126,6 +148,7 @@ func (w *wanted) add(n algebra.Node) {
 	case algebra.Combined:
 		for _, f := range n.Fields {
 			w.term(f, n.Text)
+			w.fields[f.Name()] = f // its length counts whether it has the term or not
 		}
 	case algebra.Bool:
 		for _, m := range n.Must {
@@ -176,8 +199,8 @@ func fieldCounts(f algebra.Field) (documents, terms string) {
 	case f.Nested == "":
 		return "countIf(" + f.Column + " != '')", "countIf(" + f.Column + " != '')"
 	}
-	present := "arrayFilter(v -> v != '', " + f.Column + ")"
-	return "countIf(notEmpty(" + present + ")) + sum(length(" + present + "))", "sum(length(arrayDistinct(" + present + "))) + sum(length(" + present + "))"
+	elements := "sum(arrayCount(v -> v != '', " + f.Column + "))"
+	return "countIf(arrayExists(v -> v != '', " + f.Column + ")) + " + elements, "sum(arrayUniq(" + f.Column + ") - has(" + f.Column + ", '')) + " + elements
 }
 
 // termCounts are the condition under which a person has a term, and the number
@@ -251,20 +274,20 @@ func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 	c := scoring(stats, n)
 	condition := c.match(n, &scope{})
 	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE " + condition + " AND " + from.living()
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(n), Eager: eager(n, nil)}
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(n), Eager: eager(n, nil, stats)}
 }
 
 // TermStatement counts the documents with each term that scores need, but for
-// the known ones, and, with total, the people who match. Its only row has the
+// the known and the absent ones, and, with total, the people who match. Its only row has the
 // total, 0 without, and the list of counts, in the order of the returned keys.
 // It is empty when every term is known.
-func TermStatement(n algebra.Node, filters []algebra.Node, total bool, from People, known func(key string) bool) (Statement, []string) {
-	w := want(n, filters)
-	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(w.terms)), known)
+func TermStatement(n algebra.Node, filters []algebra.Node, total bool, from People, stats *Stats, known func(key string) bool) (Statement, []string) {
+	w := want(n, filters, stats)
+	keys := slices.DeleteFunc(slices.Sorted(maps.Keys(w.terms)), func(key string) bool { return stats.Absent[key] || known(key) })
 	if len(keys) == 0 {
 		return Statement{}, nil
 	}
-	c := newCompiler(&Stats{})
+	c := newCompiler(&Stats{Absent: stats.Absent})
 	condition, matching := no, "0"
 	if total {
 		condition = c.match(n, &scope{})
@@ -282,19 +305,32 @@ func TermStatement(n algebra.Node, filters []algebra.Node, total bool, from Peop
 		matching = "count()"
 	}
 	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE %s AND %s", matching, strings.Join(counts, ", "), from.source(), where, from.living())
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: total && hasPhrase(n), Eager: !total || eager(n, nil)}, keys
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: total && hasPhrase(n), Eager: !total || eager(n, nil, stats)}, keys
 }
 
-// FieldStatement counts the fields that the scores of a node need; its only row
-// is a list of pairs in the order of the returned names. known says which
-// fields need not be counted.
-func FieldStatement(n algebra.Node, filters []algebra.Node, known func(name string) bool) (Statement, []string) {
-	w := want(n, filters)
-	names := slices.DeleteFunc(slices.Sorted(maps.Keys(w.fields)), known)
-	if len(names) == 0 {
-		return Statement{}, nil
+// FieldCount is a statement that counts fields. Its only row is a list of pairs in the order of Names.
+type FieldCount struct {
+	Statement Statement
+	Names     []string
+}
+
+// FieldStatements count the fields that the scores of a node need. known says which fields need not be counted. Fields
+// that take long are counted one by one, so that whoever runs out of time need not begin anew.
+func FieldStatements(n algebra.Node, filters []algebra.Node, stats *Stats, known func(name string) bool) []FieldCount {
+	w := want(n, filters, stats)
+	var out []FieldCount
+	var short []string
+	for _, name := range slices.DeleteFunc(slices.Sorted(maps.Keys(w.fields)), known) {
+		if f := w.fields[name]; f.Nested != "" && f.Keyword {
+			out = append(out, FieldCount{Statement{SQL: w.fieldQuery([]string{name})}, []string{name}})
+		} else {
+			short = append(short, name)
+		}
 	}
-	return Statement{SQL: w.fieldQuery(names)}, names
+	if len(short) > 0 {
+		out = append(out, FieldCount{Statement{SQL: w.fieldQuery(short)}, short})
+	}
+	return out
 }
 
 // table is where search reads.
@@ -303,8 +339,8 @@ const table = "search_people"
 // UnknownStats stands in for what was not counted: every term in one of two
 // documents.
 func UnknownStats(n algebra.Node, filters []algebra.Node) *Stats {
-	s := &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64)}
-	w := want(n, filters)
+	s := NewStats()
+	w := want(n, filters, s)
 	for name := range w.fields {
 		s.Fields[name] = FieldStats{Documents: 2, Terms: 2}
 	}

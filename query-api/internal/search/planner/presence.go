@@ -1,0 +1,141 @@
+package planner
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+)
+
+// Presence is a statement that looks for terms. Its rows are lists of the numbers of the groups of which
+// somebody has a term; the people may be replaced ones.
+type Presence struct {
+	Statement Statement
+	// First is the number of the first of Groups, which are the keys of terms in Stats.
+	First  int
+	Groups [][]string
+}
+
+const (
+	// manyTerms in manyFields, or manyMore of them in any, are looked for before the query is asked: a text over
+	// all fields names fields that have none of its words, and each of those costs what the others do.
+	manyTerms  = 12
+	manyFields = 4
+	manyMore   = 100
+	// presenceStep is the most terms that one statement looks for: what it costs to analyse grows faster than they do.
+	presenceStep = 100
+	// maxSought is the most values of a set that are looked for.
+	maxSought = 16
+)
+
+// PresenceStatements look for the terms of a query, none when it has so few that they are not worth it. first
+// is the first of the terms' expansions among the numbers of blends: those are somewhere, or they would not be there.
+func PresenceStatements(n algebra.Node, filters []algebra.Node, first int) []Presence {
+	terms := make(map[string]algebra.Term)
+	add := func(f algebra.Field, text string) {
+		if f.IsString() {
+			terms[termKey(f, text)] = algebra.Term{Field: f, Text: text}
+		}
+	}
+	visit := func(n algebra.Node) {
+		switch n := n.(type) {
+		case algebra.Term:
+			if !n.Absent && n.Blend < first {
+				add(n.Field, n.Text)
+			}
+		case algebra.Set:
+			if len(n.Values) <= maxSought {
+				for _, v := range n.Values {
+					add(n.Field, v)
+				}
+			}
+		case algebra.Phrase:
+			for _, position := range n.Terms {
+				if len(position) <= maxSought {
+					for _, t := range position {
+						add(n.Field, t)
+					}
+				}
+			}
+		case algebra.Combined:
+			for _, f := range n.Fields {
+				if !n.Absent(f) {
+					add(f, n.Text)
+				}
+			}
+		}
+	}
+	algebra.Walk(n, visit)
+	for _, f := range filters {
+		algebra.Walk(f, visit)
+	}
+	if len(terms) < 2 {
+		return nil // an index that filters finds the one as fast
+	}
+	var indexed []string
+	fields := make(map[string]bool)
+	others := make(map[string][]string) // by field
+	for _, key := range slices.Sorted(maps.Keys(terms)) {
+		f := terms[key].Field
+		if HasDictionary(f) {
+			indexed = append(indexed, key)
+			fields[f.Name()] = true
+		} else {
+			others[f.Name()] = append(others[f.Name()], key)
+		}
+	}
+	var out []Presence
+	if len(others) > 0 {
+		out = append(out, presenceByField(terms, others))
+	}
+	if len(indexed) >= manyTerms && len(fields) >= manyFields || len(indexed) >= manyMore {
+		for some := range slices.Chunk(indexed, presenceStep) {
+			out = append(out, presenceByTerm(terms, some))
+		}
+	}
+	groups := 0
+	for i := range out {
+		out[i].First = groups
+		groups += len(out[i].Groups)
+	}
+	return out
+}
+
+// presenceByTerm asks the text indexes, which answer for each term in place of its column.
+func presenceByTerm(terms map[string]algebra.Term, keys []string) Presence {
+	c := newCompiler(&Stats{})
+	var p Presence
+	numbers, counts, conditions := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
+	for i, key := range keys {
+		conditions[i] = c.term(terms[key].Field, terms[key].Text, &scope{})
+		numbers[i], counts[i] = strconv.Itoa(i), "sum("+conditions[i]+")"
+		p.Groups = append(p.Groups, []string{key})
+	}
+	p.Statement = Statement{
+		SQL: "SELECT arrayFilter((i, n) -> n > 0, CAST([" + strings.Join(numbers, ", ") + "], 'Array(UInt16)'), [" + strings.Join(counts, ", ") +
+			"]) FROM " + table + " WHERE " + or(conditions...),
+		Parameters: c.params, Eager: true, OneThread: true,
+	}
+	return p
+}
+
+// presenceByField asks the columns that have no text index, each until somebody has one of its terms. Most granules
+// are passed over by the filters of the columns.
+func presenceByField(terms map[string]algebra.Term, fields map[string][]string) Presence {
+	c := newCompiler(&Stats{})
+	var p Presence
+	var selects []string
+	for i, name := range slices.Sorted(maps.Keys(fields)) {
+		keys := fields[name]
+		conditions := make([]string, len(keys))
+		for j, key := range keys {
+			conditions[j] = c.term(terms[key].Field, terms[key].Text, &scope{})
+		}
+		selects = append(selects, "SELECT CAST(["+strconv.Itoa(i)+"], 'Array(UInt16)') FROM "+table+" WHERE "+or(conditions...)+" LIMIT 1")
+		p.Groups = append(p.Groups, keys)
+	}
+	p.Statement = Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, OneThread: true}
+	return p
+}
