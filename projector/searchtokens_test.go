@@ -76,3 +76,49 @@ func TestSearchDerived(t *testing.T) {
 	require.ElementsMatch(t, []string{"two", "seventeen"}, spread)
 	require.EqualValues(t, []any{uint32(58), uint32(3)}, []any{length, values})
 }
+
+// Each text has an index or a filter for its tokens and for its whole values, and where SearchFields says so an index of
+// repeats, whose expression holds the bits of their number.
+func TestSearchIndexes(t *testing.T) {
+	s := openStore(t)
+	var recs []*record.Record
+	for _, r := range worldRecords(t, 300, 7) {
+		if r.Kind == record.KindNetworkPerson {
+			recs = append(recs, r)
+		}
+	}
+	times := strings.Repeat("seven ", 7) + strings.Repeat("two ", 2) + strings.Repeat("nine ", 9) + "one " + strings.Repeat("long ", 1+70)
+	s.insert("world", append(recs, person(t, "many", "2025", `"username":"many","headline":"`+times+`"`))...)
+	var names []string
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(name)) FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'search_people'").Scan(&names))
+	var want []string
+	either := func(indexed bool, column string) {
+		if indexed {
+			want = append(want, column+"_index")
+		} else {
+			want = append(want, column+"_filter")
+		}
+	}
+	for _, f := range readmodel.SearchFields() {
+		if f.Type != readmodel.SearchText {
+			continue
+		}
+		either(f.Indexed, f.Tokens())
+		either(f.KeywordIndexed, f.Keyword())
+		r := f.Repeats()
+		bits := "arrayFlatten(arrayMap(w -> arrayMap(b -> concat(w, '\\0', toString(b)), bitPositionsToArray(countEqual(" + r + ", w))), arrayDistinct(" + r + ")))"
+		require.Zero(t, s.count("SELECT count() FROM search_people WHERE arraySort("+f.Times()+") != arraySort("+bits+")"), f.Path)
+		if f.Counted {
+			want = append(want, f.TimesIndex())
+			require.NotZero(t, s.count("SELECT sum(length("+f.Times()+")) FROM search_people"), f.Path)
+		}
+	}
+	require.ElementsMatch(t, want, names)
+	var found []string
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupArray(token)) FROM mergeTreeTextIndex(currentDatabase(), 'search_people', 'profile_headline_times_index') "+
+		"WHERE splitByChar('\\0', token)[1] IN ('seven', 'two', 'nine', 'one', 'long')").Scan(&found))
+	require.Equal(t, []string{
+		readmodel.Time("long", 1), readmodel.Time("long", 2), readmodel.Time("long", 6), // 70 = 64 + 4 + 2
+		readmodel.Time("nine", 3), readmodel.Time("seven", 1), readmodel.Time("seven", 2), readmodel.Time("two", 0),
+	}, found)
+}

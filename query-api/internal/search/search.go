@@ -217,9 +217,22 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	defer leave()
 	page, err = s.run(ctx)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
+		if err := s.searcher.reachable(outer); err != nil {
+			return nil, err
+		}
 		return nil, s.searcher.overTime()
 	}
 	return page, err
+}
+
+// patience is how long a store that has not answered a search in time has to show that it is there.
+const patience = 300 * time.Millisecond
+
+// reachable tells a query that takes too long from a store that answers nothing.
+func (s *Searcher) reachable(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return s.deps.Store.Ping(ctx)
 }
 
 func (s *Searcher) overTime() error {
