@@ -111,6 +111,8 @@ func TestSearchIndexes(t *testing.T) {
 		if f.Counted {
 			want = append(want, f.TimesIndex())
 			require.NotZero(t, s.count("SELECT sum(length("+f.Times()+")) FROM search_people"), f.Path)
+			// The server takes the expression of a query for that of the index.
+			require.Equal(t, uint64(1), s.count("SELECT toUInt64(countIf(explain LIKE '%__text_index_"+f.TimesIndex()+"%') > 0) FROM (EXPLAIN actions = 1 SELECT count() FROM search_people WHERE has("+f.Times()+", 'a'))"), f.Path)
 		}
 	}
 	require.ElementsMatch(t, want, names)

@@ -131,11 +131,13 @@ func (f SearchField) Repeats() string { return f.Column + "_repeats" }
 
 // Times is an expression: each repeated token of a text with the places of the bits behind it that the number of its
 // repeats has (Time): of a token that occurs six times, five more than once, those of 0 and 2. Of the repeats of a token
-// the last tells of bit 0, the one before of bit 1, and so on: there are always enough of them. Its index has it word by word.
+// the last tells of bit 0, the one before of bit 1, and so on: there are always enough of them. Its index has it word by
+// word; the server takes an expression for that of an index only where no lambda has two numbers.
 func (f SearchField) Times() string {
 	r := f.Repeats()
-	return "arrayFilter(w -> w != '', arrayMap((w, n, m) -> if(bitAnd(bitShiftRight(toUInt64(n + m - 1), m - 1), 1) = 1, concat(w, '\\0', toString(m - 1)), ''), " +
-		r + ", arrayEnumerateUniq(" + r + "), arrayReverse(arrayEnumerateUniq(arrayReverse(" + r + ")))))"
+	later := "arrayMap(m -> least(m, 63), arrayMap(m -> m - 1, arrayReverse(arrayEnumerateUniq(arrayReverse(" + r + ")))))"
+	return "arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\\0', toString(m)), ''), " +
+		r + ", arrayEnumerateUniq(" + r + "), " + later + "))"
 }
 
 // Time is what Times has for a bit of the number of a token's repeats.
