@@ -225,7 +225,7 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []al
 		}
 		age := s.cfg.StatsAge
 		if took := s.deps.Now().Sub(began); took > longCount {
-			age *= took / longCount
+			age = time.Duration(float64(age) * took.Seconds() / longCount.Seconds())
 		}
 		s.mu.Lock()
 		for i, name := range c.Names {
