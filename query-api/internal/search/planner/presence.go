@@ -28,6 +28,8 @@ const (
 	presenceStep = 100
 	// maxSought is the most values of a set that are looked for.
 	maxSought = 16
+	// manySelects is the most terms of columns without a text index that are looked for one by one.
+	manySelects = 128
 )
 
 // PresenceStatements look for the terms of a query, none when it has so few that they are not worth it. first
@@ -121,20 +123,26 @@ func presenceByTerm(terms map[string]algebra.Term, keys []string) Presence {
 	return p
 }
 
-// presenceByField asks the columns that have no text index, each until somebody has one of its terms. Most granules
-// are passed over by the filters of the columns.
+// presenceByField asks the columns that have no text index, each until somebody has the term, or one of the field's terms
+// where there are many. Most granules are passed over by the filters of the columns.
 func presenceByField(terms map[string]algebra.Term, fields map[string][]string) Presence {
 	c := newCompiler(&Stats{})
 	var p Presence
-	var selects []string
-	for i, name := range slices.Sorted(maps.Keys(fields)) {
-		keys := fields[name]
+	all := 0
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		all += len(fields[name])
+		p.Groups = append(p.Groups, fields[name])
+	}
+	if all <= manySelects {
+		p.Groups = slices.Collect(slices.Chunk(slices.Concat(p.Groups...), 1))
+	}
+	selects := make([]string, len(p.Groups))
+	for i, keys := range p.Groups {
 		conditions := make([]string, len(keys))
 		for j, key := range keys {
 			conditions[j] = c.term(terms[key].Field, terms[key].Text, &scope{})
 		}
-		selects = append(selects, "SELECT CAST(["+strconv.Itoa(i)+"], 'Array(UInt16)') FROM "+table+" WHERE "+or(conditions...)+" LIMIT 1")
-		p.Groups = append(p.Groups, keys)
+		selects[i] = "SELECT CAST([" + strconv.Itoa(i) + "], 'Array(UInt16)') FROM " + table + " WHERE " + or(conditions...) + " LIMIT 1"
 	}
 	p.Statement = Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, OneThread: true}
 	return p

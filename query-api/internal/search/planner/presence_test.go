@@ -54,12 +54,13 @@ func TestPresenceStatements(t *testing.T) {
 		"one term without an index":        {term(url, "a"), nil},
 		"a few words":                      {term(headline, words(11)...), nil},
 		"a number":                         {algebra.Set{Field: textField(t, "profile.connections"), Values: []string{"1", "2"}}, nil},
-		"a column without an index beside": {algebra.Bool{Should: []algebra.Node{term(url, "a", "b"), term(headline, "a")}}, []int{1}},
+		"a column without an index beside": {algebra.Bool{Should: []algebra.Node{term(url, "a", "b"), term(headline, "a")}}, []int{2}},
 		"several fields":                   {fields, []int{12}},
 		"many words of one field":          {term(headline, words(250)...), []int{100, 100, 50}},
 		"words that a fuzzy one may be":    {expanded, nil},
 		"a long list":                      {algebra.Set{Field: url, Values: words(17)}, nil},
-		"a short list":                     {algebra.Set{Field: url, Values: words(16)}, []int{1}},
+		"a short list":                     {algebra.Set{Field: url, Values: words(16)}, []int{16}},
+		"many of columns without an index": {algebra.Bool{Should: []algebra.Node{term(url, words(99)...), term(textField(t, "profile_id"), words(30)...)}}, []int{2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var groups []int
