@@ -43,7 +43,7 @@ func (s *Searcher) failed(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
-		if (step == stepDictionary || step == stepTimes) && unindexed(code) {
+		if (step == stepDictionary || step == stepTimes) && unindexed(code) || step == stepTimes && code == proto.ErrAccessDenied {
 			return &unindexedError{err}
 		}
 		if step == stepParts && code == proto.ErrAccessDenied {
