@@ -436,5 +436,7 @@ func TestSearchAnswers(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, r.status, body)
 		require.Contains(t, r.detail(), want, body)
 	}
-	require.Contains(t, f.post("/v1/person/search/explain", `{"query":{"knn":{}}}`).json()["refused"], "no vectors")
+	refused := f.post("/v1/person/search/explain", `{"query":{"knn":{}}}`).json()
+	require.Contains(t, refused["refused"], "no vectors")
+	require.EqualValues(t, 0, refused["max_credits"])
 }

@@ -362,9 +362,10 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Count  SearchStatementStep = "count"
-	Fields SearchStatementStep = "fields"
-	Rank   SearchStatementStep = "rank"
+	Count    SearchStatementStep = "count"
+	Fields   SearchStatementStep = "fields"
+	Presence SearchStatementStep = "presence"
+	Rank     SearchStatementStep = "rank"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
@@ -373,6 +374,8 @@ func (e SearchStatementStep) Valid() bool {
 	case Count:
 		return true
 	case Fields:
+		return true
+	case Presence:
 		return true
 	case Rank:
 		return true
@@ -1397,12 +1400,16 @@ type SearchResponseDryRun bool
 
 // SearchStatement defines model for SearchStatement.
 type SearchStatement struct {
-	Parameters map[string]string   `json:"parameters"`
-	Sql        string              `json:"sql"`
-	Step       SearchStatementStep `json:"step"`
+	Parameters map[string]string `json:"parameters"`
+	Sql        string            `json:"sql"`
+
+	// Step `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
+	// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
+	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep defines model for SearchStatement.Step.
+// SearchStatementStep `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
+// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
 type SearchStatementStep string
 
 // Skill defines model for Skill.

@@ -212,19 +212,16 @@ func (s *Store) read(id string) (Run, error) {
 	if r.State != Running {
 		return r, nil
 	}
-	lock, err := take(dir)
+	// Whoever looks shares the lock with others who do, so that two of them do not take each other for the run's process.
+	lock, err := locked(dir, syscall.LOCK_SH)
 	switch {
 	case errors.Is(err, ErrRunning):
+		return r, nil
 	case err != nil:
 		return r, err
-	default:
-		r.State = Stopped // its process is gone
-		err = lock.Close()
 	}
-	if errors.Is(err, ErrRunning) {
-		err = nil
-	}
-	return r, err
+	r.State = Stopped // its process is gone
+	return r, lock.Close()
 }
 
 func load(dir string) (Run, error) {
@@ -248,13 +245,29 @@ func load(dir string) (Run, error) {
 	return r, nil
 }
 
-// take locks a run's folder.
-func take(dir string) (*os.File, error) {
+const (
+	// glance is far longer than whoever only looks holds the lock.
+	glance = 200 * time.Millisecond
+	// again is after how long the lock is tried again.
+	again = time.Millisecond
+)
+
+// take locks a run's folder for the process that works on it. It waits for those who only look.
+func take(dir string) (lock *os.File, err error) {
+	for until := time.Now().Add(glance); ; <-time.After(again) {
+		if lock, err = locked(dir, syscall.LOCK_EX); !errors.Is(err, ErrRunning) || time.Now().After(until) {
+			return lock, err
+		}
+	}
+}
+
+// locked locks a run's folder in a way of flock(2). The error is ErrRunning while another has it in a way that excludes this.
+func locked(dir string, how int) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("take run %s: %w", filepath.Base(dir), err)
 	}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := syscall.Flock(int(lock.Fd()), how|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			err = ErrRunning
 		}

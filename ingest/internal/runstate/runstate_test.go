@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -113,6 +114,51 @@ func TestTornJournal(t *testing.T) {
 		require.Equal(t, want, run.Counts[kind].Read)
 	}
 	require.NoError(t, h.Finish(runstate.Stopped, ""))
+}
+
+// Whoever only looks, and however often, is neither taken for the run's process nor in its way.
+func TestLookingIsNotWorking(t *testing.T) {
+	source := t.TempDir()
+	s, err := runstate.Open(source)
+	require.NoError(t, err)
+	h := begin(t, s, "run", runstate.File{Path: "a"})
+	file, err := os.ReadFile(filepath.Join(source, "run", "run.json"))
+	require.NoError(t, err)
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+	killed := func() { // its file says that it runs, and nobody has its lock
+		require.NoError(t, os.WriteFile(filepath.Join(source, "run", "new"), file, 0o600))
+		require.NoError(t, os.Rename(filepath.Join(source, "run", "new"), filepath.Join(source, "run", "run.json")))
+	}
+	killed()
+
+	over := make(chan struct{})
+	var lookers sync.WaitGroup
+	for range 4 {
+		lookers.Go(func() {
+			every := time.NewTicker(500 * time.Microsecond)
+			defer every.Stop()
+			for {
+				select {
+				case <-over:
+					return
+				case <-every.C:
+					_, _ = s.List()
+				}
+			}
+		})
+	}
+	defer lookers.Wait()
+	defer close(over)
+	for range 200 {
+		runs, err := s.List()
+		require.NoError(t, err)
+		require.Len(t, runs, 1)
+		require.Equal(t, runstate.Stopped, runs[0].State)
+		h, err := s.Resume("run", time.Now)
+		require.NoError(t, err)
+		require.NoError(t, h.Finish(runstate.Stopped, ""))
+		killed()
+	}
 }
 
 // A long run's journal is folded up, and nothing is lost by it.

@@ -589,8 +589,12 @@ export interface components {
             max_credits: number;
         };
         SearchStatement: {
-            /** @enum {string} */
-            step: "fields" | "count" | "rank";
+            /**
+             * @description `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
+             *     stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
+             * @enum {string}
+             */
+            step: "presence" | "count" | "fields" | "rank";
             sql: string;
             parameters: {
                 [key: string]: string;

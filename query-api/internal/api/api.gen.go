@@ -331,9 +331,10 @@ func (e SearchResponseDryRun) Valid() bool {
 
 // Defines values for SearchStatementStep.
 const (
-	Count  SearchStatementStep = "count"
-	Fields SearchStatementStep = "fields"
-	Rank   SearchStatementStep = "rank"
+	Count    SearchStatementStep = "count"
+	Fields   SearchStatementStep = "fields"
+	Presence SearchStatementStep = "presence"
+	Rank     SearchStatementStep = "rank"
 )
 
 // Valid indicates whether the value is a known member of the SearchStatementStep enum.
@@ -342,6 +343,8 @@ func (e SearchStatementStep) Valid() bool {
 	case Count:
 		return true
 	case Fields:
+		return true
+	case Presence:
 		return true
 	case Rank:
 		return true
@@ -1291,10 +1294,14 @@ type SearchResponseDryRun bool
 type SearchStatement struct {
 	Parameters map[string]interface{} `json:"parameters"`
 	Sql        string                 `json:"sql"`
-	Step       SearchStatementStep    `json:"step"`
+
+	// Step `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
+	// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
+	Step SearchStatementStep `json:"step"`
 }
 
-// SearchStatementStep defines model for SearchStatement.Step.
+// SearchStatementStep `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
+// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
 type SearchStatementStep string
 
 // Skill defines model for Skill.

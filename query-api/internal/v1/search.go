@@ -124,7 +124,9 @@ func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchReq
 	if err != nil {
 		return nil, err
 	}
-	e.MaxCredits = int64(r.Size) * call.Prices().Search
+	if e.Refused == "" {
+		e.MaxCredits = int64(r.Size) * call.Prices().Search
+	}
 	body, err := json.Marshal(e, json.Deterministic(true))
 	if err != nil {
 		return nil, err

@@ -91,7 +91,7 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	}
 	switch {
 	case len(v.members) == 0:
-		return nil, v.errorf("query malformed, empty clause found")
+		return nil, v.errorf("query malformed, empty clause found: name one, such as {\"match_all\": {}} for everybody")
 	case len(v.members) > 1:
 		return nil, v.errorf("[%s] malformed query: one clause stands in an object, but %s follows; join clauses with bool",
 			v.members[0].name, quote(v.members[1].name))

@@ -31,7 +31,7 @@ func lowered(t *testing.T, query string) string {
 // What is wrong is said with its place.
 func TestErrors(t *testing.T) {
 	for query, want := range map[string]string{
-		`{}`:                     "query: query malformed, empty clause found",
+		`{}`:                     `query: query malformed, empty clause found: name one, such as {"match_all": {}} for everybody`,
 		`[]`:                     "query: must be a query clause",
 		`{"match":{},"term":{}}`: "[match] malformed query",
 		`{"mtach":{"a":1}}`:      `unknown query [mtach] did you mean "match"?`,
