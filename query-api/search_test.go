@@ -153,6 +153,12 @@ func TestSearchLongLists(t *testing.T) {
 	r := f.post("/v1/person/search", both)
 	require.Equal(t, http.StatusBadRequest, r.status, r.body)
 	require.Contains(t, r.body, "too complex beside its long lists")
+
+	// A sum of a thousand scores, or conditions, is no deeper than the server reads.
+	some := strings.Join(strings.Fields(other)[:700], " ")
+	require.Equal(t, []string{"p7"}, ids(f.search(`{"query":{"match":{"experience.description":"`+some+`"}}}`)))
+	require.Equal(t, []string{"p7"}, ids(f.search(`{"query":{"match":{"experience.description":{"query":"`+some+`","minimum_should_match":600}}},"sort":["_doc"]}`)))
+	require.Equal(t, []string{"p7"}, ids(f.search(`{"query":{"terms_set":{"experience.description":{"terms":["`+strings.ReplaceAll(some, " ", `","`)+`"],"minimum_should_match":700}}},"sort":["_doc"]}`)))
 }
 
 func TestSearchOrder(t *testing.T) {

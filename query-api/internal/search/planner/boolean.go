@@ -1,10 +1,6 @@
 package planner
 
-import (
-	"strings"
-
-	"muster/query-api/internal/search/algebra"
-)
+import "muster/query-api/internal/search/algebra"
 
 func (c *compiler) boolean(n algebra.Bool, s *scope) string {
 	var parts []string
@@ -54,7 +50,7 @@ func sum(list []string) string {
 	for i, e := range list {
 		parts[i] = "toInt64(" + e + ")"
 	}
-	return "(" + strings.Join(parts, " + ") + ")"
+	return plus(parts)
 }
 
 // necessary is a condition on the row, answered by an index, that holds

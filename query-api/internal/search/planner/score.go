@@ -81,7 +81,16 @@ func add(parts []string) string {
 	case 1:
 		return kept[0]
 	}
-	return "(" + strings.Join(kept, " + ") + ")"
+	return plus(kept)
+}
+
+// plus is a sum in brackets. A long one is a tree of sums, since each sign in a row is a level deeper for the server.
+func plus(parts []string) string {
+	if len(parts) <= 32 {
+		return "(" + strings.Join(parts, " + ") + ")"
+	}
+	half := len(parts) / 2
+	return "(" + plus(parts[:half]) + " + " + plus(parts[half:]) + ")"
 }
 
 func multiply(a, b string) string {
@@ -154,7 +163,7 @@ func (c *compiler) disMax(n algebra.DisMax, s *scope) string {
 		return best
 	}
 	tie := c.float(n.Tie)
-	return fmt.Sprintf("(%s * (1 - %s) + %s * (%s))", best, tie, tie, strings.Join(list, " + "))
+	return fmt.Sprintf("(%s * (1 - %s) + %s * %s)", best, tie, tie, plus(list))
 }
 
 // nestedScore joins the scores of the elements that match: those are chosen
@@ -245,7 +254,7 @@ func (c *compiler) function(n algebra.Function, s *scope) string {
 		for i, p := range parts {
 			weights[i] = "if(" + p.match + ", " + p.weight + ", 0.)"
 		}
-		total := "(" + strings.Join(weights, " + ") + ")"
+		total := plus(weights)
 		joined = "if(" + total + " > 0, " + pick("0.", "arraySum") + " / " + total + ", 1.)"
 	default: // first
 		var b strings.Builder
