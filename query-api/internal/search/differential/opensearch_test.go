@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/searchtest"
 )
@@ -46,6 +47,10 @@ func TestSearch(t *testing.T) {
 			var e *clause.Error
 			// The judge looks at no clause that cannot matter, and counts a phrase with slop as one where muster's limit counts words.
 			if errors.As(err, &e) && (want.Total == 0 || refusedByScore(t.Context(), q) || strings.Contains(e.Reason, "more than 1024 clauses")) {
+				return 0, err, nil
+			}
+			var budget *search.Budget // the judge that is asked here takes more clauses than Elasticsearch does
+			if errors.As(err, &budget) && strings.Contains(budget.Reason, "more than 1024 terms") {
 				return 0, err, nil
 			}
 			if once && !errors.As(err, &e) { // a fault is to be seen in an answer, not in what it took
