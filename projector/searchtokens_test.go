@@ -1,6 +1,7 @@
 package projector_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,16 +11,17 @@ import (
 	"muster/schemas/record"
 )
 
+// worldPeople are the network people of a small world.
+func worldPeople(t *testing.T) []*record.Record {
+	t.Helper()
+	return slices.DeleteFunc(worldRecords(t, 300, 7), func(r *record.Record) bool { return r.Kind != record.KindNetworkPerson })
+}
+
 // What search_people has beside the tokens of a text is what ClickHouse derives
 // from the tokens.
 func TestSearchDerived(t *testing.T) {
 	s := openStore(t)
-	var recs []*record.Record
-	for _, r := range worldRecords(t, 300, 7) {
-		if r.Kind == record.KindNetworkPerson {
-			recs = append(recs, r)
-		}
-	}
+	recs := worldPeople(t)
 	s.insert("world", recs...)
 	long := strings.Repeat("one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen ", 3)
 	odd := []*record.Record{
@@ -81,12 +83,7 @@ func TestSearchDerived(t *testing.T) {
 // repeats, whose expression holds the bits of their number.
 func TestSearchIndexes(t *testing.T) {
 	s := openStore(t)
-	var recs []*record.Record
-	for _, r := range worldRecords(t, 300, 7) {
-		if r.Kind == record.KindNetworkPerson {
-			recs = append(recs, r)
-		}
-	}
+	recs := worldPeople(t)
 	times := strings.Repeat("seven ", 7) + strings.Repeat("two ", 2) + strings.Repeat("nine ", 9) + "one " + strings.Repeat("long ", 1+70)
 	s.insert("world", append(recs, person(t, "many", "2025", `"username":"many","headline":"`+times+`"`))...)
 	var names []string
