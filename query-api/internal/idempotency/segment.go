@@ -3,15 +3,12 @@ package idempotency
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
+
+	"muster/query-api/internal/numbered"
 )
 
 // checksum is the CRC-32C of parts that follow each other.
@@ -63,31 +60,10 @@ type segment struct {
 
 const segmentSuffix = ".answers"
 
-func segmentPath(dir string, number uint64) string {
-	return filepath.Join(dir, fmt.Sprintf("%016d%s", number, segmentSuffix))
-}
+func segmentPath(dir string, number uint64) string { return numbered.Path(dir, number, segmentSuffix) }
 
 // segmentNumbers lists the segments of a folder, oldest first.
-func segmentNumbers(dir string) ([]uint64, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, err
-	}
-	var numbers []uint64
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), segmentSuffix)
-		if !ok {
-			continue
-		}
-		n, err := strconv.ParseUint(name, 10, 64)
-		if err != nil {
-			return nil, fmt.Errorf("%s is not a segment's name", e.Name())
-		}
-		numbers = append(numbers, n)
-	}
-	slices.Sort(numbers)
-	return numbers, nil
-}
+func segmentNumbers(dir string) ([]uint64, error) { return numbered.List(dir, segmentSuffix) }
 
 func createSegment(dir string, number uint64, now time.Time) (*segment, error) {
 	file, err := os.OpenFile(segmentPath(dir, number), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
