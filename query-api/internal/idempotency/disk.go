@@ -155,13 +155,21 @@ func (i *item) value() ([]byte, error) {
 	return value, nil
 }
 
+// held is the element of a name that owner has, nil when another has it.
+func (d *Disk) held(name, owner string) *list.Element {
+	if e := d.items[name]; e != nil && e.Value.(*item).owner == owner {
+		return e
+	}
+	return nil
+}
+
 // Complete implements [Store].
 func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, kept time.Duration) error {
 	now := d.cfg.Now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := d.items[name]
-	if e == nil || e.Value.(*item).owner != owner {
+	e := d.held(name, owner)
+	if e == nil {
 		return nil
 	}
 	i := e.Value.(*item)
@@ -179,8 +187,8 @@ func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, kep
 func (d *Disk) Forget(_ context.Context, name, owner string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	e := d.items[name]
-	if e == nil || e.Value.(*item).owner != owner {
+	e := d.held(name, owner)
+	if e == nil {
 		return nil
 	}
 	i := e.Value.(*item)

@@ -32,14 +32,8 @@ func TimesStatement(n algebra.Node, stats *Stats, known func(key string) bool) (
 	c := newCompiler(&Stats{})
 	var selects []string
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
-		index := ""
-		for _, f := range readmodel.SearchFields() {
-			if f.Path == name {
-				index = f.TimesIndex()
-			}
-		}
 		selects = append(selects, "SELECT "+c.str(name)+", splitByChar('\\0', token)[1] AS word, max(toUInt32(splitByChar('\\0', token)[2])) + 1 FROM mergeTreeTextIndex(currentDatabase(), '"+
-			table+"', '"+index+"') WHERE word IN "+c.strs(fields[name])+" GROUP BY word")
+			table+"', '"+w.fields[name].TimesIndex()+"') WHERE word IN "+c.strs(fields[name])+" GROUP BY word")
 	}
 	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, OneThread: true}, keys
 }
