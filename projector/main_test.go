@@ -148,7 +148,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+10, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and five that change a table")
+			require.Len(t, migrations, len(readmodel.Tables())+11, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and six that change a table")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)

@@ -131,8 +131,25 @@ func insertTable(ctx context.Context, conn driver.Conn, name, token string, part
 			}
 		}
 	}
+	if err := even(batch, parts); err != nil {
+		return closeAfter(batch, err)
+	}
 	if err := batch.Send(); err != nil {
 		return fmt.Errorf("send: %w", err)
+	}
+	return nil
+}
+
+// even checks that all columns have as many rows: of a block with a shorter one the server takes none, without an error.
+func even(batch driver.Batch, parts []table) error {
+	rows := 0
+	for _, part := range parts {
+		rows += part.rows
+	}
+	for _, c := range batch.Columns() {
+		if c.Rows() != rows {
+			return fmt.Errorf("column %s has %d rows of %d", c.Name(), c.Rows(), rows)
+		}
 	}
 	return nil
 }

@@ -71,7 +71,7 @@ func (t *searchPeopleTable) prepare() {
 		return
 	}
 	for _, f := range SearchFields() {
-		t.fields = append(t.fields, searchColumn{field: f, hasColumn: f.Column != "profile_id"})
+		t.fields = append(t.fields, searchColumn{field: f, derived: derivedColumns{counted: f.Counted}, hasColumn: f.Column != "profile_id"})
 	}
 }
 

@@ -35,7 +35,7 @@ const MaxKeyword = 256
 // Text at the root has the columns <column> (the string, empty when missing or
 // longer than MaxKeyword), <column>_tokens (Array(String); [""] for a text
 // without tokens), <column>_repeats (of each token that occurs n times, n-1)
-// and <column>_length (tokens). Text in a nested path has arrays with one entry
+// and <column>_length (tokens); where Counted also <column>_times (Times). Text in a nested path has arrays with one entry
 // an element: <column> Array(String), <column>_tokens Array(Array(String));
 // repeats and length are over all elements together, <column>_spread has of each
 // token that n elements have n-1, and <column>_values is the number of elements
@@ -129,19 +129,16 @@ func (f SearchField) Tokens() string { return f.Column + "_tokens" }
 // Repeats is the column of repeated tokens of a text.
 func (f SearchField) Repeats() string { return f.Column + "_repeats" }
 
-// Times is an expression: each repeated token of a text with the places of the bits behind it that the number of its
-// repeats has (Time): of a token that occurs six times, five more than once, those of 0 and 2. Of the repeats of a token
-// the last tells of bit 0, the one before of bit 1, and so on: there are always enough of them. Its index has it word by
-// word; the server takes an expression for that of an index only where no lambda has two numbers.
-func (f SearchField) Times() string {
-	r := f.Repeats()
-	later := "arrayMap(m -> least(m, 63), arrayMap(m -> m - 1, arrayReverse(arrayEnumerateUniq(arrayReverse(" + r + ")))))"
-	return "arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\\0', toString(m)), ''), " +
-		r + ", arrayEnumerateUniq(" + r + "), " + later + "))"
-}
+// Times is the column of how often the tokens of a text are repeated, where it is Counted: each repeated token with the
+// places of the bits behind it that the number of its repeats has (Time). Of a token that occurs six times, five more than
+// once, there are those of 0 and 2.
+func (f SearchField) Times() string { return f.Column + "_times" }
 
 // Time is what Times has for a bit of the number of a token's repeats.
-func Time(token string, bit int) string { return token + "\x00" + strconv.Itoa(bit) }
+func Time(token string, bit int) string { return token + string(timeMark) + strconv.Itoa(bit) }
+
+// timeMark stands between a token and a bit: no token has it.
+const timeMark = '\x00'
 
 // TimesIndex names the index of Times.
 func (f SearchField) TimesIndex() string { return f.Column + "_times_index" }

@@ -1,6 +1,8 @@
 package readmodel
 
 import (
+	"strconv"
+
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	analyser "muster/schemas/text"
@@ -13,7 +15,9 @@ import (
 type derivedColumns struct {
 	tokens          tokenLists
 	repeats, spread tokenLists
+	times           tokenLists
 	length, values  column[uint32]
+	counted         bool
 }
 
 // columns lists those of a field.
@@ -22,6 +26,9 @@ func (d *derivedColumns) columns(f SearchField) []field {
 		{f.Tokens(), "Array(String)", &d.tokens},
 		{f.Repeats(), "Array(String)", &d.repeats},
 		{f.Length(), "UInt32", &d.length},
+	}
+	if d.counted {
+		own = append(own, field{f.Times(), "Array(String)", &d.times})
 	}
 	if f.Nested == "" {
 		return own
@@ -38,10 +45,11 @@ type deriver struct {
 	index map[string]int
 }
 
-// word is a token and the last element that had it.
+// word is a token, the last element that had it, and how often it came again.
 type word struct {
 	text    string
 	element int
+	repeats uint32
 }
 
 // text adds the row of a field at the root.
@@ -50,6 +58,7 @@ func (d *deriver) text(c *derivedColumns, value string) {
 		c.tokens.endRow(0)
 		c.repeats.endRow(0)
 		c.length.add(0)
+		d.endRow(c)
 		return
 	}
 	tokens, repeats := c.tokens.len(), c.repeats.len()
@@ -57,7 +66,7 @@ func (d *deriver) text(c *derivedColumns, value string) {
 	c.tokens.endRow(c.tokens.len() - tokens)
 	c.repeats.endRow(c.repeats.len() - repeats)
 	c.length.add(n)
-	d.forget()
+	d.endRow(c)
 }
 
 // texts adds the row of a nested field, a text an element.
@@ -79,7 +88,7 @@ func (d *deriver) texts(c *derivedColumns, values []string) {
 	c.spread.endRow(c.spread.len() - spread)
 	c.length.add(length)
 	c.values.add(withTokens)
-	d.forget()
+	d.endRow(c)
 }
 
 // element adds the tokens of a text that is there and returns their number; a text
@@ -126,9 +135,10 @@ func (d *deriver) seen(token string, element int) (repeated, spread bool) {
 		w := &d.words[at]
 		spread = w.element != element
 		w.element = element
+		w.repeats++
 		return true, spread
 	}
-	d.words = append(d.words, word{token, element})
+	d.words = append(d.words, word{text: token, element: element})
 	switch n := len(d.words); {
 	case n == fewWords+1:
 		if d.index == nil {
@@ -143,8 +153,19 @@ func (d *deriver) seen(token string, element int) (repeated, spread bool) {
 	return false, false
 }
 
-// forget ends a row.
-func (d *deriver) forget() {
+// endRow adds what is known of the words of a row, and forgets them.
+func (d *deriver) endRow(c *derivedColumns) {
+	if c.counted {
+		times := c.times.len()
+		for _, w := range d.words {
+			for n, bit := w.repeats, 0; n > 0; n, bit = n>>1, bit+1 {
+				if n&1 != 0 {
+					c.times.addTime(w.text, bit)
+				}
+			}
+		}
+		c.times.endRow(c.times.len() - times)
+	}
 	if len(d.words) > fewWords {
 		clear(d.index)
 	}
@@ -165,6 +186,13 @@ func (l *tokenLists) len() int { return len(l.ends) }
 
 func (l *tokenLists) add(token string) {
 	l.arena = append(l.arena, token...)
+	l.ends = append(l.ends, len(l.arena))
+}
+
+// addTime adds Time of a token and a bit.
+func (l *tokenLists) addTime(token string, bit int) {
+	l.arena = append(append(l.arena, token...), timeMark)
+	l.arena = strconv.AppendInt(l.arena, int64(bit), 10)
 	l.ends = append(l.ends, len(l.arena))
 }
 
