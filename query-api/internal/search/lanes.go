@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
 )
 
 // lanes let so many searches run at once. Expensive ones have a lane of their
@@ -24,23 +25,57 @@ func (l lanes) alone(ctx context.Context) bool {
 	return priority(ctx) < expensivePriority && len(l.cheap) == 1
 }
 
-// enter waits for its turn until ctx ends. The search goes on with the context that it
-// returns; leave ends it.
-func (l lanes) enter(ctx context.Context, n algebra.Node) (entered context.Context, leave func(), err error) {
-	lane, p := l.cheap, cheapPriority
-	switch w := weight(n); {
-	case w > expensiveWeight:
-		lane, p = l.expensive, expensivePriority
-	case w > usualWeight:
-		p = unusualPriority
+// turn is the place of a search in a lane.
+type turn struct {
+	lanes lanes
+	lane  chan struct{}
+}
+
+// of is the lane of what weighs so much, and the priority of its statements.
+func (l lanes) of(weight int) (lane chan struct{}, priority int) {
+	switch {
+	case weight > expensiveWeight:
+		return l.expensive, expensivePriority
+	case weight > usualWeight:
+		return l.cheap, unusualPriority
 	}
+	return l.cheap, cheapPriority
+}
+
+// idle says that no other search runs at all.
+func (l lanes) idle() bool { return len(l.cheap)+len(l.expensive) == 1 }
+
+// enter waits for its turn until ctx ends. The search goes on with the context that it
+// returns, and leaves in the end.
+func (l lanes) enter(ctx context.Context, weight int) (context.Context, *turn, error) {
+	lane, p := l.of(weight)
 	select {
 	case lane <- struct{}{}:
-		return context.WithValue(ctx, priorityKey{}, p), func() { <-lane }, nil
+		return context.WithValue(ctx, priorityKey{}, p), &turn{lanes: l, lane: lane}, nil
 	case <-ctx.Done():
 		return nil, nil, ctx.Err()
 	}
 }
+
+// lighten goes over to the lane of a search that turned out to weigh less than it seemed to.
+func (t *turn) lighten(ctx context.Context, weight int) (context.Context, error) {
+	lane, p := t.lanes.of(weight)
+	if p >= priority(ctx) {
+		return ctx, nil
+	}
+	if lane != t.lane {
+		select {
+		case lane <- struct{}{}:
+			t.leave()
+			t.lane = lane
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+	return context.WithValue(ctx, priorityKey{}, p), nil
+}
+
+func (t *turn) leave() { <-t.lane }
 
 // The priorities of statements: the engine pauses one of a greater number, for up to a
 // second each time that it has read something, while any of a smaller one runs.
@@ -71,10 +106,25 @@ const expensiveWeight = 150
 // somebody asks for more.
 func beyond(expansions int) int { return max(0, expansions-50) / 8 }
 
-// weight estimates what a query costs before anything is read, in terms.
-func weight(n algebra.Node) int {
+// weight estimates what a query costs before anything is read, in terms. Once it is known which of them nobody has, only
+// the others count: no clause that is made of the absent ones alone is asked.
+func weight(n algebra.Node, stats *planner.Stats) int {
 	sum := 0
 	algebra.Walk(n, func(n algebra.Node) {
+		if len(stats.Absent) > 0 {
+			switch n := n.(type) {
+			case algebra.Bool, algebra.DisMax, algebra.Boost, algebra.Constant:
+				return
+			case algebra.Term:
+				if stats.Absent[planner.TermKey(n.Field.Name(), n.Text)] {
+					return
+				}
+			case algebra.Phrase:
+				if stats.Lacks(n) {
+					return
+				}
+			}
+		}
 		switch n := n.(type) {
 		case algebra.Set:
 			sum += 1 + len(n.Values)/256

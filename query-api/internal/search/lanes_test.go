@@ -8,7 +8,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/query-api/internal/search/clause"
+	"muster/query-api/internal/search/planner"
 	"muster/query-api/searchbombs"
+	"muster/schemas/readmodel"
 )
 
 // What people ask is cheap, and of the bombs the wide ones are expensive.
@@ -22,7 +24,7 @@ func TestWeight(t *testing.T) {
 	} {
 		n, err := clause.Lower([]byte(query), "query", clause.Options{})
 		require.NoError(t, err)
-		require.LessOrEqual(t, weight(n), expensiveWeight, query)
+		require.LessOrEqual(t, weight(n, planner.NewStats()), expensiveWeight, query)
 	}
 	for _, query := range []string{
 		`{"match_phrase_prefix":{"profile.headline":{"query":"d","max_expansions":1024}}}`,
@@ -30,47 +32,88 @@ func TestWeight(t *testing.T) {
 	} {
 		n, err := clause.Lower([]byte(query), "query", clause.Options{})
 		require.NoError(t, err)
-		require.Greater(t, weight(n), usualWeight, query)
+		require.Greater(t, weight(n, planner.NewStats()), usualWeight, query)
 	}
 	expensive := 0
 	for _, query := range searchbombs.Queries() {
-		if n, err := clause.Lower([]byte(query), "query", clause.Options{}); err == nil && weight(n) > expensiveWeight {
+		if n, err := clause.Lower([]byte(query), "query", clause.Options{}); err == nil && weight(n, planner.NewStats()) > expensiveWeight {
 			expensive++
 		}
 	}
 	require.Greater(t, expensive, 15)
+
+	n, err := clause.Lower([]byte(`{"multi_match":{"query":"one two three four five"}}`), "query", clause.Options{})
+	require.NoError(t, err)
+	stats := planner.NewStats()
+	require.Greater(t, weight(n, stats), expensiveWeight)
+	for _, w := range []string{"one", "two", "three", "four", "five"} {
+		for _, f := range readmodel.SearchFields() {
+			if f.Path != "profile.headline" {
+				stats.Absent[planner.TermKey(f.Path, w)] = true
+			}
+			stats.Absent[planner.TermKey(f.Path+".keyword", w)] = true
+		}
+	}
+	require.LessOrEqual(t, weight(n, stats), usualWeight, "absent words weigh nothing")
 }
 
-// An expensive query waits for another and pauses for cheap ones, which do not wait.
+// An expensive query waits for another and pauses for cheap ones, which do not wait. One that turns out to be cheap goes over to them.
 func TestLanes(t *testing.T) {
 	l := newLanes(4)
-	cheap, err := clause.Lower([]byte(`{"regexp":{"profile.summary":".*.*.*a.*"}}`), "query", clause.Options{})
-	require.NoError(t, err)
-	wide, err := clause.Lower([]byte(`{"dis_max":{"queries":[`+wildcards(6)+`]}}`), "query", clause.Options{})
-	require.NoError(t, err)
-	expensive, leave, err := l.enter(t.Context(), wide)
+	weigh := func(query string) int {
+		n, err := clause.Lower([]byte(query), "query", clause.Options{})
+		require.NoError(t, err)
+		return weight(n, planner.NewStats())
+	}
+	cheap, wide := weigh(`{"regexp":{"profile.summary":".*.*.*a.*"}}`), weigh(`{"dis_max":{"queries":[`+wildcards(6)+`]}}`)
+	expensive, expensiveTurn, err := l.enter(t.Context(), wide)
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
 	_, _, err = l.enter(ctx, wide)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.False(t, l.alone(expensive))
-	one, leaveOne, err := l.enter(t.Context(), cheap)
+	one, oneTurn, err := l.enter(t.Context(), cheap)
 	require.NoError(t, err)
 	require.True(t, l.alone(one), "the expensive one pauses")
 	require.False(t, l.alone(expensive), "beside a cheap one")
 	require.Greater(t, priority(expensive), priority(one))
-	leave()
+	lightened, err := expensiveTurn.lighten(expensive, wide)
+	require.NoError(t, err)
+	require.Equal(t, expensivePriority, priority(lightened), "as wide as before")
+	lightened, err = expensiveTurn.lighten(expensive, cheap)
+	require.NoError(t, err)
+	require.Equal(t, cheapPriority, priority(lightened))
+	require.False(t, l.alone(one), "two")
+	_, nextTurn, err := l.enter(t.Context(), wide)
+	require.NoError(t, err, "its lane is free")
+	nextTurn.leave()
+	expensiveTurn.leave()
 	require.True(t, l.alone(one))
-	other, leaveOther, err := l.enter(t.Context(), cheap)
+	other, otherTurn, err := l.enter(t.Context(), cheap)
 	require.NoError(t, err)
 	require.False(t, l.alone(one), "two")
 	require.False(t, l.alone(other), "two")
-	leaveOther()
-	leaveOne()
-	_, leave, err = l.enter(t.Context(), wide)
+	otherTurn.leave()
+	oneTurn.leave()
+
+	full := newLanes(1)
+	wideTurn, cheapTurn := enter(t, full, wide), enter(t, full, cheap)
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err = wideTurn.lighten(context.WithValue(ctx, priorityKey{}, expensivePriority), cheap)
+	require.ErrorIs(t, err, context.DeadlineExceeded, "no place there")
+	wideTurn.leave()
+	cheapTurn.leave()
+	enter(t, full, wide).leave()
+	enter(t, full, cheap).leave()
+}
+
+func enter(t *testing.T, l lanes, weight int) *turn {
+	t.Helper()
+	_, turn, err := l.enter(t.Context(), weight)
 	require.NoError(t, err)
-	leave()
+	return turn
 }
 
 func wildcards(n int) string {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/url"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -60,6 +61,13 @@ type Config struct {
 	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.
 	// To know it while ranking, all who match have to be kept until the last of them.
 	CountBeside int64
+	// FloorFrom is from how many people on those are left out of the ranking who cannot
+	// come on the page (planner.WorthFloor); default 10,000, since fewer are ranked as
+	// soon.
+	FloorFrom int64
+	// SampleShare is the part of the people among whom it is found out what a page takes:
+	// one in so many, default 32.
+	SampleShare uint64
 }
 
 // WithDefaults fills in the zero fields.
@@ -81,6 +89,12 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.CountBeside <= 0 {
 		c.CountBeside = 50_000
+	}
+	if c.FloorFrom <= 0 {
+		c.FloorFrom = 10_000
+	}
+	if c.SampleShare == 0 {
+		c.SampleShare = 32
 	}
 	if c.StatsAge == 0 {
 		c.StatsAge = 10 * time.Second
@@ -153,6 +167,7 @@ type Search struct {
 	cursor   cursor.Cursor
 	first    bool
 	from     planner.People
+	turn     *turn
 }
 
 // Prepare reads a request without touching the store. Errors are the caller's.
@@ -169,6 +184,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 			out.cursor.Stats = new(planner.Stats) // what is empty is not in a cursor
 		}
 	} else {
+		out.cursor.Stats = planner.NewStats()
 		var seed [8]byte
 		_, _ = rand.Read(seed[:]) // never fails
 		out.cursor.Seed = int64(binary.LittleEndian.Uint64(seed[:]) >> 1)
@@ -202,14 +218,13 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
 	defer cancel()
-	ctx, leave, err := s.searcher.lanes.enter(ctx, s.node)
-	if err != nil {
+	if ctx, s.turn, err = s.searcher.lanes.enter(ctx, weight(s.node, s.cursor.Stats)); err != nil {
 		if outer.Err() == nil {
 			return nil, &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.searcher.cfg.Timeout)}
 		}
 		return nil, err
 	}
-	defer leave()
+	defer s.turn.leave()
 	page, err = s.run(ctx)
 	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
 		if err := s.searcher.reachable(outer); err != nil {
@@ -288,8 +303,11 @@ func (s *Search) people(ctx context.Context) (*ranking, error) {
 		}
 		return s.ranking(ctx, false)
 	}
-	s.cursor.Stats = planner.NewStats()
 	if err := s.sought(ctx); err != nil {
+		return nil, err
+	}
+	ctx, err := s.turn.lighten(ctx, weight(s.node, s.cursor.Stats))
+	if err != nil {
 		return nil, err
 	}
 	if planner.AtMost(s.node, s.cursor.Stats) == 0 {
@@ -365,8 +383,54 @@ func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Pl
 	if !s.first {
 		r.After = &s.cursor.After
 	}
+	if !total {
+		var err error
+		if r.Floor, err = s.floor(ctx, r); err != nil {
+			return nil, err
+		}
+	}
+	places, err := s.places(ctx, stepRank, r)
+	if r.Floor > 0 && err == nil && !reached(places, r) { // people have changed since the floor was found
+		r.Floor = 0
+		places, err = s.places(ctx, stepRank, r)
+	}
+	return places, err
+}
+
+// The steps that rank.
+const (
+	stepRank   = "rank"
+	stepSample = "sample"
+)
+
+// floor is a score that as many people have as a page needs; 0 when it is not known.
+func (s *Search) floor(ctx context.Context, r planner.Rank) (float64, error) {
+	if planner.AtMost(r.Node, r.Stats) < s.searcher.cfg.FloorFrom || !planner.WorthFloor(r.Node, r.Sort, r.Stats) {
+		return 0, nil
+	}
+	r.Sample = s.searcher.cfg.SampleShare
+	places, err := s.places(ctx, stepSample, r)
+	if err != nil || len(places) < r.Limit {
+		return 0, err
+	}
+	return score(places[len(places)-1]), nil
+}
+
+// score is that of somebody who is ranked by it first of all.
+func score(p planner.Place) float64 {
+	score, _ := strconv.ParseFloat(p.Keys[0].Value, 64) // as the server writes it
+	return score
+}
+
+// reached says that a page is full of people whose scores are at least the floor, so that nobody below it is missing.
+func reached(places []planner.Place, r planner.Rank) bool {
+	return len(places) == r.Limit && score(places[len(places)-1]) >= r.Floor
+}
+
+// places runs a ranking statement.
+func (s *Search) places(ctx context.Context, step string, r planner.Rank) ([]planner.Place, error) {
 	places, invalid := make([]planner.Place, 0, r.Limit), false
-	err := s.searcher.query(ctx, "rank", planner.RankStatement(r), func(rows driver.Rows) error {
+	err := s.searcher.query(ctx, step, planner.RankStatement(r), func(rows driver.Rows) error {
 		var p planner.Place
 		var values []string
 		var missing []uint8
@@ -374,7 +438,7 @@ func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Pl
 		if err := rows.Scan(&p.Hash, &p.ProfileID, &values, &missing, &all); err != nil {
 			return err
 		}
-		if total {
+		if r.Total {
 			s.cursor.Total = all
 		}
 		p.Keys = make([]planner.Key, len(values))

@@ -29,6 +29,9 @@ type fieldStats struct {
 	age time.Duration // for which they are good
 }
 
+// fewStatements are over so soon that an expensive query, too, may send several at once while no other runs.
+const fewStatements = 4
+
 // sought looks for the terms of a query that names many, and notes those that nobody has.
 func (s *Search) sought(ctx context.Context) error {
 	statements := planner.PresenceStatements(s.node, planner.SortFilters(s.sorts), firstBlend)
@@ -39,7 +42,7 @@ func (s *Search) sought(ctx context.Context) error {
 	present := make(map[int]bool)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(1)
-	if s.searcher.lanes.alone(ctx) {
+	if s.searcher.lanes.alone(ctx) || s.searcher.lanes.idle() && len(statements) <= fewStatements {
 		g.SetLimit(s.searcher.cfg.Threads)
 	}
 	for _, p := range statements {

@@ -3,6 +3,7 @@ package differential_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -14,6 +15,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
 	"muster/query-api/internal/readstore"
@@ -38,12 +40,22 @@ type engine struct {
 	paged    bool
 }
 
+// atRest asks as many people in one part are asked.
+func atRest() search.Config {
+	return search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1, SampleShare: 4}
+}
+
 func newEngine(t *testing.T, conn driver.Conn, now func() time.Time) *engine {
 	t.Helper()
 	return newEngineWith(t, conn, now, search.Config{Timeout: patience})
 }
 
 func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config) *engine {
+	t.Helper()
+	return newTracedEngine(t, conn, now, cfg, noop.NewTracerProvider().Tracer(""))
+}
+
+func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg search.Config, tracer trace.Tracer) *engine {
 	t.Helper()
 	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
 	ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -53,10 +65,43 @@ func newEngineWith(t *testing.T, conn driver.Conn, now func() time.Time, cfg sea
 	require.NoError(t, err)
 	t.Cleanup(func() { store.Close(); stop() })
 	s, err := search.New(cfg, search.Deps{
-		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: noop.NewTracerProvider().Tracer(""), Now: now,
+		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: tracer, Now: now,
 	})
 	require.NoError(t, err)
 	return &engine{searcher: s}
+}
+
+// walk reads so many pages.
+func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []string, err error) {
+	r := search.Request{Size: size, Organization: "test"}
+	if r.Query, r.Sort, err = read(body); err != nil {
+		return nil, err
+	}
+	for range pages {
+		prepared, err := e.searcher.Prepare(r)
+		if err != nil {
+			return nil, err
+		}
+		p, err := prepared.Run(ctx)
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, fmt.Sprintf("page of %d", p.Total))
+		ids = append(ids, p.ProfileIDs...)
+		if r.Cursor = p.Next; p.Next == "" {
+			break
+		}
+	}
+	return ids, nil
+}
+
+func read(body []byte) (query, sort jsontext.Value, err error) {
+	var in struct {
+		Query jsontext.Value `json:"query"`
+		Sort  jsontext.Value `json:"sort"`
+	}
+	err = json.Unmarshal(body, &in)
+	return in.Query, in.Sort, err
 }
 
 // Search gives the first hits, at least most.
@@ -65,14 +110,10 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 	if e.paged {
 		r.Size = page
 	}
-	var in struct {
-		Query jsontext.Value `json:"query"`
-		Sort  jsontext.Value `json:"sort"`
-	}
-	if err := json.Unmarshal(body, &in); err != nil {
+	var err error
+	if r.Query, r.Sort, err = read(body); err != nil {
 		return searchtest.Result{}, err
 	}
-	r.Query, r.Sort = in.Query, in.Sort
 	var out searchtest.Result
 	for {
 		prepared, err := e.searcher.Prepare(r)

@@ -11,7 +11,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
-	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/evaluator"
 	"muster/query-api/internal/search/planner"
@@ -88,7 +87,7 @@ func TestEvaluator(t *testing.T) {
 	for i := range queries {
 		if i == queries/2 { // the rest as it is asked of many people at rest
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			muster = newEngineWith(t, conn, func() time.Time { return now }, search.Config{Timeout: patience, CountBeside: 1})
+			muster = newEngineWith(t, conn, func() time.Time { return now }, atRest())
 		}
 		q := g.Next()
 		muster.paged = q.Number%10 == 0

@@ -38,8 +38,35 @@ func eager(n algebra.Node, sorts []Sort, stats *Stats) bool {
 	return ok && nodes <= maxEager
 }
 
-// readsTokens says that a statement is asked without answers of the indexes (Statement.TokensRead).
-func readsTokens(n algebra.Node) bool { return ScoresDecide(n) || hasPhrase(n) }
+// readsTokens says that a statement is asked without answers of the indexes (Statement.TokensRead). Those of one text cost
+// more than they save where a phrase has its tokens read in any case, and those of several save more.
+func readsTokens(n algebra.Node, stats *Stats) bool {
+	return ScoresDecide(n) || hasPhrase(n) && !severalTexts(n, stats)
+}
+
+// severalTexts says that a query asks at least two texts of the person, and no phrase of elements.
+func severalTexts(n algebra.Node, stats *Stats) bool {
+	texts := make(map[string]bool)
+	algebra.Walk(atRoot(n), func(n algebra.Node) {
+		switch n := n.(type) {
+		case algebra.Term:
+			if n.Field.IsText() && !stats.absent(n.Field, n.Text) {
+				texts[n.Field.Name()] = true
+			}
+		case algebra.Phrase:
+			if !stats.Lacks(n) {
+				texts[n.Field.Name()] = true
+			}
+		}
+	})
+	elements := false
+	algebra.Walk(n, func(n algebra.Node) {
+		if n, ok := n.(algebra.Nested); ok {
+			elements = elements || hasPhrase(n.Node)
+		}
+	})
+	return len(texts) > 1 && !elements
+}
 
 // hasPhrase says that a query looks at the places of words.
 func hasPhrase(n algebra.Node) bool {

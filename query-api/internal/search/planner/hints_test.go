@@ -13,6 +13,8 @@ import (
 
 func TestHints(t *testing.T) {
 	term := algebra.Term{Text: "engineer"}
+	text := readmodel.SearchField{Path: "profile.headline", Type: readmodel.SearchText}
+	other := algebra.Term{Field: algebra.Field{SearchField: text}, Text: "engineer"}
 	phrase := algebra.Phrase{Terms: [][]string{{"software"}, {"engineer"}}}
 	for name, c := range map[string]struct {
 		node               algebra.Node
@@ -23,6 +25,8 @@ func TestHints(t *testing.T) {
 		"elements":                 {node: algebra.Nested{Node: algebra.Bool{Must: []algebra.Node{term}}}, eager: true},
 		"a pattern":                {node: algebra.Bool{Must: []algebra.Node{term, algebra.Pattern{}}}},
 		"a phrase":                 {node: algebra.Bool{Must: []algebra.Node{term, phrase}}, readsTokens: true},
+		"a phrase beside a text":   {node: algebra.Bool{Must: []algebra.Node{other, phrase}}},
+		"a phrase of elements":     {node: algebra.Bool{Must: []algebra.Node{other, algebra.Nested{Node: phrase}}}, readsTokens: true},
 		"a phrase of one word":     {node: algebra.Phrase{Terms: [][]string{{"engineer"}}}},
 		"a function":               {node: algebra.Function{Node: term}},
 		"a least score":            {node: algebra.Function{Node: term, MinScore: new(float64)}, readsTokens: true},
@@ -32,9 +36,12 @@ func TestHints(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.eager, eager(c.node, c.sorts, nil), "eager")
-			require.Equal(t, c.readsTokens, readsTokens(c.node), "reads tokens")
+			require.Equal(t, c.readsTokens, readsTokens(c.node, nil), "reads tokens")
 		})
 	}
+	stats := NewStats()
+	stats.Absent[termKey(other.Field, other.Text)] = true
+	require.True(t, readsTokens(algebra.Bool{Should: []algebra.Node{other, phrase}}, stats), "nobody has the other text's word")
 	var many algebra.DisMax
 	for range maxEager {
 		many.Nodes = append(many.Nodes, term)

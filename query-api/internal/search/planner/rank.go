@@ -66,6 +66,12 @@ type Rank struct {
 	// Identified orders people of one hash by their profile ids, and gives these. It is
 	// for pages on which two have one, and those after them: ids take long to read.
 	Identified bool
+	// Floor, when not zero, is a score that at least Limit people have: those with less
+	// may be left out, and have less than theirs. See WorthFloor.
+	Floor float64
+	// Sample, when not zero, ranks one in so many of the people by a part of the query,
+	// for a floor. Nobody has more than her score.
+	Sample uint64
 }
 
 // SortFilters are the conditions on the elements that sort keys take.
@@ -112,12 +118,20 @@ func InvalidScore(sorts []Sort, i int, value string) bool {
 func RankStatement(r Rank) Statement {
 	filters := SortFilters(r.Sort)
 	c := scoring(r.Stats, append(filters, r.Node)...)
-	c.direct = !r.From.Refreshed && !readsTokens(r.Node) && !slices.ContainsFunc(filters, ScoresDecide)
-	root := &scope{}
-	if Scored(r.Sort) {
-		c.score(r.Node, root) // notes, for conditions inside of scores too, what they can share: thrown away
+	living, floor := r.From.living(), 0.
+	switch {
+	case r.Sample > 0:
+		r.Node = c.promising(r.Node, 2*int64(r.Limit)*int64(r.Sample)) //nolint:gosec // both are small
+		living += " AND " + sampled(r.Sample)
+	case r.Floor > 0:
+		floor = r.Floor - floatStep*c.bound(r.Node)
+		r.Node = c.above(r.Node, floor)
 	}
-	condition := c.match(r.Node, root)
+	c.direct = r.Sample == 0 && !r.From.Refreshed && !readsTokens(r.Node, r.Stats) && !slices.ContainsFunc(filters, ScoresDecide)
+	if Scored(r.Sort) {
+		c.score(r.Node, &scope{}) // notes, for conditions inside of scores too, what they can share: thrown away
+	}
+	condition := c.reaching(r.Node, floor)
 	columns, id := []string{"profile_hash"}, "''"
 	if r.Identified {
 		columns, id = append(columns, "profile_id"), "profile_id"
@@ -201,13 +215,16 @@ func RankStatement(r Rank) Statement {
 		total = "toInt64(count() OVER ())"
 	}
 	sql := fmt.Sprintf("SELECT profile_hash, %s, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, c.flagged(r.From.living()), where,
+		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, c.flagged(living), where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{
-		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node) || slices.ContainsFunc(filters, ScoresDecide), Eager: eager(r.Node, r.Sort, r.Stats),
+		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node, r.Stats) || slices.ContainsFunc(filters, ScoresDecide), Eager: eager(r.Node, r.Sort, r.Stats),
 		OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
 	}
 }
+
+// floatStep is more than what a score is rounded by, of the greatest.
+const floatStep = 1e-6
 
 const missingNumber = "-9223372036854775808"
 

@@ -158,6 +158,9 @@ func (c *compiler) disMax(n algebra.DisMax, s *scope) string {
 	case 1:
 		return list[0]
 	}
+	if n.Tie == 1 {
+		return plus(list)
+	}
 	best := "arrayMax([" + strings.Join(list, ", ") + "])"
 	if n.Tie == 0 {
 		return best

@@ -37,6 +37,13 @@ func (s *Stats) absent(f algebra.Field, text string) bool {
 	return s != nil && len(s.Absent) > 0 && s.Absent[termKey(f, text)]
 }
 
+// Lacks says that nobody had a word of a phrase.
+func (s *Stats) Lacks(n algebra.Phrase) bool {
+	return slices.ContainsFunc(n.Terms, func(position []string) bool {
+		return len(position) > 0 && !slices.ContainsFunc(position, func(t string) bool { return !s.absent(n.Field, t) })
+	})
+}
+
 // FieldStats is what is known of a field: the documents that have it, and the
 // number of their terms.
 type FieldStats struct {
@@ -274,7 +281,7 @@ func CountStatement(n algebra.Node, stats *Stats, from People) Statement {
 	c := scoring(stats, n)
 	condition := c.match(n, &scope{})
 	sql := "SELECT toInt64(count()), emptyArrayInt64() FROM " + from.source() + " WHERE " + condition + " AND " + from.living()
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(n), Eager: eager(n, nil, stats)}
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(n, stats), Eager: eager(n, nil, stats)}
 }
 
 // TermStatement counts the documents with each term that scores need, but for
@@ -305,7 +312,7 @@ func TermStatement(n algebra.Node, filters []algebra.Node, total bool, from Peop
 		matching = "count()"
 	}
 	sql := fmt.Sprintf("SELECT toInt64(%s), [%s] FROM %s WHERE %s AND %s", matching, strings.Join(counts, ", "), from.source(), where, from.living())
-	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: total && hasPhrase(n), Eager: !total || eager(n, nil, stats)}, keys
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: total && readsTokens(n, stats), Eager: !total || eager(n, nil, stats)}, keys
 }
 
 // FieldCount is a statement that counts fields. Its only row is a list of pairs in the order of Names.
