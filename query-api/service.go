@@ -83,8 +83,8 @@ type Config struct {
 	// SearchQueries bounds the searches that run at once; default: as many as
 	// there are processors, at least 2.
 	SearchQueries int `koanf:"search_queries"`
-	// SearchStatsAge is how old the statistics of a field may be that scores
-	// use; default 10 s, negative: never kept.
+	// SearchStatsAge is how old the statistics may be that scores use; default 10 s,
+	// negative: never kept. What takes long to count is kept longer.
 	SearchStatsAge time.Duration `koanf:"search_stats_age"`
 }
 

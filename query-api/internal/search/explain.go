@@ -81,7 +81,7 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error)
 			}
 		}
 		none := planner.NewStats()
-		total := !planner.ScoresDecide(prepared.node)
+		total := !planner.ScoresDecide(prepared.node) && !planner.Dear(prepared.node, prepared.sorts)
 		counted := false
 		if scored {
 			terms, keys := planner.TermStatement(prepared.node, filters, total, prepared.from, none, func(string) bool { return false })

@@ -54,8 +54,8 @@ type Config struct {
 	// Beside others, and for the expensive ones, it is one.
 	Threads int
 	// StatsAge is how old the counts of documents and terms of a field may be
-	// that scores use; default 10 s, negative: always counted anew. Fields that take
-	// longer than 20 ms to count are kept so many times longer.
+	// that scores use; default 10 s, negative: always counted anew. What takes
+	// longer than 20 ms to count is kept so many times longer.
 	StatsAge time.Duration
 	// CountBeside is from how many people on, all in one part, the total is read by a
 	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.

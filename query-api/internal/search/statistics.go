@@ -21,6 +21,7 @@ import (
 type termCount struct {
 	count int64
 	at    time.Time
+	age   time.Duration // for which it is good
 }
 
 type fieldStats struct {
@@ -86,17 +87,20 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 		return false, nil
 	}
 	filters := planner.SortFilters(s.sorts)
-	// Where scores decide who matches the people are counted after the terms.
-	statement, keys := planner.TermStatement(s.node, filters, !decide, s.from, stats, func(key string) bool { return s.searcher.knownTerm(key, stats) })
+	// Where scores decide who matches the people are counted after the terms, and where finding them is dear by the
+	// statement that ranks them.
+	total := !decide && !planner.Dear(s.node, s.sorts)
+	statement, keys := planner.TermStatement(s.node, filters, total, s.from, stats, func(key string) bool { return s.searcher.knownTerm(key, stats) })
 	if planner.AtMost(s.node, stats) == 0 { // so it was: somebody may be the first
-		statement, keys = planner.TermStatement(s.node, filters, !decide, s.from, stats, func(key string) bool { return stats.Terms[key] > 0 })
+		statement, keys = planner.TermStatement(s.node, filters, total, s.from, stats, func(key string) bool { return stats.Terms[key] > 0 })
 	}
 	if len(keys) > 0 {
+		began := s.searcher.deps.Now()
 		if err := s.countPeople(ctx, statement, keys); err != nil {
 			return false, err
 		}
-		s.searcher.keepTerms(keys, stats)
-		counted = !decide
+		s.searcher.keepTerms(keys, stats, began)
+		counted = total
 	}
 	if counted && s.cursor.Total == 0 {
 		return true, nil
@@ -113,7 +117,7 @@ func (s *Searcher) countTimes(ctx context.Context, n algebra.Node, stats *planne
 	s.mu.Lock()
 	statement, keys := planner.TimesStatement(n, stats, func(key string) bool {
 		t, ok := s.bits[key]
-		if ok = ok && now.Sub(t.at) <= s.cfg.StatsAge; ok {
+		if ok = ok && now.Sub(t.at) <= t.age; ok {
 			stats.Bits[key] = t.count
 		}
 		return ok
@@ -148,7 +152,7 @@ func (s *Searcher) countTimes(ctx context.Context, n algebra.Node, stats *planne
 	}
 	for _, key := range keys {
 		stats.Bits[key] = found[key]
-		s.bits[key] = termCount{count: found[key], at: now}
+		s.bits[key] = termCount{count: found[key], at: now, age: s.cfg.StatsAge}
 	}
 	return nil
 }
@@ -164,24 +168,34 @@ func (s *Searcher) knownTerm(key string, stats *planner.Stats) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t, ok := s.terms[key]
-	if !ok || s.deps.Now().Sub(t.at) > s.cfg.StatsAge {
+	if !ok || s.deps.Now().Sub(t.at) > t.age {
 		return false
 	}
 	stats.Terms[key] = t.count
 	return true
 }
 
-// keepTerms keeps counts for a while.
-func (s *Searcher) keepTerms(keys []string, stats *planner.Stats) {
-	now := s.deps.Now()
+// keepTerms keeps counts for a while, that of a term that nobody had no longer than it must.
+func (s *Searcher) keepTerms(keys []string, stats *planner.Stats, began time.Time) {
+	age := s.age(began)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.terms)+len(keys) > maxTerms {
 		clear(s.terms)
 	}
 	for _, key := range keys {
-		s.terms[key] = termCount{count: stats.Terms[key], at: now}
+		t := termCount{count: stats.Terms[key], at: began, age: age}
+		if t.count == 0 {
+			t.age = s.cfg.StatsAge
+		}
+		s.terms[key] = t
 	}
+}
+
+// age is how long counts are good that began to be read at an instant: those that take long are kept so many times longer.
+func (s *Searcher) age(began time.Time) time.Duration {
+	took := s.deps.Now().Sub(began)
+	return time.Duration(float64(s.cfg.StatsAge) * max(1, took.Seconds()/longCount.Seconds()))
 }
 
 // countPeople reads the total and who has each term.
@@ -226,10 +240,7 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []al
 		if len(counts) != 2*len(c.Names) {
 			return fmt.Errorf("search: %d counts of %d fields", len(counts), len(c.Names))
 		}
-		age := s.cfg.StatsAge
-		if took := s.deps.Now().Sub(began); took > longCount {
-			age = time.Duration(float64(age) * took.Seconds() / longCount.Seconds())
-		}
+		age := s.age(began)
 		s.mu.Lock()
 		for i, name := range c.Names {
 			f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
@@ -241,7 +252,7 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []al
 	return nil
 }
 
-// longCount is how long counting fields may take without being kept longer than StatsAge for it.
+// longCount is how long counting may take without being kept longer than StatsAge for it.
 const longCount = 20 * time.Millisecond
 
 // seenState is what is known of newer versions of unchanged people: that there
