@@ -59,6 +59,23 @@ func searches() []struct{ name, body string } {
 	}
 }
 
+// wideSearches are texts over all fields, as they are typed into one box. They are asked beside the others, and from one
+// caller: eight would wait for each other for longer than a search may take.
+func wideSearches() []struct{ name, body string } {
+	return []struct{ name, body string }{
+		{"data", `{"query":{"multi_match":{"query":"data"}}}`},
+		{"data engineer", `{"query":{"multi_match":{"query":"data engineer"}}}`},
+		{"data engineer, as a filter", `{"query":{"bool":{"filter":{"multi_match":{"query":"data engineer"}}}}}`},
+		{"maria garcia", `{"query":{"multi_match":{"query":"maria garcia"}}}`},
+		{"product manager london, each in any field", `{"query":{"multi_match":{"query":"product manager london","type":"cross_fields"}}}`},
+		{"software engineer google new york", `{"query":{"multi_match":{"query":"software engineer google new york"}}}`},
+		{"the phrase data engineer", `{"query":{"multi_match":{"query":"data engineer","type":"phrase"}}}`},
+		{"senior data engineer, as text", `{"query":{"query_string":{"query":"senior data engineer"}}}`},
+		{"\"data engineer\" AND berlin, as text", `{"query":{"query_string":{"query":"\"data engineer\" AND berlin"}}}`},
+		{"data engineer berlin, as simple text", `{"query":{"simple_query_string":{"query":"data engineer berlin"}}}`},
+	}
+}
+
 // searchable is where a query can be sent, and in which form.
 type searchable struct {
 	client *http.Client

@@ -280,7 +280,50 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 	}
 	slices.Sort(slower)
 	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
+	if err := compareWide(ctx, ours, theirs, length, out); err != nil {
+		return err
+	}
 	return b.searchMemory(node, out)
+}
+
+// compareWide prints a line for each text over all fields: the first call, whose counts nobody has kept, and those after.
+// Muster may refuse one that takes longer than a search may.
+func compareWide(ctx context.Context, ours, theirs *searchable, length time.Duration, out io.Writer) error {
+	fmt.Fprintf(out, "  %-42s %8s | %24s | %24s | %s\n", "texts over all fields, 1 caller, ms", "total", "muster: first, p50, p99", "OpenSearch", "p50 to theirs")
+	for _, q := range wideSearches() {
+		var times [2]searchTimes
+		var refused string
+		for k, s := range []*searchable{ours, theirs} {
+			t := &times[k]
+			began := time.Now()
+			status, answer, err := s.send(ctx, q.body)
+			t.cold = time.Since(began)
+			switch {
+			case err != nil:
+				return fmt.Errorf("%s: %w", q.name, err)
+			case status == http.StatusOK:
+				if t.total, err = s.total(answer); err != nil {
+					return fmt.Errorf("%s: %w", q.name, err)
+				}
+			default:
+				refused = fmt.Sprintf("  first answered by %d: %.200s", status, answer)
+			}
+			calls, err := s.many(ctx, q.body, 1, 2*length)
+			if err != nil {
+				refused = "  " + err.Error()
+				continue
+			}
+			t.p50[0], t.p99[0] = quantile(calls, 0.5), quantile(calls, 0.99)
+		}
+		if refused == "" && times[0].total != times[1].total {
+			refused = fmt.Sprintf("  OpenSearch's total is %d", times[1].total)
+		}
+		line := func(t searchTimes) string {
+			return fmt.Sprintf("%8.1f %7.1f %7.1f", ms(t.cold), ms(t.p50[0]), ms(t.p99[0]))
+		}
+		fmt.Fprintf(out, "  %-42s %8d | %24s | %24s | %5.2f%s\n", q.name, times[0].total, line(times[0]), line(times[1]), ratio(times[0].p50[0], times[1].p50[0]), refused)
+	}
+	return nil
 }
 
 func ratio(a, b time.Duration) float64 { return float64(max(a, 1)) / float64(max(b, 1)) }
