@@ -1297,11 +1297,15 @@ type SearchStatement struct {
 
 	// Step `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
 	// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
+	// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
+	// that nobody can be on it for.
 	Step SearchStatementStep `json:"step"`
 }
 
 // SearchStatementStep `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
 // stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
+// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
+// that nobody can be on it for.
 type SearchStatementStep string
 
 // Skill defines model for Skill.
