@@ -149,7 +149,7 @@ func (s *Searcher) unfinished(n algebra.Node) (key string, find func(context.Con
 // findExpansions finds several expansions of the query at the same time, while no other search runs; otherwise
 // they are found one after another, as they are met.
 func (s *Search) findExpansions(ctx context.Context) error {
-	if !s.searcher.lanes.alone(ctx) {
+	if !turnOf(ctx).alone() {
 		return nil
 	}
 	wanted := make(map[string]func(context.Context) ([]string, error))

@@ -8,27 +8,23 @@ import (
 	"muster/query-api/internal/search/planner"
 )
 
-// lanes let so many searches run at once. Expensive ones have a lane of their
-// own, so that they wait for each other and the rest does not wait for them, and
-// they pause while others run.
+// lanes let so many searches run at once. Wide ones, which take all threads that a search may have, and expensive ones
+// have lanes of their own, so that they wait for their like and the rest does not wait for them; expensive ones pause while
+// others run. Many at once would each take longer than a search may, and nobody would be answered.
 type lanes struct {
-	cheap, expensive chan struct{}
+	cheap, wide, expensive chan struct{}
 }
 
-func newLanes(concurrent int) lanes {
-	return lanes{cheap: make(chan struct{}, concurrent), expensive: make(chan struct{}, max(1, concurrent/4))}
-}
-
-// alone says that no cheap search runs but the one of ctx: the expensive ones pause
-// meanwhile. An expensive one never counts as alone, as others may come while it runs.
-func (l lanes) alone(ctx context.Context) bool {
-	return priority(ctx) < expensivePriority && len(l.cheap) == 1
+// newLanes makes lanes for so many searches at once, of which so many are wide.
+func newLanes(concurrent, wide int) lanes {
+	return lanes{cheap: make(chan struct{}, concurrent), wide: make(chan struct{}, wide), expensive: make(chan struct{}, max(1, concurrent/4))}
 }
 
 // turn is the place of a search in a lane.
 type turn struct {
-	lanes lanes
-	lane  chan struct{}
+	lanes    lanes
+	lane     chan struct{}
+	priority int
 }
 
 // of is the lane of what weighs so much, and the priority of its statements.
@@ -37,45 +33,72 @@ func (l lanes) of(weight int) (lane chan struct{}, priority int) {
 	case weight > expensiveWeight:
 		return l.expensive, expensivePriority
 	case weight > usualWeight:
-		return l.cheap, unusualPriority
+		return l.wide, unusualPriority
 	}
 	return l.cheap, cheapPriority
 }
 
-// idle says that no other search runs at all.
-func (l lanes) idle() bool { return len(l.cheap)+len(l.expensive) == 1 }
-
-// enter waits for its turn until ctx ends. The search goes on with the context that it
-// returns, and leaves in the end.
-func (l lanes) enter(ctx context.Context, weight int) (context.Context, *turn, error) {
-	lane, p := l.of(weight)
+// enter waits for its turn until ctx ends.
+func (l lanes) enter(ctx context.Context, weight int) (*turn, error) {
+	t := &turn{lanes: l}
+	t.lane, t.priority = l.of(weight)
 	select {
-	case lane <- struct{}{}:
-		return context.WithValue(ctx, priorityKey{}, p), &turn{lanes: l, lane: lane}, nil
+	case t.lane <- struct{}{}:
+		return t, nil
 	case <-ctx.Done():
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
 }
 
-// lighten goes over to the lane of a search that turned out to weigh less than it seemed to.
-func (t *turn) lighten(ctx context.Context, weight int) (context.Context, error) {
-	lane, p := t.lanes.of(weight)
-	if p >= priority(ctx) {
-		return ctx, nil
-	}
-	if lane != t.lane {
+// lighten goes over to the lane of wide searches when an expensive one turned out to weigh less than it seemed to.
+func (t *turn) lighten(ctx context.Context, weight int) error {
+	lane, priority := t.lanes.of(weight)
+	if lane != t.lane && t.lane == t.lanes.expensive {
 		select {
-		case lane <- struct{}{}:
+		case t.lanes.wide <- struct{}{}:
 			t.leave()
-			t.lane = lane
+			t.lane = t.lanes.wide
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return context.WithValue(ctx, priorityKey{}, p), nil
+	t.priority = min(t.priority, priority)
+	return nil
 }
 
 func (t *turn) leave() { <-t.lane }
+
+// alone says that the search may take as many threads as one may: no cheap one runs beside it, nor a wide one beside a cheap
+// one. Expensive ones pause meanwhile, and never count as alone, as others may come while they run.
+func (t *turn) alone() bool {
+	switch t.lane {
+	case t.lanes.cheap:
+		return len(t.lanes.cheap) == 1 && len(t.lanes.wide) == 0
+	case t.lanes.wide:
+		return len(t.lanes.cheap) == 0
+	}
+	return false
+}
+
+// idle says that no other search runs at all.
+func (t *turn) idle() bool {
+	return len(t.lanes.cheap)+len(t.lanes.wide)+len(t.lanes.expensive) == 1
+}
+
+type turnKey struct{}
+
+// within is the context of the statements of the search.
+func (t *turn) within(ctx context.Context) context.Context {
+	return context.WithValue(ctx, turnKey{}, t)
+}
+
+// turnOf is that of the search of ctx; where there is none it is a cheap one, never alone.
+func turnOf(ctx context.Context) *turn {
+	if t, ok := ctx.Value(turnKey{}).(*turn); ok {
+		return t
+	}
+	return &turn{priority: cheapPriority}
+}
 
 // The priorities of statements: the engine pauses one of a greater number, for up to a
 // second each time that it has read something, while any of a smaller one runs.
@@ -85,18 +108,8 @@ const (
 	expensivePriority
 )
 
-type priorityKey struct{}
-
-// priority is that of the search of ctx, cheap where there is none.
-func priority(ctx context.Context) int {
-	if p, ok := ctx.Value(priorityKey{}).(int); ok {
-		return p
-	}
-	return cheapPriority
-}
-
-// usualWeight is that of nearly all that people ask: what weighs more waits for them in
-// the engine, though not here.
+// usualWeight is that of nearly all that people ask: what weighs more is wide, and waits for them in
+// the engine, too.
 const usualWeight = 50
 
 // expensiveWeight is beyond what people ask: two words over all fields weigh less.

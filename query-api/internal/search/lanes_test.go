@@ -57,63 +57,70 @@ func TestWeight(t *testing.T) {
 	require.LessOrEqual(t, weight(n, stats), usualWeight, "absent words weigh nothing")
 }
 
-// An expensive query waits for another and pauses for cheap ones, which do not wait. One that turns out to be cheap goes over to them.
+// Wide and expensive queries wait for their like and not for each other, nobody waits for them, and expensive ones pause. One that turns out to be lighter goes over to
+// the wide ones.
 func TestLanes(t *testing.T) {
-	l := newLanes(4)
+	l := newLanes(4, 1)
 	weigh := func(query string) int {
 		n, err := clause.Lower([]byte(query), "query", clause.Options{})
 		require.NoError(t, err)
 		return weight(n, planner.NewStats())
 	}
-	cheap, wide := weigh(`{"regexp":{"profile.summary":".*.*.*a.*"}}`), weigh(`{"dis_max":{"queries":[`+wildcards(6)+`]}}`)
-	expensive, expensiveTurn, err := l.enter(t.Context(), wide)
-	require.NoError(t, err)
+	cheap, wide, expensive := weigh(`{"regexp":{"profile.summary":".*.*.*a.*"}}`), weigh(`{"dis_max":{"queries":[`+wildcards(2)+`]}}`), weigh(`{"dis_max":{"queries":[`+wildcards(6)+`]}}`)
+	enter := func(weight int) *turn {
+		turn, err := l.enter(t.Context(), weight)
+		require.NoError(t, err)
+		return turn
+	}
+	full := func(weight int) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		_, err := l.enter(ctx, weight)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	dear := enter(expensive)
+	require.True(t, dear.idle())
+	require.False(t, dear.alone(), "others may come")
+	full(expensive)
+	one := enter(cheap)
+	require.True(t, one.alone(), "the expensive one pauses")
+	require.False(t, one.idle())
+	require.False(t, dear.idle())
+	require.Greater(t, dear.priority, one.priority)
+	broad := enter(wide)
+	require.Greater(t, broad.priority, one.priority)
+	require.Greater(t, dear.priority, broad.priority)
+	require.False(t, one.alone(), "beside a wide one")
+	require.False(t, broad.alone(), "beside a cheap one")
+	full(wide)
+	one.leave()
+	require.True(t, broad.alone(), "the expensive one pauses")
+
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	_, _, err = l.enter(ctx, wide)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.False(t, l.alone(expensive))
-	one, oneTurn, err := l.enter(t.Context(), cheap)
-	require.NoError(t, err)
-	require.True(t, l.alone(one), "the expensive one pauses")
-	require.False(t, l.alone(expensive), "beside a cheap one")
-	require.Greater(t, priority(expensive), priority(one))
-	lightened, err := expensiveTurn.lighten(expensive, wide)
-	require.NoError(t, err)
-	require.Equal(t, expensivePriority, priority(lightened), "as wide as before")
-	lightened, err = expensiveTurn.lighten(expensive, cheap)
-	require.NoError(t, err)
-	require.Equal(t, cheapPriority, priority(lightened))
-	require.False(t, l.alone(one), "two")
-	_, nextTurn, err := l.enter(t.Context(), wide)
-	require.NoError(t, err, "its lane is free")
-	nextTurn.leave()
-	expensiveTurn.leave()
-	require.True(t, l.alone(one))
-	other, otherTurn, err := l.enter(t.Context(), cheap)
-	require.NoError(t, err)
-	require.False(t, l.alone(one), "two")
-	require.False(t, l.alone(other), "two")
-	otherTurn.leave()
-	oneTurn.leave()
+	require.ErrorIs(t, dear.lighten(ctx, cheap), context.DeadlineExceeded, "a wide one runs")
+	broad.leave()
+	require.NoError(t, dear.lighten(t.Context(), expensive))
+	require.Equal(t, expensivePriority, dear.priority, "as dear as before")
+	require.NoError(t, dear.lighten(t.Context(), cheap))
+	require.Equal(t, cheapPriority, dear.priority)
+	require.True(t, dear.alone())
+	full(wide)
+	enter(expensive).leave() // its lane is free
+	one, other := enter(cheap), enter(cheap)
+	require.NoError(t, one.lighten(t.Context(), 0), "nothing is lighter")
+	require.False(t, one.alone(), "two")
+	require.False(t, other.alone(), "two")
+	for _, turn := range []*turn{one, other, dear} {
+		turn.leave()
+	}
+	require.True(t, enter(wide).idle())
 
-	full := newLanes(1)
-	wideTurn, cheapTurn := enter(t, full, wide), enter(t, full, cheap)
-	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Millisecond)
-	defer cancel()
-	_, err = wideTurn.lighten(context.WithValue(ctx, priorityKey{}, expensivePriority), cheap)
-	require.ErrorIs(t, err, context.DeadlineExceeded, "no place there")
-	wideTurn.leave()
-	cheapTurn.leave()
-	enter(t, full, wide).leave()
-	enter(t, full, cheap).leave()
-}
-
-func enter(t *testing.T, l lanes, weight int) *turn {
-	t.Helper()
-	_, turn, err := l.enter(t.Context(), weight)
-	require.NoError(t, err)
-	return turn
+	none := turnOf(t.Context())
+	require.Equal(t, cheapPriority, none.priority)
+	require.False(t, none.alone())
+	require.False(t, none.idle())
+	require.Same(t, one, turnOf(one.within(t.Context())))
 }
 
 func wildcards(n int) string {

@@ -46,12 +46,13 @@ type Config struct {
 	// MaxRows bounds the rows that one statement reads; default 200 million.
 	MaxRows uint64
 	// Concurrent bounds the searches that run at once, and a quarter of it those
-	// of the expensive ones, which count extra; the others wait. Default: twice the
+	// of the expensive ones, which count extra, as the wide ones do, of which as many run
+	// as there are processors for Threads each; the others wait. Default: twice the
 	// processors, at least 4.
 	Concurrent int
 	// Threads is how many threads a statement may take while no other search runs, for
 	// tables so large that the server divides them; default: the processors, at most 4.
-	// Beside others, and for the expensive ones, it is one.
+	// Beside others that are not wide, and for the expensive ones, it is one.
 	Threads int
 	// StatsAge is how old the counts of documents and terms of a field may be
 	// that scores use; default 10 s, negative: always counted anew. What takes
@@ -134,7 +135,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}, nil
+	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, max(1, runtime.GOMAXPROCS(0)/cfg.Threads)), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}, nil
 }
 
 // Request is a search as it was asked for.
@@ -167,7 +168,6 @@ type Search struct {
 	cursor   cursor.Cursor
 	first    bool
 	from     planner.People
-	turn     *turn
 }
 
 // Prepare reads a request without touching the store. Errors are the caller's.
@@ -218,14 +218,15 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	outer := ctx
 	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
 	defer cancel()
-	if ctx, s.turn, err = s.searcher.lanes.enter(ctx, weight(s.node, s.cursor.Stats)); err != nil {
+	turn, err := s.searcher.lanes.enter(ctx, weight(s.node, s.cursor.Stats))
+	if err != nil {
 		if outer.Err() == nil {
 			return nil, &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.searcher.cfg.Timeout)}
 		}
 		return nil, err
 	}
-	defer s.turn.leave()
-	page, err = s.run(ctx)
+	defer turn.leave()
+	page, err = s.run(turn.within(ctx))
 	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
 		if err := s.searcher.reachable(outer); err != nil {
 			return nil, err
@@ -306,8 +307,7 @@ func (s *Search) people(ctx context.Context) (*ranking, error) {
 	if err := s.sought(ctx); err != nil {
 		return nil, err
 	}
-	ctx, err := s.turn.lighten(ctx, weight(s.node, s.cursor.Stats))
-	if err != nil {
+	if err := turnOf(ctx).lighten(ctx, weight(s.node, s.cursor.Stats)); err != nil {
 		return nil, err
 	}
 	if planner.AtMost(s.node, s.cursor.Stats) == 0 {
@@ -464,7 +464,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		}
 		span.End()
 	}()
-	settings := ch.Settings{"priority": priority(ctx), "max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000}
+	settings := ch.Settings{"priority": turnOf(ctx).priority, "max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000}
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}
@@ -472,7 +472,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		settings["short_circuit_function_evaluation"] = "disable"
 	}
 	threads := 1
-	if s.lanes.alone(ctx) && !statement.OneThread {
+	if turnOf(ctx).alone() && !statement.OneThread {
 		threads = s.cfg.Threads
 	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{

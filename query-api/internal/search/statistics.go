@@ -43,7 +43,7 @@ func (s *Search) sought(ctx context.Context) error {
 	present := make(map[int]bool)
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(1)
-	if s.searcher.lanes.alone(ctx) || s.searcher.lanes.idle() && len(statements) <= fewStatements {
+	if turn := turnOf(ctx); turn.alone() || turn.idle() && len(statements) <= fewStatements {
 		g.SetLimit(s.searcher.cfg.Threads)
 	}
 	for _, p := range statements {
