@@ -288,6 +288,10 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	return page, nil
 }
 
+// maxAsked is more terms than a statement is ever done with in the time of a search: each takes half a millisecond before
+// anything is read, and writing the statement down takes as long again.
+const maxAsked = 8192
+
 // ranking is a page: where its people stand, and what is shown of them.
 type ranking struct {
 	places    []planner.Place
@@ -309,6 +313,9 @@ func (s *Search) people(ctx context.Context) (*ranking, error) {
 	}
 	if err := turnOf(ctx).lighten(ctx, weight(s.node, s.cursor.Stats)); err != nil {
 		return nil, err
+	}
+	if n := planner.Asked(s.node, s.cursor.Stats); n > maxAsked {
+		return nil, &Budget{fmt.Sprintf("the query looks for %d words in their fields: name fewer fields, or fewer words", n)}
 	}
 	if planner.AtMost(s.node, s.cursor.Stats) == 0 {
 		return &ranking{}, nil

@@ -101,6 +101,9 @@ func (c *compiler) float(x float64) string {
 // escapeParameter writes a string as the value of a String parameter, which
 // the server reads in the escaping of its tab-separated format.
 func escapeParameter(s string) string {
+	if !strings.ContainsAny(s, "\\\t\n\r\x00\b\f") {
+		return s
+	}
 	return strings.NewReplacer("\\", `\\`, "\t", `\t`, "\n", `\n`, "\r", `\r`, "\x00", `\0`, "\b", `\b`, "\f", `\f`).Replace(s)
 }
 
@@ -205,29 +208,38 @@ const (
 )
 
 func and(list ...string) string {
-	var parts []string
-	for _, e := range list {
-		switch {
-		case e == no:
-			return no
-		case e != yes && !slices.Contains(parts, e):
-			parts = append(parts, e)
-		}
+	if slices.Contains(list, no) {
+		return no
 	}
-	return fold(parts, "AND", yes)
+	return fold(distinct(list, yes), "AND", yes)
 }
 
 func or(list ...string) string {
-	var parts []string
+	if slices.Contains(list, yes) {
+		return yes
+	}
+	return fold(distinct(list, no), "OR", no)
+}
+
+// distinct are the conditions of a list, each once, but for the neutral one.
+func distinct(list []string, neutral string) []string {
+	parts := make([]string, 0, len(list))
+	if len(list) <= 16 {
+		for _, e := range list {
+			if e != neutral && !slices.Contains(parts, e) {
+				parts = append(parts, e)
+			}
+		}
+		return parts
+	}
+	seen := map[string]bool{neutral: true}
 	for _, e := range list {
-		switch {
-		case e == yes:
-			return yes
-		case e != no && !slices.Contains(parts, e):
+		if !seen[e] {
+			seen[e] = true
 			parts = append(parts, e)
 		}
 	}
-	return fold(parts, "OR", no)
+	return parts
 }
 
 func fold(parts []string, operator, none string) string {

@@ -44,6 +44,17 @@ func readsTokens(n algebra.Node, stats *Stats) bool {
 	return ScoresDecide(n) || hasPhrase(n) && !severalTexts(n, stats)
 }
 
+// Asked is how many terms a query looks for, each in its field, but for those that nobody has.
+func Asked(n algebra.Node, stats *Stats) int {
+	asked := 0
+	algebra.Walk(n, func(n algebra.Node) {
+		if t, ok := n.(algebra.Term); ok && !stats.absent(t.Field, t.Text) {
+			asked++
+		}
+	})
+	return asked
+}
+
 // severalTexts says that a query asks at least two texts of the person, and no phrase of elements.
 func severalTexts(n algebra.Node, stats *Stats) bool {
 	texts := make(map[string]bool)
