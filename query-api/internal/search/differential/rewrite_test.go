@@ -32,4 +32,9 @@ func TestTooManyTerms(t *testing.T) {
 		require.Positive(t, few)
 		require.LessOrEqual(t, few, all)
 	}
+
+	var budget *search.Budget
+	_, err := muster.Search(t.Context(), []byte(`{"query":{"simple_query_string":{"query":"`+strings.Repeat("a~2 | ", 300)+`b"}}}`))
+	require.ErrorAs(t, err, &budget)
+	require.ErrorContains(t, err, "words in their fields: name fewer fields", "more than any statement is done with")
 }
