@@ -115,7 +115,7 @@ func TestSearchIndexes(t *testing.T) {
 	}
 	require.ElementsMatch(t, want, names)
 	var found []string
-	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupUniqArray(token)) FROM mergeTreeTextIndex(currentDatabase(), 'search_people', 'profile_headline_times_index') "+
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT arraySort(groupUniqArray(token)) FROM mergeTreeTextIndex(currentDatabase(), 'search_people', 'profile_headline_times_text') "+
 		"WHERE splitByChar('\\0', token)[1] IN ('seven', 'two', 'nine', 'one', 'long')").Scan(&found))
 	require.Equal(t, []string{
 		readmodel.Time("long", 1), readmodel.Time("long", 2), readmodel.Time("long", 6), // 70 = 64 + 4 + 2

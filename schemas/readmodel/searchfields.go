@@ -140,8 +140,8 @@ func Time(token string, bit int) string { return token + string(timeMark) + strc
 // timeMark stands between a token and a bit: no token has it.
 const timeMark = '\x00'
 
-// TimesIndex names the index of Times.
-func (f SearchField) TimesIndex() string { return f.Column + "_times_index" }
+// TimesIndex names the index of Times. One named "_times_index" stood on an expression before Times was a column.
+func (f SearchField) TimesIndex() string { return f.Column + "_times_text" }
 
 // Length is the column of the number of tokens of a text.
 func (f SearchField) Length() string { return f.Column + "_length" }

@@ -29,7 +29,8 @@ type Statement struct {
 
 // Explain says what a search would do. What is refused is an answer, not an
 // error; a wrong cursor is an error. The weights of terms stand for one match
-// of each, since nothing is counted; nor are those left out that nobody has.
+// of each, since nothing is counted; nor are those left out that nobody has, or fields that cannot matter for the page, and
+// the sample by which those are found is not there.
 func (s *Searcher) Explain(ctx context.Context, r Request) (*Explanation, error) {
 	prepared, err := s.Prepare(r)
 	var refused *clause.Error

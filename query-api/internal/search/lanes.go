@@ -2,6 +2,8 @@ package search
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -59,12 +61,15 @@ func (t *turn) lighten(ctx context.Context, weight int) error {
 			t.leave()
 			t.lane = t.lanes.wide
 		case <-ctx.Done():
-			return ctx.Err()
+			return fmt.Errorf("%w: %w", errWaited, ctx.Err())
 		}
 	}
 	t.priority = min(t.priority, priority)
 	return nil
 }
+
+// errWaited says that a search waited for others until its end.
+var errWaited = errors.New("waited for other searches")
 
 func (t *turn) leave() { <-t.lane }
 

@@ -46,17 +46,19 @@ type Config struct {
 	// MaxRows bounds the rows that one statement reads; default 200 million.
 	MaxRows uint64
 	// Concurrent bounds the searches that run at once, and a quarter of it those
-	// of the expensive ones, which count extra, as the wide ones do, of which as many run
-	// as there are processors for Threads each; the others wait. Default: twice the
-	// processors, at least 4.
+	// of the expensive ones, which count extra, as the wide ones do; the others wait.
+	// Default: twice the processors, at least 4.
 	Concurrent int
+	// Wide bounds the searches of more than usual weight that run at once, such as texts over all fields; default: as
+	// many as there are processors for Threads each.
+	Wide int
 	// Threads is how many threads a statement may take while no other search runs, for
 	// tables so large that the server divides them; default: the processors, at most 4.
 	// Beside others that are not wide, and for the expensive ones, it is one.
 	Threads int
 	// StatsAge is how old the counts of documents and terms of a field may be
 	// that scores use; default 10 s, negative: always counted anew. What takes
-	// longer than 20 ms to count is kept so many times longer.
+	// longer than 20 ms to count is kept so many times longer, of terms at most six times.
 	StatsAge time.Duration
 	// CountBeside is from how many people on, all in one part, the total is read by a
 	// statement of its own, unless finding them is dear (planner.Dear); default 50,000.
@@ -87,6 +89,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.Threads <= 0 {
 		c.Threads = min(4, runtime.GOMAXPROCS(0))
+	}
+	if c.Wide <= 0 {
+		c.Wide = max(1, runtime.GOMAXPROCS(0)/c.Threads)
 	}
 	if c.CountBeside <= 0 {
 		c.CountBeside = 50_000
@@ -135,7 +140,7 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, max(1, runtime.GOMAXPROCS(0)/cfg.Threads)), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}, nil
+	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}, nil
 }
 
 // Request is a search as it was asked for.
@@ -221,12 +226,15 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	turn, err := s.searcher.lanes.enter(ctx, weight(s.node, s.cursor.Stats))
 	if err != nil {
 		if outer.Err() == nil {
-			return nil, &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.searcher.cfg.Timeout)}
+			return nil, s.searcher.waited()
 		}
 		return nil, err
 	}
 	defer turn.leave()
 	page, err = s.run(turn.within(ctx))
+	if errors.Is(err, errWaited) && outer.Err() == nil {
+		return nil, s.searcher.waited()
+	}
 	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
 		if err := s.searcher.reachable(outer); err != nil {
 			return nil, err
@@ -234,6 +242,11 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 		return nil, s.searcher.overTime()
 	}
 	return page, err
+}
+
+// waited is the answer to a search that others left no time.
+func (s *Searcher) waited() error {
+	return &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.cfg.Timeout)}
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {

@@ -178,6 +178,9 @@ func (s *Searcher) knownTerm(key string, stats *planner.Stats) bool {
 // keepTerms keeps counts for a while, that of a term that nobody had no longer than it must.
 func (s *Searcher) keepTerms(keys []string, stats *planner.Stats, began time.Time) {
 	age := s.age(began)
+	if most := maxTermAge * s.cfg.StatsAge; most > 0 {
+		age = min(age, most)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.terms)+len(keys) > maxTerms {
@@ -197,6 +200,9 @@ func (s *Searcher) age(began time.Time) time.Duration {
 	took := s.deps.Now().Sub(began)
 	return time.Duration(float64(s.cfg.StatsAge) * max(1, took.Seconds()/longCount.Seconds()))
 }
+
+// maxTermAge is how many times longer counts of terms are kept at most: what they took includes pauses for other searches.
+const maxTermAge = 6
 
 // countPeople reads the total and who has each term.
 func (s *Search) countPeople(ctx context.Context, statement planner.Statement, keys []string) error {

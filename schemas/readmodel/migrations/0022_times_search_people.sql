@@ -13,18 +13,18 @@ ALTER TABLE {{.Local "search_people"}}{{.OnCluster}}
     MATERIALIZE COLUMN experience_company_name_times
     SETTINGS mutations_sync = 2;
 ALTER TABLE {{.Local "search_people"}}{{.OnCluster}}
+    ADD INDEX IF NOT EXISTS profile_headline_times_text profile_headline_times TYPE text(tokenizer = 'array'),
+    ADD INDEX IF NOT EXISTS profile_summary_times_text profile_summary_times TYPE text(tokenizer = 'array'),
+    ADD INDEX IF NOT EXISTS experience_title_times_text experience_title_times TYPE text(tokenizer = 'array'),
+    ADD INDEX IF NOT EXISTS experience_company_name_times_text experience_company_name_times TYPE text(tokenizer = 'array');
+ALTER TABLE {{.Local "search_people"}}{{.OnCluster}}
+    MATERIALIZE INDEX profile_headline_times_text,
+    MATERIALIZE INDEX profile_summary_times_text,
+    MATERIALIZE INDEX experience_title_times_text,
+    MATERIALIZE INDEX experience_company_name_times_text
+    SETTINGS mutations_sync = 2;
+ALTER TABLE {{.Local "search_people"}}{{.OnCluster}}
     DROP INDEX IF EXISTS profile_headline_times_index,
     DROP INDEX IF EXISTS profile_summary_times_index,
     DROP INDEX IF EXISTS experience_title_times_index,
     DROP INDEX IF EXISTS experience_company_name_times_index;
-ALTER TABLE {{.Local "search_people"}}{{.OnCluster}}
-    ADD INDEX IF NOT EXISTS profile_headline_times_index profile_headline_times TYPE text(tokenizer = 'array'),
-    ADD INDEX IF NOT EXISTS profile_summary_times_index profile_summary_times TYPE text(tokenizer = 'array'),
-    ADD INDEX IF NOT EXISTS experience_title_times_index experience_title_times TYPE text(tokenizer = 'array'),
-    ADD INDEX IF NOT EXISTS experience_company_name_times_index experience_company_name_times TYPE text(tokenizer = 'array');
-ALTER TABLE {{.Local "search_people"}}{{.OnCluster}}
-    MATERIALIZE INDEX profile_headline_times_index,
-    MATERIALIZE INDEX profile_summary_times_index,
-    MATERIALIZE INDEX experience_title_times_index,
-    MATERIALIZE INDEX experience_company_name_times_index
-    SETTINGS mutations_sync = 2;

@@ -78,11 +78,7 @@ func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []
 		return nil, err
 	}
 	for range pages {
-		prepared, err := e.searcher.Prepare(r)
-		if err != nil {
-			return nil, err
-		}
-		p, err := prepared.Run(ctx)
+		p, err := e.ask(ctx, r)
 		if err != nil {
 			return nil, err
 		}
@@ -93,6 +89,14 @@ func (e *engine) walk(ctx context.Context, body []byte, size, pages int) (ids []
 		}
 	}
 	return ids, nil
+}
+
+func (e *engine) ask(ctx context.Context, r search.Request) (*search.Page, error) {
+	prepared, err := e.searcher.Prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	return prepared.Run(ctx)
 }
 
 func read(body []byte) (query, sort jsontext.Value, err error) {
@@ -116,11 +120,7 @@ func (e *engine) Search(ctx context.Context, body []byte) (searchtest.Result, er
 	}
 	var out searchtest.Result
 	for {
-		prepared, err := e.searcher.Prepare(r)
-		if err != nil {
-			return out, err
-		}
-		p, err := prepared.Run(ctx)
+		p, err := e.ask(ctx, r)
 		if err != nil {
 			return out, err
 		}

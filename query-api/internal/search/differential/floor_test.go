@@ -83,7 +83,7 @@ func wide(r *rand.Rand, words []string, depth int) map[string]any {
 	case n < 7:
 		return map[string]any{"simple_query_string": map[string]any{"query": text()}}
 	case n < 8:
-		return map[string]any{"dis_max": map[string]any{"queries": []any{wide(r, words, depth-1), wide(r, words, depth-1)}, "boost": 1.5}}
+		return map[string]any{"dis_max": map[string]any{"queries": []any{wide(r, words, depth-1), wide(r, words, depth-1)}, "boost": []float64{1.5, 1e-44, 1e30}[r.IntN(3)]}}
 	default:
 		b := map[string]any{"should": []any{wide(r, words, depth-1), wide(r, words, depth-1)}, "minimum_should_match": r.IntN(3)}
 		if r.IntN(2) == 0 {

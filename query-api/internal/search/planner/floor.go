@@ -19,12 +19,15 @@ const (
 	sampleNodes = 4
 	// manyAlternatives is how many nodes a DisMax has that is worth a floor: that of few fields costs what finding it does.
 	manyAlternatives = 5
+	// mostAsked is how many terms a query has at most for which a floor is sought: its conditions are written down once more
+	// for each level of clauses.
+	mostAsked = 512
 )
 
 // WorthFloor says that a page is ranked by a query that asks many fields for the same words, so that its order is known
 // sooner when those are left out that cannot matter for it.
 func WorthFloor(n algebra.Node, sorts []Sort, stats *Stats) bool {
-	if len(sorts) == 0 || sorts[0].Kind != SortScore || !sorts[0].Descending || fallible(n) || ScoresDecide(n) {
+	if len(sorts) == 0 || sorts[0].Kind != SortScore || !sorts[0].Descending || fallible(n) || ScoresDecide(n) || Asked(n, stats) > mostAsked {
 		return false
 	}
 	c := scoring(stats, n)
@@ -108,6 +111,9 @@ func (c *compiler) above(n algebra.Node, floor float64) algebra.Node {
 	}
 	switch n := n.(type) {
 	case algebra.Bool:
+		if len(n.Must)+len(n.Should) > longSum {
+			return n // without a part the sum would be another tree, and round otherwise
+		}
 		slack := floor - c.bound(n) // what a part must have when all others are at their bounds, less its own
 		n.Must, n.Should = c.allAbove(n.Must, slack), c.allAbove(n.Should, slack)
 		return n
@@ -200,15 +206,22 @@ func (c *compiler) promising(n algebra.Node, people int64) algebra.Node {
 		if n.Tie != 0 {
 			return n
 		}
-		promise := func(m algebra.Node) float64 {
-			if AtMost(m, c.stats) < people {
-				return 0
-			}
-			return c.bound(m)
+		type promise struct {
+			node  algebra.Node
+			score float64
 		}
-		n.Nodes = slices.Clone(n.Nodes)
-		slices.SortStableFunc(n.Nodes, func(a, b algebra.Node) int { return cmp.Compare(promise(b), promise(a)) })
-		n.Nodes = n.Nodes[:min(sampleNodes, len(n.Nodes))]
+		list := make([]promise, len(n.Nodes))
+		for i, m := range n.Nodes {
+			list[i].node = m
+			if AtMost(m, c.stats) >= people {
+				list[i].score = c.bound(m)
+			}
+		}
+		slices.SortStableFunc(list, func(a, b promise) int { return cmp.Compare(b.score, a.score) })
+		n.Nodes = nil
+		for _, p := range list[:min(sampleNodes, len(list))] {
+			n.Nodes = append(n.Nodes, p.node)
+		}
 		return n
 	}
 	return n

@@ -2,6 +2,7 @@ package planner
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -124,7 +125,7 @@ func RankStatement(r Rank) Statement {
 		r.Node = c.promising(r.Node, 2*int64(r.Limit)*int64(r.Sample)) //nolint:gosec // both are small
 		living += " AND " + sampled(r.Sample)
 	case r.Floor > 0:
-		floor = r.Floor - floatStep*c.bound(r.Node)
+		floor = r.Floor - floatStep*c.bound(r.Node) - 2*math.SmallestNonzeroFloat32
 		r.Node = c.above(r.Node, floor)
 	}
 	c.direct = r.Sample == 0 && !r.From.Refreshed && !readsTokens(r.Node, r.Stats) && !slices.ContainsFunc(filters, ScoresDecide)

@@ -84,9 +84,12 @@ func add(parts []string) string {
 	return plus(kept)
 }
 
+// longSum is the most parts that are added from left to right.
+const longSum = 32
+
 // plus is a sum in brackets. A long one is a tree of sums, since each sign in a row is a level deeper for the server.
 func plus(parts []string) string {
-	if len(parts) <= 32 {
+	if len(parts) <= longSum {
 		return "(" + strings.Join(parts, " + ") + ")"
 	}
 	half := len(parts) / 2
