@@ -1,0 +1,33 @@
+package readmodel
+
+import (
+	"testing"
+
+	clickhousecolumn "github.com/ClickHouse/clickhouse-go/v2/lib/column"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+)
+
+// filled is a batch whose columns have so many rows.
+type filled struct {
+	driver.Batch
+	columns []clickhousecolumn.Interface
+}
+
+func (b filled) Columns() []clickhousecolumn.Interface { return b.columns }
+
+// A block of columns that do not have as many rows each is not sent.
+func TestEven(t *testing.T) {
+	of := func(name string, rows int) clickhousecolumn.Interface {
+		c, err := clickhousecolumn.Type("UInt64").Column(name, nil)
+		require.NoError(t, err)
+		for range rows {
+			require.NoError(t, c.AppendRow(uint64(1)))
+		}
+		return c
+	}
+	parts := []table{{rows: 2}, {rows: 1}}
+	require.NoError(t, even(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 3)}}, parts))
+	require.EqualError(t, even(filled{columns: []clickhousecolumn.Interface{of("a", 3), of("b", 2)}}, parts), "column b has 2 rows of 3")
+	require.EqualError(t, even(filled{columns: []clickhousecolumn.Interface{of("a", 2), of("b", 2)}}, parts), "column a has 2 rows of 3", "all too short")
+}
