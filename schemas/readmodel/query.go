@@ -180,16 +180,17 @@ UNION ALL
 // there, older versions and withdrawn people too, for NewestNetworkPeople: the few
 // rows of a page are told apart in less than the server takes to sort them. Newer
 // versions are in a statement of their own, NetworkSeenQuery, which is asked at the
-// same time. Both have the columns of NetworkPersonRow.Document.
+// same time. Both have the columns of NetworkPersonRow.Document, without the times, which
+// the version says: each column takes its part of every page.
 func NetworkDocumentsQuery() string {
-	return `SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, last_updated, updated_at, username_key, email_keys, enrich
+	return `SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, username_key, email_keys, enrich
 FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}`
 }
 
 // NetworkSeenQuery reads the newer versions of network people, by ProfileHash.
 func NetworkSeenQuery() string {
-	return `SELECT key_hash, key, version, content_hash, false, true, last_updated, '', '', CAST([], 'Array(String)'), ''
+	return `SELECT key_hash, key, version, content_hash, false, true, '', CAST([], 'Array(String)'), ''
 FROM seen_versions
 WHERE kind = '` + string(record.KindNetworkPerson) + `' AND key_hash IN {keys:Array(UInt64)}`
 }
@@ -198,16 +199,16 @@ WHERE kind = '` + string(record.KindNetworkPerson) + `' AND key_hash IN {keys:Ar
 // NetworkDocumentsQuery and NetworkSeenQuery.
 func (r *NetworkPersonRow) Document() []any {
 	return []any{
-		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.UpdatedAt, &r.UsernameKey,
-		&r.EmailKeys, &r.Enrich,
+		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.UsernameKey, &r.EmailKeys, &r.Enrich,
 	}
 }
 
 // NewestNetworkPeople keeps the newest version of each profile among rows of
-// NetworkDocumentsQuery, withdrawn or not.
+// NetworkDocumentsQuery, withdrawn or not, and says when it was updated.
 func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 	var out []*NetworkPersonRow
 	for _, r := range rows {
+		r.UpdatedAt = record.Version(r.Version).String()
 		i := slices.IndexFunc(out, func(o *NetworkPersonRow) bool { return o.ProfileID == r.ProfileID })
 		switch {
 		case i < 0:

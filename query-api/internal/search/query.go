@@ -27,7 +27,8 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		}
 		span.End()
 	}()
-	settings := ch.Settings{"priority": turnOf(ctx).priority, "max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000}
+	settings := ch.Settings{"priority": turnOf(ctx).priority, "max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000,
+		"optimize_min_equality_disjunction_chain_length": planner.MaxAlternatives + 1}
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}

@@ -336,6 +336,11 @@ func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	return "(" + s.column(f.Column) + " = " + c.str(text) + ")"
 }
 
+// MaxAlternatives is the most values of a keyword that are asked for one by one: an index answers for each of them in place of the
+// column, which it does not for a list. The server makes a list of them unless it is told to leave as many as they are
+// (optimize_min_equality_disjunction_chain_length).
+const MaxAlternatives = 8
+
 func (c *compiler) set(n algebra.Set, s *scope) string {
 	f := n.Field
 	switch {
@@ -358,6 +363,13 @@ func (c *compiler) set(n algebra.Set, s *scope) string {
 	case f.IsString() && s.many(f):
 		return "hasAny(" + f.Column + ", " + c.strs(n.Values) + ")"
 	case f.IsString() && !s.nested():
+		if HasDictionary(f) && len(n.Values) <= MaxAlternatives && !slices.Contains(n.Values, "") {
+			list := make([]string, len(n.Values))
+			for i, v := range n.Values {
+				list[i] = c.term(f, v, s)
+			}
+			return or(list...)
+		}
 		return "(" + f.Column + " IN " + c.listed(n.Values, "String") + ")"
 	case f.IsString():
 		return "has(" + c.strs(n.Values) + ", " + s.column(f.Column) + ")"
@@ -445,8 +457,11 @@ func (c *compiler) exists(f algebra.Field, s *scope) string {
 	switch {
 	case f.IsText() && s.nested():
 		return "notEmpty(" + s.column(f.Tokens()) + ")"
+	// The sizes of lists say it, without their words: a text without tokens has an empty one.
+	case f.IsText() && s.many(f):
+		return "arrayExists(n -> n > 0, " + f.Tokens() + ".size1)"
 	case f.IsText():
-		return "(" + f.Length() + " > 0 OR has(" + s.tokens(f) + ", ''))"
+		return "(" + f.Tokens() + ".size0 > 0)"
 	case f.Type == readmodel.SearchBoolean && s.many(f):
 		return "notEmpty(" + f.Column + ")"
 	case f.Type == readmodel.SearchBoolean:
