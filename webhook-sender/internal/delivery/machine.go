@@ -2,7 +2,6 @@ package delivery
 
 import (
 	"container/heap"
-	"fmt"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -28,95 +27,6 @@ type Config struct {
 	// Random spreads delays: a number in [0, 1). Required.
 	Random func() float64
 }
-
-// Send is a call that is to be made now.
-type Send struct {
-	EndpointID string
-	// Task is the message to deliver; nil when it has to be read at Offset.
-	Task   *kafka.Message
-	Offset int64
-
-	item *item
-}
-
-// Outcome is what came of a [Send].
-type Outcome struct {
-	// Refused: the endpoint's breaker is open; nothing was sent. RetryAfter says
-	// for how long.
-	Refused bool
-	// Abandoned: it is not known what came of it, since this process gives the
-	// partition away, or the task could not be read yet. It counts as nothing.
-	Abandoned bool
-	// OK: the receiver took it.
-	OK bool
-	// Gone: the receiver answered 410. Permanent: trying again is pointless.
-	Gone, Permanent bool
-	RetryAfter      time.Duration
-	HTTPStatus      int
-	Error           string
-	Response        string
-	At              time.Time
-	Duration        time.Duration
-	// Task is the message that was to be delivered, if it could be read.
-	Task *kafka.Message
-}
-
-// Effect is what has to be made durable, all of it, before Finished may be
-// committed.
-type Effect struct {
-	// Attempts and Dead come first: a state says that they were made.
-	Attempts []event.WebhookAttempt
-	Dead     []DeadLetter
-	States   []State
-	// Finished are offsets of tasks whose effects these are.
-	Finished []int64
-}
-
-// Empty reports whether there is nothing to do.
-func (e *Effect) Empty() bool {
-	return len(e.States)+len(e.Attempts)+len(e.Dead)+len(e.Finished) == 0
-}
-
-// State is a message for the topic of states: one of a delivery, of an endpoint,
-// or, with neither, the tombstone of a key.
-type State struct {
-	Key      string
-	Delivery *event.DeliveryState
-	Endpoint *event.EndpointState
-}
-
-// DeadLetter is a delivery that was given up.
-type DeadLetter struct {
-	State event.DeliveryState
-	// LastError is the class of the last failure; empty without one.
-	LastError string
-	// Task is the message; nil when it has to be read at State.Offset.
-	Task   *kafka.Message
-	reason string
-}
-
-// Code is the short name of why.
-func (d *DeadLetter) Code() string { return d.State.Error }
-
-// Reason says why, for people.
-func (d *DeadLetter) Reason() string {
-	if d.reason != "" {
-		return d.reason
-	}
-	s := fmt.Sprintf("delivery %s to endpoint %s: %s", d.State.DeliveryID, d.State.EndpointID, d.State.Error)
-	if d.LastError != "" && d.LastError != d.State.Error {
-		s += ", last failure: " + d.LastError
-	}
-	return s
-}
-
-// Codes of what is given up, beside the classes of the last failure.
-const (
-	CodeExhausted = "exhausted"
-	CodeExpired   = "expired"
-	CodeStopped   = "endpoint_stopped"
-	CodeGone      = "gone"
-)
 
 // item is a delivery that waits or runs.
 type item struct {
@@ -357,7 +267,13 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 		limit = 1
 	}
 	switch {
-	case len(e.waiting) == 0, e.running >= limit:
+	case len(e.waiting) == 0:
+		return turnOver
+	case !e.stopped.IsZero(): // it ran, or waited for its time, when the endpoint was stopped
+		it := m.next(e)
+		m.giveUp(it, CodeStopped, Outcome{At: now, Task: it.task})
+		return turnSent
+	case e.running >= limit:
 		return turnOver
 	case now.Before(e.blocked):
 		m.sleep(e)
@@ -365,14 +281,7 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	case e.failing && m.troubled >= max(m.cfg.Running/2, 1):
 		return turnLater
 	}
-	it := e.waiting[0]
-	e.waiting[0] = nil
-	e.waiting = e.waiting[1:]
-	it.queued = false
-	if it.task != nil {
-		e.held--
-		m.held--
-	}
+	it := m.next(e)
 	if now.Sub(it.state.CreatedAt) > MaxAge {
 		m.giveUp(it, CodeExpired, Outcome{At: now, Task: it.task})
 		return turnSent
@@ -385,6 +294,19 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	}
 	*sends = append(*sends, Send{EndpointID: e.id, Task: it.task, Offset: it.state.Offset, item: it})
 	return turnSent
+}
+
+// next takes the first out of an endpoint's queue.
+func (m *Machine) next(e *endpoint) *item {
+	it := e.waiting[0]
+	e.waiting[0] = nil
+	e.waiting = e.waiting[1:]
+	it.queued = false
+	if it.task != nil {
+		e.held--
+		m.held--
+	}
+	return it
 }
 
 // Next is when Due has to be called at the latest; ok is false when nothing waits
@@ -434,8 +356,9 @@ func (m *Machine) Done(s Send, o Outcome, now time.Time) {
 		m.report(it, o)
 		m.end(it)
 	case o.Gone:
+		m.halt(e, now)
 		m.giveUp(it, CodeGone, o)
-		m.stop(e, now)
+		m.giveUpWaiting(e, now)
 	case o.Permanent:
 		m.giveUp(it, o.Error, o)
 	case !e.stopped.IsZero():

@@ -316,3 +316,84 @@ func TestNextDelay(t *testing.T) {
 	own, _ := delivery.NextDelay(4, time.Second, 0.5)
 	require.Equal(t, 2*time.Hour, own)
 }
+
+// gone is the answer that stops an endpoint.
+func gone() delivery.Outcome { return delivery.Outcome{Gone: true, Error: "gone", HTTPStatus: 410} }
+
+// Of two calls one is answered by 410: the other, of which nothing is known or that the
+// breaker refused, is not made again. It is given up at once, as all that waits.
+func TestGoneBesideACall(t *testing.T) {
+	for name, other := range map[string]delivery.Outcome{
+		"refused":   {Refused: true, RetryAfter: 30 * time.Second},
+		"abandoned": {Abandoned: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSim(t, func(string) delivery.Outcome { return delivery.Outcome{OK: true} })
+				s.take("a", "https://h/")
+				s.take("b", "https://h/")
+				sends := s.machine.Due(time.Now())
+				require.Len(t, sends, 2)
+				answer := gone()
+				answer.At, other.At = time.Now(), time.Now()
+				s.machine.Done(sends[0], answer, time.Now())
+				s.machine.Done(sends[1], other, time.Now())
+				s.run(time.Hour)
+				require.Zero(t, s.calls)
+				require.Equal(t, map[string]string{"a": "gone", "b": "endpoint_stopped"}, s.dead)
+				require.Zero(t, s.machine.Waiting())
+				require.Equal(t, map[int64]int{0: 1, 1: 1}, s.finished)
+			})
+		})
+	}
+}
+
+// A process that was killed in the midst of writing a stop has written any beginning of
+// it: from the state that says so on nothing is sent, and that is the first one.
+func TestGoneIsCutShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		answer := failure()
+		s := newSim(t, func(string) delivery.Outcome { return answer })
+		for i := range 3 {
+			s.take(fmt.Sprintf("d%d", i), "https://h/")
+		}
+		s.run(time.Second)
+		before, calls := len(s.states), s.calls
+		answer = gone()
+		s.run(10 * time.Minute)
+		require.Equal(t, calls+1, s.calls)
+		all := s.states
+		require.Len(t, all, before+4)
+		answer = delivery.Outcome{OK: true}
+		for n := before + 1; n <= len(all); n++ {
+			s.states = all[:n]
+			s.restart()
+			s.take(fmt.Sprintf("x%d", n), "https://h/")
+			s.run(time.Duration(n) * time.Hour)
+			require.Equal(t, calls+1, s.calls, "with %d of its states", n-before)
+			require.Zero(t, s.machine.Waiting())
+		}
+	})
+}
+
+// An endpoint stays stopped when its only delivery was answered by 410, and an order
+// resumes it for good.
+func TestGoneAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, func(string) delivery.Outcome { return gone() })
+		s.take("a", "https://h/")
+		s.run(time.Second)
+		s.take("b", "https://h/")
+		s.run(time.Minute)
+		require.Equal(t, 1, s.calls)
+		require.Equal(t, map[string]string{"a": "gone", "b": "endpoint_stopped"}, s.dead)
+		to, err := event.ParseEndpoint("o", "https://h/")
+		require.NoError(t, err)
+		s.machine.Resume(to.ID(), 99, time.Now())
+		s.effect()
+		s.restart()
+		s.take("c", "https://h/")
+		s.run(time.Hour)
+		require.Equal(t, 2, s.calls)
+	})
+}

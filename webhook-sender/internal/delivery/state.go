@@ -267,12 +267,20 @@ func maxTime(a, b time.Time) time.Time {
 	return b
 }
 
-// stop ends an endpoint: nothing is sent there until it is resumed.
-func (m *Machine) stop(e *endpoint, now time.Time) {
+// halt stops an endpoint: nothing is sent there until it is resumed. Its state comes
+// before those of the deliveries that are given up for it: however much of them is
+// written, a restart knows that it is stopped. And an endpoint that stands on the topic
+// is not forgotten with its last delivery.
+func (m *Machine) halt(e *endpoint, now time.Time) {
 	if e.stopped.IsZero() {
 		e.stopped = now
 		m.record(e, now)
 	}
+}
+
+// giveUpWaiting gives up what waits for a stopped endpoint. What runs is given up when
+// its call has failed.
+func (m *Machine) giveUpWaiting(e *endpoint, now time.Time) {
 	for _, it := range e.waiting {
 		it.queued = false
 		if it.task != nil {
