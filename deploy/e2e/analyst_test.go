@@ -54,6 +54,25 @@ func TestAnalysts(t *testing.T) {
 		}
 	})
 
+	t.Run("companies", func(t *testing.T) {
+		// One company, which the older entry names without its id, a title that only sounds like the top, and no title.
+		file := filepath.Join(t.TempDir(), "people.ndjson")
+		require.NoError(t, os.WriteFile(file, []byte(`{"profile_id": "quartz-1", "username": "quartz-1", "full_name": "Quartz Mill", "headline": "write to quartz@mill.example", "last_updated": "2026-11-01T00:00:00Z", "experience": [`+
+			`{"title": "Product Owner", "company": {"company_id": "co_quartz", "name": "Quartzmill"}, "start": "2021-02", "current": true}, `+
+			`{"title": "Co-Founder", "company": {"name": " QuartzMill"}, "start": "2019-01", "end": "2021-01"}, `+
+			`{"company": {"name": "Quartzless"}, "start": "2017-03", "end": "2018-12"}]}`+"\n"), 0o600))
+		p.muster(t, "ingest", "network-person", file)
+		p.muster(t, "status", "--wait")
+		require.Equal(t, [][]string{{"co_quartz", "staff"}, {"co_quartz", "executive"}, {"quartzless", ""}},
+			ask(t, "SELECT company_key, seniority FROM positions WHERE profile_id = 'quartz-1' ORDER BY position"))
+		require.Equal(t, [][]string{{"2019-01-01", "1", "0", "1"}}, ask(t, "SELECT month, joined, departed, headcount FROM company_headcount WHERE company_key = 'co_quartz'"))
+		require.Equal(t, [][]string{{"2017-03-01", "1", "0", "1"}, {"2018-12-01", "0", "1", "0"}},
+			ask(t, "SELECT month, joined, departed, headcount FROM company_headcount WHERE company_key = 'quartzless' ORDER BY month"))
+		require.Equal(t, [][]string{{"write to [e-mail removed]"}}, ask(t, "SELECT headline FROM people WHERE profile_id = 'quartz-1'"))
+		require.NotEmpty(t, ask(t, "SELECT sha FROM commits WHERE message LIKE '%[e-mail removed]%'"))
+		require.Empty(t, ask(t, "SELECT message FROM commits WHERE match(message, '\\\\w@\\\\w+\\\\.')"))
+	})
+
 	t.Run("read-only", func(t *testing.T) {
 		for _, statement := range []string{
 			"DROP VIEW people", "INSERT INTO muster.network_people (profile_id) VALUES ('x')", "SELECT * FROM file('/etc/passwd', 'LineAsString')",

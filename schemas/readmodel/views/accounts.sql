@@ -5,7 +5,7 @@ CREATE OR REPLACE VIEW {{.Views}}.accounts{{.OnCluster}} (
     full_name String COMMENT 'Full name; empty when not known',
     company String COMMENT 'Company as free text; empty when not known',
     location String COMMENT 'Location as free text; empty when not known',
-    bio String COMMENT 'Bio; empty when there is none',
+    bio String COMMENT 'Bio without e-mail addresses; empty when there is none',
     followers Nullable(Int64) COMMENT 'Accounts that follow it',
     following Nullable(Int64) COMMENT 'Accounts that it follows',
     public_repos Nullable(Int64) COMMENT 'Public repositories, as the account counts them',
@@ -27,5 +27,5 @@ SELECT
     network_username,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'created_at'), 'UTC') AS created_at,
     toDateTime(greatest(intDiv(version, 1000000) - 62135596800, 0), 'UTC') AS updated_at
-FROM (SELECT *, concat('{', webset, '}') AS document FROM {{.Tables}}.codehost_people FINAL WHERE NOT deleted)
+FROM (SELECT *, concat('{', addon, '}') AS document FROM {{.Tables}}.codehost_people FINAL WHERE NOT deleted)
 COMMENT 'Accounts of the code host, one row each';

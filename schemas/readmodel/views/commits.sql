@@ -3,7 +3,7 @@ CREATE OR REPLACE VIEW {{.Views}}.commits{{.OnCluster}} (
     sha String COMMENT 'Identity within the author',
     repository String COMMENT 'Owner and name of the repository; empty when not known',
     language LowCardinality(String) COMMENT 'Main language of the repository; empty when not known',
-    message String COMMENT 'Message',
+    message String COMMENT 'Message without e-mail addresses',
     authored_at Nullable(DateTime('UTC')) COMMENT 'When it was written'
 ) AS
 SELECT
@@ -13,5 +13,5 @@ SELECT
     JSONExtractString(document, 'repo', 'language') AS language,
     JSONExtractString(document, 'message') AS message,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'author_date'), 'UTC') AS authored_at
-FROM (SELECT *, concat('{', entry, '}') AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted)
+FROM (SELECT *, concat('{', if(redacted = '', entry, redacted), '}') AS document FROM {{.Tables}}.codehost_commits FINAL WHERE NOT deleted)
 COMMENT 'Commits, one row each';

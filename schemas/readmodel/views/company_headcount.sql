@@ -2,9 +2,9 @@ CREATE OR REPLACE VIEW {{.Views}}.company_headcount{{.OnCluster}} (
     company_key String COMMENT 'Company as in positions.company_key',
     company String COMMENT 'A name that people give it',
     month Date32 COMMENT 'First day of a month in which somebody came or went',
-    joined UInt64 COMMENT 'People whose position began in the month',
-    departed UInt64 COMMENT 'People whose position ended in the month',
-    headcount Int64 COMMENT 'People with a position there at the end of the month, of those whom muster knows'
+    joined UInt64 COMMENT 'People who came in the month; another position at the same company within a month is no coming and going',
+    departed UInt64 COMMENT 'People who went in the month',
+    headcount Int64 COMMENT 'People there at the end of the month, of those whom muster knows'
 ) AS
 SELECT
     company_key,
@@ -21,11 +21,25 @@ FROM
         event.1 AS month,
         countIf(event.2 = 1) AS joined,
         countIf(event.2 = -1) AS departed
-    FROM {{.Views}}.positions
+    FROM
+    (
+        SELECT company_key, any(company) AS company, min(came) AS first_day, max(went) AS last_day
+        FROM
+        (
+            SELECT *, sum(again) OVER (PARTITION BY profile_id, company_key ORDER BY came, went ROWS UNBOUNDED PRECEDING) AS stay
+            FROM
+            (
+                SELECT profile_id, company_key, company, assumeNotNull(started) AS came, coalesce(ended, toDate32('2200-01-01')) AS went,
+                    came > addMonths(max(went) OVER (PARTITION BY profile_id, company_key ORDER BY came, went ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 1) AS again
+                FROM {{.Views}}.positions
+                WHERE company_key != '' AND started IS NOT NULL AND (is_current OR ended IS NOT NULL)
+            )
+        )
+        GROUP BY profile_id, company_key, stay
+    )
     ARRAY JOIN arrayConcat(
-        [(toStartOfMonth(assumeNotNull(started)), 1)],
-        if(ended IS NULL, [], [(toStartOfMonth(assumeNotNull(ended)), -1)])) AS event
-    WHERE company_key != '' AND started IS NOT NULL AND (is_current OR ended IS NOT NULL)
+        [(toStartOfMonth(first_day), 1)],
+        if(last_day >= toDate32('2200-01-01'), [], [(toStartOfMonth(last_day), -1)])) AS event
     GROUP BY company_key, month
 )
 COMMENT 'How many of the people whom muster knows worked at a company, by month: a history of headcount made of positions';

@@ -3,7 +3,7 @@ CREATE OR REPLACE VIEW {{.Views}}.repositories{{.OnCluster}} (
     repo_id Int64 COMMENT 'Identity within the owner',
     full_name String COMMENT 'Owner and name',
     name String COMMENT 'Name',
-    description String COMMENT 'Description; empty when there is none',
+    description String COMMENT 'Description without e-mail addresses; empty when there is none',
     language LowCardinality(String) COMMENT 'Main language; empty when not known',
     stars Int64 COMMENT 'Stars',
     forks Int64 COMMENT 'Forks of it',
@@ -25,5 +25,5 @@ SELECT
     JSONExtractBool(document, 'fork') AS is_fork,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'created_at'), 'UTC') AS created_at,
     parseDateTimeBestEffortOrNull(JSONExtractString(document, 'updated_at'), 'UTC') AS updated_at
-FROM (SELECT *, concat('{', entry, '}') AS document FROM {{.Tables}}.codehost_repos FINAL WHERE NOT deleted)
+FROM (SELECT *, concat('{', if(redacted = '', entry, redacted), '}') AS document FROM {{.Tables}}.codehost_repos FINAL WHERE NOT deleted)
 COMMENT 'Repositories of the code host, one row each';
