@@ -20,7 +20,8 @@
 //   - 410 stops an endpoint: what waits for it, and what comes, is given up until an
 //     operator resumes it.
 //   - Tasks with the same delivery id are one delivery while it waits and for a day
-//     (or 50,000 deliveries) after its end, unless they name another round.
+//     (or 50,000 deliveries) after its end, unless they name another round: that
+//     begins the delivery anew, once the call that runs has ended.
 //
 // # Memory
 //

@@ -38,6 +38,7 @@ type item struct {
 	unfinished bool
 	queued     bool // in its endpoint's queue
 	running    bool
+	again      *order    // came while it ran, is obeyed when the call has ended
 	at         time.Time // in the heap: when to look again
 	index      int       // in the heap, -1 when it is not
 }
@@ -146,14 +147,15 @@ func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafk
 		m.finished.remove(key)
 	}
 	if it := m.items[key]; it != nil {
-		if task.Round != "" && it.state.Round != task.Round && !it.running {
-			// It waits already: it is sent now, in its own round.
-			m.unwait(it)
-			it.state.NextAt, it.state.UpdatedAt = now, now
-			m.put(it)
-			m.schedule(it, now)
+		o := order{task.Round, message.Offset}
+		switch {
+		case o.round == "" || o.round == it.state.Round:
+			m.finish(o.offset)
+		case it.running:
+			m.keep(it, o)
+		default:
+			m.anew(it, o, now)
 		}
-		m.finish(message.Offset)
 		return
 	}
 	e := m.endpoint(id, task.OrganizationID, to.Address)
@@ -331,6 +333,15 @@ func (m *Machine) Done(s Send, o Outcome, now time.Time) {
 		m.troubled--
 	}
 	m.list(e)
+	m.settle(it, o, now)
+	if it.again != nil {
+		m.obey(it, now)
+	}
+}
+
+// settle does what follows from a call that has ended.
+func (m *Machine) settle(it *item, o Outcome, now time.Time) {
+	e := it.endpoint
 	switch {
 	case o.Abandoned:
 		m.schedule(it, now.Add(max(o.RetryAfter, time.Second)))
