@@ -78,6 +78,9 @@ func nearest(name string, known []string) string {
 		name = name[:4*maxQuoted]
 	}
 	name = strings.ToLower(name)
+	if slices.Contains(known, "cursor") && slices.Contains([]string{"from", "search_after", "scroll", "scroll_id", "offset", "page"}, name) {
+		return "cursor" // what other searches call the way to later pages
+	}
 	mistakes := func(k string) int {
 		n := matchr.OSA(name, k)
 		if n > 1 && len(name) >= 3 && strings.Contains(k, name) {

@@ -84,6 +84,7 @@ func TestNearest(t *testing.T) {
 	} {
 		require.Equal(t, want, nearest(name, known), name[:min(len(name), 20)])
 	}
+	require.Equal(t, "cursor", nearest("from", []string{"sort", "cursor"}))
 	require.Contains(t, unknown("field", strings.Repeat("é", 100), known).Error(), `..."`)
 }
 

@@ -34,7 +34,7 @@ func TestErrors(t *testing.T) {
 		`{}`:                     `query: query malformed, empty clause found: name one, such as {"match_all": {}} for everybody`,
 		`[]`:                     "query: must be a query clause",
 		`{"match":{},"term":{}}`: "[match] malformed query",
-		`{"mtach":{"a":1}}`:      `unknown query [mtach] did you mean "match"?`,
+		`{"mtach":{"a":1}}`:      `unknown query [mtach]: did you mean "match"?`,
 		`{"geo_distance":{}}`:    "the clause geo_distance is not supported: people have no coordinates",
 		`{"bool":{"must":[{"match":{"profile.headline":"a"}},{"match":{"profile.hedline":"a"}}]}}`:                                                     `query.bool.must[1].match: unknown field "profile.hedline": did you mean "profile.headline"?`,
 		`{"match":{"profile.headline":{"query":"a","oparator":"and"}}}`:                                                                                `query.match.profile.headline: unknown parameter "oparator": did you mean "operator"?`,
