@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/segmentio/kafka-go"
 
@@ -18,6 +19,7 @@ import (
 	"muster/ingest/internal/source"
 	"muster/ingest/internal/versions"
 	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
@@ -94,7 +96,8 @@ func untilNow(filter LetterFilter, deps Deps) LetterFilter {
 }
 
 // ResubmitDead writes the messages that dead letters were made of to their topics
-// again, key, value and headers as they were, and marks the letters.
+// again, key, value and headers as they were, and marks the letters. Deliveries of
+// webhooks get a round, as an operator's order to send them again has.
 func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilter) (Resubmission, error) {
 	deps = deps.withDefaults()
 	res, err := newResubmission(&cfg)
@@ -103,6 +106,11 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	}
 	writer := bus.NewWriter(cfg.Bus)
 	marker := letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
+	id, err := uuid.NewV7()
+	if err != nil {
+		return res, fmt.Errorf("make a round: %w", err)
+	}
+	round := id.String()
 	const group = 500
 	var waiting []Letter
 	var messages []kafka.Message
@@ -128,6 +136,9 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	err = EachLetter(ctx, cfg, true, untilNow(filter, deps), func(l Letter) error {
 		res.Letters++
 		m, err := l.Original()
+		if err == nil {
+			m, err = inRound(m, round)
+		}
 		if err != nil {
 			res.Skipped[err.Error()]++
 			return nil //nolint:nilerr // the others are given back all the same
@@ -142,6 +153,34 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 		err = send()
 	}
 	return res, errors.Join(err, marker.Flush(ctx), writer.Close())
+}
+
+// inRound has a webhook's delivery made from its first attempt on. The webhook-sender
+// knows it as given up, and would leave it so. Letters of one delivery share the round,
+// so that it is made once.
+func inRound(m kafka.Message, round string) (kafka.Message, error) {
+	if m.Topic != event.TopicWebhookTask {
+		return m, nil
+	}
+	if len(m.Value) == 0 {
+		return m, errors.New("the body of the webhook is gone")
+	}
+	var task event.WebhookTask
+	if err := json.Unmarshal(m.Value, &task); err != nil {
+		return m, nil //nolint:nilerr // it was given up for being no task, and is judged again
+	}
+	task.Round = round
+	_, id, value, err := task.Message()
+	if err != nil {
+		return m, nil //nolint:nilerr // as above
+	}
+	m.Value = value
+	for i := range m.Headers { // they are the letter's own
+		if m.Headers[i].Key == bus.HeaderID {
+			m.Headers[i].Value = []byte(id)
+		}
+	}
+	return m, nil
 }
 
 // writeSome writes messages and returns why some were refused, by their index.

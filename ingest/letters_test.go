@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
@@ -170,4 +171,65 @@ func TestDeadLetters(t *testing.T) {
 	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Resubmitted: true, IDs: []string{"discovery-worker.score:0-0"}})
 	require.NoError(t, err)
 	require.Equal(t, int64(1), res.Resubmitted, "asked to do it again")
+}
+
+// Deliveries of webhooks go back in a round of their own: the webhook-sender has not
+// forgotten that it gave them up. What is no delivery goes back as it was.
+func TestDeadWebhooks(t *testing.T) {
+	cfg := kept(t)
+	ctx := t.Context()
+	dead := event.DeadTopic("webhook-sender", "deliver").Name
+	require.NoError(t, bus.EnsureTopics(ctx, cfg.Bus, []bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}, {Name: dead, Partitions: 1}}))
+	w := bus.NewWriter(cfg.Bus)
+	defer func() { require.NoError(t, w.Close()) }()
+	at := time.Now().UTC().Truncate(time.Millisecond)
+	letter := func(key, id string, value []byte) kafka.Message {
+		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value, Headers: []kafka.Header{
+			{Key: bus.HeaderID, Value: []byte(id)}, {Key: "traceparent", Value: []byte("00-1")},
+		}}
+		d := event.Dead{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted", Attempts: 10,
+			FirstFailure: at, LastFailure: at}
+		d.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
+		return m
+	}
+	task := event.WebhookTask{DeliveryID: "req_1", OrganizationID: "org1", URL: "https://h/?q=1", RequestID: "req_1", Body: []byte(`{"a":1}`), CreatedAt: at}
+	key, id, value, err := task.Message()
+	require.NoError(t, err)
+	again := task
+	again.Round = "r1"
+	_, againID, againValue, err := again.Message()
+	require.NoError(t, err)
+	require.NoError(t, bus.WriteAll(ctx, w, []kafka.Message{
+		letter(key, id, value), letter(key, againID, againValue), letter("k", "x", []byte("no task")), letter("k", "y", []byte(`{"url":"https://h/"}`)), letter(key, id, nil),
+	}))
+
+	res, err := ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{})
+	require.NoError(t, err)
+	require.Equal(t, int64(5), res.Letters)
+	require.Equal(t, int64(4), res.Resubmitted)
+	require.Equal(t, map[string]int64{"the body of the webhook is gone": 1}, res.Skipped)
+	back := topic(t, cfg.Bus, event.TopicWebhookTask)
+	require.Len(t, back, 4)
+	rounds := map[string]bool{}
+	for _, m := range back[:2] {
+		var got event.WebhookTask
+		require.NoError(t, json.Unmarshal(m.Value, &got))
+		require.NoError(t, got.Validate())
+		require.NotContains(t, []string{"", "r1"}, got.Round)
+		rounds[got.Round] = true
+		require.Equal(t, key, string(m.Key))
+		require.Equal(t, []kafka.Header{{Key: bus.HeaderID, Value: []byte("req_1/" + got.Round)}, {Key: "traceparent", Value: []byte("00-1")}}, m.Headers)
+		got.Round = ""
+		require.Equal(t, task, got)
+	}
+	require.Len(t, rounds, 1, "one delivery is made once")
+	require.Equal(t, "no task", string(back[2].Value))
+	require.Equal(t, `{"url":"https://h/"}`, string(back[3].Value))
+
+	res, err = ingest.ResubmitDead(ctx, cfg, ingest.Deps{}, ingest.LetterFilter{Resubmitted: true})
+	require.NoError(t, err)
+	require.Equal(t, int64(4), res.Resubmitted)
+	var last event.WebhookTask
+	require.NoError(t, json.Unmarshal(topic(t, cfg.Bus, event.TopicWebhookTask)[4].Value, &last))
+	require.NotContains(t, rounds, last.Round, "each order is its own")
 }
