@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -17,6 +19,7 @@ import (
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
+	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
 )
 
@@ -155,9 +158,21 @@ func (s *Service) suppressions() uint64 {
 }
 
 // erasedAnswer says that an answer that was kept tells of somebody who was erased: one
-// of its records is theirs, or has their address in it, as commits do.
+// of its records or accounts is theirs, or has their address in it, as commits do. A
+// profile of unstructured data may hold anything, and is looked at as it is when it is
+// fetched; so is what was stored without saying of what endpoint it is.
 func (s *Service) erasedAnswer(a idempotency.Answer) bool {
-	return s.store.Erased(a.Identities) || s.deps.Suppressed.Addresses(a.Body)
+	if s.store.Erased(a.Identities) || s.deps.Suppressed.Addresses(a.Body) {
+		return true
+	}
+	if a.Endpoint == "" || a.Endpoint == v1.ContextPath {
+		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, a.Body)
+		return erased
+	}
+	return slices.ContainsFunc(a.Accounts, func(account string) bool {
+		platform, username, _ := strings.Cut(account, " ")
+		return s.store.ErasedAccount(platform, username)
+	})
 }
 
 // sums adds up the ledger, what has just been answered included.

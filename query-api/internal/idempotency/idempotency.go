@@ -11,9 +11,11 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -51,8 +53,19 @@ type Answer struct {
 	// Identities are those of the records that are in the answer, as "<kind>
 	// <identity>".
 	Identities []string
+	// Endpoint is the path of the call. Accounts are those that the answer names
+	// beside its records, as "<platform> <comparison form of the username>". Answers
+	// that were stored before there were these have none of them.
+	Endpoint string
+	Accounts []string
 
 	owner string // of a stored one
+}
+
+// details are what an answer has had since there were stored ones without it.
+type details struct {
+	Endpoint string   `json:"endpoint,omitempty"`
+	Accounts []string `json:"accounts,omitempty"`
 }
 
 // Answers keeps answers in a store.
@@ -193,8 +206,18 @@ func (a *Answers) encrypt(name, owner string, answer Answer) ([]byte, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
+	more, err := json.Marshal(details{Endpoint: answer.Endpoint, Accounts: answer.Accounts}, json.Deterministic(true))
+	if err != nil {
+		return nil, err
+	}
+	// The details are the last line of the identities: a replica of the version before,
+	// which does not know of them, takes them for an identity that nobody has.
+	identities := answer.Identities
+	if string(more) != "{}" {
+		identities = append(slices.Clone(identities), string(more))
+	}
 	plain := binary.BigEndian.AppendUint16(nil, uint16(answer.Status)) //nolint:gosec // an HTTP status
-	for _, part := range []string{owner, answer.ContentType, strings.Join(answer.Identities, "\n")} {
+	for _, part := range []string{owner, answer.ContentType, strings.Join(identities, "\n")} {
 		plain = binary.BigEndian.AppendUint32(plain, uint32(len(part))) //nolint:gosec // an answer's parts are far smaller
 		plain = append(plain, part...)
 	}
@@ -224,8 +247,20 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 		parts[i], rest = string(rest[4:n]), rest[n:]
 	}
 	answer.owner, answer.ContentType, answer.Body = parts[0], parts[1], rest
-	if parts[2] != "" {
-		answer.Identities = strings.Split(parts[2], "\n")
+	if parts[2] == "" {
+		return answer, nil
+	}
+	identities := strings.Split(parts[2], "\n")
+	if last := len(identities) - 1; strings.HasPrefix(identities[last], "{") {
+		var more details
+		if json.Unmarshal([]byte(identities[last]), &more) != nil {
+			return Answer{}, errSealed
+		}
+		answer.Endpoint, answer.Accounts = more.Endpoint, more.Accounts
+		identities = identities[:last]
+	}
+	if len(identities) > 0 {
+		answer.Identities = identities
 	}
 	return answer, nil
 }

@@ -206,7 +206,8 @@ func TestAnswers(t *testing.T) {
 	state, _, claim, err := answers.Begin(t.Context(), call)
 	require.NoError(t, err)
 	require.Equal(t, idempotency.New, state)
-	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`)}
+	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`),
+		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"}}
 	require.NoError(t, claim.Complete(t.Context(), answer))
 
 	require.Len(t, given.given, 2)

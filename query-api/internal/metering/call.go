@@ -51,6 +51,7 @@ type Call struct {
 	mu          sync.Mutex
 	reservation *Reservation
 	identities  []string           // that were returned
+	accounts    []string           // that were named
 	claim       *idempotency.Claim // of the Idempotency-Key
 	stored      bool               // the answer is
 	owed        int64              // of a detached reservation
@@ -112,6 +113,10 @@ type Used struct {
 	// keeps keyed hashes of them. Groups are the groups of fields.
 	Identities []string
 	Groups     []string
+	// Accounts are those that are named beside them, as "<platform> <comparison form
+	// of the username>": a stored answer that names one of somebody who was erased is
+	// not given again. The ledger does not have them.
+	Accounts []string
 }
 
 // ErrUnavailable is the error of a call that cannot be counted at present. It
@@ -318,9 +323,7 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 	if err != nil {
 		return Quota{}, errors.Join(unavailable(err), entry.Void())
 	}
-	c.mu.Lock()
-	c.identities = used.Identities
-	c.mu.Unlock()
+	c.Tells(used)
 	r.committed, r.entry = true, entry
 	r.quota = c.quota(balance, charged)
 	if r.detached {
@@ -364,87 +367,6 @@ func (c *Call) event(status int, outcome event.Outcome) event.Usage {
 
 // Forbidden notes that the call is answered with 403.
 func (c *Call) Forbidden() { c.outcome = event.OutcomeRefusedForbidden }
-
-// Idempotent says that the call came with an Idempotency-Key and this body.
-func (c *Call) Idempotent(key string, body []byte) { c.key, c.body = key, body }
-
-// Once claims the Idempotency-Key of a call that holds nothing because it is free.
-// The error is one of those of an Idempotency-Key, or [ErrUnavailable].
-func (c *Call) Once(ctx context.Context) error {
-	if c.meter == nil {
-		return nil
-	}
-	return c.begin(ctx)
-}
-
-// begin claims the Idempotency-Key.
-func (c *Call) begin(ctx context.Context) error {
-	if c.key == "" {
-		return nil
-	}
-	state, answer, claim, err := c.meter.answers.Begin(ctx, idempotency.Call{
-		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
-		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease, Erased: c.meter.erased,
-	})
-	switch {
-	case err != nil:
-		return unavailable(err)
-	case state == idempotency.Running:
-		return ErrRunning
-	case state == idempotency.Mismatch:
-		return ErrOtherBody
-	case state == idempotency.Stored:
-		if c.request.Quota { // the headers tell the credits of now
-			if _, _, err := c.Estimate(ctx, 0); err != nil {
-				return err
-			}
-		}
-		c.outcome = event.OutcomeReplayed
-		return &Replay{Answer: answer}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.claim = &claim
-	return nil
-}
-
-// Replay is the error of a call whose answer is stored already.
-type Replay struct{ Answer idempotency.Answer }
-
-// Error says so.
-func (*Replay) Error() string { return "the answer is stored under the Idempotency-Key" }
-
-// Errors of a call with an Idempotency-Key.
-var (
-	ErrRunning   = errors.New("a call with this Idempotency-Key is still running")
-	ErrOtherBody = errors.New("the Idempotency-Key was used with another body")
-)
-
-// Keeps reports whether the answer is to be kept under an Idempotency-Key.
-func (c *Call) Keeps() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.claim != nil && !c.stored
-}
-
-// Keep stores an answer that is about to be sent. An answer that cannot be
-// stored is sent all the same.
-func (c *Call) Keep(ctx context.Context, answer idempotency.Answer) {
-	c.mu.Lock()
-	claim := c.claim
-	answer.Identities = c.identities
-	c.mu.Unlock()
-	if claim == nil {
-		return
-	}
-	if err := claim.Complete(ctx, answer); err != nil {
-		c.meter.logger.LogAttrs(ctx, slog.LevelWarn, "an answer is not kept for its Idempotency-Key", slog.String("request_id", c.request.ID), slog.Any("error", err))
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.stored = true
-}
 
 // End finishes the call. sent says that the whole answer has left, with the
 // given status.

@@ -21,8 +21,8 @@ import (
 	"muster/schemas/event"
 )
 
-// contextPath is the path of context calls, also in the ledger.
-const contextPath = "/v1/context"
+// ContextPath is the path of context calls, also in the ledger.
+const ContextPath = "/v1/context"
 
 // profiled is an answer of the context endpoint.
 type profiled struct {
@@ -88,6 +88,7 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 			return nil, err
 		}
 		call.Owes(state.Credits())
+		call.Tells(metering.Used{Identities: state.Identities})
 		p, err := outcome(state)
 		if err == nil {
 			p.lost = func() { s.contexts.Lost(state) }
@@ -99,7 +100,7 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 	return nil, &problem{
 		status: http.StatusGatewayTimeout,
 		detail: fmt.Sprintf("the profile was not ready after %s seconds: fetch it with GET %s/%s, or call with a webhook_url or a larger response_timeout_sec",
-			strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64), contextPath, x.id),
+			strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64), ContextPath, x.id),
 	}
 }
 
@@ -116,7 +117,7 @@ func (s *Server) settle(ctx context.Context, c *event.Context) error {
 func SettleContext(ctx context.Context, meter *metering.Meter, c *event.Context) error {
 	owed := metering.Owed{
 		RequestID: c.Call.RequestID, Organization: c.Call.OrganizationID, Key: c.Call.KeyID, Plan: c.Call.Plan,
-		Method: http.MethodPost, Endpoint: contextPath, At: c.Call.RequestedAt, Done: c.At, Credits: c.Credits(),
+		Method: http.MethodPost, Endpoint: ContextPath, At: c.Call.RequestedAt, Done: c.At, Credits: c.Credits(),
 		Used: metering.Used{Identities: c.Identities},
 	}
 	if c.Status == event.ContextFailed {

@@ -69,7 +69,7 @@ func (s *Server) DiscoverPerson(ctx context.Context, request api.DiscoverPersonR
 	if err != nil {
 		return nil, err
 	}
-	used := metering.Used{Identities: identitiesOf(found)}
+	used := metering.Used{Identities: identitiesOf(found), Accounts: accountsOf(found)}
 	if found.Found() {
 		used.Units, used.Groups = 1, []string{"discovery"}
 	}
@@ -106,6 +106,18 @@ func identitiesOf(d *event.Discovery) []string {
 	for _, p := range d.Socials {
 		if kind := kinds[p.Platform]; kind != "" && p.Identity != "" {
 			out = append(out, kind+" "+p.Identity)
+		}
+	}
+	return out
+}
+
+// accountsOf are the accounts that a result tells something of: not its input, while
+// nothing is known of it but what the caller knows.
+func accountsOf(d *event.Discovery) []string {
+	var out []string
+	for i, p := range d.Socials {
+		if key := identity.UsernameKey(p.Username); key != "" && (i > 0 || p.Identity != "" || p.Context != nil) {
+			out = append(out, p.Platform+" "+key)
 		}
 	}
 	return out

@@ -81,13 +81,13 @@ func operations() []operation {
 			price: func(p event.Prices) int64 { return p.Discover },
 		},
 		{
-			id: "createContext", method: http.MethodPost, path: contextPath, scope: event.ScopeContext,
+			id: "createContext", method: http.MethodPost, path: ContextPath, scope: event.ScopeContext,
 			invalid: bad, unavailable: http.StatusServiceUnavailable, waiting: true,
 			body:  func() any { return new(api.ContextRequest) },
 			price: func(p event.Prices) int64 { return p.Context },
 		},
 		{
-			id: "getContext", method: http.MethodGet, path: contextPath + "/{request_id}", scope: event.ScopeContext,
+			id: "getContext", method: http.MethodGet, path: ContextPath + "/{request_id}", scope: event.ScopeContext,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 		},
 		{

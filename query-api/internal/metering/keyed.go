@@ -1,0 +1,99 @@
+package metering
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"muster/query-api/internal/idempotency"
+	"muster/schemas/event"
+)
+
+// Idempotent says that the call came with an Idempotency-Key and this body.
+func (c *Call) Idempotent(key string, body []byte) { c.key, c.body = key, body }
+
+// Once claims the Idempotency-Key of a call that holds nothing because it is free.
+// The error is one of those of an Idempotency-Key, or [ErrUnavailable].
+func (c *Call) Once(ctx context.Context) error {
+	if c.meter == nil {
+		return nil
+	}
+	return c.begin(ctx)
+}
+
+// begin claims the Idempotency-Key.
+func (c *Call) begin(ctx context.Context) error {
+	if c.key == "" {
+		return nil
+	}
+	state, answer, claim, err := c.meter.answers.Begin(ctx, idempotency.Call{
+		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
+		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease, Erased: c.meter.erased,
+	})
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case state == idempotency.Running:
+		return ErrRunning
+	case state == idempotency.Mismatch:
+		return ErrOtherBody
+	case state == idempotency.Stored:
+		if c.request.Quota { // the headers tell the credits of now
+			if _, _, err := c.Estimate(ctx, 0); err != nil {
+				return err
+			}
+		}
+		c.outcome = event.OutcomeReplayed
+		return &Replay{Answer: answer}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.claim = &claim
+	return nil
+}
+
+// Replay is the error of a call whose answer is stored already.
+type Replay struct{ Answer idempotency.Answer }
+
+// Error says so.
+func (*Replay) Error() string { return "the answer is stored under the Idempotency-Key" }
+
+// Errors of a call with an Idempotency-Key.
+var (
+	ErrRunning   = errors.New("a call with this Idempotency-Key is still running")
+	ErrOtherBody = errors.New("the Idempotency-Key was used with another body")
+)
+
+// Keeps reports whether the answer is to be kept under an Idempotency-Key.
+func (c *Call) Keeps() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.claim != nil && !c.stored
+}
+
+// Tells notes whom the call's answer tells of, which is stored with it. A commit does
+// so too.
+func (c *Call) Tells(used Used) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.identities, c.accounts = used.Identities, used.Accounts
+}
+
+// Keep stores an answer that is about to be sent. An answer that cannot be
+// stored is sent all the same.
+func (c *Call) Keep(ctx context.Context, answer idempotency.Answer) {
+	c.mu.Lock()
+	claim := c.claim
+	answer.Endpoint, answer.Identities, answer.Accounts = c.request.Endpoint, c.identities, c.accounts
+	c.mu.Unlock()
+	if claim == nil {
+		return
+	}
+	if err := claim.Complete(ctx, answer); err != nil {
+		c.meter.logger.LogAttrs(ctx, slog.LevelWarn, "an answer is not kept for its Idempotency-Key", slog.String("request_id", c.request.ID), slog.Any("error", err))
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stored = true
+}
