@@ -235,6 +235,10 @@ func TestContext(t *testing.T) {
 		require.Equal(t, first.body, second.body)
 		require.Equal(t, "true", second.header.Get("Idempotent-Replayed"))
 		require.Equal(t, before+1, f.credits())
+		for range 2 {
+			r := f.do(http.MethodPost, "/v1/context", `{"person":"degraded"}`, map[string]string{"Idempotency-Key": "k2"})
+			require.Equal(t, "language_model", r.header.Get("X-Degraded"), "what is repeated is not whole either")
+		}
 	})
 	t.Run("methods", func(t *testing.T) {
 		r := f.do(http.MethodDelete, "/v1/context/"+id, "", nil)

@@ -1502,7 +1502,8 @@ export interface components {
          */
         "X-Degraded": string;
         /**
-         * @description How many seconds ago the result was found, when it was not found for this call.
+         * @description How many seconds ago the result was found, when it was not found for this call. A stored answer has the one that
+         *     it had at first.
          * @example 86400
          */
         Age: number;

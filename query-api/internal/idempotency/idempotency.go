@@ -58,14 +58,17 @@ type Answer struct {
 	// that were stored before there were these have none of them.
 	Endpoint string
 	Accounts []string
+	// Header are the headers that say more of the answer, by name.
+	Header map[string]string
 
 	owner string // of a stored one
 }
 
 // details are what an answer has had since there were stored ones without it.
 type details struct {
-	Endpoint string   `json:"endpoint,omitempty"`
-	Accounts []string `json:"accounts,omitempty"`
+	Endpoint string            `json:"endpoint,omitempty"`
+	Accounts []string          `json:"accounts,omitempty"`
+	Header   map[string]string `json:"header,omitempty"`
 }
 
 // Answers keeps answers in a store.
@@ -206,7 +209,7 @@ func (a *Answers) encrypt(name, owner string, answer Answer) ([]byte, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	more, err := json.Marshal(details{Endpoint: answer.Endpoint, Accounts: answer.Accounts}, json.Deterministic(true))
+	more, err := json.Marshal(details{Endpoint: answer.Endpoint, Accounts: answer.Accounts, Header: answer.Header}, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
@@ -256,7 +259,7 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 		if json.Unmarshal([]byte(identities[last]), &more) != nil {
 			return Answer{}, errSealed
 		}
-		answer.Endpoint, answer.Accounts = more.Endpoint, more.Accounts
+		answer.Endpoint, answer.Accounts, answer.Header = more.Endpoint, more.Accounts, more.Header
 		identities = identities[:last]
 	}
 	if len(identities) > 0 {

@@ -207,7 +207,8 @@ func TestAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, idempotency.New, state)
 	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`),
-		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"}}
+		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"},
+		Header: map[string]string{"Age": "7"}}
 	require.NoError(t, claim.Complete(t.Context(), answer))
 
 	require.Len(t, given.given, 2)

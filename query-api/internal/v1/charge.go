@@ -55,7 +55,7 @@ func (w *chargedWriter) Write(b []byte) (int, error) {
 		w.kept = append(w.kept, b...)
 		if w.Header().Get("Content-Length") == strconv.Itoa(len(w.kept)) {
 			w.call.Keep(context.WithoutCancel(w.ctx), idempotency.Answer{
-				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept,
+				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept, Header: said(w.Header()),
 			})
 		}
 	}
@@ -69,6 +69,24 @@ func storable(status int) bool {
 		status < http.StatusInternalServerError
 }
 
+// saying are the headers that are part of an answer: they say what it lacks, and how old
+// it was.
+func saying() []string { return []string{"X-Degraded", "Age"} }
+
+// said returns those that are set.
+func said(h http.Header) map[string]string {
+	var out map[string]string
+	for _, name := range saying() {
+		if value := h.Get(name); value != "" {
+			if out == nil {
+				out = make(map[string]string)
+			}
+			out[name] = value
+		}
+	}
+	return out
+}
+
 // replay sends a stored answer.
 func replay(w http.ResponseWriter, a idempotency.Answer) {
 	h := w.Header()
@@ -76,6 +94,11 @@ func replay(w http.ResponseWriter, a idempotency.Answer) {
 	h.Set("Content-Length", strconv.Itoa(len(a.Body)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("Idempotent-Replayed", "true")
+	for _, name := range saying() {
+		if value := a.Header[name]; value != "" {
+			h.Set(name, value)
+		}
+	}
 	w.WriteHeader(a.Status)
 	// The caller may be gone; there is nobody else to tell.
 	_, _ = w.Write(a.Body)
