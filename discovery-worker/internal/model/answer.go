@@ -27,24 +27,44 @@ func compile(schema jsontext.Value) (*validator, error) {
 	return &validator{resolved}, nil
 }
 
-// Valid reports why a value is not valid under a JSON Schema; nil when it is.
-func Valid(schema, value jsontext.Value) error {
-	v, err := compile(schema)
-	if err != nil {
-		return err
+// invalidError is why an answer is not valid. The model is told all of it; its text says
+// what is wrong without what the model wrote, since that may be about a person.
+type invalidError struct{ text, detail string }
+
+func (e *invalidError) Error() string { return e.text }
+
+// toModel says more, for the model that is to mend its answer.
+func (e *invalidError) toModel() string {
+	if e.detail == "" {
+		return e.text
 	}
-	return v.check(value)
+	return e.text + " (" + e.detail + ")"
 }
 
-func (v *validator) check(value jsontext.Value) error {
+func (v *validator) check(value jsontext.Value) *invalidError {
 	var instance any
 	if err := jsonv2.Unmarshal(value, &instance); err != nil {
-		return errors.New("it is not JSON")
+		return &invalidError{text: "it is not JSON"}
 	}
 	if err := v.schema.Validate(instance); err != nil {
-		return fmt.Errorf("it is not valid under the schema (%s)", cut(err.Error(), maxReason))
+		return &invalidError{text: "it is not valid under the schema" + keyword(err), detail: cut(err.Error(), maxReason)}
 	}
 	return nil
+}
+
+// keyword is the one of the schema that a validator's error begins with, in brackets.
+// The rest of the error holds the value and the names of its members.
+func keyword(err error) string {
+	for inner := errors.Unwrap(err); inner != nil; inner = errors.Unwrap(err) {
+		err = inner
+	}
+	name, _, _ := strings.Cut(err.Error(), ":")
+	switch name {
+	case "type", "enum", "const", "multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern",
+		"anyOf", "oneOf", "not", "contains", "minContains", "maxContains", "minItems", "maxItems", "uniqueItems", "minProperties", "maxProperties", "required":
+		return " (" + name + ")"
+	}
+	return ""
 }
 
 // maxReason bounds what a validator says, in bytes.
@@ -52,13 +72,13 @@ const maxReason = 500
 
 // answer finds the JSON object of an answer and checks it. Some models wrap it in
 // a fence or in prose; anything that is not one valid object is refused.
-func (v *validator) answer(text string) (jsontext.Value, error) {
+func (v *validator) answer(text string) (jsontext.Value, *invalidError) {
 	text = strings.TrimSpace(text)
 	value := jsontext.Value(text)
 	if !value.IsValid() || value.Kind() != '{' {
 		var ok bool
 		if value, ok = within(text); !ok {
-			return nil, errors.New("it is not one JSON object")
+			return nil, &invalidError{text: "it is not one JSON object"}
 		}
 	}
 	if err := v.check(value); err != nil {

@@ -214,15 +214,15 @@ func (c *Client) complete(ctx context.Context, r Request, check *validator) (jso
 		if err != nil {
 			return nil, err
 		}
-		answer, err := check.answer(text)
-		if err == nil {
+		answer, invalid := check.answer(text)
+		if invalid == nil {
 			return answer, nil
 		}
 		if try == 1 {
-			return nil, &AbstainError{Reason: Invalid, Err: err}
+			return nil, &AbstainError{Reason: Invalid, Err: invalid}
 		}
 		messages = append(messages, message{Role: "assistant", Content: cut(text, maxQuoted)}, message{Role: "user", Content: "That answer is not valid: " +
-			err.Error() + ". Answer again, with one JSON object that is valid under the schema and nothing else."})
+			invalid.toModel() + ". Answer again, with one JSON object that is valid under the schema and nothing else."})
 	}
 }
 

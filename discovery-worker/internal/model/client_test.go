@@ -1,7 +1,10 @@
 package model_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +95,43 @@ func TestOnlyValidAnswersComeOut(t *testing.T) {
 			require.Equal(t, tc.reason, reason)
 			require.Equal(t, tc.want, got)
 			require.Len(t, s.Calls(), tc.calls)
+		})
+	}
+}
+
+// What a model wrote about somebody is repeated to the model and to nobody else: neither
+// the log nor the error has it. Both say what is wrong with it.
+func TestInvalidAnswersAreNotLogged(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct{ answer, schema, why string }{
+		"type":       {`{"age":"Ada fell ill in May"}`, schema, "(type)"},
+		"extra key":  {`{"age":36,"Ada fell ill":1}`, schema, "under the schema"},
+		"enum":       {`{"ill":"Ada fell ill"}`, `{"type":"object","properties":{"ill":{"type":"string","enum":["no"]}}}`, "(enum)"},
+		"any of":     {`{"ill":"Ada fell ill"}`, `{"type":"object","properties":{"ill":{"anyOf":[{"type":"integer"},{"type":"null"}]}}}`, "(anyOf)"},
+		"pattern":    {`{"ill":"Ada: fell ill"}`, `{"type":"object","properties":{"ill":{"type":"string","pattern":"^no$"}}}`, "(pattern)"},
+		"caller's":   {`{"Ada fell ill":1}`, `{"type":"object","properties":{"Ada fell ill":{"type":"string"}}}`, "(type)"},
+		"not JSON":   {`Ada fell ill`, schema, "not one JSON object"},
+		"two of one": {`{"age":36,"age":"Ada fell ill"}`, schema, "not one JSON object"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := modeltest.New(modeltest.Replies(modeltest.Reply{Content: tc.answer}))
+			t.Cleanup(s.Close)
+			var log bytes.Buffer
+			c, err := model.New(model.Config{URL: s.URL(), Name: "m"}, model.Deps{Logger: slog.New(slog.NewJSONHandler(&log, nil))})
+			require.NoError(t, err)
+			t.Cleanup(c.Close)
+			_, err = c.Complete(t.Context(), model.Request{Task: "t", Schema: jsontext.Value(tc.schema)})
+			require.ErrorContains(t, err, tc.why)
+			require.Contains(t, log.String(), tc.why)
+			for _, text := range []string{err.Error(), fmt.Sprintf("%+v", err), log.String()} {
+				require.NotContains(t, text, "Ada")
+				require.NotContains(t, text, "fell ill")
+			}
+			require.Len(t, s.Calls(), 2)
+			if tc.why[0] == '(' && name != "caller's" {
+				require.Contains(t, s.Calls()[1].Last, "fell ill", "the model is told all")
+			}
 		})
 	}
 }
