@@ -133,6 +133,10 @@ func TestContext(t *testing.T) {
 			return &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}}
 		case `"later"`:
 			return nil
+		case `"delivered"`:
+			c := complete(aProfile)
+			c.Delivered = true
+			return c
 		}
 		return complete(aProfile)
 	})
@@ -203,6 +207,15 @@ func TestContext(t *testing.T) {
 		}, patience, 5*time.Millisecond)
 		require.Equal(t, aProfile, string(w.deliveries[id][0].Body))
 		require.Eventually(t, func() bool { return f.credits() == 3 }, patience, 10*time.Millisecond)
+	})
+	t.Run("delivered by the worker's clock", func(t *testing.T) {
+		before := f.credits()
+		id := requestID(f.post("/v1/context", `{"person":"delivered","webhook_url":"https://hooks.example/a"}`))
+		require.Equal(t, http.StatusOK, f.get("/v1/context/"+id).status)
+		require.Eventually(t, func() bool { return f.credits() == before+1 }, patience, 10*time.Millisecond)
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		require.Empty(t, w.deliveries[id], "the worker has handed it over")
 	})
 	t.Run("somebody else's", func(t *testing.T) {
 		other, err := f.accounts.CreateOrganization(t.Context(), "Other", "development")

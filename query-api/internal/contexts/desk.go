@@ -220,7 +220,9 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask) (*event.Context
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c.state.Status != event.ContextProcessing {
+	// What the worker has handed to the webhook-sender, since by its clock the call had
+	// ended, is not answered as well.
+	if c.state.Status != event.ContextProcessing && !c.state.Delivered {
 		d.calls.WithLabelValues(string(c.state.Status)).Inc()
 		return c.state, nil
 	}
