@@ -25,22 +25,52 @@ type Plan struct {
 func PlanOf(name string, requestsPerMinute, monthlyRequests, credits int64) (Plan, error) {
 	set(&name, DefaultPlan)
 	limits, builtIn := event.PlanLimits(name)
-	given := false
+	if given := overwrite(&limits, requestsPerMinute, monthlyRequests, credits); !builtIn && given == 0 {
+		return Plan{}, fmt.Errorf("there is no built-in plan %q (%s, %s are): give its numbers", name, event.PlanDefault, event.PlanDevelopment)
+	}
+	return newPlan(name, limits)
+}
+
+func newPlan(name string, limits event.Limits) (Plan, error) {
+	if err := limits.Validate(); err != nil {
+		return Plan{}, fmt.Errorf("plan %s: %w", name, err)
+	}
+	return Plan{Name: name, Limits: limits}, nil
+}
+
+// overwrite puts those numbers into limits that are given (not negative), and
+// returns how many they are.
+func overwrite(limits *event.Limits, requestsPerMinute, monthlyRequests, credits int64) (given int) {
 	for _, n := range []struct {
 		value int64
 		into  *int64
 	}{{requestsPerMinute, &limits.RequestsPerMinute}, {monthlyRequests, &limits.MonthlyRequests}, {credits, &limits.Credits}} {
 		if n.value >= 0 {
-			*n.into, given = n.value, true
+			*n.into = n.value
+			given++
 		}
 	}
-	if !builtIn && !given {
-		return Plan{}, fmt.Errorf("there is no built-in plan %q (%s, %s are): give its numbers", name, event.PlanDefault, event.PlanDevelopment)
+	return given
+}
+
+// changedPlan is the plan of a name for an organization that has one already,
+// with other numbers where they are given (not negative). A plan that keeps its
+// name keeps its other numbers and its prices. A built-in one brings its own.
+// Of any other nothing is known: all three numbers are needed, and the prices,
+// which cannot be given here, stay.
+func changedPlan(o event.Organization, name string, requestsPerMinute, monthlyRequests, credits int64) (Plan, error) {
+	present := o.Plan
+	set(&name, DefaultPlan)
+	set(&present, DefaultPlan)
+	limits, builtIn := event.PlanLimits(name)
+	if name == present || !builtIn {
+		limits = o.LimitsOf()
 	}
-	if err := limits.Validate(); err != nil {
-		return Plan{}, fmt.Errorf("plan %s: %w", name, err)
+	if given := overwrite(&limits, requestsPerMinute, monthlyRequests, credits); name != present && !builtIn && given < 3 {
+		return Plan{}, fmt.Errorf("%q is neither the organization's present plan (%s) nor built in (%s, %s): give its three numbers",
+			name, present, event.PlanDefault, event.PlanDevelopment)
 	}
-	return Plan{Name: name, Limits: limits}, nil
+	return newPlan(name, limits)
 }
 
 func (p Plan) String() string {
@@ -68,14 +98,33 @@ func (a *Accounts) CreateOrganizationOn(ctx context.Context, name string, plan P
 	return o, nil
 }
 
-// SetPlan gives an organization another plan. It holds from the next call on;
-// what was used of the month stays used.
+// SetPlan gives an organization a plan. It holds from the next call on; what was
+// used of the month stays used.
 func (a *Accounts) SetPlan(ctx context.Context, organization string, plan Plan) (event.Organization, error) {
+	return a.setPlan(ctx, organization, func(event.Organization) (Plan, error) { return plan, nil })
+}
+
+// ChangePlan gives an organization the plan of a name, or other numbers of its
+// present one. Numbers that are negative are not given: they stay as they are
+// when the plan keeps its name, and are otherwise a built-in plan's.
+func (a *Accounts) ChangePlan(
+	ctx context.Context, organization, name string, requestsPerMinute, monthlyRequests, credits int64,
+) (event.Organization, error) {
+	return a.setPlan(ctx, organization, func(o event.Organization) (Plan, error) {
+		return changedPlan(o, name, requestsPerMinute, monthlyRequests, credits)
+	})
+}
+
+func (a *Accounts) setPlan(ctx context.Context, organization string, planFor func(event.Organization) (Plan, error)) (event.Organization, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	o, err := a.Organization(organization)
 	if err != nil {
 		return o, err
+	}
+	plan, err := planFor(o)
+	if err != nil {
+		return o, fmt.Errorf("change the plan of %s: %w", organization, err)
 	}
 	o.Plan, o.Limits, o.UpdatedAt = plan.Name, &plan.Limits, a.time()
 	a.note(&o, "plan "+plan.String())

@@ -30,16 +30,20 @@ type PlanEntry struct {
 	Prices            map[string]int64 `yaml:"prices"`
 }
 
-// OrganizationEntry is an organization, told by its name.
+// OrganizationEntry is an organization, told by its name; where several have
+// the same one, by ID too.
 type OrganizationEntry struct {
 	Name   string     `yaml:"name"`
+	ID     string     `yaml:"id"`
 	Plan   string     `yaml:"plan"`
 	Active *bool      `yaml:"active"`
 	Keys   []KeyEntry `yaml:"keys"`
 }
 
-// KeyEntry is a key, told by its name within the organization. A key that does
-// not exist is created: from Key, when that is given, else drawn.
+// KeyEntry is a key, told by its name within the organization; after a rotation
+// two keys have that name, and the entry is about both. A key that does not exist
+// is created: from Key, when that is given, else drawn. Scopes and expiry that are
+// left out stay as they are.
 type KeyEntry struct {
 	Name      string    `yaml:"name"`
 	Scopes    []string  `yaml:"scopes"`
@@ -60,7 +64,8 @@ func ReadAccountsFile(content []byte) (AccountsFile, error) {
 }
 
 func (f AccountsFile) validate() error {
-	names := make(map[string]bool)
+	type identity struct{ name, id string }
+	names := make(map[identity]bool)
 	for name, p := range f.Plans {
 		if _, err := p.limits(); err != nil {
 			return fmt.Errorf("accounts file: plans.%s: %w", name, err)
@@ -71,10 +76,11 @@ func (f AccountsFile) validate() error {
 		if strings.TrimSpace(o.Name) == "" {
 			return fmt.Errorf("%s: it has no name", at)
 		}
-		if names[o.Name] {
+		is := identity{strings.TrimSpace(o.Name), o.ID}
+		if names[is] {
 			return fmt.Errorf("%s: %q is there twice", at, o.Name)
 		}
-		names[o.Name] = true
+		names[is] = true
 		if _, err := f.plan(o.Plan); err != nil {
 			return fmt.Errorf("%s: %w", at, err)
 		}
@@ -151,6 +157,12 @@ func (a *Accounts) Apply(ctx context.Context, f AccountsFile) ([]Applied, error)
 	if err := f.validate(); err != nil {
 		return nil, err
 	}
+	// Names that say too little are found before anything is changed.
+	for _, entry := range f.Organizations {
+		if _, _, err := a.organizationOf(entry); err != nil {
+			return nil, fmt.Errorf("apply %q: %w", entry.Name, err)
+		}
+	}
 	var done []Applied
 	for _, entry := range f.Organizations {
 		changes, err := a.applyOrganization(ctx, f, entry)
@@ -167,17 +179,14 @@ func (a *Accounts) applyOrganization(ctx context.Context, f AccountsFile, entry 
 	if err != nil {
 		return nil, err
 	}
-	var o event.Organization
-	for _, known := range a.Organizations() {
-		if known.Name == entry.Name {
-			o = known
-			break
-		}
+	o, known, err := a.organizationOf(entry)
+	if err != nil {
+		return nil, err
 	}
 	note := func(change, key string) {
 		done = append(done, Applied{OrganizationID: o.ID, Organization: o.Name, Change: change, Key: key})
 	}
-	if o.ID == "" {
+	if !known {
 		if o, err = a.CreateOrganizationOn(ctx, entry.Name, plan); err != nil {
 			return done, err
 		}
@@ -195,47 +204,121 @@ func (a *Accounts) applyOrganization(ctx context.Context, f AccountsFile, entry 
 		note(map[bool]string{true: "activated", false: "deactivated"}[*active], "")
 	}
 	for _, k := range entry.Keys {
-		change, key, err := a.applyKey(ctx, o.ID, k)
+		changes, key, err := a.applyKey(ctx, o.ID, k)
+		for _, change := range changes {
+			note(change, key)
+		}
 		if err != nil {
 			return done, fmt.Errorf("key %q: %w", k.Name, err)
-		}
-		if change != "" {
-			note(change, key)
 		}
 	}
 	return done, nil
 }
 
-// applyKey returns the change that it made, if any, and the key if it drew one.
-func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyEntry) (change, shown string, err error) {
+// OrganizationsNamed returns the organizations of a name, oldest first.
+func (a *Accounts) OrganizationsNamed(name string) []event.Organization {
+	return slices.DeleteFunc(a.Organizations(), func(o event.Organization) bool { return o.Name != strings.TrimSpace(name) })
+}
+
+// organizationOf finds the organization that an entry is about; known is false
+// when it is to be created.
+func (a *Accounts) organizationOf(entry OrganizationEntry) (o event.Organization, known bool, err error) {
+	named := a.OrganizationsNamed(entry.Name)
+	var ids []string
+	for _, o := range named {
+		if o.ID == entry.ID {
+			return o, true, nil
+		}
+		ids = append(ids, o.ID)
+	}
+	switch {
+	case entry.ID != "":
+		return o, false, fmt.Errorf("no organization of this name has the id %q", entry.ID)
+	case len(named) > 1:
+		return o, false, fmt.Errorf("%d organizations have this name: say which with \"id\", one of %s", len(named), strings.Join(ids, ", "))
+	case len(named) == 1:
+		return named[0], true, nil
+	}
+	return o, false, nil
+}
+
+// applyKey returns the changes that it made, and the key if it drew one.
+func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyEntry) (changes []string, shown string, err error) {
 	now := a.time()
+	exists := false
 	for _, k := range a.Keys(organization) {
-		if k.Name != entry.Name || !k.RevokedAt.IsZero() && !entry.Revoked {
+		// One that was replaced and whose grace is over says nothing about the key of today.
+		if k.Name != entry.Name || !k.RevokedAt.IsZero() || k.ReplacedBy != "" && !k.ValidAt(now) {
 			continue
 		}
-		if entry.Revoked && k.ValidAt(now) {
-			_, err := a.RevokeKey(ctx, k.ID)
-			return "key " + entry.Name + " revoked", "", err
+		exists = true
+		var change string
+		switch {
+		case !entry.Revoked:
+			change, err = a.amendKey(ctx, k.ID, entry)
+		case k.ValidAt(now):
+			_, err = a.RevokeKey(ctx, k.ID)
+			change = "revoked"
 		}
-		return "", "", nil
+		if err != nil {
+			return changes, "", err
+		}
+		if change != "" {
+			changes = append(changes, fmt.Sprintf("key %s (%s) %s", entry.Name, k.ID, change))
+		}
 	}
-	if entry.Revoked {
-		return "", "", nil
+	if exists || entry.Revoked {
+		return changes, "", nil
 	}
 	options := KeyOptions{Name: entry.Name, Scopes: entry.Scopes, ExpiresAt: entry.ExpiresAt}
 	if entry.Key != "" {
 		given, err := event.ParseAPIKey(entry.Key)
 		if err != nil {
-			return "", "", err
+			return nil, "", err
 		}
 		options.Given = &given
 	}
 	_, key, err := a.CreateKey(ctx, organization, options)
 	if err != nil {
-		return "", "", err
+		return nil, "", err
 	}
 	if options.Given == nil {
 		shown = key.Reveal()
 	}
-	return "key " + entry.Name + " created", shown, nil
+	return []string{"key " + entry.Name + " created"}, shown, nil
+}
+
+// amendKey gives a key the scopes and the expiry that an entry states, and
+// returns what it changed. A key that another one has replaced only ends earlier:
+// its grace is not prolonged.
+func (a *Accounts) amendKey(ctx context.Context, id string, entry KeyEntry) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	k, ok := a.directory.Key(id)
+	if !ok {
+		return "", fmt.Errorf("key %q: %w", id, ErrNoSuchAccount)
+	}
+	var changes []string
+	if len(entry.Scopes) > 0 {
+		scopes := slices.Compact(slices.Sorted(slices.Values(entry.Scopes)))
+		if present := slices.Compact(slices.Sorted(slices.Values(k.Scopes))); !slices.Equal(scopes, present) {
+			k.Scopes = scopes
+			changes = append(changes, "scopes "+strings.Join(scopes, ", "))
+		}
+	}
+	if end := entry.ExpiresAt.UTC(); !entry.ExpiresAt.IsZero() && !end.Equal(k.ExpiresAt) &&
+		(k.ReplacedBy == "" || k.ExpiresAt.IsZero() || end.Before(k.ExpiresAt)) {
+		k.ExpiresAt = end
+		changes = append(changes, "expires "+end.Format(time.RFC3339))
+	}
+	if len(changes) == 0 {
+		return "", nil
+	}
+	if err := k.Validate(); err != nil {
+		return "", fmt.Errorf("change key %s: %w", id, err)
+	}
+	if err := a.write(ctx, event.TypeKey, k.EventKey(), k); err != nil {
+		return "", fmt.Errorf("change key %s: %w", id, err)
+	}
+	return strings.Join(changes, "; "), nil
 }

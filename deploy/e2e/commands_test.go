@@ -361,7 +361,7 @@ func first(t *testing.T, page, language string) string {
 func (w *workshop) organization(t *testing.T) (organization, key string) {
 	t.Helper()
 	var made accountView
-	w.p.musterJSON(t, &made, "account", "create", "A page's", "--json")
+	w.p.musterJSON(t, &made, "account", "create", "A page's", "--plan", "growth", "--rpm", "600", "--monthly-requests", "100000", "--credits", "50000", "--json")
 	return made.OrganizationID, strings.TrimPrefix(made.Key, "mk_live_")[:8]
 }
 

@@ -88,14 +88,25 @@ func (c *command) accountCreate() *cobra.Command {
 		Short: "Create an organization, with a first key",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			plan, err := numbers.plan(cmd, name)
+			if err := numbers.check(cmd); err != nil {
+				return err
+			}
+			plan, err := queryapi.PlanOf(name, numbers.rpm, numbers.monthly, numbers.credits)
 			if err != nil {
 				return err
 			}
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
+				var namesakes []string
+				for _, o := range a.OrganizationsNamed(args[0]) {
+					namesakes = append(namesakes, o.ID)
+				}
 				o, err := a.CreateOrganizationOn(cmd.Context(), args[0], plan)
 				if err != nil {
 					return err
+				}
+				if len(namesakes) > 0 {
+					fmt.Fprintf(cmd.ErrOrStderr(), "muster: another organization has this name already (%s); a file for `muster account apply` must say which with \"id\"\n",
+						strings.Join(namesakes, ", "))
 				}
 				view := viewOf(o)
 				view.Usage = &usageView{
@@ -120,7 +131,7 @@ func (c *command) accountCreate() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&name, "plan", queryapi.DefaultPlan, "plan of the organization: default, development, or any name with numbers")
-	numbers.add(cmd)
+	numbers.add(cmd, "the plan's, or the default plan's")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.Flags().BoolVar(&noKey, "no-key", false, "make no key")
 	return cmd

@@ -86,24 +86,25 @@ func (c *command) usageOf(ctx context.Context, o event.Organization) (view usage
 // planFlags are the numbers of a plan on the command line; -1: not given.
 type planFlags struct{ rpm, monthly, credits int64 }
 
-func (f *planFlags) add(cmd *cobra.Command) {
+// add makes the flags; otherwise says what holds for those that are not given.
+func (f *planFlags) add(cmd *cobra.Command, otherwise string) {
 	flags := cmd.Flags()
-	flags.Int64Var(&f.rpm, "rpm", -1, "requests a minute for each key (default: the plan's)")
-	flags.Int64Var(&f.monthly, "monthly-requests", -1, "requests a month on the enrichment endpoints (default: the plan's)")
-	flags.Int64Var(&f.credits, "credits", -1, "credits a month (default: the plan's)")
+	flags.Int64Var(&f.rpm, "rpm", -1, "requests a minute for each key (default: "+otherwise+")")
+	flags.Int64Var(&f.monthly, "monthly-requests", -1, "requests a month on the enrichment endpoints (default: "+otherwise+")")
+	flags.Int64Var(&f.credits, "credits", -1, "credits a month (default: "+otherwise+")")
 }
 
-// plan is that of a name with the numbers that cmd was given.
-func (f *planFlags) plan(cmd *cobra.Command, name string) (queryapi.Plan, error) {
+// check reports a number that is none.
+func (f *planFlags) check(cmd *cobra.Command) error {
 	for _, n := range []struct {
 		flag  string
 		value int64
 	}{{"rpm", f.rpm}, {"monthly-requests", f.monthly}, {"credits", f.credits}} {
 		if n.value < 0 && cmd.Flags().Changed(n.flag) {
-			return queryapi.Plan{}, fmt.Errorf("--%s is %d: give a number that is not negative, or leave it out for the plan's", n.flag, n.value)
+			return fmt.Errorf("--%s is %d: give a number that is not negative, or leave it out", n.flag, n.value)
 		}
 	}
-	return queryapi.PlanOf(name, f.rpm, f.monthly, f.credits)
+	return nil
 }
 
 func (c *command) accountPlan() *cobra.Command {
@@ -111,30 +112,36 @@ func (c *command) accountPlan() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "plan ORGANIZATION PLAN",
-		Short: "Give an organization another plan",
-		Long: `Gives an organization another plan: a built-in one (default, development), or one of any name whose
-numbers are given as flags. It holds from the next call on; what was used of the month stays used.`,
-		Example: "  muster account plan org_x growth --rpm 600 --monthly-requests 100000 --credits 50000",
-		Args:    cobra.ExactArgs(2),
+		Short: "Give an organization another plan, or other numbers",
+		Long: `Gives an organization another plan, or other numbers of the plan that it has. It holds from the next call on;
+what was used of the month stays used.
+
+  the present plan's name  the numbers that are given change, the others and the prices stay
+  default, development     the built-in plan's numbers and prices, with those numbers that are given
+  any other name           needs all three numbers; the prices stay
+
+Prices come from a file: "muster account apply".`,
+		Example: `  muster account plan org_x growth --rpm 600 --monthly-requests 100000 --credits 50000
+  muster account plan org_x growth --credits 80000   the other numbers stay`,
+		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			plan, err := numbers.plan(cmd, args[1])
-			if err != nil {
+			if err := numbers.check(cmd); err != nil {
 				return err
 			}
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				o, err := a.SetPlan(cmd.Context(), args[0], plan)
+				o, err := a.ChangePlan(cmd.Context(), args[0], args[1], numbers.rpm, numbers.monthly, numbers.credits)
 				if err != nil {
 					return err
 				}
 				if asJSON {
 					return printJSON(cmd, viewOf(o))
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s has the plan %s\n", o.ID, plan)
+				_, err = fmt.Fprintf(cmd.OutOrStdout(), "organization %s has the plan %s\n", o.ID, queryapi.Plan{Name: o.Plan, Limits: o.LimitsOf()})
 				return err
 			})
 		},
 	}
-	numbers.add(cmd)
+	numbers.add(cmd, "as it is, or a built-in plan's")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -146,7 +153,10 @@ func (c *command) accountApply() *cobra.Command {
 		Short: "Bring organizations, plans and keys to what a YAML file says",
 		Long: `Brings organizations, plans and keys to what a YAML file says, and prints what it changed. Applying it
 again changes nothing. What the file does not name stays as it is. Keys that are drawn are printed once.
-FILE - is standard input.`,
+FILE - is standard input.
+
+Organizations and keys are told by their names. Where several organizations have one name, "id" says which
+is meant. "revoked: true" ends every key of the name, scopes and expiry that are stated hold for all of them.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			content, err := readInput(cmd, args[0])

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/topics"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+)
+
+// newCLI is one whose broker has the topics of muster.
+func newCLI(t *testing.T) cli {
+	t.Helper()
+	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "muster-test"}
+	require.NoError(t, topics.Ensure(t.Context(), kafka, slog.New(slog.DiscardHandler)))
+	return cli{t: t, env: map[string]string{"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data")}}
+}
+
+// The pair of commands that the page on accounts begins with does what it says.
+func TestAccountPlanKeepsWhatIsNotGiven(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join(repository, "deploy", "docs", "accounts.md"))
+	require.NoError(t, err)
+	const create, plan = "--plan growth --rpm 600 --monthly-requests 100000 --credits 50000", "growth --credits 80000"
+	require.Contains(t, string(page), `muster account create "Acme Ltd" `+create)
+	require.Contains(t, string(page), "muster account plan ORGANIZATION "+plan)
+
+	c := newCLI(t)
+	out, warned := c.run(0, append([]string{"account", "create", "Acme Ltd", "--json"}, strings.Fields(create)...)...)
+	require.Empty(t, warned)
+	id := parsed[accountView](t, out).OrganizationID
+	out, _ = c.run(0, append([]string{"account", "plan", id}, strings.Fields(plan)...)...)
+	require.Contains(t, out, "growth (600 requests a minute, 100000 requests and 80000 credits a month)")
+
+	_, refused := c.run(2, "account", "plan", id, "small", "--rpm", "1000")
+	require.Contains(t, refused, "give its three numbers")
+	_, refused = c.run(2, "account", "plan", id, "growth", "--credits", "-1")
+	require.Contains(t, refused, "--credits is -1")
+}
+
+// A name that is taken is told, since files name organizations by it.
+func TestAccountCreateTellsNamesakes(t *testing.T) {
+	c := newCLI(t)
+	out, warned := c.run(0, "account", "create", "Acme Ltd", "--json")
+	require.Empty(t, warned)
+	_, warned = c.run(0, "account", "create", "Acme Ltd", "--no-key")
+	require.Contains(t, warned, "another organization has this name already ("+parsed[accountView](t, out).OrganizationID+")")
+
+	file := filepath.Join(t.TempDir(), "accounts.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("organizations: [{name: Acme Ltd}]"), 0o600))
+	_, refused := c.run(2, "account", "apply", file)
+	require.Contains(t, refused, "2 organizations have this name")
+}

@@ -1,0 +1,201 @@
+package queryapi_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+)
+
+// accountsOn opens the accounts of a broker that has none.
+func accountsOn(t *testing.T) *queryapi.Accounts {
+	t.Helper()
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "query-api-test"}
+	for _, topic := range event.Topics() {
+		if topic.Name == event.TopicAccount {
+			require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{
+				Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config(),
+			}}))
+		}
+	}
+	return openAccounts(t, cfg)
+}
+
+func accountsFile(t *testing.T, text string) queryapi.AccountsFile {
+	t.Helper()
+	f, err := queryapi.ReadAccountsFile([]byte(text))
+	require.NoError(t, err)
+	return f
+}
+
+// What is not given of a plan that keeps its name stays as it is.
+func TestChangePlan(t *testing.T) {
+	a := accountsOn(t)
+	apply := func(text string) {
+		t.Helper()
+		_, err := a.Apply(t.Context(), accountsFile(t, text))
+		require.NoError(t, err)
+	}
+	apply(`
+plans: {growth: {requests_per_minute: 600, monthly_requests: 100000, credits: 50000, prices: {search: 2}}}
+organizations: [{name: Example Ltd, plan: growth}]`)
+	id := a.Organizations()[0].ID
+	limits := event.Limits{RequestsPerMinute: 600, MonthlyRequests: 100_000, Credits: 50_000, Prices: event.DefaultLimits().Prices}
+	limits.Prices.Search = 2
+	holds := func(plan string) {
+		t.Helper()
+		o, err := a.Organization(id)
+		require.NoError(t, err)
+		require.Equal(t, plan, o.Plan)
+		require.Equal(t, limits, o.LimitsOf())
+	}
+	change := func(plan string, rpm, monthly, credits int64) {
+		t.Helper()
+		_, err := a.ChangePlan(t.Context(), id, plan, rpm, monthly, credits)
+		require.NoError(t, err)
+	}
+
+	change("growth", -1, -1, 80_000)
+	limits.Credits = 80_000
+	holds("growth")
+	change("growth", 5, -1, -1)
+	limits.RequestsPerMinute = 5
+	holds("growth")
+	change("growth", -1, -1, -1)
+	holds("growth")
+
+	// Another name that nobody knows needs every number, so that none is a surprise.
+	_, err := a.ChangePlan(t.Context(), id, "small", 1000, -1, 7)
+	require.ErrorContains(t, err, "give its three numbers")
+	holds("growth")
+	change("small", 1000, 0, 7)
+	limits.RequestsPerMinute, limits.MonthlyRequests, limits.Credits = 1000, 0, 7
+	holds("small")
+
+	// A built-in plan brings its own numbers and prices.
+	change("default", -1, 20_000, -1)
+	limits = event.DefaultLimits()
+	limits.MonthlyRequests = 20_000
+	holds("default")
+	change("", 60, -1, -1)
+	limits.RequestsPerMinute = 60
+	holds("default")
+	change("development", -1, -1, -1)
+	limits, _ = event.PlanLimits("development")
+	holds("development")
+
+	_, err = a.ChangePlan(t.Context(), id, "development", 0, -1, -1)
+	require.ErrorContains(t, err, "requests_per_minute is 0")
+	_, err = a.ChangePlan(t.Context(), "nobody", "default", -1, -1, -1)
+	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
+	holds("development")
+}
+
+// After a rotation two keys have one name. Revoking it ends both.
+func TestApplyRevokesEveryKeyOfTheName(t *testing.T) {
+	a := accountsOn(t)
+	apply := func(key string) []queryapi.Applied {
+		t.Helper()
+		done, err := a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Acme, keys: [{name: other}, "+key+"]}]"))
+		require.NoError(t, err)
+		return done
+	}
+	require.Len(t, apply("{name: ci}"), 3)
+	id := a.Organizations()[0].ID
+	valid := func() (names []string) {
+		for _, k := range a.Keys(id) {
+			if k.ValidAt(time.Now()) {
+				names = append(names, k.Name)
+			}
+		}
+		return names
+	}
+	for _, grace := range []time.Duration{time.Hour, 0} {
+		for _, k := range a.Keys(id) {
+			if k.Name == "ci" && k.ValidAt(time.Now()) {
+				_, _, _, err := a.RotateKey(t.Context(), k.ID, grace)
+				require.NoError(t, err)
+			}
+		}
+		require.Empty(t, apply("{name: ci}"), "it is there")
+		apply("{name: ci, revoked: true}")
+		require.Equal(t, []string{"other"}, valid(), grace)
+		require.Empty(t, apply("{name: ci, revoked: true}"))
+		require.Len(t, apply("{name: ci}"), 1, "a name that was revoked can have a new key")
+	}
+}
+
+// Scopes and expiry of a key follow the file, when it states them.
+func TestApplyAmendsKeys(t *testing.T) {
+	a := accountsOn(t)
+	apply := func(key string) []queryapi.Applied {
+		t.Helper()
+		done, err := a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Acme, keys: [{name: ci"+key+"}]}]"))
+		require.NoError(t, err)
+		return done
+	}
+	apply("")
+	id := a.Organizations()[0].ID
+	require.ElementsMatch(t, event.Scopes(), a.Keys(id)[0].Scopes)
+
+	done := apply(", scopes: [usage, enrich]")
+	require.Len(t, done, 1)
+	require.Contains(t, done[0].Change, "scopes enrich, usage")
+	require.Empty(t, done[0].Key, "no key was drawn")
+	require.Equal(t, []string{"enrich", "usage"}, a.Keys(id)[0].Scopes)
+	require.Empty(t, apply(", scopes: [enrich, usage, enrich]"))
+	require.Empty(t, apply(""), "what is left out stays")
+
+	// The key before a rotation gets narrow scopes, too, but no longer grace.
+	old, _, _, err := a.RotateKey(t.Context(), a.Keys(id)[0].ID, time.Hour)
+	require.NoError(t, err)
+	const expiry = ", scopes: [usage], expires_at: 2999-01-01T00:00:00Z"
+	require.Len(t, apply(expiry), 2)
+	require.Empty(t, apply(expiry))
+	for _, k := range a.Keys(id) {
+		require.Equal(t, []string{"usage"}, k.Scopes)
+		if k.ID == old.ID {
+			require.Equal(t, old.ExpiresAt, k.ExpiresAt)
+		} else {
+			require.Equal(t, time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC), k.ExpiresAt)
+		}
+	}
+	require.Len(t, apply(", expires_at: 2020-01-01T00:00:00Z"), 2)
+	for _, k := range a.Keys(id) {
+		require.False(t, k.ValidAt(time.Now()))
+	}
+}
+
+// A name that two organizations have says too little; an id says the rest.
+func TestApplyOfNamesakes(t *testing.T) {
+	a := accountsOn(t)
+	first, err := a.CreateOrganization(t.Context(), "Example Ltd", "")
+	require.NoError(t, err)
+	require.Equal(t, []event.Organization{first}, a.OrganizationsNamed(" Example Ltd "))
+	done, err := a.Apply(t.Context(), accountsFile(t, `organizations: [{name: " Example Ltd ", plan: development}]`))
+	require.NoError(t, err)
+	require.Len(t, done, 1)
+	require.Equal(t, first.ID, done[0].OrganizationID, "the spaces are no part of the name")
+
+	second, err := a.CreateOrganization(t.Context(), "Example Ltd", "")
+	require.NoError(t, err)
+	done, err = a.Apply(t.Context(), accountsFile(t, "organizations: [{name: New}, {name: Example Ltd, active: false}]"))
+	require.ErrorContains(t, err, first.ID+", "+second.ID)
+	require.Empty(t, done)
+	require.Len(t, a.Organizations(), 2, "nothing is done of a file that says too little")
+
+	file := "organizations: [{name: Example Ltd, id: " + second.ID + ", active: false}, {name: Example Ltd, id: " + first.ID + "}]"
+	done, err = a.Apply(t.Context(), accountsFile(t, file))
+	require.NoError(t, err)
+	require.Len(t, done, 1)
+	require.Equal(t, second.ID, done[0].OrganizationID)
+	_, err = a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Other, id: "+second.ID+"}]"))
+	require.ErrorContains(t, err, "no organization of this name has the id")
+	_, err = queryapi.ReadAccountsFile([]byte("organizations: [{name: New}, {name: New}]"))
+	require.ErrorContains(t, err, "twice")
+}
