@@ -141,7 +141,7 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 			return fmt.Errorf("write failure: %w", err)
 		}
 	}
-	task := c.Call.Delivery(body, c.At)
+	task := c.Delivery(body, c.At)
 	key, id, value, err := task.Message()
 	if err != nil { // query-api accepted the address
 		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))

@@ -222,6 +222,8 @@ func TestContext(t *testing.T) {
 		require.Equal(t, string(o.Profile), string(d.Body))
 		require.Equal(t, "https://hooks.example/x?y=z", d.URL)
 		require.Equal(t, "org", d.OrganizationID)
+		require.NotEmpty(t, d.Identities)
+		require.Equal(t, o.Identities, d.Identities, "of those whose erasure ends the delivery")
 		require.Equal(t, "Juno Abara", c.profile("late").FullName)
 	})
 	t.Run("malformed", func(t *testing.T) {

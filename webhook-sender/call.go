@@ -54,7 +54,7 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 		out.Permanent, out.Error, out.At = true, codeInvalid, o.s.now()
 		return out
 	}
-	if _, erased := o.s.erased.Document(o.s.platforms, task.Body); erased {
+	if _, erased := o.s.erased.Document(o.s.platforms, task.Body); erased || o.s.erased.Named(task.Identities) {
 		out.Permanent, out.Error, out.At = true, codeErased, o.s.now()
 		return out
 	}

@@ -200,7 +200,7 @@ func looks(set *suppress.Set) []look {
 			if json.Unmarshal([]byte(result), &c) != nil {
 				return false
 			}
-			return named(set, c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
+			return set.Named(c.Identities) || len(c.Profile) > 0 && document("", "", string(c.Profile), nil)
 		}},
 		look{readmodel.WebhookAttemptsTable, "'', '', response" + none, document},
 	)
@@ -211,15 +211,6 @@ func targets() map[string]string {
 	return map[string]string{
 		readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost, readmodel.TargetMicroblogPerson: identity.Microblog,
 	}
-}
-
-// named reports whether one of identities, "<kind> <identity>", is of the set.
-func named(set *suppress.Set, identities []string) bool {
-	return slices.ContainsFunc(identities, func(of string) bool {
-		kind, id, _ := strings.Cut(of, " ")
-		_, hit := set.ID(targets()[kind], id)
-		return hit
-	})
 }
 
 // files counts the parts of tables, and those that still hold rows that were deleted,

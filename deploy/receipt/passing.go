@@ -102,7 +102,7 @@ func tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 	case event.TopicWebhookTask:
 		var t event.WebhookTask
 		if json.Unmarshal(m.Value, &t) == nil {
-			return document(t.Body) || document([]byte(t.URL))
+			return set.Named(t.Identities) || document(t.Body) || document([]byte(t.URL))
 		}
 	case event.TopicWebhook:
 		var a event.WebhookAttempt
@@ -131,7 +131,7 @@ func tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 		}
 	case event.TopicContext:
 		var c event.Context
-		if json.Unmarshal(m.Value, &c) == nil && named(set, c.Identities) {
+		if json.Unmarshal(m.Value, &c) == nil && set.Named(c.Identities) {
 			return true
 		}
 	}

@@ -131,6 +131,13 @@ type ContextFailure struct {
 	Detail string `json:"detail"`
 }
 
+// Delivery is the webhook that brings the outcome, as body, to the call's receiver.
+func (c *Context) Delivery(body []byte, now time.Time) *WebhookTask {
+	task := c.Call.Delivery(body, now)
+	task.Identities = c.Identities
+	return task
+}
+
 // Validate reports what makes the event unusable.
 func (c *Context) Validate() error {
 	if err := c.Call.Validate(); err != nil {

@@ -119,8 +119,11 @@ type WebhookTask struct {
 	// RequestID names the API call that asked for it.
 	RequestID string `json:"request_id,omitempty"`
 	// Body is sent byte by byte as it stands here.
-	Body      []byte    `json:"body"`
-	CreatedAt time.Time `json:"created_at"`
+	Body []byte `json:"body"`
+	// Identities are the records that the body was made of, as "<kind> <identity>": it is
+	// not sent once one of them is erased, even if nothing in it names its person.
+	Identities []string  `json:"identities,omitempty"`
+	CreatedAt  time.Time `json:"created_at"`
 	// Round names the order to send a delivery again; empty for the first time.
 	Round string `json:"round,omitempty"`
 }

@@ -93,6 +93,25 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 	return a.answer()
 }
 
+// Named reports whether one of some records, each "<kind> <identity>" as the ledger and
+// context calls name them, is suppressed by its id.
+func (s *Set) Named(records []string) bool {
+	return s.active() && slices.ContainsFunc(records, func(name string) bool {
+		kind, id, _ := strings.Cut(name, " ")
+		platform := ""
+		switch record.Kind(kind) {
+		case record.KindNetworkPerson:
+			platform = identity.Network
+		case record.KindCodehostPerson:
+			platform = identity.Codehost
+		case record.KindMicroblogPerson:
+			platform = identity.Microblog
+		}
+		_, hit := s.ID(platform, id)
+		return hit
+	})
+}
+
 // Author reports whether the commits of an author's address, a comparison form, are
 // suppressed, whoever's account they are in.
 func (s *Set) Author(email string) bool {
