@@ -160,11 +160,11 @@ func (g GitConfig) report(deps Deps, repositories []*gitlog.Repository) error {
 	for _, repo := range repositories {
 		commits, authors := repo.Unattributed()
 		if commits > 0 {
-			deps.Logger.Warn("commits of authors without a known account are passed over; name them with --authors, or --make-accounts",
+			deps.Logger.Warn("commits of authors without a known account are passed over; name them with --authors, or --make-accounts, and run again with --full",
 				"repository", repo.Folder(), "commits", commits, "authors", len(authors))
 		}
 		if !repo.OwnerKnown() {
-			deps.Logger.Warn("the repository itself is no record, because its owner's id is not known; name it with --owner",
+			deps.Logger.Warn("the repository itself is no record, because its owner's id is not known; name it with --owner, and run again with --full",
 				"repository", repo.Folder())
 		}
 		for _, a := range authors {

@@ -81,6 +81,7 @@ func TestGit(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.Foreign))
 	require.Contains(t, log.String(), "commits=1 authors=1")
+	require.Contains(t, log.String(), "--make-accounts, and run again with --full")
 	require.NotContains(t, log.String(), "stranger@")
 	list, err := os.ReadFile(unknown)
 	require.NoError(t, err)

@@ -161,6 +161,9 @@ func read(ctx context.Context, r io.Reader, root *os.Root) (m Manifest, err erro
 		if errors.Is(err, io.EOF) {
 			return m, errors.New("read the archive: it has been cut off, or is no backup of muster's: it has no manifest")
 		}
+		if errors.Is(err, zstd.ErrMagicMismatch) || errors.Is(err, tar.ErrHeader) && len(found) == 0 {
+			return m, fmt.Errorf("read the archive: this is none of `muster backup create`: %w", err)
+		}
 		if err != nil {
 			return m, fmt.Errorf("read the archive: %w", err)
 		}

@@ -121,7 +121,7 @@ func (c *command) backupVerify() *cobra.Command {
 			defer func() { _ = file.Close() }()
 			m, err := backup.Read(cmd.Context(), file)
 			if err != nil {
-				return err
+				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "whole: %d files, %.1f MB, made by muster %s at %s\n", len(m.Files), float64(m.Bytes)/1e6, m.Version, m.CreatedAt.Format(time.RFC3339))
 			return err

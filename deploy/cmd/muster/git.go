@@ -36,11 +36,15 @@ reads.
 The repository belongs to the account in the address of its remote "origin", if that account's id is known by
 one of these ways, or else to --owner.
 
+Where a run ended is kept, also of commits that were passed over: once their authors or the owner are named,
+--full reads everything again. What is known is not published twice.
+
 Persons who follow from commits never displace a record that was crawled.`,
 		Example: `  muster ingest git ~/src/muster
   muster ingest git --unknown authors.csv repo.git    then fill in user_id and username, and
   muster ingest git --authors authors.csv --full repo.git
-  muster ingest git --make-accounts --owner 17:me ~/src/mine`,
+  muster ingest git --make-accounts --owner 17:me ~/src/mine
+  muster ingest git --make-accounts --full ~/src/mine    after a run without --make-accounts`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if owner != "" {
@@ -73,10 +77,14 @@ Persons who follow from commits never displace a record that was crawled.`,
 			if summary.Run == "" {
 				return err
 			}
+			err = whyRejected(cfg, summary, err)
 			if asJSON {
 				return errors.Join(err, printJSON(cmd, summary))
 			}
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
+			if err == nil && !git.Full && summary.Total() == (ingest.Counts{}) {
+				fmt.Fprintln(cmd.OutOrStdout(), "Nothing is new since the last run; --full reads everything again.")
+			}
 			return err
 		},
 	}

@@ -161,6 +161,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
 			if summary.Run == "" {
 				return err
 			}
+			err = whyRejected(cfg, summary, err)
 			if asJSON {
 				return errors.Join(err, printJSON(cmd, summaryView{summary, summary.Elapsed.Seconds()}))
 			}
@@ -188,6 +189,26 @@ was interrupted, or could not read an input to its end. Running it again is safe
 	return cmd
 }
 
+// rejectedError is that of a run that rejected records, with where their reasons are.
+type rejectedError struct {
+	*ingest.ExitError
+	run string
+}
+
+func (e rejectedError) Error() string {
+	return fmt.Sprintf("%v; `muster rejected list --run %s` says why", e.ExitError, e.run)
+}
+
+// whyRejected adds to the error of a run where the reasons of what it rejected are.
+// A dry run keeps none: it has printed them.
+func whyRejected(cfg ingest.Config, s ingest.Summary, err error) error {
+	var exit *ingest.ExitError
+	if cfg.DryRun || !errors.As(err, &exit) || exit.Code != ingest.ExitRejected {
+		return err
+	}
+	return rejectedError{exit, s.Run}
+}
+
 // summaryView is how summaries are printed as JSON.
 type summaryView struct {
 	ingest.Summary
@@ -213,7 +234,7 @@ func (d *defectList) add(r event.Rejected) {
 		d.more++
 		return
 	}
-	d.lines = append(d.lines, fmt.Sprintf("%s: %s %s: %s %s", r.Source, r.Kind, r.Code, r.Path, r.Reason))
+	d.lines = append(d.lines, fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, strings.TrimSpace(r.Path+" "+r.Reason)))
 }
 
 func (d *defectList) String() string {

@@ -62,10 +62,24 @@ func (f *letterFlags) filter(ids []string) (ingest.LetterFilter, error) {
 	now := time.Now()
 	since, err := moment("since", f.since, now)
 	until, err2 := moment("until", f.until, now)
+	if kinds := letterKinds(); f.kind != "" && !slices.Contains(kinds, f.kind) {
+		err = errors.Join(err, fmt.Errorf("--kind: no kind of record is called %q; there are %s", f.kind, strings.Join(kinds, ", ")))
+	}
 	return ingest.LetterFilter{
 		IDs: ids, Kind: record.Kind(f.kind), Handler: f.handler, Code: f.code, Run: f.run,
 		Since: since, Until: until, Resubmitted: f.resubmitted || len(ids) > 0,
 	}, errors.Join(err, err2)
+}
+
+// letterKinds are the kinds that a rejected record can be of: also those that are
+// split off others, and objects of which a mapping should have made records.
+func letterKinds() []string {
+	kinds := []string{string(ingest.Foreign), string(record.KindErasure)}
+	for _, d := range record.Definitions() {
+		kinds = append(kinds, string(d.Kind))
+	}
+	slices.Sort(kinds)
+	return slices.Compact(kinds)
 }
 
 // letterView is how letters are printed as JSON. Those that are listed have no

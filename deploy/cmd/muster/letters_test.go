@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -85,7 +86,23 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.Contains(t, out, "people.ndjson:2: network-person bad_date: last_updated must be")
 	require.Contains(t, out, "nothing was published")
 	require.NotContains(t, out, "hush")
-	c.run(1, "ingest", "network-person", people)
+	cut := filepath.Join(dir, "cut.ndjson")
+	require.NoError(t, os.WriteFile(cut, []byte("{\n"), 0o600))
+	out, _ = c.run(1, "ingest", "network-person", cut, "--dry-run")
+	require.Contains(t, out, "syntax: ends too early")
+	_, errors := c.run(2, "backup", "verify", people)
+	require.Contains(t, errors, "this is none of `muster backup create`")
+	_, errors = c.run(1, "ingest", "network-person", people)
+	_, hint, ok := strings.Cut(errors, "1 record was rejected; `muster ")
+	require.True(t, ok, errors)
+	hint, _, ok = strings.Cut(hint, "` says why")
+	require.True(t, ok, errors)
+	out, _ = c.run(0, strings.Fields(hint)...)
+	require.Contains(t, out, "people.ndjson:2")
+	_, errors = c.run(2, "rejected", "list", "--kind", "bogus")
+	require.Contains(t, errors, `no kind of record is called "bogus"; there are account-link`)
+	_, errors = c.run(2, "ingest", "network-person")
+	require.Contains(t, errors, "only received 1; usage: muster ingest KIND FILE...")
 	out, _ = c.run(0, "rejected", "list", "--reason", "bad_date", "--since", "1h")
 	require.Contains(t, out, "people.ndjson:2")
 	require.NotContains(t, out, "hush", "contents only where they are asked for")
@@ -119,7 +136,7 @@ func TestRefreshAndRejected(t *testing.T) {
 	// A mapping that makes a record of it; then there is nothing left to do.
 	mapping := filepath.Join(dir, "mine.jq")
 	require.NoError(t, os.WriteFile(mapping, []byte(`{kind: "network-person", record: (.last_updated = "2026-03")}`), 0o600))
-	_, errors := c.run(2, "rejected", "resubmit")
+	_, errors = c.run(2, "rejected", "resubmit")
 	require.Contains(t, errors, "--all")
 	out, _ = c.run(0, "rejected", "resubmit", "--all", "--map", mapping)
 	require.Contains(t, out, "1 letters, 1 resubmitted")
@@ -143,4 +160,24 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.Equal(t, "[]\n", out)
 	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
 	require.Contains(t, errors, `--since: "yesterday"`)
+}
+
+// A run over a history that was read says so, and how to read it again.
+func TestIngestGitTwice(t *testing.T) {
+	c := newCLI(t)
+	dir := t.TempDir()
+	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=Ada", "-c", "user.email=ada@mail.example", "commit", "-q", "--allow-empty", "-m", "one"}} {
+		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
+		require.NoError(t, err, string(out))
+	}
+	const nothing = "Nothing is new since the last run; --full reads everything again."
+	out, errors := c.run(0, "ingest", "git", dir)
+	require.NotContains(t, out, nothing)
+	require.Contains(t, errors, "--make-accounts, and run again with --full")
+	require.Contains(t, errors, "--owner, and run again with --full")
+	out, _ = c.run(0, "ingest", "git", "--make-accounts", dir)
+	require.Contains(t, out, nothing)
+	out, _ = c.run(0, "ingest", "git", "--make-accounts", "--full", dir)
+	require.Contains(t, out, "codehost-commit")
+	require.NotContains(t, out, nothing)
 }

@@ -106,7 +106,23 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		c.eraseCommand(), c.subjectCommand(),
 		c.versionCommand(),
 	)
+	tellUsage(root)
 	return root
+}
+
+// tellUsage has the errors of wrong arguments say what the command takes.
+func tellUsage(cmd *cobra.Command) {
+	if check := cmd.Args; check != nil && cmd.Runnable() {
+		cmd.Args = func(cmd *cobra.Command, args []string) error {
+			if err := check(cmd, args); err != nil {
+				return fmt.Errorf("%w; usage: %s", err, cmd.UseLine())
+			}
+			return nil
+		}
+	}
+	for _, child := range cmd.Commands() {
+		tellUsage(child)
+	}
 }
 
 // telemetry makes the logger, metrics and traces of a command.
