@@ -35,6 +35,9 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if statement.Eager {
 		settings["short_circuit_function_evaluation"] = "disable"
 	}
+	if statement.Staged {
+		settings["query_plan_filter_push_down"], settings["query_plan_merge_filters"] = 0, 0
+	}
 	threads := 1
 	if turnOf(ctx).alone() && !statement.OneThread {
 		threads = s.cfg.Threads

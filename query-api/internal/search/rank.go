@@ -115,7 +115,13 @@ func (s *Search) rank(ctx context.Context, total, identified bool) ([]planner.Pl
 	if !s.first {
 		r.After = &s.cursor.After
 	}
-	if !total {
+	if planner.WorthStages(s.node, s.sorts, s.cursor.Stats) {
+		var err error
+		if r.Staged, err = s.searcher.largeAtRest(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if !total && !r.Staged {
 		var err error
 		if r.Floor, err = s.floor(ctx, r); err != nil {
 			return nil, err

@@ -81,6 +81,8 @@ func (c *compiler) necessary(n algebra.Node, root *scope) string {
 		return c.necessary(n.Node, root)
 	case algebra.Function:
 		return c.necessary(n.Node, root)
+	case algebra.Nested:
+		return c.necessary(n.Node, root)
 	case algebra.DisMax:
 		list := make([]string, len(n.Nodes))
 		for i, m := range n.Nodes {

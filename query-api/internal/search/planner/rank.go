@@ -70,6 +70,9 @@ type Rank struct {
 	// Floor, when not zero, is a score that at least Limit people have: those with less
 	// may be left out, and have less than theirs. See WorthFloor.
 	Floor float64
+	// Staged finds candidates by the indexes alone, and looks at their elements and at the places of their words in a second
+	// step (WorthStages). It is for people in one part, not on a cluster, whose nodes would send all that the candidates have.
+	Staged bool
 	// Sample, when not zero, ranks one in so many of the people by a part of the query,
 	// for a floor. Nobody has more than her score.
 	Sample uint64
@@ -128,7 +131,13 @@ func RankStatement(r Rank) Statement {
 		floor = r.Floor - floatStep*c.bound(r.Node) - 2*math.SmallestNonzeroFloat32
 		r.Node = c.above(r.Node, floor)
 	}
-	c.direct = r.Sample == 0 && !r.From.Refreshed && !readsTokens(r.Node, r.Stats) && !slices.ContainsFunc(filters, ScoresDecide)
+	source, staged := r.From.source(), false
+	if r.Staged && !r.From.Refreshed {
+		if candidates := c.necessary(r.Node, &scope{}); candidates != yes && candidates != no {
+			source, staged = "(SELECT * FROM "+source+" WHERE "+candidates+")", true
+		}
+	}
+	c.direct = !staged && r.Sample == 0 && !r.From.Refreshed && !readsTokens(r.Node, r.Stats) && !slices.ContainsFunc(filters, ScoresDecide)
 	if Scored(r.Sort) {
 		c.score(r.Node, &scope{}) // notes, for conditions inside of scores too, what they can share: thrown away
 	}
@@ -216,11 +225,11 @@ func RankStatement(r Rank) Statement {
 		total = "toInt64(count() OVER ())"
 	}
 	sql := fmt.Sprintf("SELECT profile_hash, %s, %s, %s, %s FROM (SELECT %s FROM %s WHERE %s AND %s) WHERE %s ORDER BY %s LIMIT %d",
-		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), r.From.source(), condition, c.flagged(living), where,
+		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), source, condition, c.flagged(living), where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{
-		SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: readsTokens(r.Node, r.Stats) || slices.ContainsFunc(filters, ScoresDecide), Eager: eager(r.Node, r.Sort, r.Stats),
-		OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
+		SQL: sql, Parameters: c.params, Tables: c.tables, Staged: staged, OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
+		TokensRead: !staged && (readsTokens(r.Node, r.Stats) || slices.ContainsFunc(filters, ScoresDecide)), Eager: eager(r.Node, r.Sort, r.Stats),
 	}
 }
 

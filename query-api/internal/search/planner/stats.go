@@ -246,6 +246,8 @@ type Statement struct {
 	TokensRead bool
 	// Eager: the server need not choose the rows for which it evaluates a part.
 	Eager bool
+	// Staged: the conditions of an inner statement are answered by indexes, and those of the outer ones must not join them.
+	Staged bool
 	// OneThread: further threads would only be in the way, of other statements or of
 	// reading a few rows from the beginning of the table.
 	OneThread bool
