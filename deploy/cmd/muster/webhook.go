@@ -276,7 +276,7 @@ Exit status: 0 it was delivered; 1 it was not; 2 no attempt was made.`,
 				err = printAttempts(cmd, []event.WebhookAttempt{attempt})
 			}
 			if err == nil && attempt.Status != event.WebhookDelivered {
-				return undelivered{hint(attempt.Error)}
+				return undelivered{hint(&attempt)}
 			}
 			return err
 		},
@@ -295,9 +295,10 @@ func (e undelivered) Error() string { return e.hint }
 // ExitCode is that of work that was done and did not go well.
 func (undelivered) ExitCode() int { return 1 }
 
-// hint says how to mend a class of failures.
-func hint(class string) string {
-	switch class {
+// hint says how to mend what kept a delivery from being made, and whether it is tried
+// again.
+func hint(a *event.WebhookAttempt) string {
+	switch a.Error {
 	case "no_secret":
 		return "the organization has no webhook secret: make one with `muster webhook secret create`"
 	case "forbidden_address":
@@ -306,8 +307,21 @@ func hint(class string) string {
 		return "the receiver redirects, which is not followed: give the final address"
 	case "tls":
 		return "the receiver's certificate is not valid for its name, or not from a known authority"
+	case "gone":
+		return "the receiver answered 410, so that nothing more is sent there: when it takes webhooks again, " + resume(a)
+	case "endpoint_stopped":
+		return "it was given up, since the receiver answered an earlier delivery with 410: when it takes webhooks again, " + resume(a)
+	case "subject_erased":
+		return "it was given up, since it tells of somebody who was erased"
 	}
-	return "it was not delivered (" + class + ") and will be tried again"
+	if a.Status == event.WebhookDead {
+		return "it was not delivered (" + a.Error + ") and is not tried again: when that is mended, `muster webhook resend " + a.DeliveryID + "`"
+	}
+	return "it was not delivered (" + a.Error + ") and will be tried again"
+}
+
+func resume(a *event.WebhookAttempt) string {
+	return "`muster webhook endpoint resume " + a.EndpointID + "`"
 }
 
 // known says whether an organization exists.

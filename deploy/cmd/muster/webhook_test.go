@@ -1,0 +1,38 @@
+package main
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/event"
+)
+
+// A delivery that was given up is not said to be tried again, and the hint names the
+// command that helps.
+func TestHint(t *testing.T) {
+	const again = "will be tried again"
+	for _, tc := range []struct {
+		status event.WebhookStatus
+		class  string
+		says   string
+	}{
+		{event.WebhookPending, "status", "(status) and " + again},
+		{event.WebhookPending, "timeout", "(timeout) and " + again},
+		{event.WebhookPending, "no_secret", "`muster webhook secret create`"},
+		{event.WebhookPending, "redirect", "final address"},
+		{event.WebhookPending, "tls", "certificate"},
+		{event.WebhookDead, "gone", "`muster webhook endpoint resume ep_1`"},
+		{event.WebhookDead, "endpoint_stopped", "`muster webhook endpoint resume ep_1`"},
+		{event.WebhookDead, "subject_erased", "erased"},
+		{event.WebhookDead, "forbidden_address", "--webhook-allow"},
+		{event.WebhookDead, "invalid_url", "`muster webhook resend test-1`"},
+		{event.WebhookDead, "task_lost", "`muster webhook resend test-1`"},
+	} {
+		said := hint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", Status: tc.status, Error: tc.class})
+		require.Contains(t, said, tc.says, tc.class)
+		if tc.status == event.WebhookDead {
+			require.NotContains(t, said, again, tc.class)
+		}
+	}
+}
