@@ -1,6 +1,9 @@
 package ingest
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Exit statuses of `muster ingest`. Zero means that every record is published.
 const (
@@ -29,6 +32,14 @@ func (e *ExitError) Unwrap() error { return e.Err }
 
 // ExitCode returns the exit status for the program.
 func (e *ExitError) ExitCode() int { return e.Code }
+
+// alsoFailed is the outcome of a run that also failed with err, if that is not nil.
+func alsoFailed(op string, outcome, err error) error {
+	if err == nil {
+		return outcome
+	}
+	return failed(op, errors.Join(outcome, err))
+}
 
 func failed(op string, err error) *ExitError {
 	return &ExitError{Code: ExitFailed, Err: fmt.Errorf("%s: %w", op, err)}

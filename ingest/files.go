@@ -69,10 +69,7 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 	}
 	r.keep(kept.handle)
 	s, outcome := r.finish()
-	if err := kept.finish(ctx, deps, s, outcome); err != nil && outcome == nil {
-		outcome = failed("ingest", err)
-	}
-	return s, outcome
+	return s, alsoFailed("ingest", outcome, kept.finish(ctx, deps, s, outcome))
 }
 
 // checkKind refuses kinds that are not handed in from outside.

@@ -12,7 +12,6 @@ import (
 	"muster/ingest/internal/convert"
 	"muster/ingest/internal/gitlog"
 	"muster/ingest/internal/source"
-	"muster/ingest/internal/versions"
 )
 
 // gitDir is the folder, in Config.StateDir, of how far repositories are read.
@@ -69,17 +68,20 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 			return Summary{}, failed("ingest git", err)
 		}
 	}
-	kept, forgotten, err := gitState(ctx, cfg, deps)
+	kept, err := gitState(ctx, cfg, deps)
 	if err != nil {
 		return Summary{}, failed("ingest git", err)
 	}
-	options.Full = options.Full || forgotten
+	options.Generation = kept.generation
 	repositories, err := openRepositories(folders, options)
 	if err != nil {
 		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
 	}
 	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
 	for i, repo := range repositories {
+		if repo.Again() {
+			deps.Logger.Warn("the topics are not those that the history was published to: all of it is read again", "repository", repo.Folder())
+		}
 		r.add(folders[i], convert.Foreign, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
 			return repo.Log(ctx)
 		})
@@ -91,10 +93,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 			errs = append(errs, repo.Done())
 		}
 	}
-	if err := errors.Join(errs...); err != nil && outcome == nil {
-		outcome = failed("ingest git", err)
-	}
-	return s, outcome
+	return s, alsoFailed("ingest git", outcome, errors.Join(errs...))
 }
 
 func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
@@ -116,27 +115,21 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	return o, err
 }
 
-// gitState opens what is known of identities. forgotten says that the brokers do
-// not have what was published to them.
-func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, forgotten bool, err error) {
+// gitState opens what is known of identities.
+func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) {
 	s = new(state)
 	switch {
 	case cfg.DryRun:
 		err = s.openScratch(cfg)
 	case cfg.StateDir != "":
-		if s.versions, err = versions.Open(filepath.Join(cfg.StateDir, versionsDir)); err != nil {
-			return s, false, err
-		}
-		s.topics = topicsOf(cfg, convert.Foreign)
-		forgotten, err = s.versions.Bind(ctx, s.topics)
-		if forgotten {
-			deps.Logger.Warn("the topics are not those that were published to before: all of the history is read again", "state", cfg.StateDir)
+		if s.versions, err = openVersions(ctx, cfg, deps, convert.Foreign); err == nil {
+			s.topics, s.generation = topicsOf(cfg, convert.Foreign), s.versions.Generation()
 		}
 	}
 	if err != nil {
-		return s, false, errors.Join(err, s.close())
+		return s, errors.Join(err, s.close())
 	}
-	return s, forgotten, nil
+	return s, nil
 }
 
 func openRepositories(folders []string, options gitlog.Options) ([]*gitlog.Repository, error) {

@@ -39,7 +39,12 @@ type state struct {
 	runs     *runstate.Store
 	handle   *runstate.Handle
 	topics   func(context.Context) (versions.Topics, error)
+	// generation is that of what the brokers have, of which versions speaks.
+	generation string
 }
+
+// errLost is the error of a run while which topics lost what it published.
+var errLost = errors.New("the topics are not those that the run began to publish to; what they lack is published when it is run again")
 
 // openState opens the state of a run over files, which is a new one or, unless
 // Config.Restart, one over the same files that was stopped.
@@ -59,11 +64,11 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 	if s.versions, err = openVersions(ctx, cfg, deps, kind); err != nil {
 		return s, err
 	}
-	s.topics = topicsOf(cfg, kind)
+	s.topics, s.generation = topicsOf(cfg, kind), s.versions.Generation()
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: mappingOf(cfg), Format: string(cfg.Format)}
+	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: mappingOf(cfg), Format: string(cfg.Format), Generation: s.generation}
 	for _, path := range paths {
 		f := runstate.File{Path: path}
 		if path != source.Stdin {
@@ -136,17 +141,21 @@ func (s *state) openScratch(cfg Config) (err error) {
 	}
 	dir := filepath.Join(cfg.StateDir, versionsDir)
 	if _, err := os.Stat(dir); cfg.StateDir == "" || err != nil {
-		s.scratch, err = versions.Open(s.tmp) // nothing is known
+		if s.scratch, err = versions.Open(s.tmp); err == nil { // nothing is known
+			s.generation = s.scratch.Generation()
+		}
 		return err
 	}
 	if s.versions, err = versions.Open(dir); err != nil {
 		return err
 	}
+	s.generation = s.versions.Generation()
 	s.scratch, err = s.versions.Scratch(s.tmp)
 	return err
 }
 
-// takeUp takes up the newest run over the same files that was stopped, if any.
+// takeUp takes up the newest run over the same files that was stopped, if any. It
+// begins again when the brokers do not have what it published.
 func (s *state) takeUp(run runstate.Run, deps Deps) error {
 	runs, err := s.runs.List()
 	if err != nil {
@@ -156,9 +165,12 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 		if before.State != runstate.Stopped || !sameTask(before, run) {
 			continue
 		}
-		handle, err := s.runs.Resume(before.ID, deps.Now)
+		handle, err := s.runs.Resume(before.ID, s.generation, deps.Now)
 		if errors.Is(err, runstate.ErrRunning) || errors.Is(err, runstate.ErrUnknown) {
 			continue // another process was faster
+		}
+		if err == nil && before.Generation != s.generation {
+			deps.Logger.Warn("the topics are not those that the run published to: it begins again", "run", before.ID)
 		}
 		s.handle = handle
 		return err
@@ -198,9 +210,20 @@ func (s *state) known() *versions.Store {
 	return s.versions
 }
 
-// finish notes how a run ended and closes everything.
+// finish notes how a run ended and closes everything. The error is [errLost] when
+// what the run published is not there any more, as far as that is known.
 func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome error) error {
 	var errs []error
+	if s.topics != nil {
+		// The run may have been asked to stop.
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
+		defer cancel()
+		if _, err := s.versions.Bind(ctx, s.topics); err != nil {
+			deps.Logger.Debug("the end of the topics is not noted", "error", err)
+		} else if s.versions.Generation() != s.generation {
+			errs = append(errs, errLost)
+		}
+	}
 	if s.handle != nil {
 		end, reason := runstate.Done, ""
 		if !sum.Complete() {
@@ -209,17 +232,12 @@ func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome erro
 		if exit, ok := errors.AsType[*ExitError](outcome); ok && exit.Code == ExitFailed {
 			reason = outcome.Error()
 		}
+		if len(errs) > 0 {
+			end, reason = runstate.Stopped, errLost.Error()
+		}
 		errs = append(errs, s.handle.Finish(end, reason))
 		if err := s.runs.Prune(keptRuns); err != nil {
 			deps.Logger.Warn("old runs cannot be removed", "error", err)
-		}
-	}
-	if s.topics != nil {
-		// The run may have been asked to stop.
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
-		defer cancel()
-		if _, err := s.versions.Bind(ctx, s.topics); err != nil {
-			deps.Logger.Debug("the end of the topics is not noted", "error", err)
 		}
 	}
 	return errors.Join(append(errs, s.close())...)

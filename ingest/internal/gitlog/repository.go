@@ -21,6 +21,9 @@ type Options struct {
 	StateDir string
 	// Full reads everything, whatever was read before.
 	Full bool
+	// Generation names what the brokers have. What was read in another one is read
+	// again.
+	Generation string
 	// Authors are accounts that the operator knows.
 	Authors Authors
 	// NoReplyHosts are code hosts beside those of the platform whose no-reply
@@ -39,6 +42,7 @@ type Repository struct {
 	opts  Options
 	git   *git.Repository
 	state State
+	again bool  // what was read in another generation is read again
 	next  State // what the state will be
 	name  names
 	// unknown counts the commits of each author without an account, up to
@@ -72,16 +76,21 @@ func Open(folder string, opts Options) (*Repository, error) {
 	if r.state, err = readState(opts.StateDir, full); err != nil {
 		return nil, err
 	}
-	if opts.Full {
+	r.again = len(r.state.Tips) > 0 && r.state.Generation != opts.Generation
+	if opts.Full || r.again {
 		r.state.Tips = nil
 	}
-	r.next = State{Path: full, Created: r.state.Created, Owner: r.state.Owner}
+	r.next = State{Path: full, Generation: opts.Generation, Created: r.state.Created, Owner: r.state.Owner}
 	r.name = r.names(full)
 	return r, nil
 }
 
 // Folder is the repository's folder, as it was named.
 func (r *Repository) Folder() string { return r.path }
+
+// Again tells whether all is read because the brokers do not have what was read
+// before.
+func (r *Repository) Again() bool { return r.again }
 
 // Done says that everything that was read is stored: it is not read again.
 func (r *Repository) Done() error { return r.next.write(r.opts.StateDir) }

@@ -21,6 +21,9 @@ type State struct {
 	Path string `json:"path"`
 	// Tips are the commits that branches and tags stood at.
 	Tips []string `json:"tips"`
+	// Generation is the one that Tips were published in. It is empty in states of
+	// before it was noted.
+	Generation string `json:"generation,omitempty"`
 	// Created is when the first commit was made.
 	Created time.Time `json:"created,omitzero"`
 	// Owner is the account that the repository belongs to, if it is known.

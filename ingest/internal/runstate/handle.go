@@ -85,20 +85,30 @@ func (s *Store) Begin(run Run, now func() time.Time) (*Handle, error) {
 		return nil, fmt.Errorf("begin run %s: %w", run.ID, err)
 	}
 	run.Began = now().UTC()
-	return open(dir, run, now)
+	return open(dir, run, run.Generation, now)
 }
 
-// Resume takes a run up that nobody works on. The error is ErrUnknown, ErrRunning,
-// or another.
-func (s *Store) Resume(id string, now func() time.Time) (*Handle, error) {
+// Resume takes a run up that nobody works on. When the brokers have another
+// generation than the one that it published to, it begins again, with nothing
+// stored. The error is ErrUnknown, ErrRunning, or another.
+func (s *Store) Resume(id, generation string, now func() time.Time) (*Handle, error) {
 	run, err := s.Get(id)
 	if err != nil {
 		return nil, err
 	}
-	return open(filepath.Join(s.dir, run.ID), run, now)
+	return open(filepath.Join(s.dir, run.ID), run, generation, now)
 }
 
-func open(dir string, run Run, now func() time.Time) (*Handle, error) {
+// startOver makes nothing of a run stored.
+func (r *Run) startOver(generation string) {
+	r.Generation, r.Counts = generation, nil
+	for i := range r.Files {
+		f := &r.Files[i]
+		f.Line, f.Offset, f.Blank, f.Complete = 0, 0, 0, false
+	}
+}
+
+func open(dir string, run Run, generation string, now func() time.Time) (*Handle, error) {
 	lock, err := take(dir)
 	if err != nil {
 		return nil, err
@@ -108,6 +118,9 @@ func open(dir string, run Run, now func() time.Time) (*Handle, error) {
 		h.run = again
 	} else if !errors.Is(err, ErrUnknown) {
 		return nil, errors.Join(err, lock.Close())
+	}
+	if h.run.Generation != generation {
+		h.run.startOver(generation)
 	}
 	if h.run.Counts == nil {
 		h.run.Counts = make(convert.Tally)

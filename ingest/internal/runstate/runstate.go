@@ -50,6 +50,9 @@ type Run struct {
 	Attempts int           `json:"attempts"`
 	Files    []File        `json:"files"`
 	Counts   convert.Tally `json:"counts,omitempty"`
+	// Generation is that of what the brokers have, of which the places in Files
+	// speak. It is empty in runs of before it was noted.
+	Generation string `json:"generation,omitempty"`
 
 	// Journal is the number of the journal that goes on behind this.
 	Journal int `json:"journal"`

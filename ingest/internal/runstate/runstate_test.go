@@ -42,12 +42,12 @@ func TestRun(t *testing.T) {
 	require.Equal(t, runstate.Running, run.State)
 	require.Equal(t, []runstate.File{{Path: "a", Line: 20, Offset: 200, Blank: 2, Complete: true}, {Path: "b", Line: 5, Offset: 50}}, run.Files)
 	require.Equal(t, counts(23), run.Counts)
-	_, err = s.Resume("01a", time.Now)
+	_, err = s.Resume("01a", "", time.Now)
 	require.ErrorIs(t, err, runstate.ErrRunning)
 	require.ErrorIs(t, s.Remove("01a"), runstate.ErrRunning)
 
 	require.NoError(t, h.Finish(runstate.Stopped, "enough"))
-	h, err = s.Resume("01a", time.Now)
+	h, err = s.Resume("01a", "", time.Now)
 	require.NoError(t, err)
 	require.Equal(t, 2, h.Run().Attempts)
 	require.Empty(t, h.Run().Error)
@@ -154,11 +154,43 @@ func TestLookingIsNotWorking(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, runs, 1)
 		require.Equal(t, runstate.Stopped, runs[0].State)
-		h, err := s.Resume("run", time.Now)
+		h, err := s.Resume("run", "", time.Now)
 		require.NoError(t, err)
 		require.NoError(t, h.Finish(runstate.Stopped, ""))
 		killed()
 	}
+}
+
+// A run of another generation has nothing stored, and stays so when it is killed.
+func TestGeneration(t *testing.T) {
+	dir := t.TempDir()
+	s, err := runstate.Open(dir)
+	require.NoError(t, err)
+	h := begin(t, s, "run", runstate.File{Path: "a", Size: 9}, runstate.File{Path: "b"})
+	require.NoError(t, h.Advance(0, 10, 100, 1, counts(9)))
+	require.NoError(t, h.Complete(0))
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+
+	h, err = s.Resume("run", "g", time.Now)
+	require.NoError(t, err)
+	require.Equal(t, "g", h.Run().Generation)
+	run, err := s.Get("run")
+	require.NoError(t, err)
+	require.Equal(t, []runstate.File{{Path: "a", Size: 9}, {Path: "b"}}, run.Files)
+	require.Empty(t, run.Counts)
+	require.NoError(t, h.Advance(0, 5, 50, 0, counts(5)))
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+
+	h, err = s.Resume("run", "g", time.Now)
+	require.NoError(t, err)
+	require.Equal(t, int64(5), h.Run().Files[0].Line)
+	require.Equal(t, counts(5), h.Run().Counts)
+	require.Equal(t, 3, h.Run().Attempts)
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+	h, err = s.Resume("run", "", time.Now)
+	require.NoError(t, err)
+	require.Zero(t, h.Run().Files[0].Line)
+	require.NoError(t, h.Finish(runstate.Done, ""))
 }
 
 // A long run's journal is folded up, and nothing is lost by it.

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/go-json-experiment/json"
+	"github.com/google/uuid"
 )
 
 // Topics are the cluster and the end offsets, by partition, of the topics that the
@@ -43,11 +44,45 @@ func (t Topics) contains(before Topics) bool {
 
 const bindName = "topics.json"
 
+// bound is what the file says.
+type bound struct {
+	Topics
+
+	// Generation is missing in the files of before it was, until entries are
+	// forgotten: so what was noted beside them stays valid.
+	Generation string `json:"generation,omitempty"`
+}
+
+// readBound reads what is known of the topics. ok is false when the file was cut
+// short: the entries may speak of anything. Without a file there are no entries;
+// that is a generation of its own, since whatever was noted beside earlier ones
+// cannot be checked any more.
+func readBound(dir string) (b bound, ok bool, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, bindName))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return bound{Generation: uuid.NewString()}, true, nil
+	case err != nil:
+		return b, false, fmt.Errorf("read what the versions speak of: %w", err)
+	}
+	if err := json.Unmarshal(raw, &b); err != nil {
+		return bound{Generation: uuid.NewString()}, false, nil //nolint:nilerr // ok says it
+	}
+	return b, true, nil
+}
+
+// Generation names what the brokers have had since they last lost something, as
+// far as the store knows: another one means that what was published before must be
+// published again. It is that of the last [Store.Bind] of this Store, without one
+// that of the folder when it was opened. Who notes elsewhere that something is
+// published notes it with the generation, and does not believe a note of another.
+func (s *Store) Generation() string { return s.generation }
+
 // Bind says which topics the store is used with, before and after each use, as far
-// as that use concerns them. It
-// forgets all entries, and says so, when these cannot be the topics of the last
-// use: another cluster, topics that were made anew, a broker that lost its data.
-// What the brokers no longer have must be published again.
+// as that use concerns them. It forgets all entries, says so, and begins a new
+// generation when these cannot be the topics of the last use: another cluster,
+// topics that were made anew, a broker that lost its data. What the brokers no
+// longer have must be published again.
 //
 // topics is asked while the store is held, so that what another process publishes
 // meanwhile is not taken for a loss.
@@ -58,44 +93,43 @@ func (s *Store) Bind(ctx context.Context, topics func(context.Context) (Topics, 
 		}
 		defer func() { err = errors.Join(err, s.release(&s.stripes[i])) }()
 	}
-	now, err := topics(ctx)
+	asked, err := topics(ctx)
 	if err != nil {
 		return false, fmt.Errorf("find out what the versions speak of: %w", err)
 	}
-	path := filepath.Join(s.dir, bindName)
-	var before Topics
-	raw, err := os.ReadFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return false, fmt.Errorf("read what the versions speak of: %w", err)
-	default:
-		if err := json.Unmarshal(raw, &before); err != nil {
-			forgotten = true // cut short: nothing is known
-		}
+	before, ok, err := readBound(s.dir)
+	if err != nil {
+		return false, err
 	}
-	if forgotten || before.Ends != nil && !now.contains(before) {
-		forgotten = true
+	now := bound{Topics: asked, Generation: before.Generation}
+	path := filepath.Join(s.dir, bindName)
+	if forgotten = !ok || before.Ends != nil && !asked.contains(before.Topics); forgotten {
+		now.Generation = uuid.NewString()
+		// Who is killed from here on leaves a file that counts as cut short: the
+		// topics may have grown past what was known of them when it is read next.
+		if err := writeFile(path, nil); err != nil {
+			return false, fmt.Errorf("forget what the versions speak of: %w", err)
+		}
 		for i := range s.stripes {
 			if err := s.stripes[i].empty(); err != nil {
 				return false, fmt.Errorf("forget the versions: %w", err)
 			}
 		}
-	}
-	if !forgotten {
+	} else {
 		for topic, ends := range before.Ends {
-			if _, asked := now.Ends[topic]; !asked {
+			if _, again := now.Ends[topic]; !again {
 				now.Ends[topic] = ends
 			}
 		}
 	}
-	raw, err = json.Marshal(now, json.Deterministic(true))
+	raw, err := json.Marshal(now, json.Deterministic(true))
 	if err != nil {
 		return forgotten, fmt.Errorf("write what the versions speak of: %w", err)
 	}
 	if err := writeFile(path, raw); err != nil {
 		return forgotten, fmt.Errorf("write what the versions speak of: %w", err)
 	}
+	s.generation = now.Generation
 	return forgotten, nil
 }
 

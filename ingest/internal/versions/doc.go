@@ -22,5 +22,6 @@
 // is lost, by a crash of the machine or by an operator who deletes the folder, is
 // published again, which changes no answer. What is remembered although the
 // brokers no longer have it would be worse: [Store.Bind] forgets everything when
-// the topics are not those that the entries speak of.
+// the topics are not those that the entries speak of, and gives what follows a new
+// [Store.Generation], so that the same holds of what is noted elsewhere.
 package versions

@@ -49,9 +49,10 @@ func NewIdentity(kind record.Kind, key []byte, stripe int) Identity {
 // Store is the table of all identities, in a folder. Its methods may be called
 // beside one another, also by other processes that opened the same folder.
 type Store struct {
-	dir     string
-	stripes [Stripes]stripe
-	base    *Store // of a scratch store: what it does not know itself
+	dir        string
+	generation string
+	stripes    [Stripes]stripe
+	base       *Store // of a scratch store: what it does not know itself
 }
 
 // stripe is one file and the locks that guard it.
@@ -72,6 +73,11 @@ func Open(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the versions: %w", err)
 	}
+	known, _, err := readBound(dir)
+	if err != nil {
+		return nil, err
+	}
+	s.generation = known.Generation
 	for i := range s.stripes {
 		st := &s.stripes[i]
 		st.number, st.taken = i, make(chan struct{}, 1)

@@ -214,8 +214,47 @@ func TestBind(t *testing.T) {
 	require.True(t, bind("y", 1), "nothing is known")
 
 	broken := errors.New("broken")
+	before := s.Generation()
 	_, err = s.Bind(t.Context(), func(context.Context) (versions.Topics, error) { return versions.Topics{}, broken })
 	require.ErrorIs(t, err, broken)
+	require.Equal(t, before, s.Generation())
+}
+
+// The generation is another one after each loss, the same for all who have the
+// folder open, and none in a folder of before it was noted.
+func TestGeneration(t *testing.T) {
+	dir := t.TempDir()
+	bind := func(s *versions.Store, end int64) string {
+		t.Helper()
+		_, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
+			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": {end}}}, nil
+		})
+		require.NoError(t, err)
+		return s.Generation()
+	}
+	one, two := open(t, dir), open(t, dir)
+	first := bind(one, 5)
+	require.NotEmpty(t, first)
+	require.Equal(t, first, bind(two, 6))
+	require.Equal(t, first, open(t, dir).Generation())
+	second := bind(two, 4)
+	require.NotEqual(t, first, second)
+	require.Equal(t, first, one.Generation(), "until it binds again")
+	require.Equal(t, second, bind(one, 4))
+
+	file := filepath.Join(dir, "topics.json")
+	require.NoError(t, os.WriteFile(file, []byte(`{"cluster":"x","ends":{"t":[4]}}`), 0o600))
+	require.Empty(t, bind(one, 4))
+	require.Empty(t, bind(open(t, dir), 5))
+	third := bind(one, 4)
+	require.NotEmpty(t, third)
+
+	// Killed while it forgets: whatever the topics are next, nothing is known.
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	fourth := bind(one, 9)
+	require.NotContains(t, []string{"", first, second, third}, fourth)
+	require.NoError(t, os.Remove(file))
+	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9), "what was noted before cannot be checked")
 }
 
 func TestScratch(t *testing.T) {

@@ -1,0 +1,222 @@
+package ingest_test
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/schemas/record"
+)
+
+// A run that was stopped begins again when the brokers have lost what it published,
+// whoever noticed that first.
+func TestResumeOfLostTopics(t *testing.T) {
+	kind := record.KindNetworkPerson
+	whole := gzipped(t, []byte(people(0, 5000)))
+	for name, c := range map[string]struct {
+		between func(*testing.T, ingest.Config) // before the run goes on
+		old     bool                            // the state is one of before generations
+		same    bool                            // nothing was lost
+		resume  bool
+	}{
+		"the same command":                       {},
+		"resume":                                 {resume: true},
+		"nothing was lost":                       {same: true},
+		"an old state":                           {old: true},
+		"an old state of which nothing was lost": {old: true, same: true},
+		"another run was first": {between: func(t *testing.T, cfg ingest.Config) {
+			_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(7000, 7010)))})
+			require.NoError(t, err)
+		}},
+		"a service was first, and the state is old": {old: true, resume: true, between: func(t *testing.T, cfg ingest.Config) {
+			serve(t, cfg, ingest.Deps{})
+		}},
+		"the folder was deleted": {same: true, between: func(t *testing.T, cfg ingest.Config) {
+			require.NoError(t, os.RemoveAll(filepath.Join(cfg.StateDir, "versions")))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := kept(t)
+			good := write(t, "good", []byte(people(6000, 6100)))
+			path := write(t, "people", whole[:len(whole)-20])
+			paths := []string{good, path}
+			first, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, paths)
+			requireExit(t, ingest.ExitFailed, err)
+			stored := counts(first, kind).Published
+			require.Greater(t, stored, int64(100))
+			if c.old {
+				older(t, cfg.StateDir)
+			}
+			if !c.same {
+				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // has nothing
+			}
+			if c.between != nil {
+				c.between(t, cfg)
+			}
+			var log bytes.Buffer
+			deps := ingest.Deps{Logger: logger(&log)}
+			var second ingest.Summary
+			before := ends(t, cfg.Bus, kind.Topic())
+			if c.resume {
+				second, err = ingest.Resume(t.Context(), cfg, deps, "")
+			} else {
+				second, err = ingest.Files(t.Context(), cfg, deps, kind, paths)
+			}
+			requireExit(t, ingest.ExitFailed, err)
+			require.Equal(t, first.Run, second.Run)
+			require.True(t, second.Reconciles())
+			require.True(t, second.Files[0].Complete)
+			require.Equal(t, counts(first, kind), counts(second, kind))
+			if c.same && c.between == nil {
+				require.Equal(t, before, ends(t, cfg.Bus, kind.Topic()), "nothing is published twice")
+				require.NotContains(t, log.String(), "it begins again")
+				return
+			}
+			require.Contains(t, log.String(), "it begins again")
+			require.Equal(t, before+stored, ends(t, cfg.Bus, kind.Topic()))
+			require.Contains(t, values(t, cfg.Bus, kind), "p_0")
+			require.Contains(t, values(t, cfg.Bus, kind), "p_6000", "the file that was complete")
+		})
+	}
+}
+
+// older makes a state folder one of before generations were noted.
+func older(t *testing.T, dir string) {
+	t.Helper()
+	n := 0
+	require.NoError(t, filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
+		if err != nil || filepath.Ext(path) != ".json" {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		head, tail, found := strings.Cut(string(raw), `"generation":`)
+		if !found {
+			return nil
+		}
+		n++
+		_, tail, _ = strings.Cut(strings.TrimLeft(tail, " "), `"`)
+		_, tail, _ = strings.Cut(tail, `"`)
+		if tail = strings.TrimLeft(tail, " "); strings.HasPrefix(tail, ",") {
+			tail = tail[1:]
+		} else {
+			head = strings.TrimRight(head, " \n\t,")
+		}
+		return os.WriteFile(path, []byte(head+tail), 0o600)
+	}))
+	require.Equal(t, 2, n, "the topics, and a run or a repository")
+}
+
+// A run whose brokers lose what it published while it runs says so, and what they
+// lack is published when it is run again.
+func TestLostMeanwhile(t *testing.T) {
+	kind := record.KindNetworkPerson
+	cfg := kept(t)
+	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(400, 500)))})
+	require.NoError(t, err)
+	good := write(t, "good", []byte(people(0, 100)+"nonsense\n"))
+	pipe := newGate()
+	type result struct {
+		summary ingest.Summary
+		err     error
+	}
+	done := make(chan result, 1)
+	go func() {
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Stdin: pipe}, kind, []string{good, "-"})
+		done <- result{s, err}
+	}()
+	_, err = io.WriteString(pipe.w, people(200, 300))
+	require.NoError(t, err)
+	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, kind)) == 300 }, 20*time.Second, 10*time.Millisecond)
+
+	// Another command finds another cluster.
+	other := cfg
+	other.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	_, err = ingest.Files(t.Context(), other, ingest.Deps{}, kind, []string{write(t, "f", []byte(people(0, 3)))})
+	require.NoError(t, err)
+	require.NoError(t, pipe.w.Close())
+	first := <-done
+	requireExit(t, ingest.ExitFailed, first.err)
+	require.ErrorContains(t, first.err, "is published when it is run again")
+	require.ErrorContains(t, first.err, "1 record was rejected")
+	runs, err := ingest.Runs(cfg.StateDir)
+	require.NoError(t, err)
+	require.EqualValues(t, "stopped", runs[1].State)
+	require.NotEmpty(t, runs[1].Error)
+}
+
+// A history is read again when the brokers have lost it, whoever noticed that
+// first, until all of it is stored.
+func TestGitOfLostTopics(t *testing.T) {
+	for name, between := range map[string]func(*testing.T, ingest.Config){
+		"the same command": nil,
+		"a service was first": func(t *testing.T, cfg ingest.Config) {
+			serve(t, cfg, ingest.Deps{})
+		},
+		"another repository was first": func(t *testing.T, cfg ingest.Config) {
+			r := newRepository(t)
+			r.commit("Jane", jane, "z.go", "package z")
+			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+			require.NoError(t, err)
+		},
+		"the one before was cut off": func(t *testing.T, cfg ingest.Config) {
+			// As if it was killed before it noted how far it came.
+			marks, err := filepath.Glob(filepath.Join(cfg.StateDir, "git", "*.json"))
+			require.NoError(t, err)
+			require.Len(t, marks, 1)
+			before, err := os.ReadFile(marks[0])
+			require.NoError(t, err)
+			var folder string
+			_, folder, _ = strings.Cut(string(before), `"path": "`)
+			folder, _, _ = strings.Cut(folder, `"`)
+			_, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{folder})
+			require.NoError(t, err)
+			require.NoError(t, os.WriteFile(marks[0], before, 0o600))
+		},
+	} {
+		for _, old := range []bool{false, true} {
+			if old {
+				name += ", and the state is old"
+			}
+			t.Run(name, func(t *testing.T) {
+				cfg := kept(t)
+				r := newRepository(t)
+				r.commit("Jane", jane, "a.go", "package a")
+				r.commit("Jane", jane, "b.go", "package b")
+				read := func() ingest.Counts {
+					t.Helper()
+					s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+					require.NoError(t, err)
+					return counts(s, record.KindCodehostCommit)
+				}
+				require.Equal(t, ingest.Counts{Read: 2, Published: 2}, read())
+				if old {
+					older(t, cfg.StateDir)
+				}
+				require.Zero(t, read())
+				dry := ingest.Config{StateDir: cfg.StateDir, DryRun: true}
+				s, err := ingest.Git(t.Context(), dry, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+				require.NoError(t, err)
+				require.Zero(t, s.Total())
+				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // has nothing
+				if between != nil {
+					between(t, cfg)
+				}
+				require.Equal(t, int64(2), read().Read)
+				require.GreaterOrEqual(t, len(values(t, cfg.Bus, record.KindCodehostCommit)), 2)
+				require.Zero(t, read())
+			})
+		}
+	}
+}
