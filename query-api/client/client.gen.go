@@ -9488,6 +9488,10 @@ type ClientInterface interface {
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
 	//
+	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+	//
 	// Takes any type of body and a specified content type.
 	//
 	// Corresponds with POST /v1/context (the `CreateContext` operationId).
@@ -9505,6 +9509,10 @@ type ClientInterface interface {
 	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+	//
+	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9746,6 +9754,10 @@ func (c *Client) EnrichCompany(ctx context.Context, params *EnrichCompanyParams,
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 // when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
 //
+// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+//
 // Takes any type of body and a specified content type.
 //
 // Corresponds with POST /v1/context (the `CreateContext` operationId).
@@ -9773,6 +9785,10 @@ func (c *Client) CreateContextWithBody(ctx context.Context, params *CreateContex
 // fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 // when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+//
+// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10917,6 +10933,10 @@ type ClientWithResponsesInterface interface {
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
 	//
+	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with POST /v1/context (the `CreateContext` operationId).
@@ -10934,6 +10954,10 @@ type ClientWithResponsesInterface interface {
 	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+	//
+	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+	// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13540,6 +13564,10 @@ func (c *ClientWithResponses) EnrichCompanyWithResponse(ctx context.Context, par
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 // when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
 //
+// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
+//
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
 // Corresponds with POST /v1/context (the `CreateContext` operationId).
@@ -13563,6 +13591,10 @@ func (c *ClientWithResponses) CreateContextWithBodyWithResponse(ctx context.Cont
 // fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
 // when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+//
+// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+// `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

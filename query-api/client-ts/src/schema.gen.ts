@@ -142,6 +142,10 @@ export interface paths {
          *     fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
          *     `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
          *     when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+         *
+         *     A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
+         *     `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
+         *     `webhook_url` answers 202 with the first `request_id`. One whose task failed begins anew.
          */
         post: operations["createContext"];
         delete?: never;

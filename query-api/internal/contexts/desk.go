@@ -188,24 +188,40 @@ func (d *Desk) shrink() {
 
 // Ask has a task worked on, and waits for its outcome until the call ends. nil says
 // that it has not come: the call is answered without it. The task's call needs
-// all but its process. The error may be [ErrUnavailable].
-func (d *Desk) Ask(ctx context.Context, task *event.ContextTask) (*event.Context, error) {
+// all but its process. asked is called when the task is published. The error may be
+// [ErrUnavailable].
+func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (*event.Context, error) {
 	task.Call.Process = d.process
 	id := task.Call.RequestID
 	accepted := &event.Context{Call: task.Call, Status: event.ContextProcessing, At: task.Call.RequestedAt}
 	done := make(chan struct{})
-	c := &call{state: accepted, ours: true, done: done}
 	d.mu.Lock()
 	if d.closed {
 		d.mu.Unlock()
 		return nil, fmt.Errorf("%w: the service is stopping", ErrUnavailable)
 	}
-	d.remember(id, c)
+	c, again := d.known[id]
+	if !again {
+		c = new(call)
+	}
+	if c.state == nil {
+		c.state = accepted
+	}
+	c.ours = true
+	if c.state.Status == event.ContextProcessing {
+		c.done = done
+	} else {
+		close(done)
+	}
+	if !again {
+		d.remember(id, c)
+	}
 	d.mu.Unlock()
 	if err := d.publish(ctx, task, accepted); err != nil {
 		d.forget(id)
 		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
+	asked()
 	wait := task.Call.RespondBy.Sub(d.cfg.Now())
 	if task.Call.RespondBy.After(task.Call.RequestedAt) {
 		wait += grace
@@ -280,34 +296,6 @@ func (d *Desk) publish(ctx context.Context, task *event.ContextTask, accepted *e
 		return err
 	}
 	return bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContextTask, event.TypeContextTask, value)})
-}
-
-// Get returns how far a call of an organization is; nil when there is none of that
-// id, or it is too old.
-func (d *Desk) Get(ctx context.Context, organization, requestID string) (*event.Context, error) {
-	d.mu.Lock()
-	var state *event.Context
-	if c := d.known[requestID]; c != nil {
-		state = c.state
-	}
-	d.mu.Unlock()
-	if state == nil || state.Status == event.ContextProcessing {
-		// It may be known better there: this process may have begun after the outcome.
-		kept, err := d.cfg.Store.Context(ctx, organization, requestID)
-		if err != nil && state == nil {
-			return nil, err
-		}
-		if kept != nil {
-			state = kept
-		}
-	}
-	if state == nil || state.Call.OrganizationID != organization || d.cfg.Now().Sub(state.Call.RequestedAt) > event.ContextKept {
-		return nil, nil
-	}
-	if d.cfg.Erased != nil && state.Status == event.ContextComplete && d.cfg.Erased(state) {
-		return nil, nil
-	}
-	return state, nil
 }
 
 // Close ends the waiting and what is handed over.

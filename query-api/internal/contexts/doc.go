@@ -12,6 +12,12 @@
 // answered here, what it finishes later it hands to the webhook-sender itself.
 // What was finished in time and has not come in time is handed over here.
 //
+// Repeats: a call with an Idempotency-Key binds it to its request id before the task is
+// published (metering.Call.Begun). Sent again it goes on with that id: it waits for the
+// outcome, or leaves it to the delivery. Where the process ended before it was known
+// that the task is published, it is published again under the same id, which is charged
+// and delivered once however often it is worked on.
+//
 // Charging: outcomes are also read by a consumer group, so that each is charged
 // although its caller has left or its replica has died; the caller who waits is
 // charged by the replica that answers. metering.Meter.Charge makes both one.

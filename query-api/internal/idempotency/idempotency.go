@@ -101,7 +101,9 @@ func NewAnswers(store Store, key []byte) (*Answers, error) {
 // Call is a call with a key.
 type Call struct {
 	Organization, Method, Path, Key string
-	Body                            []byte
+	// Part tells apart what is kept under one key beside the answer; empty: the answer.
+	Part string
+	Body []byte
 	// Owner names this attempt.
 	Owner string
 	Lease time.Duration
@@ -117,10 +119,14 @@ type Claim struct {
 	owner   string
 }
 
-// Begin claims a call. For Stored there is an answer, for New a claim, which
-// must be completed or given up.
+// Begin claims a call. For Stored there is an answer and a claim that only the owner
+// who has stored it may use, for New a claim, which must be completed or given up.
 func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, error) {
-	name := a.hash("name 2", c.Organization, c.Method, c.Path, c.Key)
+	parts := []string{"name 2", c.Organization, c.Method, c.Path, c.Key}
+	if c.Part != "" {
+		parts = append(parts, c.Part)
+	}
+	name := a.hash(parts...)
 	body := jsontext.Value(append([]byte(nil), c.Body...))
 	if body.Canonicalize() != nil { // not JSON: then as it is
 		body = c.Body
@@ -137,7 +143,7 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	owner := answer.owner
 	answer.owner = ""
 	if err != nil || c.Erased == nil || !c.Erased(answer) {
-		return state, answer, Claim{}, err
+		return state, answer, claim, err
 	}
 	if err := a.store.Forget(ctx, name, owner); err != nil {
 		return 0, Answer{}, Claim{}, fmt.Errorf("idempotency: %w", err)

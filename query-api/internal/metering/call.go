@@ -54,6 +54,8 @@ type Call struct {
 	accounts    []string           // that were named
 	claim       *idempotency.Claim // of the Idempotency-Key
 	stored      bool               // the answer is
+	work        *idempotency.Claim // of what is begun under the key
+	begun       bool               // it is bound to the key
 	owed        int64              // of a detached reservation
 }
 
@@ -372,11 +374,17 @@ func (c *Call) Forbidden() { c.outcome = event.OutcomeRefusedForbidden }
 // given status.
 func (c *Call) End(ctx context.Context, status int, sent bool) error {
 	c.mu.Lock()
-	r, claim, stored := c.reservation, c.claim, c.stored
+	r, claim, stored, work := c.reservation, c.claim, c.stored, c.work
+	if c.begun {
+		work = nil
+	}
 	c.mu.Unlock()
 	var given error
+	if work != nil {
+		given = work.GiveUp(ctx)
+	}
 	if claim != nil && (!stored || !sent) {
-		given = claim.GiveUp(ctx)
+		given = errors.Join(given, claim.GiveUp(ctx))
 	}
 	return errors.Join(given, c.end(ctx, r, status, sent))
 }

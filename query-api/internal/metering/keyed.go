@@ -21,15 +21,20 @@ func (c *Call) Once(ctx context.Context) error {
 	return c.begin(ctx)
 }
 
-// begin claims the Idempotency-Key.
-func (c *Call) begin(ctx context.Context) error {
-	if c.key == "" {
-		return nil
-	}
-	state, answer, claim, err := c.meter.answers.Begin(ctx, idempotency.Call{
+// keyed is the call under its Idempotency-Key.
+func (c *Call) keyed() idempotency.Call {
+	return idempotency.Call{
 		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
 		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease, Erased: c.meter.erased,
-	})
+	}
+}
+
+// begin claims the Idempotency-Key, once a call.
+func (c *Call) begin(ctx context.Context) error {
+	if c.key == "" || c.claim != nil {
+		return nil
+	}
+	state, answer, claim, err := c.meter.answers.Begin(ctx, c.keyed())
 	switch {
 	case err != nil:
 		return unavailable(err)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/netip"
@@ -29,6 +30,7 @@ type profiled struct {
 	status   int
 	body     answer
 	degraded string // stages, comma separated; empty: none
+	replayed bool   // it is what another call under the Idempotency-Key has begun
 	lost     func() // is called when the answer cannot be written
 }
 
@@ -36,6 +38,9 @@ func (p profiled) write(w http.ResponseWriter) error {
 	h := w.Header()
 	if p.degraded != "" {
 		h.Set("X-Degraded", p.degraded)
+	}
+	if p.replayed {
+		h.Set("Idempotent-Replayed", "true")
 	}
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -67,15 +72,26 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 	if err != nil {
 		return nil, err
 	}
+	work, err := call.Begun(ctx, func(w metering.Work) (bool, error) {
+		return s.contexts.Over(ctx, task.Call.OrganizationID, w.ID)
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case work != nil:
+		return s.goOn(ctx, call, work, task, timeout)
+	}
 	res, err := call.ReserveFor(ctx, 1, event.ContextKept)
 	if err != nil {
 		return nil, err
 	}
 	res.Detach()
 	task.Call.Price = call.UnitPrice()
-	task.Call.RequestedAt = s.now().UTC()
-	task.Call.RespondBy = task.Call.RequestedAt.Add(timeout)
-	state, err := s.contexts.Ask(ctx, task)
+	if err := call.Begins(ctx, metering.Work{ID: x.id}); err != nil {
+		res.Release()
+		return nil, err
+	}
+	state, err := s.ask(ctx, call, task, timeout)
 	switch {
 	case errors.Is(err, contexts.ErrUnavailable):
 		res.Release()
@@ -94,13 +110,69 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 			p.lost = func() { s.contexts.Lost(state) }
 		}
 		return p, err
-	case task.Call.WebhookURL != "":
-		return accepted(x.id)
 	}
-	return nil, &problem{
+	return notReady(task, timeout)
+}
+
+// ask has the task worked on, and notes under the Idempotency-Key that it is.
+func (s *Server) ask(ctx context.Context, call *metering.Call, task *event.ContextTask, timeout time.Duration) (*event.Context, error) {
+	task.Call.RequestedAt = s.now().UTC()
+	task.Call.RespondBy = task.Call.RequestedAt.Add(timeout)
+	return s.contexts.Ask(ctx, task, func() {
+		if err := call.Begins(ctx, metering.Work{ID: task.Call.RequestID, Asked: true}); err != nil {
+			// The task is asked for again, under the same id, if the call is sent again.
+			s.logger.LogAttrs(ctx, slog.LevelWarn, "a context call is not kept for its Idempotency-Key as it is", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		}
+	})
+}
+
+// goOn answers a call whose Idempotency-Key is bound to work already. It is charged, if
+// at all, when the work is done, as the call that has begun it. With a webhook_url the
+// outcome is delivered, since that call has ended: it is not answered here as well.
+func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.Work, task *event.ContextTask, timeout time.Duration) (api.CreateContextResponseObject, error) {
+	task.Call.RequestID = work.ID
+	webhook := task.Call.WebhookURL != ""
+	state, err := s.contexts.Get(ctx, task.Call.OrganizationID, work.ID)
+	if err == nil && !work.Asked && (state == nil || state.Status == event.ContextProcessing) {
+		task.Call.Price = call.UnitPrice()
+		if webhook {
+			timeout = 0
+		}
+		if state, err = s.ask(ctx, call, task, timeout); state != nil && webhook {
+			s.contexts.Lost(state)
+		}
+	} else if err == nil && !webhook {
+		state, err = s.contexts.Wait(ctx, task.Call.OrganizationID, work.ID, timeout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if state == nil || webhook {
+		p, err := notReady(task, timeout)
+		if err == nil {
+			call.Replays()
+			p.replayed = true
+		}
+		return p, err
+	}
+	p, err := outcome(state)
+	if err == nil {
+		call.Replays()
+		call.Tells(metering.Used{Identities: state.Identities})
+		p.replayed = true
+	}
+	return p, err
+}
+
+// notReady answers a call without its outcome.
+func notReady(task *event.ContextTask, timeout time.Duration) (profiled, error) {
+	if task.Call.WebhookURL != "" {
+		return accepted(task.Call.RequestID)
+	}
+	return profiled{}, &problem{
 		status: http.StatusGatewayTimeout,
 		detail: fmt.Sprintf("the profile was not ready after %s seconds: fetch it with GET %s/%s, or call with a webhook_url or a larger response_timeout_sec",
-			strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64), ContextPath, x.id),
+			strconv.FormatFloat(timeout.Seconds(), 'f', -1, 64), ContextPath, task.Call.RequestID),
 	}
 }
 

@@ -1,0 +1,256 @@
+package queryapi_test
+
+import (
+	"context"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/query-api/internal/idempotency"
+	"muster/schemas/event"
+	"muster/schemas/suppress"
+)
+
+// only is the id of the one task that the worker has been asked for, after so many.
+func (w *contextWorker) only(after ...string) (id string) {
+	w.f.t.Helper()
+	require.Eventually(w.f.t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.tasks) > len(after)
+	}, patience, time.Millisecond)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(w.f.t, w.tasks, len(after)+1)
+	for id = range w.tasks {
+		known := false
+		for _, a := range after {
+			known = known || a == id
+		}
+		if !known {
+			return id
+		}
+	}
+	return ""
+}
+
+// finish publishes what came of a task.
+func (w *contextWorker) finish(id string, c *event.Context) {
+	w.f.t.Helper()
+	c.Call = w.task(id).Call
+	require.NoError(w.f.t, w.publish(w.f.t.Context(), c))
+}
+
+// leave makes a call, and breaks its connection once its task is there.
+func (f *fixture) leave(w *contextWorker, body, key string) (id string) {
+	f.t.Helper()
+	ctx, cancel := context.WithCancel(f.t.Context())
+	left := make(chan error, 1)
+	go func() {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, f.service.URL()+"/v1/context", strings.NewReader(body))
+		if err != nil {
+			left <- err
+			return
+		}
+		req.Header.Set("Authorization", "Bearer "+f.key)
+		req.Header.Set("Content-Type", "application/json")
+		req.Header.Set("Idempotency-Key", key)
+		resp, err := http.DefaultClient.Do(req)
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+		left <- err
+	}()
+	id = w.only()
+	cancel()
+	require.ErrorIs(f.t, <-left, context.Canceled)
+	return id
+}
+
+// again makes a call under a key, once nobody else makes it.
+func (f *fixture) again(body, key string) (r response) {
+	f.t.Helper()
+	require.Eventually(f.t, func() bool {
+		r = f.do(http.MethodPost, "/v1/context", body, idempotent(key))
+		return r.status != http.StatusConflict
+	}, patience, 5*time.Millisecond)
+	return r
+}
+
+func startSilent(t *testing.T, change func(*queryapi.Config, *queryapi.Deps)) (*fixture, *contextWorker) {
+	t.Helper()
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.WebhookAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		if change != nil {
+			change(c, d)
+		}
+	})
+	return f, startContextWorker(f, func(event.ContextTask) *event.Context { return nil })
+}
+
+// A call that is sent again after its connection has broken goes on with the same task.
+func TestContextAgainAfterABrokenConnection(t *testing.T) {
+	f, w := startSilent(t, nil)
+	const body = `{"person":"x"}`
+	id := f.leave(w, body, "k")
+	made := complete(aProfile)
+	made.Call = w.task(id).Call
+	time.AfterFunc(100*time.Millisecond, func() { // the second call waits by then, most times
+		if err := w.publish(context.WithoutCancel(t.Context()), made); err != nil {
+			t.Error(err)
+		}
+	})
+	r := f.again(body, "k")
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	require.JSONEq(t, aProfile, r.body)
+	require.Equal(t, "true", r.header.Get("Idempotent-Replayed"))
+	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
+	require.Eventually(t, func() bool { return f.credits() == 1 }, patience, 5*time.Millisecond)
+	third := f.again(body, "k")
+	require.Equal(t, r.body, third.body)
+	require.Equal(t, id, w.only())
+	require.EqualValues(t, 1, f.credits())
+	require.Equal(t, 422, f.again(`{"person":"y"}`, "k").status)
+}
+
+// With a webhook_url it is answered as the first one would have been, and the profile is
+// delivered once.
+func TestContextAgainWithAWebhook(t *testing.T) {
+	f, w := startSilent(t, nil)
+	const body = `{"person":"x","webhook_url":"https://hooks.example/a"}`
+	id := f.leave(w, body, "k")
+	r := f.again(body, "k")
+	require.Equal(t, "true", r.header.Get("Idempotent-Replayed"))
+	var accepted struct {
+		RequestID string `json:"request_id"`
+	}
+	require.Equal(t, http.StatusAccepted, r.status, r.body)
+	require.NoError(t, json.Unmarshal([]byte(r.body), &accepted))
+	require.Equal(t, id, accepted.RequestID)
+	w.finish(id, complete(aProfile))
+	require.Eventually(t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.deliveries[id]) > 0
+	}, patience, 5*time.Millisecond)
+	require.Equal(t, r.body, f.again(body, "k").body)
+	require.Eventually(t, func() bool { return f.credits() == 1 }, patience, 5*time.Millisecond)
+	require.Equal(t, id, w.only())
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	require.Len(t, w.deliveries, 1)
+}
+
+// A call that ended without the profile is made again: it waits for the same one.
+func TestContextAgainAfterItsTime(t *testing.T) {
+	f, w := startSilent(t, nil)
+	const body = `{"person":"x","response_timeout_sec":0.05}`
+	first := f.again(body, "k")
+	require.Equal(t, http.StatusGatewayTimeout, first.status)
+	id := w.only()
+	for range 2 {
+		r := f.again(body, "k")
+		require.Equal(t, http.StatusGatewayTimeout, r.status)
+		require.Equal(t, first.body, r.body, "it names the same request")
+	}
+	w.finish(id, complete(aProfile))
+	require.Eventually(t, func() bool { return f.again(body, "k").status == http.StatusOK }, patience, 5*time.Millisecond)
+	require.Equal(t, "true", f.again(body, "k").header.Get("Idempotent-Replayed"))
+	require.Eventually(t, func() bool { return f.credits() == 1 }, patience, 5*time.Millisecond)
+	require.Equal(t, id, w.only())
+}
+
+// A failure is not kept: the call that is sent again is a new one.
+func TestContextAgainAfterAFailure(t *testing.T) {
+	f, w := startSilent(t, nil)
+	const body = `{"person":"x","response_timeout_sec":0.05}`
+	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
+	id := w.only()
+	w.finish(id, &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}})
+	require.Eventually(t, func() bool { return f.get("/v1/context/"+id).status == http.StatusServiceUnavailable }, patience, 5*time.Millisecond)
+	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
+	next := w.only(id)
+	w.finish(next, complete(aProfile))
+	require.Eventually(t, func() bool { return f.again(body, "k").status == http.StatusOK }, patience, 5*time.Millisecond)
+	w.only(id)
+}
+
+// A profile of somebody who was erased before the call is sent again is not given, but
+// made anew.
+func TestContextAgainAfterAnErasure(t *testing.T) {
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	f, w := startSilent(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
+	const body = `{"person":"x","response_timeout_sec":0.05}`
+	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
+	id := w.only()
+	made := complete(aProfile)
+	made.Identities = []string{"network-person p1"}
+	w.finish(id, made)
+	require.Eventually(t, func() bool { return f.get("/v1/context/"+id).status == http.StatusOK }, patience, 5*time.Millisecond)
+	erase(t, set, suppress.ProfileID, "p1")
+	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
+	w.only(id)
+}
+
+// The key is bound to its task on disk: another process goes on with it. A process that
+// was killed before it is known to have asked for the task asks for it again, under the
+// same id.
+func TestContextAgainAfterARestart(t *testing.T) {
+	var cfg queryapi.Config
+	var deps queryapi.Deps
+	f, w := startSilent(t, func(c *queryapi.Config, d *queryapi.Deps) { cfg, deps = *c, *d })
+	cfg.DataDir, deps.Registerer = t.TempDir(), nil
+	served := func(do func(f *fixture)) {
+		t.Helper()
+		other := *f
+		var err error
+		other.service, err = queryapi.New(t.Context(), cfg, deps)
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
+		done := make(chan error, 1)
+		go func() { done <- other.service.Run(ctx) }()
+		require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+		do(&other)
+		stop()
+		require.NoError(t, <-done)
+	}
+	const body = `{"person":"x","response_timeout_sec":0.05}`
+	served(func(f *fixture) { require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status) })
+	id := w.only()
+	served(func(f *fixture) {
+		w.finish(id, complete(aProfile))
+		require.Eventually(t, func() bool { return f.again(body, "k").status == http.StatusOK }, patience, 5*time.Millisecond)
+	})
+	require.Equal(t, id, w.only())
+
+	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: filepath.Join(cfg.DataDir, "answers")})
+	require.NoError(t, err)
+	sealing, err := testSecret(t).Key("idempotent-answers", idempotency.KeyBytes)
+	require.NoError(t, err)
+	answers, err := idempotency.NewAnswers(disk, sealing)
+	require.NoError(t, err)
+	_, _, claim, err := answers.Begin(t.Context(), idempotency.Call{
+		Organization: f.organization.ID, Method: http.MethodPost, Path: "/v1/context", Key: "killed", Part: "work", Body: []byte(body), Owner: "work", Lease: time.Minute,
+	})
+	require.NoError(t, err)
+	const killed = "01980c5e-6b1f-7c3a-9d55-2f6f5c1d7e10"
+	require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Body: []byte(`{"id":"` + killed + `"}`)}))
+	require.NoError(t, disk.Close())
+	served(func(f *fixture) {
+		require.Equal(t, http.StatusGatewayTimeout, f.again(body, "killed").status)
+		require.Equal(t, killed, w.only(id))
+		require.Equal(t, http.StatusGatewayTimeout, f.again(body, "killed").status)
+		w.finish(killed, complete(aProfile))
+		require.Eventually(t, func() bool { return f.again(body, "killed").status == http.StatusOK }, patience, 5*time.Millisecond)
+	})
+	w.only(id)
+	require.Eventually(t, func() bool { return f.credits() == 2 }, patience, 5*time.Millisecond)
+}
