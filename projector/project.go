@@ -77,9 +77,6 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	if p.reached != nil {
-		p.reached.note(b)
-	}
 	if err := p.forget(ctx); err != nil {
 		return err
 	}

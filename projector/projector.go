@@ -177,7 +177,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	p.consumer, err = bus.NewBatchConsumer(bus.BatchConsumerConfig{
 		Config: cfg.Kafka, Group: cfg.Group, Topics: topics,
 		MaxMessages: cfg.MaxMessages, MaxBytes: cfg.MaxBytes, MaxAge: cfg.MaxAge,
-		Handle: p.handle, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax,
+		Handle: p.handle, Done: p.note, RetryMin: cfg.RetryMin, RetryMax: cfg.RetryMax,
 		Timing: cfg.Timing, Logger: deps.Logger, Registerer: deps.Registerer,
 	})
 	if err != nil {

@@ -22,17 +22,21 @@ type place struct {
 }
 
 // reached is how far a projector is, by partition: rows of all records before are
-// durable.
+// durable, and the offset is committed.
 type reached struct {
 	mu   sync.Mutex
 	next map[place]int64
 }
 
-func (p *reached) note(b bus.Batch) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
+// note takes how far a batch reaches, in a replay.
+func (p *Projector) note(b bus.Batch) {
+	if p.reached == nil {
+		return
+	}
+	p.reached.mu.Lock()
+	defer p.reached.mu.Unlock()
 	for _, r := range b.Ranges {
-		p.next[place{r.Topic, r.Partition}] = r.Last + 1
+		p.reached.next[place{r.Topic, r.Partition}] = r.Last + 1
 	}
 }
 

@@ -8,14 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 	"github.com/segmentio/kafka-go"
 )
 
-// Range is a run of offsets of one partition that a batch covers. Compaction may
-// have removed some in between.
+// Range is a run of offsets of one partition that a batch covers. Not all hold a
+// message: compaction removes some, and markers of transactions are none.
 type Range struct {
 	Topic     string
 	Partition int
@@ -76,15 +75,14 @@ type assembler struct {
 	messages []kafka.Message
 	bytes    int
 	ranges   map[topicPartition]*Range
-	since    time.Time // when the first message came
-	carry    []chunk   // what did not fit any more
+	carry    []chunk // what did not fit any more
 }
 
 func (a *assembler) full() bool {
 	return len(a.messages) >= a.maxMessages || a.bytes >= a.maxBytes
 }
 
-func (a *assembler) empty() bool { return len(a.messages) == 0 }
+func (a *assembler) empty() bool { return len(a.ranges) == 0 }
 
 // add takes what fits of c and keeps the rest for the next batch.
 func (a *assembler) add(c chunk) {
@@ -95,24 +93,34 @@ func (a *assembler) add(c chunk) {
 	n := 0
 	for n < len(c.messages) && !a.full() {
 		m := &c.messages[n]
-		if a.empty() {
-			a.since = time.Now()
+		if len(a.messages) == 0 {
 			a.messages = make([]kafka.Message, 0, min(a.maxMessages, max(len(c.messages), 64)))
-			a.ranges = make(map[topicPartition]*Range)
 		}
 		a.messages = append(a.messages, *m)
 		a.bytes += int(messageSize(m))
-		if r := a.ranges[c.tp]; r != nil {
-			r.Last = m.Offset
-		} else {
-			a.ranges[c.tp] = &Range{Topic: c.tp.topic, Partition: c.tp.partition, First: m.Offset, Last: m.Offset}
-		}
+		a.cover(c.tp, m.Offset, m.Offset)
 		n++
 	}
 	if n < len(c.messages) {
 		c.messages = c.messages[n:]
 		a.carry = append(a.carry, c)
+		return
 	}
+	if n == 0 || c.next > c.messages[n-1].Offset+1 { // the rest holds no message
+		a.cover(c.tp, c.from, c.next-1)
+	}
+}
+
+// cover has the batch's range of a partition reach up to an offset.
+func (a *assembler) cover(tp topicPartition, first, last int64) {
+	if r := a.ranges[tp]; r != nil {
+		r.Last = last
+		return
+	}
+	if a.ranges == nil {
+		a.ranges = make(map[topicPartition]*Range)
+	}
+	a.ranges[tp] = &Range{Topic: tp.topic, Partition: tp.partition, First: first, Last: last}
 }
 
 // batch is what was gathered so far.

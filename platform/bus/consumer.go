@@ -40,7 +40,10 @@ type BatchConsumerConfig struct {
 	// the messages.
 	Handle             func(ctx context.Context, b Batch) error
 	RetryMin, RetryMax time.Duration
-	Timing             GroupTiming
+	// Done is told of every batch whose offsets are committed: also of one without
+	// messages, which Handle never sees. Optional.
+	Done   func(b Batch)
+	Timing GroupTiming
 	// MaxWait is how long the broker may hold a fetch when there is nothing to
 	// read. It delays neither messages nor the end. Default 2 s.
 	MaxWait time.Duration
@@ -53,8 +56,11 @@ type BatchConsumerConfig struct {
 // BatchConsumer hands the messages of a consumer group to a handler in batches
 // that span all partitions assigned to this process.
 //
-// Offsets are committed after Handle returned nil and never beyond. The next
-// batch fills while one is handled. When partitions are revoked the batch in hand
+// Offsets are committed after Handle returned nil and never beyond. Those that hold
+// no message, as the markers of transactions and what compaction leaves, belong to
+// the batch before or after them, or to one without messages, which is committed
+// without Handle: the end of the log is reached. The next batch fills while one is
+// handled. When partitions are revoked the batch in hand
 // has Timing.Drain to finish; what is not finished then is dropped uncommitted and
 // delivered again to the next owner. Committed offsets that retention has
 // overtaken are an error in the log and in the lost_records_total metric.
@@ -150,7 +156,7 @@ func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, ge
 		wg.Go(func() {
 			f.run(ctx, func(ctx context.Context, ch chunk) bool {
 				progress.fetched(ch)
-				if len(ch.messages) == 0 {
+				if len(ch.messages) == 0 && ch.next <= ch.from {
 					return true
 				}
 				select {
@@ -241,7 +247,7 @@ func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Ba
 
 	group := c.cfg.Group
 	wait := c.wait()
-	for attempt := 1; ; attempt++ {
+	for attempt := 1; len(b.Messages) > 0; attempt++ {
 		start := time.Now()
 		err := c.cfg.Handle(hctx, b)
 		c.metrics.handle.WithLabelValues(group).Observe(time.Since(start).Seconds())
@@ -261,8 +267,10 @@ func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Ba
 	if !c.commit(ctx, gen, b) {
 		return false
 	}
-	c.metrics.batches.WithLabelValues(group).Inc()
-	c.metrics.batchSize.WithLabelValues(group).Observe(float64(len(b.Messages)))
+	if len(b.Messages) > 0 {
+		c.metrics.batches.WithLabelValues(group).Inc()
+		c.metrics.batchSize.WithLabelValues(group).Observe(float64(len(b.Messages)))
+	}
 	perTopic := make(map[string]int)
 	for i := range b.Messages {
 		perTopic[b.Messages[i].Topic]++
@@ -271,6 +279,9 @@ func (c *BatchConsumer) process(ctx context.Context, gen *kafka.Generation, b Ba
 		c.metrics.records.WithLabelValues(group, topic).Add(float64(n))
 	}
 	progress.handled(b)
+	if c.cfg.Done != nil {
+		c.cfg.Done(b)
+	}
 	return true
 }
 

@@ -22,5 +22,6 @@
 // # What this package does not do
 //
 // kafka-go has no idempotent producer and no transactions. Records of a
-// transaction that another producer aborted are delivered like any other.
+// transaction that another producer aborted are delivered like any other, and those
+// of an open one when it ends.
 package bus

@@ -27,7 +27,8 @@ type chunk struct {
 	tp        topicPartition
 	messages  []kafka.Message
 	bytes     int
-	next      int64 // the position after this chunk
+	from      int64 // the position before this chunk
+	next      int64 // the position after it; offsets that hold no message may come before
 	highWater int64
 	// drained: nothing readable lies between next and highWater, though they differ
 	// (compaction removed the tail).
@@ -114,7 +115,7 @@ func (f *fetcher) step(ctx context.Context) (chunk, error) {
 		default:
 			f.position = o.First
 		}
-		return chunk{tp: f.tp, next: f.position, highWater: o.End}, nil
+		return chunk{tp: f.tp, from: f.position, next: f.position, highWater: o.End}, nil
 	}
 	return f.fetch(ctx)
 }
@@ -197,7 +198,7 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 
 // decode copies the records at or after the position out of the response's pages.
 func (f *fetcher) decode(records protocol.RecordReader) (chunk, int, error) {
-	c := chunk{tp: f.tp, next: f.position}
+	c := chunk{tp: f.tp, from: f.position, next: f.position}
 	stream, ok := records.(*protocol.RecordStream)
 	if !ok {
 		if records != nil {

@@ -22,6 +22,9 @@ func BatchConsumer(t *testing.T, c *Cluster) {
 	if c.restart != nil {
 		t.Run("BrokerRestarts", func(t *testing.T) { brokerRestarts(t, c) }) // alone: it takes the broker from everybody
 	}
+	if c.Config.SASL == nil && c.Config.TLS == nil {
+		t.Run("ReachesTheEnd", func(t *testing.T) { reachesTheEnd(t, c) })
+	}
 	for name, test := range map[string]func(*testing.T, *Cluster){
 		"DeliversAll":             deliversAll,
 		"RetriesTheSameBatch":     retriesTheSameBatch,
