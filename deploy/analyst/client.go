@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"muster/schemas/readmodel"
@@ -14,6 +15,23 @@ import (
 
 // maxError bounds what is read of an error, in bytes.
 const maxError = 8 << 10
+
+// Error is what ClickHouse answers to a statement.
+type Error struct {
+	// Code is ClickHouse's, such as 60 for a table that does not exist; 0: none was given.
+	Code int
+	Text string
+}
+
+func (e *Error) Error() string { return e.Text }
+
+func errorOf(text string) *Error {
+	e := &Error{Text: strings.TrimSpace(text)}
+	if digits, _, ok := strings.Cut(strings.TrimPrefix(e.Text, "Code: "), "."); ok {
+		e.Code, _ = strconv.Atoi(digits) // 0 for a text of another form
+	}
+	return e
+}
 
 // Client sends statements to one server.
 type Client struct {
@@ -87,7 +105,7 @@ func (c *Client) Query(ctx context.Context, statement, format string, settings m
 		if err != nil {
 			return fmt.Errorf("ask ClickHouse: status %s: %w", resp.Status, err)
 		}
-		return errors.New(strings.TrimSpace(string(text)))
+		return errorOf(string(text))
 	}
 	if _, err := io.Copy(out, resp.Body); err != nil {
 		if errors.Is(err, io.ErrUnexpectedEOF) { // that is all one learns once a result has begun

@@ -14,10 +14,21 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// readyLine is what a child reports once it serves.
+// readyLine is what a child reports once it serves, or why it does not.
 type readyLine struct {
-	Addr string `json:"addr"`
+	Addr  string `json:"addr,omitempty"`
+	Error string `json:"error,omitempty"`
 }
+
+// reportedError is one that the supervisor was told. It says nothing by itself,
+// so that nobody reads it twice.
+type reportedError struct{ err error }
+
+func (e reportedError) Error() string { return "" }
+func (e reportedError) Unwrap() error { return e.err }
+
+// ExitCode is the exit status of the program.
+func (e reportedError) ExitCode() int { return 2 }
 
 // durations has time.Duration travel as text ("1.5s"), for which the JSON
 // library has no form of its own.
@@ -78,13 +89,22 @@ func RunChild(ctx context.Context, logger *slog.Logger) error {
 		cancel(errParentGone)
 		time.AfterFunc(time.Second, func() { os.Exit(1) })
 	}()
-	return Serve(ctx, cfg, logger, func(addr string) {
-		out, err := json.Marshal(readyLine{Addr: addr})
+	report := func(line readyLine) error {
+		out, err := json.Marshal(line)
 		if err == nil {
 			_, err = ready.Write(append(out, '\n'))
 		}
-		if err != nil {
+		return err
+	}
+	serves := false
+	err = Serve(ctx, cfg, logger, func(addr string) {
+		serves = true
+		if err := report(readyLine{Addr: addr}); err != nil {
 			cancel(fmt.Errorf("engine: report readiness: %w", err))
 		}
 	})
+	if err != nil && !serves && report(readyLine{Error: err.Error()}) == nil {
+		return reportedError{err}
+	}
+	return err
 }

@@ -150,7 +150,7 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 	select {
 	case ready, ok := <-lines:
 		go func() { c.exit <- cmd.Wait() }()
-		if ok {
+		if ok && ready.Error == "" {
 			p.mu.Lock()
 			p.addr, p.pid = ready.Addr, cmd.Process.Pid
 			p.cfg.Server.Addr = ready.Addr
@@ -160,6 +160,9 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 		}
 		err := <-c.exit
 		control.Close()
+		if ready.Error != "" {
+			return nil, errors.New(ready.Error)
+		}
 		return nil, fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(err, writeErr))
 	case <-timer.C:
 		failure = fmt.Errorf("engine: the child process did not serve within %s", p.cfg.StartTimeout)

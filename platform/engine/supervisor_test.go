@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -165,6 +166,19 @@ func TestServerConfigIsChecked(t *testing.T) {
 	_, err := engine.Start(t.Context(), engine.SupervisorConfig{Command: []string{"/bin/false"}, Server: good, Stderr: io.Discard})
 	require.ErrorContains(t, err, "ended before it served")
 	require.Less(t, time.Since(started), 10*time.Second)
+}
+
+// Why a child does not serve is told by Start, and not by the child as well.
+func TestStartTellsWhy(t *testing.T) {
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	var printed bytes.Buffer
+	_, err = enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
+		c.Server.Addr, c.Stderr = taken.Addr().String(), &printed
+	})
+	require.ErrorContains(t, err, "listen tcp "+taken.Addr().String()+": bind: address already in use")
+	require.NotContains(t, printed.String(), "address already in use")
 }
 
 const orphanEnv = "MUSTER_ENGINE_ORPHAN_TEST"

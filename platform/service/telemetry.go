@@ -62,15 +62,24 @@ type Telemetry struct {
 	shutdown func(context.Context) error
 }
 
-// NewTelemetry builds a Telemetry. It opens no connection: an exporter connects when there is something to export.
-func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) {
+// NewLogger builds the logger of a Telemetry alone, for what is said beside it.
+func NewLogger(cfg TelemetryConfig) (*slog.Logger, error) {
 	if cfg.Output == nil {
 		cfg.Output = os.Stderr
 	}
+	handler, err := logHandler(cfg)
+	if err != nil {
+		return nil, err
+	}
+	return slog.New(&traceHandler{handler}), nil
+}
+
+// NewTelemetry builds a Telemetry. It opens no connection: an exporter connects when there is something to export.
+func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) {
 	if cfg.LookupEnv == nil {
 		cfg.LookupEnv = os.LookupEnv
 	}
-	handler, err := logHandler(cfg)
+	logger, err := NewLogger(cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +92,7 @@ func NewTelemetry(ctx context.Context, cfg TelemetryConfig) (*Telemetry, error) 
 		}
 	}
 	t := &Telemetry{
-		Logger:   slog.New(&traceHandler{handler}),
+		Logger:   logger,
 		Registry: registry,
 		Tracing:  noop.NewTracerProvider(),
 		Propagator: propagation.NewCompositeTextMapPropagator(

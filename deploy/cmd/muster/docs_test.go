@@ -125,7 +125,7 @@ func commands(text string) []string {
 // that it has.
 func TestDocumentsCommands(t *testing.T) {
 	var out bytes.Buffer
-	root := newRoot(streams{in: &out, out: &out, err: &out}, func(string) string { return "" })
+	root := newRoot(&command{std: streams{in: &out, out: &out, err: &out}, getenv: func(string) string { return "" }, signals: new(lateHandler)})
 	checked := 0
 	for path, text := range pages(t) {
 		if path == "CHANGELOG.md" || strings.HasPrefix(path, filepath.Join("deploy", "docs", "decisions")) {
@@ -142,7 +142,7 @@ func TestDocumentsCommands(t *testing.T) {
 }
 
 func TestUnderstand(t *testing.T) {
-	root := newRoot(streams{}, func(string) string { return "" })
+	root := newRoot(&command{getenv: func(string) string { return "" }})
 	for call, problem := range map[string]string{
 		"up --sample 100": "",
 		"--data-dir x ingest network-person f.ndjson": "",

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -66,6 +67,7 @@ descriptor, reports its address on another, and ends when its parent does.`,
 			Hidden: true,
 			Args:   cobra.NoArgs,
 			RunE: func(cmd *cobra.Command, _ []string) error {
+				c.signals.is(slog.DiscardHandler) // the parent, which sends it the signal, has said so
 				tel, err := c.telemetry(cmd.Context(), "engine")
 				if err != nil {
 					return err

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -31,11 +32,11 @@ type exitCoder interface{ ExitCode() int }
 // run executes one command line and returns the process's exit status: 0, 1
 // when the work was done but not all of it went well, 2 when it could not be done.
 func run(args []string, std streams, getenv func(string) string) int {
-	quiet := slog.New(slog.NewTextHandler(std.err, nil))
-	ctx, release := service.WithSignals(context.Background(), quiet, os.Exit)
+	c := &command{std: std, getenv: getenv, signals: new(lateHandler)}
+	ctx, release := service.WithSignals(context.Background(), slog.New(c.signals), os.Exit)
 	defer release()
 
-	root := newRoot(std, getenv)
+	root := newRoot(c)
 	root.SetArgs(args)
 	root.SetIn(std.in)
 	root.SetOut(std.out)
@@ -62,10 +63,11 @@ type command struct {
 	dataDir   string
 	logLevel  string
 	logFormat string
+	// signals is where it is said that a signal came.
+	signals *lateHandler
 }
 
-func newRoot(std streams, getenv func(string) string) *cobra.Command {
-	c := &command{std: std, getenv: getenv}
+func newRoot(c *command) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "muster",
 		Short: "Answers who a person is and what a company is, from your own machine",
@@ -82,9 +84,20 @@ The commands find a running instance through its data folder (--data-dir). To wo
 against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			cfg, err := c.telemetryConfig("muster")
+			if err != nil {
+				return err
+			}
+			logger, err := service.NewLogger(cfg)
+			if err == nil {
+				c.signals.is(logger.Handler())
+			}
+			return err
+		},
 	}
 	dataDir := ".muster"
-	if v := getenv("MUSTER_DATA_DIR"); v != "" {
+	if v := c.getenv("MUSTER_DATA_DIR"); v != "" {
 		dataDir = v
 	}
 	flags := root.PersistentFlags()
@@ -127,16 +140,45 @@ func tellUsage(cmd *cobra.Command) {
 
 // telemetry makes the logger, metrics and traces of a command.
 func (c *command) telemetry(ctx context.Context, name string) (*service.Telemetry, error) {
+	cfg, err := c.telemetryConfig(name)
+	if err != nil {
+		return nil, err
+	}
+	return service.NewTelemetry(ctx, cfg)
+}
+
+func (c *command) telemetryConfig(name string) (cfg service.TelemetryConfig, err error) {
 	level, err := service.ParseLogLevel(c.logLevel)
 	if err != nil {
-		return nil, fmt.Errorf("--log-level: %w", err)
+		return cfg, fmt.Errorf("--log-level: %w", err)
 	}
 	switch format := service.LogFormat(c.logFormat); format {
 	case service.LogAuto, service.LogText, service.LogJSON:
-		return service.NewTelemetry(ctx, service.TelemetryConfig{
-			Service: name, Version: version(), LogLevel: level, LogFormat: format, Output: c.std.err,
-		})
+		return service.TelemetryConfig{Service: name, Version: version(), LogLevel: level, LogFormat: format, Output: c.std.err}, nil
 	default:
-		return nil, fmt.Errorf("--log-format: %q is none of auto, text and json", c.logFormat)
+		return cfg, fmt.Errorf("--log-format: %q is none of auto, text and json", c.logFormat)
 	}
 }
+
+// lateHandler is a log whose level and format are known once the command line is
+// read. Until then it is silent.
+type lateHandler struct{ to atomic.Pointer[slog.Handler] }
+
+func (h *lateHandler) is(handler slog.Handler) { h.to.Store(&handler) }
+
+func (h *lateHandler) now() slog.Handler {
+	if to := h.to.Load(); to != nil {
+		return *to
+	}
+	return slog.DiscardHandler
+}
+
+func (h *lateHandler) Enabled(ctx context.Context, level slog.Level) bool {
+	return h.now().Enabled(ctx, level)
+}
+
+func (h *lateHandler) Handle(ctx context.Context, r slog.Record) error { return h.now().Handle(ctx, r) }
+
+func (h *lateHandler) WithAttrs(attrs []slog.Attr) slog.Handler { return h.now().WithAttrs(attrs) }
+
+func (h *lateHandler) WithGroup(name string) slog.Handler { return h.now().WithGroup(name) }

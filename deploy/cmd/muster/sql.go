@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,7 +74,7 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 					fmt.Fprintf(out, "\n%s\n\n", cell.Title)
 				}
 				if err := client.Query(cmd.Context(), cell.Statement, name, nil, out); err != nil {
-					return partlyError{err}
+					return partlyError{explained(err)}
 				}
 				return nil
 			}
@@ -106,6 +108,34 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 	flags.StringVar(&output, "output", "", "file to write to instead of standard output")
 	flags.BoolVar(&own, "own-user", false, "ask as the services' user, without the analysts' limits; still read-only")
 	return cmd
+}
+
+var (
+	guess         = regexp.MustCompile(` Maybe you meant [^?]*\?\.?`)
+	unknownFormat = regexp.MustCompile(`Unknown format (.+?)\. (?:\(UNKNOWN_FORMAT\)|Maybe you meant)`)
+)
+
+// explained says more of mistakes whose error does not say what is right.
+func explained(err error) error {
+	var failed *analyst.Error
+	if !errors.As(err, &failed) {
+		return err
+	}
+	switch failed.Code {
+	case 164: // READONLY
+		return fmt.Errorf("%w; only SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN can be asked (is the first word mistyped?)", err)
+	case 60: // UNKNOWN_TABLE
+		// ClickHouse guesses among its own tables.
+		return fmt.Errorf("%s; the views are %s", guess.ReplaceAllString(failed.Text, ""), strings.Join(readmodel.ViewNames(), ", "))
+	case 73: // UNKNOWN_FORMAT
+		what := "this format"
+		if m := unknownFormat.FindStringSubmatch(failed.Text); m != nil {
+			what = fmt.Sprintf("the format %q", m[1])
+		}
+		return fmt.Errorf("%s is not known; there are %s, and those of ClickHouse (SELECT name FROM system.formats)", what,
+			strings.Join(slices.Sorted(maps.Keys(formats())), ", "))
+	}
+	return err
 }
 
 // analystClient finds the server.

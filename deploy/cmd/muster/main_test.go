@@ -1,0 +1,36 @@
+package main
+
+import (
+	"bytes"
+	"log/slog"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// The flags of the log hold for every command, and for what is said of signals.
+func TestLogFlags(t *testing.T) {
+	c := cli{t: t}
+	_, errors := c.run(2, "--log-level", "foo", "version")
+	require.Contains(t, errors, `--log-level: log level "foo"`)
+	_, errors = c.run(2, "--log-format", "foo", "status")
+	require.Contains(t, errors, `--log-format: "foo" is none of auto, text and json`)
+
+	said := func(args ...string) string {
+		t.Helper()
+		var out, log bytes.Buffer
+		c := &command{std: streams{out: &out, err: &log}, getenv: func(string) string { return "" }, signals: new(lateHandler)}
+		logger := slog.New(c.signals)
+		logger.Error("too early")
+		root := newRoot(c)
+		root.SetOut(&out)
+		root.SetArgs(append(args, "version"))
+		require.NoError(t, root.ExecuteContext(t.Context()))
+		logger.Info("stopping")
+		return log.String()
+	}
+	require.Contains(t, said(), `"msg":"stopping"`)
+	require.NotContains(t, said(), "too early")
+	require.Contains(t, said("--log-format", "text"), "msg=stopping")
+	require.Empty(t, said("--log-level", "error"))
+}

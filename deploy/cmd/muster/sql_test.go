@@ -1,0 +1,48 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// Mistakes are answered with what is right.
+func TestSQLMistakes(t *testing.T) {
+	answers := map[string]string{
+		"SELEC 1": "Code: 164. DB::Exception: default: Cannot execute query in readonly mode. (READONLY) (version 26.7.2.1)\n",
+		"SELECT 1 FROM persons": "Code: 60. DB::Exception: Unknown table expression identifier 'persons' in scope SELECT 1 FROM persons. " +
+			"Maybe you meant system.errors?. (UNKNOWN_TABLE) (version 26.7.2.1)",
+		"SELECT 1": "Code: 73. DB::Exception: Code: 73. DB::Exception: Code: 73. DB::Exception: Unknown format bogus. (UNKNOWN_FORMAT) " +
+			"(version 26.7.2.1). (UNKNOWN_FORMAT) (version 26.7.2.1). (UNKNOWN_FORMAT) (version 26.7.2.1)",
+		"SELECT 2":   "Code: 73. DB::Exception: Unknown format Nope. Maybe you meant: ['One','Npy']. (UNKNOWN_FORMAT) (version 26.7.2.1)",
+		"SELECT nam": "Code: 47. DB::Exception: Unknown expression identifier `nam`. (UNKNOWN_IDENTIFIER) (version 26.7.2.1)",
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		statement, err := io.ReadAll(r.Body)
+		if err != nil {
+			panic(err)
+		}
+		w.WriteHeader(http.StatusBadRequest)
+		_, _ = w.Write([]byte(answers[string(statement)]))
+	}))
+	t.Cleanup(server.Close)
+	c := cli{t: t, env: map[string]string{
+		"KAFKA_BROKERS": "127.0.0.1:1", "CLICKHOUSE_DSN": server.URL + "/muster", "MUSTER_DATA_DIR": t.TempDir(),
+	}}
+	_, errors := c.run(1, "sql", "SELEC 1")
+	require.Contains(t, errors, "only SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN can be asked")
+	_, errors = c.run(1, "sql", "SELECT 1 FROM persons;")
+	require.Contains(t, errors, "identifier 'persons'")
+	require.Contains(t, errors, "the views are people, ")
+	require.NotContains(t, errors, "system.errors")
+	_, errors = c.run(1, "sql", "--format", "bogus", "SELECT 1")
+	require.Equal(t, "muster: the format \"bogus\" is not known; there are csv, json, markdown, table, tsv, vertical, "+
+		"and those of ClickHouse (SELECT name FROM system.formats)\n", errors)
+	_, errors = c.run(1, "sql", "SELECT 2")
+	require.Contains(t, errors, `the format "Nope" is not known`)
+	_, errors = c.run(1, "sql", "SELECT nam")
+	require.Equal(t, "muster: "+answers["SELECT nam"]+"\n", errors)
+}
