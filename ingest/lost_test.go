@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/ingest"
@@ -26,8 +27,11 @@ func TestResumeOfLostTopics(t *testing.T) {
 		between func(*testing.T, ingest.Config) // before the run goes on
 		old     bool                            // the state is one of before generations
 		same    bool                            // nothing was lost
+		killed  bool                            // before the run could note how far the topics go
 		resume  bool
 	}{
+		"killed":                                 {killed: true},
+		"killed, and nothing was lost":           {killed: true, same: true},
 		"the same command":                       {},
 		"resume":                                 {resume: true},
 		"nothing was lost":                       {same: true},
@@ -55,6 +59,17 @@ func TestResumeOfLostTopics(t *testing.T) {
 			require.Greater(t, stored, int64(100))
 			if c.old {
 				older(t, cfg.StateDir)
+			}
+			if c.killed {
+				file := filepath.Join(cfg.StateDir, "versions", "topics.json")
+				raw, err := os.ReadFile(file)
+				require.NoError(t, err)
+				var noted map[string]any
+				require.NoError(t, json.Unmarshal(raw, &noted))
+				noted["ends"] = map[string]any{kind.Topic(): []int64{0}}
+				raw, err = json.Marshal(noted)
+				require.NoError(t, err)
+				require.NoError(t, os.WriteFile(file, raw, 0o600))
 			}
 			if !c.same {
 				cfg.Bus = bus.Config{Brokers: brokertest.Start(t).Addrs()} // has nothing

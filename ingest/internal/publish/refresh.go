@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -70,6 +71,7 @@ func (p *Publisher) writeNew(ctx context.Context, groups []group) (err error) {
 		return err
 	}
 	var messages []kafka.Message
+	var topics []string // that entries will speak of
 	outcomes := make([]Outcomes, len(groups))
 	n := 0
 	for at, g := range groups {
@@ -85,12 +87,20 @@ func (p *Publisher) writeNew(ctx context.Context, groups []group) (err error) {
 			}
 			if publish {
 				messages = append(messages, m)
+				if !slices.Contains(topics, m.Topic) {
+					topics = append(topics, m.Topic)
+				}
 			}
 			n++
 		}
 	}
 	if err := p.send(ctx, messages); err != nil {
 		return errors.Join(err, tx.Discard())
+	}
+	if len(topics) > 0 && !p.opts.Dry {
+		if err := tx.Used(ctx, topics...); err != nil {
+			return errors.Join(err, tx.Discard())
+		}
 	}
 	if err := tx.Commit(); err != nil {
 		return err

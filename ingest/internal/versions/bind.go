@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -51,6 +52,20 @@ type bound struct {
 	// Generation is missing in the files of before it was, until entries are
 	// forgotten: so what was noted beside them stays valid.
 	Generation string `json:"generation,omitempty"`
+
+	// Used are topics that something was stored on, whatever Ends say: these are of
+	// before a use, which may have been killed.
+	Used []string `json:"used,omitempty"`
+}
+
+// lost tells whether the topics of now cannot be those of before.
+func (b bound) lost(now Topics) bool {
+	for _, topic := range b.Used {
+		if ends, asked := now.Ends[topic]; asked && slices.Max(append(ends, 0)) == 0 {
+			return true
+		}
+	}
+	return b.Ends != nil && !now.contains(b.Topics)
 }
 
 // readBound reads what is known of the topics. ok is false when the file was cut
@@ -103,7 +118,7 @@ func (s *Store) Bind(ctx context.Context, topics func(context.Context) (Topics, 
 	}
 	now := bound{Topics: asked, Generation: before.Generation}
 	path := filepath.Join(s.dir, bindName)
-	if forgotten = !ok || before.Ends != nil && !asked.contains(before.Topics); forgotten {
+	if forgotten = !ok || before.lost(asked); forgotten {
 		now.Generation = uuid.NewString()
 		// Who is killed from here on leaves a file that counts as cut short: the
 		// topics may have grown past what was known of them when it is read next.
@@ -116,21 +131,65 @@ func (s *Store) Bind(ctx context.Context, topics func(context.Context) (Topics, 
 			}
 		}
 	} else {
+		now.Used = before.Used
 		for topic, ends := range before.Ends {
 			if _, again := now.Ends[topic]; !again {
 				now.Ends[topic] = ends
 			}
 		}
 	}
-	raw, err := json.Marshal(now, json.Deterministic(true))
-	if err != nil {
-		return forgotten, fmt.Errorf("write what the versions speak of: %w", err)
+	if err := now.write(s.dir); err != nil {
+		return forgotten, err
 	}
-	if err := writeFile(path, raw); err != nil {
-		return forgotten, fmt.Errorf("write what the versions speak of: %w", err)
-	}
-	s.generation = now.Generation
+	s.generation, s.used = now.Generation, now.Used
 	return forgotten, nil
+}
+
+func (b bound) write(dir string) error {
+	raw, err := json.Marshal(b, json.Deterministic(true))
+	if err == nil {
+		err = writeFile(filepath.Join(dir, bindName), raw)
+	}
+	if err != nil {
+		return fmt.Errorf("write what the versions speak of: %w", err)
+	}
+	return nil
+}
+
+// Used notes that something is stored on topics: if they are empty the next time,
+// they were made anew. It is for whoever is about to commit entries, so that they are
+// never believed of topics that are gone, also when the process is killed.
+func (tx *Tx) Used(ctx context.Context, topics ...string) (err error) {
+	s := tx.store
+	// Bind is not at work meanwhile: it holds all stripes, and this holds some.
+	s.using.Lock()
+	defer s.using.Unlock()
+	if !slices.ContainsFunc(topics, func(t string) bool { return !slices.Contains(s.used, t) }) {
+		return nil
+	}
+	lock, err := os.OpenFile(filepath.Join(s.dir, bindName+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("note what the versions speak of: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := flock(ctx, lock); err != nil {
+		return fmt.Errorf("note what the versions speak of: %w", err)
+	}
+	now, ok, err := readBound(s.dir)
+	if err != nil {
+		return err
+	}
+	if !ok || now.Ends == nil {
+		return nil // who binds next forgets, or has nothing to compare with
+	}
+	now.Used = append(now.Used, topics...)
+	slices.Sort(now.Used)
+	now.Used = slices.Compact(now.Used)
+	if err := now.write(s.dir); err != nil {
+		return err
+	}
+	s.used = now.Used
+	return nil
 }
 
 // empty makes the table of a stripe that is held one without entries. Other

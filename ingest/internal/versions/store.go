@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"syscall"
 	"time"
 
@@ -51,6 +52,8 @@ func NewIdentity(kind record.Kind, key []byte, stripe int) Identity {
 type Store struct {
 	dir        string
 	generation string
+	using      sync.Mutex
+	used       []string // topics that are noted as used, as far as this process knows
 	stripes    [Stripes]stripe
 	base       *Store // of a scratch store: what it does not know itself
 }

@@ -257,6 +257,50 @@ func TestGeneration(t *testing.T) {
 	require.NotContains(t, []string{"", first, second, third, fourth}, bind(one, 9), "what was noted before cannot be checked")
 }
 
+// Topics that were used are lost when they are empty, also when nobody could note how
+// far they went.
+func TestUsed(t *testing.T) {
+	dir := t.TempDir()
+	s := open(t, dir)
+	known := map[string]versions.State{"a": {Version: 1, Hash: 2}}
+	bind := func(ends ...int64) bool {
+		t.Helper()
+		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
+			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": ends, "u": {0, 0}}}, nil
+		})
+		require.NoError(t, err)
+		return forgotten
+	}
+	use := func(s *versions.Store, topics ...string) {
+		t.Helper()
+		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
+		require.NoError(t, err)
+		require.NoError(t, tx.Used(t.Context(), topics...))
+		tx.Set(0, known["a"])
+		require.NoError(t, tx.Commit())
+	}
+	require.False(t, bind(0, 0))
+	use(s, "t", "v")
+	use(open(t, dir), "v", "t")
+	s = open(t, dir)
+	require.False(t, bind(0, 1), "one partition is enough")
+	require.False(t, bind(0, 1))
+	holds(t, s, []string{"a"}, known)
+
+	dir = t.TempDir()
+	s = open(t, dir)
+	require.False(t, bind(0, 0))
+	use(s, "t")
+	s = open(t, dir)
+	require.True(t, bind(0, 0))
+	holds(t, s, []string{"a"}, nil)
+	require.False(t, bind(0, 0), "and are not used any more")
+	use(s, "u")
+	require.True(t, bind(0, 0))
+	use(s, "t")
+	require.True(t, bind(), "no partitions")
+}
+
 func TestScratch(t *testing.T) {
 	s := open(t, t.TempDir())
 	set(t, s, map[string]versions.State{"a": {Version: 1, Hash: 2}})
