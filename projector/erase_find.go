@@ -14,15 +14,48 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
 
-// find compares all rows with the set.
+// identified are the tables in which a person of a platform is looked for by the id
+// alone: what has outlived its account, or came before it.
+type identified struct{ platform, table, id, where string }
+
+func identifiedTables() []identified {
+	lookups := func(platform, kind string) identified {
+		return identified{platform, "lookups", "DISTINCT target", " WHERE target_kind = '" + kind + "'"}
+	}
+	seen := func(platform string, kind record.Kind) identified {
+		return identified{platform, "seen_versions", "key", " WHERE kind = '" + string(kind) + "'"}
+	}
+	return []identified{
+		{identity.Codehost, "codehost_repos", "DISTINCT toString(user_id)", ""},
+		{identity.Codehost, "codehost_commits", "DISTINCT toString(user_id)", ""},
+		{identity.Codehost, "codehost_lists", "DISTINCT toString(user_id)", ""},
+		{identity.Network, "search_people", "profile_id", ""},
+		lookups(identity.Network, readmodel.TargetNetworkPerson),
+		lookups(identity.Codehost, readmodel.TargetCodehostPerson),
+		lookups(identity.Microblog, readmodel.TargetMicroblogPerson),
+		seen(identity.Network, record.KindNetworkPerson),
+		seen(identity.Codehost, record.KindCodehostPerson),
+		seen(identity.Microblog, record.KindMicroblogPerson),
+	}
+}
+
+// find compares all rows with the set. In the tables beside the live ones people are
+// looked for by their ids, which are suppressed once they were found: a replay may
+// have copied them just when they were deleted. What else such a table says of
+// somebody is compared when it is live.
 func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	f := newFound()
 	set := e.deps.Suppressed
 	if set.Len() == 0 {
 		return f, nil
+	}
+	beside, err := e.tablesBeside(ctx)
+	if err != nil {
+		return nil, err
 	}
 	var derived []kafka.Message
 	person := func(s suppress.Subject, by suppress.Hash) error {
@@ -56,20 +89,8 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 			return nil, fmt.Errorf("sweep: %w", err)
 		}
 	}
-	// What has outlived its account, or came before it.
-	for _, t := range []struct{ platform, query string }{
-		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_repos"},
-		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_commits"},
-		{identity.Codehost, "SELECT DISTINCT toString(user_id) FROM codehost_lists"},
-		{identity.Network, "SELECT profile_id FROM search_people"},
-		{identity.Network, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetNetworkPerson + "'"},
-		{identity.Codehost, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetCodehostPerson + "'"},
-		{identity.Microblog, "SELECT DISTINCT target FROM lookups WHERE target_kind = '" + readmodel.TargetMicroblogPerson + "'"},
-		{identity.Network, "SELECT key FROM seen_versions WHERE kind = 'network-person'"},
-		{identity.Codehost, "SELECT key FROM seen_versions WHERE kind = 'codehost-person'"},
-		{identity.Microblog, "SELECT key FROM seen_versions WHERE kind = 'microblog-person'"},
-	} {
-		err := ch.ReadRows(ctx, e.deps.Conn, t.query, func(rows driver.Rows) error {
+	identify := func(t identified, table string) error {
+		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT "+t.id+" FROM "+table+t.where, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.platform}
 			if err := rows.Scan(&s.ID); err != nil {
 				return err
@@ -80,7 +101,22 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
+			return fmt.Errorf("sweep: %w", err)
+		}
+		return nil
+	}
+	for _, t := range readmodel.PeopleTables() {
+		for _, table := range beside[t.Name] {
+			if err := identify(identified{platform: t.Platform, id: t.ID}, table); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, t := range identifiedTables() {
+		for _, table := range append([]string{t.table}, beside[t.table]...) {
+			if err := identify(t, table); err != nil {
+				return nil, err
+			}
 		}
 	}
 	if err := e.mutual(ctx, f, person); err != nil {
@@ -89,23 +125,27 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	if err := e.publish(ctx, derived); err != nil {
 		return nil, err
 	}
-	err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM account_links", func(rows driver.Rows) error {
-		var id, aPlatform, a, bPlatform, b string
-		if err := rows.Scan(&id, &aPlatform, &a, &bPlatform, &b); err != nil {
-			return err
+	for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
+		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM "+table, func(rows driver.Rows) error {
+			var id, aPlatform, a, bPlatform, b string
+			if err := rows.Scan(&id, &aPlatform, &a, &bPlatform, &b); err != nil {
+				return err
+			}
+			_, hitA := set.Account(aPlatform, a)
+			_, hitB := set.Account(bPlatform, b)
+			if hitA || hitB {
+				f.links[id] = true
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("sweep: links: %w", err)
 		}
-		_, hitA := set.Account(aPlatform, a)
-		_, hitB := set.Account(bPlatform, b)
-		if hitA || hitB {
-			f.links[id] = true
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("sweep: links: %w", err)
 	}
-	if err := e.findCommits(ctx, f); err != nil {
-		return nil, fmt.Errorf("sweep: commits: %w", err)
+	for _, table := range append([]string{"codehost_commits"}, beside["codehost_commits"]...) {
+		if err := e.findCommits(ctx, f, table); err != nil {
+			return nil, fmt.Errorf("sweep: commits: %w", err)
+		}
 	}
 	if err := e.findEvents(ctx, f); err != nil {
 		return nil, fmt.Errorf("sweep: results: %w", err)

@@ -71,12 +71,13 @@ const (
 	attemptHash = "cityHash64(organization_id, delivery_id, created_at, round, attempt)"
 )
 
-// findCommits finds the commits of erased authors in accounts of others. The entry's
-// author is looked at in the engine and compared here: the key of the hashes stays here.
-func (e *Eraser) findCommits(ctx context.Context, f *foundErased) error {
+// findCommits finds the commits of erased authors in accounts of others, in a table of
+// commits. The entry's author is looked at in the engine and compared here: the key of
+// the hashes stays here.
+func (e *Eraser) findCommits(ctx context.Context, f *foundErased, table string) error {
 	const author = readmodel.CommitAuthor
 	erased := make(map[string]bool)
-	query := "SELECT DISTINCT " + author + " AS address FROM codehost_commits WHERE position(entry, '@') > 0 AND address != ''"
+	query := "SELECT DISTINCT " + author + " AS address FROM " + table + " WHERE position(entry, '@') > 0 AND address != ''"
 	err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
 		var address string
 		if err := rows.Scan(&address); err != nil {
@@ -97,7 +98,7 @@ func (e *Eraser) findCommits(ctx context.Context, f *foundErased) error {
 	for len(addresses) > 0 {
 		part := addresses[:min(len(addresses), idsAtOnce)]
 		addresses = addresses[len(part):]
-		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM codehost_commits WHERE " + author + " IN {ids:Array(String)}"
+		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + table + " WHERE " + author + " IN {ids:Array(String)}"
 		err := e.read(ctx, query, part, func(rows driver.Rows) error {
 			var h uint64
 			var key, owner string

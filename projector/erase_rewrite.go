@@ -106,7 +106,11 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	if err := e.compact(ctx); err != nil {
 		return false, err
 	}
-	left, err := e.find(ctx)
+	var left *foundErased
+	err = e.steadily(ctx, func() error {
+		left, err = e.find(ctx)
+		return err
+	})
 	if err != nil {
 		return false, err
 	}
@@ -116,7 +120,7 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	// It came in meanwhile, as what was under way when the set changed: it goes
 	// too, and is rewritten at once.
 	e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "something of erased people has come in again", slog.Any("rows", left.counts()))
-	if _, err := e.sweep(ctx); err != nil {
+	if _, err := e.sweepSteadily(ctx); err != nil {
 		return false, err
 	}
 	e.clean, e.dirty = nil, e.deps.Now().Add(-e.rest())

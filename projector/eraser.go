@@ -47,7 +47,8 @@ type EraserDeps struct {
 // Eraser removes what is stored of people who were erased. It has no state of its
 // own: a sweep compares everything that is stored with the suppression set and makes
 // it conform, so that it does not matter where an earlier one was killed, and
-// whoever is found again, by whatever way they came, goes again.
+// whoever is found again, by whatever way they came, goes again. A replay that puts
+// tables in place of the live ones has it sweep again.
 //
 // A sweep finds the rows of suppressed people; takes in the accounts that name each
 // other; suppresses their ids; leaves tombstones on the topics; and deletes the rows,
@@ -64,6 +65,7 @@ type Eraser struct {
 	took    time.Duration              // of the sweep that was just made, 0 without one
 	removed map[string]int64           // what the last sweep that found somebody has removed, by where
 	clean   *cleaning                  // nil unless a rewriting waits for the files to go
+	live    string                     // which tables were live when they were last swept
 }
 
 // cleaning is a rewriting whose old files are not gone yet.
@@ -99,8 +101,8 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	return &Eraser{cfg: cfg, deps: deps, pending: make(map[string]*pendingErasure), removed: make(map[string]int64)}, nil
 }
 
-// Run sweeps whenever the suppression set changes, and at the start, until ctx ends;
-// it returns nil then. What fails is tried again.
+// Run sweeps whenever the suppression set or the live tables change, and at the start,
+// until ctx ends; it returns nil then. What fails is tried again.
 func (e *Eraser) Run(ctx context.Context) (err error) {
 	if e.deps.Suppressed.WaitLoaded(ctx) != nil {
 		return nil
@@ -138,8 +140,10 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 	next := time.NewTimer(0)
 	defer next.Stop()
 	swept, due := uint64(0), e.deps.Suppressed.Len() > 0
+	look := time.NewTicker(lookForTables)
+	defer look.Stop()
 	pause := e.cfg.Gather
-	whole, begun := false, false // the log was read; a sweep was made
+	whole, begun := false, false // the log was read; a sweep was made of the tables that are live
 	for {
 		changes, woken := e.deps.Suppressed.Changes()
 		if changes != swept && !due {
@@ -159,6 +163,11 @@ func (e *Eraser) loop(ctx context.Context, requests <-chan event.Erasure, told <
 			told, whole = nil, true
 			if len(e.pending) > 0 && !due {
 				due = true
+				next.Reset(pause)
+			}
+		case <-look.C:
+			if begun && !due && e.replaced(ctx) {
+				due, begun = true, false
 				next.Reset(pause)
 			}
 		case <-next.C:
@@ -221,7 +230,7 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 		if err := e.unravel(ctx); err != nil {
 			return err
 		}
-		found, err := e.sweep(ctx)
+		found, err := e.sweepSteadily(ctx)
 		e.took = e.deps.Now().Sub(begin) // a rewriting holds up no sweep
 		if err != nil {
 			return err

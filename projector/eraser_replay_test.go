@@ -1,0 +1,66 @@
+package projector_test
+
+import (
+	"context"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// A replay copies from the live table, or inserts what it has rendered, while somebody is
+// erased: its rows come into the fresh table behind the deletion from there. They go
+// before the request is told to be removed; and those that come later still go once the
+// table is live.
+func TestEraserFollowsAReplay(t *testing.T) {
+	h := newHarness(t)
+	set := suppressed(t, "ghost")
+	const ghost = `{"user_id":42,"codehost_username":"Ghost","last_updated":"2026"}`
+	insertAll(t, h, "before", map[record.Kind][]string{
+		record.KindCodehostPerson: {ghost, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`},
+	})
+	var rebuilds []readmodel.Rebuild
+	fresh := readmodel.Names{}
+	for _, table := range []string{"codehost_people", "lookups"} {
+		all := readmodel.Models()
+		r := readmodel.Rebuild{Model: all[slices.IndexFunc(all, func(m readmodel.Model) bool { return m.Table == table })], ID: "late"}
+		var existing string
+		require.NoError(t, h.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
+		create, err := r.Create(existing)
+		require.NoError(t, err)
+		for _, statement := range create {
+			require.NoError(t, h.conn.Exec(t.Context(), statement))
+		}
+		rebuilds, fresh[table] = append(rebuilds, r), r.Fresh()
+	}
+	comeIn := func(token string) {
+		rows := &readmodel.Batch{}
+		require.NoError(t, readmodel.NewRenderer(identity.Default()).Rows(rows, decode(t, record.KindCodehostPerson, ghost), readmodel.Position{Topic: record.KindCodehostPerson.Topic()}))
+		require.NoError(t, readmodel.InsertInto(t.Context(), h.conn, fresh, token, rows))
+		require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
+		require.NotZero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
+	}
+
+	e := startEraser(t, h, set)
+	e.await(t, event.ErasureMasked)
+	comeIn("late")
+	e.await(t, event.ErasureRemoved)
+	require.Zero(t, h.count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
+	require.Zero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
+
+	comeIn("later")
+	for _, r := range rebuilds {
+		for _, statement := range append([]string{r.Exchange()}, r.Keep()...) {
+			require.NoError(t, h.conn.Exec(t.Context(), statement))
+		}
+	}
+	eventually(t, func(context.Context) bool {
+		return h.count("SELECT count() FROM codehost_people WHERE user_id = 42") == 0 && h.count("SELECT count() FROM lookups WHERE target = '42'") == 0
+	}, "the erased person is in the tables that the replay made")
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people__old_late"), "who was not erased stays")
+}
