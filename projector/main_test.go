@@ -148,7 +148,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+11, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and six that change a table")
+			require.Len(t, migrations, len(readmodel.Tables())+12, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and seven that change a table or view")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)
@@ -164,6 +164,7 @@ func TestMigrateTwice(t *testing.T) {
 	applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{}, chplatform.MigrateConfig{})
 	require.NoError(t, err)
 	require.Empty(t, applied)
+	require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+readmodel.UsageMonthly+"' AND comment = ''"))
 	for _, table := range append(readmodel.Tables(), readmodel.UsageTable, readmodel.DiscoveryTable, readmodel.DiscoveredTable, readmodel.ContextTable) {
 		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = ''"), table)
 		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
