@@ -152,7 +152,7 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 		span.SetName(method + " " + route)
 		span.SetAttributes(attribute.String("http.request.method", method), attribute.String("http.route", route),
 			attribute.Int("http.response.status_code", rec.status), attribute.String("muster.request_id", x.id))
-		if rec.status >= http.StatusInternalServerError {
+		if broken(rec.status) {
 			span.SetStatus(codes.Error, http.StatusText(rec.status))
 		}
 	}
@@ -160,7 +160,7 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 
 	level := slog.LevelDebug
 	gone := r.Context().Err() != nil && errors.Is(x.cause, context.Canceled)
-	if rec.status >= http.StatusInternalServerError && !gone {
+	if broken(rec.status) && !gone {
 		level = slog.LevelError
 	}
 	if !s.logger.Enabled(ctx, level) {
@@ -209,4 +209,10 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 		}
 	}
 	return m, nil
+}
+
+// broken reports whether an answer says that something is wrong here. A 504 does
+// not: a context call took longer than its caller wanted to wait.
+func broken(status int) bool {
+	return status >= http.StatusInternalServerError && status != http.StatusGatewayTimeout
 }
