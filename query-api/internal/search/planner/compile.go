@@ -20,6 +20,7 @@ type compiler struct {
 	direct bool                   // the indexes answer in place of columns
 	flags  []string               // what they answer for scores alone
 	blends map[int][]algebra.Term // the terms of each blend of the query
+	norms  []string               // parts of scores that all terms of a field share
 	kept   map[string]string      // condition that an element matches -> list of the matching ones that scores are made of
 }
 

@@ -228,7 +228,7 @@ func RankStatement(r Rank) Statement {
 		id, list(values, "emptyArrayString()"), list(missing, "emptyArrayUInt8()"), total, strings.Join(columns, ", "), source, condition, c.flagged(living), where,
 		strings.Join(order, ", "), r.Limit)
 	return Statement{
-		SQL: sql, Parameters: c.params, Tables: c.tables, Staged: staged, OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
+		SQL: c.named(sql), Parameters: c.params, Tables: c.tables, Staged: staged, OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
 		TokensRead: !staged && (readsTokens(r.Node, r.Stats) || slices.ContainsFunc(filters, ScoresDecide)), Eager: eager(r.Node, r.Sort, r.Stats),
 	}
 }

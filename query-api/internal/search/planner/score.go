@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -59,6 +60,14 @@ func (c *compiler) scoreIf(n algebra.Node, s *scope) string {
 		return c.score(n, s)
 	}
 	score := c.score(n, s)
+	switch n := n.(type) {
+	case algebra.DisMax:
+		return score // of the scores of its nodes, each zero where it does not match
+	case algebra.Bool:
+		if len(n.Must)+len(n.Filter)+len(n.MustNot) == 0 && n.Minimum <= 1 && n.MinimumField == nil {
+			return score
+		}
+	}
 	if score == "0." {
 		return score // the server refuses a condition between equal constants in some places
 	}
@@ -139,13 +148,37 @@ func (c *compiler) termScore(n algebra.Term, s *scope) string {
 	} else {
 		tf, length = c.times(f, n.Text), f.Length()
 	}
-	return bm25(w, tf, c.quantised(length), c.float(k1*(1-b)), c.float(k1*b/average))
+	length, fixed, slope := c.quantised(length), c.float(k1*(1-b)), c.float(k1*b/average)
+	if norm := bm25Norm(length, fixed, slope); !s.nested() && !slices.Contains(c.norms, norm) {
+		c.norms = append(c.norms, norm)
+	}
+	return bm25(w, tf, length, fixed, slope)
+}
+
+// manyTimes is from how many times on a part is named: for fewer it takes as long.
+const manyTimes = 4
+
+// named is a SELECT in which what many scores share has a name, and stands there once.
+func (c *compiler) named(sql string) string {
+	for i, norm := range c.norms {
+		if strings.Count(sql, norm) < manyTimes {
+			continue
+		}
+		name := "norm" + strconv.Itoa(i)
+		first := strings.Index(sql, norm)
+		sql = sql[:first] + "(" + norm + " AS " + name + ")" + strings.ReplaceAll(sql[first+len(norm):], norm, name)
+	}
+	return sql
 }
 
 // bm25 is weight * tf / (tf + fixed + slope * length), with each part there once: what a statement costs before it reads
 // grows with its text.
 func bm25(weight, tf, length, fixed, slope string) string {
-	return "(" + weight + " / (1 + (" + fixed + " + " + slope + " * " + length + ") / " + tf + "))"
+	return "(" + weight + " / (1 + " + bm25Norm(length, fixed, slope) + " / " + tf + "))"
+}
+
+func bm25Norm(length, fixed, slope string) string {
+	return "(" + fixed + " + " + slope + " * " + length + ")"
 }
 
 func (c *compiler) disMax(n algebra.DisMax, s *scope) string {
