@@ -220,8 +220,13 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if kind == record.KindErasure && encoding == "" {
-		if r.Body, err = oneLine(w, r); err != nil {
-			fail(w, http.StatusBadRequest, "The body is no JSON object of at most 1 MiB.")
+		if r.Body, err = s.oneLine(w, r); err != nil {
+			status, detail := s.explainObject(err)
+			w.Header().Set("Connection", "close") // what is left of the body is not read
+			if status == http.StatusServiceUnavailable {
+				w.Header().Set("Retry-After", "5")
+			}
+			fail(w, status, detail)
 			return
 		}
 	}
@@ -239,21 +244,44 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	respond(w, answer.Status, answer)
 }
 
+// errNoObject is the error of a body that should be one JSON object.
+var errNoObject = errors.New("no JSON object")
+
 // oneLine makes a line of a body that is one JSON object, written over any number of
 // them. A body of another type is left as it is.
-func oneLine(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
+func (s *Service) oneLine(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
 		return r.Body, nil //nolint:nilerr // the type was checked before
 	}
-	raw, err := io.ReadAll(http.MaxBytesReader(w, r.Body, record.MaxSize))
+	body := &pushBody{in: http.MaxBytesReader(w, r.Body, record.MaxSize), control: http.NewResponseController(w), idle: s.cfg.Push.Idle}
+	detach := context.AfterFunc(s.pushes.stopped, body.close)
+	raw, err := io.ReadAll(body)
+	detach()
+	body.close() // also when that has begun and is not done
 	if err != nil {
 		return nil, err
 	}
 	value := jsontext.Value(raw)
 	if err := value.Compact(); err != nil {
-		return nil, err
+		return nil, errNoObject
 	}
 	return io.NopCloser(bytes.NewReader(value)), nil
+}
+
+// explainObject says why a body could not be made a line. Nothing of it is stored.
+func (s *Service) explainObject(err error) (int, string) {
+	tooLarge, _ := errors.AsType[*http.MaxBytesError](err)
+	switch {
+	case errors.Is(err, errNoObject):
+		return http.StatusBadRequest, "The body is no JSON object."
+	case tooLarge != nil:
+		return http.StatusRequestEntityTooLarge, "The body is larger than 1 MiB: send erasures in parts, or one a line with Content-Type: application/x-ndjson."
+	case s.pushes.stopped.Err() != nil:
+		return http.StatusServiceUnavailable, "The service stops. Nothing is stored: send it again."
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return http.StatusRequestTimeout, fmt.Sprintf("Nothing came for %s. Nothing is stored: send it again.", s.cfg.Push.Idle)
+	}
+	return http.StatusBadRequest, "The connection broke off." // for the log: nobody reads it
 }
 
 // take runs the pipeline over a request's body.
