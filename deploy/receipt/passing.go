@@ -71,7 +71,7 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 		p := Passing{Place: Place{Name: name}, UntilThen: untilThen(name)}
 		err := bus.Scan(ctx, cfg, []string{name}, func(m kafka.Message) error {
 			p.Looked++
-			if !tells(set, name, &m) {
+			if !Tells(set, name, &m) {
 				return nil
 			}
 			p.Remaining++
@@ -88,8 +88,8 @@ func passing(ctx context.Context, cfg bus.Config, set *suppress.Set) ([]Passing,
 	return out, nil
 }
 
-// tells reports whether a message of a topic tells of people of the set.
-func tells(set *suppress.Set, topic string, m *kafka.Message) bool {
+// Tells reports whether a message of a topic, a letter among them, tells of people of the set.
+func Tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 	document := func(raw []byte) bool {
 		_, hit := set.Document(identity.Default(), raw)
 		return hit
@@ -141,7 +141,7 @@ func tells(set *suppress.Set, topic string, m *kafka.Message) bool {
 				return ofKind(set, def.Kind, m.Value)
 			}
 		}
-		return tells(set, d.Topic, &kafka.Message{Value: m.Value})
+		return Tells(set, d.Topic, &kafka.Message{Value: m.Value})
 	}
 	return document(m.Value)
 }

@@ -58,14 +58,6 @@ func (c *ContextCall) Validate() error {
 	return nil
 }
 
-// Delivery is the webhook that brings a body to the call's receiver. Its id is the
-// request's (rulings.md, Context).
-func (c *ContextCall) Delivery(body []byte, now time.Time) *WebhookTask {
-	return &WebhookTask{
-		DeliveryID: c.RequestID, OrganizationID: c.OrganizationID, URL: c.WebhookURL, RequestID: c.RequestID, Body: body, CreatedAt: now.UTC(),
-	}
-}
-
 // ContextTask asks for a profile, on TopicContextTask under its request id.
 type ContextTask struct {
 	Call ContextCall `json:"call"`
@@ -131,11 +123,13 @@ type ContextFailure struct {
 	Detail string `json:"detail"`
 }
 
-// Delivery is the webhook that brings the outcome, as body, to the call's receiver.
+// Delivery is the webhook that brings the outcome, as body, to the call's receiver. Its id is
+// the request's (rulings.md, Context).
 func (c *Context) Delivery(body []byte, now time.Time) *WebhookTask {
-	task := c.Call.Delivery(body, now)
-	task.Identities = c.Identities
-	return task
+	return &WebhookTask{
+		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL, RequestID: c.Call.RequestID,
+		Body: body, Identities: c.Identities, CreatedAt: now.UTC(),
+	}
 }
 
 // Validate reports what makes the event unusable.

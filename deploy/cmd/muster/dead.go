@@ -32,8 +32,8 @@ func (c *command) deadResubmit() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "resubmit [ID...]",
 		Short: "Write messages that were given up to their topics again",
-		Long: `Writes the messages to the topics that they came from, with key, value and headers as they were, so that
-their services try again. A letter is resubmitted once: --resubmitted, or naming its ID, does it again.`,
+		Long: `Writes the messages to the topics that they came from, as they were, so that their services try
+again; webhooks begin anew, from their first attempt on. A letter is resubmitted once: --resubmitted, or naming its ID, does it again.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if len(ids) == 0 && !all && flags == (letterFlags{}) {
 				return errors.New("name letters, say which with --handler, --reason, --since or --until, or give --all")

@@ -17,9 +17,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/spf13/cobra"
 
+	"muster/deploy/receipt"
 	"muster/ingest"
 	"muster/schemas/event"
-	"muster/schemas/identity"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
@@ -118,24 +118,6 @@ type messageView struct {
 	Headers   map[string]string `json:"headers,omitempty"`
 }
 
-// erasedLetter reports whether a letter tells of somebody who was erased.
-func erasedLetter(set *suppress.Set, l ingest.Letter) bool {
-	raw, kind := l.Rejected.Raw, l.Rejected.Kind
-	if l.IsDead() || l.Unreadable != nil {
-		raw = l.Message.Value
-		for _, d := range record.Definitions() {
-			if l.IsDead() && d.Topic == l.Dead.Topic {
-				kind = d.Kind
-			}
-		}
-	}
-	platform := map[record.Kind]string{
-		record.KindNetworkPerson: identity.Network, record.KindCodehostPerson: identity.Codehost, record.KindMicroblogPerson: identity.Microblog,
-	}[kind]
-	_, hit := set.DocumentOf(identity.Default(), platform, raw)
-	return hit
-}
-
 // withLetters hands over letters with whether they tell of somebody who was erased.
 func (c *command) withLetters(cmd *cobra.Command, cfg ingest.Config, dead bool, filter ingest.LetterFilter, each func(l ingest.Letter, erased bool) error) error {
 	tel, err := c.telemetry(cmd.Context(), "letters")
@@ -143,7 +125,7 @@ func (c *command) withLetters(cmd *cobra.Command, cfg ingest.Config, dead bool, 
 		return err
 	}
 	return c.withSuppressed(cmd.Context(), cfg.Bus, tel, func(ctx context.Context, set *suppress.Set) error {
-		return ingest.EachLetter(ctx, cfg, dead, filter, func(l ingest.Letter) error { return each(l, erasedLetter(set, l)) })
+		return ingest.EachLetter(ctx, cfg, dead, filter, func(l ingest.Letter) error { return each(l, receipt.Tells(set, l.Message.Topic, &l.Message)) })
 	})
 }
 

@@ -5,13 +5,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/schemas/event"
 )
 
 // cli runs command lines against a broker.
@@ -69,6 +74,53 @@ func TestRejectedOfErased(t *testing.T) {
 	require.NotContains(t, strings.ToLower(after), "ada@")
 	require.Contains(t, after, "his")
 	require.Contains(t, after, `"erased": true`)
+}
+
+// A webhook that was given up is shown to nobody once somebody whom it tells of was erased, by its body or by the records that it was made of.
+func TestDeadWebhooksOfErased(t *testing.T) {
+	broker := brokertest.Start(t).Addrs()[0]
+	c := cli{t: t, env: map[string]string{
+		"KAFKA_BROKERS": broker, "MUSTER_DATA_DIR": t.TempDir(), "MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3),
+	}}
+	cfg := bus.Config{Brokers: []string{broker}}
+	dead := event.DeadTopic("webhook-sender", "deliver").Name
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: dead, Partitions: 1}}))
+	w := bus.NewWriter(cfg)
+	defer func() { require.NoError(t, w.Close()) }()
+	at := time.Now().UTC()
+	for i, task := range []event.WebhookTask{
+		{Body: []byte(`{"mail":"ada@example.com","secret":"hers"}`)},
+		{Body: []byte(`{"secret":"alsohers"}`), Identities: []string{"network-person 7"}},
+		{Body: []byte(`{"secret":"his"}`), Identities: []string{"network-person 8"}},
+	} {
+		task.DeliveryID, task.OrganizationID, task.URL, task.CreatedAt = "req_"+strconv.Itoa(i), "org", "https://h/", at
+		task.RequestID = task.DeliveryID
+		key, _, value, err := task.Message()
+		require.NoError(t, err)
+		m := kafka.Message{Topic: dead, Key: []byte(key), Value: value}
+		d := event.Dead{Service: "webhook-sender", Handler: "deliver", Topic: event.TopicWebhookTask, Code: "exhausted", Attempts: 10, FirstFailure: at, LastFailure: at}
+		d.Set(func(name, value string) { m.Headers = append(m.Headers, kafka.Header{Key: name, Value: []byte(value)}) })
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
+	}
+	erased := func() []bool {
+		out, _ := c.run(0, "dead", "list", "--json")
+		var ids []string
+		for _, l := range parsed[[]letterView](t, out) {
+			ids = append(ids, l.ID)
+		}
+		require.Len(t, ids, 3)
+		var all []bool
+		for _, id := range ids {
+			out, _ = c.run(0, "dead", "show", id)
+			l := parsed[letterView](t, out)
+			require.NotEqual(t, l.Erased, len(l.Record) > 0, out)
+			all = append(all, l.Erased)
+		}
+		return all
+	}
+	require.Equal(t, []bool{false, false, false}, erased())
+	c.run(0, "erase", "email=ada@example.com", "profile_id=7")
+	require.Equal(t, []bool{true, true, false}, erased())
 }
 
 // A refresh and the mending of what was rejected, as an operator does it.

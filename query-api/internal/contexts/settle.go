@@ -88,7 +88,7 @@ func (d *Desk) deliver(ctx context.Context, c *event.Context) error {
 			return fmt.Errorf("write failure: %w", err)
 		}
 	}
-	task := c.Call.Delivery(body, d.cfg.Now())
+	task := c.Delivery(body, d.cfg.Now())
 	key, id, value, err := task.Message()
 	if err != nil { // it was accepted with this address
 		return backoff.Permanent(err)

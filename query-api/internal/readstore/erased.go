@@ -3,7 +3,6 @@ package readstore
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -37,15 +36,7 @@ func (s *Store) ErasedAccount(platform, usernameKey string) bool {
 // Erased says that one of the records, named "<kind> <identity>", is of somebody who
 // was erased.
 func (s *Store) Erased(identities []string) bool {
-	return slices.ContainsFunc(identities, func(name string) bool {
-		kind, id, _ := strings.Cut(name, " ")
-		platform := map[string]string{
-			readmodel.TargetNetworkPerson: identity.Network, readmodel.TargetCodehostPerson: identity.Codehost,
-			readmodel.TargetMicroblogPerson: identity.Microblog,
-		}[kind]
-		_, erased := s.suppressed.ID(platform, id)
-		return erased
-	})
+	return s.suppressed.Named(identities)
 }
 
 // Forget takes out of a result of discovery whoever was erased. Of an input that
