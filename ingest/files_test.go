@@ -1,7 +1,6 @@
 package ingest_test
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -18,7 +17,6 @@ import (
 	"muster/ingest"
 	"muster/ingest/internal/convert"
 	"muster/platform/broker"
-	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -372,25 +370,6 @@ func TestNoBrokers(t *testing.T) {
 	requireExit(t, ingest.ExitFailed, err)
 	require.ErrorContains(t, err, "the Kafka brokers did not answer within 300ms")
 	require.Zero(t, s)
-}
-
-// A broker that will never take a record ends the run, at once and audibly.
-func TestRefusedByBroker(t *testing.T) {
-	cfg := ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg.Bus, []bus.Topic{{
-		Name: record.KindNetworkPerson.Topic(), Partitions: 1, Config: map[string]string{"max.message.bytes": "5000"},
-	}}))
-	large := `{"profile_id":"large","last_updated":"2026","username":"l","summary":"` + randomText(9000) + `"}` + "\n"
-	path := write(t, "f", []byte(people(0, 3)+large))
-	var log bytes.Buffer
-	s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Logger: logger(&log)}, record.KindNetworkPerson, []string{path})
-	requireExit(t, ingest.ExitFailed, err)
-	require.ErrorContains(t, err, "publish records: kafka refused 1 messages")
-	require.ErrorContains(t, err, record.KindNetworkPerson.Topic())
-	require.True(t, s.Reconciles())
-	require.False(t, s.Files[0].Complete)
-	require.NotZero(t, counts(s, record.KindNetworkPerson).Unfinished)
-	require.Contains(t, log.String(), "max.message.bytes", "the operator was warned")
 }
 
 func TestStdin(t *testing.T) {

@@ -26,7 +26,7 @@ type Rejected struct {
 	At     time.Time `json:"at"`
 	// Raw is the record as it came (base64 in JSON, since it may be anything),
 	// or its first MaxRejectedRaw bytes when Length is larger than
-	// record.MaxSize. SHA256 (lower-case hex) and Length, in bytes, are those of
+	// record.MaxSize, or when the brokers do not take more. SHA256 (lower-case hex) and Length, in bytes, are those of
 	// the whole.
 	Raw    []byte `json:"raw"`
 	SHA256 string `json:"sha256"`

@@ -15,6 +15,7 @@ import (
 
 	"muster/ingest/internal/publish"
 	"muster/ingest/internal/source"
+	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -70,7 +71,10 @@ func (t Tally) Add(kind record.Kind, c Counts) {
 // Settle moves the records that were not published whole to where they belong.
 func (t Tally) Settle(outcomes publish.Outcomes) {
 	for kind, o := range outcomes {
-		t.Add(kind, Counts{Published: -o.Seen - o.Unchanged - o.Stale, Seen: o.Seen, Unchanged: o.Unchanged, Stale: o.Stale})
+		t.Add(kind, Counts{
+			Published: -o.Seen - o.Unchanged - o.Stale - o.Refused,
+			Seen:      o.Seen, Unchanged: o.Unchanged, Stale: o.Stale, Rejected: o.Refused,
+		})
 	}
 }
 
@@ -142,6 +146,10 @@ func New(cfg Config) *Converter {
 func (c *Converter) Chunk(ctx context.Context, chunk *source.Chunk, batch *publish.Batch) (Tally, error) {
 	w := work{Converter: c, batch: batch, tally: make(Tally, 4), now: c.Now().UTC()}
 	w.headers = newHeaders(ctx, c, w.now)
+	now := w.now
+	batch.OnRefused(func(kind record.Kind, at publish.Place, m kafka.Message, _ error) (kafka.Message, error) {
+		return c.refused(kind, at, m, now)
+	})
 	if chunk.Dropped > 0 {
 		w.tally.Add(Foreign, Counts{Read: chunk.Dropped, Dropped: chunk.Dropped})
 	}
@@ -311,8 +319,31 @@ func tooLarge(kind record.Kind) *record.Invalid {
 	return &record.Invalid{Kind: kind, Code: record.CodeTooLarge, Reason: "is larger than 1 MiB"}
 }
 
+// refused makes the letter of a record that the brokers do not take. It holds the
+// record as it was to be published.
+func (c *Converter) refused(kind record.Kind, at publish.Place, m kafka.Message, now time.Time) (kafka.Message, error) {
+	place := event.Source{Run: c.Run, File: c.File, Line: at.Line, Offset: at.Offset}
+	rejected := event.NewRejected(kind, place, m.Value, &record.Invalid{
+		Kind: kind, Code: record.CodeTooLarge, Reason: "is larger than the max.message.bytes of the topic " + m.Topic,
+	}, now)
+	value, err := json.Marshal(rejected)
+	if err != nil {
+		return m, fmt.Errorf("write rejected record: %w", err)
+	}
+	if c.Rejected != nil {
+		c.Rejected(rejected)
+	}
+	headers := slices.Clone(m.Headers)
+	for h := range headers {
+		if headers[h].Key == bus.HeaderType {
+			headers[h].Value = []byte(event.TypeRejected)
+		}
+	}
+	return kafka.Message{Topic: event.TopicRejected, Key: []byte(place.Name()), Value: value, Headers: headers}, nil
+}
+
 // publish adds the message of a record, the part-th of its line. It fits into
-// Kafka's limit, which is twice that of a record.
+// Kafka's limit, which is twice that of a record, unless an operator has set another.
 func (w *work) publish(line source.Line, part int, r *record.Record) {
 	w.tally.Add(r.Kind, Counts{Published: 1})
 	w.batch.AddRecord(kafka.Message{
@@ -320,7 +351,7 @@ func (w *work) publish(line source.Line, part int, r *record.Record) {
 		Key:     []byte(r.Key),
 		Value:   r.JSON,
 		Headers: w.headers.of(event.RecordType(r.Kind), line.Number, part),
-	}, r)
+	}, r, publish.Place{Line: line.Number, Offset: line.Offset})
 }
 
 // letter is what a rejected record is told about the line it stands in.

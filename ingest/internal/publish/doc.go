@@ -18,5 +18,7 @@
 // that identity, and noted as known once it is acknowledged: see [Outcome].
 //
 // A message that the brokers will never take stops the publisher: whether it may
-// be lost is nobody's to decide here.
+// be lost is nobody's to decide here. Of a record that is too large for its topic the
+// letter is published in its place, if the batch says how it is made; a letter that is
+// too large is shortened.
 package publish

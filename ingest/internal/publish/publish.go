@@ -38,6 +38,7 @@ type Batch struct {
 	pending atomic.Int32
 	failed  atomic.Pointer[error]
 	settled func(error)
+	letter  func(record.Kind, Place, kafka.Message, error) (kafka.Message, error)
 
 	mu       sync.Mutex
 	outcomes Outcomes
@@ -51,7 +52,13 @@ type item struct {
 	state   versions.State
 	text    string // the version as given
 	deleted bool
+	place   Place
+	refused record.Kind // of the record whose letter it is, which the brokers refused
+	stored  bool        // though others of the same write are not
 }
+
+// Place is where in its input a record stands.
+type Place struct{ Line, Offset int64 }
 
 // Len is the number of messages added.
 func (b *Batch) Len() int {
@@ -65,6 +72,7 @@ func (b *Batch) Len() int {
 // Publisher writes batches.
 type Publisher struct {
 	writer  *kafka.Writer
+	single  atomic.Pointer[kafka.Writer]
 	opts    Options
 	lanes   []chan group
 	running sync.WaitGroup
@@ -129,8 +137,9 @@ func (b *Batch) Add(m kafka.Message) {
 
 // AddRecord adds the message of a record, which is published whole, as a version
 // only, or not at all, depending on what is known of its identity.
-func (b *Batch) AddRecord(m kafka.Message, r *record.Record) {
+func (b *Batch) AddRecord(m kafka.Message, r *record.Record, place Place) {
 	b.add(item{
+		place:   place,
 		message: m, kind: r.Kind, stripe: versions.StripeOf(m.Key),
 		state: versions.State{Version: r.Version, Hash: r.Hash}, text: r.VersionText, deleted: r.Deleted,
 	})
@@ -187,6 +196,9 @@ func (p *Publisher) Close() error {
 		close(lane)
 	}
 	p.running.Wait()
+	if w := p.single.Load(); w != nil {
+		p.err = errors.Join(p.err, w.Close())
+	}
 	return p.err
 }
 
@@ -218,30 +230,53 @@ func (p *Publisher) run(ctx context.Context, lane <-chan group) {
 	}
 }
 
+// write writes groups. Of messages that the brokers find too large others take the
+// place, and all is written again: what was decided of other records of the same
+// identities may not hold without them.
 func (p *Publisher) write(ctx context.Context, groups []group) error {
-	select {
-	case <-p.stopped: // by another lane
-		return ErrStopped
-	default:
-	}
-	if p.opts.Versions != nil {
-		return p.writeNew(ctx, groups)
-	}
-	var messages []kafka.Message
-	for _, g := range groups {
-		for _, i := range g.items {
-			messages = append(messages, i.message)
+	for writer := p.writer; ; {
+		select {
+		case <-p.stopped: // by another lane
+			return ErrStopped
+		default:
+		}
+		err := p.attempt(ctx, writer, groups)
+		refused, ok := errors.AsType[*refusal](err)
+		switch {
+		case !ok:
+			if err == nil {
+				noteRefused(groups)
+			}
+			return err
+		case writer == p.writer:
+			writer = p.alone() // a message of another lane may have been the one
+		default:
+			if err := refused.replace(); err != nil {
+				return err
+			}
 		}
 	}
-	return p.send(ctx, messages)
+}
+
+func (p *Publisher) attempt(ctx context.Context, writer *kafka.Writer, groups []group) error {
+	if p.opts.Versions != nil {
+		return p.writeNew(ctx, writer, groups)
+	}
+	var out outgoing
+	for _, g := range groups {
+		for n := range g.items {
+			out.add(g.items[n].message, g.batch, &g.items[n])
+		}
+	}
+	return p.send(ctx, writer, out)
 }
 
 // send writes to the brokers.
-func (p *Publisher) send(ctx context.Context, messages []kafka.Message) error {
-	if p.opts.Dry || len(messages) == 0 {
+func (p *Publisher) send(ctx context.Context, writer *kafka.Writer, out outgoing) error {
+	if p.opts.Dry || len(out.messages) == 0 {
 		return nil
 	}
-	return bus.WriteAll(ctx, p.writer, messages)
+	return out.refusal(bus.WriteAll(ctx, writer, out.messages))
 }
 
 // gather takes what comes soon, up to what one write should carry.

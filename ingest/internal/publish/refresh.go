@@ -25,6 +25,9 @@ type Outcome struct {
 	// with the lesser content hash counts as older (design.md, Newest version
 	// wins). Nothing was published for them.
 	Unchanged, Stale int64
+	// Refused is the number of records that the brokers found too large, and whose
+	// letters were published: [Batch.OnRefused].
+	Refused int64
 }
 
 // Outcomes holds outcomes by kind.
@@ -51,13 +54,14 @@ func (b *Batch) note(outcomes Outcomes) {
 		sum.Seen += o.Seen
 		sum.Unchanged += o.Unchanged
 		sum.Stale += o.Stale
+		sum.Refused += o.Refused
 		b.outcomes[kind] = sum
 	}
 }
 
 // writeNew writes what is not known yet and notes it as known. The identities are
 // held meanwhile.
-func (p *Publisher) writeNew(ctx context.Context, groups []group) (err error) {
+func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups []group) (err error) {
 	var identities []versions.Identity
 	for _, g := range groups {
 		for _, i := range g.items {
@@ -70,23 +74,25 @@ func (p *Publisher) writeNew(ctx context.Context, groups []group) (err error) {
 	if err != nil {
 		return err
 	}
-	var messages []kafka.Message
+	var out outgoing
 	var topics []string // that entries will speak of
 	outcomes := make([]Outcomes, len(groups))
 	n := 0
-	for at, g := range groups {
-		outcomes[at] = make(Outcomes)
-		for _, i := range g.items {
+	for group, g := range groups {
+		noted := make(Outcomes)
+		outcomes[group] = noted
+		for at := range g.items {
+			i := &g.items[at]
 			if i.kind == "" {
-				messages = append(messages, i.message)
+				out.add(i.message, g.batch, i)
 				continue
 			}
-			m, publish, err := p.decide(tx, n, i, outcomes[at])
+			m, publish, err := p.decide(tx, n, *i, noted)
 			if err != nil {
 				return errors.Join(err, tx.Discard())
 			}
 			if publish {
-				messages = append(messages, m)
+				out.add(m, g.batch, i)
 				if !slices.Contains(topics, m.Topic) {
 					topics = append(topics, m.Topic)
 				}
@@ -94,7 +100,7 @@ func (p *Publisher) writeNew(ctx context.Context, groups []group) (err error) {
 			n++
 		}
 	}
-	if err := p.send(ctx, messages); err != nil {
+	if err := p.send(ctx, writer, out); err != nil {
 		return errors.Join(err, tx.Discard())
 	}
 	if len(topics) > 0 && !p.opts.Dry {
@@ -141,18 +147,18 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, outcomes Outcomes) (k
 	return i.message, true, nil
 }
 
-// seen makes the message of a new version out of that of its record, whose
-// headers it takes.
+// seen makes the message of a new version out of that of its record, which it leaves
+// as it is: the record is published after all if the one before it is refused.
 func seen(i item) (kafka.Message, error) {
 	s := event.Seen{Kind: i.kind, Key: string(i.message.Key), Version: i.text, Hash: i.state.Hash}
 	value, err := json.Marshal(s)
 	if err != nil {
 		return kafka.Message{}, fmt.Errorf("write seen version: %w", err)
 	}
-	headers := i.message.Headers
+	headers := slices.Clone(i.message.Headers)
 	for h := range headers {
 		if headers[h].Key == bus.HeaderType {
-			headers[h].Value = []byte(event.TypeSeen) // the record itself is not published
+			headers[h].Value = []byte(event.TypeSeen)
 		}
 	}
 	return kafka.Message{Topic: event.TopicSeen, Key: []byte(s.MessageKey()), Value: value, Headers: headers}, nil
