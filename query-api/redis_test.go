@@ -121,6 +121,12 @@ func TestErasedAnswersOnRedis(t *testing.T) {
 	answersOfTheErased(t, f, set, f.service.URL(), replica(t, deps))
 }
 
+// A replica that is stopped while a call waits leaves the delivery to another one.
+func TestContextWhenAReplicaStops(t *testing.T) {
+	server := redistest.Start(t)
+	contextWhenTheServiceStops(t, func(d *queryapi.Deps) { d.Redis = server.Client(t) })
+}
+
 // replica runs another service over the same store and topics until the test ends.
 func replica(t *testing.T, deps queryapi.Deps) (url string) {
 	t.Helper()

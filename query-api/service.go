@@ -290,6 +290,9 @@ func (s *Service) openContexts() (err error) {
 	cfg := contexts.Config{
 		Bus: s.deps.Bus, Store: s.store, Alone: s.deps.Redis == nil, Logger: s.deps.Logger, Registerer: s.deps.Registerer, Now: s.deps.Now,
 	}
+	if s.deps.Redis != nil {
+		cfg.Left = contexts.NewRedisLeft(s.deps.Redis, redisPrefix+"contexts:left:")
+	}
 	cfg.Erased = func(c *event.Context) bool {
 		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, c.Profile)
 		return erased || s.store.Erased(c.Identities)
@@ -330,6 +333,9 @@ func (s *Service) Run(ctx context.Context) error {
 	watch.Go(func() { s.tidyAnswers(ctx) })
 	charged := make(chan error, 1)
 	go func() { charged <- s.contexts.Run(ctx) }()
+	// Calls that wait for a profile are answered without it, in the time that requests in
+	// flight have.
+	defer context.AfterFunc(ctx, s.contexts.Leave)()
 	err := s.server.Run(ctx)
 	if errors.Is(context.Cause(ctx), errFollowingEnded) {
 		err = errors.Join(err, errFollowingEnded)

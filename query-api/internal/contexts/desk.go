@@ -41,7 +41,8 @@ type Store interface {
 	Context(ctx context.Context, organization, requestID string) (*event.Context, error)
 }
 
-// Config configures a [Desk]. All fields are required but Settle, Erased and Alone.
+// Config configures a [Desk]. All fields are required but Settle, Erased, Left and
+// Alone.
 type Config struct {
 	Bus   bus.Config
 	Store Store
@@ -50,6 +51,8 @@ type Config struct {
 	// Erased says that a profile tells of somebody who was erased since; nil: nobody
 	// was.
 	Erased func(*event.Context) bool
+	// Left is shared with other replicas; nil: there is none.
+	Left Left
 	// Alone says that there is no other replica: an outcome whose caller was another
 	// process's is one whose caller is gone.
 	Alone      bool
@@ -68,6 +71,9 @@ type Desk struct {
 	handing sync.WaitGroup
 	closing context.Context
 	close   context.CancelFunc
+	// leaving ends before closing: nobody is waited for any more.
+	leaving context.Context
+	leave   context.CancelFunc
 
 	mu     sync.Mutex
 	known  map[string]*call
@@ -99,6 +105,7 @@ func New(cfg Config) (*Desk, error) {
 		}, []string{"outcome"}),
 	}
 	d.closing, d.close = context.WithCancel(context.Background())
+	d.leaving, d.leave = context.WithCancel(d.closing)
 	if err := cfg.Registerer.Register(d.calls); err != nil {
 		return nil, fmt.Errorf("contexts: register metrics: %w", err)
 	}
@@ -232,17 +239,26 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	case <-done:
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-d.closing.Done():
+	case <-d.leaving.Done():
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
 	// What the worker has handed to the webhook-sender, since by its clock the call had
 	// ended, is not answered as well.
-	if c.state.Status != event.ContextProcessing && !c.state.Delivered {
+	ready := func() bool { return c.state.Status != event.ContextProcessing && !c.state.Delivered }
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if ready() {
 		d.calls.WithLabelValues(string(c.state.Status)).Inc()
 		return c.state, nil
 	}
+	if d.cfg.Left != nil && task.Call.WebhookURL != "" {
+		d.mu.Unlock()
+		d.note(ctx, id)
+		d.mu.Lock()
+	}
 	c.done, c.answered = nil, true
+	if ready() { // meanwhile: whoever has seen the note may hand it over, too
+		d.handOver(c.state)
+	}
 	if ctx.Err() != nil {
 		d.calls.WithLabelValues("left").Inc()
 		return nil, fmt.Errorf("context: %w", context.Cause(ctx))
@@ -253,6 +269,15 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	}
 	d.calls.WithLabelValues(outcome).Inc()
 	return nil, nil
+}
+
+// note tells other replicas that a call is answered without its outcome, before it is.
+func (d *Desk) note(ctx context.Context, id string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
+	defer cancel()
+	if err := d.cfg.Left.Note(ctx, id); err != nil {
+		d.cfg.Logger.WarnContext(ctx, "a context profile is handed over only by the replica that took the call", slog.String("request_id", id), slog.Any("error", err))
+	}
 }
 
 // Lost says that an outcome that Ask returned did not reach its caller.
@@ -297,6 +322,14 @@ func (d *Desk) publish(ctx context.Context, task *event.ContextTask, accepted *e
 	}
 	return bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContextTask, event.TypeContextTask, value)})
 }
+
+// Leave ends the waiting: calls are answered without their outcome, which is handed over
+// if it comes before Close, and by another process if it comes later. It is for a service
+// that stops, whose requests in flight must end.
+func (d *Desk) Leave() { d.leave() }
+
+// Left says that calls are answered without their outcome because of Leave.
+func (d *Desk) Left() bool { return d.leaving.Err() != nil }
 
 // Close ends the waiting and what is handed over.
 func (d *Desk) Close() error {

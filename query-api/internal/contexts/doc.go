@@ -12,6 +12,12 @@
 // answered here, what it finishes later it hands to the webhook-sender itself.
 // What was finished in time and has not come in time is handed over here.
 //
+// A service that stops answers the calls that wait for their outcome without it, as if
+// their time had ended (Desk.Leave). What is ready later is handed over by the next
+// process of the one replica, or by any other replica: they note in Redis which calls
+// were answered without their outcome. A replica that is killed while a call waits with
+// it notes nothing.
+//
 // Repeats: a call with an Idempotency-Key binds it to its request id before the task is
 // published (metering.Call.Begun). Sent again it goes on with that id: it waits for the
 // outcome, or leaves it to the delivery. Where the process ended before it was known

@@ -85,7 +85,7 @@ func (d *Desk) Wait(ctx context.Context, organization, requestID string, timeout
 		case <-ticker.C:
 		case <-timer.C:
 			ended = true
-		case <-d.closing.Done():
+		case <-d.leaving.Done():
 			ended = true
 		case <-ctx.Done():
 			return nil, fmt.Errorf("context: %w", context.Cause(ctx))

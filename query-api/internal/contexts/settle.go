@@ -53,8 +53,19 @@ func (d *Desk) settle(msg *message.Message) error {
 			return err
 		}
 	}
-	if d.cfg.Alone && c.Call.Process != d.process {
-		// The process whose caller waited for it has ended.
+	if c.Call.WebhookURL == "" || c.Delivered {
+		return nil
+	}
+	// Alone: the process whose caller waited for it has ended.
+	left := d.cfg.Alone && c.Call.Process != d.process
+	if d.cfg.Left != nil {
+		// The replica that took the call may have ended since. If it has not it hands the
+		// outcome over as well, under the same id.
+		if left, err = d.cfg.Left.Has(msg.Context(), c.Call.RequestID); err != nil {
+			return err
+		}
+	}
+	if left {
 		return d.deliver(msg.Context(), c)
 	}
 	return nil

@@ -111,7 +111,7 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 		}
 		return p, err
 	}
-	return notReady(task, timeout)
+	return s.notReady(task, timeout)
 }
 
 // ask has the task worked on, and notes under the Idempotency-Key that it is.
@@ -148,7 +148,7 @@ func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.W
 		return nil, err
 	}
 	if state == nil || webhook {
-		p, err := notReady(task, timeout)
+		p, err := s.notReady(task, timeout)
 		if err == nil {
 			call.Replays()
 			p.replayed = true
@@ -165,9 +165,15 @@ func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.W
 }
 
 // notReady answers a call without its outcome.
-func notReady(task *event.ContextTask, timeout time.Duration) (profiled, error) {
+func (s *Server) notReady(task *event.ContextTask, timeout time.Duration) (profiled, error) {
 	if task.Call.WebhookURL != "" {
 		return accepted(task.Call.RequestID)
+	}
+	if s.contexts.Left() {
+		return profiled{}, &problem{
+			status: http.StatusGatewayTimeout,
+			detail: fmt.Sprintf("the profile is not ready, and this server is stopping: fetch it with GET %s/%s", ContextPath, task.Call.RequestID),
+		}
 	}
 	return profiled{}, &problem{
 		status: http.StatusGatewayTimeout,
