@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"slices"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -79,7 +80,14 @@ type pendingErasure struct {
 	at     time.Time
 	masked bool
 	urgent bool
+	// waits are the hashes whose entries are not in force yet: the log has a request
+	// before its entries are published. Nothing is done for it until they are.
+	waits       []suppress.Hash
+	requestedAt string
+	swept       time.Time // when the first sweep began that looked for them all
 }
+
+func (p *pendingErasure) held() bool { return len(p.waits) > 0 }
 
 // NewEraser returns an Eraser. It does not connect.
 func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
@@ -204,12 +212,22 @@ func (e *Eraser) note(r event.Erasure) bool {
 	switch r.Action {
 	case event.ErasureRequested:
 		if p == nil {
-			e.pending[r.RequestID] = &pendingErasure{at: r.At, urgent: r.Urgent}
-			return true
+			p = &pendingErasure{at: r.At, urgent: r.Urgent, requestedAt: r.RequestedAt}
+			for _, i := range r.Identifiers {
+				if h, err := suppress.ParseHash(i.Hash); err == nil && i.Status != event.ErasureExempted {
+					p.waits = append(p.waits, h)
+				}
+			}
+			e.pending[r.RequestID] = p
+			e.release(p)
+			return !p.held() // the set wakes the eraser when their entries come
 		}
 	case event.ErasureMasked:
 		if p != nil {
 			p.masked = true
+			if p.swept.IsZero() && !p.held() { // before a start, or by another replica
+				p.swept = r.At
+			}
 		}
 	case event.ErasureRemoved, event.ErasureWithdrawn:
 		delete(e.pending, r.RequestID)
@@ -217,13 +235,25 @@ func (e *Eraser) note(r event.Erasure) bool {
 	return false
 }
 
+// release looks which entries a request still waits for.
+func (e *Eraser) release(p *pendingErasure) {
+	p.waits = slices.DeleteFunc(p.waits, func(h suppress.Hash) bool { return e.deps.Suppressed.Knows(h, p.requestedAt) })
+}
+
 // work sweeps when something has changed or somebody waits, and rewrites when it is
 // time; the log is told once it was read.
 func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
+	// Only entries that are in force now are sure to be looked for.
+	var pending []*pendingErasure
+	for _, p := range e.pending {
+		if e.release(p); !p.held() {
+			pending = append(pending, p)
+		}
+	}
 	begin := e.deps.Now()
 	urgent := false
-	for _, p := range e.pending {
-		changed = changed || !p.masked
+	for _, p := range pending {
+		changed = changed || !p.masked || p.swept.IsZero()
 		urgent = urgent || p.urgent && p.at.Before(begin)
 	}
 	if changed {
@@ -235,8 +265,13 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 		if err != nil {
 			return err
 		}
-		if e.dirty.IsZero() && (!found.empty() || len(e.pending) > 0) {
+		if e.dirty.IsZero() && (!found.empty() || len(pending) > 0) {
 			e.dirty = begin
+		}
+		for _, p := range pending {
+			if p.swept.IsZero() {
+				p.swept = begin
+			}
 		}
 		if !whole {
 			return nil
@@ -255,7 +290,7 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
 	if whole && e.dirty.IsZero() {
 		// Requests of before a start, which the log says are masked: their rows are deleted
 		// already, so that no sweep finds them, and are still to be rewritten.
-		for _, p := range e.pending {
+		for _, p := range pending {
 			if e.dirty.IsZero() || p.at.Before(e.dirty) {
 				e.dirty = p.at
 			}
@@ -287,7 +322,7 @@ func (e *Eraser) untilRewriting() time.Duration {
 	now := e.deps.Now()
 	wait := e.dirty.Add(e.rest()).Sub(now)
 	for _, p := range e.pending {
-		if p.urgent {
+		if p.urgent && !p.held() {
 			wait = min(wait, max(e.cfg.Gather, p.at.Sub(now)))
 		}
 	}
@@ -308,14 +343,14 @@ func (e *Eraser) finish(ctx context.Context) error {
 	return e.tell(ctx, event.ErasureRemoved, begin, nil)
 }
 
-// tell writes to the log what was done for the requests that came before a sweep
-// began.
+// tell writes to the log what was done for the requests that came before a sweep, or
+// a rewriting, began, and whose entries were in force by then.
 func (e *Eraser) tell(ctx context.Context, action event.ErasureAction, begin time.Time, counts map[string]int64) error {
 	var messages []kafka.Message
 	var done []string
 	now := e.deps.Now().UTC()
 	for id, p := range e.pending {
-		if !p.at.Before(begin) || action == event.ErasureMasked && p.masked {
+		if !p.at.Before(begin) || p.held() || p.swept.IsZero() || p.swept.After(begin) || action == event.ErasureMasked && p.masked {
 			continue
 		}
 		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})

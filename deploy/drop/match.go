@@ -7,6 +7,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
 	ch "muster/platform/clickhouse"
+	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
@@ -16,7 +17,7 @@ type Status int
 
 // Statuses of the platform.
 const (
-	Exempted Status = 2
+	Exempted Status = event.ErasureExempted
 	Deleted  Status = 3
 	OptedOut Status = 4
 	NotFound Status = 5

@@ -25,6 +25,10 @@ const (
 	ErasureRemoved ErasureAction = "removed"
 )
 
+// ErasureExempted is the status of an identifier whose people are not to be erased: it
+// gets no entry in the suppression set.
+const ErasureExempted = 2
+
 // Erasure is one event of the log of erasures, on TopicErasureRequest under its
 // request id. The log is never rewritten and names nobody: identifiers are hashes of
 // package suppress.

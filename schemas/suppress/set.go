@@ -274,6 +274,19 @@ func (s *Set) HasPhones() bool {
 // was ever suppressed: only then are records read for such.
 func (s *Set) HasDrop() bool { return s != nil && s.drop.Load() }
 
+// Knows reports whether an entry of a hash is known, lifted or not, that is no older
+// than a request.
+func (s *Set) Knows(h Hash, requestedAt string) bool {
+	v, err := record.ParseVersion(requestedAt)
+	if err != nil {
+		v = 0 // any entry is as new
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	word := s.entries.get(h)
+	return word != 0 && word>>versionBits >= uint64(v)
+}
+
 // Compare says whether an entry is newer than what is known of its hash (1), says
 // the same (0), or is older (-1).
 func (s *Set) Compare(h Hash, e *Entry) (int, error) {

@@ -174,6 +174,14 @@ func TestNewestEntryDecides(t *testing.T) {
 	require.False(t, hit(), "a correction of the scope")
 	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-05"})
 	require.True(t, hit())
+
+	hers, his := s.Key().Of(suppress.Email, "ada@example.com"), s.Key().Of(suppress.Email, "bob@example.com")
+	for requestedAt, known := range map[string]bool{"2026-04": true, "2026-05": true, "2026-06": false, "": true} {
+		require.Equal(t, known, s.Knows(hers, requestedAt), requestedAt)
+		require.False(t, s.Knows(his, requestedAt), requestedAt)
+	}
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{RequestedAt: "2026-06", Lifted: true})
+	require.True(t, s.Knows(hers, "2026-06"), "lifted ones are known, too")
 }
 
 // TestUnravel: what followed from a withdrawn entry is lifted, at any remove.
