@@ -43,7 +43,7 @@ func TestFirstRun(t *testing.T) {
 		require.Len(t, p.APIKey, len("mk_live_")+8+1+32+6)
 	})
 
-	t.Run("curl lines", func(t *testing.T) { curlLines(t, p, true) })
+	t.Run("curl lines", func(t *testing.T) { curlLines(t, p, "codehost") })
 
 	t.Run("health", func(t *testing.T) {
 		admin := &api{base: p.AdminURL, client: newClient()}
@@ -148,13 +148,32 @@ func TestFirstRun(t *testing.T) {
 		require.Equal(t, p.APIKey, again.APIKey)
 		require.Equal(t, p.OperatorToken, again.OperatorToken)
 		require.Equal(t, before, again.sql(t, "SELECT count() FROM network_people FINAL WHERE deleted = 0"))
-		curlLines(t, again, true)
+		curlLines(t, again, "codehost")
 		again.stop(t)
 	})
 }
 
-// curlLines runs what the welcome prints, as it stands.
-func curlLines(t *testing.T, p *platform, people bool) {
+// Who has brought profiles of the professional network alone is shown one of them.
+func TestFirstRunOfProfiles(t *testing.T) {
+	t.Parallel()
+	dataDir := t.TempDir()
+	p := start(t, dataDir, "--no-sample")
+	require.Contains(t, p.out.String(), "There are no people yet")
+	file := filepath.Join(t.TempDir(), "people.ndjson")
+	require.NoError(t, os.WriteFile(file, []byte(`{"profile_id": "1", "username": "ada-l", "full_name": "Ada L", "headline": "engineer", "last_updated": "2026-11-01T00:00:00Z"}`+"\n"), 0o600))
+	p.muster(t, "ingest", "network-person", file)
+	p.muster(t, "status", "--wait")
+	p.stop(t)
+	again := start(t, dataDir)
+	require.NotContains(t, again.out.String(), "There are no people yet")
+	asked := curlLines(t, again, "network")
+	require.Equal(t, []any{"network"}, asked["/v1/person/enrich"]["websets_matched"])
+	require.Equal(t, "ada-l", asked["/v1/webset/network/person"]["username"])
+	again.stop(t)
+}
+
+// curlLines runs what the welcome prints, as it stands, and returns the answers by path.
+func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Object {
 	t.Helper()
 	var lines []string
 	for line := range strings.Lines(p.out.String()) {
@@ -188,18 +207,19 @@ func curlLines(t *testing.T, p *platform, people bool) {
 		}
 	}
 	require.Positive(t, counts, "a line of SQL that counts people")
-	if !people {
-		return
+	require.NotEmpty(t, asked["/v1/person/search"]["results"])
+	require.NotEmpty(t, asked["/v1/person/discover"]["socials"])
+	if platform != "codehost" {
+		return asked
 	}
 	enriched := asked["/v1/person/enrich"]
 	require.Equal(t, []any{"codehost", "network"}, enriched["websets_matched"], "the person exists on both websets")
 	require.Len(t, enriched["person"], 2)
 	require.NotEmpty(t, asked["/v1/webset/codehost/person"]["codehost_username"])
 	require.Contains(t, asked["/v1/webset/codehost/person"], "network", "with the add-on")
-	require.NotEmpty(t, asked["/v1/person/search"]["results"])
-	require.NotEmpty(t, asked["/v1/person/discover"]["socials"])
 	require.Equal(t, true, asked["/v1/company/enrich"]["matched"])
 	require.NotEmpty(t, asked["/v1/company/enrich"]["company"])
+	return asked
 }
 
 // TestEmptyFolder: without a sample there is nobody, and everything works.

@@ -265,8 +265,7 @@ func welcome(ctx context.Context, cfg Config, deps Deps, kafka kafkaBackend, in 
 		}
 	}
 	w := Welcome{Instance: in, DataDir: cfg.DataDir}
-	var err error
-	if w.Person, w.Company, err = findExamples(ctx, source.ClickHouse, in); err != nil {
+	if err := w.findExamples(ctx, source.ClickHouse); err != nil {
 		return err
 	}
 	deps.Started(w)

@@ -13,50 +13,61 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"muster/deploy/instance"
+	"muster/schemas/identity"
 )
 
 // Welcome is what a started platform says of itself.
 type Welcome struct {
 	Instance instance.Instance
 	DataDir  string
-	// Person is a code-host username that answers with records of both websets,
-	// or of one if there is none such; empty when there are no people.
-	Person string
+	// Person is a username on Platform, "codehost" or "network", that answers with records of
+	// both websets, or of one if there is none such; empty when there are no people.
+	Person, Platform string
 	// Company is a slug that answers; empty when there is none.
 	Company string
 }
 
-// findExamples picks a person and a company that the API answers.
-func findExamples(ctx context.Context, conn driver.Conn, in instance.Instance) (person, company string, err error) {
-	people, err := names(ctx, conn, `
-		SELECT codehost_username FROM codehost_people FINAL
-		WHERE deleted = 0 ORDER BY length(network_username_keys) > 0 DESC, user_id LIMIT 20`)
-	if err != nil {
-		return "", "", fmt.Errorf("look for an example person: %w", err)
-	}
+// findExamples finds a person and a company that the API answers.
+func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 	best := 0
-	for _, username := range people {
-		matched, err := askEnrich(ctx, in, username)
-		if err != nil {
-			return "", "", fmt.Errorf("try the API: %w", err)
-		}
-		if matched > best {
-			person, best = username, matched
-		}
-		if best == 2 {
+	for _, e := range []struct{ platform, query string }{
+		{identity.Codehost, `
+			SELECT codehost_username FROM codehost_people FINAL
+			WHERE deleted = 0 ORDER BY length(network_username_keys) > 0 DESC, user_id LIMIT 20`},
+		{identity.Network, `
+			SELECT username FROM network_people FINAL
+			WHERE deleted = 0 AND username != '' ORDER BY profile_hash LIMIT 20`},
+	} {
+		if best > 0 {
 			break
+		}
+		people, err := names(ctx, conn, e.query)
+		if err != nil {
+			return fmt.Errorf("look for an example person: %w", err)
+		}
+		for _, username := range people {
+			matched, err := askEnrich(ctx, w.Instance, e.platform, username)
+			if err != nil {
+				return fmt.Errorf("try the API: %w", err)
+			}
+			if matched > best {
+				w.Person, w.Platform, best = username, e.platform, matched
+			}
+			if best == 2 {
+				break
+			}
 		}
 	}
 	companies, err := names(ctx, conn, `
 		SELECT slug_key FROM network_companies FINAL
 		WHERE deleted = 0 AND slug_key != '' ORDER BY company_hash LIMIT 1`)
 	if err != nil {
-		return "", "", fmt.Errorf("look for an example company: %w", err)
+		return fmt.Errorf("look for an example company: %w", err)
 	}
 	if len(companies) > 0 {
-		company = companies[0]
+		w.Company = companies[0]
 	}
-	return person, company, nil
+	return nil
 }
 
 func names(ctx context.Context, conn driver.Conn, query string) (list []string, err error) {
@@ -75,11 +86,11 @@ func names(ctx context.Context, conn driver.Conn, query string) (list []string, 
 	return list, rows.Err()
 }
 
-// askEnrich returns how many websets answer for a code-host username.
-func askEnrich(ctx context.Context, in instance.Instance, username string) (int, error) {
+// askEnrich returns how many websets answer for a username on a platform.
+func askEnrich(ctx context.Context, in instance.Instance, platform, username string) (int, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	body, err := json.Marshal(map[string]any{"codehost": username, "websets": []string{"codehost", "network"}}, json.Deterministic(true))
+	body, err := json.Marshal(map[string]any{enrichField(platform): username, "websets": []string{"codehost", "network"}}, json.Deterministic(true))
 	if err != nil {
 		return 0, err
 	}
@@ -104,6 +115,14 @@ func askEnrich(ctx context.Context, in instance.Instance, username string) (int,
 		return 0, err
 	}
 	return len(answer.Matched), nil
+}
+
+// enrichField is the member of an enrichment that takes a username on a platform.
+func enrichField(platform string) string {
+	if platform == identity.Network {
+		return "network_username"
+	}
+	return platform
 }
 
 // WriteText prints where everything answers, and curl lines that work as they
@@ -148,17 +167,19 @@ func (w Welcome) Curl() []string {
 		return fmt.Sprintf("curl -s %s/v1%s %s -H 'Content-Type: application/json' -d %s", in.BaseURL, path, auth, shellQuote(string(raw)))
 	}
 	lines := []string{}
-	if w.Person != "" {
-		lines = append(lines,
-			post("/person/enrich", map[string]any{"codehost": w.Person, "websets": []string{"codehost", "network"}}),
-			fmt.Sprintf("curl -sG %s/v1/webset/codehost/person %s --data-urlencode %s -d addons=network",
-				in.BaseURL, auth, shellQuote("codehost="+w.Person)))
+	other, profile := "network", "https://codehost.example/"
+	if w.Platform == identity.Network {
+		other, profile = "codehost", "https://network.example/in/"
 	}
 	if w.Person != "" {
-		lines = append(lines, post("/context", map[string]any{
-			"person": "met at a meetup, code at https://codehost.example/" + w.Person,
-			"schema": map[string]any{"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
-		}))
+		lines = append(lines,
+			post("/person/enrich", map[string]any{enrichField(w.Platform): w.Person, "websets": []string{"codehost", "network"}}),
+			fmt.Sprintf("curl -sG %s/v1/webset/%s/person %s --data-urlencode %s -d addons=%s",
+				in.BaseURL, w.Platform, auth, shellQuote(w.Platform+"="+w.Person), other),
+			post("/context", map[string]any{
+				"person": "met at a meetup, " + profile + w.Person,
+				"schema": map[string]any{"skills": map[string]any{"type": "array", "items": map[string]any{"type": "string"}}},
+			}))
 	}
 	if w.Company != "" {
 		lines = append(lines, post("/company/enrich", map[string]any{"network_slug": w.Company}))
@@ -169,7 +190,7 @@ func (w Welcome) Curl() []string {
 				"query": map[string]any{"match": map[string]any{"profile.headline": "engineer"}}, "size": 3,
 				"_source": []string{"profile.full_name", "profile.headline"},
 			}),
-			post("/person/discover", map[string]any{"codehost": w.Person}))
+			post("/person/discover", map[string]any{w.Platform: w.Person}))
 	}
 	lines = append(lines, fmt.Sprintf("curl -s %s/ -d %s", withoutUser(in.ClickHouseURL),
 		shellQuote("SELECT count() FROM "+database+".network_people FINAL WHERE deleted = 0")))
