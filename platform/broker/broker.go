@@ -118,7 +118,10 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			if err != nil {
 				return nil, err
 			}
-			return &gatedListener{Listener: ln, gate: b.gate, advertise: advertised(cfg.Advertise)}, nil
+			if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send
+				ln = tls.NewListener(ln, cfg.TLS)
+			}
+			return &gatedListener{Listener: ln, gate: b.gate, logger: cfg.Logger, advertise: advertised(cfg.Advertise)}, nil
 		}),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
 		kfake.ClusterID("muster"),
@@ -139,9 +142,6 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	if cfg.SyncWrites {
 		opts = append(opts, kfake.SyncWrites())
-	}
-	if cfg.TLS != nil {
-		opts = append(opts, kfake.TLS(cfg.TLS))
 	}
 	if len(cfg.Users) > 0 {
 		opts = append(opts, kfake.EnableSASL())

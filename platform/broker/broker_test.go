@@ -304,3 +304,30 @@ func TestCloseEndsConnections(t *testing.T) {
 	require.Error(t, err)
 	require.False(t, errors.Is(err, os.ErrDeadlineExceeded))
 }
+
+// What is not the Kafka protocol ends its connection, never the broker.
+func TestForeignBytesEndTheirConnectionOnly(t *testing.T) {
+	_, addr := startChild(t, t.TempDir(), "127.0.0.1:0", serving)
+	for name, sent := range map[string]string{
+		"HTTP":            "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+		"TLS":             "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x00\x00",
+		"an unknown kind": "\x00\x00\x00\x0a\x7f\xff\x00\x00\x00\x00\x00\x01\xff\xff",
+		"a negative kind": "\x00\x00\x00\x0a\xff\xff\x00\x00\x00\x00\x00\x01\xff\xff",
+		"too large":       "\x06\x40\x00\x01\x00\x03\x00\x00\x00\x00\x00\x01",
+		"too small":       "\x00\x00\x00\x07\x00\x03\x00\x00\x00\x00\x00\x01",
+		"nothing":         "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00",
+	} {
+		t.Run(name, func(t *testing.T) {
+			conn, err := net.Dial("tcp", addr)
+			require.NoError(t, err)
+			defer conn.Close()
+			require.NoError(t, conn.SetDeadline(time.Now().Add(10*time.Second)))
+			_, err = conn.Write([]byte(sent))
+			require.NoError(t, err)
+			_, err = conn.Read(make([]byte, 1))
+			require.Error(t, err)
+			require.False(t, errors.Is(err, os.ErrDeadlineExceeded), "the connection is still open")
+			require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: []string{addr}}, []bus.Topic{{Name: "t", Partitions: 1}}))
+		})
+	}
+}

@@ -26,6 +26,12 @@
 // who knows that the consumers have caught up. Retention is applied at the same
 // moments, and only to topics that set retention.ms or retention.bytes explicitly.
 //
+// # Connections
+//
+// A request that is larger than 100 MiB or of a kind that the protocol does not
+// have ends its connection, before anybody has to say who they are. A member of a
+// consumer group whose connection ends has its session left, as with Apache Kafka.
+//
 // Topics are never created by being named: a producer or consumer that names a
 // topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.
 package broker

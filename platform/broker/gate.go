@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"log/slog"
 	"net"
 	"sync"
 )
@@ -88,6 +89,7 @@ func (g *gate) closeConns() {
 type gatedListener struct {
 	net.Listener
 	gate      *gate
+	logger    *slog.Logger
 	advertise advertised // empty: the listener's own address
 }
 
@@ -104,25 +106,10 @@ func (l *gatedListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	gc := &gatedConn{Conn: c, gate: l.gate}
+	gc := newGatedConn(c, l.gate, l.logger)
 	if !l.gate.add(gc) {
 		_ = c.Close()
 		return nil, net.ErrClosed
 	}
 	return gc, nil
-}
-
-type gatedConn struct {
-	net.Conn
-	gate *gate
-}
-
-func (c *gatedConn) Write(p []byte) (int, error) {
-	c.gate.wait()
-	return c.Conn.Write(p)
-}
-
-func (c *gatedConn) Close() error {
-	c.gate.remove(c)
-	return c.Conn.Close()
 }

@@ -26,19 +26,20 @@ func BatchConsumer(t *testing.T, c *Cluster) {
 		t.Run("ReachesTheEnd", func(t *testing.T) { reachesTheEnd(t, c) })
 	}
 	for name, test := range map[string]func(*testing.T, *Cluster){
-		"DeliversAll":             deliversAll,
-		"RetriesTheSameBatch":     retriesTheSameBatch,
-		"RedeliversAfterCrash":    redeliversAfterCrash,
-		"FillsWhileHandling":      fillsWhileHandling,
-		"TrickleIsQuick":          trickleIsQuick,
-		"Rebalances":              rebalances,
-		"RevokesDuringHandle":     revokesDuringHandle,
-		"NoticesNewPartitions":    noticesNewPartitions,
-		"WaitsForTopic":           waitsForTopic,
-		"StopsWhileHandlerFails":  stopsWhileHandlerFails,
-		"LargeMessages":           largeMessages,
-		"StopsInTimeWithoutWork":  stopsInTimeWithoutWork,
-		"CommitsOnlyAfterHandled": commitsOnlyAfterHandled,
+		"DeliversAll":                deliversAll,
+		"RetriesTheSameBatch":        retriesTheSameBatch,
+		"RedeliversAfterCrash":       redeliversAfterCrash,
+		"FillsWhileHandling":         fillsWhileHandling,
+		"TrickleIsQuick":             trickleIsQuick,
+		"Rebalances":                 rebalances,
+		"RevokesDuringHandle":        revokesDuringHandle,
+		"NoticesNewPartitions":       noticesNewPartitions,
+		"ForgetsWhoLeftWhileJoining": forgetsWhoLeftWhileJoining,
+		"WaitsForTopic":              waitsForTopic,
+		"StopsWhileHandlerFails":     stopsWhileHandlerFails,
+		"LargeMessages":              largeMessages,
+		"StopsInTimeWithoutWork":     stopsInTimeWithoutWork,
+		"CommitsOnlyAfterHandled":    commitsOnlyAfterHandled,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
