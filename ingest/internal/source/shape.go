@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"strconv"
@@ -21,6 +22,7 @@ import (
 type shape struct {
 	root   *field
 	leaves int
+	err    error // the first that is wrong with the schema
 	// The values of each leaf column of the row at hand, and how many of them
 	// have been used.
 	values [][]parquet.Value
@@ -48,6 +50,9 @@ var errNoColumns = errors.New("the file has no columns")
 func newShape(root *parquet.Column) (*shape, error) {
 	s := &shape{}
 	s.root = s.field(root)
+	if s.err != nil {
+		return nil, s.err
+	}
 	if s.leaves == 0 {
 		return nil, errNoColumns
 	}
@@ -64,6 +69,9 @@ func (s *shape) field(c *parquet.Column) *field {
 	if c.Leaf() {
 		s.leaves++
 		f.last = s.leaves
+		if scale := scaleOf(c.Type()); (scale < 0 || scale > maxScale) && s.err == nil {
+			s.err = fmt.Errorf("damaged: column %q is a decimal with %d digits behind its point; there may be 0 to %d", c.Name(), scale, maxScale)
+		}
 		f.write = writerOf(c.Type())
 		return f
 	}
@@ -87,6 +95,24 @@ func (s *shape) field(c *parquet.Column) *field {
 		}
 	}
 	return f
+}
+
+// maxScale is as many digits as a decimal of 256 bits has, the widest there is in
+// files, and maxDecimal how many bytes are read as a number. A number is written with
+// all its digits, so that a file may not ask for a thousand million of them.
+const (
+	maxScale   = 76
+	maxDecimal = 64
+)
+
+// scaleOf is how many digits of a column's values stand behind the point.
+func scaleOf(t parquet.Type) int {
+	if l := t.LogicalType(); l != nil {
+		if d, ok := l.Value.(*format.DecimalType); ok {
+			return int(d.Scale)
+		}
+	}
+	return 0
 }
 
 func annotation(c *parquet.Column) format.LogicalTypeValue {
@@ -367,7 +393,7 @@ func appendDecimal(out []byte, v parquet.Value, scale int) []byte {
 	case parquet.Int64:
 		n.SetInt64(v.Int64())
 	default: // two's complement, big-endian
-		if !isBytes(v) {
+		if !isBytes(v) || len(v.ByteArray()) > maxDecimal {
 			return writePhysical(out, v)
 		}
 		b := v.ByteArray()
