@@ -90,7 +90,7 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		}
 	}
 	identify := func(t identified, table string) error {
-		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT "+t.id+" FROM "+table+t.where, func(rows driver.Rows) error {
+		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT "+t.id+" FROM "+e.layout.From(table)+t.where, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.platform}
 			if err := rows.Scan(&s.ID); err != nil {
 				return err
@@ -126,7 +126,7 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		return nil, err
 	}
 	for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
-		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM "+table, func(rows driver.Rows) error {
+		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM "+e.layout.From(table), func(rows driver.Rows) error {
 			var id, aPlatform, a, bPlatform, b string
 			if err := rows.Scan(&id, &aPlatform, &a, &bPlatform, &b); err != nil {
 				return err

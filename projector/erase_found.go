@@ -77,7 +77,7 @@ const (
 func (e *Eraser) findCommits(ctx context.Context, f *foundErased, table string) error {
 	const author = readmodel.CommitAuthor
 	erased := make(map[string]bool)
-	query := "SELECT DISTINCT " + author + " AS address FROM " + table + " WHERE position(entry, '@') > 0 AND address != ''"
+	query := "SELECT DISTINCT " + author + " AS address FROM " + e.layout.From(table) + " WHERE position(entry, '@') > 0 AND address != ''"
 	err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
 		var address string
 		if err := rows.Scan(&address); err != nil {
@@ -98,7 +98,7 @@ func (e *Eraser) findCommits(ctx context.Context, f *foundErased, table string) 
 	for len(addresses) > 0 {
 		part := addresses[:min(len(addresses), idsAtOnce)]
 		addresses = addresses[len(part):]
-		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + table + " WHERE " + author + " IN {ids:Array(String)}"
+		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + e.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
 		err := e.read(ctx, query, part, func(rows driver.Rows) error {
 			var h uint64
 			var key, owner string
@@ -185,7 +185,7 @@ func (e *Eraser) removeEvents(ctx context.Context, f *foundErased, commits []str
 		}
 	}
 	return e.forEachList(hashes(f.attempts), func(list string) error {
-		statement := "ALTER TABLE " + e.cfg.Layout.Local(readmodel.WebhookAttemptsTable) + e.cfg.Layout.OnCluster() +
+		statement := "ALTER TABLE " + e.layout.Local(readmodel.WebhookAttemptsTable) + e.layout.OnCluster() +
 			" UPDATE response = '' WHERE " + attemptHash + " IN (" + list + ")"
 		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {

@@ -19,7 +19,7 @@ const lookForTables = 5 * time.Second
 func (e *Eraser) liveTables(ctx context.Context) (string, error) {
 	names := make([]string, 0, len(readmodel.Tables()))
 	for _, name := range readmodel.Tables() {
-		names = append(names, e.cfg.Layout.Local(name))
+		names = append(names, e.layout.Local(name))
 	}
 	var live string
 	row := e.deps.Conn.QueryRow(ctx, "SELECT arrayStringConcat(arraySort(groupArray(concat(name, ': ', comment))), '\\n') FROM system.tables"+

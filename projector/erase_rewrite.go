@@ -40,7 +40,7 @@ func (e *Eraser) tables(ctx context.Context) ([]string, error) {
 func (e *Eraser) alter(ctx context.Context, tables []string, what string) error {
 	ctx = clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2}))
 	for _, name := range tables {
-		statement := "ALTER TABLE " + e.cfg.Layout.Local(name) + e.cfg.Layout.OnCluster() + " " + what
+		statement := "ALTER TABLE " + e.layout.Local(name) + e.layout.OnCluster() + " " + what
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("rewrite %s: %w", name, err)
 		}
@@ -79,26 +79,18 @@ func (e *Eraser) compact(ctx context.Context) error {
 
 // settle reports whether the parts that a rewriting replaced are gone; it then
 // compacts the logs once more, now that tombstones have had their time, and looks
-// for what should be gone: what is there goes, and is rewritten anew. The parts of other nodes of a cluster cannot be seen from
-// here: they are gone within the time of the setting.
+// for what should be gone: what is there goes, and is rewritten anew.
 func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	tables, err := e.tables(ctx)
 	if err != nil {
 		return false, err
 	}
-	if e.cfg.Layout.Cluster == "" {
-		var waiting []string
-		// Merges make new ones all the time: those of before the rewriting count, of
-		// the tables that were rewritten. Their names are muster's own.
-		row := e.deps.Conn.QueryRow(ctx, "SELECT groupUniqArray(table) FROM system.parts WHERE database = currentDatabase() AND NOT active AND modification_time < {begin:DateTime}"+
-			" AND table IN ('"+strings.Join(tables, "', '")+"')",
-			clickhouse.Named("begin", e.clean.begin.UTC().Format("2006-01-02 15:04:05")))
-		if err := row.Scan(&waiting); err != nil {
-			return false, fmt.Errorf("look for parts that were replaced: %w", err)
-		}
-		if len(waiting) > 0 {
-			return false, e.wake(ctx, waiting)
-		}
+	waiting, err := e.replacedParts(ctx, tables)
+	if err != nil {
+		return false, err
+	}
+	if len(waiting) > 0 {
+		return false, e.wake(ctx, waiting)
 	}
 	if err := e.alter(ctx, tables, "RESET SETTING "+partsLifetime); err != nil {
 		return false, err
@@ -127,13 +119,34 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// replacedParts lists those of the tables, by the names they have on a node, that still
+// have parts on some node that the rewriting replaced. Merges make new ones all the time:
+// those of before it count.
+func (e *Eraser) replacedParts(ctx context.Context, tables []string) (waiting []string, err error) {
+	var database string
+	if err := e.deps.Conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
+		return nil, fmt.Errorf("look for parts that were replaced: %w", err)
+	}
+	names := make([]string, len(tables)) // muster's own
+	for i, name := range tables {
+		names[i] = e.layout.Local(name)
+	}
+	row := e.deps.Conn.QueryRow(ctx, "SELECT groupUniqArray(table) FROM "+e.layout.OnAllNodes("system.parts")+
+		" WHERE database = {database:String} AND NOT active AND modification_time < {begin:DateTime} AND table IN ('"+strings.Join(names, "', '")+"')",
+		clickhouse.Named("database", database), clickhouse.Named("begin", e.clean.begin.UTC().Format("2006-01-02 15:04:05")))
+	if err := row.Scan(&waiting); err != nil {
+		return nil, fmt.Errorf("look for parts that were replaced: %w", err)
+	}
+	return waiting, nil
+}
+
 // wake has the engine look for replaced parts of tables now: by itself it looks every
 // half minute (cleanup_delay_period), and more seldom where it found nothing. Letting the
 // cleanup go on, which nobody has stopped, wakes it. An engine that refuses looks in its
 // own time.
 func (e *Eraser) wake(ctx context.Context, tables []string) error {
 	for _, name := range tables {
-		err := e.deps.Conn.Exec(ctx, "SYSTEM START CLEANUP "+e.cfg.Layout.Local(name))
+		err := e.deps.Conn.Exec(ctx, "SYSTEM START CLEANUP"+e.layout.OnCluster()+" "+name)
 		if code, refused := ch.CodeOf(err); refused {
 			e.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "replaced parts are waited for", slog.String("table", name), slog.String("error", code.String()))
 			continue

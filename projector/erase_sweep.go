@@ -175,7 +175,7 @@ func (e *Eraser) removeLinkLookups(ctx context.Context, tables []string) error {
 	for _, table := range tables {
 		var hashes []uint64
 		const hash = "cityHash64(type, value, target)"
-		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT toString(type), value, target, "+hash+" FROM "+table+" WHERE target_kind = '"+readmodel.TargetAccount+"'", func(rows driver.Rows) error {
+		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT toString(type), value, target, "+hash+" FROM "+e.layout.From(table)+" WHERE target_kind = '"+readmodel.TargetAccount+"'", func(rows driver.Rows) error {
 			var lookup, value, target string
 			var h uint64
 			if err := rows.Scan(&lookup, &value, &target, &h); err != nil {
@@ -223,7 +223,7 @@ func cutAccount(target, platform string) (string, bool) {
 func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []string) error {
 	var hashes []uint64
 	var found int64
-	err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+table+" WHERE "+where+" GROUP BY h", ids, func(rows driver.Rows) error {
+	err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+" GROUP BY h", ids, func(rows driver.Rows) error {
 		var h uint64
 		var n int64
 		if err := rows.Scan(&h, &n); err != nil {
@@ -245,7 +245,7 @@ func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []st
 
 func (e *Eraser) deleteHashes(ctx context.Context, table, hash string, hashes []uint64) error {
 	return e.forEachList(hashes, func(list string) error {
-		statement := "DELETE FROM " + e.cfg.Layout.Local(table) + e.cfg.Layout.OnCluster() + " WHERE " + hash + " IN (" + list + ")"
+		statement := "DELETE FROM " + e.layout.Local(table) + e.layout.OnCluster() + " WHERE " + hash + " IN (" + list + ")"
 		ctx := clickhouse.Context(ctx, clickhouse.WithSettings(clickhouse.Settings{"mutations_sync": 2, "lightweight_deletes_sync": 2}))
 		if err := e.deps.Conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("delete rows of %s: %w", table, err)
@@ -292,8 +292,11 @@ func (e *Eraser) tablesBeside(ctx context.Context) (map[string][]string, error) 
 		if err := rows.Scan(&name); err != nil {
 			return err
 		}
-		if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
-			out[table] = append(out[table], name)
+		// Of a cluster's two tables the distributed one may be missing: a replay was cut short.
+		if name, ok := e.layout.Logical(name); ok {
+			if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+				out[table] = append(out[table], name)
+			}
 		}
 		return nil
 	})

@@ -21,8 +21,7 @@ import (
 
 // EraserConfig configures an Eraser. Only Kafka is required.
 type EraserConfig struct {
-	Kafka  bus.Config
-	Layout readmodel.Layout
+	Kafka bus.Config
 	// Within is how long what was erased may be stored after nobody is shown it any
 	// more; default 24 h. Rewriting begins after a quarter of it, or at once when a
 	// request asks for it.
@@ -60,6 +59,7 @@ type Eraser struct {
 	deps   EraserDeps
 	writer *kafka.Writer
 
+	layout  readmodel.Layout           // of the tables, as they were last seen
 	pending map[string]*pendingErasure // requests that are not removed yet
 	dirty   time.Time                  // since when something waits to be rewritten
 	lifts   uint64                     // of the set, when it was last unravelled
@@ -242,7 +242,11 @@ func (e *Eraser) release(p *pendingErasure) {
 
 // work sweeps when something has changed or somebody waits, and rewrites when it is
 // time; the log is told once it was read.
-func (e *Eraser) work(ctx context.Context, whole, changed bool) error {
+func (e *Eraser) work(ctx context.Context, whole, changed bool) (err error) {
+	// Each time: they may be made, or made anew, while this runs.
+	if e.layout, err = readmodel.FindLayout(ctx, e.deps.Conn); err != nil {
+		return err
+	}
 	// Only entries that are in force now are sure to be looked for.
 	var pending []*pendingErasure
 	for _, p := range e.pending {

@@ -31,14 +31,7 @@ func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg
 	if err != nil {
 		return nil, err
 	}
-	if cfg.OnCluster == "" {
-		cfg.OnCluster = layout.Cluster
-	}
-	if layout.Cluster != "" && cfg.Engine == "" {
-		// One record for the whole cluster, whichever node is asked: every server is a replica of the same two tables.
-		cfg.Engine = "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', %s)"
-	}
-	applied, err = clickhouse.Migrate(ctx, conn, migrations, cfg)
+	applied, err = clickhouse.Migrate(ctx, conn, migrations, recorded(layout, cfg))
 	if err != nil {
 		return applied, fmt.Errorf("migrate read models: %w", err)
 	}
@@ -47,4 +40,15 @@ func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg
 		return applied, fmt.Errorf("migrate read models: %w", err)
 	}
 	return applied, nil
+}
+
+// recorded says where migrations are recorded, and who holds the lock: on a cluster in
+// one record for all of it, whichever node is asked, since every server is a replica of
+// the same two tables.
+func recorded(layout readmodel.Layout, cfg clickhouse.MigrateConfig) clickhouse.MigrateConfig {
+	if layout.Cluster != "" {
+		cfg.OnCluster = layout.Cluster
+		cfg.Engine = "ReplicatedReplacingMergeTree('/clickhouse/tables/{database}/{table}', '{shard}-{replica}', %s)"
+	}
+	return cfg
 }

@@ -37,8 +37,14 @@ type harness struct {
 
 func newHarness(t *testing.T) *harness {
 	t.Helper()
+	return harnessOver(t, openStore(t))
+}
+
+// harnessOver is a harness over a store that is there.
+func harnessOver(t *testing.T, s *store) *harness {
+	t.Helper()
 	b := brokertest.Start(t)
-	h := &harness{store: openStore(t), t: t, kafka: bus.Config{Brokers: b.Addrs()}}
+	h := &harness{store: s, t: t, kafka: bus.Config{Brokers: b.Addrs()}}
 	var topics []bus.Topic
 	for _, topic := range event.Topics() {
 		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config()})

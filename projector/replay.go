@@ -24,8 +24,6 @@ const ReplayGroup = "muster.replay."
 type ReplayConfig struct {
 	// Projector says how the topics are read; its Group is not used.
 	Projector Config
-	// Layout is that of the tables.
-	Layout readmodel.Layout
 	// Tables to rebuild; default: all of readmodel.Models.
 	Tables []string
 	// Restart throws away what an unfinished replay has done; without it the
@@ -127,16 +125,25 @@ func Replay(ctx context.Context, cfg ReplayConfig, deps ReplayDeps) (ReplayRepor
 		return ReplayReport{}, err
 	}
 	r := &replay{cfg: cfg, deps: deps, models: models}
-	err = clickhouse.Exclusively(ctx, deps.Conn, exclusively(cfg.Layout, deps.Logger), r.run)
+	err = exclusively(ctx, deps.Conn, deps.Logger, func(ctx context.Context, layout readmodel.Layout) error {
+		r.layout = layout
+		return r.run(ctx)
+	})
 	if err != nil {
 		return r.report, fmt.Errorf("replay: %w", err)
 	}
 	return r.report, nil
 }
 
-// exclusively waits as long as a holder that was killed is taken for alive.
-func exclusively(layout readmodel.Layout, logger *slog.Logger) clickhouse.MigrateConfig {
-	return clickhouse.MigrateConfig{OnCluster: layout.Cluster, WaitForOther: 45 * time.Second, Logger: logger}
+// exclusively works while no other replay runs and nobody migrates, with the layout that
+// the tables have. It waits as long as a holder that was killed is taken for alive.
+func exclusively(ctx context.Context, conn driver.Conn, logger *slog.Logger, work func(context.Context, readmodel.Layout) error) error {
+	layout, err := readmodel.FindLayout(ctx, conn)
+	if err != nil {
+		return err
+	}
+	cfg := recorded(layout, clickhouse.MigrateConfig{WaitForOther: 45 * time.Second, Logger: logger})
+	return clickhouse.Exclusively(ctx, conn, cfg, func(ctx context.Context) error { return work(ctx, layout) })
 }
 
 func chooseModels(tables []string) ([]readmodel.Model, error) {
@@ -162,6 +169,7 @@ type replay struct {
 	cfg    ReplayConfig
 	deps   ReplayDeps
 	models []readmodel.Model
+	layout readmodel.Layout
 	tables []readmodel.Rebuild
 	group  string
 	topics []string
@@ -212,7 +220,7 @@ func (r *replay) run(ctx context.Context) (err error) {
 
 // plan finds an unfinished replay to go on with, or begins one.
 func (r *replay) plan(ctx context.Context) error {
-	found, err := findRebuilds(ctx, r.deps.Conn, r.cfg.Layout)
+	found, err := findRebuilds(ctx, r.deps.Conn, r.layout)
 	if err != nil {
 		return err
 	}
@@ -226,7 +234,7 @@ func (r *replay) plan(ctx context.Context) error {
 		}
 		var remaining []string
 		for _, m := range r.models {
-			if !found.swapped(r.cfg.Layout, m.Table, id) {
+			if !found.swapped(r.layout, m.Table, id) {
 				remaining = append(remaining, m.Table)
 			}
 		}
@@ -241,7 +249,7 @@ func (r *replay) plan(ctx context.Context) error {
 			return nil
 		}
 		for _, table := range open {
-			if err := r.exec(ctx, rebuildOf(r.cfg.Layout, table, id).Drop(rebuildOf(r.cfg.Layout, table, id).Fresh())...); err != nil {
+			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table, id).Fresh())...); err != nil {
 				return err
 			}
 		}
@@ -261,7 +269,7 @@ func (r *replay) plan(ctx context.Context) error {
 func (r *replay) begin(id string, tables []string) {
 	r.report.ID, r.group = id, ReplayGroup+id
 	for _, table := range tables {
-		t := rebuildOf(r.cfg.Layout, table, id)
+		t := rebuildOf(r.layout, table, id)
 		r.tables = append(r.tables, t)
 		r.topics = append(r.topics, t.Topics...)
 	}
@@ -274,11 +282,11 @@ func (r *replay) begin(id string, tables []string) {
 func (r *replay) finishSwapped(ctx context.Context, id string, open []string, found rebuilds) ([]string, error) {
 	var rest []string
 	for _, table := range open {
-		if !found.swapped(r.cfg.Layout, table, id) {
+		if !found.swapped(r.layout, table, id) {
 			rest = append(rest, table)
 			continue
 		}
-		t := rebuildOf(r.cfg.Layout, table, id)
+		t := rebuildOf(r.layout, table, id)
 		if err := r.exec(ctx, append([]string{t.Thaw(t.Fresh())}, t.Keep()...)...); err != nil {
 			return nil, err
 		}
@@ -371,7 +379,7 @@ func (r *replay) thaw(ctx context.Context) error {
 
 func (r *replay) create(ctx context.Context, t readmodel.Rebuild) error {
 	var existing string
-	err := r.deps.Conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", r.cfg.Layout.Local(t.Table)).Scan(&existing)
+	err := r.deps.Conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", r.layout.Local(t.Table)).Scan(&existing)
 	if err != nil {
 		return fmt.Errorf("read how %s was made: %w", t.Table, err)
 	}
@@ -384,8 +392,8 @@ func (r *replay) create(ctx context.Context, t readmodel.Rebuild) error {
 
 // DropOld removes the tables that were live before a replay, and returns their
 // names. Readers do not use them.
-func DropOld(ctx context.Context, conn driver.Conn, layout readmodel.Layout, logger *slog.Logger) (dropped []string, err error) {
-	err = clickhouse.Exclusively(ctx, conn, exclusively(layout, logger), func(ctx context.Context) error {
+func DropOld(ctx context.Context, conn driver.Conn, logger *slog.Logger) (dropped []string, err error) {
+	err = exclusively(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
 		found, err := findRebuilds(ctx, conn, layout)
 		if err != nil {
 			return err
@@ -410,8 +418,8 @@ func DropOld(ctx context.Context, conn driver.Conn, layout readmodel.Layout, log
 // AbortReplay gives an unfinished replay up: inserts into the live tables go on,
 // and the fresh tables that are not live yet are removed; it returns their names.
 // Without an unfinished replay it does nothing.
-func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, layout readmodel.Layout, logger *slog.Logger) (dropped []string, err error) {
-	err = clickhouse.Exclusively(ctx, conn, exclusively(layout, logger), func(ctx context.Context) error {
+func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, logger *slog.Logger) (dropped []string, err error) {
+	err = exclusively(ctx, conn, logger, func(ctx context.Context, layout readmodel.Layout) error {
 		found, err := findRebuilds(ctx, conn, layout)
 		if err != nil {
 			return err
@@ -425,7 +433,7 @@ func AbortReplay(ctx context.Context, kafka bus.Config, conn driver.Conn, layout
 			}
 		}
 		for id, open := range found.open {
-			r := &replay{cfg: ReplayConfig{Layout: layout}, deps: ReplayDeps{Deps: Deps{Conn: conn}}}
+			r := &replay{layout: layout, deps: ReplayDeps{Deps: Deps{Conn: conn}}}
 			if open, err = r.finishSwapped(ctx, id, open, found); err != nil {
 				return err
 			}

@@ -128,7 +128,7 @@ func TestReplay(t *testing.T) {
 	}
 	require.Equal(t, "p_only_here", h.lookup(readmodel.LookupNetworkUsername, "only-here")[0].Target)
 
-	dropped, err := projector.DropOld(t.Context(), h.conn, readmodel.Layout{}, slog.New(slog.DiscardHandler))
+	dropped, err := projector.DropOld(t.Context(), h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Len(t, dropped, len(readmodel.Tables())+2)
 	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")/1000, "nothing is left beside the tables")
@@ -242,7 +242,7 @@ func TestReplayInterrupted(t *testing.T) {
 
 	// Given up while inserts were stopped.
 	require.NoError(t, h.conn.Exec(t.Context(), first.Freeze()))
-	dropped, err := projector.AbortReplay(t.Context(), h.kafka, h.conn, readmodel.Layout{}, slog.New(slog.DiscardHandler))
+	dropped, err := projector.AbortReplay(t.Context(), h.kafka, h.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.Len(t, dropped, 2)
 	check(h.replay("network_people"))

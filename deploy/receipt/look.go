@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -37,7 +38,11 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 		return err
 	}
 	r.Version, r.Kept, r.VerifiedAt = formatVersion, kept, time.Now().UTC()
-	if r.Tables, err = tables(ctx, src.Conn, set); err != nil {
+	layout, err := readmodel.FindLayout(ctx, src.Conn)
+	if err != nil {
+		return err
+	}
+	if r.Tables, err = tables(ctx, src.Conn, layout, set); err != nil {
 		return err
 	}
 	if r.Topics, err = topics(ctx, src.Bus, set); err != nil {
@@ -46,7 +51,7 @@ func Look(ctx context.Context, src Source, identifiers []event.ErasureIdentifier
 	if r.Passing, err = passing(ctx, src.Bus, set); err != nil {
 		return err
 	}
-	if r.Files, err = files(ctx, src.Conn); err != nil {
+	if r.Files, err = files(ctx, src.Conn, layout); err != nil {
 		return err
 	}
 	r.NotLookedThrough = notLookedThrough(r.MaskedAt)
@@ -213,9 +218,9 @@ func targets() map[string]string {
 	}
 }
 
-// files counts the parts of tables, and those that still hold rows that were deleted,
-// of whomever.
-func files(ctx context.Context, conn driver.Conn) ([]Place, error) {
+// files counts the parts of tables, on all nodes, and those that still hold rows that
+// were deleted, of whomever.
+func files(ctx context.Context, conn driver.Conn, layout readmodel.Layout) ([]Place, error) {
 	wanted := map[string]bool{
 		readmodel.DiscoveryTable: true, readmodel.DiscoveredTable: true, readmodel.ContextTable: true, readmodel.WebhookAttemptsTable: true,
 	}
@@ -223,13 +228,23 @@ func files(ctx context.Context, conn driver.Conn) ([]Place, error) {
 		wanted[t] = true
 	}
 	var out []Place
-	const query = "SELECT table, toInt64(count()), toInt64(countIf(active AND has_lightweight_delete)) FROM system.parts WHERE database = currentDatabase() GROUP BY table ORDER BY table"
+	var database string
+	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
+		return nil, fmt.Errorf("look through the parts of tables: %w", err)
+	}
+	query := "SELECT table, toInt64(count()), toInt64(countIf(active AND has_lightweight_delete)) FROM " + layout.OnAllNodes("system.parts") +
+		" WHERE database = {database:String} GROUP BY table ORDER BY table"
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters{"database": database}))
 	err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 		var p Place
 		if err := rows.Scan(&p.Name, &p.Looked, &p.Remaining); err != nil {
 			return err
 		}
-		name := p.Name
+		name, ok := layout.Logical(p.Name)
+		if !ok {
+			return nil
+		}
+		p.Name = name
 		if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
 			name = table
 		}
@@ -245,15 +260,17 @@ func files(ctx context.Context, conn driver.Conn) ([]Place, error) {
 }
 
 // tables looks through the tables, and those beside them that replays have kept.
-func tables(ctx context.Context, conn driver.Conn, set *suppress.Set) ([]Place, error) {
+func tables(ctx context.Context, conn driver.Conn, layout readmodel.Layout, set *suppress.Set) ([]Place, error) {
 	names := map[string][]string{}
 	err := ch.ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
 		var name string
 		if err := rows.Scan(&name); err != nil {
 			return err
 		}
-		if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
-			names[table] = append(names[table], name)
+		if name, ok := layout.Logical(name); ok {
+			if table, _, _, ok := readmodel.ParseRebuilt(name); ok {
+				names[table] = append(names[table], name)
+			}
 		}
 		return nil
 	})
@@ -264,7 +281,7 @@ func tables(ctx context.Context, conn driver.Conn, set *suppress.Set) ([]Place, 
 	for _, l := range looks(set) {
 		for _, name := range append([]string{l.table}, names[l.table]...) {
 			p := Place{Name: name}
-			err := ch.ReadRows(ctx, conn, "SELECT "+l.columns+" FROM "+name, func(rows driver.Rows) error {
+			err := ch.ReadRows(ctx, conn, "SELECT "+l.columns+" FROM "+layout.From(name), func(rows driver.Rows) error {
 				var a, b, c string
 				var list []string
 				if err := rows.Scan(&a, &b, &c, &list); err != nil {

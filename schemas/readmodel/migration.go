@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strconv"
+	"strings"
 )
 
 //go:embed migrations/*.sql
@@ -47,6 +48,33 @@ func (l Layout) Everywhere(table string) []string {
 		return []string{table}
 	}
 	return []string{l.Local(table), table}
+}
+
+// Logical is the name by which a table is known, of one of its names in
+// system.tables; not ok for one that is not the node's own, but in front of those.
+func (l Layout) Logical(name string) (string, bool) {
+	if l.Cluster == "" {
+		return name, true
+	}
+	return strings.CutSuffix(name, l.Local(""))
+}
+
+// From is what the rows of a table are read from. Beside the live tables of a cluster
+// only those that hold a node's own rows are sure to be there: a replay that was killed
+// may have left none in front of them.
+func (l Layout) From(table string) string {
+	if _, _, _, beside := ParseRebuilt(table); beside && l.Cluster != "" {
+		return "cluster('" + l.Cluster + "', currentDatabase(), " + l.Local(table) + ")"
+	}
+	return table
+}
+
+// OnAllNodes is a table of the system to read from, of every node.
+func (l Layout) OnAllNodes(table string) string {
+	if l.Cluster == "" {
+		return table
+	}
+	return "clusterAllReplicas('" + l.Cluster + "', " + table + ")"
 }
 
 // OnCluster is the clause that runs a statement on every node.

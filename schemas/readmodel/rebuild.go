@@ -218,8 +218,13 @@ func (r Rebuild) CopyBehind(s Slice, columns []string) string {
 		quoted[i] = "`" + c + "`"
 	}
 	list, key := strings.Join(quoted, ", "), strings.Join(r.Key, ", ")
+	here := ""
+	if r.Layout.Cluster != "" {
+		// Servers would send the statement to every shard as it stands, and no shard knows the tables that it compares.
+		here = "\nSETTINGS parallel_distributed_insert_select = 0"
+	}
 	return "INSERT INTO " + r.Fresh() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
-		" WHERE " + s.where(key) + " AND (" + key + ") GLOBAL IN (\n" + r.behind(s) + "\n)"
+		" WHERE " + s.where(key) + " AND (" + key + ") GLOBAL IN (\n" + r.behind(s) + "\n)" + here
 }
 
 // ColumnsQuery reads the names of the columns that an insert gives, in order.

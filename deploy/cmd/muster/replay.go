@@ -69,10 +69,10 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 			case (dropOld || abort) && len(args) > 0:
 				return errors.New("--drop-old and --abort take no tables: they are about all of them")
 			case dropOld:
-				dropped, err := projector.DropOld(ctx, conn, cfg.Layout, tel.Logger)
+				dropped, err := projector.DropOld(ctx, conn, tel.Logger)
 				return dropReport(out, "dropped", dropped, err)
 			case abort:
-				dropped, err := projector.AbortReplay(ctx, cfg.Projector.Kafka, conn, cfg.Layout, tel.Logger)
+				dropped, err := projector.AbortReplay(ctx, cfg.Projector.Kafka, conn, tel.Logger)
 				return dropReport(out, "gave up", dropped, err)
 			}
 			cfg.Tables = args
@@ -97,7 +97,8 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 	flags.BoolVar(&cfg.Restart, "restart", false, "begin anew instead of going on with an unfinished replay")
 	flags.BoolVar(&dropOld, "drop-old", false, "remove the tables that earlier replays have replaced")
 	flags.BoolVar(&abort, "abort", false, "give an unfinished replay up, and let projectors insert again if it stopped them")
-	flags.StringVar(&cfg.Layout.Cluster, "cluster", "", "name of the cluster in ClickHouse's remote_servers (default: a single node)")
+	flags.String("cluster", "", "")
+	cobra.CheckErr(flags.MarkDeprecated("cluster", "the tables tell which cluster they are of"))
 	flags.BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.MarkFlagsMutuallyExclusive("restart", "drop-old", "abort")
 	return cmd

@@ -69,6 +69,7 @@ func (c *Cluster) DSN(shard int, database string) string {
 
 var (
 	replicatedEngine = regexp.MustCompile(`Replicated(\w*MergeTree)\('[^']*', '[^']*'(?:, )?`)
+	replicatedWindow = regexp.MustCompile(`\breplicated_deduplication_window = `)
 	onCluster        = regexp.MustCompile(" ON CLUSTER (?:'[^']*'|`[^`]*`)")
 )
 
@@ -78,5 +79,5 @@ var (
 func Unreplicated(statement string) string {
 	statement = onCluster.ReplaceAllString(statement, "")
 	statement = replicatedEngine.ReplaceAllString(statement, "$1(")
-	return strings.ReplaceAll(statement, "replicated_deduplication_window = ", "non_replicated_deduplication_window = ")
+	return replicatedWindow.ReplaceAllString(statement, "non_replicated_deduplication_window = ")
 }

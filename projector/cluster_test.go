@@ -1,0 +1,166 @@
+package projector_test
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+
+	chplatform "muster/platform/clickhouse"
+	"muster/platform/engine/nativetest"
+	"muster/projector"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+)
+
+// onCluster is a connection to one node of a cluster without a Keeper: it does itself
+// what ON CLUSTER asks for, and runs the statement on every node.
+type onCluster struct {
+	driver.Conn
+	nodes []driver.Conn
+}
+
+func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
+	if !strings.Contains(query, " ON CLUSTER ") {
+		return c.Conn.Exec(ctx, query, args...)
+	}
+	var whole string // loses the clause of a statement that cannot have it, or is refused
+	if err := c.QueryRow(ctx, "SELECT formatQuery({query:String})", clickhouse.Named("query", query)).Scan(&whole); err != nil {
+		return err
+	}
+	if !strings.Contains(whole, " ON CLUSTER ") {
+		return fmt.Errorf("not for a cluster: %s", whole)
+	}
+	for i, node := range c.nodes {
+		if err := node.Exec(ctx, nativetest.Unreplicated(query), args...); err != nil {
+			return fmt.Errorf("node %d: %w", i, err)
+		}
+	}
+	return nil
+}
+
+// openCluster is a store of two shards, migrated, that is asked at the first.
+func openCluster(t *testing.T) (*store, []driver.Conn) {
+	t.Helper()
+	const database = "muster"
+	cluster := nativetest.StartCluster(t, "muster", database, 2)
+	var nodes []driver.Conn
+	for i := range cluster.Engines {
+		conn, err := chplatform.Open(t.Context(), chplatform.Config{DSN: cluster.DSN(i, database)})
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, conn.Close()) })
+		nodes = append(nodes, conn)
+	}
+	s := &store{tb: t, conn: onCluster{nodes[0], nodes}}
+	_, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
+	require.NoError(t, err)
+	return s, nodes
+}
+
+// people are records of somebody who is erased, and of others, on both shards.
+func people(ghost string) map[record.Kind][]string {
+	out := map[record.Kind][]string{
+		record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"` + ghost + `","last_updated":"2026"}`},
+		record.KindCodehostRepo:   {`{"user_id":42,"id":1,"name":"x","updated_at":"2026"}`},
+	}
+	for i := range 20 {
+		out[record.KindCodehostPerson] = append(out[record.KindCodehostPerson], fmt.Sprintf(`{"user_id":%d,"codehost_username":"alive-%d","last_updated":"2026"}`, 100+i, i))
+		out[record.KindCodehostRepo] = append(out[record.KindCodehostRepo], fmt.Sprintf(`{"user_id":%d,"id":1,"name":"x","updated_at":"2026"}`, 100+i))
+	}
+	return out
+}
+
+// A replay works on every node's tables without being told of the cluster, and one that
+// was given up, or is done, leaves nothing there.
+func TestReplayOnACluster(t *testing.T) {
+	s, nodes := openCluster(t)
+	h := harnessOver(t, s)
+	for kind, raws := range people("alive") {
+		for _, raw := range raws {
+			h.publishRecords(decode(t, kind, raw))
+		}
+	}
+	// Another's row, which only the live table has.
+	insertAll(t, h, "live", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"kept","last_updated":"2026"}`}})
+	report := h.replay("codehost_people", "lookups")
+	require.Len(t, report.Tables, 2)
+	require.EqualValues(t, 22, s.count("SELECT count() FROM codehost_people FINAL"))
+	require.EqualValues(t, 1, s.count("SELECT count() FROM "+report.Tables[1].Kept))
+	for i, conn := range nodes {
+		node := &store{tb: t, conn: conn}
+		require.EqualValues(t, 2, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%_local'"), "node %d", i)
+		require.NotZero(t, node.count("SELECT count() FROM codehost_people_local"), "node %d", i)
+	}
+	_, err := projector.AbortReplay(t.Context(), h.kafka, s.conn, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	dropped, err := projector.DropOld(t.Context(), s.conn, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.Len(t, dropped, 2)
+	for i, conn := range nodes {
+		node := &store{tb: t, conn: conn}
+		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%'"), "node %d", i)
+	}
+}
+
+// What is stored of an erased person goes from every node of a cluster, from the
+// tables beside the live ones too, and out of their files.
+func TestEraserOnACluster(t *testing.T) {
+	s, nodes := openCluster(t)
+	h := harnessOver(t, s)
+	insertAll(t, h, "before", people("Ghost"))
+	// A replay that was killed: what was live has no distributed table in front.
+	for _, node := range nodes {
+		require.NoError(t, node.Exec(t.Context(), "CREATE TABLE codehost_people__old_x1_local AS codehost_people_local"))
+		require.NoError(t, node.Exec(t.Context(), "INSERT INTO codehost_people__old_x1_local SELECT * FROM codehost_people_local"))
+	}
+	e := startEraser(t, h, suppressed(t, "ghost"))
+	e.await(t, "masked")
+	require.Zero(t, s.count("SELECT count() FROM codehost_people WHERE user_id = 42"))
+	e.await(t, "removed")
+	var people, repos uint64
+	for i, conn := range nodes {
+		node := &store{tb: t, conn: conn}
+		for table, where := range map[string]string{
+			"codehost_people_local": "user_id = 42", "codehost_people__old_x1_local": "user_id = 42", "codehost_repos_local": "user_id = 42", "lookups_local": "target = '42'",
+		} {
+			require.Zero(t, node.count("SELECT count() FROM "+table+" WHERE "+where), "%s of node %d", table, i)
+		}
+		require.Zero(t, node.count("SELECT count() FROM system.parts WHERE database = currentDatabase() AND has_lightweight_delete"), "the deleted rows are still in parts of node %d", i)
+		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND position(engine_full, 'old_parts_lifetime') > 0"), "the setting stays on node %d", i)
+		people += node.count("SELECT count() FROM codehost_people_local")
+		repos += node.count("SELECT count() FROM codehost_repos_local")
+	}
+	require.EqualValues(t, 20, people, "who was not erased stays")
+	require.EqualValues(t, 20, repos)
+}
+
+// The tables tell for what they were made; when they do not agree nobody guesses.
+func TestFindLayout(t *testing.T) {
+	layout, err := readmodel.FindLayout(t.Context(), openStore(t).conn)
+	require.NoError(t, err)
+	require.Zero(t, layout)
+	s, nodes := openCluster(t)
+	layout, err = readmodel.FindLayout(t.Context(), s.conn)
+	require.NoError(t, err)
+	require.Equal(t, readmodel.Layout{Cluster: "muster"}, layout)
+	exec := func(statement string) {
+		t.Helper()
+		require.NoError(t, nodes[0].Exec(t.Context(), statement))
+	}
+	exec("CREATE TABLE mine AS lookups ENGINE = Distributed(muster, currentDatabase(), mine_too)")
+	exec("EXCHANGE TABLES mine AND lookups")
+	_, err = readmodel.FindLayout(t.Context(), s.conn)
+	require.ErrorContains(t, err, "lookups is not as muster migrate makes it")
+	exec("EXCHANGE TABLES lookups_local AND lookups")
+	_, err = readmodel.FindLayout(t.Context(), s.conn)
+	require.ErrorContains(t, err, `not all of one: ["" "muster"]`)
+	exec("DROP DATABASE muster SYNC")
+	exec("CREATE DATABASE muster")
+	_, err = readmodel.FindLayout(t.Context(), s.conn)
+	require.ErrorIs(t, err, readmodel.ErrNoTables)
+}
