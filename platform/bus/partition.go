@@ -233,16 +233,34 @@ func MessageAt(ctx context.Context, cfg Config, topic string, partition int, off
 	return messages[0], nil
 }
 
+// fetchFrom asks again before it believes that a message at or past the end is gone: a
+// leader may not know yet how far its log goes, and may answer with nothing.
 func fetchFrom(ctx context.Context, client *kafka.Client, tp topicPartition, offset int64) ([]kafka.Message, error) {
 	f := &fetcher{client: client, tp: tp, position: offset, maxBytes: maxFetchBytes, maxWait: replayWait}
-	c, err := f.fetch(ctx)
-	switch {
-	case errors.Is(err, kafka.OffsetOutOfRange):
-		return nil, fmt.Errorf("read %s/%d at %d: %w", tp.topic, tp.partition, offset, ErrNoMessage)
-	case err != nil:
-		return nil, fmt.Errorf("read %s/%d at %d: %w", tp.topic, tp.partition, offset, err)
-	case len(c.messages) == 0 || c.messages[0].Offset != offset:
-		return nil, fmt.Errorf("read %s/%d at %d: %w", tp.topic, tp.partition, offset, ErrNoMessage)
+	wait := newBackoff(50*time.Millisecond, time.Second)
+	for try := 0; ; try++ {
+		c, err := f.fetch(ctx)
+		if err == nil && len(c.messages) > 0 && c.messages[0].Offset == offset {
+			return c.messages, nil
+		}
+		gone := c.next > offset // what comes there is later
+		if !gone && (err == nil || errors.Is(err, kafka.OffsetOutOfRange)) {
+			var o PartitionOffsets
+			if o, err = f.bounds(ctx); err == nil {
+				atEnd := offset >= o.End || c.drained
+				gone = offset < o.First || atEnd && try == endTries
+				if !gone && try == endTries {
+					err = kafka.OffsetOutOfRange
+				}
+			}
+		}
+		switch {
+		case gone:
+			return nil, fmt.Errorf("read %s/%d at %d: %w", tp.topic, tp.partition, offset, ErrNoMessage)
+		case err != nil:
+			return nil, fmt.Errorf("read %s/%d at %d: %w", tp.topic, tp.partition, offset, err)
+		case !sleep(ctx, wait.NextBackOff()):
+			return nil, fmt.Errorf("read %s/%d at %d: %w", tp.topic, tp.partition, offset, context.Cause(ctx))
+		}
 	}
-	return c.messages, nil
 }
