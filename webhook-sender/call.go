@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -36,7 +37,7 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 		m, err := o.message(ctx, send.Offset)
 		switch {
 		case errors.Is(err, bus.ErrNoMessage):
-			out.Permanent, out.Error, out.At = true, codeLost, o.s.now()
+			out.Unsent, out.Permanent, out.Error, out.At = true, true, codeLost, o.s.now()
 			return out
 		case err != nil:
 			if ctx.Err() == nil {
@@ -51,11 +52,11 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 	if task == nil { // it was taken once: the log was changed
 		o.s.logger.LogAttrs(ctx, slog.LevelError, "webhook task cannot be read any more", slog.Int("partition", o.p.Number),
 			slog.Int64("offset", send.Offset), slog.String("reason", reason))
-		out.Permanent, out.Error, out.At = true, codeInvalid, o.s.now()
+		out.Unsent, out.Permanent, out.Error, out.At = true, true, codeInvalid, o.s.now()
 		return out
 	}
 	if _, erased := o.s.erased.Document(o.s.platforms, task.Body); erased || o.s.erased.Named(task.Identities) {
-		out.Permanent, out.Error, out.At = true, codeErased, o.s.now()
+		out.Unsent, out.Permanent, out.Error, out.At = true, true, codeErased, o.s.now()
 		return out
 	}
 	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, task, &out) })
@@ -75,17 +76,17 @@ func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *del
 	out.At = s.now()
 	secrets, err := s.secrets.of(task.OrganizationID, out.At)
 	if err != nil {
-		out.Error = errorSecret
+		out.Unsent, out.Error = true, errorSecret
 		s.logger.LogAttrs(ctx, slog.LevelError, "webhook secret cannot be used", slog.String("organization", task.OrganizationID), slog.Any("error", err))
 		return nil
 	}
 	headers, err := signature.Headers(secrets, task.DeliveryID, out.At, task.Body)
 	switch {
 	case errors.Is(err, signature.ErrNoSecret):
-		out.Error = errorNoSecret
+		out.Unsent, out.Error = true, errorNoSecret
 		return nil
 	case err != nil:
-		out.Error = errorSecret
+		out.Unsent, out.Error = true, errorSecret
 		s.logger.LogAttrs(ctx, slog.LevelError, "webhook cannot be signed", slog.String("organization", task.OrganizationID), slog.Any("error", err))
 		return nil
 	}
@@ -193,6 +194,23 @@ func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
 	return m, nil
 }
 
+// awaitMessage returns the task at an offset, and tries until ctx ends: an effect that
+// is lost for want of one body has others delivered twice.
+func (o *owner) awaitMessage(ctx context.Context, offset int64) (*kafka.Message, error) {
+	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
+		m, err := o.message(ctx, offset)
+		if err == nil || errors.Is(err, bus.ErrNoMessage) {
+			return m, err
+		}
+		o.s.logger.LogAttrs(ctx, slog.LevelWarn, "webhook task that is given up not read, trying again", slog.Int("partition", o.p.Number), slog.Any("error", err))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
 // deadMessage is the task as it came, with why it was given up.
 func (o *owner) deadMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.Message, error) {
 	task := d.Task
@@ -200,7 +218,7 @@ func (o *owner) deadMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.
 		task = &kafka.Message{Key: []byte(d.State.EndpointID)} // it is not kept for another 30 days
 	}
 	if task == nil {
-		m, err := o.message(ctx, d.State.Offset)
+		m, err := o.awaitMessage(ctx, d.State.Offset)
 		switch {
 		case errors.Is(err, bus.ErrNoMessage):
 			m = &kafka.Message{Key: []byte(d.State.EndpointID)} // the letter still says what was lost

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/broker"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/schemas/event"
@@ -30,6 +32,7 @@ func key() []byte { return make([]byte, event.WebhookKeySize) }
 
 // cluster is a broker with the topics of the sender.
 type cluster struct {
+	broker   *broker.Broker
 	bus      bus.Config
 	writer   *kafka.Writer
 	mu       sync.Mutex
@@ -37,14 +40,18 @@ type cluster struct {
 	dead     []kafka.Message
 }
 
-func newCluster(t *testing.T) *cluster {
+func newCluster(t *testing.T) *cluster { return newClusterOf(t, 0) }
+
+// newClusterOf is newCluster with so many partitions; 0: as they are declared.
+func newClusterOf(t *testing.T, partitions int) *cluster {
 	t.Helper()
-	c := &cluster{bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, attempts: make(map[string][]event.WebhookAttempt)}
+	b := brokertest.Start(t)
+	c := &cluster{broker: b, bus: bus.Config{Brokers: b.Addrs()}, attempts: make(map[string][]event.WebhookAttempt)}
 	var topics []bus.Topic
 	for _, d := range append(event.Topics(), webhook.DeadTopic()) {
 		switch d.Name {
 		case event.TopicAccount, event.TopicWebhookTask, event.TopicWebhook, event.TopicWebhookState, webhook.DeadTopic().Name:
-			topics = append(topics, bus.Topic{Name: d.Name, Partitions: d.Partitions, Config: d.Config()})
+			topics = append(topics, bus.Topic{Name: d.Name, Partitions: cmp.Or(partitions, d.Partitions), Config: d.Config()})
 		}
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, topics))

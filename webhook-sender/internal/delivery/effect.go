@@ -27,6 +27,8 @@ type Outcome struct {
 	// Abandoned: it is not known what came of it, since this process gives the
 	// partition away, or the task could not be read yet. It counts as nothing.
 	Abandoned bool
+	// Unsent: nothing was posted, so that it says nothing about the receiver.
+	Unsent bool
 	// OK: the receiver took it.
 	OK bool
 	// Gone: the receiver answered 410. Permanent: trying again is pointless.

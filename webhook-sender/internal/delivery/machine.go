@@ -360,7 +360,9 @@ func (m *Machine) settle(it *item, o Outcome, now time.Time) {
 	}
 	it.state.Attempts++
 	it.state.UpdatedAt = now
-	m.mark(e, !o.OK, now)
+	if !o.Unsent {
+		m.mark(e, !o.OK, now)
+	}
 	switch {
 	case o.OK:
 		it.state.Status, it.state.Error, it.state.NextAt = event.WebhookDelivered, "", time.Time{}

@@ -397,3 +397,28 @@ func TestGoneAlone(t *testing.T) {
 		require.Equal(t, 2, s.calls)
 	})
 }
+
+// What is given up, or tried again, without a call says nothing about the endpoint: others
+// go there as before.
+func TestUnsentSaysNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSim(t, func(string) delivery.Outcome { return delivery.Outcome{OK: true, HTTPStatus: 200} })
+		for i := range 20 {
+			s.take(fmt.Sprintf("d%d", i), "https://h/")
+		}
+		sends := s.machine.Due(time.Now())
+		require.Len(t, sends, 8)
+		now := time.Now()
+		for i, send := range sends {
+			s.machine.Done(send, delivery.Outcome{Unsent: true, Permanent: i%2 == 0, Error: "subject_erased", At: now}, now)
+		}
+		require.Len(t, s.machine.Due(now), 8, "calls at a time")
+		s.effect()
+		for i := range 8 {
+			attempts := s.log[fmt.Sprintf("d%d", i)]
+			require.Len(t, attempts, 1)
+			require.Equal(t, 1, attempts[0].Attempt)
+		}
+		require.Len(t, s.dead, 4)
+	})
+}
