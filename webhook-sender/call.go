@@ -183,6 +183,8 @@ func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
 		state = s.Delivery
 	case s.Endpoint != nil:
 		state, kind = s.Endpoint, event.TypeWebhookEndpoint
+	case s.Taken != nil:
+		state, kind = s.Taken, event.TypeWebhookTaken
 	default:
 		return m, nil
 	}

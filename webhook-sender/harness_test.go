@@ -94,6 +94,12 @@ func (c *cluster) secret(t *testing.T, organization string) string {
 // start runs a sender until the returned function is called, or the test ends.
 func (c *cluster) start(t *testing.T, change func(*webhook.Config)) (stop func()) {
 	t.Helper()
+	return c.startAt(t, nil, change)
+}
+
+// startAt is start with another clock for the schedule.
+func (c *cluster) startAt(t *testing.T, now func() time.Time, change func(*webhook.Config)) (stop func()) {
+	t.Helper()
 	cfg := webhook.Config{
 		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 2 * time.Second,
 		Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 2 * time.Second},
@@ -101,7 +107,7 @@ func (c *cluster) start(t *testing.T, change func(*webhook.Config)) (stop func()
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := webhook.New(cfg, webhook.Deps{Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	s, err := webhook.New(cfg, webhook.Deps{Now: now, Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)

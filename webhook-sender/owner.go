@@ -30,6 +30,9 @@ const (
 	gatherMost = 384
 	// atOnce bounds how many messages and results are taken before sending again.
 	atOnce = 256
+	// clockSkew is how far the clocks of those who write tasks may be ahead: a task that is
+	// dated later must not have others count as finished.
+	clockSkew = time.Minute
 	// flushTime is what is kept of the drain to write the last results.
 	flushTime = time.Second
 )
@@ -49,6 +52,10 @@ type owner struct {
 	busy     bool      // an effect is being written
 	since    time.Time // what is unwritten is no older
 	held     *taken    // a task that waits for room
+
+	taken   event.WebhookTaken // as the topic of states has it, or will
+	newest  time.Time          // of the messages received
+	skipped int64              // the last offset that was passed over, -1 before
 
 	waiting, running float64 // as the gauges have them
 
@@ -76,13 +83,13 @@ func (s *Service) own(ctx context.Context, p *bus.Partition) error {
 	o := &owner{
 		s: s, p: p, machine: machine,
 		incoming: make(chan kafka.Message, atOnce), sends: make(chan delivery.Send, machine.Bound()), results: make(chan result, atOnce),
-		effects: make(chan delivery.Effect), written: make(chan error, 1),
+		effects: make(chan delivery.Effect), written: make(chan error, 1), skipped: -1,
 	}
 	begin := s.now()
 	states := 0
 	err := p.Replay(ctx, event.TopicWebhookState, func(m kafka.Message) error {
 		states++
-		if err := o.machine.Restore(m.Key, m.Value); err != nil {
+		if err := o.restore(&m); err != nil {
 			s.logger.LogAttrs(ctx, slog.LevelError, "webhook state skipped", slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Any("error", err))
 		}
 		return nil
@@ -154,7 +161,7 @@ func (o *owner) loop(ctx, calling context.Context, calls *sync.WaitGroup) error 
 			wait = max(at.Sub(now), 0)
 		}
 		if write, later := o.gathered(); write {
-			o.effects <- o.machine.Effect()
+			o.effects <- o.effect()
 			o.busy, o.since = true, time.Time{}
 		} else if later > 0 {
 			wait = min(wait, later)
@@ -205,8 +212,11 @@ func (o *owner) send(ctx context.Context, calls *sync.WaitGroup, sends []deliver
 func (o *owner) gathered() (write bool, later time.Duration) {
 	n := o.machine.Unwritten()
 	switch {
-	case o.busy || n == 0:
+	case o.busy:
 		return false, 0
+	case n == 0:
+		_, moved := o.moved()
+		return moved && o.machine.Running() == 0, 0
 	case n >= gatherMost || o.machine.Running() == 0:
 		return true, 0
 	case o.since.IsZero():
@@ -279,17 +289,33 @@ func (o *owner) drain(ctx context.Context, calls *sync.WaitGroup, endCalls, endW
 			more = false
 		}
 	}
-	effect := o.machine.Effect()
-	if effect.Empty() || ctx.Err() == nil {
+	if ctx.Err() == nil {
 		return nil
 	}
-	o.effects <- effect
-	return <-o.written
+	for effect := o.effect(); !effect.Empty(); effect = o.effect() { // what it finishes is taken
+		o.effects <- effect
+		if err := <-o.written; err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // take decodes a message and gives it to the machine, or keeps it until there is
 // room.
 func (o *owner) take(m kafka.Message, now time.Time, relief *time.Timer) {
+	if o.taken.Covers(m.Offset, m.Time) {
+		if o.skipped < 0 {
+			o.s.logger.Warn("webhook tasks that were finished are handed over again and passed over",
+				slog.Int("partition", m.Partition), slog.Int64("offset", m.Offset), slog.Int64("finished", o.taken.Offset))
+		}
+		o.skipped = m.Offset
+		o.machine.Skip(m.Offset)
+		return
+	}
+	if m.Time.After(o.newest) && m.Time.Before(now.Add(clockSkew)) {
+		o.newest = m.Time
+	}
 	if isResume(&m) {
 		var resume event.WebhookResume
 		if err := json.Unmarshal(m.Value, &resume); err == nil && resume.EndpointID == string(m.Key) {

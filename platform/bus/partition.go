@@ -158,6 +158,13 @@ func (p *Partition) Receive(ctx context.Context, take func(kafka.Message) bool) 
 // once all before it are finished too.
 func (p *Partition) Finish(offset int64) { p.track.finish(offset) }
 
+// Finished returns the offset up to which all that was received is finished; ok is
+// false while nothing is.
+func (p *Partition) Finished() (offset int64, ok bool) {
+	offset, _ = p.track.committable()
+	return offset, offset >= 0
+}
+
 // Replay hands the messages of the partition of the same number of another topic
 // to handle, up to the end that it has when Replay is called. An error of
 // handle ends it. Brokers that are away are waited for until ctx ends.

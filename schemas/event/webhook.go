@@ -32,6 +32,7 @@ const (
 	TypeWebhookAttempt  = "io.muster.webhook.v1.attempted"
 	TypeWebhookDelivery = "io.muster.webhook.v1.delivery-state"
 	TypeWebhookEndpoint = "io.muster.webhook.v1.endpoint-state"
+	TypeWebhookTaken    = "io.muster.webhook.v1.taken-state"
 )
 
 // Endpoint is what receives webhooks of one organization: an address without
@@ -240,6 +241,26 @@ type EndpointState struct {
 	// BlockedUntil is until when its breaker is open.
 	BlockedUntil time.Time `json:"blocked_until,omitzero"`
 	UpdatedAt    time.Time `json:"updated_at"`
+}
+
+// WebhookTakenKey is the key of a partition's [WebhookTaken]. With the slash it is, to a
+// reader that does not know it, a delivery that has ended.
+const WebhookTakenKey = "/taken"
+
+// WebhookTaken says, on TopicWebhookState, what the partition of TopicWebhookTask that
+// has the same number never has to hand over again: what a group that lost its offset,
+// or whose log lost its end, is given anew.
+type WebhookTaken struct {
+	// Offset is that of the first message that may be unfinished.
+	Offset int64 `json:"offset"`
+	// Newest is the time of the newest message that had been received. One that has an
+	// offset below but is newer took the place of one that the log lost.
+	Newest time.Time `json:"newest"`
+}
+
+// Covers reports whether a message was finished.
+func (t WebhookTaken) Covers(offset int64, at time.Time) bool {
+	return offset < t.Offset && !at.After(t.Newest)
 }
 
 // DecodeWebhookState reads a message of TopicWebhookState; one of the two states is

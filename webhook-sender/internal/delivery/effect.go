@@ -59,12 +59,13 @@ func (e *Effect) Empty() bool {
 	return len(e.States)+len(e.Attempts)+len(e.Dead)+len(e.Finished) == 0
 }
 
-// State is a message for the topic of states: one of a delivery, of an endpoint,
-// or, with neither, the tombstone of a key.
+// State is a message for the topic of states: one of a delivery, of an endpoint, of
+// the partition, or, with none of them, the tombstone of a key.
 type State struct {
 	Key      string
 	Delivery *event.DeliveryState
 	Endpoint *event.EndpointState
+	Taken    *event.WebhookTaken
 }
 
 // DeadLetter is a delivery that was given up.

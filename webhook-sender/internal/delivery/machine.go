@@ -21,7 +21,7 @@ type Config struct {
 	// memory; defaults 64 and 1,024.
 	HeldPerEndpoint, Held int
 	// Finished bounds the deliveries that are remembered after their end, and
-	// Remember for how long; defaults 50,000 and 24 h.
+	// Remember for how long; defaults 50,000 and the seven days that tasks are kept.
 	Finished int
 	Remember time.Duration
 	// Random spreads delays: a number in [0, 1). Required.
@@ -82,7 +82,7 @@ func New(cfg Config) *Machine {
 	setDefault(&cfg.HeldPerEndpoint, 64)
 	setDefault(&cfg.Held, 1024)
 	setDefault(&cfg.Finished, 50_000)
-	setDefault(&cfg.Remember, 24*time.Hour)
+	setDefault(&cfg.Remember, 7*24*time.Hour)
 	return &Machine{
 		cfg: cfg, items: make(map[string]*item), endpoints: make(map[string]*endpoint),
 		finished: finished{ended: make(map[string]ended)},
@@ -424,6 +424,9 @@ func (m *Machine) Waiting() int { return len(m.items) }
 
 // Running is the number of calls that are made.
 func (m *Machine) Running() int { return m.running }
+
+// Skip passes over a message that was finished before.
+func (m *Machine) Skip(offset int64) { m.finish(offset) }
 
 // Reject gives up a message that is no task.
 func (m *Machine) Reject(message *kafka.Message, code, reason string, now time.Time) {

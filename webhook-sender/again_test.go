@@ -1,0 +1,97 @@
+package webhook_test
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	webhook "muster/webhook-sender"
+)
+
+// loseOffsets has the group start anew.
+func (c *cluster) loseOffsets(t *testing.T) {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(c.bus.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
+	res, err := client.DeleteGroups(t.Context(), &kafka.DeleteGroupsRequest{GroupIDs: []string{webhook.Group}})
+	require.NoError(t, err)
+	require.NoError(t, res.Errors[webhook.Group])
+}
+
+// A group that has lost its offset is handed the week's tasks again. None of them is
+// delivered again, long after the sender has forgotten them; what is new is delivered.
+func TestLostOffsetRepeatsNothing(t *testing.T) {
+	c := newClusterOf(t, 1)
+	c.secret(t, "org1")
+	r := newReceiver(t, status(http.StatusOK))
+	stop := c.start(t, nil)
+	const n = 40
+	for i := range n {
+		c.send(t, task(fmt.Sprintf("d-%d", i), "org1", fmt.Sprintf("%s/%d", r.URL, i%7)))
+		if i%10 == 9 {
+			c.await(t, fmt.Sprintf("d-%d", i), 1)
+		}
+	}
+	for i := range n {
+		c.await(t, fmt.Sprintf("d-%d", i), 1)
+	}
+	for round, name := range []string{"first", "second"} {
+		stop()
+		c.loseOffsets(t)
+		ahead := time.Duration(8*(round+1)) * 24 * time.Hour
+		later := func() time.Time { return time.Now().Add(ahead) }
+		stop = c.startAt(t, later, nil)
+		next := task(name, "org1", r.URL+"/new")
+		next.CreatedAt = later()
+		c.send(t, next)
+		require.Equal(t, event.WebhookDelivered, c.await(t, name, 1)[0].Status)
+		require.Eventually(t, func() bool {
+			lag, err := bus.Lag(t.Context(), c.bus, webhook.Group, webhook.Topics())
+			return err == nil && lag[0].Lag == 0
+		}, 20*time.Second, 10*time.Millisecond, "all is finished")
+	}
+	for i := range n {
+		id := fmt.Sprintf("d-%d", i)
+		require.Len(t, r.of(id), 1, id)
+		require.Len(t, c.attemptsOf(id), 1, id)
+	}
+	require.Empty(t, c.letters())
+	require.Len(t, r.of("first"), 1)
+}
+
+// Tasks that stand where the log lost others are new, and are delivered, once.
+func TestNewTasksInLostPlaces(t *testing.T) {
+	c := newClusterOf(t, 1)
+	c.secret(t, "org1")
+	r := newReceiver(t, status(http.StatusOK))
+	stop := c.start(t, nil)
+	deliver := func(ids ...string) {
+		for _, id := range ids {
+			c.send(t, task(id, "org1", r.URL))
+			require.Equal(t, event.WebhookDelivered, c.await(t, id, 1)[0].Status)
+		}
+	}
+	deliver("a", "b", "c", "d")
+	stop()
+	c.loseOffsets(t)
+	client := &kafka.Client{Addr: kafka.TCP(c.bus.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
+	res, err := client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{event.TopicWebhookTask}})
+	require.NoError(t, err)
+	require.NoError(t, res.Errors[event.TopicWebhookTask])
+	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, []bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}}))
+	stop = c.start(t, nil)
+	deliver("e", "f")
+	stop()
+	c.loseOffsets(t)
+	c.startAt(t, func() time.Time { return time.Now().Add(8 * 24 * time.Hour) }, nil)
+	c.send(t, task("last", "org1", r.URL))
+	c.await(t, "last", 1)
+	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
+		require.Len(t, c.attemptsOf(id), 1, id)
+	}
+}
