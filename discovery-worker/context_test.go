@@ -166,6 +166,7 @@ func TestContext(t *testing.T) {
 			}
 		}
 		require.Equal(t, "network", p.Sources["network.headline"]["platform"])
+		require.Equal(t, "record", p.Sources["custom.skills"]["type"])
 		o := c.outcome("merge")
 		require.False(t, o.Empty)
 		require.EqualValues(t, 1, o.Credits())

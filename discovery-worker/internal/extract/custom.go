@@ -199,33 +199,6 @@ func (n node) place() Span {
 	return s
 }
 
-// object answers the properties of an object; one without any is not known.
-func (c *custom) object(a asked) (Field, bool) {
-	out := Field{Confidence: 1}
-	var b strings.Builder
-	b.WriteByte('{')
-	n := 0
-	for _, p := range a.properties {
-		f, ok := c.answer(p)
-		if !ok {
-			continue
-		}
-		if n > 0 {
-			b.WriteByte(',')
-		} else {
-			out.Span = f.Span
-		}
-		n++
-		b.Write(quote(p.key))
-		b.WriteByte(':')
-		b.Write(f.Value)
-		out.Confidence = min(out.Confidence, f.Confidence)
-	}
-	b.WriteByte('}')
-	out.Value = jsontext.Value(b.String())
-	return out, n > 0
-}
-
 // concept is a name in schemas, in labelKey's form, and the field or identifier
 // that answers it.
 var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
@@ -251,13 +224,18 @@ var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
 
 // known answers a key from the profile.
 func (c *custom) known(a asked) (Field, bool) {
-	concept := concepts[labelKey(a.key)]
-	if concept == "" {
+	switch concept := concepts[labelKey(a.key)]; concept {
+	case "":
 		return Field{}, false
-	}
-	if concept == "years" {
+	case "years":
 		return c.years(a)
+	default:
+		return c.concept(a, concept)
 	}
+}
+
+// concept answers a key from what the profile has under a concept.
+func (c *custom) concept(a asked, concept string) (Field, bool) {
 	values := c.values(concept)
 	if len(values) == 0 {
 		return Field{}, false
@@ -275,10 +253,31 @@ func (c *custom) known(a asked) (Field, bool) {
 			confidence = values[0].confidence
 		}
 		if v, ok := a.castTo(t, n); ok && (t == "array" || a.allows(v)) {
-			return Field{Value: v, Confidence: confidence, Span: span}, true
+			return Field{Value: v, Confidence: confidence, Span: span, Of: c.fieldOf(concept)}, true
 		}
 	}
 	return Field{}, false
+}
+
+// fieldOf is the path of the field of the profile that a concept is read from,
+// empty for identifiers.
+func (c *custom) fieldOf(concept string) string {
+	switch concept {
+	case "school", "degree", "field":
+		return "education"
+	case "past company", "past title":
+		return "experience"
+	case "location":
+		for _, path := range []string{"location.city", "location.state", "location.country"} {
+			if c.string(path) != "" {
+				return path
+			}
+		}
+	}
+	if _, ok := c.profile.Fields[concept]; ok {
+		return concept
+	}
+	return ""
 }
 
 // values are what the profile has under a concept.
@@ -396,7 +395,7 @@ func (c *custom) hinted(a asked) (Field, bool) {
 			}
 		}
 		if hits == 1 {
-			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span}, true
+			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span, Of: "current_position.summary"}, true
 		}
 	}
 	key := labelKey(a.key)
@@ -408,7 +407,7 @@ func (c *custom) hinted(a asked) (Field, bool) {
 		for _, path := range []string{"skills", "languages"} {
 			for _, v := range c.values(path) {
 				if strings.EqualFold(v.value, what) || strings.EqualFold(v.value+" experience", what) {
-					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span}, true
+					return Field{Value: jsontext.Value("true"), Confidence: v.confidence, Span: v.span, Of: path}, true
 				}
 			}
 		}

@@ -67,6 +67,9 @@ type Field struct {
 	Value      jsontext.Value
 	Confidence float64
 	Span       Span
+	// Of is the path of the profile's field that an answer of [Extractor.Custom]
+	// repeats, empty for what the input alone says.
+	Of string
 }
 
 // Profile is what an input says.

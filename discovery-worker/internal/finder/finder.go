@@ -86,7 +86,7 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 	}
 	if seed = freshen(seed, now); seed == nil {
 		// Nobody is on record, but others may name the account.
-		seed = &people.Profile{Platform: input.Platform, Username: input.Username, Key: identity.UsernameKey(input.Username), Followers: -1, Person: true}
+		seed = people.Unrecorded(input)
 	} else {
 		d.Socials[0] = social(seed, 1, 1, nil)
 		if !seed.Person {

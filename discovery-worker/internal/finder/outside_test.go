@@ -147,3 +147,40 @@ func TestDiscoveredLinksAreNoEvidence(t *testing.T) {
 		require.Equal(t, before[i].Socials, s.finder().Find(t.Context(), in).Socials)
 	}
 }
+
+// An account that a record or a sure account-link names is found without a record of
+// its own (interface.md, discovery rule 2); one whose username has moved, or that a
+// text merely mentions, is not.
+func TestAccountsWithoutRecord(t *testing.T) {
+	s := newStore(t)
+	s.insert(map[record.Kind][]string{
+		record.KindNetworkPerson: {
+			`{"profile_id":"p1","username":"declares","full_name":"Wenda Quarrelby","codehost_username":"Wenda-Q","summary":"More at https://microblog.example/wenda_mentions","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p2","username":"linked","full_name":"Ola Halvorsen","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p3","username":"stale","full_name":"Juno Abara","codehost_username":"juno-old","last_updated":"2026-01-01T00:00:00Z"}`,
+		},
+		record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"juno-old","full_name":"Somebody Else","last_updated":"2026-01-01T00:00:00Z"}`},
+		record.KindAccountLink: {
+			`{"a":{"platform":"network","username":"linked"},"b":{"platform":"microblog","username":"ola_h"},"source":"crawl","confidence":1,"observed_at":"2026-01-01T00:00:00Z"}`,
+		},
+	})
+	s.insert(map[record.Kind][]string{record.KindCodehostPerson: {
+		`{"user_id":7,"codehost_username":"somebody-else","full_name":"Somebody Else","last_updated":"2026-02-01T00:00:00Z"}`,
+	}})
+	for username, want := range map[string]event.Account{
+		"declares": {Platform: identity.Codehost, Username: "wenda-q"},
+		"linked":   {Platform: identity.Microblog, Username: "ola_h"},
+		"stale":    {},
+	} {
+		d := s.finder().Find(t.Context(), event.Account{Platform: identity.Network, Username: username})
+		require.Empty(t, d.Degraded)
+		if want == (event.Account{}) {
+			require.Len(t, d.Socials, 1, username)
+			continue
+		}
+		require.Len(t, d.Socials, 2, username)
+		require.Equal(t, want, d.Socials[1].Account)
+		require.Nil(t, d.Socials[1].Context)
+		require.Greater(t, d.Socials[1].Confidence, 0.9)
+	}
+}

@@ -78,7 +78,7 @@ func (s *search) links(ctx context.Context, from *people.Profile) error {
 	if err != nil {
 		return err
 	}
-	for _, a := range slices.Concat(from.Declared, from.Mentioned) {
+	for i, a := range slices.Concat(from.Declared, from.Mentioned) {
 		k := keyOf(a)
 		if !named[k] || len(found[k]) > 0 {
 			continue
@@ -87,6 +87,9 @@ func (s *search) links(ctx context.Context, from *people.Profile) error {
 		p, err := s.live(ctx, a.Platform, a.Username)
 		if err != nil {
 			return err
+		}
+		if p == nil && i < len(from.Declared) {
+			p = s.unrecorded(a)
 		}
 		if p != nil {
 			s.adopt(p, rankLink)
@@ -142,10 +145,12 @@ func (s *search) linkKeys(from *people.Profile) linkKeys {
 // stated follows account-link records: who holds the usernames that they name.
 func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 	confidence := make(map[people.Key][]float32)
+	accounts := make(map[people.Key]event.Account)
 	var keys []people.Key
 	for _, row := range rows {
 		if a, ok := splitAccount(row); ok && a.Platform != s.seed.Platform {
 			confidence[keyOf(a)] = append(confidence[keyOf(a)], row.Confidence)
+			accounts[keyOf(a)] = a
 			keys = append(keys, keyOf(a))
 		}
 	}
@@ -164,8 +169,25 @@ func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 				l.stated = append(l.stated, stated...)
 			}
 		}
+		if len(found[k]) > 0 {
+			continue
+		}
+		if p := s.unrecorded(accounts[k]); p != nil {
+			l := s.adopt(p, rankLink)
+			l.stated = append(l.stated, stated...)
+		}
 	}
 	return nil
+}
+
+// unrecorded is an account of which nothing is on record, as its link names it;
+// nil for somebody who was erased.
+func (s *search) unrecorded(a event.Account) *people.Profile {
+	p := people.Unrecorded(a)
+	if s.finder.reader.Erased(p) {
+		return nil
+	}
+	return p
 }
 
 // similar searches the read models as a search engine: by name in any script and

@@ -46,6 +46,11 @@ type Profile struct {
 	row *readmodel.ProfileRow // what it was made of; nil: not of the store
 }
 
+// Unrecorded is the profile of an account of which nothing is known.
+func Unrecorded(a event.Account) *Profile {
+	return &Profile{Platform: a.Platform, Username: a.Username, Key: identity.UsernameKey(a.Username), Followers: -1, Person: true}
+}
+
 // Account is the profile's account.
 func (p *Profile) Account() event.Account {
 	return event.Account{Platform: p.Platform, Username: p.Username}

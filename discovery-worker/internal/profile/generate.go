@@ -93,14 +93,11 @@ func spanOf(s Source) extract.Span {
 	return extract.Span{Path: *s.Path, Start: *s.Start, End: *s.End}
 }
 
-// sourceOf is what a stated answer rests on: the field of the profile that it
-// repeats, else the input.
+// sourceOf is what a stated answer rests on: that of the field of the profile that
+// it repeats, else the input.
 func sourceOf(fields Fields, v extract.Field) Source {
-	for _, path := range fields.paths() {
-		f := fields[path]
-		if f.Source.Type == fromRecord && v.Span == (extract.Span{}) && alike(f.JSON, v.Value) {
-			return f.Source
-		}
+	if f, ok := fields[v.Of]; ok {
+		return f.Source
 	}
 	return span(v.Span.Path, v.Span.Start, v.Span.End)
 }
