@@ -34,7 +34,7 @@ const contextHandler = "context"
 const (
 	// contextTime bounds one try of a context task.
 	contextTime = 3 * time.Minute
-	// contextPatience is how long a task is tried while the read models are away.
+	// contextPatience is how long a task is tried whose profile cannot be made.
 	contextPatience = 15 * time.Minute
 )
 
@@ -49,6 +49,9 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 	if err != nil {
 		s.metrics.contexts.WithLabelValues("malformed").Inc()
 		return fmt.Errorf("%w: %w", errMalformed, err)
+	}
+	if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
+		return err
 	}
 	start := s.deps.Now()
 	out := &event.Context{Call: task.Call, Status: event.ContextComplete}
@@ -69,6 +72,12 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 		out.Status, out.Failure = event.ContextFailed, failure
 	}
 	out.At = s.deps.Now().UTC()
+	if late(out) {
+		// Who had the task before may have answered the call in time, just before it ended.
+		if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
+			return err
+		}
+	}
 	if err := s.deliver(msg.Context(), publisher, out); err != nil {
 		return err
 	}
@@ -78,6 +87,28 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 	s.metrics.contexts.WithLabelValues(contextOutcome(out)).Inc()
 	s.metrics.contextSeconds.Observe(s.deps.Now().Sub(start).Seconds())
 	return nil
+}
+
+// over says that nothing is to be done for a call. Tasks come again that were finished
+// before an earlier one, and when a log has lost the group's place in it: the first
+// outcome counts, and nobody can fetch one after event.ContextKept. The error is the
+// store's: without it, nothing is known of the call, and it is not answered twice.
+func (s *Service) over(ctx context.Context, call *event.ContextCall) (bool, error) {
+	outcome := "expired"
+	if s.deps.Now().Sub(call.RequestedAt) <= event.ContextKept {
+		ended, err := s.reader.Ended(ctx, call.RequestID)
+		if err != nil {
+			s.metrics.contexts.WithLabelValues("retried").Inc()
+			s.deps.Logger.WarnContext(ctx, "context task is tried again", slog.String("request_id", call.RequestID), slog.Any("error", err))
+			return false, err
+		}
+		if !ended {
+			return false, nil
+		}
+		outcome = "repeated"
+	}
+	s.metrics.contexts.WithLabelValues(outcome).Inc()
+	return true, nil
 }
 
 func contextOutcome(c *event.Context) string {
@@ -129,9 +160,14 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	return nil
 }
 
+// late says that an outcome is to be delivered: its call has ended without it.
+func late(c *event.Context) bool {
+	return c.Call.WebhookURL != "" && !c.At.Before(c.Call.RespondBy)
+}
+
 // deliver hands the outcome of a call that has ended to the webhook-sender.
 func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *event.Context) error {
-	if c.Call.WebhookURL == "" || c.At.Before(c.Call.RespondBy) {
+	if !late(c) {
 		return nil
 	}
 	body := []byte(c.Profile)
@@ -216,7 +252,7 @@ func newContextMetrics() contextMetrics {
 	return contextMetrics{
 		contexts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_context_tasks_total",
-			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, malformed).",
+			Help: "Context tasks by what came of them (complete, empty, degraded, failed, retried, repeated, expired, malformed).",
 		}, []string{"outcome"}),
 		contextSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "muster_context_seconds", Help: "Time of the work on one context task.",

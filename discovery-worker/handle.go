@@ -36,6 +36,11 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 	}
 	budget := task.Deadline.Sub(now) - s.cfg.Margin
 	if budget <= 0 { // the caller has left; the next one shall find a result
+		// After a restart tasks come again that were finished before an earlier one.
+		if at, err := s.reader.Discovered(msg.Context(), task.Input); err == nil && !at.Before(task.RequestedAt) {
+			s.metrics.tasks.WithLabelValues("repeated").Inc()
+			return nil, nil
+		}
 		budget = event.DiscoveryBudget
 	}
 	s.metrics.inHand.Inc()
@@ -113,7 +118,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		tasks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_discovery_tasks_total",
-			Help: "Discovery tasks by what came of them (found, nothing, degraded, expired, malformed).",
+			Help: "Discovery tasks by what came of them (found, nothing, degraded, expired, repeated, malformed).",
 		}, []string{"outcome"}),
 		seconds: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name: "muster_discovery_seconds", Help: "Time of the work on one discovery task.",

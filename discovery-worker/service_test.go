@@ -33,6 +33,8 @@ type fixture struct {
 	conn    driver.Conn
 	bus     bus.Config
 	inserts int
+	// metrics are those of the worker that was started last.
+	metrics *prometheus.Registry
 
 	mu      sync.Mutex
 	results map[string][]event.Discovery // by request id
@@ -74,7 +76,8 @@ func start(t *testing.T) *fixture {
 // work runs a worker until the test or stop ends.
 func (f *fixture) work() (stop func()) {
 	f.t.Helper()
-	s, err := discovery.New(discovery.Config{Bus: f.bus}, discovery.Deps{ClickHouse: f.conn, Registerer: prometheus.NewRegistry()})
+	f.metrics = prometheus.NewRegistry()
+	s, err := discovery.New(discovery.Config{Bus: f.bus}, discovery.Deps{ClickHouse: f.conn, Registerer: f.metrics})
 	require.NoError(f.t, err)
 	require.NoError(f.t, s.Ready(f.t.Context()))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))
@@ -103,8 +106,13 @@ func (f *fixture) insert(kind record.Kind, records ...string) {
 
 func (f *fixture) ask(id, platform, username string, deadline time.Time) {
 	f.t.Helper()
+	f.askAt(id, platform, username, time.Now(), deadline)
+}
+
+func (f *fixture) askAt(id, platform, username string, requested, deadline time.Time) {
+	f.t.Helper()
 	value, err := json.Marshal(event.DiscoveryTask{
-		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: time.Now(), Deadline: deadline,
+		RequestID: id, Input: event.Account{Platform: platform, Username: username}, RequestedAt: requested, Deadline: deadline,
 	})
 	require.NoError(f.t, err)
 	f.publish(platform+":"+username, value)

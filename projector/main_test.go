@@ -148,7 +148,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+12, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and seven that change a table or view")
+			require.Len(t, migrations, len(readmodel.Tables())+13, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and eight that change a table or view")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)

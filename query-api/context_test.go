@@ -235,6 +235,9 @@ func TestContext(t *testing.T) {
 			c.Call = event.ContextCall{RequestID: id, OrganizationID: f.organization.ID, KeyID: "k", RequestedAt: at, RespondBy: at}
 			c.At = at
 			require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext}))
+			// What came of it when it was done again does not count.
+			c.Status, c.Profile, c.Failure, c.At = event.ContextFailed, nil, &event.ContextFailure{Status: 503, Detail: "x"}, time.Now()
+			require.NoError(t, rows.Add(c, readmodel.Position{Topic: event.TopicContext, Offset: 1}))
 		}
 		require.NoError(t, readmodel.InsertContexts(t.Context(), f.conn, "kept", &rows))
 		require.Equal(t, http.StatusOK, f.get("/v1/context/young").status)

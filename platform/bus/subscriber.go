@@ -36,10 +36,11 @@ type SubscriberConfig struct {
 // Subscriber is Watermill's Subscriber on Kafka.
 //
 // Each Subscribe with a group is a member of it. A message's offset is committed
-// when it and all before it in its partition are acked. A nacked message is
-// delivered again after NackDelay, without end. When partitions are revoked, or on
-// Close, messages in hand have Timing.Drain to be acked; then their contexts end
-// and they are delivered again later.
+// when it and all before it in its partition are acked; no message is delivered that is
+// 128 times MaxInFlight behind an unfinished one. A nacked message is delivered again
+// after NackDelay, without end. When partitions are revoked, or on
+// Close, messages in hand have Timing.Drain to be acked; then their contexts end and
+// they are delivered again later.
 type Subscriber struct {
 	cfg SubscriberConfig
 
@@ -195,7 +196,9 @@ func (s *subscription) consume(ctx context.Context, client *kafka.Client, start 
 	var workers sync.WaitGroup
 	for tp, position := range start {
 		f := &fetcher{client: client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: s.cfg.MaxWait, logger: s.cfg.Logger, onGap: s.reportGap}
-		w := &partitionWorker{sub: s, tp: tp, track: c.tracker(tp), slots: make(chan struct{}, s.cfg.MaxInFlight)}
+		w := &partitionWorker{
+			sub: s, tp: tp, track: c.tracker(tp), slots: make(chan struct{}, s.cfg.MaxInFlight), ahead: make(chan struct{}, s.cfg.MaxInFlight*runAhead),
+		}
 		workers.Go(func() {
 			defer w.unfinished.Wait()
 			f.run(ctx, func(ctx context.Context, ch chunk) bool { return w.deliver(ctx, mctx, ch) })
@@ -220,22 +223,30 @@ func (s *subscription) reportGap(ctx context.Context, g gap) {
 		slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))
 }
 
-// partitionWorker delivers one partition with at most cap(slots) unfinished messages.
+// runAhead is how many times MaxInFlight the messages of a partition may get ahead of
+// the first unfinished one: all of them are delivered again after a restart.
+const runAhead = 128
+
+// partitionWorker delivers one partition with at most cap(slots) unfinished messages,
+// and at most cap(ahead) that are not committable.
 type partitionWorker struct {
 	sub        *subscription
 	tp         topicPartition
 	track      *tracker
 	slots      chan struct{}
+	ahead      chan struct{}
 	unfinished sync.WaitGroup
 }
 
 // deliver sends the chunk's messages in order and returns false when ctx ended.
 func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
 	for i := range ch.messages {
-		select {
-		case w.slots <- struct{}{}:
-		case <-ctx.Done():
-			return false
+		for _, room := range []chan struct{}{w.ahead, w.slots} {
+			select {
+			case room <- struct{}{}:
+			case <-ctx.Done():
+				return false
+			}
 		}
 		km := &ch.messages[i]
 		w.track.begin(km.Offset)
@@ -245,7 +256,9 @@ func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
 		}
 		w.unfinished.Go(func() {
 			if w.await(ctx, mctx, km, m, cancel) {
-				w.track.finish(km.Offset)
+				for range w.track.finish(km.Offset) {
+					<-w.ahead
+				}
 			}
 			<-w.slots
 		})

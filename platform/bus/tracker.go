@@ -29,20 +29,21 @@ func (t *tracker) begin(offset int64) {
 	t.open = append(t.open, offset)
 }
 
-func (t *tracker) finish(offset int64) {
+// finish returns how many offsets have become committable by it.
+func (t *tracker) finish(offset int64) (moved int) {
 	t.mu.Lock()
 	t.done[offset] = true
-	moved := false
 	for len(t.open) > 0 && t.done[t.open[0]] {
 		delete(t.done, t.open[0])
 		t.commit = t.open[0] + 1
 		t.open = t.open[1:]
-		moved = true
+		moved++
 	}
 	t.mu.Unlock()
-	if moved {
+	if moved > 0 {
 		t.finished()
 	}
+	return moved
 }
 
 // restart forgets what is unfinished: it will begin again.

@@ -3,6 +3,7 @@ package readmodel
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -35,9 +36,11 @@ func (b *ContextBatch) Add(c *event.Context, at Position) error {
 	if err != nil {
 		return fmt.Errorf("write context: %w", err)
 	}
+	// The first outcome in the log counts, as for those who follow it: a task may be done
+	// twice. That a call was accepted yields to any.
 	version := int64(0)
 	if c.Status != event.ContextProcessing {
-		version = c.At.UnixMicro()
+		version = math.MaxInt64 - at.Offset
 	}
 	b.hash.add(ContextHash(c.Call.RequestID))
 	b.request.add(c.Call.RequestID)

@@ -1,0 +1,82 @@
+package discovery_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// A task that comes again after a restart, because one before it was not finished, is not
+// done again: its outcome counts, and its caller was answered.
+func TestTasksWithAnOutcomeAreNotDoneAgain(t *testing.T) {
+	f := start(t)
+	people(f)
+	c := followContexts(t, f)
+	began := time.Now().UTC()
+	call := func(id string, age time.Duration) event.ContextCall {
+		return event.ContextCall{
+			RequestID: id, OrganizationID: "org", KeyID: "key", Price: 1, RequestedAt: began.Add(-age), RespondBy: began.Add(-age + 30*time.Second), WebhookURL: "https://hooks.example/a",
+		}
+	}
+	states := []event.Context{
+		{Call: call("answered", time.Minute), Status: event.ContextComplete, Profile: jsontext.Value(`{}`)},
+		{Call: call("failed", time.Minute), Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "x"}},
+		{Call: call("accepted", time.Minute), Status: event.ContextProcessing},
+	}
+	var rows readmodel.ContextBatch
+	for i, s := range states {
+		s.At = began.Add(-time.Minute)
+		require.NoError(t, rows.Add(&s, readmodel.Position{Topic: event.TopicContext, Offset: int64(i)}))
+	}
+	require.NoError(t, readmodel.InsertContexts(t.Context(), f.conn, "states", &rows))
+	var found readmodel.DiscoveryBatch
+	juno := event.Account{Platform: "codehost", Username: "JunoA"}
+	require.NoError(t, found.Add(&event.Discovery{
+		RequestID: "first", Input: juno, Socials: []event.Social{{Account: juno, Confidence: 1}}, At: began.Add(-30 * time.Second),
+	}, readmodel.Position{}))
+	require.NoError(t, readmodel.InsertDiscoveries(t.Context(), f.conn, "found", &found))
+
+	for _, s := range states {
+		c.want(s.Call.RequestID, event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: s.Call})
+	}
+	c.want("old", event.ContextTask{Person: jsontext.Value(`{"email":"juno@abara.example"}`), Call: call("old", 25*time.Hour)})
+	f.askAt("first", "codehost", "junoa", began.Add(-time.Minute), began.Add(-40*time.Second))
+	f.askAt("second", "codehost", "junoa", began.Add(-20*time.Second), began.Add(-10*time.Second))
+	f.work()
+
+	require.True(t, c.outcome("accepted").Delivered, "what has no outcome is done, and delivered")
+	require.Len(t, f.answer("second").Socials, 2, "what was asked for since the last discovery is done")
+	require.Eventually(t, func() bool {
+		contexts, discoveries := f.counted("muster_context_tasks_total"), f.counted("muster_discovery_tasks_total")
+		return contexts["repeated"] == 2 && contexts["expired"] == 1 && discoveries["repeated"] == 1
+	}, 10*time.Second, 5*time.Millisecond)
+	for _, id := range []string{"answered", "failed", "old"} {
+		require.Empty(t, c.delivered(id), id)
+		c.mu.Lock()
+		require.Empty(t, c.outcomes[id], id)
+		c.mu.Unlock()
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Empty(t, f.results["first"])
+}
+
+// counted are the tasks that the worker has counted, by outcome.
+func (f *fixture) counted(name string) map[string]float64 {
+	families, err := f.metrics.Gather()
+	require.NoError(f.t, err)
+	out := make(map[string]float64)
+	for _, family := range families {
+		if family.GetName() == name {
+			for _, m := range family.GetMetric() {
+				out[m.GetLabel()[0].GetValue()] = m.GetCounter().GetValue()
+			}
+		}
+	}
+	return out
+}
