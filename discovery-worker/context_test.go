@@ -11,7 +11,6 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
@@ -248,17 +247,7 @@ func TestContextWithModel(t *testing.T) {
 	c := followContexts(t, f)
 	server := modeltest.New(modeltest.Replies(modeltest.Reply{Status: 500}))
 	t.Cleanup(server.Close)
-	s, err := discovery.New(discovery.Config{
-		Bus: f.bus, Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted", Timeout: time.Second, BreakerFailures: 100}},
-	}, discovery.Deps{ClickHouse: f.conn, Registerer: prometheus.NewRegistry()})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
+	f.workAs(discovery.Config{Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted", Timeout: time.Second, BreakerFailures: 100}}})
 	answer := func(value, confidence, source, quote string) string {
 		return `{"mood":{"value":` + value + `,"confidence":` + confidence + `,"source":"` + source + `","quote":` + quote + `}}`
 	}

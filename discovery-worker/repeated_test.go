@@ -7,6 +7,10 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
 
+	discovery "muster/discovery-worker"
+	"muster/discovery-worker/internal/model"
+	"muster/discovery-worker/internal/model/modeltest"
+	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 )
@@ -79,4 +83,27 @@ func (f *fixture) counted(name string) map[string]float64 {
 		}
 	}
 	return out
+}
+
+// A worker that is stopped finishes what it has in hand, although its other handler has
+// nothing to do.
+func TestTasksInHandAreFinishedAtTheEnd(t *testing.T) {
+	f := start(t)
+	c := followContexts(t, f)
+	begun, answer := make(chan struct{}), make(chan struct{})
+	server := modeltest.New(func(int, modeltest.Call) modeltest.Reply {
+		close(begun)
+		<-answer
+		return modeltest.Reply{Content: `{"mood":{"value":"bad","confidence":1,"source":"input","quote":"bad temper"}}`}
+	})
+	t.Cleanup(server.Close)
+	stop := f.workAs(discovery.Config{
+		Timing:    bus.GroupTiming{Drain: 5 * time.Second},
+		Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted"}},
+	})
+	c.want("stopped", event.ContextTask{Person: jsontext.Value(`"bad temper"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`)})
+	<-begun
+	time.AfterFunc(500*time.Millisecond, func() { close(answer) })
+	stop()
+	require.JSONEq(t, `"bad"`, string(c.profile("stopped").Custom["mood"]))
 }

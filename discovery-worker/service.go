@@ -177,7 +177,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, publisher, s.handle).
+	router.AddHandler(handlerName, event.TopicDiscoveryTask, subscriber, event.TopicDiscovery, shared{publisher}, s.handle).
 		AddMiddleware(deadLetters(publisher, dead.Name, handlerName, s.deps.Now), middleware.Recoverer) //nolint:contextcheck // a message has its own
 	if err := s.addContexts(router, publisher); err != nil { //nolint:contextcheck // a message has its own
 		return fmt.Errorf("discovery-worker: %w", err)
@@ -187,6 +187,13 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	return nil
 }
+
+// shared is a publisher that a router does not close with the first handler that has
+// nothing more to do: the other one may still be at work.
+type shared struct{ message.Publisher }
+
+// Close implements message.Publisher.
+func (shared) Close() error { return nil }
 
 // errMalformed is a message that is no task; it can never be worked on.
 var errMalformed = errors.New("not a discovery task")

@@ -76,8 +76,14 @@ func start(t *testing.T) *fixture {
 // work runs a worker until the test or stop ends.
 func (f *fixture) work() (stop func()) {
 	f.t.Helper()
+	return f.workAs(discovery.Config{})
+}
+
+func (f *fixture) workAs(cfg discovery.Config) (stop func()) {
+	f.t.Helper()
 	f.metrics = prometheus.NewRegistry()
-	s, err := discovery.New(discovery.Config{Bus: f.bus}, discovery.Deps{ClickHouse: f.conn, Registerer: f.metrics})
+	cfg.Bus = f.bus
+	s, err := discovery.New(cfg, discovery.Deps{ClickHouse: f.conn, Registerer: f.metrics})
 	require.NoError(f.t, err)
 	require.NoError(f.t, s.Ready(f.t.Context()))
 	ctx, cancel := context.WithCancel(context.WithoutCancel(f.t.Context()))

@@ -1,10 +1,13 @@
 package bus_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
 
+	"github.com/ThreeDotsLabs/watermill"
+	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
@@ -38,5 +41,35 @@ func TestSubscriberRunsAheadWithinBounds(t *testing.T) {
 		m.Ack()
 	}
 	require.NoError(t, sub.Close())
+	bustest.RequireNoLag(t, cfg, "g", topic)
+}
+
+// A router that ends with its context lets what is in hand finish.
+func TestSubscriberDrainsAtTheEndOfTheRoutersContext(t *testing.T) {
+	_, cfg := own(t)
+	topic := bustest.Topic(t, cfg, 1, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 1)
+	timing := bustest.Timing()
+	timing.Drain = 10 * time.Second
+	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: timing})
+	require.NoError(t, err)
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 20 * time.Second}, watermill.NopLogger{})
+	require.NoError(t, err)
+	begun := make(chan struct{})
+	router.AddConsumerHandler("h", topic, sub, func(m *message.Message) error {
+		close(begun)
+		select {
+		case <-m.Context().Done():
+			return context.Cause(m.Context())
+		case <-time.After(300 * time.Millisecond):
+			return nil
+		}
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- router.Run(ctx) }()
+	<-begun
+	stop()
+	require.NoError(t, <-done)
 	bustest.RequireNoLag(t, cfg, "g", topic)
 }

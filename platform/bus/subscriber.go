@@ -38,9 +38,9 @@ type SubscriberConfig struct {
 // Each Subscribe with a group is a member of it. A message's offset is committed
 // when it and all before it in its partition are acked; no message is delivered that is
 // 128 times MaxInFlight behind an unfinished one. A nacked message is delivered again
-// after NackDelay, without end. When partitions are revoked, or on
-// Close, messages in hand have Timing.Drain to be acked; then their contexts end and
-// they are delivered again later.
+// after NackDelay, without end. When partitions are revoked, on Close, and when the
+// context of Subscribe ends, messages in hand have Timing.Drain to be acked; then their
+// contexts end and they are delivered again later.
 type Subscriber struct {
 	cfg SubscriberConfig
 
@@ -96,8 +96,8 @@ func (s *Subscriber) Subscribe(ctx context.Context, topic string) (<-chan *messa
 	if s.closing.Err() != nil {
 		return nil, ErrClosed
 	}
-	sub := &subscription{cfg: s.cfg, topic: topic, out: make(chan *message.Message), msgCtx: ctx}
-	// Closing ends the reading at once, the messages only after their drain.
+	sub := &subscription{cfg: s.cfg, topic: topic, out: make(chan *message.Message), msgCtx: context.WithoutCancel(ctx)}
+	// Either end ends the reading at once, the messages only after their drain.
 	rctx, cancel := context.WithCancel(ctx)
 	stop := context.AfterFunc(s.closing, cancel) //nolint:contextcheck // Close ends what ctx does not
 	s.running.Go(func() {
