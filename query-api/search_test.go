@@ -350,8 +350,13 @@ func TestSearchWalk(t *testing.T) {
 		}
 	}
 	first := f.search(`{"query":{"match_all":{}},"size":1}`)
-	for _, none := range []string{`"size":0`, `"max_credits":0`} { // somebody follows still
+	for _, none := range []string{`"size":0`, `"size":0,"max_credits":0`} { // somebody follows still
 		require.Equal(t, first["next_cursor"], f.search(fmt.Sprintf(`{"query":{"match_all":{}},%s,"cursor":%q}`, none, first["next_cursor"]))["next_cursor"])
+	}
+	for _, more := range []string{``, fmt.Sprintf(`,"cursor":%q`, first["next_cursor"])} { // nor is an empty page the last
+		r := f.post("/v1/person/search", `{"query":{"match_all":{}},"size":1,"max_credits":0`+more+`}`)
+		require.Equal(t, http.StatusBadRequest, r.status)
+		require.Equal(t, "max_credits is 0: one result costs 1; for the total alone use size 0", r.detail())
 	}
 	for _, body := range []string{
 		fmt.Sprintf(`{"query":{"match_none":{}},"cursor":%q}`, first["next_cursor"]),

@@ -1367,7 +1367,7 @@ type SearchRequest struct {
 	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
-	// MaxCredits The page has no more results than this many credits pay for.
+	// MaxCredits The page has no more results than this many credits pay for. Less than one result costs is an error, unless `size` is 0.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
 	// Query A query clause, such as `{"match_all": {}}`.

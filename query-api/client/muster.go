@@ -162,9 +162,11 @@ func People(ctx context.Context, api ClientWithResponsesInterface, search Search
 					}
 				}
 			}
-			if search.Cursor = answer.JSON200.NextCursor; search.Cursor == nil {
+			next := answer.JSON200.NextCursor
+			if next == nil || search.Cursor != nil && *next == *search.Cursor { // pages of size 0 lead nowhere
 				return
 			}
+			search.Cursor = next
 		}
 	}
 }

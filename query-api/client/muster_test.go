@@ -137,6 +137,15 @@ func TestPeople(t *testing.T) {
 	}
 	require.Len(t, *requests, 1, "who stops pays for no further page")
 
+	server, requests, _ = asked(t, page(`"c1"`), page("null"))
+	api, err = client.New(server.URL, "k", client.Options{})
+	require.NoError(t, err)
+	none, at := int64(0), "c1"
+	for range client.People(t.Context(), api, client.SearchRequest{Query: search.Query, Size: &none, Cursor: &at}) {
+		t.Fatal("nobody is on a page of size 0")
+	}
+	require.Len(t, *requests, 1, "a walk that gets nowhere ends")
+
 	server, _, _ = asked(t, says(400, "", `{"detail":"query: wrong"}`))
 	api, err = client.New(server.URL, "k", client.Options{})
 	require.NoError(t, err)

@@ -62,7 +62,7 @@ export function muster(options: Options): Client<paths> {
 async function send(first: Request, options: Options): Promise<Response> {
   const { retries = 4, maxWait = 60_000, fetch: once = fetch } = options;
   if (first.method === "POST" && !first.headers.has("Idempotency-Key")) {
-    first.headers.set("Idempotency-Key", crypto.randomUUID());
+    first.headers.set("Idempotency-Key", newKey());
   }
   for (let attempt = 0; ; attempt++) {
     const request = first.clone();
@@ -78,6 +78,16 @@ async function send(first: Request, options: Options): Promise<Response> {
     }
     await pause(wait, first.signal);
   }
+}
+
+/**
+ * A key that no other call has; it is no secret. Node 18 has no global crypto, and
+ * pages that come by plain http have no randomUUID.
+ */
+function newKey(): string {
+  const { crypto } = globalThis as { crypto?: Partial<Crypto> };
+  if (crypto?.randomUUID) return crypto.randomUUID();
+  return Array.from({ length: 8 }, () => Math.floor(Math.random() * 0x10000).toString(16).padStart(4, "0")).join("");
 }
 
 /** How long an answer asks to wait, in milliseconds; undefined: it is final. */
@@ -113,7 +123,9 @@ export async function* people(client: Client<paths>, search: SearchRequest, sign
       throw new ApiError(response.status, error.detail, response.headers.get("X-Request-Id"));
     }
     yield* data.results ?? [];
-    cursor = data.next_cursor ?? null;
+    const next: string | null = data.next_cursor ?? null;
+    if (next === cursor) return; // pages of size 0 lead nowhere
+    cursor = next;
   } while (cursor !== null);
 }
 

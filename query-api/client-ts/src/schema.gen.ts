@@ -548,7 +548,7 @@ export interface components {
             _source?: unknown;
             /**
              * Format: int64
-             * @description The page has no more results than this many credits pay for.
+             * @description The page has no more results than this many credits pay for. Less than one result costs is an error, unless `size` is 0.
              */
             max_credits?: number | null;
             /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */

@@ -104,7 +104,12 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 		if *body.MaxCredits < 0 {
 			return r, invalidf("max_credits must not be negative")
 		}
-		r.Size = int(metering.CallOf(ctx).Affordable(int64(r.Size), *body.MaxCredits))
+		call := metering.CallOf(ctx)
+		affordable := int(call.Affordable(int64(r.Size), *body.MaxCredits))
+		if affordable == 0 && r.Size > 0 { // an empty page would say that there is nobody
+			return r, invalidf("max_credits is %d: one result costs %d; for the total alone use size 0", *body.MaxCredits, call.UnitPrice())
+		}
+		r.Size = affordable
 	}
 	r.Organization = exchangeOf(ctx).principal.Organization.ID
 	return r, nil

@@ -1,0 +1,59 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { muster, people, type Person } from "../src/index.js";
+
+/** A client whose answers are made here, and what it sent. */
+function answered(answer: (request: Request) => Promise<unknown> | unknown) {
+  const sent: Request[] = [];
+  const client = muster({
+    baseUrl: "http://127.0.0.1:1",
+    apiKey: "mk_live_x",
+    fetch: async (request) => {
+      sent.push(request.clone());
+      assert.ok(sent.length < 10, "it goes on and on");
+      return Response.json(await answer(request));
+    },
+  });
+  return { client, sent };
+}
+
+/** Runs with another `crypto`, as old runtimes and plain http pages have it. */
+async function withCrypto(value: unknown, run: () => Promise<void>) {
+  const before = Object.getOwnPropertyDescriptor(globalThis, "crypto");
+  Object.defineProperty(globalThis, "crypto", { value, configurable: true });
+  try {
+    await run();
+  } finally {
+    if (before) Object.defineProperty(globalThis, "crypto", before);
+    else Reflect.deleteProperty(globalThis, "crypto");
+  }
+}
+
+for (const [name, crypto] of [["as it is", globalThis.crypto], ["missing", undefined], ["without randomUUID", {}]] as const) {
+  test(`a POST has a key of its own, with crypto ${name}`, () =>
+    withCrypto(crypto, async () => {
+      const { client, sent } = answered(() => ({ websets_matched: [], person: {} }));
+      for (let i = 0; i < 3; i++) await client.POST("/v1/person/enrich", { body: { codehost: "octavia" } });
+      const keys = new Set(sent.map((request) => request.headers.get("Idempotency-Key")));
+      assert.equal(keys.size, 3);
+      for (const key of keys) assert.match(key ?? "", /^[0-9a-f-]{32,36}$/);
+    }));
+}
+
+test("a walk goes on to its end", async () => {
+  const pages = [
+    { results: [{ profile_id: "a" }], next_cursor: "1" },
+    { results: [], next_cursor: "2" }, // all of a page may have been erased
+    { results: [{ profile_id: "b" }], next_cursor: null },
+  ];
+  const { client, sent } = answered(() => pages[sent.length - 1]);
+  const found: Person[] = [];
+  for await (const person of people(client, { query: { match_all: {} } })) found.push(person);
+  assert.deepEqual(found.map((person) => person.profile_id), ["a", "b"]);
+});
+
+test("a walk that gets nowhere ends", async () => {
+  const { client, sent } = answered(() => ({ total: 5, results: [], next_cursor: "1" }));
+  for await (const _ of people(client, { query: { match_all: {} }, size: 0, cursor: "1" })) assert.fail();
+  assert.equal(sent.length, 1);
+});
