@@ -156,6 +156,21 @@ func TestCompose(t *testing.T) {
 	}
 }
 
+// A named volume gets the owner of what the image has in its place. Without anything
+// there it is root's, and the services, who are somebody else, can write nothing.
+func TestDataIsTheProgramsOwn(t *testing.T) {
+	text, err := os.ReadFile("../Dockerfile")
+	require.NoError(t, err)
+	build, image, ok := strings.Cut(string(text), "\nFROM gcr.io/")
+	require.True(t, ok)
+	require.Contains(t, build, " && mkdir /data\n")
+	user := regexp.MustCompile(`\nUSER (\d+:\d+)\n`).FindStringSubmatch(image)
+	require.NotNil(t, user)
+	before, _, ok := strings.Cut(image, "\nVOLUME /data\n") // what follows it is not kept
+	require.True(t, ok)
+	require.Contains(t, before, "\nCOPY --from=build --chown="+user[1]+" /data /data\n")
+}
+
 func TestClusterConfigurationIsXML(t *testing.T) {
 	f, err := os.Open("clickhouse/cluster.xml")
 	require.NoError(t, err)

@@ -37,7 +37,7 @@ func TestDockerfile(t *testing.T) {
 		require.NotRegexp(t, `\b`+word+`\b`, build, "what a build fetches or looks up makes it another one")
 	}
 	require.Empty(t, instructions["ADD"])
-	require.Equal(t, []string{". .", "--from=build /muster /muster"}, instructions["COPY"])
+	require.Equal(t, []string{". .", "--from=build /muster /muster", "--from=build --chown=65532:65532 /data /data"}, instructions["COPY"])
 	require.Regexp(t, `^[1-9]\d*:[1-9]\d*$`, instructions["USER"][0], "a number: Kubernetes can see that it is not root")
 	require.Equal(t, []string{`["/muster"]`}, instructions["ENTRYPOINT"])
 	ignored, err := os.ReadFile("../../.dockerignore")

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -158,6 +159,9 @@ func (o *objects) checkWorkload(t *testing.T, w workload) {
 		require.Nil(t, v.HostPath)
 		if v.ConfigMap != nil {
 			require.Contains(t, o.configMaps, v.ConfigMap.Name)
+			for _, item := range v.ConfigMap.Items {
+				require.Contains(t, o.configMaps[v.ConfigMap.Name].Data, item.Key, w.name)
+			}
 		}
 	}
 	for _, c := range append(append([]corev1.Container{}, spec.InitContainers...), spec.Containers...) {
@@ -172,6 +176,7 @@ func (o *objects) checkWorkload(t *testing.T, w workload) {
 		require.Regexp(t, `^[a-z0-9./-]+(:\d[\w.-]*|@sha256:[0-9a-f]{64})$`, c.Image, "an image of one version")
 		for _, m := range c.VolumeMounts {
 			require.True(t, volumes[m.Name], "%s: %s", c.Name, m.Name)
+			require.Empty(t, m.SubPath, "%s: a running pod does not see changes of %s", c.Name, m.MountPath)
 		}
 		o.checkSecrets(t, c)
 	}
@@ -235,6 +240,38 @@ func TestCommandsAreTheProgram(t *testing.T) {
 		require.Equal(t, []string{"migrate", "--cluster", "muster"}, spec.InitContainers[0].Args)
 	}
 	require.Contains(t, string(migrate), `"cluster"`)
+}
+
+// What is called goes on answering while Kubernetes withdraws its endpoint, and what is
+// under way then still has the time that the program gives it.
+func TestCallsComeWhileAPodStops(t *testing.T) {
+	o := render(t, needed())
+	for name, w := range o.workloads {
+		service := strings.TrimPrefix(name, release+"-")
+		c := w.pod.Spec.Containers[0]
+		if service != "query-api" && service != "ingest" {
+			require.Nil(t, c.Lifecycle, name)
+			continue
+		}
+		require.GreaterOrEqual(t, c.Lifecycle.PreStop.Sleep.Seconds, int64(5), name)
+		require.GreaterOrEqual(t, *w.pod.Spec.TerminationGracePeriodSeconds, c.Lifecycle.PreStop.Sleep.Seconds+15, name)
+	}
+}
+
+// Redis has a bound of its own below the container's.
+func TestRedisMemory(t *testing.T) {
+	for limit, want := range map[any]string{
+		"1Gi": "805306368", "1.5Gi": "1207959552", "512Mi": "402653184", "2G": "1500000000", "1000000Ki": "768000000", 1073741824.0: "805306368", "1073741824": "805306368",
+	} {
+		o := render(t, merge(needed(), map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": limit}}}}))
+		args := o.workloads[release+"-redis"].pod.Spec.Containers[0].Args
+		i := slices.Index(args, "--maxmemory")
+		require.Positive(t, i)
+		require.Equal(t, want, args[i+1], limit)
+		require.Equal(t, []string{"--maxmemory-policy", "noeviction"}, args[i+2:])
+	}
+	_, err := template(merge(needed(), map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "much"}}}}))
+	require.ErrorContains(t, err, "redis.resources.limits.memory")
 }
 
 // The lag on which the projector scales is a metric of the consumers, and the adapter hands it on.

@@ -95,3 +95,13 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
 {{- end }}
 {{- end }}
+
+{{/* Three quarters of an amount of memory such as 1Gi, in bytes. */}}
+{{- define "muster.threeQuarters" -}}
+{{- $amount := . | toString }}
+{{- if kindIs "float64" . }}{{ $amount = int64 . | toString }}{{ end }}
+{{- $units := dict "" 1 "k" 1000 "M" 1000000 "G" 1000000000 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 }}
+{{- $unit := regexReplaceAll "^[0-9]+([.][0-9]+)?" $amount "" }}
+{{- if not (hasKey $units $unit) }}{{ fail (printf "redis.resources.limits.memory: %s is no amount such as 1Gi" $amount) }}{{ end -}}
+{{- mulf (trimSuffix $unit $amount | float64) (get $units $unit) 0.75 | int64 -}}
+{{- end }}
