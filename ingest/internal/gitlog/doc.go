@@ -34,5 +34,6 @@
 // gives the same again.
 //
 // Memory: about 60 bytes for every commit of the history that is walked, one
-// entry for every author, and the cache of objects, which is bounded.
+// entry for every author, and bounded parts of objects, whatever the repository says
+// of their sizes. Repositories may come from anybody.
 package gitlog

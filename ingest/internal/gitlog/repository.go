@@ -10,9 +10,12 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-git/go-billy/v5"
 	"github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 )
 
 // Options say how histories are read.
@@ -41,6 +44,7 @@ type Repository struct {
 	path  string
 	opts  Options
 	git   *git.Repository
+	files billy.Filesystem // the folder .git
 	state State
 	again bool  // what was read in another generation is read again
 	next  State // what the state will be
@@ -68,11 +72,15 @@ func Open(folder string, opts Options) (*Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository: %w", err)
 	}
-	g, err := git.PlainOpenWithOptions(full, &git.PlainOpenOptions{EnableDotGitCommonDir: true})
+	files, err := openFiles(full)
 	if err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", folder, err)
 	}
-	r := &Repository{path: folder, opts: opts, git: g, unknown: map[string]*Unknown{}}
+	g, err := git.Open(filesystem.NewStorage(files, cache.NewObjectLRUDefault()), nil)
+	if err != nil {
+		return nil, fmt.Errorf("open repository %s: %w", folder, err)
+	}
+	r := &Repository{path: folder, opts: opts, git: g, files: files, unknown: map[string]*Unknown{}}
 	if r.state, err = readState(opts.StateDir, full); err != nil {
 		return nil, err
 	}
@@ -117,13 +125,13 @@ func (r *Repository) OwnerKnown() bool { return r.next.Owner.ID > 0 }
 
 func (r *Repository) passOver(c *object.Commit) {
 	r.unattributed++
-	key := address(c.Author.Email)
+	key := short(address(c.Author.Email))
 	u, ok := r.unknown[key]
 	if !ok {
 		if len(r.unknown) == maxUnknown {
 			return
 		}
-		u = &Unknown{Email: key, Name: clean(c.Author.Name)}
+		u = &Unknown{Email: key, Name: short(clean(c.Author.Name))}
 		r.unknown[key] = u
 	}
 	u.Commits++
@@ -167,7 +175,7 @@ func (r *Repository) names(folder string) names {
 }
 
 // tips returns the commits that branches and tags stand at, each once.
-func (r *Repository) tips(ctx context.Context) ([]plumbing.Hash, error) {
+func (r *Repository) tips(ctx context.Context, o *objects) ([]plumbing.Hash, error) {
 	refs, err := r.git.References()
 	if err != nil {
 		return nil, fmt.Errorf("list references: %w", err)
@@ -183,7 +191,7 @@ func (r *Repository) tips(ctx context.Context) ([]plumbing.Hash, error) {
 		if ref.Type() != plumbing.HashReference || strings.HasPrefix(name, "refs/notes/") || name == "refs/stash" {
 			return nil
 		}
-		h, err := r.commitOf(ref.Hash())
+		h, err := commitOf(o, ref.Hash())
 		if err != nil || h.IsZero() || seen[h] {
 			return err
 		}
@@ -207,45 +215,54 @@ func (r *Repository) tips(ctx context.Context) ([]plumbing.Hash, error) {
 	return tips, nil
 }
 
-// commitOf peels tags; it is zero for what is no commit.
-func (r *Repository) commitOf(h plumbing.Hash) (plumbing.Hash, error) {
+// commitOf peels tags; it is zero for what is no commit, and for a tag that is too
+// large to be one.
+func commitOf(o *objects, h plumbing.Hash) (plumbing.Hash, error) {
 	for range 10 {
-		o, err := object.GetObject(r.git.Storer, h)
+		kind, err := o.kind(h)
 		if err != nil {
 			return plumbing.ZeroHash, fmt.Errorf("read %s: %w", h, err)
 		}
-		switch o := o.(type) {
-		case *object.Commit:
-			return o.Hash, nil
-		case *object.Tag:
-			h = o.Target
+		switch kind {
+		case plumbing.CommitObject:
+			return h, nil
+		case plumbing.TagObject:
 		default:
 			return plumbing.ZeroHash, nil
 		}
+		tag, err := object.GetTag(o, h)
+		if errors.Is(err, errLarge) {
+			return plumbing.ZeroHash, nil
+		}
+		if err != nil {
+			return plumbing.ZeroHash, fmt.Errorf("read tag %s: %w", h, err)
+		}
+		h = tag.Target
 	}
 	return plumbing.ZeroHash, nil
 }
 
 // head returns the commit that is checked out, or nil.
-func (r *Repository) head() *object.Commit {
+func (r *Repository) head(o *objects) *object.Commit {
 	ref, err := r.git.Head()
 	if err != nil {
 		return nil // no commits yet, or a branch that is not there
 	}
-	c, err := r.git.CommitObject(ref.Hash())
+	c, err := object.GetCommit(o, ref.Hash())
 	if err != nil {
 		return nil
 	}
 	return c
 }
 
-// readMailmap reads the .mailmap of the commit that is checked out.
+// readMailmap reads the .mailmap of the commit that is checked out. One that is too
+// large is none.
 func readMailmap(head *object.Commit) (mailmap, error) {
 	if head == nil {
 		return parseMailmap(nil), nil
 	}
 	f, err := head.File(".mailmap")
-	if errors.Is(err, object.ErrFileNotFound) {
+	if errors.Is(err, object.ErrFileNotFound) || errors.Is(err, errLarge) {
 		return parseMailmap(nil), nil
 	}
 	if err != nil {

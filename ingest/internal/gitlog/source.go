@@ -2,6 +2,7 @@ package gitlog
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -22,6 +23,7 @@ import (
 type Log struct {
 	ctx      context.Context
 	repo     *Repository
+	objects  *objects
 	walk     *walk
 	accounts *accounts
 	people   map[int64]*person
@@ -54,9 +56,14 @@ const (
 )
 
 // Log begins a reading. Reading ends with ctx's error once ctx has ended.
-func (r *Repository) Log(ctx context.Context) (*Log, error) {
-	l := &Log{ctx: ctx, repo: r, people: map[int64]*person{}}
-	tips, err := r.tips(ctx)
+func (r *Repository) Log(ctx context.Context) (_ *Log, err error) {
+	l := &Log{ctx: ctx, repo: r, objects: newObjects(r.git.Storer, r.files), people: map[int64]*person{}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, l.Close())
+		}
+	}()
+	tips, err := r.tips(ctx, l.objects)
 	if err != nil {
 		return nil, l.explain(err)
 	}
@@ -71,10 +78,10 @@ func (r *Repository) Log(ctx context.Context) (*Log, error) {
 	if err != nil {
 		return nil, l.explain(fmt.Errorf("read shallow commits: %w", err))
 	}
-	if l.walk, err = newWalk(ctx, r.git.Storer, shallow, tips, hashes(r.state.Tips)); err != nil {
+	if l.walk, err = newWalk(ctx, l.objects, shallow, tips, hashes(r.state.Tips)); err != nil {
 		return nil, l.explain(err)
 	}
-	head := r.head()
+	head := r.head(l.objects)
 	mailmap, err := readMailmap(head)
 	if err != nil {
 		return nil, l.explain(err)
@@ -92,7 +99,12 @@ func (l *Log) Name() string { return l.repo.path }
 func (l *Log) Consumed() int64 { return l.consumed.Load() }
 
 // Close implements [source.Source].
-func (l *Log) Close() error { return nil }
+func (l *Log) Close() error {
+	if err := l.objects.close(); err != nil {
+		return fmt.Errorf("close %s: %w", l.repo.path, err)
+	}
+	return nil
+}
 
 func (l *Log) explain(err error) error {
 	if l.ctx.Err() != nil {
@@ -126,13 +138,17 @@ func (l *Log) Next() (*source.Chunk, error) {
 			}
 			break
 		}
-		line, ok, err := l.commit(commit)
+		if commit.large {
+			c.Lines = append(c.Lines, tooLarge(commit.Hash.String()))
+			continue
+		}
+		line, ok, err := l.commit(commit.Commit)
 		if err != nil {
 			l.failure = l.explain(err)
 			return nil, l.failure
 		}
 		if !ok {
-			l.repo.passOver(commit)
+			l.repo.passOver(commit.Commit)
 			c.Dropped++
 			continue
 		}
@@ -154,6 +170,14 @@ func (l *Log) Next() (*source.Chunk, error) {
 	}
 	c.End = l.pos
 	return c, nil
+}
+
+// tooLarge is the line of a commit that was not read.
+func tooLarge(hash string) source.Line {
+	return source.Line{
+		Kind: record.KindCodehostCommit, Raw: []byte(`{"sha":"` + hash + `"}`),
+		Bad: &record.Invalid{Code: record.CodeTooLarge, Reason: fmt.Sprintf("is a commit of more than %d MiB; it is passed over, and what it follows", maxObject>>20)},
+	}
 }
 
 // commit makes the record of a commit, unless its author has no account.
@@ -195,13 +219,13 @@ func (l *Log) seen(account Account, c *object.Commit) {
 	}
 	if when := c.Author.When; when.After(p.newest) || p.name == "" {
 		p.newest, p.account.Username = when, account.Username
-		p.name = clean(c.Author.Name)
+		p.name = short(clean(c.Author.Name))
 		if proper := l.accounts.mailmap.names[address(c.Author.Email)]; proper != "" {
 			p.name = proper
 		}
 	}
 	email := address(clean(c.Author.Email))
-	if !l.accounts.isNoReply(email) && strings.Contains(email, "@") && len(p.emails) < maxEmails && !slices.Contains(p.emails, email) {
+	if !l.accounts.isNoReply(email) && strings.Contains(email, "@") && len(email) <= maxText && len(p.emails) < maxEmails && !slices.Contains(p.emails, email) {
 		p.emails = append(p.emails, email)
 	}
 }
@@ -272,6 +296,17 @@ func evidenceVersion(t time.Time) string {
 }
 
 func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// maxText bounds the names and addresses that are kept for each author, in bytes.
+const maxText = 1 << 10
+
+// short cuts a text that is longer.
+func short(s string) string {
+	if len(s) <= maxText {
+		return s
+	}
+	return strings.ToValidUTF8(strings.Clone(s[:maxText]), "")
+}
 
 // clean makes text that a record can hold.
 func clean(s string) string {

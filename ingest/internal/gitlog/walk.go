@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
@@ -20,7 +21,28 @@ type walk struct {
 	shallow map[plumbing.Hash]bool
 	marks   map[plumbing.Hash]mark
 	queue   commitQueue
-	news    int // commits in the queue that are not old
+	news    int   // commits in the queue that are not old
+	held    int64 // bytes of the commits that the queue holds
+}
+
+// maxHeld is how many bytes of commits are kept in the queue; others of it are read
+// again when it is their turn. A repository may have as many tips as it likes.
+const maxHeld = 32 << 20
+
+// queued is a commit in the queue.
+type queued struct {
+	hash   plumbing.Hash
+	when   time.Time
+	commit *object.Commit // nil when it is read again
+	size   int64
+	large  bool
+}
+
+// visited is a commit of a walk. Of one that is too large only the hash is known, and
+// nothing of what it follows.
+type visited struct {
+	*object.Commit
+	large bool
 }
 
 type mark uint8
@@ -64,28 +86,62 @@ func (w *walk) push(h plumbing.Hash, old mark) error {
 		w.news--
 		return nil
 	}
-	c, err := object.GetCommit(w.objects, h)
-	if err != nil {
-		return fmt.Errorf("read commit %s: %w", h, err)
+	q := queued{hash: h}
+	c, size, err := w.read(h)
+	switch {
+	case errors.Is(err, errLarge):
+		q.large = true
+	case err != nil:
+		return err
+	default:
+		q.when = c.Committer.When
+		if w.held+size <= maxHeld {
+			w.held += size
+			q.commit, q.size = c, size
+		}
 	}
 	w.marks[h] = m | markSeen | markQueued | old
 	if old == 0 {
 		w.news++
 	}
-	heap.Push(&w.queue, c)
+	heap.Push(&w.queue, q)
 	return nil
 }
 
+// read reads a commit; it holds about so many bytes.
+func (w *walk) read(h plumbing.Hash) (*object.Commit, int64, error) {
+	o, err := w.objects.EncodedObject(plumbing.CommitObject, h)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read commit %s: %w", h, err)
+	}
+	c, err := object.DecodeCommit(w.objects, o)
+	if err != nil {
+		return nil, 0, fmt.Errorf("read commit %s: %w", h, err)
+	}
+	return c, 1024 + 2*o.Size(), nil // its bytes, and what was made of them
+}
+
 // next returns the next new commit, or nil when there are no more.
-func (w *walk) next() (*object.Commit, error) {
+func (w *walk) next() (*visited, error) {
 	for w.news > 0 {
-		c, _ := heap.Pop(&w.queue).(*object.Commit)
-		m := w.marks[c.Hash] &^ markQueued
-		w.marks[c.Hash] = m
+		q, _ := heap.Pop(&w.queue).(queued)
+		w.held -= q.size
+		m := w.marks[q.hash] &^ markQueued
+		w.marks[q.hash] = m
 		if m&markOld == 0 {
 			w.news--
 		}
-		if !w.shallow[c.Hash] {
+		c := q.commit
+		switch {
+		case q.large:
+			c = &object.Commit{Hash: q.hash}
+		case c == nil:
+			var err error
+			if c, _, err = w.read(q.hash); err != nil {
+				return nil, err
+			}
+		}
+		if !w.shallow[q.hash] {
 			for _, parent := range c.ParentHashes {
 				if err := w.push(parent, m&markOld); err != nil {
 					return nil, err
@@ -93,27 +149,27 @@ func (w *walk) next() (*object.Commit, error) {
 			}
 		}
 		if m&markOld == 0 {
-			return c, nil
+			return &visited{c, q.large}, nil
 		}
 	}
 	return nil, nil
 }
 
 // commitQueue is a heap of commits, the newest first.
-type commitQueue []*object.Commit
+type commitQueue []queued
 
 func (q commitQueue) Len() int           { return len(q) }
-func (q commitQueue) Less(i, j int) bool { return q[i].Committer.When.After(q[j].Committer.When) }
+func (q commitQueue) Less(i, j int) bool { return q[i].when.After(q[j].when) }
 func (q commitQueue) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
 
 // Push implements heap.Interface.
-func (q *commitQueue) Push(x any) { *q = append(*q, x.(*object.Commit)) }
+func (q *commitQueue) Push(x any) { *q = append(*q, x.(queued)) }
 
 // Pop implements heap.Interface.
 func (q *commitQueue) Pop() any {
 	last := len(*q) - 1
 	c := (*q)[last]
-	(*q)[last] = nil
+	(*q)[last] = queued{}
 	*q = (*q)[:last]
 	return c
 }
