@@ -22,9 +22,9 @@ func TestAnalystReads(t *testing.T) {
 	must(t, "CREATE TABLE t (a UInt64, file String) ENGINE = MergeTree ORDER BY a", "database", db)
 	must(t, "INSERT INTO t VALUES (1, 'x'), (2, 'y')", "database", db)
 	for _, query := range []string{
-		"SELECT * FROM t", "SELECT sum(a) FROM t WHERE file = 'x' GROUP BY ALL", "WITH 1 AS x SELECT x", "SHOW TABLES", "DESCRIBE TABLE t",
+		"SELECT * FROM t", "SELECT sum(a) FROM t WHERE t.file = 'x' GROUP BY ALL", "WITH 1 AS x SELECT x", "SHOW TABLES", "DESCRIBE TABLE t",
 		"EXPLAIN SELECT * FROM t", "EXISTS TABLE t", "SHOW CREATE TABLE t", "SELECT count() FROM numbers(10)", "SELECT * FROM t FORMAT JSON",
-		"SELECT * FROM system.tables LIMIT 1", "SELECT t.file FROM t", "SELECT file FROM t WHERE file IN ('a')", "SELECT * FROM merge(currentDatabase(), 't')",
+		"SELECT * FROM system.tables LIMIT 1", "SELECT t.file FROM t", "SELECT a AS file FROM t WHERE t.file IN ('a') ORDER BY t.file", "SELECT * FROM merge(currentDatabase(), 't')",
 	} {
 		r := asAnalyst(t, query, "database", db)
 		require.Equal(t, http.StatusOK, r.status, "%s: %s", query, r.body)
@@ -65,7 +65,7 @@ func TestAnalystIsConfined(t *testing.T) {
 	}()
 	host := listener.Addr().String()
 
-	for _, query := range []string{
+	for _, query := range append(disguised, []string{
 		// files
 		"SELECT * FROM file('{secret}', 'LineAsString')",
 		"SELECT * FROM file('{secret}')",
@@ -125,9 +125,9 @@ func TestAnalystIsConfined(t *testing.T) {
 		"SET readonly = 0", "SET max_threads = 64", "SELECT 1 SETTINGS readonly = 0", "SELECT * FROM t SETTINGS max_execution_time = 0, readonly = 2",
 		"SELECT 1; SELECT 2", "SELECT 1; DROP TABLE t", "SHOW TABLES; DROP TABLE t", "EXPLAIN SELECT 1; DROP TABLE t", "CREATE NAMED COLLECTION c AS a = 1",
 		"SELECT * FROM dictionary('d')", "CREATE RESOURCE r (QUERY)", "EXECUTE AS u SELECT 1", "BEGIN TRANSACTION", "PARALLEL WITH", "DROP TABLE t PARALLEL WITH DROP TABLE t",
-	} {
+	}...) {
 		query = strings.NewReplacer("{secret}", secret, "{target}", target, "{host}", host, "{dir}", dir).Replace(query)
-		for _, params := range [][]string{{"database", db}, {}, {"database", db, "param_f", "file"}, {"database", db, "wait_end_of_query", "1", "session_id", "a"}} {
+		for _, params := range [][]string{{"database", db}, {}, {"database", db, "param_f", "file"}, {"param_f", `\x66ile`}, {"database", db, "wait_end_of_query", "1", "session_id", "a"}} {
 			r := asAnalyst(t, query, params...)
 			require.NotEqual(t, http.StatusOK, r.status, "%s: %s", query, r.body)
 			require.NotContains(t, r.body, "topsecret", query)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strings"
@@ -477,37 +476,4 @@ func encode(tb testing.TB, encoding string, w io.Writer, text string) {
 	_, err := io.WriteString(enc, text)
 	require.NoError(tb, err)
 	require.NoError(tb, enc.Close())
-}
-
-func TestExternalTables(t *testing.T) {
-	form := func(query string, fields map[string]string, files map[string]string) call {
-		var b bytes.Buffer
-		w := multipart.NewWriter(&b)
-		for name, data := range files {
-			part, err := w.CreateFormFile(name, "")
-			require.NoError(t, err)
-			_, err = io.WriteString(part, data)
-			require.NoError(t, err)
-		}
-		require.NoError(t, w.WriteField("query", query))
-		require.NoError(t, w.Close())
-		c := call{body: &b, header: http.Header{"Content-Type": {w.FormDataContentType()}}, params: make(url.Values)}
-		for k, v := range fields {
-			c.params.Set(k, v)
-		}
-		return c
-	}
-	r := form("SELECT count() FROM numbers(10) WHERE number IN ext", map[string]string{"ext_structure": "n UInt64", "ext_format": "CSV"}, map[string]string{"ext": "1\n2\n100\n"}).do(t)
-	require.Equal(t, "2\n", r.body)
-	r = form("SELECT _1, _2 FROM ext ORDER BY _1", map[string]string{"ext_types": "UInt64, Nullable(String)"}, map[string]string{"ext": "2\tb\n1\ta\n"}).do(t)
-	require.Equal(t, "1\ta\n2\tb\n", r.body)
-	r = form("SELECT 1", nil, map[string]string{"ext": "1\n"}).do(t)
-	require.Equal(t, http.StatusBadRequest, r.status)
-	r = form("SELECT 1", map[string]string{"ext_structure": "n UInt8) ENGINE = File(CSV, '/etc/passwd'"}, map[string]string{"ext": "1\n"}).do(t)
-	require.Equal(t, http.StatusBadRequest, r.status, r.body)
-	c := form("SELECT sum(n) FROM ext", map[string]string{"ext_structure": "n UInt64"}, map[string]string{"ext": strings.Repeat("1\n", 100_000)})
-	c.user = "-"
-	r = c.do(t)
-	require.Equal(t, "100000\n", r.body, "an analyst may bring tables along")
-	require.Equal(t, 404, post(t, "SELECT * FROM ext").status, "an external table leaked")
 }

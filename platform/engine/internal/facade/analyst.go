@@ -1,65 +1,180 @@
 package facade
 
 import (
+	_ "embed"
+	"regexp"
 	"slices"
 	"strings"
+
+	"muster/platform/engine/internal/chdb"
 )
 
+// harmlessFunctions are the ordinary functions that an analyst may call: they
+// see their arguments and the engine's own tables, nothing else. In the engine
+// as a library nothing but this list keeps file() from reading any file.
+//
+// Not among them are functions that reach files, hosts, programs or the
+// server's configuration, and those that take code as a string, as arrayReduce
+// does: it evaluates the parameters that stand in the aggregate's name.
+//
+//go:embed functions.txt
+var harmlessFunctions string
+
 // harmlessTableFunctions read nothing but the engine's own tables or their
-// arguments. Every other table function reaches files, hosts or programs, or
-// may do so in a later version.
+// arguments. Not among them are those that take a table's structure as a
+// string, such as values: its ALIAS columns are expressions.
 var harmlessTableFunctions = []string{
-	"numbers", "numbers_mt", "zeros", "zeros_mt", "generateSeries", "generate_series", "generateRandom", "values", "null",
-	"merge", "view", "viewIfPermitted", "viewExplain", "loop", "format", "primes", "mergeTreeIndex", "mergeTreeProjection",
-	"mergeTreeTextIndex", "mergeTreeAnalyzeIndexes", "mergeTreeAnalyzeIndexesUUID", "timeSeriesSelector", "timeSeriesData", "timeSeriesTags", "timeSeriesMetrics",
-	"timeSeriesSamples", "prometheusQuery", "prometheusQueryRange",
+	"numbers", "numbers_mt", "zeros", "zeros_mt", "generateSeries", "generate_series", "primes", "merge", "view",
 }
 
-// dangerousFunctions are ordinary functions that read files, ask other hosts,
-// or load code. In the engine as a library, file() reads any file.
-var dangerousFunctions = []string{
-	"file", "hasColumnInTable", "reverseDNSQuery", "catboostEvaluate", "evalMLMethod", "filesystemAvailable", "filesystemCapacity",
-	"filesystemUnreserved", "getServerSetting", "zookeeperSessionUptime", "addressToLine", "addressToLineWithInlines",
-	"addressToSymbol", "naiveBayesClassifier", "sleep", "sleepEachRow", "getClientHTTPHeader", "executable", "python",
+// deniedNames are functions of the engine that an analyst may not use. What is
+// new in another version of the engine is denied.
+type deniedNames struct {
+	// calls may not stand in front of a parenthesis. Table functions are among
+	// them.
+	calls map[string]bool
+	// names may not stand anywhere without a table's name: functions take them
+	// as an argument, as in arrayMap(file, ...).
+	names map[string]bool
 }
 
-func deniedFunctions(tableFunctions, functions []string) map[string]bool {
-	denied := make(map[string]bool)
-	for _, name := range tableFunctions {
-		if !slices.Contains(harmlessTableFunctions, name) {
-			denied[strings.ToLower(name)] = true
-		}
+func newDeniedNames(tableFunctions, functions []string) deniedNames {
+	d := deniedNames{calls: make(map[string]bool), names: make(map[string]bool)}
+	harmless := make(map[string]bool)
+	for _, name := range strings.Fields(harmlessFunctions) {
+		harmless[strings.ToLower(name)] = true
 	}
 	for _, name := range functions {
-		if lower := strings.ToLower(name); strings.HasPrefix(name, "ai") && len(name) > 2 && name[2] >= 'A' && name[2] <= 'Z' || strings.Contains(lower, "llm") {
-			denied[lower] = true
+		if name = strings.ToLower(name); !harmless[name] {
+			d.calls[name], d.names[name] = true, true
 		}
 	}
-	for _, name := range dangerousFunctions {
-		denied[strings.ToLower(name)] = true
+	for _, name := range tableFunctions {
+		if !slices.Contains(harmlessTableFunctions, name) && !harmless[strings.ToLower(name)] {
+			d.calls[strings.ToLower(name)] = true
+		}
 	}
-	return denied
+	return d
 }
 
-// checkFunctions refuses a text that names a denied function where a function
-// can be called: in front of a parenthesis, or behind APPLY. readonly=1 stops
-// most of them in the engine, but not file() among the ordinary functions.
-func (s *Server) checkFunctions(user *User, text string) error {
-	lex := lexer{text: text}
-	var last, before token
+// confine returns the statement that is run in the place of an analyst's: the
+// engine's own normal form of it, in which comments, quotes, escapes and white
+// space have one form only. What was checked is what runs, so it does not
+// matter how the text looks to anybody but the engine.
+func (s *Server) confine(q *request, text string) (statement, error) {
+	if len(text) > q.maxQuerySize {
+		return statement{}, errSyntax.errorf("Syntax error: failed at position %d (end of query): Max query size exceeded (can be increased with the `max_query_size` setting)", q.maxQuerySize)
+	}
+	normal, err := s.normalForm(text)
+	if err != nil {
+		return statement{}, err
+	}
+	if err := s.denied.check(q, normal); err != nil {
+		return statement{}, err
+	}
+	st := parseStatement(normal)
+	switch st.first {
+	case "SELECT", "WITH", "SHOW", "DESCRIBE", "EXPLAIN", "EXISTS", "CHECK":
+	default:
+		return statement{}, errReadonly.errorf("%s: Cannot execute query in readonly mode", q.user.Name)
+	}
+	return st, refuse(&st)
+}
+
+// normalForm has the engine parse the text and write it anew.
+func (s *Server) normalForm(text string) (string, error) {
+	// A connection of its own: the analyst's settings, such as limit, would
+	// hold for this query too.
+	conn, err := s.pool.get(setup{settings: []chdb.Param{{Name: "max_query_size", Value: "0"}}})
+	if err != nil {
+		return "", err
+	}
+	value := strings.NewReplacer(`\`, `\\`, "\n", `\n`, "\t", `\t`, "\r", `\r`, "\x00", `\0`).Replace(text)
+	result, err := conn.Query("SELECT formatQuerySingleLine({text:String})", "RawBLOB", []chdb.Param{{Name: "text", Value: value}})
+	if err != nil {
+		conn.Close()
+		return "", withoutScope(err)
+	}
+	defer s.pool.put(conn)
+	defer result.Close()
+	return string(result.Bytes()), nil
+}
+
+// withoutScope takes the facade's own query out of an error.
+func withoutScope(err error) error {
+	e, ok := err.(*chdb.Error) //nolint:errorlint // as Query returns it
+	if !ok {
+		return err
+	}
+	if at := strings.LastIndex(e.Message, ": In scope SELECT formatQuerySingleLine("); at >= 0 {
+		return code{e.Code, e.Name}.errorf("%s", e.Message[:at])
+	}
+	return err
+}
+
+var plainIdentifier = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*$`)
+
+// check refuses a normal form that uses a denied function, or in which anything
+// stands that a normal form has no need of.
+func (d deniedNames) check(q *request, normal string) error {
+	if !q.user.Analyst {
+		return nil
+	}
+	deny := func(name string) error {
+		return errAccessDenied.errorf("%s: Not enough privileges. The function %s is not for analysts. A column of this name is written with its table's name in front of it", q.user.Name, name)
+	}
+	normal += " " // an open string does not end with a quote then
+	lex := lexer{text: normal}
+	var before, last token
+	parameter := ""
 	for tok := lex.next(); ; tok = lex.next() {
-		call := tok.punct('(') && s.denied[strings.ToLower(last.name())]
-		applied := s.denied[strings.ToLower(tok.name())] && (last.is("APPLY") || last.punct('(') && before.is("APPLY"))
-		if call || applied {
-			name := last.name()
-			if applied {
-				name = tok.name()
+		if !plain(normal, last, tok) {
+			return errSyntax.errorf("Syntax error: failed at position %d: an analyst's query cannot have this", tok.start)
+		}
+		name := strings.ToLower(last.name())
+		switch {
+		case tok.punct('(') && d.calls[name]:
+			return deny(last.name())
+		case d.names[name] && !tok.punct('.') && !before.punct('.') && !before.is("AS"):
+			return deny(last.name())
+		case before.punct(':') && last.is("Identifier"):
+			for _, p := range q.params {
+				if p.Name != parameter {
+					continue
+				}
+				if !plainIdentifier.MatchString(p.Value) || d.names[strings.ToLower(p.Value)] || d.calls[strings.ToLower(p.Value)] {
+					return errAccessDenied.errorf("%s: Not enough privileges. The parameter %s does not hold an identifier for analysts", q.user.Name, p.Name)
+				}
 			}
-			return errAccessDenied.errorf("%s: Not enough privileges. The function %s is not for analysts", user.Name, name)
 		}
 		if tok.kind == tokenEnd {
 			return nil
 		}
+		if tok.punct(':') {
+			parameter = last.name()
+		}
 		before, last = last, tok
 	}
+}
+
+// plain says whether the engine reads a token and the gap in front of it as
+// this package's lexer does: there are no comments, no quotes, letters or white
+// space beyond ASCII, no $tag$ strings, and no prefixed strings such as x'41'.
+func plain(text string, last, tok token) bool {
+	gap := text[last.end:tok.start]
+	if strings.Trim(gap, " ") != "" {
+		return false
+	}
+	switch tok.kind {
+	case tokenString, tokenIdentifier:
+		quote := text[tok.start]
+		return quote != '$' && tok.end-tok.start > 1 && text[tok.end-1] == quote && (gap != "" || last.kind != tokenWord)
+	case tokenWord:
+		return !strings.ContainsFunc(tok.text, func(r rune) bool { return r == '$' || r >= 0x80 })
+	case tokenPunctuation:
+		c := tok.text[0]
+		return c > ' ' && c < 0x7f && c != '#' && c != '\\' && (gap != "" || (c != '-' || !last.punct('-')) && (c != '*' || !last.punct('/')))
+	case tokenEnd:
+	}
+	return true
 }

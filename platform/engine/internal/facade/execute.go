@@ -12,7 +12,7 @@ import (
 
 // execute runs one statement and writes its result.
 func (s *Server) execute(ctx context.Context, out *response, q *request, st statement, body io.Reader, tables []externalTable) error {
-	if err := s.admit(q, &st); err != nil {
+	if err := refuse(&st); err != nil {
 		return err
 	}
 	q.ownTables = q.session != "" || len(tables) > 0
@@ -20,6 +20,18 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 		return err
 	}
 	defer s.pool.releasePlace()
+	if q.user.Analyst {
+		confined, err := s.confine(q, st.text)
+		if err != nil {
+			return err
+		}
+		st = confined
+	}
+	for i := range tables {
+		if err := s.define(&tables[i], q); err != nil {
+			return err
+		}
+	}
 	conn, release, err := s.connection(q, tables)
 	if err != nil {
 		return err
@@ -44,8 +56,8 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 	return err
 }
 
-// admit refuses statements that a server would refuse, or this user may not run.
-func (s *Server) admit(q *request, st *statement) error {
+// refuse reports statements that a server would refuse, or that do not work here.
+func refuse(st *statement) error {
 	switch {
 	case st.first == "":
 		return errSyntax.errorf("Syntax error: failed at position 1 (end of query): Empty query")
@@ -56,13 +68,7 @@ func (s *Server) admit(q *request, st *statement) error {
 	case st.intoOutfile:
 		return code{358, "INTO_OUTFILE_NOT_ALLOWED"}.errorf("INTO OUTFILE and FROM INFILE are a client's business and not allowed here")
 	}
-	if !q.user.Analyst {
-		return nil
-	}
-	if st.isInsert {
-		return errReadonly.errorf("%s: Cannot execute query in readonly mode", q.user.Name)
-	}
-	return s.checkFunctions(q.user, st.text)
+	return nil
 }
 
 // connection takes a connection that is set up for the request, and says how

@@ -7,6 +7,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -20,6 +21,7 @@ type externalTable struct {
 	structure string // "a UInt64, b String"
 	format    string
 	data      []byte
+	creation  string // the statement that creates it
 }
 
 // maxExternalSize bounds what the tables of one request hold together, because
@@ -102,6 +104,9 @@ func (t *externalTable) describe(values url.Values) *chdb.Error {
 	if t.format == "" {
 		t.format = "TabSeparated"
 	}
+	if !plainIdentifier.MatchString(t.format) {
+		return code{73, "UNKNOWN_FORMAT"}.errorf("Unknown format %s", t.format)
+	}
 	t.structure = values.Get(t.name + "_structure")
 	if t.structure == "" {
 		types := values.Get(t.name + "_types")
@@ -169,13 +174,9 @@ func (s *Server) externalConnection(q *request, tables []externalTable) (*pooled
 	return conn, func(bool) { conn.Close() }, nil
 }
 
-// create makes the table and fills it. The structure is checked to hold columns
-// and nothing else, because it comes from outside and ends up in a statement.
+// create makes the table and fills it.
 func (t externalTable) create(conn *pooled) error {
-	if !balanced(t.structure) {
-		return errSyntax.errorf("The structure of the external table %s is not a list of columns", t.name)
-	}
-	if err := conn.Exec("CREATE TEMPORARY TABLE " + quoteIdentifier(t.name) + " (" + t.structure + ") ENGINE = Memory"); err != nil {
+	if err := conn.Exec(t.creation); err != nil {
 		return err
 	}
 	insert, err := conn.Insert("INSERT INTO "+quoteIdentifier(t.name), t.format, nil)
@@ -194,21 +195,69 @@ func (t externalTable) create(conn *pooled) error {
 	return err
 }
 
-// balanced reports whether the text stays inside the parenthesis it is put in.
-func balanced(s string) bool {
-	lex := lexer{text: s}
-	depth := 0
-	for tok := lex.next(); tok.kind != tokenEnd; tok = lex.next() {
-		switch {
-		case tok.punct('('):
-			depth++
-		case tok.punct(')'):
-			if depth--; depth < 0 {
-				return false
-			}
-		case tok.punct(';'), tok.kind == tokenWord && (tok.is("DEFAULT") || tok.is("MATERIALIZED") || tok.is("ALIAS") || tok.is("EPHEMERAL")):
+// define makes the statement that creates the table. The structure comes from
+// outside and ends up in a statement, so the engine's normal form of that is
+// checked to have columns and nothing else.
+func (s *Server) define(t *externalTable, q *request) error {
+	if strings.Contains(t.structure, ";") {
+		return errNoColumns(t)
+	}
+	normal, err := s.normalForm("CREATE TEMPORARY TABLE " + quoteIdentifier(t.name) + " (" + t.structure + "\n) ENGINE = Memory")
+	if err != nil {
+		return err
+	}
+	if err := s.denied.check(q, normal); err != nil {
+		return err
+	}
+	if !onlyColumns(normal) {
+		return errNoColumns(t)
+	}
+	t.creation = normal
+	return nil
+}
+
+func errNoColumns(t *externalTable) *chdb.Error {
+	return errSyntax.errorf("The structure of the external table %s is not a list of columns", t.name)
+}
+
+// onlyColumns says whether a CREATE TEMPORARY TABLE in normal form gives its
+// columns names and types, and nothing that has an expression.
+func onlyColumns(normal string) bool {
+	lex := lexer{text: normal}
+	for _, keyword := range []string{"CREATE", "TEMPORARY", "TABLE"} {
+		if !lex.next().is(keyword) {
 			return false
 		}
 	}
-	return depth == 0 && !strings.Contains(s, "--") && !strings.Contains(s, "/*") && !strings.Contains(s, "#")
+	if lex.next().name() == "" || !lex.next().punct('(') {
+		return false
+	}
+	depth, place := 1, 0 // 0: a column's name, 1: its type, 2: what follows
+	special := false     // the name may be a keyword: PROJECTION p (SELECT ...)
+	for depth > 0 {
+		tok := lex.next()
+		switch {
+		case tok.kind == tokenEnd:
+			return false
+		case tok.punct('('):
+			if depth == 1 && (place != 2 || special) {
+				return false
+			}
+			depth++
+		case tok.punct(')'):
+			depth--
+		case depth > 1:
+		case tok.punct(',') && place == 2:
+			place = 0
+		case place == 0 && tok.name() != "":
+			special = slices.ContainsFunc([]string{"CONSTRAINT", "INDEX", "PROJECTION", "STATISTICS", "PRIMARY", "FOREIGN"}, tok.is)
+			place++
+		case place == 1 && tok.kind == tokenWord && !slices.ContainsFunc([]string{"DEFAULT", "MATERIALIZED", "ALIAS", "EPHEMERAL"}, tok.is):
+			place++
+		case place == 2 && (tok.is("NOT") || tok.is("NULL")):
+		default:
+			return false
+		}
+	}
+	return place == 2 && lex.next().is("ENGINE") && lex.next().punct('=') && lex.next().is("Memory") && lex.next().kind == tokenEnd
 }

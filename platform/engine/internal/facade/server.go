@@ -39,7 +39,7 @@ type Server struct {
 	sessions *sessions
 	headers  *headerCache
 	settings map[string]string // name to default value
-	denied   map[string]bool   // functions an analyst may not call
+	denied   deniedNames
 	info     serverInfo
 	queryIDs atomic.Uint64
 	boot     string // makes query ids unique over restarts
@@ -103,11 +103,11 @@ func (s *Server) learn() error {
 	if err != nil {
 		return fmt.Errorf("read the engine's table functions: %w", err)
 	}
-	functions, err := s.pool.query("SELECT name FROM system.functions")
+	functions, err := s.pool.query("SELECT name FROM system.functions WHERE NOT is_aggregate")
 	if err != nil {
 		return fmt.Errorf("read the engine's functions: %w", err)
 	}
-	s.denied = deniedFunctions(strings.Fields(tables), strings.Fields(functions))
+	s.denied = newDeniedNames(strings.Fields(tables), strings.Fields(functions))
 	return nil
 }
 

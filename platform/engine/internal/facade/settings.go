@@ -187,6 +187,10 @@ func (q *request) restrict(limits Limits) *chdb.Error {
 	if limits.MaxExecutionTime > 0 && (q.timeout <= 0 || q.timeout > limits.MaxExecutionTime) {
 		q.timeout = limits.MaxExecutionTime
 	}
+	// The text was held to these. The normal form that runs may be longer, and
+	// has more parentheses.
+	q.put("max_query_size", "0")
+	q.put("max_parser_depth", "10000")
 	q.put("allow_introspection_functions", "0")
 	q.put("readonly", "1")
 	return nil

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"muster/platform/engine/internal/chdb"
 )
 
 func TestParseStatement(t *testing.T) {
@@ -52,15 +54,39 @@ func TestParseStatement(t *testing.T) {
 	}
 }
 
-func TestCheckFunctions(t *testing.T) {
-	s := &Server{denied: deniedFunctions([]string{"file", "url", "numbers"}, []string{"aiGenerate", "aidAggregate", "sum"})}
-	user := &User{Name: "a"}
-	for _, text := range []string{"SELECT file('x')", "SELECT FILE ('x')", "SELECT `file`('x')", "SELECT \"fi\\le\"('x')", "SELECT x APPLY(file)", "SELECT x APPLY file", "SELECT aiGenerate(1)", "SELECT file/* */(1)"} {
-		require.Error(t, s.checkFunctions(user, text), text)
+func TestDeniedNames(t *testing.T) {
+	denied := newDeniedNames([]string{"file", "url", "numbers", "newSource"}, []string{"file", "sum", "newFunction", "plus", "arrayMap"})
+	q := &request{user: &User{Name: "a", Analyst: true}, params: []chdb.Param{{Name: "f", Value: "file"}}}
+	for _, text := range []string{
+		"SELECT file('x')", "SELECT FILE ('x')", "SELECT `file`('x')", "SELECT x APPLY (file)", "SELECT x APPLY file", "SELECT newFunction(1)", "SELECT * FROM newSource(1)",
+		"SELECT arrayMap(file, x)", "SELECT file", "SELECT sum(file)", "SELECT (file)", "SELECT {f:Identifier}", "SELECT t.file(1)", "SELECT * FROM url(1)",
+		// no normal forms
+		"SELECT file/* */(1)", "SELECT 1 -- x", "SELECT 1 # x", "SELECT $$x$$", "SELECT $x", "SELECT x'41'", "SELECT ‘x’", "SELECT é", "SELECT\n1", "SELECT 1\t", "SELECT 1/*", "SELECT 'x", "SELECT 'x\\'", "SELECT \x00", "SELECT \\N",
+	} {
+		require.Error(t, denied.check(q, text), text)
 	}
-	for _, text := range []string{"SELECT file FROM t", "SELECT t.file", "SELECT 'file(1)'", "SELECT 1 -- file(1)", "SELECT sum(file)", "SELECT * FROM numbers(1)", "SELECT aidAggregate(1)"} {
-		require.NoError(t, s.checkFunctions(user, text), text)
+	for _, text := range []string{
+		"SELECT t.file", "SELECT `t`.`file`", "SELECT file.x", "SELECT x AS file", "SELECT 'file(1)'", "SELECT url, newSource", "SELECT * FROM numbers(1)", "SELECT plus(1, arrayMap(plus, x))", "SELECT 1 - -1",
+		"SELECT '‘' AS `ä -- /*`", "SELECT '\\'', 'it''s', '\\\\'", "SELECT {f:String}", "SELECT 2 / 3 * 4",
+	} {
+		require.NoError(t, denied.check(q, text), text)
 	}
+	q.params[0].Value = "people"
+	require.NoError(t, denied.check(q, "SELECT * FROM {f:Identifier}"))
+}
+
+func TestOnlyColumns(t *testing.T) {
+	for _, columns := range []string{"a String", "`a b` Nullable(String), c Enum8('x' = 1, 'DEFAULT' = 2)", "a Array(Tuple(x UInt8, y String)), b UInt8 NOT NULL, c UInt8 NULL", "`default` String"} {
+		require.True(t, onlyColumns("CREATE TEMPORARY TABLE t ("+columns+") ENGINE = Memory"), columns)
+	}
+	for _, columns := range []string{
+		"", "a", "a String,", "a String DEFAULT f(1)", "a ALIAS f(1)", "a ALIAS (1, f(1))", "a DEFAULT (f(1), 1)", "INDEX i (f(1)) TYPE minmax", "a String MATERIALIZED 1", "a EPHEMERAL", "a String, CONSTRAINT c CHECK f(1)", "a String, INDEX i f(a) TYPE minmax", "a String CODEC(ZSTD)",
+		"a String TTL f(1)", "a String COMMENT 'x'", "a String) ENGINE = Memory AS SELECT (1", "a String) AS SELECT (1", "a String, PROJECTION p (SELECT 1)", "a f(1) + 1", "a String, PRIMARY KEY (a)", "(a String)",
+	} {
+		require.False(t, onlyColumns("CREATE TEMPORARY TABLE t ("+columns+") ENGINE = Memory"), columns)
+	}
+	require.False(t, onlyColumns("CREATE TEMPORARY TABLE t (a String) ENGINE = Memory AS SELECT 1"))
+	require.False(t, onlyColumns("CREATE TABLE t (a String) ENGINE = Memory"))
 }
 
 func TestHeaderLength(t *testing.T) {
@@ -84,7 +110,7 @@ func FuzzParseStatement(f *testing.F) {
 			t.Fatalf("%q is no beginning of %q", s.text, text)
 		}
 		withoutFormat(text)
-		balanced(text)
+		onlyColumns("CREATE TEMPORARY TABLE t (" + text)
 		// Tokens cover the text in order.
 		lex := lexer{text: text}
 		end := 0
