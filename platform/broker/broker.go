@@ -105,6 +105,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		cfg.Logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
 	}
 	b := &Broker{lock: lock, gate: newGate(), logger: cfg.Logger, dir: cfg.DataDir}
+	b.gate.users = len(cfg.Users) > 0
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),
@@ -125,6 +126,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 		}),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
 		kfake.ClusterID("muster"),
+		kfake.MaxVersions(versions()),
 		kfake.DefaultNumPartitions(1),
 		kfake.GroupMinSessionTimeout(cfg.MinSessionTimeout),
 		kfake.WithLogger(&logAdapter{cfg.Logger}),

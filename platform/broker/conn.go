@@ -2,7 +2,6 @@ package broker
 
 import (
 	"encoding/binary"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -10,10 +9,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
-
-// maxRequestBytes is the largest request that is read: kfake takes memory for all
-// of it before it looks at it. It is socket.request.max.bytes of Apache Kafka.
-const maxRequestBytes = 100 << 20
 
 // headerBytes are the size, key, version and correlation id that every request of
 // the Kafka protocol begins with.
@@ -25,7 +20,9 @@ const minRequestBytes = 2 + 2 + 4
 // not survive:
 //
 //   - A request that is too large, or of a kind that the protocol does not have,
-//     ends the connection. kfake would end the process.
+//     or of somebody who has not said who they are, ends the connection. kfake would
+//     end the process, or take as much memory as there is.
+//   - A record batch is stored when its records can be read. kfake looks at headers.
 //   - A client that goes away while it waits to join its group is gone for kfake
 //     when its join is answered. kfake gives it a session only with an answer, so
 //     that it would stay in the group for ever, and with it its partitions.
@@ -35,10 +32,12 @@ type gatedConn struct {
 	logger *slog.Logger
 
 	// Used by Read alone.
-	header []byte // of the request being read, what kfake has not yet taken
+	header []byte // of the request being read, or all of it: what kfake has not yet taken
 	body   int    // how many bytes of the request are still to come
 
 	mu       sync.Mutex
+	login    login
+	refused  []*refusals   // Produces that are not answered yet, in order
 	joinID   uint32        // the correlation id of the last join
 	answered chan struct{} // closed when that join is answered; nil without one
 
@@ -47,7 +46,7 @@ type gatedConn struct {
 }
 
 func newGatedConn(c net.Conn, g *gate, logger *slog.Logger) *gatedConn {
-	return &gatedConn{Conn: c, gate: g, logger: logger, closed: make(chan struct{})}
+	return &gatedConn{Conn: c, gate: g, logger: logger, login: login{known: !g.users}, closed: make(chan struct{})}
 }
 
 func (c *gatedConn) Read(p []byte) (int, error) {
@@ -74,35 +73,66 @@ func (c *gatedConn) read(p []byte) (int, error) {
 	return n, err
 }
 
-// next reads the header of the next request.
+// next reads the header of the next request, or all of it where more than that is
+// looked at.
 func (c *gatedConn) next() error {
 	header := make([]byte, headerBytes)
 	if _, err := io.ReadFull(c.Conn, header); err != nil {
 		return err
 	}
-	size := binary.BigEndian.Uint32(header)
-	key := int16(binary.BigEndian.Uint16(header[4:])) //nolint:gosec // the protocol's keys are signed
-	err := checkRequest(size, key)
+	r := parseRequest(header)
+	c.mu.Lock()
+	known := c.login.known
+	c.mu.Unlock()
+	err := r.check(known)
+	if err == nil && r.wanted(known) {
+		return c.whole(r, header, known)
+	}
 	if err != nil {
-		c.logger.Warn("kafka broker: connection ended", slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
+		c.ended(err)
 		return err
 	}
-	c.header, c.body = header, int(size)-minRequestBytes
-	if key == kmsg.JoinGroup.Int16() {
+	c.header, c.body = header, int(r.size)-minRequestBytes
+	if r.is(kmsg.JoinGroup) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		c.joinID, c.answered = binary.BigEndian.Uint32(header[8:]), make(chan struct{})
+		c.joinID, c.answered = r.id, make(chan struct{})
 	}
 	return nil
 }
 
-func checkRequest(size uint32, key int16) error {
-	switch {
-	case size < minRequestBytes || size > maxRequestBytes:
-		return fmt.Errorf("a request of %d bytes; is this a client of Kafka, with TLS as the broker has it?", size)
-	case kmsg.RequestForKey(key) == nil:
-		return fmt.Errorf("a request of the unknown kind %d", key)
+func (c *gatedConn) ended(err error) {
+	c.logger.Warn("kafka broker: connection ended", slog.String("client", c.RemoteAddr().String()), slog.Any("error", err))
+}
+
+// whole reads all of a request and looks into it.
+func (c *gatedConn) whole(r request, header []byte, known bool) error {
+	raw := make([]byte, 4+int(r.size))
+	copy(raw, header)
+	if _, err := io.ReadFull(c.Conn, raw[headerBytes:]); err != nil {
+		return err
 	}
+	var err error
+	switch {
+	case !known:
+		c.mu.Lock()
+		err = c.login.ask(r, raw)
+		c.mu.Unlock()
+	case r.is(kmsg.Produce):
+		var refused *refusals
+		if refused, err = c.gate.vetter.produce(r, raw, c.logger); refused != nil {
+			c.mu.Lock()
+			c.refused = append(c.refused, refused)
+			c.mu.Unlock()
+		}
+	default:
+		raw, err = limitPartitions(r, raw)
+	}
+	if err != nil {
+		c.ended(err)
+		return err
+	}
+	c.header, c.body = raw, 0
 	return nil
 }
 
@@ -123,16 +153,39 @@ func (c *gatedConn) awaitJoin() {
 // Write writes one answer, as kfake does.
 func (c *gatedConn) Write(p []byte) (int, error) {
 	c.gate.wait()
-	n, err := c.Conn.Write(p)
+	answer := p
+	id := uint32(0)
+	if len(p) >= 8 {
+		id = binary.BigEndian.Uint32(p[4:])
+		var err error
+		if answer, err = c.answer(id, p); err != nil {
+			c.ended(err)
+			return 0, err
+		}
+	}
+	n, err := c.Conn.Write(answer)
 	if len(p) >= 8 {
 		c.mu.Lock()
-		if c.answered != nil && binary.BigEndian.Uint32(p[4:]) == c.joinID {
+		if c.answered != nil && id == c.joinID {
 			close(c.answered)
 			c.answered = nil
 		}
 		c.mu.Unlock()
 	}
-	return n, err
+	return min(n, len(p)), err
+}
+
+// answer returns what the client gets instead of kfake's answer.
+func (c *gatedConn) answer(id uint32, p []byte) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.login.answered(id, p) // now: the client may go on as soon as it has the answer
+	if len(c.refused) == 0 || c.refused[0].id != id {
+		return p, nil
+	}
+	refused := c.refused[0]
+	c.refused = c.refused[1:]
+	return refused.rewrite(p)
 }
 
 func (c *gatedConn) Close() error {

@@ -28,9 +28,17 @@
 //
 // # Connections
 //
-// A request that is larger than 100 MiB or of a kind that the protocol does not
-// have ends its connection, before anybody has to say who they are. A member of a
-// consumer group whose connection ends has its session left, as with Apache Kafka.
+// A request that is larger than 1 MiB (32 MiB with records), or of a kind that the
+// protocol does not have, ends its connection, and so does whatever is not part of
+// saying who one is, where there are users, of somebody who has not said it. Produce
+// is answered up to version 12, and no request creates more than 10,000 partitions. A
+// member of a consumer group whose connection ends has its session left, as with
+// Apache Kafka.
+//
+// A record batch is stored when every record in it can be read, as with Apache
+// Kafka: else its partition is answered with INVALID_RECORD, or MESSAGE_TOO_LARGE if
+// the batch inflates to more than 64 MiB. Batches that are on disk already are not
+// looked at again.
 //
 // Topics are never created by being named: a producer or consumer that names a
 // topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.

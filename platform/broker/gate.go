@@ -12,6 +12,8 @@ import (
 type gate struct {
 	opened chan struct{}
 	once   sync.Once
+	users  bool // clients have to say who they are
+	vetter *vetter
 
 	mu    sync.Mutex
 	ended bool
@@ -20,7 +22,7 @@ type gate struct {
 }
 
 func newGate() *gate {
-	return &gate{opened: make(chan struct{}), conns: make(map[net.Conn]struct{})}
+	return &gate{opened: make(chan struct{}), vetter: newVetter(), conns: make(map[net.Conn]struct{})}
 }
 
 func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }

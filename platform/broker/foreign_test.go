@@ -1,0 +1,327 @@
+package broker_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"muster/platform/broker"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/platform/internal/recordbatch/recordbatchtest"
+)
+
+// rawClient is a client that sends what it is told to.
+type rawClient struct {
+	t    *testing.T
+	conn net.Conn
+	id   int32
+}
+
+func dialRaw(t *testing.T, addr string) *rawClient {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	require.NoError(t, err)
+	t.Cleanup(func() { conn.Close() })
+	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
+	return &rawClient{t: t, conn: conn}
+}
+
+func (c *rawClient) send(r kmsg.Request, version int16) {
+	c.t.Helper()
+	r.SetVersion(version)
+	c.id++
+	_, err := c.conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("raw")).AppendRequest(nil, r, c.id))
+	require.NoError(c.t, err)
+}
+
+func (c *rawClient) receive(r kmsg.Request) (kmsg.Response, error) {
+	var h [8]byte
+	if _, err := io.ReadFull(c.conn, h[:]); err != nil {
+		return nil, err
+	}
+	require.EqualValues(c.t, c.id, binary.BigEndian.Uint32(h[4:]))
+	body := make([]byte, binary.BigEndian.Uint32(h[:4])-4)
+	if _, err := io.ReadFull(c.conn, body); err != nil {
+		return nil, err
+	}
+	res := r.ResponseKind()
+	if res.IsFlexible() && r.Key() != kmsg.ApiVersions.Int16() {
+		body = body[1:]
+	}
+	return res, res.ReadFrom(body)
+}
+
+func (c *rawClient) call(r kmsg.Request, version int16) kmsg.Response {
+	c.t.Helper()
+	c.send(r, version)
+	res, err := c.receive(r)
+	require.NoError(c.t, err)
+	return res
+}
+
+// refused says that the connection ends without an answer.
+func (c *rawClient) refused(r kmsg.Request) {
+	c.t.Helper()
+	_, err := c.receive(r)
+	require.Error(c.t, err)
+	require.False(c.t, errors.Is(err, os.ErrDeadlineExceeded), "the connection is still open")
+}
+
+func produceRequest(topic string, acks int16, batches ...[]byte) *kmsg.ProduceRequest {
+	p := kmsg.NewPtrProduceRequest()
+	p.Acks, p.TimeoutMillis = acks, 1000
+	t := kmsg.NewProduceRequestTopic()
+	t.Topic = topic
+	for i, b := range batches {
+		part := kmsg.NewProduceRequestTopicPartition()
+		part.Partition, part.Records = int32(i), b
+		t.Partitions = append(t.Partitions, part)
+	}
+	p.Topics = append(p.Topics, t)
+	return p
+}
+
+func codes(res kmsg.Response) []int16 {
+	var out []int16
+	for _, p := range res.(*kmsg.ProduceResponse).Topics[0].Partitions {
+		out = append(out, p.ErrorCode)
+	}
+	return out
+}
+
+func readValues(t *testing.T, cfg bus.Config, topic string) (values []string) {
+	t.Helper()
+	_, err := bus.Read(t.Context(), cfg, topic, nil, func(m kafka.Message) error {
+		values = append(values, string(m.Value))
+		return nil
+	})
+	require.NoError(t, err)
+	return values
+}
+
+// A batch that a reader of the log would not survive is refused, and only that one.
+func TestPoisonIsNotStored(t *testing.T) {
+	dir := t.TempDir()
+	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
+	cfg := bus.Config{Brokers: b.Addrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 2}}))
+	c := dialRaw(t, b.Addrs()[0])
+	cases := recordbatchtest.Poison()
+	for i, poison := range cases {
+		version := int16(3 + i%10) // of Produce: all there are
+		res := c.call(produceRequest("t", -1, poison.Raw, recordbatchtest.Good("good")), version)
+		require.ElementsMatch(t, []int16{kerr.InvalidRecord.Code, 0}, codes(res), poison.Name)
+		if version >= 8 {
+			for _, p := range res.(*kmsg.ProduceResponse).Topics[0].Partitions {
+				require.Equal(t, p.ErrorCode != 0, p.ErrorMessage != nil, poison.Name)
+			}
+		}
+		c.send(produceRequest("t", 0, poison.Raw), 7) // nobody is answered
+	}
+	for codec := int16(recordbatchtest.Gzip); codec <= recordbatchtest.Zstd; codec++ {
+		size := 65 << 20
+		if codec == recordbatchtest.Snappy {
+			continue // 2 MiB of it cannot be that much
+		}
+		bomb, err := recordbatchtest.Bomb(codec, size)
+		require.NoError(t, err)
+		res := c.call(produceRequest("t", -1, bomb, recordbatchtest.Good("good")), 12)
+		require.ElementsMatch(t, []int16{kerr.MessageTooLarge.Code, 0}, codes(res), "codec %d", codec)
+	}
+	damaged := recordbatchtest.Good("damaged")
+	damaged[len(damaged)-3] ^= 1
+	require.Equal(t, []int16{kerr.CorruptMessage.Code}, codes(c.call(produceRequest("t", -1, damaged), 12)))
+	require.Len(t, readValues(t, cfg, "t"), len(cases)+3)
+
+	require.NoError(t, b.Close())
+	b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
+	require.Len(t, readValues(t, bus.Config{Brokers: b.Addrs()}, "t"), len(cases)+3)
+}
+
+// What kafka-go writes, with every codec, is stored.
+func TestCompressedBatchesAreStored(t *testing.T) {
+	b := brokertest.Start(t)
+	cfg := bus.Config{Brokers: b.Addrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
+	var want []string
+	for codec := kafka.Compression(0); codec <= kafka.Zstd; codec++ {
+		w := bus.NewWriter(cfg, bus.WithCompression(codec))
+		value := bytes.Repeat([]byte{'a' + byte(codec)}, 100_000)
+		want = append(want, string(value))
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: value, Headers: []kafka.Header{{Key: "h", Value: []byte("v")}}}}))
+		require.NoError(t, w.Close())
+	}
+	require.Equal(t, want, readValues(t, cfg, "t"))
+}
+
+// Requests that kfake answers with its end, or with that of the machine's memory.
+func TestForeignRequestsAreRefused(t *testing.T) {
+	_, addr := startChild(t, t.TempDir(), "127.0.0.1:0", serving)
+	ids := kmsg.NewPtrProduceRequest()
+	ids.Acks = -1
+	for i := byte(1); i < 3; i++ {
+		topic := kmsg.NewProduceRequestTopic()
+		topic.TopicID = [16]byte{i}
+		topic.Partitions = []kmsg.ProduceRequestTopicPartition{{Records: recordbatchtest.Good("x")}}
+		ids.Topics = append(ids.Topics, topic)
+	}
+	large := kmsg.NewPtrMetadataRequest()
+	for range 600_000 {
+		large.Topics = append(large.Topics, kmsg.MetadataRequestTopic{Topic: kmsg.StringPtr("")})
+	}
+	many := kmsg.NewPtrProduceRequest()
+	many.Topics = make([]kmsg.ProduceRequestTopic, 20_000)
+	tagged := produceRequest("t", -1, recordbatchtest.Good("x"))
+	for i := range uint32(1000) {
+		tagged.UnknownTags.Set(i, nil)
+	}
+	for name, r := range map[string]struct {
+		kmsg.Request
+		version int16
+	}{
+		"two unknown topics by id": {ids, 13},
+		"a large request":          {large, 1},
+		"many topics":              {many, 7},
+		"many tags":                {tagged, 9},
+		"an old Produce":           {produceRequest("t", -1, nil), 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dialRaw(t, addr)
+			c.send(r.Request, r.version)
+			c.refused(r.Request)
+			require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: []string{addr}}, []bus.Topic{{Name: "t", Partitions: 1}}))
+		})
+	}
+}
+
+func TestTooManyPartitionsAreRefused(t *testing.T) {
+	b := brokertest.Start(t)
+	c := dialRaw(t, b.Addrs()[0])
+	create := kmsg.NewPtrCreateTopicsRequest()
+	for name, partitions := range map[string]int32{"small": 4, "flipped": 4 | 1<<28} {
+		topic := kmsg.NewCreateTopicsRequestTopic()
+		topic.Topic, topic.NumPartitions, topic.ReplicationFactor = name, partitions, 1
+		create.Topics = append(create.Topics, topic)
+	}
+	for _, version := range []int16{2, 7} {
+		got := map[string]int16{}
+		for _, topic := range c.call(create, version).(*kmsg.CreateTopicsResponse).Topics {
+			got[topic.Topic] = topic.ErrorCode
+		}
+		require.Equal(t, kerr.InvalidPartitions.Code, got["flipped"])
+		if version == 2 {
+			require.Zero(t, got["small"])
+		} else {
+			require.Equal(t, kerr.TopicAlreadyExists.Code, got["small"])
+		}
+	}
+	more := kmsg.NewPtrCreatePartitionsRequest()
+	more.Topics = []kmsg.CreatePartitionsRequestTopic{{Topic: "small", Count: 1 << 28}}
+	require.Equal(t, kerr.InvalidPartitions.Code, c.call(more, 1).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode)
+	more.Topics[0].Count = 6
+	require.Zero(t, c.call(more, 3).(*kmsg.CreatePartitionsResponse).Topics[0].ErrorCode)
+}
+
+// Who has not said who they are may say it, and nothing else.
+func TestBeforeAuthentication(t *testing.T) {
+	users := []broker.User{{Mechanism: "PLAIN", Name: "anna", Password: "secret"}, {Mechanism: "SCRAM-SHA-256", Name: "bert", Password: "secret"}}
+	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users, Logger: slog.New(slog.DiscardHandler)})
+	handshake := func(mechanism string) *kmsg.SASLHandshakeRequest {
+		r := kmsg.NewPtrSASLHandshakeRequest()
+		r.Mechanism = mechanism
+		return r
+	}
+	login := func(bytes string) *kmsg.SASLAuthenticateRequest {
+		r := kmsg.NewPtrSASLAuthenticateRequest()
+		r.SASLAuthBytes = []byte(bytes)
+		return r
+	}
+	metadata := kmsg.NewPtrMetadataRequest()
+	metadata.Topics = []kmsg.MetadataRequestTopic{}
+
+	t.Run("a request", func(t *testing.T) {
+		c := dialRaw(t, b.Addrs()[0])
+		c.send(metadata, 1)
+		c.refused(metadata)
+	})
+	t.Run("a large login", func(t *testing.T) {
+		c := dialRaw(t, b.Addrs()[0])
+		require.Zero(t, c.call(handshake("PLAIN"), 1).(*kmsg.SASLHandshakeResponse).ErrorCode)
+		large := login(string(make([]byte, 65<<10)))
+		c.send(large, 1)
+		c.refused(large)
+	})
+	t.Run("a wrong password", func(t *testing.T) {
+		c := dialRaw(t, b.Addrs()[0])
+		c.call(handshake("PLAIN"), 1)
+		c.send(login("\x00anna\x00guess"), 1)
+		c.refused(login(""))
+	})
+	t.Run("nobody without a password", func(t *testing.T) {
+		c := dialRaw(t, b.Addrs()[0])
+		c.call(handshake("PLAIN"), 1)
+		c.send(login("\x00nobody\x00"), 1)
+		c.refused(login(""))
+	})
+	t.Run("four thousand million tags", func(t *testing.T) {
+		c := dialRaw(t, b.Addrs()[0])
+		_, err := c.conn.Write([]byte("\x00\x00\x00\x12\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\x02a\x02b\xff\xff\xff\xff\x0f"))
+		require.NoError(t, err)
+		require.NoError(t, c.conn.SetDeadline(time.Now().Add(3*time.Second)))
+		c.refused(kmsg.NewPtrApiVersionsRequest())
+	})
+	t.Run("half a login", func(t *testing.T) {
+		c := dialRaw(t, b.Addrs()[0])
+		c.call(handshake("SCRAM-SHA-256"), 1)
+		res := c.call(login("n,,n=bert,r=nonce"), 2).(*kmsg.SASLAuthenticateResponse)
+		require.Zero(t, res.ErrorCode)
+		c.send(metadata, 1)
+		c.refused(metadata)
+	})
+	for version := range int16(3) {
+		c := dialRaw(t, b.Addrs()[0])
+		c.call(kmsg.NewPtrApiVersionsRequest(), 0)
+		c.call(handshake("GUESS"), 1) // which the broker does not have
+		require.Zero(t, c.call(handshake("PLAIN"), 1).(*kmsg.SASLHandshakeResponse).ErrorCode)
+		require.Zero(t, c.call(login("\x00anna\x00secret"), version).(*kmsg.SASLAuthenticateResponse).ErrorCode)
+		c.call(metadata, 1)
+	}
+}
+
+// Limiting Produce limits nothing else.
+func TestApiVersions(t *testing.T) {
+	b := brokertest.Start(t)
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1))
+	require.NoError(t, err)
+	defer cluster.Close()
+	ask := func(addr string) (map[int16]int16, *kmsg.ApiVersionsResponse) {
+		r := kmsg.NewPtrApiVersionsRequest()
+		r.ClientSoftwareName, r.ClientSoftwareVersion = "raw", "1"
+		res := dialRaw(t, addr).call(r, 3).(*kmsg.ApiVersionsResponse)
+		out := map[int16]int16{}
+		for _, k := range res.ApiKeys {
+			out[k.ApiKey] = k.MaxVersion
+		}
+		return out, res
+	}
+	got, gotRes := ask(b.Addrs()[0])
+	want, wantRes := ask(cluster.ListenAddrs()[0])
+	require.EqualValues(t, 13, want[0])
+	want[0] = 12
+	require.Equal(t, want, got)
+	require.Equal(t, wantRes.FinalizedFeatures, gotRes.FinalizedFeatures)
+	require.Equal(t, wantRes.SupportedFeatures, gotRes.SupportedFeatures)
+}

@@ -1,0 +1,102 @@
+package broker
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"muster/platform/internal/recordbatch/recordbatchtest"
+)
+
+func produceOf(version int16, batches ...[]byte) []byte {
+	p := kmsg.NewPtrProduceRequest()
+	p.Version, p.Acks = version, -1
+	p.TransactionID = kmsg.StringPtr("tx")
+	for _, name := range []string{"a", "b"} {
+		t := kmsg.NewProduceRequestTopic()
+		t.Topic = name
+		for i, b := range batches {
+			part := kmsg.NewProduceRequestTopicPartition()
+			part.Partition, part.Records = int32(i), b
+			t.Partitions = append(t.Partitions, part)
+		}
+		p.Topics = append(p.Topics, t)
+	}
+	return kmsg.NewRequestFormatter(kmsg.FormatterClientID("x")).AppendRequest(nil, p, 1)
+}
+
+// Every record batch that kfake would find in a Produce is looked at, and none else.
+func TestProduceIsReadAsKfakeDoes(t *testing.T) {
+	want := [][]byte{[]byte("one"), nil, []byte("three")}
+	for version := int16(minProduceVersion); version <= maxProduceVersion; version++ {
+		raw := produceOf(version, want...)
+		var got [][]byte
+		var names []string
+		acks, err := eachProduced(parseRequest(raw), raw, func(tp topicPartition, records []byte) {
+			names = append(names, tp.topic)
+			require.EqualValues(t, len(got)%3, tp.partition)
+			got = append(got, records)
+		})
+		require.NoError(t, err)
+		require.EqualValues(t, -1, acks)
+		require.Equal(t, []string{"a", "a", "a", "b", "b", "b"}, names)
+		require.Equal(t, append(want, want...), got, "version %d", version)
+	}
+}
+
+// FuzzRequest looks at requests as connections do. What kfake would take of them it
+// has looked at.
+func FuzzRequest(f *testing.F) {
+	for version := int16(minProduceVersion); version <= maxProduceVersion; version++ {
+		f.Add(produceOf(version, recordbatchtest.Good("x"), recordbatchtest.Poison()[0].Raw))
+	}
+	for version := range int16(6) {
+		r := kmsg.NewPtrApiVersionsRequest()
+		r.ClientSoftwareName, r.ClientSoftwareVersion, r.Version = "a", "b", version
+		f.Add(kmsg.NewRequestFormatter().AppendRequest(nil, r, 1))
+	}
+	for version := range int16(3) {
+		r := kmsg.NewPtrSASLAuthenticateRequest()
+		r.SASLAuthBytes, r.Version = []byte("\x00a\x00b"), version
+		f.Add(kmsg.NewRequestFormatter().AppendRequest(nil, r, 1))
+	}
+	v := newVetter()
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if len(raw) < headerBytes {
+			return
+		}
+		raw = raw[:len(raw):len(raw)]
+		r := parseRequest(raw)
+		r.size = uint32(len(raw) - 4)
+		for _, known := range []bool{false, true} {
+			if r.check(known) != nil {
+				continue
+			}
+			switch {
+			case !known:
+				if new(login).ask(r, raw) == nil {
+					reader, kind := r.body(raw)
+					start := time.Now()
+					require.NoError(t, kind.ReadFrom(reader.Src))
+					require.Less(t, time.Since(start), time.Second)
+				}
+			case r.is(kmsg.Produce):
+				if _, err := v.produce(r, raw, slog.New(slog.DiscardHandler)); err != nil {
+					continue
+				}
+				reader, kind := r.body(raw)
+				require.NoError(t, kind.ReadFrom(reader.Src))
+				var want, got int
+				for _, topic := range kind.(*kmsg.ProduceRequest).Topics {
+					want += len(topic.Partitions)
+				}
+				_, err := eachProduced(r, raw, func(topicPartition, []byte) { got++ })
+				require.NoError(t, err)
+				require.Equal(t, want, got)
+			}
+		}
+	})
+}

@@ -1,0 +1,217 @@
+// Package recordbatch reads record batches of the Kafka protocol (format 2, since
+// Kafka 0.11) that anybody may have written: nothing in them is believed before it
+// is checked, and no batch takes more memory than [MaxInflated].
+package recordbatch
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+)
+
+// HeaderBytes is where the records of a batch begin.
+const HeaderBytes = 61
+
+// lengthEnd is where the bytes that a batch's length counts begin.
+const lengthEnd = 12
+
+const (
+	codecMask     = 0x07
+	controlBit    = 0x20
+	currentFormat = 2
+)
+
+var (
+	// ErrIncomplete says that a batch is cut off.
+	ErrIncomplete = errors.New("the record batch is cut off")
+	// ErrOldFormat says that a batch is of a format before 0.11's.
+	ErrOldFormat = errors.New("the record batch is of a format that is older than Kafka 0.11")
+	// ErrTooLarge says that a batch inflates to more than MaxInflated.
+	ErrTooLarge = fmt.Errorf("the record batch inflates to more than %d MiB", MaxInflated>>20)
+	// ErrChecksum says that a batch is not as it was written.
+	ErrChecksum = errors.New("the record batch's checksum is wrong")
+)
+
+// Batch is a batch whose header was read.
+type Batch struct {
+	BaseOffset      int64
+	LastOffsetDelta int32
+	FirstTimestamp  int64 // Unix milliseconds
+	Count           int32 // of its records
+	Attributes      int16
+	Raw             []byte // all of it
+}
+
+// Next cuts the first batch off raw. With ErrOldFormat, BaseOffset is set.
+func Next(raw []byte) (b Batch, rest []byte, err error) {
+	if len(raw) < lengthEnd {
+		return Batch{}, nil, ErrIncomplete
+	}
+	b.BaseOffset = int64(binary.BigEndian.Uint64(raw))     //nolint:gosec // the protocol's numbers are signed
+	length := int(int32(binary.BigEndian.Uint32(raw[8:]))) //nolint:gosec // the protocol's numbers are signed
+	switch {
+	case length < 0:
+		return b, nil, fmt.Errorf("a record batch of %d bytes", length)
+	case length > len(raw)-lengthEnd:
+		return b, nil, ErrIncomplete
+	case length > 4 && raw[16] < currentFormat:
+		return b, nil, ErrOldFormat
+	case length < HeaderBytes-lengthEnd:
+		return b, nil, fmt.Errorf("a record batch of %d bytes", length)
+	case raw[16] != currentFormat:
+		return b, nil, fmt.Errorf("a record batch of the unknown format %d", raw[16])
+	}
+	b.Raw = raw[: lengthEnd+length : lengthEnd+length]
+	b.Attributes = int16(binary.BigEndian.Uint16(raw[21:]))      //nolint:gosec // the protocol's numbers are signed
+	b.LastOffsetDelta = int32(binary.BigEndian.Uint32(raw[23:])) //nolint:gosec // the protocol's numbers are signed
+	b.FirstTimestamp = int64(binary.BigEndian.Uint64(raw[27:]))  //nolint:gosec // the protocol's numbers are signed
+	b.Count = int32(binary.BigEndian.Uint32(raw[57:]))           //nolint:gosec // the protocol's numbers are signed
+	return b, raw[lengthEnd+length:], nil
+}
+
+// Control says that the batch holds markers of a transaction.
+func (b *Batch) Control() bool { return b.Attributes&controlBit != 0 }
+
+// MakeControl marks a batch as one of markers, which brokers take from nobody.
+func (b *Batch) MakeControl() {
+	b.Attributes |= controlBit
+	b.Raw[22] |= controlBit
+	binary.BigEndian.PutUint32(b.Raw[17:], b.checksum())
+}
+
+// ChecksumOK says whether the batch is as it was written.
+func (b *Batch) ChecksumOK() bool { return binary.BigEndian.Uint32(b.Raw[17:]) == b.checksum() }
+
+func (b *Batch) checksum() uint32 {
+	return crc32.Checksum(b.Raw[21:], crc32.MakeTable(crc32.Castagnoli))
+}
+
+// Record is a record of a batch. Its slices are good until the next one is read.
+type Record struct {
+	OffsetDelta    int32
+	TimestampDelta int64
+	Key, Value     []byte
+	HeaderCount    int
+
+	headers []byte
+}
+
+// Header is a record's header.
+type Header struct{ Key, Value []byte }
+
+// EachHeader calls fn for each header.
+func (r *Record) EachHeader(fn func(h Header)) {
+	c := cursor{rest: r.headers}
+	for range r.HeaderCount {
+		h, _ := c.header() // checked when the record was read
+		fn(h)
+	}
+}
+
+// Records calls fn for each record of the batch. Offsets grow from record to
+// record and none is past the batch's last. An error is one of the batch, or fn's.
+func (d *Decoder) Records(b *Batch, fn func(r Record) error) error {
+	data, err := d.inflate(b)
+	if err != nil {
+		return err
+	}
+	c := cursor{rest: data}
+	last := int64(-1)
+	for n := range b.Count {
+		r, err := c.record()
+		switch {
+		case err != nil:
+			return fmt.Errorf("record %d of %d: %w", n, b.Count, err)
+		case int64(r.OffsetDelta) <= last || r.OffsetDelta > b.LastOffsetDelta:
+			return fmt.Errorf("record %d of %d is at offset %d, the one before at %d, the batch's last at %d", n, b.Count, r.OffsetDelta, last, b.LastOffsetDelta)
+		}
+		last = int64(r.OffsetDelta)
+		if err := fn(r); err != nil {
+			return err
+		}
+	}
+	if len(c.rest) > 0 || b.Count < 0 {
+		return fmt.Errorf("%d bytes after the %d records", len(c.rest), b.Count)
+	}
+	return nil
+}
+
+// cursor reads what was inflated.
+type cursor struct{ rest []byte }
+
+var errMalformed = errors.New("malformed")
+
+func (c *cursor) record() (Record, error) {
+	size, ok := c.int32()
+	if !ok || size < 0 || int(size) > len(c.rest) {
+		return Record{}, fmt.Errorf("length: %w", errMalformed)
+	}
+	in := cursor{rest: c.rest[:size]}
+	c.rest = c.rest[size:]
+	if len(in.rest) == 0 {
+		return Record{}, fmt.Errorf("attributes: %w", errMalformed)
+	}
+	in.rest = in.rest[1:] // attributes, of which there are none
+	var r Record
+	var n int
+	if r.TimestampDelta, n = binary.Varint(in.rest); n <= 0 {
+		return Record{}, fmt.Errorf("timestamp: %w", errMalformed)
+	}
+	in.rest = in.rest[n:]
+	if r.OffsetDelta, ok = in.int32(); !ok {
+		return Record{}, fmt.Errorf("offset: %w", errMalformed)
+	}
+	if r.Key, ok = in.bytes(); !ok {
+		return Record{}, fmt.Errorf("key: %w", errMalformed)
+	}
+	if r.Value, ok = in.bytes(); !ok {
+		return Record{}, fmt.Errorf("value: %w", errMalformed)
+	}
+	headers, ok := in.int32()
+	if !ok || headers < 0 {
+		return Record{}, fmt.Errorf("number of headers: %w", errMalformed)
+	}
+	r.HeaderCount, r.headers = int(headers), in.rest
+	for range headers {
+		if h, ok := in.header(); !ok || h.Key == nil {
+			return Record{}, fmt.Errorf("header: %w", errMalformed)
+		}
+	}
+	if len(in.rest) > 0 {
+		return Record{}, fmt.Errorf("%d bytes after the last header: %w", len(in.rest), errMalformed)
+	}
+	return r, nil
+}
+
+func (c *cursor) header() (h Header, ok bool) {
+	if h.Key, ok = c.bytes(); !ok {
+		return h, false
+	}
+	h.Value, ok = c.bytes()
+	return h, ok
+}
+
+// bytes reads a length and as many bytes: none at all (nil) for a negative length.
+func (c *cursor) bytes() ([]byte, bool) {
+	n, ok := c.int32()
+	if !ok || int(n) > len(c.rest) {
+		return nil, false
+	}
+	if n < 0 {
+		return nil, true
+	}
+	b := c.rest[:n:n]
+	c.rest = c.rest[n:]
+	return b, true
+}
+
+func (c *cursor) int32() (int32, bool) {
+	v, n := binary.Varint(c.rest)
+	if n <= 0 || n > binary.MaxVarintLen32 || v < math.MinInt32 || v > math.MaxInt32 {
+		return 0, false
+	}
+	c.rest = c.rest[n:]
+	return int32(v), true
+}

@@ -1,0 +1,190 @@
+package recordbatch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+)
+
+// MaxInflated is the most that the records of one batch may take, in bytes. Topics
+// carry batches of 2 MiB: it lets through what compresses to a 32nd.
+const MaxInflated = 64 << 20
+
+// keptScratch is the largest buffer that is kept for the next batch.
+const keptScratch = 4 << 20
+
+const (
+	codecNone = iota
+	codecGzip
+	codecSnappy
+	codecLZ4
+	codecZstd
+)
+
+// Decoder reads the records of batches. Its zero value is good; it is not for
+// concurrent use.
+type Decoder struct {
+	scratch []byte
+	source  bytes.Reader
+	gzip    *gzip.Reader
+	lz4     *lz4.Reader
+	zstd    *zstd.Decoder
+}
+
+// Compressed says whether reading the batch's records takes memory.
+func (b *Batch) Compressed() bool { return b.Attributes&codecMask != codecNone }
+
+// inflate returns the records' bytes, which are good until its next call.
+func (d *Decoder) inflate(b *Batch) ([]byte, error) {
+	raw := b.Raw[HeaderBytes:]
+	codec := b.Attributes & codecMask
+	if codec == codecNone {
+		return raw, nil
+	}
+	dst := d.scratch[:0]
+	d.scratch = nil
+	var out []byte
+	var err error
+	switch codec {
+	case codecGzip:
+		out, err = d.inflateGzip(dst, raw)
+	case codecSnappy:
+		out, err = inflateSnappy(dst, raw)
+	case codecLZ4:
+		out, err = d.inflateLZ4(dst, raw)
+	case codecZstd:
+		out, err = d.inflateZstd(dst, raw)
+	default:
+		return nil, fmt.Errorf("the unknown compression %d", codec)
+	}
+	if cap(out) <= keptScratch {
+		d.scratch = out
+	}
+	return out, err
+}
+
+func (d *Decoder) inflateGzip(dst, src []byte) ([]byte, error) {
+	if d.gzip == nil {
+		d.gzip = new(gzip.Reader)
+	}
+	d.source.Reset(src)
+	if err := d.gzip.Reset(&d.source); err != nil {
+		return dst, fmt.Errorf("gzip: %w", err)
+	}
+	out, err := readAll(dst, d.gzip)
+	if err != nil {
+		return out, fmt.Errorf("gzip: %w", err)
+	}
+	return out, nil
+}
+
+func (d *Decoder) inflateLZ4(dst, src []byte) ([]byte, error) {
+	d.source.Reset(src)
+	if d.lz4 == nil {
+		d.lz4 = lz4.NewReader(&d.source)
+	} else {
+		d.lz4.Reset(&d.source)
+	}
+	out, err := readAll(dst, d.lz4)
+	if err != nil {
+		return out, fmt.Errorf("lz4: %w", err)
+	}
+	return out, nil
+}
+
+func (d *Decoder) inflateZstd(dst, src []byte) ([]byte, error) {
+	if d.zstd == nil {
+		z, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(MaxInflated))
+		if err != nil {
+			return dst, fmt.Errorf("zstd: %w", err)
+		}
+		d.zstd = z
+	}
+	out, err := d.zstd.DecodeAll(src, dst)
+	switch {
+	case errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded), err == nil && len(out) > MaxInflated:
+		return dst, fmt.Errorf("zstd: %w", ErrTooLarge)
+	case err != nil:
+		return dst, fmt.Errorf("zstd: %w", err)
+	}
+	return out, nil
+}
+
+// xerialMagic begins the framing that Java clients put around snappy; versions of
+// four bytes each follow, and then blocks with their lengths.
+const (
+	xerialMagic  = "\x82SNAPPY\x00"
+	xerialHeader = len(xerialMagic) + 4 + 4
+)
+
+// maxSnappyRatio is above what snappy can reach: 64 bytes of three.
+const maxSnappyRatio = 22
+
+func inflateSnappy(dst, src []byte) ([]byte, error) {
+	if len(src) < xerialHeader || string(src[:len(xerialMagic)]) != xerialMagic {
+		return appendSnappy(dst, src)
+	}
+	src = src[xerialHeader:]
+	for len(src) > 0 {
+		if len(src) < 4 {
+			return dst, fmt.Errorf("snappy: a block's length: %w", errMalformed)
+		}
+		n := binary.BigEndian.Uint32(src)
+		src = src[4:]
+		if uint64(n) > uint64(len(src)) {
+			return dst, fmt.Errorf("snappy: a block's length: %w", errMalformed)
+		}
+		var err error
+		if dst, err = appendSnappy(dst, src[:n]); err != nil {
+			return dst, err
+		}
+		src = src[n:]
+	}
+	return dst, nil
+}
+
+func appendSnappy(dst, block []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(block)
+	if err != nil {
+		return dst, fmt.Errorf("snappy: %w", err)
+	}
+	if n > maxSnappyRatio*len(block) { // a lie, before memory is taken for it
+		return dst, fmt.Errorf("snappy: %d bytes of %d: %w", n, len(block), errMalformed)
+	}
+	if n > MaxInflated-len(dst) {
+		return dst, fmt.Errorf("snappy: %w", ErrTooLarge)
+	}
+	at := len(dst)
+	dst = slices.Grow(dst, n)
+	if _, err := s2.Decode(dst[at:at+n], block); err != nil {
+		return dst, fmt.Errorf("snappy: %w", err)
+	}
+	return dst[:at+n], nil
+}
+
+// readAll appends all of r to dst.
+func readAll(dst []byte, r io.Reader) ([]byte, error) {
+	for {
+		if len(dst) == cap(dst) {
+			dst = slices.Grow(dst, max(64<<10, len(dst)))
+		}
+		n, err := r.Read(dst[len(dst):cap(dst)])
+		dst = dst[:len(dst)+n]
+		switch {
+		case len(dst) > MaxInflated:
+			return dst, ErrTooLarge
+		case errors.Is(err, io.EOF):
+			return dst, nil
+		case err != nil:
+			return dst, err
+		}
+	}
+}
