@@ -3,6 +3,8 @@ package discovery
 import (
 	"context"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -78,7 +80,17 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 // end of ctx.
 func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget time.Duration) (*event.Discovery, error) {
 	key := task.Input.Platform + ":" + identity.UsernameKey(task.Input.Username)
-	result := s.working.DoChan(key, func() (any, error) {
+	result := s.working.DoChan(key, func() (done any, err error) {
+		// singleflight runs this in a goroutine of its own: nobody else could recover.
+		defer func() {
+			if p := recover(); p != nil {
+				s.deps.Logger.ErrorContext(ctx, "discovery panicked", slog.String("request_id", task.RequestID), slog.String("stack", string(debug.Stack())))
+				done = &event.Discovery{
+					Input: task.Input, Socials: []event.Social{{Account: task.Input, Confidence: 1}}, At: s.deps.Now().UTC(),
+					Degraded: []string{event.StageInput, event.StageKnownLinks, event.StageWebSearch},
+				}
+			}
+		}()
 		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
 		defer cancel()
 		if _, erased := s.deps.Suppressed.Account(task.Input.Platform, identity.UsernameKey(task.Input.Username)); erased {

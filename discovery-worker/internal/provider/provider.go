@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -96,6 +97,7 @@ type Guarded[Q, A any] struct {
 	cache   *expirable.LRU[string, A]
 	asking  singleflight.Group
 	metrics *Metrics
+	logger  *slog.Logger
 
 	mu     sync.Mutex
 	paused time.Time
@@ -113,7 +115,7 @@ func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metric
 	}
 	return &Guarded[Q, A]{
 		inner: p, cfg: cfg, key: key, breaker: set, permits: make(chan struct{}, cfg.Concurrent),
-		cache: expirable.NewLRU[string, A](cfg.CacheSize, nil, cfg.CacheFor), metrics: m,
+		cache: expirable.NewLRU[string, A](cfg.CacheSize, nil, cfg.CacheFor), metrics: m, logger: logger,
 	}, nil
 }
 
@@ -172,7 +174,7 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 		return answer, ErrBusy
 	}
 	defer func() { <-g.permits }()
-	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) { return g.inner.Ask(ctx, q) })
+	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) { return g.unbroken(ctx, q) })
 	if retry := (*RetryError)(nil); errors.As(err, &retry) {
 		g.pause(retry.After)
 	}
@@ -180,6 +182,21 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 		g.cache.Add(key, answer)
 	}
 	return answer, err
+}
+
+// errPanic is a defect in reading what a server has answered.
+var errPanic = errors.New("panic")
+
+// unbroken asks, and makes an error of a panic: nobody else could recover from it, since
+// singleflight runs the asking in a goroutine of its own.
+func (g *Guarded[Q, A]) unbroken(ctx context.Context, q Q) (answer A, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("%w: %T", errPanic, p)
+			g.logger.LogAttrs(ctx, slog.LevelError, "provider panicked", slog.String("provider", g.Name()), slog.String("stack", string(debug.Stack())))
+		}
+	}()
+	return g.inner.Ask(ctx, q)
 }
 
 // pause leaves the server alone for a time, and returns how long it is left

@@ -169,3 +169,15 @@ func TestRetryAfter(t *testing.T) {
 		require.Equal(t, want > 0, ok, value)
 	}
 }
+
+// A defect in reading an answer is a failure of the call, not the end of the process.
+func TestPanicsAreFailures(t *testing.T) {
+	s := &scripted{ask: func(context.Context, string) (string, error) { panic("defect") }}
+	g, _ := guard(t, s, provider.Config{Failures: 2, OpenFor: time.Minute})
+	for range 2 {
+		answer, err := g.Ask(t.Context(), "x")
+		require.ErrorContains(t, err, "scripted: panic: string")
+		require.Empty(t, answer)
+	}
+	require.Equal(t, "open", g.State(), "it speaks against the provider")
+}
