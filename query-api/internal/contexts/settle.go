@@ -56,8 +56,9 @@ func (d *Desk) settle(msg *message.Message) error {
 	if c.Call.WebhookURL == "" || c.Delivered {
 		return nil
 	}
-	// Alone: the process whose caller waited for it has ended.
-	left := d.cfg.Alone && c.Call.Process != d.process
+	// Alone: the process whose caller waited for it has ended, or this one has answered
+	// without it.
+	left := d.cfg.Alone && (c.Call.Process != d.process || d.without(c))
 	if d.cfg.Left != nil {
 		// The replica that took the call may have ended since. If it has not it hands the
 		// outcome over as well, under the same id.
@@ -69,6 +70,17 @@ func (d *Desk) settle(msg *message.Message) error {
 		return d.deliver(msg.Context(), c)
 	}
 	return nil
+}
+
+// without says that this process has answered a call without its outcome, or else knows
+// the outcome from now on and will not. handOver is not enough: it ends with the process,
+// and the next one does not see an outcome again that was settled.
+func (d *Desk) without(c *event.Context) bool {
+	d.take(c)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	known := d.known[c.Call.RequestID]
+	return known != nil && known.answered
 }
 
 // handOver delivers an outcome whose caller was answered without it, trying until

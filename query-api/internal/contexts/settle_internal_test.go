@@ -1,0 +1,79 @@
+package contexts
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// An outcome is not settled before it is delivered, if its caller was told that it will be:
+// the process may end before it has handed it over by itself, and nobody else would.
+func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	var topics []bus.Topic
+	for _, name := range []string{event.TopicContext, event.TopicContextTask, event.TopicWebhookTask} {
+		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
+	}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+	d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	delivered := make(chan string, 10)
+	follower := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{event.TopicWebhookTask}, Handle: func(_ context.Context, m kafka.Message) error {
+		var task event.WebhookTask
+		err := json.Unmarshal(m.Value, &task)
+		delivered <- task.DeliveryID
+		return err
+	}})
+	t.Cleanup(func() { require.NoError(t, follower.Close()) })
+	settle := func(task *event.ContextTask) error {
+		value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: task.Call.RespondBy.Add(-time.Millisecond)})
+		require.NoError(t, err)
+		m := message.NewMessage("m", value)
+		m.SetContext(t.Context())
+		return d.settle(m)
+	}
+	ask := func(id string, timeout time.Duration) (*event.ContextTask, <-chan *event.Context) {
+		now := time.Now()
+		task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
+			RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(timeout), WebhookURL: "https://hooks.example/a",
+		}}
+		answer, asked := make(chan *event.Context, 1), make(chan struct{})
+		go func() {
+			state, err := d.Ask(t.Context(), task, func() { close(asked) })
+			if err != nil {
+				t.Error(err)
+			}
+			answer <- state
+		}()
+		<-asked
+		return task, answer
+	}
+
+	waiting, answer := ask("waiting", time.Minute)
+	require.NoError(t, settle(waiting))
+	require.NotNil(t, <-answer, "who still waits is answered with it")
+
+	accepted, answer := ask("accepted", 0)
+	require.Nil(t, <-answer)
+	d.close() // what is handed over in the background ends, as with the process
+	require.NoError(t, settle(accepted))
+	select {
+	case id := <-delivered:
+		require.Equal(t, "accepted", id)
+	case <-time.After(10 * time.Second):
+		t.Fatal("settled, and not delivered")
+	}
+}
