@@ -73,8 +73,8 @@ func (s *Service) shared() (out shared, err error) {
 	}
 	out.credits = credits.NewRedis(s.deps.Redis, redisPrefix+"credits:")
 	out.answers = idempotency.NewRedis(s.deps.Redis, redisPrefix+"answers:")
-	out.rates, err = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:")
-	return out, err
+	out.rates = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:")
+	return out, nil
 }
 
 // openMeter opens everything that counts and charges calls.

@@ -4,14 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"strconv"
 	"sync"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"github.com/throttled/throttled/v2"
-	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 	"github.com/throttled/throttled/v2/store/memstore"
 )
 
@@ -44,17 +41,7 @@ func NewMemory(now func() time.Time) (Limiter, error) {
 		return nil, fmt.Errorf("rate limits in memory: %w", err)
 	}
 	store.SetTimeNow(now)
-	return newLimiter(throttled.WrapStoreWithContext(store), false), nil
-}
-
-// NewRedis returns a Limiter that shares its state, under names that begin with
-// prefix, with the other replicas. One decision is two round trips.
-func NewRedis(client redis.UniversalClient, prefix string) (Limiter, error) {
-	store, err := goredisstore.NewCtx(client, prefix)
-	if err != nil {
-		return nil, fmt.Errorf("rate limits in Redis: %w", err)
-	}
-	return newLimiter(store, true), nil
+	return newLimiter(throttled.WrapStoreWithContext(store)), nil
 }
 
 // attempts is how often a decision is tried that others overtake.
@@ -64,11 +51,6 @@ const attempts = 100
 // one store.
 type limiter struct {
 	store throttled.GCRAStoreCtx
-	// lanes make the requests of one key wait for each other, so that within a
-	// process they do not overtake each other between the round trips; nil
-	// where there are none.
-	lanes []sync.Mutex
-	seed  maphash.Seed
 
 	mu    sync.RWMutex
 	rates map[int64]*throttled.GCRARateLimiterCtx
@@ -77,12 +59,19 @@ type limiter struct {
 // maxRates bounds the rates that are kept; plans have few.
 const maxRates = 1024
 
-func newLimiter(store throttled.GCRAStoreCtx, remote bool) *limiter {
-	l := &limiter{store: store, seed: maphash.MakeSeed(), rates: make(map[int64]*throttled.GCRARateLimiterCtx)}
-	if remote {
-		l.lanes = make([]sync.Mutex, 256)
+func newLimiter(store throttled.GCRAStoreCtx) *limiter {
+	return &limiter{store: store, rates: make(map[int64]*throttled.GCRARateLimiterCtx)}
+}
+
+// name is the name of a key's state. A plan that changes begins afresh: the old state
+// is in another unit.
+func name(key string, perMinute int64) string { return key + ":" + strconv.FormatInt(perMinute, 10) }
+
+func check(perMinute int64) error {
+	if perMinute < 1 || time.Duration(perMinute) > time.Minute {
+		return errors.New("rate limit: no such rate")
 	}
-	return l
+	return nil
 }
 
 // Take implements [Limiter].
@@ -91,14 +80,7 @@ func (l *limiter) Take(ctx context.Context, key string, perMinute int64) (Decisi
 	if err != nil {
 		return Decision{}, err
 	}
-	// A plan that changes begins afresh: the old state is in another unit.
-	name := key + ":" + strconv.FormatInt(perMinute, 10)
-	if l.lanes != nil {
-		lane := &l.lanes[maphash.String(l.seed, name)%uint64(len(l.lanes))]
-		lane.Lock()
-		defer lane.Unlock()
-	}
-	limited, result, err := rate.RateLimitCtx(ctx, name, 1)
+	limited, result, err := rate.RateLimitCtx(ctx, name(key, perMinute), 1)
 	if err != nil {
 		return Decision{}, fmt.Errorf("rate limit: %w", err)
 	}
@@ -115,8 +97,8 @@ func (l *limiter) rate(perMinute int64) (*throttled.GCRARateLimiterCtx, error) {
 	if rate != nil {
 		return rate, nil
 	}
-	if perMinute < 1 || time.Duration(perMinute) > time.Minute {
-		return nil, errors.New("rate limit: no such rate")
+	if err := check(perMinute); err != nil {
+		return nil, err
 	}
 	rate, err := throttled.NewGCRARateLimiterCtx(l.store, throttled.RateQuota{
 		MaxRate: throttled.PerMin(int(perMinute)), MaxBurst: int(perMinute) - 1,

@@ -9,6 +9,8 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+	"github.com/throttled/throttled/v2"
+	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 
 	"muster/query-api/internal/credits"
 	"muster/query-api/internal/credits/creditstest"
@@ -46,12 +48,37 @@ func TestLimits(t *testing.T) {
 	limitstest.Run(t, func(t *testing.T, n int) []limits.Limiter {
 		out := make([]limits.Limiter, n)
 		for i := range out {
-			var err error
-			out[i], err = limits.NewRedis(server.Client(t), t.Name()+":")
-			require.NoError(t, err)
+			out[i] = limits.NewRedis(server.Client(t), t.Name()+":")
 		}
 		return out
 	})
+}
+
+// Replicas of the version before this one, which used throttled's store, share rates
+// with those of this one while one is replaced after the other.
+func TestLimitsOfTheVersionBefore(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	store, err := goredisstore.NewCtx(client, "rate:")
+	require.NoError(t, err)
+	before, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(6), MaxBurst: 5})
+	require.NoError(t, err)
+	now := limits.NewRedis(client, "rate:")
+	for i := range 3 {
+		limited, result, err := before.RateLimitCtx(t.Context(), "k:6", 1)
+		require.NoError(t, err)
+		require.False(t, limited)
+		require.Equal(t, 5-2*i, result.Remaining)
+		d, err := now.Take(t.Context(), "k", 6)
+		require.NoError(t, err)
+		require.True(t, d.Allowed)
+		require.EqualValues(t, 4-2*i, d.Remaining)
+	}
+	limited, _, err := before.RateLimitCtx(t.Context(), "k:6", 1)
+	require.NoError(t, err)
+	require.True(t, limited)
+	d, err := now.Take(t.Context(), "k", 6)
+	require.NoError(t, err)
+	require.False(t, d.Allowed)
 }
 
 // A server that is killed and comes back knows nothing, also when it has read
@@ -67,12 +94,11 @@ func TestServerKilled(t *testing.T) {
 	}())
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	store := credits.NewRedis(client, "c:")
-	limiter, err := limits.NewRedis(client, "l:")
-	require.NoError(t, err)
+	limiter := limits.NewRedis(client, "l:")
 	claim := func(id string, n int64) credits.Claim {
 		return credits.Claim{ID: id, Organization: "o", Period: "2026-11", Credits: n, CreditLimit: 100, Lease: time.Minute}
 	}
-	_, err = store.Load(t.Context(), "2026-11", nil)
+	_, err := store.Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
 	_, err = store.Reserve(t.Context(), claim("old", 10))
 	require.NoError(t, err)
