@@ -19,6 +19,7 @@ import (
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
+	"muster/query-api/internal/redisguard"
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
 )
@@ -62,6 +63,11 @@ type shared struct {
 }
 
 func (s *Service) shared() (out shared, err error) {
+	// Its metrics are there without Redis, too.
+	guard, err := redisguard.New(s.deps.Logger, s.deps.Registerer)
+	if err != nil {
+		return out, err
+	}
 	if s.deps.Redis == nil {
 		out.credits = credits.NewMemory(s.deps.Now)
 		if out.rates, err = limits.NewMemory(s.deps.Now); err != nil {
@@ -71,6 +77,7 @@ func (s *Service) shared() (out shared, err error) {
 		out.answers = s.kept
 		return out, err
 	}
+	s.deps.Redis.AddHook(guard)
 	out.credits = credits.NewRedis(s.deps.Redis, redisPrefix+"credits:")
 	out.answers = idempotency.NewRedis(s.deps.Redis, redisPrefix+"answers:")
 	out.rates = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:")
@@ -212,12 +219,32 @@ func (s *Service) writeLedger(ctx context.Context) error {
 		if err := bus.WriteAll(ctx, writer, messages); err != nil {
 			return fmt.Errorf("write usage events: %w", err)
 		}
-		return s.meter.Settle(ctx, events)
+		return s.settle(ctx, events)
 	})
 	if closeErr := writer.Close(); closeErr != nil {
 		err = errors.Join(err, fmt.Errorf("close the ledger's writer: %w", closeErr))
 	}
 	return err
+}
+
+// settleAgain is how long settling waits while Redis is away.
+const settleAgain = time.Second
+
+// settle waits for Redis, rather than have what is on the topic written again.
+func (s *Service) settle(ctx context.Context, events []ledger.Event) error {
+	for {
+		err := s.meter.Settle(ctx, events)
+		if !errors.Is(err, redisguard.ErrAway) {
+			return err
+		}
+		timer := time.NewTimer(settleAgain)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return err
+		}
+	}
 }
 
 func usageMessage(u *ledger.Event) kafka.Message {

@@ -2,9 +2,10 @@ package queryapi
 
 import (
 	"fmt"
-	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"muster/query-api/internal/redisguard"
 )
 
 // RedisEnv is the environment variable that names the Redis server.
@@ -14,12 +15,9 @@ const RedisEnv = "REDIS_URL"
 // or rediss:// for TLS. It does not wait for the server: while that is away the
 // rate of keys is not limited, and nothing can be charged.
 func OpenRedis(url string) (redis.UniversalClient, error) {
-	options, err := redis.ParseURL(url)
+	client, err := redisguard.Open(url)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", RedisEnv, err)
+		return nil, fmt.Errorf("%s is %w", RedisEnv, err)
 	}
-	// A server that does not answer must not hold up calls for long.
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = 500*time.Millisecond, 500*time.Millisecond, 500*time.Millisecond
-	options.PoolSize, options.MaxRetries = 64, 1
-	return redis.NewClient(options), nil
+	return client, nil
 }

@@ -12,6 +12,7 @@ import (
 	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
 	"muster/query-api/internal/limits"
+	"muster/query-api/internal/redisguard"
 	"muster/schemas/event"
 )
 
@@ -156,7 +157,11 @@ func loaded[T any](ctx context.Context, m *Meter, period string, do func() (T, e
 
 // rateUnknown reports that a request passed without a decision.
 func (m *Meter) rateUnknown(ctx context.Context, err error) {
-	m.logger.LogAttrs(ctx, slog.LevelWarn, "rate limits cannot be reached, a request passes", slog.Any("error", err))
+	level := slog.LevelWarn
+	if errors.Is(err, redisguard.ErrAway) { // the log has the outage already
+		level = slog.LevelDebug
+	}
+	m.logger.LogAttrs(ctx, level, "rate limits cannot be reached, a request passes", slog.Any("error", err))
 }
 
 func (m *Meter) reserve(ctx context.Context, claim credits.Claim) (credits.Balance, error) {

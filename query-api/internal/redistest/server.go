@@ -75,6 +75,21 @@ func (s *Server) Kill() error {
 	return nil
 }
 
+// Pause has the server fall silent: it still takes connections, and answers nobody.
+func (s *Server) Pause() error { return s.signal(syscall.SIGSTOP) }
+
+// Resume ends Pause.
+func (s *Server) Resume() error { return s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig syscall.Signal) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		return fmt.Errorf("%s to redis-server: %w", sig, err)
+	}
+	return nil
+}
+
 // Save writes the server's data to its file, which the next start reads.
 func (s *Server) Save(ctx context.Context, c *redis.Client) error { return c.Save(ctx).Err() }
 

@@ -20,6 +20,7 @@ import (
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/metering"
+	"muster/query-api/internal/redisguard"
 )
 
 // exchange is what is known of one request and its answer, for log, metrics and
@@ -160,7 +161,8 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 
 	level := slog.LevelDebug
 	gone := r.Context().Err() != nil && errors.Is(x.cause, context.Canceled)
-	if broken(rec.status) && !gone {
+	// The log has an outage of Redis already, and need not tell of it call by call.
+	if broken(rec.status) && !gone && !errors.Is(x.cause, redisguard.ErrAway) {
 		level = slog.LevelError
 	}
 	if !s.logger.Enabled(ctx, level) {
