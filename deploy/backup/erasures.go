@@ -81,7 +81,7 @@ func ReadErasures(r io.Reader) (Erasures, error) {
 // ErasuresOf reads what a data folder knows of erasures, from its embedded broker's log. Nobody
 // serves from it meanwhile.
 func ErasuresOf(ctx context.Context, dir string) (out Erasures, err error) {
-	err = withBroker(ctx, dir, func(kafka bus.Config) error {
+	err = withBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
 		out.letters, err = scan(ctx, kafka)
 		return err
 	})
@@ -106,7 +106,7 @@ func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir str
 	if err != nil {
 		return 0, fmt.Errorf("carry erasures over: %w", err)
 	}
-	err = withBroker(ctx, dir, func(kafka bus.Config) error {
+	err = withBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
 		there, err := scan(ctx, kafka)
 		if err != nil {
 			return err
@@ -190,10 +190,12 @@ func ensure(ctx context.Context, cfg bus.Config) error {
 }
 
 // withBroker runs do with the embedded broker of a data folder.
-func withBroker(ctx context.Context, dir string, do func(bus.Config) error) error {
+func withBroker(ctx context.Context, dir string, do func(context.Context, bus.Config) error) error {
 	b, err := broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka")})
 	if err != nil {
 		return err
 	}
-	return errors.Join(do(bus.Config{Brokers: b.Addrs(), ClientID: "muster backup"}), b.Close())
+	ctx, end := b.While(ctx)
+	defer end()
+	return errors.Join(do(ctx, bus.Config{Brokers: b.Addrs(), ClientID: "muster backup"}), b.Close())
 }

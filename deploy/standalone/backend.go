@@ -30,7 +30,11 @@ type kafkaBackend struct {
 	config bus.Config
 	// compact is nil for a server, which looks after itself.
 	compact func(context.Context) error
-	close   func() error
+	// while ends a context when the broker has failed, with err as its cause; err is
+	// nil until then.
+	while func(context.Context) (context.Context, context.CancelFunc)
+	err   func() error
+	close func() error
 }
 
 func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error) {
@@ -39,7 +43,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 		return kafkaBackend{}, err
 	}
 	if len(external.Brokers) > 0 {
-		return kafkaBackend{config: external, close: func() error { return nil }}, nil
+		return kafkaBackend{config: external, while: context.WithCancel, err: func() error { return nil }, close: func() error { return nil }}, nil
 	}
 	b, err := broker.Start(ctx, broker.Config{
 		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, Logger: deps.Telemetry.Logger,
@@ -47,7 +51,9 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 	if err != nil {
 		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
 	}
-	return kafkaBackend{config: bus.Config{Brokers: b.Addrs(), ClientID: "muster"}, compact: b.Compact, close: b.Close}, nil
+	return kafkaBackend{
+		config: bus.Config{Brokers: b.Addrs(), ClientID: "muster"}, compact: b.Compact, while: b.While, err: b.Err, close: b.Close,
+	}, nil
 }
 
 // clickHouseBackend is a ClickHouse to work with, the embedded one or a server.

@@ -69,7 +69,13 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if startErr != nil {
 		return startErr
 	}
-	return runServices(ctx, cfg, deps, secret, kafka, clickHouse, sample)
+	running, end := kafka.while(ctx)
+	defer end()
+	err = runServices(running, cfg, deps, secret, kafka, clickHouse, sample)
+	if kafka.err() != nil {
+		return nil // close says why; that nothing works without it needs no words
+	}
+	return err
 }
 
 // runServices runs the services on backends that are there.

@@ -58,11 +58,14 @@ type Config struct {
 
 // Broker is a running broker.
 type Broker struct {
-	cluster *kfake.Cluster
-	lock    *os.File
-	gate    *gate
-	logger  *slog.Logger
-	dir     string
+	cluster  *kfake.Cluster
+	listener net.Listener
+	lock     *os.File
+	gate     *gate
+	failure  *failure
+	logger   *slog.Logger
+	dir      string
+	free     func(dir string) (int64, error) // bytes of its disk
 
 	compacting sync.Mutex // one compaction at a time
 
@@ -104,7 +107,15 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if restored {
 		cfg.Logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
 	}
-	b := &Broker{lock: lock, gate: newGate(), logger: cfg.Logger, dir: cfg.DataDir}
+	cut, err := repairLog(cfg.DataDir)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
+	}
+	if cut > 0 {
+		cfg.Logger.Warn("kafka broker: something was being written when the broker ended", slog.Int64("bytes", cut))
+	}
+	failed := newFailure()
+	b := &Broker{lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeBytes}
 	b.gate.users = len(cfg.Users) > 0
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
@@ -122,14 +133,15 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send
 				ln = tls.NewListener(ln, cfg.TLS)
 			}
-			return &gatedListener{Listener: ln, gate: b.gate, logger: cfg.Logger, advertise: advertised(cfg.Advertise)}, nil
+			b.listener = &gatedListener{Listener: ln, gate: b.gate, logger: cfg.Logger, advertise: advertised(cfg.Advertise)}
+			return b.listener, nil
 		}),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
 		kfake.ClusterID("muster"),
 		kfake.MaxVersions(versions()),
 		kfake.DefaultNumPartitions(1),
 		kfake.GroupMinSessionTimeout(cfg.MinSessionTimeout),
-		kfake.WithLogger(&logAdapter{cfg.Logger}),
+		kfake.WithLogger(&logAdapter{logger: cfg.Logger, failure: failed}),
 		kfake.BrokerConfigs(map[string]string{
 			// A century: the cleaner's ticker must never fire (see the package comment).
 			"log.cleaner.backoff.ms": strconv.FormatInt((100 * 365 * 24 * time.Hour).Milliseconds(), 10),
@@ -151,15 +163,36 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			opts = append(opts, kfake.Superuser(u.Mechanism, u.Name, u.Password))
 		}
 	}
-	cluster, err := kfake.NewCluster(opts...)
-	if err != nil {
+	if err := b.run(opts); err != nil {
 		b.gate.shut()
-		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.closeListener(), unlockDir(lock))
 	}
-	b.cluster = cluster
 	debug.FreeOSMemory() // checking the log leaves as much garbage as the log is large
 	b.gate.open()
+	go func() { // a failed broker refuses its clients, whenever its owner gets round to closing it
+		select {
+		case <-b.Failed():
+			_ = b.leave()
+		case <-b.gate.shutting:
+		}
+	}()
 	return b, nil
+}
+
+// run starts kfake, which may fail for good while it does.
+func (b *Broker) run(opts []kfake.Opt) error {
+	started := make(chan error, 1)
+	go func() {
+		cluster, err := kfake.NewCluster(opts...)
+		b.cluster = cluster
+		started <- err
+	}()
+	select {
+	case err := <-started:
+		return err
+	case <-b.Failed():
+		return b.Err()
+	}
 }
 
 // advertised is an address as kfake, which tells its clients a listener's,
@@ -170,23 +203,53 @@ func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
 // Addrs returns the addresses to bootstrap from, host:port.
-func (b *Broker) Addrs() []string { return b.cluster.ListenAddrs() }
+func (b *Broker) Addrs() []string { return []string{b.listener.Addr().String()} }
 
 // Cluster is the broker's own control surface: fault injection for tests.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
 // Close stops listening, answers the offset commits that have arrived, flushes
-// and syncs the log, and releases the data folder. It is idempotent.
+// and syncs the log, and releases the data folder. It is idempotent. It returns
+// Err of a broker that has failed, or that does because it cannot write its files:
+// they are then as a kill would have left them.
 func (b *Broker) Close() error {
 	b.closeOnce.Do(func() {
 		b.gate.shut()
-		b.cluster.Close()
-		b.gate.closeConns()
-		if err := unlockDir(b.lock); err != nil {
-			b.closeErr = fmt.Errorf("broker: close: %w", err)
+		if b.Err() == nil {
+			closed := make(chan struct{})
+			go func() {
+				b.cluster.Close()
+				close(closed)
+			}()
+			select {
+			case <-closed:
+			case <-b.Failed():
+			}
+		}
+		b.closeErr = b.Err()
+		if err := errors.Join(b.leave(), unlockDir(b.lock)); err != nil {
+			b.closeErr = errors.Join(b.closeErr, fmt.Errorf("broker: close: %w", err))
 		}
 	})
 	return b.closeErr
+}
+
+// leave ends everything that clients have of the broker.
+func (b *Broker) leave() error {
+	b.gate.shut()
+	err := b.closeListener()
+	b.gate.closeConns()
+	return err
+}
+
+func (b *Broker) closeListener() error {
+	if b.listener == nil {
+		return nil
+	}
+	if err := b.listener.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+		return fmt.Errorf("stop listening: %w", err)
+	}
+	return nil
 }
 
 // lockDir takes the folder for this process; the kernel releases it if the
@@ -213,16 +276,4 @@ func unlockDir(f *os.File) error {
 		return fmt.Errorf("release data folder: %w", err)
 	}
 	return nil
-}
-
-// logAdapter carries kfake's warnings and errors to slog.
-type logAdapter struct{ logger *slog.Logger }
-
-func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
-	switch level {
-	case kfake.LogLevelError:
-		l.logger.Error("kafka broker: " + fmt.Sprintf(msg, args...))
-	case kfake.LogLevelWarn:
-		l.logger.Warn("kafka broker: " + fmt.Sprintf(msg, args...))
-	}
 }

@@ -33,6 +33,9 @@ const (
 	compacting = "compacting" // again and again
 )
 
+// failed is how a child exits whose broker has failed.
+const failed = 3
+
 func TestMain(m *testing.M) {
 	if len(os.Args) == 5 && os.Args[1] == childArg {
 		os.Exit(child(os.Args[2], os.Args[3], os.Args[4] == compacting))
@@ -50,7 +53,11 @@ func child(dir, addr string, compacts bool) int {
 	if compacts {
 		go func() {
 			for {
-				if err := b.Compact(context.Background()); err != nil {
+				err := b.Compact(context.Background())
+				if errors.Is(err, broker.ErrUnwritable) {
+					return
+				}
+				if err != nil {
 					fmt.Fprintln(os.Stderr, err)
 					os.Exit(1)
 				}
@@ -58,8 +65,18 @@ func child(dir, addr string, compacts bool) int {
 			}
 		}()
 	}
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
-	return 0
+	orphaned := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin) // until the parent is gone
+		close(orphaned)
+	}()
+	select {
+	case <-orphaned:
+		return 0
+	case <-b.Failed():
+		fmt.Fprintln(os.Stderr, b.Close())
+		return failed
+	}
 }
 
 // startChild runs a broker in a process of its own.

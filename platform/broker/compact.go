@@ -26,7 +26,9 @@ const (
 // retention to all of them. The broker answers no request meanwhile: seconds for
 // every few hundred megabytes. When ctx ends first, Compact returns its error
 // and the compaction finishes on its own. A process that dies meanwhile finds the
-// log as it was before.
+// log as it was before. ErrNoRoom says that nothing was done: the disk must have
+// room for a second log. When it gets full all the same the broker fails, and the
+// next start finds the log as it was before.
 //
 // Compaction keeps the last message of a key, which need not be its newest
 // version: compact when the consumers have caught up.
@@ -47,6 +49,9 @@ func (b *Broker) Compact(ctx context.Context) error {
 func (b *Broker) compact() error {
 	b.compacting.Lock()
 	defer b.compacting.Unlock()
+	if err := b.room(); err != nil {
+		return err
+	}
 	// What is appended from here on is not acknowledged before the kept files are gone.
 	release := b.gate.hold()
 	defer release()
@@ -56,7 +61,16 @@ func (b *Broker) compact() error {
 	// A crash of the machine must not find files removed and the kept ones not named.
 	synced := syncDir(b.dir)
 	if synced == nil {
-		b.cluster.Compact()
+		compacted := make(chan struct{})
+		go func() {
+			b.cluster.Compact()
+			close(compacted)
+		}()
+		select {
+		case <-compacted:
+		case <-b.Failed():
+			return b.Err() // the next start puts the kept files back
+		}
 	}
 	// While the kept files count a start would put them back, and lose what is acknowledged from now on: so nothing is.
 	for {

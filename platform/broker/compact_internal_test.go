@@ -93,19 +93,27 @@ func TestRestoreLog(t *testing.T) {
 }
 
 func TestAnswersWaitWhileHeld(t *testing.T) {
-	g := newGate()
-	g.wait()
+	failure := newFailure()
+	g := newGate(failure)
+	require.NoError(t, g.wait())
 	release := g.hold()
-	waited := make(chan struct{})
-	go func() { g.wait(); close(waited) }()
+	waited := make(chan error, 1)
+	go func() { waited <- g.wait() }()
 	select {
-	case <-waited:
-		t.Fatal("did not wait")
+	case err := <-waited:
+		t.Fatal("did not wait", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	release()
-	<-waited
-	g.wait()
+	require.NoError(t, <-waited)
+	require.NoError(t, g.wait())
+
+	release = g.hold()
+	go func() { waited <- g.wait() }()
+	failure.set(ErrUnwritable)
+	require.ErrorIs(t, <-waited, ErrUnwritable, "no answer after a failure")
+	release()
+	require.ErrorIs(t, g.wait(), ErrUnwritable)
 }
 
 // While a start would put the log of before back, a compaction does not end and nothing is answered.

@@ -152,7 +152,9 @@ func (c *gatedConn) awaitJoin() {
 
 // Write writes one answer, as kfake does.
 func (c *gatedConn) Write(p []byte) (int, error) {
-	c.gate.wait()
+	if err := c.gate.wait(); err != nil {
+		return 0, err
+	}
 	answer := p
 	id := uint32(0)
 	if len(p) >= 8 {

@@ -16,6 +16,9 @@
 //     flushed is lost, as with Apache Kafka's default settings on a single node.
 //     Config.SyncWrites calls fsync for every batch and closes that gap, at about
 //     two thirds of the throughput;
+//   - a write fails (the disk is full): the broker stops there, answers nothing
+//     any more, and tells its owner by Failed. What it has acknowledged is in its
+//     files, and there after the next start;
 //   - Close flushes and fsyncs everything.
 //
 // # Compaction and retention

@@ -10,10 +10,12 @@ import (
 // compacted its log, and knows the open connections so that Close can end them:
 // kfake itself leaves them to their clients.
 type gate struct {
-	opened chan struct{}
-	once   sync.Once
-	users  bool // clients have to say who they are
-	vetter *vetter
+	opened   chan struct{}
+	once     sync.Once
+	shutting chan struct{} // closed when no connection is accepted any more
+	failure  *failure
+	users    bool // clients have to say who they are
+	vetter   *vetter
 
 	mu    sync.Mutex
 	ended bool
@@ -21,8 +23,10 @@ type gate struct {
 	held  chan struct{} // not nil while answers wait; closed when they go on
 }
 
-func newGate() *gate {
-	return &gate{opened: make(chan struct{}), vetter: newVetter(), conns: make(map[net.Conn]struct{})}
+func newGate(failure *failure) *gate {
+	return &gate{
+		opened: make(chan struct{}), shutting: make(chan struct{}), failure: failure, vetter: newVetter(), conns: make(map[net.Conn]struct{}),
+	}
 }
 
 func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
@@ -41,20 +45,27 @@ func (g *gate) hold() (release func()) {
 	}
 }
 
-// wait waits while answers are held.
-func (g *gate) wait() {
+// wait waits while answers are held. After a failure there are none.
+func (g *gate) wait() error {
 	g.mu.Lock()
 	held := g.held
 	g.mu.Unlock()
 	if held != nil {
-		<-held
+		select {
+		case <-held:
+		case <-g.failure.happened:
+		}
 	}
+	return g.failure.get()
 }
 
 // shut releases a waiting Accept and refuses every later connection.
 func (g *gate) shut() {
 	g.mu.Lock()
-	g.ended = true
+	if !g.ended {
+		g.ended = true
+		close(g.shutting)
+	}
 	g.mu.Unlock()
 	g.open()
 }

@@ -1,0 +1,146 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// indexEntryBytes is the size of an entry of a segment's index, of which each
+// batch of the segment has one.
+const indexEntryBytes = 15
+
+// repairLog cuts off, before kfake reads them, what a failed write left at the
+// ends of files. kfake passes over it, and then writes behind it what its next
+// start would not find.
+func repairLog(dir string) (cut int64, err error) {
+	log := filepath.Join(dir, "log")
+	for _, name := range []string{"groups.log", "pids.log"} {
+		n, err := cutEntries(filepath.Join(log, name))
+		if err != nil {
+			return cut, fmt.Errorf("repair %s: %w", name, err)
+		}
+		cut += n
+	}
+	partitions, err := os.ReadDir(partitionsDir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return cut, fmt.Errorf("repair the log: %w", err)
+	}
+	for _, p := range partitions {
+		n, err := alignIndex(filepath.Join(partitionsDir(dir), p.Name()))
+		if err != nil {
+			return cut, fmt.Errorf("repair the index of %s: %w", p.Name(), err)
+		}
+		cut += n
+	}
+	return cut, nil
+}
+
+// cutEntries cuts a file after its last whole entry: the length of the rest, its
+// CRC-32C, and the rest.
+func cutEntries(path string) (cut int64, err error) {
+	raw, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	rest := raw
+	for len(rest) >= 8 {
+		length := int(binary.LittleEndian.Uint32(rest))
+		if length < 2 || length > len(rest)-8 ||
+			crc32.Checksum(rest[8:8+length], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(rest[4:]) {
+			break
+		}
+		rest = rest[8+length:]
+	}
+	if len(rest) == 0 {
+		return 0, nil
+	}
+	return int64(len(rest)), os.Truncate(path, int64(len(raw)-len(rest)))
+}
+
+// alignIndex makes the index of a partition's last segment end where an entry
+// ends, and have one for every batch, so that the entries of later batches are
+// theirs. An entry that was not written says, as zeros do, that its batch is of no transaction.
+func alignIndex(partition string) (cut int64, err error) {
+	segment, err := lastSegment(partition)
+	if err != nil || segment == "" {
+		return 0, err
+	}
+	batches, err := countBatches(segment)
+	if err != nil {
+		return 0, err
+	}
+	index, err := os.OpenFile(strings.TrimSuffix(segment, ".dat")+".idx", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, index.Close()) }()
+	info, err := index.Stat()
+	if err != nil {
+		return 0, err
+	}
+	cut = info.Size() % indexEntryBytes
+	if cut > 0 {
+		if err := index.Truncate(info.Size() - cut); err != nil {
+			return 0, err
+		}
+	}
+	if missing := batches*indexEntryBytes - (info.Size() - cut); missing > 0 {
+		_, err = index.WriteAt(make([]byte, missing), info.Size()-cut)
+	}
+	return cut, err
+}
+
+// lastSegment is the file that the next batch is written to; its name is the first offset in it.
+func lastSegment(partition string) (string, error) {
+	files, err := os.ReadDir(partition)
+	if err != nil {
+		return "", err
+	}
+	last, path := int64(-1), ""
+	for _, f := range files {
+		text, ok := strings.CutSuffix(f.Name(), ".dat")
+		if !ok {
+			continue
+		}
+		if base, err := strconv.ParseInt(text, 10, 64); err == nil && base > last {
+			last, path = base, filepath.Join(partition, f.Name())
+		}
+	}
+	return path, nil
+}
+
+// countBatches counts the whole batches of a segment: an offset, the length of the rest, the rest.
+func countBatches(path string) (n int64, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return 0, err
+	}
+	header := make([]byte, 12)
+	for at := int64(0); ; n++ {
+		if _, err := file.ReadAt(header, at); errors.Is(err, io.EOF) {
+			return n, nil
+		} else if err != nil {
+			return 0, err
+		}
+		at += 12 + int64(binary.BigEndian.Uint32(header[8:]))
+		if at > info.Size() {
+			return n, nil
+		}
+	}
+}

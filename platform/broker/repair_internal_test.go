@@ -1,0 +1,98 @@
+package broker
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+)
+
+// Nothing is compacted that the disk has no room for twice.
+func TestNoRoomToCompact(t *testing.T) {
+	b, err := Start(t.Context(), Config{DataDir: t.TempDir()})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	fill(t, b, 100)
+
+	b.free = func(string) (int64, error) { return spareBytes + 50_000, nil }
+	require.ErrorIs(t, b.Compact(t.Context()), ErrNoRoom)
+	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
+	fill(t, b, 1) // it goes on
+	b.free = freeBytes
+	require.NoError(t, b.Compact(t.Context()))
+}
+
+// fill writes records of a kilobyte each.
+func fill(t *testing.T, b *Broker, n int) {
+	t.Helper()
+	cfg := bus.Config{Brokers: b.Addrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
+	w := bus.NewWriter(cfg, bus.WithCompression(0))
+	for range n {
+		require.NoError(t, w.WriteMessages(t.Context(), kafka.Message{Topic: "t", Value: []byte(strings.Repeat("x", 1000))}))
+	}
+	require.NoError(t, w.Close())
+}
+
+// What a failed write left at the end of a file goes, and nothing else does.
+func TestRepairLog(t *testing.T) {
+	dir := t.TempDir()
+	b, err := Start(t.Context(), Config{DataDir: dir})
+	require.NoError(t, err)
+	fill(t, b, 10)
+	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
+	_, err = client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+		GroupID: "g", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"t": {{Partition: 0, Offset: 7}}},
+	})
+	require.NoError(t, err)
+	require.NoError(t, b.Close())
+
+	groups := filepath.Join(dir, "log", "groups.log")
+	segment, index := filepath.Join(partitionsDir(dir), "t-0", "0.dat"), filepath.Join(partitionsDir(dir), "t-0", "0.idx")
+	read := func() (out [3]string) {
+		for i, path := range []string{groups, segment, index} {
+			raw, err := os.ReadFile(path)
+			require.NoError(t, err)
+			out[i] = string(raw)
+		}
+		return out
+	}
+	write := func(path, text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
+	repair := func() (cut int) {
+		n, err := repairLog(dir)
+		require.NoError(t, err)
+		return int(n)
+	}
+	whole := read()
+	require.Len(t, whole[2], 10*indexEntryBytes)
+	require.Zero(t, repair())
+	require.Equal(t, whole, read())
+
+	for n := 1; n < 40; n++ {
+		write(groups, whole[0]+whole[0][:n])
+		require.Equal(t, n, repair())
+		require.Equal(t, whole, read())
+	}
+	damaged := []byte(whole[0])
+	damaged[len(damaged)-1]++
+	write(groups, string(damaged))
+	require.NotZero(t, repair())
+	require.Less(t, len(read()[0]), len(whole[0]))
+	write(groups, whole[0])
+
+	entry := strings.Repeat("\x00", indexEntryBytes)
+	for n := range indexEntryBytes { // the last batch was not acknowledged
+		write(index, whole[2][:9*indexEntryBytes+n])
+		require.Equal(t, n, repair())
+		require.Equal(t, whole[2][:9*indexEntryBytes]+entry, read()[2])
+	}
+	write(index, whole[2][:9*indexEntryBytes])
+	write(segment, whole[1][:len(whole[1])-1]) // its batch is as little there
+	require.Zero(t, repair())
+	require.Equal(t, whole[2][:9*indexEntryBytes], read()[2])
+}
