@@ -141,8 +141,8 @@ func TestPeople(t *testing.T) {
 	api, err = client.New(server.URL, "k", client.Options{})
 	require.NoError(t, err)
 	none, at := int64(0), "c1"
-	for range client.People(t.Context(), api, client.SearchRequest{Query: search.Query, Size: &none, Cursor: &at}) {
-		t.Fatal("nobody is on a page of size 0")
+	for _, err := range client.People(t.Context(), api, client.SearchRequest{Query: search.Query, Size: &none, Cursor: &at}) {
+		t.Fatal("nobody is on a page of size 0", err)
 	}
 	require.Len(t, *requests, 1, "a walk that gets nowhere ends")
 
