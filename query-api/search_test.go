@@ -430,6 +430,7 @@ func TestSearchAnswers(t *testing.T) {
 	none := f.search(`{"query":{"match_all":{}},"size":0}`)
 	require.Equal(t, map[string]any{"total": 5.0, "results": []any{}, "next_cursor": nil, "credits_charged": 0.0}, none)
 	require.Len(t, f.search(`{"query":{"match_all":{}},"max_credits":3}`)["results"], 3)
+	require.Len(t, f.search(`{"query":{"match_all":{}},"size":2.0}`)["results"], 2, "an integer to JSON Schema")
 	require.Equal(t, true, f.search(`{"query":{"match_all":{}},"dry_run":true}`)["dry_run"])
 	for body, want := range map[string]string{
 		`{}`:                                  "query",

@@ -264,7 +264,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.server, err = service.NewServer(ctx, service.ServerConfig{
 			Addr: cfg.Addr, Handler: s.api, Logger: deps.Logger,
 			ReadHeaderTimeout: cfg.ReadHeaderTimeout, ReadTimeout: cfg.ReadTimeout, WriteTimeout: cfg.WriteTimeout,
-			IdleTimeout: cfg.IdleTimeout, StopTimeout: cfg.StopTimeout,
+			IdleTimeout: cfg.IdleTimeout, StopTimeout: cfg.StopTimeout, MaxHeaderBytes: v1.MaxHeaderBytes,
 		})
 	}
 	if err != nil {

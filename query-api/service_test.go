@@ -290,3 +290,22 @@ func TestClient(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, webset.JSON400.Detail, "foreign host")
 }
+
+// A request line that is too long is refused as anything is that is not valid; only what
+// is much longer is answered before it comes to the service.
+func TestLongAddress(t *testing.T) {
+	f := start(t, nil)
+	for bytes, header := range map[int]bool{70_000: false, 250_000: false, 69_999: true} {
+		path, headers := networkPath+"?network="+strings.Repeat("x", bytes), map[string]string{}
+		if header {
+			path, headers["X-Long"] = networkPath+"?network=x", strings.Repeat("x", bytes)
+		}
+		r := f.do(http.MethodGet, path, "", headers)
+		require.Equal(t, http.StatusBadRequest, r.status)
+		require.Contains(t, r.detail(), "and may have 65536")
+		require.NotEmpty(t, r.header.Get("X-Request-Id"))
+	}
+	r := f.do(http.MethodPost, enrichPath, "{}", map[string]string{"X-Long": strings.Repeat("x", 70_000)})
+	require.Equal(t, http.StatusUnprocessableEntity, r.status)
+	require.Equal(t, http.StatusOK, f.get(networkPath+"?network="+strings.Repeat("x", 100)).status)
+}

@@ -14,6 +14,9 @@ type content struct {
 	compact []byte // the record without insignificant white space
 	spaces  bool   // there was some
 	absent  bool   // there are list elements or objects that count as absent
+	// rewritten is the record to read instead, with its integers written as such; nil when
+	// they are.
+	rewritten []byte
 }
 
 // Tags and constants of the content hash. They are part of the contract of

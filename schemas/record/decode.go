@@ -9,6 +9,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/integer"
 )
 
 // Limits of a record (records.md, rule 4).
@@ -38,11 +40,12 @@ type Record struct {
 	Deleted bool
 	// Hash is of the content without the version field, and without the lists
 	// that Split takes out. It does not depend on white space, on the order of
-	// members or on how strings are escaped; the spelling of numbers counts.
+	// members or on how strings are escaped; the spelling of numbers counts, but for the
+	// integers of known fields.
 	// Equal content has equal hashes, in every process and release.
 	Hash uint64
-	// JSON is the record without insignificant white space, as it is
-	// published. Decoding it gives the same record. A withdrawal has nothing in
+	// JSON is the record without insignificant white space, the integers of known fields
+	// without a fraction or an exponent, as it is published. Decoding it gives the same record. A withdrawal has nothing in
 	// it but identity, version and "deleted".
 	JSON []byte
 	// Body is a *NetworkPerson, *NetworkCompany, *CodehostPerson,
@@ -114,8 +117,14 @@ func (c codec) read(raw []byte) (body, content, *Invalid) {
 			return b, found, nil
 		}
 		b, found, bad := c.readSlow(raw)
-		if bad != nil || !found.spaces {
+		switch {
+		case bad != nil:
 			return b, found, bad
+		case found.rewritten != nil:
+			raw = found.rewritten
+			continue
+		case !found.spaces:
+			return b, found, nil
 		}
 		value := jsontext.Value(bytes.Clone(found.compact))
 		if err := value.Compact(); err != nil {
@@ -126,14 +135,18 @@ func (c codec) read(raw []byte) (body, content, *Invalid) {
 }
 
 // readSlow decodes raw whatever it is. What it found may have white space in it
-// and must be compacted and read again then.
+// and must be compacted and read again then, or integers that must be rewritten first.
 func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
 	b := c.new()
-	if err := json.Unmarshal(raw, b); err != nil {
+	var integers integer.Rewriter
+	if err := json.Unmarshal(raw, b, integers.Option()); err != nil {
 		return nil, content{}, invalidOf(c.kind, raw, err)
 	}
 	if jsontext.Value(raw).Kind() != '{' { // null decodes to anything
 		return nil, content{}, &Invalid{Code: CodeWrongType, Reason: "is null where an object is needed"}
+	}
+	if integers.Found() {
+		return b, content{rewritten: integers.Rewrite(raw)}, nil
 	}
 	found, bad := scan(raw, c.hashed)
 	if bad != nil {

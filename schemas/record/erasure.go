@@ -5,10 +5,13 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/integer"
 )
 
 // Erasure asks for whoever has the identifiers to be forgotten (records.md, kind
@@ -47,6 +50,9 @@ func (s *Scalar) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 	if d.PeekKind() == '0' {
 		v, err := d.ReadValue()
 		*s = Scalar(v)
+		if n, ok := integer.Parse(v); ok { // the user 42.0 is the user 42
+			*s = Scalar(strconv.FormatInt(n, 10))
+		}
 		return err
 	}
 	return json.UnmarshalDecode(d, (*string)(s))

@@ -8,6 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/integer"
 )
 
 // Split takes the embedded repositories and commits out of a codehost-person
@@ -162,8 +164,8 @@ func itemOf(c codec, object []byte) (string, bool) {
 		return "", false
 	}
 	if c.kind == KindCodehostRepo {
-		n, err := strconv.ParseInt(string(id), 10, 64)
-		return string(id), err == nil && n >= 0
+		n, ok := integer.Parse(id)
+		return strconv.FormatInt(n, 10), ok && n >= 0
 	}
 	var sha string
 	err := json.Unmarshal(id, &sha)

@@ -34,7 +34,7 @@ func (s *Server) gate(next http.Handler) http.Handler {
 			err = s.authorize(w, r, op, x)
 		}
 		if err == nil {
-			err = op.check(r, body)
+			body, err = op.check(r, body)
 		}
 		if err == nil && x.call != nil {
 			var key string
@@ -67,6 +67,28 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		r.Body = io.NopCloser(bytes.NewReader(body))
 		next.ServeHTTP(w, r)
 	})
+}
+
+const (
+	// maxHead bounds the request line and the headers.
+	maxHead = 64 << 10
+	// MaxHeaderBytes is what a server that stands before this must read of them at least: it
+	// answers what is longer by itself, in another form than this does.
+	MaxHeaderBytes = 4 * maxHead
+)
+
+// checkHead refuses a request line and headers that are too long.
+func checkHead(r *http.Request) error {
+	n := len(r.RequestURI)
+	for name, values := range r.Header {
+		for _, v := range values {
+			n += len(name) + len(v)
+		}
+	}
+	if n > maxHead {
+		return invalidf("address and headers of the request have %d bytes, and may have %d: ask for less at a time, or send a list of identifiers as the body of a POST", n, maxHead)
+	}
+	return nil
 }
 
 // linger lets a connection be silent for longer than others: its limits are made
@@ -180,13 +202,16 @@ func scopesOf(who account.Principal) string {
 	return " (this one has " + strings.Join(who.Key.Scopes, ", ") + ")"
 }
 
-// check is the strict reading of query string and body.
-func (op *operation) check(r *http.Request, body []byte) error {
+// check is the strict reading of query string and body, which it returns.
+func (op *operation) check(r *http.Request, body []byte) ([]byte, error) {
+	if err := checkHead(r); err != nil {
+		return nil, err
+	}
 	if err := checkQuery(r.URL.RawQuery, op.parameters); err != nil {
-		return err
+		return nil, err
 	}
 	if op.body == nil {
-		return nil
+		return body, nil
 	}
 	return checkBody(body, op.body())
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/antzucaro/matchr"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/integer"
 )
 
 // maxQuoted bounds what is repeated of a caller's own words in an error.
@@ -22,33 +24,40 @@ const maxQuoted = 64
 
 // checkBody decodes a body strictly: one JSON value in valid UTF-8, no field
 // twice, no unknown field, no wrong type. into is a pointer to a generated
-// request type. The error is an [*invalid].
-func checkBody(body []byte, into any) error {
+// request type. It returns the body, with integers that are written as 10.0 or 1e1, which
+// they may be, written as such. The error is an [*invalid].
+func checkBody(body []byte, into any) ([]byte, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return invalidf("the request body is empty: send a JSON object")
+		return nil, invalidf("the request body is empty: send a JSON object")
 	}
 	if !utf8.Valid(body) {
-		return invalidf("the request body is not valid UTF-8 (byte %d): encode it as UTF-8", badUTF8(body))
+		return nil, invalidf("the request body is not valid UTF-8 (byte %d): encode it as UTF-8", badUTF8(body))
 	}
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
-	if err == nil {
-		return nil
-	}
 	var semantic *json.SemanticError
+	if errors.As(err, &semantic) && semantic.JSONKind == '0' {
+		var integers integer.Rewriter
+		if err = json.Unmarshal(body, into, json.RejectUnknownMembers(true), integers.Option()); err == nil {
+			return integers.Rewrite(body), nil
+		}
+	}
+	if err == nil {
+		return body, nil
+	}
 	if errors.As(err, &semantic) {
-		return semanticProblem(semantic)
+		return nil, semanticProblem(semantic)
 	}
 	var syntactic *jsontext.SyntacticError
 	if errors.As(err, &syntactic) {
 		switch {
 		case errors.Is(err, jsontext.ErrDuplicateName):
-			return invalidf("the field %s appears twice in the request body: send it once", quote(syntactic.JSONPointer.LastToken()))
+			return nil, invalidf("the field %s appears twice in the request body: send it once", quote(syntactic.JSONPointer.LastToken()))
 		case errors.Is(err, io.ErrUnexpectedEOF):
-			return invalidf("the request body is not valid JSON: it ends too early, at byte %d", syntactic.ByteOffset)
+			return nil, invalidf("the request body is not valid JSON: it ends too early, at byte %d", syntactic.ByteOffset)
 		}
-		return invalidf("the request body is not valid JSON: syntax error at byte %d", syntactic.ByteOffset)
+		return nil, invalidf("the request body is not valid JSON: syntax error at byte %d", syntactic.ByteOffset)
 	}
-	return invalidf("the request body is not valid JSON")
+	return nil, invalidf("the request body is not valid JSON")
 }
 
 func semanticProblem(err *json.SemanticError) *invalid {

@@ -24,7 +24,7 @@ func FuzzCheckBody(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var strict, loose api.PersonEnrichRequest
-		if err := checkBody(body, &strict); err != nil {
+		if _, err := checkBody(body, &strict); err != nil {
 			var in *invalid
 			require.ErrorAs(t, err, &in)
 			require.NotEmpty(t, in.detail)
@@ -45,7 +45,7 @@ func FuzzIdentifiers(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		var strict, loose api.NetworkPersonRequest
-		if err := checkBody(body, &strict); err != nil {
+		if _, err := checkBody(body, &strict); err != nil {
 			return
 		}
 		require.NoError(t, stdjson.Unmarshal(body, &loose))
@@ -107,4 +107,25 @@ func TestProblemOf(t *testing.T) {
 	require.Equal(t, 500, p.status)
 	require.NotContains(t, p.detail, "secrets")
 	require.Error(t, p.cause)
+}
+
+// An integer may be written as JSON Schema allows; what reads the body next gets it plain.
+func TestIntegersHoweverWritten(t *testing.T) {
+	var search api.SearchRequest
+	body, err := checkBody([]byte(`{"query":{"range":{"profile.connections":{"gte":1.0}}}, "size":10.0,"max_credits" : 1e2}`), &search)
+	require.NoError(t, err)
+	require.Equal(t, `{"query":{"range":{"profile.connections":{"gte":1.0}}}, "size":10,"max_credits" : 100}`, string(body))
+	var discover api.PersonDiscoverRequest
+	body, err = checkBody([]byte(`{"network":"o","max_age_days":7.0}`), &discover)
+	require.NoError(t, err)
+	require.Equal(t, `{"network":"o","max_age_days":7}`, string(body))
+	for text, want := range map[string]string{
+		`{"query":{},"size":1.5}`:                   "size must be an integer, not a number",
+		`{"query":{},"size":1.0,"max_credits":.5}`:  "syntax error",
+		`{"query":{},"size":1.0,"max_credits":"1"}`: "max_credits must be an integer, not a string",
+		`{"query":{},"size":1.0,"sizes":1}`:         `unknown field "sizes"`,
+	} {
+		_, err := checkBody([]byte(text), &search)
+		require.ErrorContains(t, err, want, text)
+	}
 }
