@@ -23,6 +23,7 @@ import (
 type onCluster struct {
 	driver.Conn
 	nodes []driver.Conn
+	fail  error // of every statement for the cluster
 }
 
 func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
@@ -35,6 +36,9 @@ func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
 	}
 	if !strings.Contains(whole, " ON CLUSTER ") {
 		return fmt.Errorf("not for a cluster: %s", whole)
+	}
+	if c.fail != nil {
+		return c.fail
 	}
 	for i, node := range c.nodes {
 		if err := node.Exec(ctx, nativetest.Unreplicated(query), args...); err != nil {
@@ -56,7 +60,7 @@ func openCluster(t *testing.T) (*store, []driver.Conn) {
 		t.Cleanup(func() { require.NoError(t, conn.Close()) })
 		nodes = append(nodes, conn)
 	}
-	s := &store{tb: t, conn: onCluster{nodes[0], nodes}}
+	s := &store{tb: t, conn: onCluster{Conn: nodes[0], nodes: nodes}}
 	_, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
 	require.NoError(t, err)
 	return s, nodes
@@ -163,4 +167,62 @@ func TestFindLayout(t *testing.T) {
 	exec("CREATE DATABASE muster")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
 	require.ErrorIs(t, err, readmodel.ErrNoTables)
+}
+
+// A node that came to a cluster later, or has lost its disk, gets the tables as the
+// others have them now, those that replays made or kept among them, and nothing else.
+func TestMigrateCompletesANode(t *testing.T) {
+	s, nodes := openCluster(t)
+	h := harnessOver(t, s)
+	insertAll(t, h, "before", people("alive"))
+	kept := h.replay("codehost_people").Tables[0].Kept
+	require.NoError(t, nodes[0].Exec(t.Context(), "CREATE TABLE somebodys (n UInt8) ENGINE = Memory"))
+	empty := func() {
+		for _, statement := range []string{"DROP DATABASE muster SYNC", "CREATE DATABASE muster", "DROP DATABASE muster_views SYNC"} {
+			require.NoError(t, nodes[1].Exec(t.Context(), statement))
+		}
+	}
+	empty()
+	for range 2 {
+		applied, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
+		require.NoError(t, err)
+		require.Empty(t, applied)
+	}
+	tables := make([]map[string]string, len(nodes))
+	for i, node := range nodes {
+		tables[i] = make(map[string]string)
+		rows, err := node.Query(t.Context(), "SELECT concat(database, '.', name), create_table_query FROM system.tables WHERE startsWith(database, 'muster') AND name != 'somebodys'")
+		require.NoError(t, err)
+		for rows.Next() {
+			var name, create string
+			require.NoError(t, rows.Scan(&name, &create))
+			tables[i][name] = create
+		}
+		require.NoError(t, rows.Err())
+		require.NoError(t, rows.Close())
+	}
+	require.Contains(t, tables[0], "muster."+kept+"_local")
+	require.Contains(t, tables[0], "muster.usage_monthly")
+	require.Equal(t, tables[0], tables[1])
+	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM system.tables WHERE name = 'somebodys'"))
+	lost := onCluster{Conn: nodes[0], nodes: nodes, fail: &clickhouse.Exception{Code: 253, Name: "REPLICA_ALREADY_EXISTS"}}
+	_, err := projector.Migrate(t.Context(), lost, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
+	require.ErrorContains(t, err, "SYSTEM DROP REPLICA")
+	insertAll(t, h, "after", people("alive"))
+	require.EqualValues(t, 21, s.count("SELECT count() FROM codehost_people FINAL"))
+
+	// The projector does the same by itself, while it runs.
+	empty()
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		projector.KeepComplete(ctx, s.conn, slog.New(slog.DiscardHandler))
+	}()
+	node := &store{tb: t, conn: nodes[1]}
+	eventually(t, func(context.Context) bool {
+		return node.count("SELECT count() FROM system.tables WHERE startsWith(database, 'muster')") == uint64(len(tables[0]))
+	}, "a node lacks tables")
+	stop()
+	<-done
 }

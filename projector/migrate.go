@@ -25,15 +25,21 @@ func Migrations(layout readmodel.Layout) ([]clickhouse.Migration, error) {
 
 // Migrate brings the read models' tables and the analysts' views up to date and returns the names of
 // the migrations it applied, also when a later one failed. Running it again,
-// or several at once, is harmless.
+// or several at once, is harmless. Nodes of a cluster that lack tables get them.
 func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg clickhouse.MigrateConfig) (applied []string, err error) {
 	migrations, err := Migrations(layout)
 	if err != nil {
 		return nil, err
 	}
-	applied, err = clickhouse.Migrate(ctx, conn, migrations, recorded(layout, cfg))
+	cfg = recorded(layout, cfg)
+	applied, err = clickhouse.Migrate(ctx, conn, migrations, cfg)
 	if err != nil {
-		return applied, fmt.Errorf("migrate read models: %w", err)
+		return applied, fmt.Errorf("migrate read models: %w", advised(err))
+	}
+	if layout.Cluster != "" {
+		if _, err := completeNodes(ctx, conn, layout, migrations, cfg); err != nil {
+			return applied, fmt.Errorf("migrate read models: %w", advised(err))
+		}
 	}
 	// Every time: a view has no version, and making it again costs nothing.
 	if err := readmodel.CreateViews(ctx, conn, layout); err != nil {

@@ -214,6 +214,10 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 		running, ctx := errgroup.WithContext(ctx)
 		running.Go(func() error { return p.Run(ctx) })
 		running.Go(func() error { return eraser.Run(ctx) })
+		running.Go(func() error {
+			projector.KeepComplete(ctx, conn, s.tel.Logger)
+			return nil
+		})
 		return running.Wait()
 	}
 	return runnable{run: run, ready: p.Check, close: conn.Close, conn: conn}, nil
