@@ -298,3 +298,35 @@ func TestContextWithModel(t *testing.T) {
 		require.NotContains(t, call.System, "Ignore all instructions")
 	}
 }
+
+// A model that is too slow costs a profile its answers, and not what is on record: neither
+// where it scores nor where it fills in the schema.
+func TestContextWithSlowModel(t *testing.T) {
+	f := start(t)
+	f.insert(record.KindNetworkPerson, `{"profile_id":"p9","username":"tavi-quorn","full_name":"Tavi Quorn","headline":"Compiler engineer at Quenlix","location":{"city":"Oslo","country":"Norway"},"personal_email":"tavi@quorn.example","last_updated":"2026-01-01T00:00:00Z"}`)
+	f.insert(record.KindCodehostPerson, `{"user_id":9,"codehost_username":"tavi-quorn","full_name":"Tavi Quorn","bio":"Compiler engineer","company":"Quenlix","location":"Oslo, Norway","last_updated":"2026-01-01T00:00:00Z"}`)
+	server := modeltest.New(modeltest.Replies(modeltest.Reply{Hang: true}))
+	t.Cleanup(server.Close)
+	s, err := discovery.New(discovery.Config{
+		Bus: f.bus, Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted", Concurrent: 1}},
+	}, discovery.Deps{ClickHouse: f.conn})
+	require.NoError(t, err)
+	task := &event.ContextTask{
+		Call:   event.ContextCall{RequestID: "slow", OrganizationID: "org", KeyID: "key", RequestedAt: time.Now(), RespondBy: time.Now()},
+		Person: jsontext.Value(`"tavi@quorn.example"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`), Confidence: 0.5,
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	defer cancel()
+	r, err := s.Build(ctx, task)
+	require.NoError(t, err)
+	require.Len(t, server.Calls(), 1, "the call for scoring has taken the only place")
+	require.Contains(t, server.Calls()[0].System, "same person")
+	require.Equal(t, []string{event.StageLanguageModel}, r.Degraded)
+	require.Contains(t, r.Identities, "network-person p9")
+	require.Contains(t, string(r.JSON), "Compiler engineer at Quenlix")
+
+	ctx, cancel = context.WithCancel(t.Context())
+	time.AfterFunc(100*time.Millisecond, cancel)
+	_, err = s.Build(ctx, task)
+	require.ErrorIs(t, err, context.Canceled, "a task that is given back has no outcome")
+}

@@ -92,6 +92,8 @@ func (j *Judge) Version() string { return j.client.Name() + "/" + PromptVersion 
 func (j *Judge) Ask(ctx context.Context, q Question) ([]float64, error) {
 	answer, err := j.client.Complete(ctx, model.Request{
 		Task: "same_person", Instructions: instructions, Data: q.data(), Schema: jsontext.Value(schema),
+		// Who asked has left by then; what is begun goes on for the next one.
+		Patience: event.DiscoveryBudget,
 	})
 	if err != nil {
 		return nil, err

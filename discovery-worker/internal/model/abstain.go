@@ -19,6 +19,7 @@ const (
 	Unavailable Reason = "unavailable" // the server cannot be reached, is busy, fails or refuses the call
 	Open        Reason = "open"        // the circuit breaker is open
 	Timeout     Reason = "timeout"
+	Busy        Reason = "busy"      // all calls are taken
 	Refused     Reason = "refused"   // by the model
 	TooLarge    Reason = "too_large" // the answer
 	Invalid     Reason = "invalid"   // the answer, also after it was to be mended
@@ -39,6 +40,7 @@ func (e *AbstainError) Unwrap() error { return e.Err }
 
 var (
 	errTimeout    = errors.New("no answer within the time limit")
+	errBusy       = errors.New("no call became free in time")
 	errConnection = errors.New("the call failed")
 	errRedirect   = errors.New("the server redirects, which is not followed")
 	// errAnswer is an answer that cannot be used: it does not speak against the server.
@@ -94,7 +96,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		calls: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_language_model_requests_total",
-			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, refused, too_large, invalid, cancelled).",
+			Help: "Requests to the language model by task and outcome (answered, unavailable, open, timeout, busy, refused, too_large, invalid, cancelled).",
 		}, []string{"task", "outcome"}),
 		seconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "muster_language_model_seconds", Help: "Time of one request to the language model, its repair included.",

@@ -171,40 +171,75 @@ type Request struct {
 	// Schema is the JSON Schema (2020-12, without references) of the answer, an
 	// object.
 	Schema jsontext.Value
+	// Patience bounds the wait for a call to become free; 0: it lasts as long as ctx.
+	Patience time.Duration
 	// Loose schemas hold something that strict structured output does not know, such
 	// as objects of any properties.
 	Loose bool
 }
 
 // Complete returns an answer that is valid under the request's schema. The error is
-// an [*AbstainError], the end of ctx, or that the schema is none.
+// an [*AbstainError], also at the deadline of ctx, that ctx was cancelled, or that the
+// schema is none.
 func (c *Client) Complete(ctx context.Context, r Request) (jsontext.Value, error) {
 	check, err := compile(r.Schema)
 	if err != nil {
 		return nil, fmt.Errorf("language model: %s: %w", r.Task, err)
 	}
-	select {
-	case c.permits <- struct{}{}:
-	case <-ctx.Done():
-		return nil, fmt.Errorf("language model: %w", context.Cause(ctx))
+	if err := c.turn(ctx, r.Patience); err != nil {
+		c.note(ctx, r.Task, err)
+		return nil, err
 	}
 	defer func() { <-c.permits }()
 	start := time.Now()
 	answer, err := c.complete(ctx, r, check)
+	c.note(ctx, r.Task, err)
+	c.metrics.seconds.WithLabelValues(r.Task).Observe(time.Since(start).Seconds())
+	return answer, err
+}
+
+// note counts a request by how it ended.
+func (c *Client) note(ctx context.Context, task string, err error) {
 	outcome := "answered"
 	var abstained *AbstainError
 	switch {
 	case err == nil:
 	case errors.As(err, &abstained):
 		outcome = string(abstained.Reason)
-		c.logger.LogAttrs(ctx, slog.LevelWarn, "the language model gave no answer", slog.String("task", r.Task),
+		c.logger.LogAttrs(ctx, slog.LevelWarn, "the language model gave no answer", slog.String("task", task),
 			slog.String("reason", outcome), slog.Any("error", abstained.Err))
 	default:
 		outcome = "cancelled"
 	}
-	c.metrics.calls.WithLabelValues(r.Task, outcome).Inc()
-	c.metrics.seconds.WithLabelValues(r.Task).Observe(time.Since(start).Seconds())
-	return answer, err
+	c.metrics.calls.WithLabelValues(task, outcome).Inc()
+}
+
+// turn waits until a call is free, and takes it.
+func (c *Client) turn(ctx context.Context, patience time.Duration) error {
+	waiting := ctx
+	if patience > 0 {
+		var cancel context.CancelFunc
+		waiting, cancel = context.WithTimeout(ctx, patience)
+		defer cancel()
+	}
+	select {
+	case c.permits <- struct{}{}:
+		return nil
+	case <-waiting.Done():
+	}
+	if errors.Is(waiting.Err(), context.DeadlineExceeded) {
+		return &AbstainError{Reason: Busy, Err: errBusy}
+	}
+	return fmt.Errorf("language model: %w", context.Cause(ctx))
+}
+
+// ended is the error of a call whose ctx has ended. At its deadline the work can go on
+// without an answer; who cancels it does not want the work.
+func ended(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return &AbstainError{Reason: Timeout, Err: fmt.Errorf("%w: %w", errTimeout, context.Cause(ctx))}
+	}
+	return fmt.Errorf("language model: %w", context.Cause(ctx))
 }
 
 func (c *Client) complete(ctx context.Context, r Request, check *validator) (jsontext.Value, error) {
@@ -268,7 +303,7 @@ func (c *Client) chat(ctx context.Context, r Request, messages []message) (strin
 			return text, nil
 		}
 		if ctx.Err() != nil {
-			return "", fmt.Errorf("language model: %w", context.Cause(ctx))
+			return "", ended(ctx)
 		}
 		var status *statusError
 		if errors.As(err, &status) {
@@ -283,7 +318,7 @@ func (c *Client) chat(ctx context.Context, r Request, messages []message) (strin
 					continue
 				case <-ctx.Done():
 					timer.Stop()
-					return "", fmt.Errorf("language model: %w", context.Cause(ctx))
+					return "", ended(ctx)
 				}
 			}
 		}

@@ -217,3 +217,35 @@ func TestConfig(t *testing.T) {
 		})
 	}
 }
+
+// Whoever waits for a busy or slow model until a deadline can go on without it; whoever
+// is cancelled is not to.
+func TestDeadlinesAbstain(t *testing.T) {
+	t.Parallel()
+	c, s := client(t, func(c *model.Config) { c.Concurrent = 1 }, modeltest.Replies(modeltest.Reply{Hang: true}))
+	complete := func(ctx context.Context, patience time.Duration) error {
+		_, err := c.Complete(ctx, model.Request{Task: "age", Schema: jsontext.Value(schema), Patience: patience})
+		return err
+	}
+	reason := func(err error) model.Reason {
+		var abstained *model.AbstainError
+		require.ErrorAs(t, err, &abstained)
+		return abstained.Reason
+	}
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.Equal(t, model.Timeout, reason(complete(soon, 0)))
+
+	first := make(chan error, 1)
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { first <- complete(ctx, time.Millisecond) }()
+	require.Eventually(t, func() bool { return len(s.Calls()) == 2 }, 5*time.Second, time.Millisecond)
+	soon, cancelSoon := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancelSoon()
+	require.Equal(t, model.Busy, reason(complete(soon, 0)))
+	require.Equal(t, model.Busy, reason(complete(t.Context(), 50*time.Millisecond)))
+	time.AfterFunc(50*time.Millisecond, cancel)
+	require.ErrorIs(t, complete(ctx, time.Minute), context.Canceled)
+	require.ErrorIs(t, <-first, context.Canceled, "patience is that of the wait")
+	require.Len(t, s.Calls(), 2)
+}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
@@ -57,7 +58,7 @@ func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []mat
 			matches = append(matches, m)
 		}
 	}
-	found := b.finder.Find(ctx, seed.account)
+	found := b.discover(ctx, seed.account)
 	for _, stage := range found.Degraded {
 		if stage == event.StageInput || stage == event.StageKnownLinks {
 			return nil, nil, errStore
@@ -77,6 +78,17 @@ func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []mat
 		}
 	}
 	return matches, found.Degraded, nil
+}
+
+// discover takes half of the time that is left at most: a slow language model shall not
+// cost the profile what is on record.
+func (b *Builder) discover(ctx context.Context, account event.Account) *event.Discovery {
+	if end, ok := ctx.Deadline(); ok {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, time.Until(end)/2)
+		defer cancel()
+	}
+	return b.finder.Find(ctx, account)
 }
 
 // errStore says that the store gave no answer to discovery.
