@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -188,6 +190,10 @@ func (o *objects) checkWorkload(t *testing.T, w workload) {
 			if probe == nil {
 				continue
 			}
+			if probe.Exec != nil {
+				require.Equal(t, []string{"sh", "-c"}, probe.Exec.Command[:2], c.Name)
+				continue
+			}
 			var port intstr.IntOrString
 			if probe.HTTPGet != nil {
 				port = probe.HTTPGet.Port
@@ -272,6 +278,35 @@ func TestRedisMemory(t *testing.T) {
 	}
 	_, err := template(merge(needed(), map[string]any{"redis": map[string]any{"resources": map[string]any{"limits": map[string]any{"memory": "much"}}}}))
 	require.ErrorContains(t, err, "redis.resources.limits.memory")
+}
+
+// A ClickHouse server without tables is not asked while its shard has some. Neither the
+// first installation, which has none anywhere, nor a Keeper that is away holds one up.
+func TestServersWithoutTablesAreNotReady(t *testing.T) {
+	o := render(t, needed())
+	command := o.workloads[release+"-clickhouse-1"].pod.Spec.Containers[0].StartupProbe.Exec.Command
+	for name, c := range map[string]struct {
+		ping, tables string // what the client does when it is asked
+		ready        bool
+	}{
+		"it does not answer yet": {"echo refused; exit 210", "exit 210", false},
+		"it has tables":          {"echo 1", "true", true},
+		"it lacks tables":        {"echo 1", "echo lacking", false},
+		"nobody has tables":      {"echo 1", "echo 'Code: 999. No node'; exit 231", true},
+		"it is not told in time": {"echo 1", "exit 124", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			client := "#!/bin/sh\n[ \"$*\" = \"--user muster --password it's \\$ecret --query SELECT 1\" ] && { " + c.ping + "; exit $?; }\n" +
+				"case \"$6\" in */clickhouse/tables/01/muster\\'*) ;; *) exit 99;; esac\n" + c.tables + "\n"
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse-client"), []byte(client), 0o700))
+			probe := exec.Command(command[0], command[1:]...)
+			probe.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "CLICKHOUSE_PASSWORD=it's $ecret", "CLICKHOUSE_SHARD=01"}
+			out, err := probe.CombinedOutput()
+			require.Equal(t, c.ready, err == nil, "%s", out)
+		})
+	}
+	require.Contains(t, command[2], "network_people_local", "a table of the first migration")
 }
 
 // The lag on which the projector scales is a metric of the consumers, and the adapter hands it on.
