@@ -104,9 +104,12 @@ func TestGoneAndResume(t *testing.T) {
 	require.Equal(t, event.TopicWebhookTask, letter.Topic)
 
 	op := webhook.NewOperator(webhook.OperatorConfig{Bus: c.bus})
-	states, err := op.Endpoints(t.Context())
+	var states webhook.Troubled
+	require.Eventually(t, func() bool { // states are written after the letters
+		states, err = op.Endpoints(t.Context())
+		return err != nil || len(states.Endpoints) == 2
+	}, 20*time.Second, 5*time.Millisecond)
 	require.NoError(t, err)
-	require.Len(t, states.Endpoints, 2)
 	require.False(t, states.Endpoints[0].StoppedAt.IsZero())
 	gone.Store(false)
 	require.NoError(t, op.Resume(t.Context(), stopped.EndpointID))
