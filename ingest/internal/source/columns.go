@@ -270,8 +270,12 @@ func (t cellType) append(out, cell []byte) []byte {
 // appendString writes a JSON string. Bytes that are not UTF-8 stay as they are:
 // the record is rejected for them, with its path.
 func appendString(out, text []byte) []byte {
+	return append(appendEscaped(append(out, '"'), text), '"')
+}
+
+// appendEscaped writes a part of a JSON string.
+func appendEscaped(out, text []byte) []byte {
 	const hex = "0123456789abcdef"
-	out = append(out, '"')
 	for _, b := range text {
 		switch {
 		case b == '"' || b == '\\':
@@ -282,5 +286,5 @@ func appendString(out, text []byte) []byte {
 			out = append(out, b)
 		}
 	}
-	return append(out, '"')
+	return out
 }

@@ -49,7 +49,6 @@ func openRegular(ctx context.Context, path string, f *os.File, size int64, opts 
 		return nil, errors.Join(err, f.Close())
 	}
 	head = head[:n]
-	const parquetMagic = "PAR1"
 	if bytes.HasPrefix(head, []byte(parquetMagic)) && opts.Format != FormatNDJSON && opts.Format != FormatCSV && opts.Format != FormatTSV {
 		opts.Format = FormatParquet
 	}

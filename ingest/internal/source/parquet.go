@@ -2,7 +2,6 @@ package source
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -15,31 +14,34 @@ import (
 // Parquet is a [Source] of the rows of an Apache Parquet file. A row becomes a
 // JSON object with a member for each column that is not null; nested columns,
 // lists and maps become objects and lists. Pages are read as they are needed, so
-// that memory depends on the size of pages and not on that of the file.
+// that memory depends on the size of pages, of which there is a limit, and not on that
+// of the file or of a row.
 type Parquet struct {
 	ctx      context.Context
 	name     string
 	opts     Options
 	os       *os.File
+	size     int64
 	file     *parquet.File
 	shape    *shape
-	group    int // the row group being read
-	rows     parquet.Rows
-	buffer   []parquet.Row
+	places   [][]chunkPlace // of each row group and column
+	room     *pageRoom
+	group    int           // the row group being read
+	columns  *columnReader // its values; nil before it is begun
 	pos      Position
 	total    int64
 	consumed atomic.Int64
+	text     rowText
+	broken   error // what the next call of Next returns
 	failure  error
 	closed   bool
 }
-
-const parquetBatch = 64
 
 func openParquet(ctx context.Context, path string, f *os.File, size int64, opts Options) (p *Parquet, err error) {
 	if opts.ChunkSize <= 0 {
 		opts.ChunkSize = defaultChunkSize
 	}
-	p = &Parquet{ctx: ctx, name: path, opts: opts, os: f}
+	p = &Parquet{ctx: ctx, name: path, opts: opts, os: f, size: size}
 	defer func() {
 		if r := recover(); r != nil { // what the library makes of a damaged file
 			err = fmt.Errorf("damaged: %v", r)
@@ -49,15 +51,14 @@ func openParquet(ctx context.Context, path string, f *os.File, size int64, opts 
 			p = nil
 		}
 	}()
-	// Indexes and filters serve queries; nothing here asks for a part.
-	if p.file, err = parquet.OpenFile(f, size, parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true)); err != nil {
+	if p.file, p.places, err = openDirectory(f, size); err != nil {
 		return nil, err
 	}
+	p.room = &pageRoom{ctx: ctx, left: maxPages}
 	if p.shape, err = newShape(p.file.Root()); err != nil {
 		return nil, err
 	}
 	p.total = p.file.NumRows()
-	p.buffer = make([]parquet.Row, parquetBatch)
 	return p, p.begin(opts.From.Line)
 }
 
@@ -78,22 +79,35 @@ func (p *Parquet) begin(row int64) error {
 		return nil
 	}
 	p.open()
-	if skip := row - p.pos.Line; skip > 0 {
-		if err := p.rows.SeekToRow(skip); err != nil {
+	for ; p.pos.Line < row; p.pos.Line++ {
+		more, err := p.columns.begin()
+		if err == nil && more {
+			err = p.columns.end()
+		}
+		if err == nil && !more {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
 			return fmt.Errorf("go to row %d: %w", row, err)
 		}
-		p.pos.Line = row
 	}
 	return nil
 }
 
-// open opens the current row group.
+// open begins the current row group.
 func (p *Parquet) open() {
-	p.rows = p.file.RowGroups()[p.group].Rows()
-	p.pos.Offset = 0
-	if columns := p.file.Metadata().RowGroups[p.group].Columns; len(columns) > 0 {
-		p.pos.Offset = columns[0].MetaData.DataPageOffset
+	p.columns = &columnReader{}
+	for i, chunk := range p.file.RowGroups()[p.group].ColumnChunks() {
+		place := p.places[p.group][i]
+		if i == 0 {
+			p.pos.Offset = place.data
+		}
+		source := newChunkPages(p.os, place, p.room)
+		p.columns.all = append(p.columns.all, &columnCursor{
+			source: source, pages: chunk.(*parquet.FileColumnChunk).PagesFrom(source), buffer: make([]parquet.Value, cursorBuffer),
+		})
 	}
+	p.shape.columns = p.columns
 }
 
 // Name implements [Source].
@@ -109,9 +123,10 @@ func (p *Parquet) Close() error {
 	}
 	p.closed = true
 	var err error
-	if p.rows != nil {
-		err = p.rows.Close()
+	if p.columns != nil {
+		err = p.columns.close()
 	}
+	p.room.close()
 	return errors.Join(err, p.os.Close())
 }
 
@@ -141,52 +156,63 @@ func (p *Parquet) Next() (c *Chunk, err error) {
 		if p.group == len(p.file.RowGroups()) {
 			break
 		}
-		if p.rows == nil {
-			p.open()
-		}
-		n, err := p.rows.ReadRows(p.buffer)
-		for _, row := range p.buffer[:n] {
-			out = p.row(c, out, row)
+		more := false
+		if err = p.broken; err == nil {
+			out, more, err = p.step(c, out)
 		}
 		switch {
-		case errors.Is(err, io.EOF):
-			if err := p.rows.Close(); err != nil {
-				return nil, fmt.Errorf("close row group: %w", err)
-			}
-			p.rows = nil
-			p.group++
 		case err != nil:
 			if len(c.Lines) == 0 {
 				return nil, err
 			}
-			// What is sound is delivered; the next call meets the error again.
+			// What is sound is delivered; the next call returns the error.
+			p.broken = err
 			c.End = p.pos
 			return c, nil
-		case n == 0:
-			return nil, io.ErrNoProgress
+		case !more:
+			if err := p.columns.close(); err != nil {
+				return nil, fmt.Errorf("close row group: %w", err)
+			}
+			p.columns = nil
+			p.group++
 		}
 	}
 	if len(c.Lines) == 0 {
-		p.consumed.Store(p.file.Size())
+		p.consumed.Store(p.size)
 		return nil, io.EOF
 	}
-	p.consumed.Store(int64(float64(p.file.Size()) * float64(p.pos.Line) / float64(max(p.total, 1))))
+	p.consumed.Store(int64(float64(p.size) * float64(p.pos.Line) / float64(max(p.total, 1))))
 	c.End = p.pos
 	return c, nil
 }
 
-// row appends a row's object to out and to the chunk.
-func (p *Parquet) row(c *Chunk, out []byte, row parquet.Row) []byte {
-	p.pos.Line++
-	begin := len(out)
-	out = p.shape.append(out, row)
-	raw := out[begin:len(out):len(out)]
-	line := Line{Raw: raw, Number: p.pos.Line, Offset: p.pos.Offset}
-	if len(raw) > p.opts.MaxLine {
-		line.Oversize = &Oversize{Length: int64(len(raw)), SHA256: sha256.Sum256(raw)}
-		line.Raw = append([]byte(nil), raw[:p.opts.Head]...)
-		out = out[:begin]
+// step reads the next row, unless the row group has no more.
+func (p *Parquet) step(c *Chunk, out []byte) (_ []byte, more bool, err error) {
+	defer func() {
+		if r := recover(); r != nil { // what the library makes of a damaged page
+			more, err = false, fmt.Errorf("damaged: %v", r)
+		}
+	}()
+	if p.columns == nil {
+		p.open()
 	}
+	if more, err = p.columns.begin(); err == nil && more {
+		out, err = p.row(c, out)
+	}
+	return out, more, err
+}
+
+// row appends a row's object to out and to the chunk.
+func (p *Parquet) row(c *Chunk, out []byte) ([]byte, error) {
+	t := &p.text
+	*t = rowText{out: out, begin: len(out), most: p.opts.MaxLine, head: p.opts.Head}
+	p.shape.append(t)
+	if err := p.columns.end(); err != nil {
+		return out, err
+	}
+	line := t.finish()
+	p.pos.Line++
+	line.Number, line.Offset = p.pos.Line, p.pos.Offset
 	c.Lines = append(c.Lines, line)
-	return out
+	return t.out, nil
 }

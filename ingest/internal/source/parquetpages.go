@@ -1,0 +1,352 @@
+package source
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/snappy"
+	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go/encoding/thrift"
+	"github.com/parquet-go/parquet-go/format"
+	"github.com/pierrec/lz4/v4"
+)
+
+// maxPages bounds about how much memory the pages take that are open at once, one of each
+// column and its dictionary. Writers make pages of 1 MiB, some of up to 100 MB.
+const maxPages = 512 << 20
+
+// maxPageHeader bounds the header of a page, in bytes. It may hold the least and the
+// largest value.
+const maxPageHeader = 4 << 20
+
+// pagesBegin is where the library is told that each column's pages begin.
+const pagesBegin = 4
+
+var errPages = fmt.Errorf("pages that take more than %d MiB of memory at once", maxPages>>20)
+
+// pageRoom is the memory that pages may still take, and what they share.
+type pageRoom struct {
+	ctx  context.Context
+	left int64
+	zstd *zstd.Decoder
+}
+
+func (r *pageRoom) close() {
+	if r.zstd != nil {
+		r.zstd.Close()
+	}
+}
+
+// chunkPages gives the library the pages of a column, uncompressed, one behind the other,
+// and checks each before: the library makes room for what pages say of themselves, and
+// inflates them to any size. It is read from its beginning to its end, once.
+type chunkPages struct {
+	chunkPlace
+	file       io.ReaderAt
+	room       *pageRoom
+	out        []byte // what is read next, and where
+	at         int64
+	page       int64 // what the current page takes
+	dictionary int64
+}
+
+func newChunkPages(f io.ReaderAt, place chunkPlace, room *pageRoom) *chunkPages {
+	return &chunkPages{chunkPlace: place, file: f, room: room, at: pagesBegin}
+}
+
+// release gives back what the pages took.
+func (c *chunkPages) release() {
+	c.room.left += c.page + c.dictionary
+	c.page, c.dictionary = 0, 0
+}
+
+// ReadAt gives what follows, and maybe less than is asked for.
+func (c *chunkPages) ReadAt(p []byte, offset int64) (int, error) {
+	if offset != c.at {
+		return 0, errors.New("damaged: a page that is not where it should be")
+	}
+	for len(c.out) == 0 {
+		if c.begin >= c.end {
+			return 0, io.EOF
+		}
+		if err := c.room.ctx.Err(); err != nil {
+			return 0, err //nolint:wrapcheck // the context's own
+		}
+		if err := c.fill(); err != nil {
+			return 0, fmt.Errorf("page at byte %d: %w", c.begin, torn(err))
+		}
+	}
+	n := copy(p, c.out)
+	c.out = c.out[n:]
+	c.at += int64(n)
+	return n, nil
+}
+
+// fill reads the next page.
+func (c *chunkPages) fill() error {
+	h, length, err := c.header()
+	if err != nil {
+		return err
+	}
+	values := int64(h.DataPageHeader.V.NumValues)
+	switch h.Type {
+	case format.DataPage:
+	case format.DataPageV2:
+		values = int64(h.DataPageHeaderV2.V.NumValues)
+	case format.DictionaryPage:
+		values = int64(h.DictionaryPageHeader.V.NumValues)
+	default:
+		return fmt.Errorf("damaged: a page of type %s", h.Type)
+	}
+	stored, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
+	if values < 0 || size < 0 || stored < 0 || stored > c.end-c.begin-length {
+		return errPage
+	}
+	cost := stored + 3*size + 8*values
+	if c.size > 0 && !dictionaryEncoded(h) {
+		cost += values * c.size
+	}
+	if err := c.take(h.Type == format.DictionaryPage, cost); err != nil {
+		return err
+	}
+	body := make([]byte, stored)
+	if _, err := c.file.ReadAt(body, c.begin+length); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
+	if h.CRC != 0 && uint32(h.CRC) != crc32.ChecksumIEEE(body) { //nolint:gosec // as it is stored
+		return errors.New("damaged: its checksum is another one's")
+	}
+	body, err = c.inflate(h, body)
+	if err != nil {
+		return err
+	}
+	if err := c.check(h, body, values); err != nil {
+		return err
+	}
+	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(body)), int32(len(body)), 0 //nolint:gosec // no more than it said
+	if c.out, err = thrift.Marshal(new(thrift.CompactProtocol), h); err != nil {
+		return fmt.Errorf("copy the header: %w", err)
+	}
+	c.out = append(c.out, body...)
+	c.begin += length + stored
+	return nil
+}
+
+// take takes room for a page; that of the page before it is free.
+func (c *chunkPages) take(dictionary bool, cost int64) error {
+	if !dictionary {
+		c.room.left += c.page
+		c.page = 0
+	}
+	if cost > c.room.left {
+		return errPages
+	}
+	c.room.left -= cost
+	if dictionary {
+		c.dictionary += cost
+	} else {
+		c.page = cost
+	}
+	return nil
+}
+
+// header reads the next page's header, and returns how long it is.
+func (c *chunkPages) header() (*format.PageHeader, int64, error) {
+	for size := int64(4 << 10); ; size *= 32 {
+		raw := make([]byte, min(size, c.end-c.begin))
+		if _, err := c.file.ReadAt(raw, c.begin); err != nil {
+			return nil, 0, fmt.Errorf("read: %w", err)
+		}
+		v := thriftCheck{data: raw}
+		if err := v.structure(0); err != nil {
+			if size < maxPageHeader && size < c.end-c.begin {
+				continue
+			}
+			return nil, 0, err
+		}
+		h := new(format.PageHeader)
+		if err := thrift.Unmarshal(new(thrift.CompactProtocol), raw[:v.at], h); err != nil {
+			return nil, 0, fmt.Errorf("damaged: %w", err)
+		}
+		return h, int64(v.at), nil
+	}
+}
+
+func encodingOf(h *format.PageHeader) format.Encoding {
+	switch h.Type {
+	case format.DataPageV2:
+		return h.DataPageHeaderV2.V.Encoding
+	case format.DictionaryPage:
+		return h.DictionaryPageHeader.V.Encoding
+	}
+	return h.DataPageHeader.V.Encoding
+}
+
+func dictionaryEncoded(h *format.PageHeader) bool {
+	e := encodingOf(h)
+	return h.Type != format.DictionaryPage && (e == format.RLEDictionary || e == format.PlainDictionary) //nolint:staticcheck // old writers'
+}
+
+// inflate uncompresses a page. The levels of a page of version 2 are not compressed.
+func (c *chunkPages) inflate(h *format.PageHeader, body []byte) ([]byte, error) {
+	size, levels := int64(h.UncompressedPageSize), int64(0)
+	if v2 := &h.DataPageHeaderV2; h.Type == format.DataPageV2 {
+		rep, def := int64(v2.V.RepetitionLevelsByteLength), int64(v2.V.DefinitionLevelsByteLength)
+		if levels = rep + def; rep < 0 || def < 0 || levels > min(int64(len(body)), size) {
+			return nil, errPage
+		}
+		if v2.V.IsCompressed.Valid && !v2.V.IsCompressed.V {
+			return body, nil
+		}
+	}
+	if c.codec == format.Uncompressed {
+		return body, nil
+	}
+	if levels > 0 && levels == int64(len(body)) {
+		return body, nil // nothing but nulls
+	}
+	out := make([]byte, size)
+	copy(out, body[:levels])
+	if err := c.uncompress(out[levels:], body[levels:]); err != nil {
+		return nil, fmt.Errorf("damaged: uncompress %s: %w", c.codec, err)
+	}
+	return out, nil
+}
+
+// uncompress fills dst with what src holds, which must be just as much.
+func (c *chunkPages) uncompress(dst, src []byte) error {
+	var r io.Reader
+	var err error
+	switch c.codec {
+	case format.Snappy:
+		n, err := snappy.DecodedLen(src)
+		if err != nil || n != len(dst) {
+			return errors.Join(err, errPage)
+		}
+		_, err = snappy.Decode(dst, src)
+		return err //nolint:wrapcheck // the caller does
+	case format.Lz4Raw:
+		if len(dst) == 0 {
+			return nil
+		}
+		n, err := lz4.UncompressBlock(src, dst)
+		if err != nil || n != len(dst) {
+			return errors.Join(err, errPage)
+		}
+		return nil
+	case format.Gzip:
+		r, err = gzip.NewReader(bytes.NewReader(src))
+	case format.Brotli:
+		r = brotli.NewReader(bytes.NewReader(src))
+	case format.Zstd:
+		if c.room.zstd == nil {
+			c.room.zstd, err = zstd.NewReader(nil, zstd.WithDecoderMaxWindow(maxZstdWindow), zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		}
+		if err == nil {
+			r, err = c.room.zstd, c.room.zstd.Reset(bytes.NewReader(src))
+		}
+	default:
+		return errors.ErrUnsupported
+	}
+	if err != nil {
+		return err //nolint:wrapcheck // the caller does
+	}
+	if _, err := io.ReadFull(r, dst); err != nil {
+		return err //nolint:wrapcheck // the caller does
+	}
+	if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
+		return errPage
+	}
+	return nil
+}
+
+// check checks that a page's bytes make no more values than it says.
+func (c *chunkPages) check(h *format.PageHeader, body []byte, values int64) error {
+	repeated, defined := format.RLE, format.RLE
+	var levels [2][]byte
+	switch h.Type {
+	case format.DataPageV2:
+		v2 := &h.DataPageHeaderV2.V
+		levels[0], body = body[:v2.RepetitionLevelsByteLength], body[v2.RepetitionLevelsByteLength:]
+		levels[1], body = body[:v2.DefinitionLevelsByteLength], body[v2.DefinitionLevelsByteLength:]
+	case format.DataPage:
+		v1 := &h.DataPageHeader.V
+		repeated, defined = v1.RepetitionLevelEncoding, v1.DefinitionLevelEncoding
+		for i, most := range []int{c.rep, c.def} {
+			if most == 0 {
+				continue
+			}
+			var err error
+			if levels[i], body, err = prefixed(body); err != nil {
+				return err
+			}
+		}
+	}
+	if repeated == format.RLE && c.rep > 0 {
+		if err := checkRuns(levels[0], levelWidth(c.rep), values); err != nil {
+			return err
+		}
+	}
+	if defined == format.RLE && c.def > 0 {
+		if err := checkRuns(levels[1], levelWidth(c.def), values); err != nil {
+			return err
+		}
+	}
+	if len(body) == 0 {
+		return nil
+	}
+	return c.checkValues(h, body, values)
+}
+
+func (c *chunkPages) checkValues(h *format.PageHeader, body []byte, values int64) error {
+	if dictionaryEncoded(h) {
+		if body[0] > 32 {
+			return errPage
+		}
+		return checkRuns(body[1:], int64(body[0]), values)
+	}
+	var err error
+	switch encodingOf(h) {
+	case format.RLE:
+		if body, _, err = prefixed(body); err == nil {
+			err = checkRuns(body, 1, values)
+		}
+	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
+		_, err = checkDelta(body, values)
+	case format.DeltaByteArray:
+		var more int64
+		if more, err = checkPrefixes(body, values); err == nil {
+			err = c.takeMore(2 * more)
+		}
+	}
+	return err
+}
+
+// takeMore takes more room for the page.
+func (c *chunkPages) takeMore(cost int64) error {
+	if cost > c.room.left {
+		return errPages
+	}
+	c.room.left -= cost
+	c.page += cost
+	return nil
+}
+
+// prefixed cuts off bytes whose length stands before them.
+func prefixed(data []byte) (first, rest []byte, err error) {
+	if len(data) < 4 {
+		return nil, nil, errPage
+	}
+	n := int64(binary.LittleEndian.Uint32(data))
+	if n > int64(len(data)-4) {
+		return nil, nil, errPage
+	}
+	return data[4:][:n], data[4+n:], nil
+}
