@@ -42,9 +42,9 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// left says what is no data: locks, and the description of a process that has ended but for its keys.
+// left says what is no data of the folder: locks, and what restores have kept.
 func left(path string) bool {
-	return path == "lock" || strings.HasSuffix(path, ".lock") || path == manifestName
+	return stays(path) || strings.HasSuffix(path, ".lock") || path == manifestName
 }
 
 // Create packs a data folder that nobody serves from meanwhile.
@@ -64,7 +64,13 @@ func Create(ctx context.Context, dir, version string, now time.Time, w io.Writer
 		if err != nil || ctx.Err() != nil {
 			return errors.Join(err, context.Cause(ctx))
 		}
-		if path == "." || left(path) {
+		if path == "." {
+			return nil
+		}
+		if left(path) {
+			if d.IsDir() {
+				return fs.SkipDir
+			}
 			return nil
 		}
 		info, err := d.Info()

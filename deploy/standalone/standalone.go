@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/deploy/backup"
 	"muster/deploy/instance"
 	"muster/deploy/status"
 	"muster/deploy/status/page"
@@ -44,6 +45,9 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return err
 	}
 	defer release()
+	if _, err := backup.Finish(cfg.DataDir, time.Now()); err != nil {
+		return err
+	}
 	sample, err := planSample(cfg)
 	if err != nil {
 		return err

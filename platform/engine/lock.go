@@ -4,9 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"syscall"
 	"time"
 )
+
+// Lock takes an engine's data folder, waiting until ctx ends for whoever serves
+// from it.
+func Lock(ctx context.Context, dir string) (unlock func(), err error) {
+	return lockFile(ctx, filepath.Join(dir, "engine.lock"))
+}
 
 // lockFile takes an exclusive lock on the file, waiting for it until ctx ends.
 // The lock goes with the process, however that ends.

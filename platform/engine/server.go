@@ -113,7 +113,7 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	}
 	// A predecessor that is being killed may hold the folder for a moment.
 	lockCtx, cancel := context.WithTimeout(ctx, 20*time.Second)
-	unlock, err := lockFile(lockCtx, filepath.Join(cfg.Dir, "engine.lock"))
+	unlock, err := Lock(lockCtx, cfg.Dir)
 	cancel()
 	if err != nil {
 		return fmt.Errorf("engine: the data folder is in use: %w", err)

@@ -15,6 +15,7 @@ import (
 	"muster/deploy/backup"
 	"muster/deploy/instance"
 	"muster/deploy/standalone"
+	"muster/platform/engine"
 	"muster/platform/service"
 )
 
@@ -30,10 +31,32 @@ backups: deploy/docs/backup.md says how, and in which order.`,
 	return cmd
 }
 
-// locked takes the data folder, and waits for a process that is stopping.
+// locked takes the data folder and that of its engine, and waits for processes
+// that are stopping: an engine outlives a `muster up` that was killed. It then
+// ends a restore that was cut off.
 func locked(ctx context.Context, dir string, wait time.Duration) (release func(), err error) {
-	ctx, cancel := context.WithTimeout(ctx, wait)
+	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
+	unlock, err := waitForLock(waiting, dir)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := backup.Finish(dir, time.Now()); err != nil {
+		unlock()
+		return nil, err
+	}
+	unlockEngine, err := engine.Lock(waiting, filepath.Join(dir, "clickhouse"))
+	if errors.Is(err, fs.ErrNotExist) { // there is no engine yet
+		return unlock, nil
+	}
+	if err != nil {
+		unlock()
+		return nil, fmt.Errorf("the engine of the data folder %s is running: stop it: %w", dir, err)
+	}
+	return func() { unlockEngine(); unlock() }, nil
+}
+
+func waitForLock(ctx context.Context, dir string) (release func(), err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -55,7 +78,7 @@ func (c *command) backupCreate() *cobra.Command {
 		Use:   "create FILE",
 		Short: "Pack the data folder of a stopped instance into FILE",
 		Long: `Packs everything: topics, tables, the ledger's outbox, the state of ingest, keys and the root secret. Keep the
-archive as safe as the folder. Stop the instance first; one that is stopping is waited for.
+archive as safe as the folder. Stop the instance first, and "muster engine"; one that is stopping is waited for.
 
 Exit status: 0 the archive is whole and on disk; 2 there is none.`,
 		Example: `  systemctl stop muster && muster backup create /backups/muster-$(date +%F).tar.zst; systemctl start muster`,
@@ -176,49 +199,22 @@ func (c *command) backupRestore() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "restore FILE",
 		Short: "Make the data folder what it was when FILE was made, less who was erased since",
-		Long: `Unpacks an archive and checks every file before anything is changed. A data folder that is there is kept beside
-it, as DATA_DIR.before-TIME. What it knows of erasures is carried into the restored one, so that nobody who was
+		Long: `Unpacks an archive and checks every file before anything is changed. What is in the data folder is kept beside
+it, as DATA_DIR.before-TIME, or in it, as DATA_DIR/.before-TIME, when it is a disk of its own. What it knows of erasures is carried into the restored one, so that nobody who was
 erased since the backup comes back; after a disk is lost, --erasures names the file that "muster backup erasures"
 wrote, and without either --no-erasures has to say that nobody was erased since.
 
 What they bring back is hidden from the first moment on, and removed from tables and topics after the start.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			ctx, dir := cmd.Context(), filepath.Clean(c.dataDir)
-			_, err := os.Stat(dir)
-			exists := err == nil
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return fmt.Errorf("restore: %w", err)
-			}
-			if !exists && erasures == "" && !forget {
-				return fmt.Errorf("there is no data folder %s that knows who was erased since the backup: name the file of `muster backup erasures` with --erasures, or say --no-erasures", dir)
-			}
-			known, release, err := c.knownErasures(ctx, dir, exists, erasures)
+			dir, made, err := restoreTo(c.dataDir, erasures != "" || forget)
 			if err != nil {
 				return err
 			}
-			defer release()
-			next := dir + ".restoring"
-			if err := os.RemoveAll(next); err != nil {
-				return fmt.Errorf("restore: %w", err)
+			err = c.restore(cmd, args[0], dir, erasures)
+			if err != nil && made {
+				err = errors.Join(err, os.RemoveAll(dir))
 			}
-			m, n, err := c.extract(ctx, args[0], next, known)
-			if err != nil {
-				return errors.Join(err, os.RemoveAll(next))
-			}
-			out := cmd.OutOrStdout()
-			if exists {
-				aside := dir + ".before-" + time.Now().UTC().Format("20060102T150405Z")
-				if err := os.Rename(dir, aside); err != nil {
-					return fmt.Errorf("restore: %w", err)
-				}
-				fmt.Fprintf(out, "kept %s\n", aside)
-			}
-			if err := os.Rename(next, dir); err != nil {
-				return fmt.Errorf("restore: %w", err)
-			}
-			_, err = fmt.Fprintf(out, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
-				dir, m.CreatedAt.Format(time.RFC3339), len(m.Files), float64(m.Bytes)/1e6, n)
 			return err
 		},
 	}
@@ -227,35 +223,97 @@ What they bring back is hidden from the first moment on, and removed from tables
 	return cmd
 }
 
-// knownErasures are those of the present folder, which is locked, and of a file.
-func (c *command) knownErasures(ctx context.Context, dir string, exists bool, file string) (known []backup.Erasures, release func(), err error) {
-	release = func() {}
-	if exists {
-		if release, err = locked(ctx, dir, 30*time.Second); err != nil {
-			return nil, nil, err
+// restoreTo finds the data folder, or makes it. One that does not know who was
+// erased since the backup needs somebody who does.
+func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
+	if dir, err = filepath.EvalSymlinks(dataDir); err == nil && (filepath.Base(dir) == "." || filepath.Base(dir) == "..") {
+		dir, err = filepath.Abs(dir) // what is kept beside it is called as it is
+	}
+	exists := err == nil
+	if errors.Is(err, fs.ErrNotExist) {
+		dir = filepath.Clean(dataDir)
+		if _, err := os.Lstat(dir); err == nil {
+			return "", false, fmt.Errorf("restore: the link %s leads to nothing", dir)
 		}
+		err = nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("restore: %w", err)
+	}
+	if !known && !knowsErasures(dir) {
+		return "", false, fmt.Errorf("there is no data folder %s that knows who was erased since the backup: name the file of `muster backup erasures` with --erasures, or say --no-erasures", dir)
+	}
+	if !exists {
+		err = os.Mkdir(dir, 0o700)
+	}
+	return dir, !exists, err
+}
+
+// knowsErasures says whether a folder has a broker's log, or half a restore has put one away.
+func knowsErasures(dir string) bool {
+	for _, path := range []string{"kafka", ".before/kafka"} {
+		if _, err := os.Stat(filepath.Join(dir, path)); err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// restore unpacks an archive and puts it into the place of what is in the folder.
+func (c *command) restore(cmd *cobra.Command, archive, dir, erasures string) error {
+	ctx := cmd.Context()
+	release, err := locked(ctx, dir, 30*time.Second)
+	if err != nil {
+		return err
+	}
+	defer release()
+	known, err := knownErasures(ctx, dir, erasures)
+	if err != nil {
+		return err
+	}
+	unpacked, err := backup.Unpacking(dir)
+	if err != nil {
+		return err
+	}
+	m, n, err := c.extract(ctx, archive, unpacked, known)
+	if err != nil {
+		return errors.Join(err, os.RemoveAll(unpacked))
+	}
+	kept, err := backup.Place(dir, time.Now())
+	if err != nil {
+		return err
+	}
+	out := cmd.OutOrStdout()
+	if kept != "" {
+		fmt.Fprintf(out, "kept %s\n", kept)
+	}
+	_, err = fmt.Fprintf(out, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
+		dir, m.CreatedAt.Format(time.RFC3339), len(m.Files), float64(m.Bytes)/1e6, n)
+	return err
+}
+
+// knownErasures are those of the present folder, which is locked, and of a file.
+func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasures, err error) {
+	if knowsErasures(dir) {
 		here, err := backup.ErasuresOf(ctx, dir)
 		if err != nil {
-			release()
-			return nil, nil, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
+			return nil, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
 		}
 		known = append(known, here)
 	}
 	if file != "" {
 		in, err := os.Open(file)
 		if err != nil {
-			release()
-			return nil, nil, fmt.Errorf("--erasures: %w", err)
+			return nil, fmt.Errorf("--erasures: %w", err)
 		}
 		defer func() { _ = in.Close() }()
 		e, err := backup.ReadErasures(in)
 		if err != nil {
-			release()
-			return nil, nil, fmt.Errorf("--erasures: %w", err)
+			return nil, fmt.Errorf("--erasures: %w", err)
 		}
 		known = append(known, e)
 	}
-	return known, release, nil
+	return known, nil
 }
 
 // extract unpacks an archive into a new folder and carries erasures into it.

@@ -4,10 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"muster/deploy/backup"
+	"muster/deploy/standalone"
 	"muster/platform/engine"
 )
 
@@ -31,6 +35,17 @@ tables and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service u
 			cfg.User, cfg.Password = "muster", c.getenv("MUSTER_ENGINE_PASSWORD")
 			if cfg.Password == "" {
 				return errors.New("MUSTER_ENGINE_PASSWORD is empty: set the service user's password")
+			}
+			if err := os.MkdirAll(c.dataDir, 0o700); err != nil {
+				return fmt.Errorf("make the data folder: %w", err)
+			}
+			release, err := standalone.Lock(c.dataDir)
+			if err != nil {
+				return err
+			}
+			defer release()
+			if _, err := backup.Finish(c.dataDir, time.Now()); err != nil {
+				return err
 			}
 			cfg.Dir = filepath.Join(c.dataDir, "clickhouse")
 			return engine.Serve(cmd.Context(), cfg, tel.Logger, func(addr string) {

@@ -1,0 +1,133 @@
+package backup
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// A restore puts what it has unpacked into its place within the data folder, name
+// by name: the folder may be a disk of its own, which cannot be moved, and a link
+// to it stays one. Whoever ends half way is followed by Finish.
+const (
+	// unpackedDir is being filled; when that was cut off it is of no use.
+	unpackedDir = ".restoring"
+	// checkedDir is whole: what is in the folder goes to beforeDir.
+	checkedDir = ".restored"
+	// enteringDir is whole and nothing else is there: what is in it goes up.
+	enteringDir = ".restored.enters"
+	beforeDir   = ".before"
+)
+
+// stays says of a name in a data folder that it is none of the data's.
+func stays(name string) bool {
+	return name == "lock" || name == "lost+found" ||
+		name == unpackedDir || name == checkedDir || name == enteringDir || strings.HasPrefix(name, beforeDir)
+}
+
+// Unpacking makes the place in a data folder to Extract to.
+func Unpacking(dir string) (string, error) {
+	path := filepath.Join(dir, unpackedDir)
+	if err := os.RemoveAll(path); err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	return path, nil
+}
+
+// Place gives what was unpacked the place of what is in the folder, which nobody
+// serves from meanwhile, and says where that is kept, if there was anything.
+func Place(dir string, now time.Time) (kept string, err error) {
+	if err := os.Rename(filepath.Join(dir, unpackedDir), filepath.Join(dir, checkedDir)); err != nil {
+		return "", fmt.Errorf("restore: %w", err)
+	}
+	return Finish(dir, now)
+}
+
+// Finish ends a restore that was cut off while it put things into their places,
+// if there was one.
+func Finish(dir string, now time.Time) (kept string, err error) {
+	kept, err = finish(dir, now)
+	if err != nil {
+		return "", fmt.Errorf("end a restore into %s: %w", dir, err)
+	}
+	return kept, nil
+}
+
+func finish(dir string, now time.Time) (kept string, err error) {
+	checked, entering, before := filepath.Join(dir, checkedDir), filepath.Join(dir, enteringDir), filepath.Join(dir, beforeDir)
+	there, err := exists(checked)
+	if err != nil {
+		return "", err
+	}
+	if there {
+		if err := os.MkdirAll(before, 0o700); err != nil {
+			return "", err
+		}
+		if err := moveAll(dir, before); err != nil { // such as a folder that is a disk of its own: all stays as it was
+			return "", errors.Join(err, moveAll(before, dir), os.Remove(before), os.Rename(checked, filepath.Join(dir, unpackedDir)))
+		}
+		if err := os.Rename(checked, entering); err != nil {
+			return "", err
+		}
+	}
+	if there, err = exists(entering); err != nil {
+		return "", err
+	}
+	if there {
+		if err := errors.Join(moveAll(entering, dir), os.Remove(entering)); err != nil {
+			return "", err
+		}
+	}
+	if there, err = exists(before); err != nil || !there {
+		return "", err
+	}
+	if os.Remove(before) == nil { // nothing was in the folder
+		return "", nil
+	}
+	stamp := now.UTC().Format("20060102T150405Z")
+	kept = dir + beforeDir + "-" + stamp
+	if os.Rename(before, kept) == nil {
+		return kept, nil
+	}
+	// Beside the folder is another disk, or not for us to write.
+	kept = before + "-" + stamp
+	return kept, os.Rename(before, kept)
+}
+
+func exists(path string) (bool, error) {
+	_, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// moveAll moves the data in a folder into another one of the same disk.
+func moveAll(from, to string) error {
+	entries, err := os.ReadDir(from)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if stays(e.Name()) {
+			continue
+		}
+		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+			return err
+		}
+	}
+	return errors.Join(syncDir(from), syncDir(to))
+}
+
+// syncDir makes the names in a folder survive a crash of the machine.
+func syncDir(dir string) error {
+	f, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Sync(), f.Close())
+}

@@ -1,0 +1,103 @@
+package backup_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/backup"
+)
+
+// A restore that was cut off, wherever, is gone on with: all of the archive is in
+// its place, and all that was there is kept.
+func TestFinish(t *testing.T) {
+	now := time.Date(2026, 11, 22, 20, 0, 0, 0, time.UTC)
+	const before = ".before-20261122T200000Z"
+	write := func(t *testing.T, dir string, names ...string) {
+		t.Helper()
+		for _, name := range names {
+			path := filepath.Join(dir, name)
+			require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			require.NoError(t, os.WriteFile(path, nil, 0o600))
+		}
+	}
+	list := func(t *testing.T, dir string) (names []string) {
+		t.Helper()
+		require.NoError(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && !d.IsDir() {
+				path, err = filepath.Rel(dir, path)
+				names = append(names, path)
+			}
+			return err
+		}))
+		return names
+	}
+	for name, test := range map[string]struct {
+		at   []string
+		kept []string // nil: nothing was to be done
+	}{
+		"nothing":             {[]string{"kafka/new", "lock"}, nil},
+		"not whole":           {[]string{"kafka/new", "lock", ".restoring/kafka/x"}, nil},
+		"whole":               {[]string{"kafka/old", "secret", "lock", "lost+found/x", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
+		"half aside":          {[]string{"secret", ".before/kafka/old", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
+		"all aside":           {[]string{".before/kafka/old", ".before/secret", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
+		"about to enter":      {[]string{".before/kafka/old", ".restored.enters/kafka/new"}, []string{"kafka/old"}},
+		"in":                  {[]string{".before/kafka/old", "kafka/new"}, []string{"kafka/old"}},
+		"into an empty one":   {[]string{".restored/kafka/new"}, []string{}},
+		"what was kept stays": {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"}, []string{"kafka/old"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(t.TempDir(), "data")
+			write(t, dir, test.at...)
+			kept, err := backup.Finish(dir, now)
+			require.NoError(t, err)
+			if test.kept == nil {
+				require.Empty(t, kept)
+			} else {
+				require.NoDirExists(t, filepath.Join(dir, ".restored"))
+				require.NoDirExists(t, filepath.Join(dir, ".restored.enters"))
+				require.NoDirExists(t, filepath.Join(dir, ".before"))
+			}
+			require.FileExists(t, filepath.Join(dir, "kafka/new"))
+			require.NoFileExists(t, filepath.Join(dir, "kafka/old"))
+			if len(test.kept) > 0 {
+				require.Equal(t, dir+before, kept)
+				require.Equal(t, test.kept, list(t, kept))
+			} else {
+				require.Empty(t, kept)
+			}
+			for _, stays := range []string{"lock", "lost+found/x", ".before-1/kafka/older"} {
+				for _, name := range test.at {
+					if name == stays {
+						require.FileExists(t, filepath.Join(dir, stays))
+					}
+				}
+			}
+			again, err := backup.Finish(dir, now)
+			require.NoError(t, err)
+			require.Empty(t, again)
+		})
+	}
+	t.Run("something cannot be moved", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "data")
+		write(t, dir, "a/old", "kafka/old", ".restored/kafka/new", ".before/kafka/x")
+		_, err := backup.Finish(dir, now)
+		require.Error(t, err)
+		require.FileExists(t, filepath.Join(dir, "a/old"))
+		require.FileExists(t, filepath.Join(dir, "kafka/old"))
+		require.NoDirExists(t, filepath.Join(dir, ".restored"), "the next start has the folder as it was")
+	})
+	t.Run("nothing can be put beside it", func(t *testing.T) {
+		dir := filepath.Join(t.TempDir(), "data")
+		write(t, dir, "kafka/old", ".restored/kafka/new")
+		write(t, filepath.Dir(dir), "data"+before) // no folder goes there
+		kept, err := backup.Finish(dir, now)
+		require.NoError(t, err)
+		require.Equal(t, filepath.Join(dir, before), kept)
+		require.Equal(t, []string{"kafka/old"}, list(t, kept))
+		require.FileExists(t, filepath.Join(dir, "kafka/new"))
+	})
+}

@@ -1,0 +1,97 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/standalone"
+	"muster/platform/engine"
+)
+
+// dataFolder is one with a file, and an archive of it.
+func dataFolder(t *testing.T) (c cli, dir, archive string) {
+	t.Helper()
+	base := t.TempDir()
+	dir, archive = filepath.Join(base, "data"), filepath.Join(base, "archive")
+	require.NoError(t, os.MkdirAll(filepath.Join(dir, "clickhouse"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse", "part"), []byte("packed"), 0o600))
+	c = cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_ENGINE_PASSWORD": "p"}}
+	c.run(0, "backup", "create", archive)
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse", "part"), []byte("changed"), 0o600))
+	return c, dir, archive
+}
+
+// A restore leaves the data folder where it is, which may be a disk of its own or
+// behind a link.
+func TestRestoreKeepsTheFolder(t *testing.T) {
+	c, dir, archive := dataFolder(t)
+	before, err := os.Stat(dir)
+	require.NoError(t, err)
+	raw, err := os.ReadFile(archive)
+	require.NoError(t, err)
+	half := archive + ".half"
+	require.NoError(t, os.WriteFile(half, raw[:len(raw)/2], 0o600))
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(dir, link))
+	beside := func() []string {
+		paths, err := filepath.Glob(filepath.Dir(dir) + "/*")
+		require.NoError(t, err)
+		return paths
+	}
+	had := beside()
+
+	c.run(2, "--data-dir", link, "backup", "restore", half, "--no-erasures")
+	require.Equal(t, had, beside())
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	for _, e := range entries {
+		require.Contains(t, []string{"clickhouse", "lock"}, e.Name(), "a restore that failed leaves nothing")
+	}
+	_, errors := c.run(2, "--data-dir", link, "backup", "restore", archive)
+	require.Contains(t, errors, "--no-erasures", "an empty disk knows of no erasures")
+
+	out, _ := c.run(0, "--data-dir", link, "backup", "restore", archive, "--no-erasures")
+	got, err := os.ReadFile(filepath.Join(dir, "clickhouse", "part"))
+	require.NoError(t, err)
+	require.Equal(t, "packed", string(got))
+	after, err := os.Stat(dir)
+	require.NoError(t, err)
+	require.True(t, os.SameFile(before, after))
+	info, err := os.Lstat(link)
+	require.NoError(t, err)
+	require.NotZero(t, info.Mode()&os.ModeSymlink)
+	kept, err := filepath.Glob(dir + ".before-*/clickhouse/part")
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+	require.Contains(t, out, "kept "+dir+".before-")
+	got, err = os.ReadFile(kept[0])
+	require.NoError(t, err)
+	require.Equal(t, "changed", string(got))
+
+	nothing := filepath.Join(t.TempDir(), "nothing")
+	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "gone"), nothing))
+	_, errors = c.run(2, "--data-dir", nothing, "backup", "restore", archive, "--no-erasures")
+	require.Contains(t, errors, "leads to nothing")
+}
+
+// What an engine serves is neither packed nor replaced, whoever runs it.
+func TestBackupOfAServedEngine(t *testing.T) {
+	c, dir, archive := dataFolder(t)
+	unlock, err := engine.Lock(t.Context(), filepath.Join(dir, "clickhouse"))
+	require.NoError(t, err)
+	_, errors := c.run(2, "backup", "create", archive+".2", "--wait", "1ms")
+	require.Contains(t, errors, "the engine of the data folder")
+	require.NoFileExists(t, archive+".2")
+	unlock()
+	c.run(0, "backup", "create", archive+".2")
+
+	release, err := standalone.Lock(dir)
+	require.NoError(t, err)
+	defer release()
+	_, errors = c.run(2, "engine", "--clickhouse-addr", "127.0.0.1:0")
+	require.Contains(t, errors, standalone.ErrInUse.Error())
+}
