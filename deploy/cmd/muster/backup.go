@@ -280,8 +280,8 @@ func (c *command) restore(cmd *cobra.Command, archive, dir, erasures string) err
 		return errors.Join(err, os.RemoveAll(unpacked))
 	}
 	kept, err := backup.Place(dir, time.Now())
-	if err != nil {
-		return err
+	if err != nil { // what was unpacked is gone from there, or has not been moved
+		return errors.Join(err, os.RemoveAll(unpacked))
 	}
 	out := cmd.OutOrStdout()
 	if kept != "" {
