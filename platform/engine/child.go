@@ -63,6 +63,7 @@ const (
 // reports its address on file descriptor 4. It ends with ctx, and at the latest
 // a second after the parent died: no orphan keeps the data folder.
 func RunChild(ctx context.Context, logger *slog.Logger) error {
+	confineChild(logger)
 	control, ready := os.NewFile(controlFD, "control"), os.NewFile(readyFD, "ready")
 	if control == nil || ready == nil {
 		return errors.New("engine: this process was not started by a supervisor")

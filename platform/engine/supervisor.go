@@ -45,6 +45,9 @@ type Process struct {
 	cfg    SupervisorConfig
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the supervisor has ended
+	// unconfined: the child can read all that this process can. It is set by
+	// the first start.
+	unconfined bool
 
 	mu       sync.Mutex
 	addr     string
@@ -89,7 +92,7 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	}
 	runCtx, cancel := context.WithCancel(ctx)
 	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
-	child, err := p.spawn(runCtx)
+	child, err := p.spawnFirst(runCtx)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -112,7 +115,13 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
 	}
 	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...) //nolint:noctx // Stop ends it in order; a context would kill it
-	cmd.Env = append(os.Environ(), p.cfg.Env...)
+	cmd.Env = append(childEnvironment(), p.cfg.Env...)
+	if !p.unconfined {
+		if err := os.MkdirAll(p.cfg.Server.Dir, 0o700); err != nil {
+			return nil, fmt.Errorf("engine: data folder: %w", err)
+		}
+		cmd.Env = append(cmd.Env, confineVariable(&p.cfg.Server))
+	}
 	cmd.Stdout, cmd.Stderr = p.cfg.Stderr, p.cfg.Stderr
 	// A group of its own: Ctrl-C in a terminal reaches the parent only, which
 	// stops the engine last.
@@ -174,6 +183,22 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 	_ = cmd.Wait() // killed
 	control.Close()
 	return nil, failure
+}
+
+// spawnFirst starts the first child. Where it does not start with the
+// restriction but without, because something stands in an uncommon place, it
+// goes without from then on.
+func (p *Process) spawnFirst(ctx context.Context) (*child, error) {
+	c, err := p.spawn(ctx)
+	if err == nil || p.unconfined || ctx.Err() != nil {
+		return c, err
+	}
+	p.unconfined = true
+	confined := err
+	if c, err = p.spawn(ctx); err == nil {
+		p.cfg.Logger.Warn("engine: it starts only when it can read all of this user's files", "error", confined)
+	}
+	return c, err
 }
 
 // supervise waits for the child and starts the next one, until ctx ends.
