@@ -48,6 +48,12 @@ type ServerConfig struct {
 	AnalystMemory  int64
 	AnalystThreads int
 	AnalystRows    int64
+	// AnalystQueries is how many queries of analysts run at a time; 0: 4, or an
+	// eighth of MaxConcurrent if that is more. Their limits of memory are at most
+	// AnalystMemoryTotal bytes together; 0: twice AnalystMemory. Further ones wait
+	// up to QueueWait.
+	AnalystQueries     int
+	AnalystMemoryTotal int64
 	// Grace is how long running statements may go on after the stop; 0: 3 s.
 	Grace time.Duration
 	// EngineArgs are further arguments of the engine, --name=value, such as
@@ -71,6 +77,12 @@ func (c *ServerConfig) setDefaults() {
 	}
 	if c.AnalystMemory == 0 {
 		c.AnalystMemory = 2 << 30
+	}
+	if c.AnalystQueries == 0 {
+		c.AnalystQueries = max(4, c.MaxConcurrent/8)
+	}
+	if c.AnalystMemoryTotal == 0 {
+		c.AnalystMemoryTotal = 2 * c.AnalystMemory
 	}
 	if c.AnalystThreads == 0 {
 		c.AnalystThreads = 2
@@ -151,6 +163,7 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 			MaxExecutionTime: cfg.AnalystTimeout, MaxMemory: cfg.AnalystMemory,
 			MaxThreads: cfg.AnalystThreads, MaxResultRows: cfg.AnalystRows,
 		},
+		AnalystQueries: cfg.AnalystQueries, AnalystMemory: cfg.AnalystMemoryTotal,
 		MaxConcurrent: cfg.MaxConcurrent, QueueWait: cfg.QueueWait, Logger: logger,
 	})
 	if err != nil {

@@ -16,6 +16,13 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 		return err
 	}
 	q.ownTables = q.session != "" || len(tables) > 0
+	if q.user.Analyst {
+		leave, err := s.gate.acquire(ctx, q.maxMemory())
+		if err != nil {
+			return err
+		}
+		defer leave()
+	}
 	if err := s.pool.acquire(ctx); err != nil {
 		return err
 	}

@@ -27,15 +27,20 @@ type Config struct {
 	Users      []User
 	// AnalystLimits bound each analyst's query; zero fields: no limit.
 	AnalystLimits Limits
-	MaxConcurrent int           // statements at a time; further ones wait
-	QueueWait     time.Duration // how long they wait before TOO_MANY_SIMULTANEOUS_QUERIES
-	Logger        *slog.Logger
+	// AnalystQueries is how many of the MaxConcurrent statements may be analysts'.
+	// AnalystMemory bounds the sum of their limits of memory.
+	AnalystQueries int
+	AnalystMemory  int64
+	MaxConcurrent  int           // statements at a time; further ones wait
+	QueueWait      time.Duration // how long they wait before TOO_MANY_SIMULTANEOUS_QUERIES
+	Logger         *slog.Logger
 }
 
 // Server is the HTTP interface over one engine.
 type Server struct {
 	cfg      Config
 	pool     *pool
+	gate     *gate // before the pool, for analysts
 	sessions *sessions
 	headers  *headerCache
 	settings map[string]string // name to default value
@@ -66,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start the engine: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, pool: p, sessions: newSessions(), headers: newHeaderCache(),
+		cfg: cfg, pool: p, gate: newGate(cfg.AnalystQueries, cfg.AnalystMemory, cfg.QueueWait), sessions: newSessions(), headers: newHeaderCache(),
 		boot: fmt.Sprintf("%x-%x", time.Now().UnixNano(), os.Getpid()),
 	}
 	if err := s.learn(); err != nil {
