@@ -43,6 +43,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 		return kafkaBackend{}, err
 	}
 	if len(external.Brokers) > 0 {
+		external.Logger = deps.Telemetry.Logger
 		return kafkaBackend{config: external, while: context.WithCancel, err: func() error { return nil }, close: func() error { return nil }}, nil
 	}
 	b, err := broker.Start(ctx, broker.Config{
@@ -52,7 +53,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
 	}
 	return kafkaBackend{
-		config: bus.Config{Brokers: b.Addrs(), ClientID: "muster"}, compact: b.Compact, while: b.While, err: b.Err, close: b.Close,
+		config: bus.Config{Brokers: b.Addrs(), ClientID: "muster", Logger: deps.Telemetry.Logger}, compact: b.Compact, while: b.While, err: b.Err, close: b.Close,
 	}, nil
 }
 

@@ -35,13 +35,13 @@ func dialRaw(t *testing.T, addr string) *rawClient {
 	conn, err := net.Dial("tcp", addr)
 	require.NoError(t, err)
 	t.Cleanup(func() { conn.Close() })
-	require.NoError(t, conn.SetDeadline(time.Now().Add(30*time.Second)))
 	return &rawClient{t: t, conn: conn}
 }
 
 func (c *rawClient) send(r kmsg.Request, version int16) {
 	c.t.Helper()
 	r.SetVersion(version)
+	require.NoError(c.t, c.conn.SetDeadline(time.Now().Add(30*time.Second)))
 	c.id++
 	_, err := c.conn.Write(kmsg.NewRequestFormatter(kmsg.FormatterClientID("raw")).AppendRequest(nil, r, c.id))
 	require.NoError(c.t, err)

@@ -18,6 +18,10 @@ import (
 // maxProduced is how many topics and partitions one Produce may name.
 const maxProduced = 10_000
 
+// maxRecords is how many records one batch may hold: each takes much more memory than
+// its seven bytes where batches are read as a whole.
+const maxRecords = 1 << 20
+
 // vetter looks into record batches before kfake stores them: kfake looks at their
 // headers only, and a reader of the log may not survive what it lets through.
 type vetter struct {
@@ -95,7 +99,13 @@ func dense(d *recordbatch.Decoder, b *recordbatch.Batch) error {
 		return fmt.Errorf("a record batch with %d records, the last at offset %d", b.Count, b.LastOffsetDelta)
 	}
 	// As many different offsets as there are, in order: none is left out.
-	return d.Records(b, func(recordbatch.Record) error { return nil })
+	if err := d.Records(b, func(recordbatch.Record) error { return nil }); err != nil {
+		return err
+	}
+	if b.Count > maxRecords {
+		return fmt.Errorf("%w: %d records", recordbatch.ErrTooLarge, b.Count)
+	}
+	return nil
 }
 
 // eachProduced calls fn with the records of each partition of a Produce, which are

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"strconv"
@@ -40,6 +41,9 @@ type Config struct {
 	SASL sasl.Mechanism
 	// ClientID is sent with every request and appears in the broker's logs and quotas.
 	ClientID string
+	// Logger is told of record batches that cannot be read where a topic is read without
+	// a logger of its own; nil: nobody is.
+	Logger *slog.Logger
 	// Session is how long a member of a consumer group may be silent before its
 	// partitions go to others, and how long a rebalance waits for one that was killed;
 	// 0 means the defaults of GroupTiming. Brokers have bounds of their own, of 6 s and
@@ -151,6 +155,13 @@ func saslFromEnv(getenv func(string) string) (sasl.Mechanism, error) {
 		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD: not valid for SCRAM")
 	}
 	return m, nil
+}
+
+func (c Config) logger() *slog.Logger {
+	if c.Logger == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return c.Logger
 }
 
 func (c Config) validate() error {

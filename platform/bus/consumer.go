@@ -63,7 +63,8 @@ type BatchConsumerConfig struct {
 // handled. When partitions are revoked the batch in hand
 // has Timing.Drain to finish; what is not finished then is dropped uncommitted and
 // delivered again to the next owner. Committed offsets that retention has
-// overtaken are an error in the log and in the lost_records_total metric.
+// overtaken, and record batches that cannot be read, are an error in the log and in
+// the lost_records_total metric.
 type BatchConsumer struct {
 	cfg     BatchConsumerConfig
 	metrics *consumerMetrics
@@ -313,6 +314,10 @@ func isFenced(err error) bool {
 // topic that is compacted only, a log start that moved is compaction's work: the
 // newest message of every key is still there.
 func (c *BatchConsumer) reportGap(ctx context.Context, client *kafka.Client, g gap) {
+	if g.logDamage(ctx, c.cfg.Logger, slog.String("group", c.cfg.Group)) {
+		c.metrics.skipped.WithLabelValues(c.cfg.Group, g.tp.topic, strconv.Itoa(g.tp.partition)).Add(float64(g.to - g.from))
+		return
+	}
 	attrs := []slog.Attr{
 		slog.String("group", c.cfg.Group), slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition),
 		slog.Int64("position", g.from), slog.Int64("resumed_at", g.to),

@@ -4,23 +4,28 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+
+	"muster/platform/internal/recordbatch"
 )
 
 // kafka.Reader is not used: it skips silently from an offset below the log start
 // to the log start, bounds its queue by messages and not by bytes, waits out
 // MaxWait when it is closed, checks no CRC, and misreads the empty batches that
-// compaction leaves behind for idempotent producers.
+// compaction leaves behind for idempotent producers. Nor is what reads kafka-go's
+// Client.Fetch: see fetchRequest.
 
 // endTries is how often a position past the end of the log is asked for again
 // before it is believed: a new leader may not know yet how far its log goes.
 const endTries = 5
+
+// damageTries is how often a record batch that cannot be read is fetched again before
+// it is believed: disks and connections may have failed for once.
+const damageTries = 5
 
 // chunk is what one fetch brought from one partition.
 type chunk struct {
@@ -40,7 +45,32 @@ type gap struct {
 	tp         topicPartition
 	from, to   int64
 	pastTheEnd bool // the log is shorter than what was read: it starts again from to
+	// damage is what is wrong with the record batch that was stepped over; nil when
+	// the messages are not in the log.
+	damage error
 }
+
+// logDamage logs a record batch that was stepped over, and says whether that is what
+// the gap is.
+func (g gap) logDamage(ctx context.Context, logger *slog.Logger, attrs ...slog.Attr) bool {
+	if g.damage == nil {
+		return false
+	}
+	logger.LogAttrs(ctx, slog.LevelError, "a record batch cannot be read and was stepped over: its messages were never handled", append(attrs,
+		slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.Int64("position", g.from), slog.Int64("resumed_at", g.to),
+		slog.Int64("lost", g.to-g.from), slog.Any("error", g.damage))...)
+	return true
+}
+
+// damagedError says that nothing can be read from the position up to end, where
+// another record batch begins.
+type damagedError struct {
+	end, highWater int64
+	err            error
+}
+
+func (e *damagedError) Error() string { return fmt.Sprintf("up to offset %d: %v", e.end, e.err) }
+func (e *damagedError) Unwrap() error { return e.err }
 
 // fetcher reads one partition from one position on, without a group.
 type fetcher struct {
@@ -52,19 +82,28 @@ type fetcher struct {
 	logger   *slog.Logger
 	// onGap reports lost messages before reading goes on.
 	onGap func(ctx context.Context, g gap)
+
+	decoder recordbatch.Decoder
+	buffer  []byte // of the last answer, for the next
 }
 
 // run fetches until ctx ends and gives each chunk to emit, which blocks while
 // there is no room and returns false when ctx has ended.
 func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) bool) {
 	wait := newBackoff(50*time.Millisecond, time.Second)
-	failures, pastEnd := 0, 0
+	failures, pastEnd, damaged := 0, 0, 0
 	for ctx.Err() == nil {
 		c, err := f.step(ctx)
+		var damage *damagedError
+		if errors.As(err, &damage) {
+			if damaged++; damaged == damageTries {
+				c, err = f.stepOver(ctx, damage), nil
+			}
+		}
 		switch {
 		case err == nil:
 			if failures > 0 || pastEnd > 0 {
-				failures, pastEnd = 0, 0
+				failures, pastEnd, damaged = 0, 0, 0
 				wait.Reset()
 			}
 			advanced := c.next != f.position
@@ -100,6 +139,12 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 			return
 		}
 	}
+}
+
+// stepOver reports a record batch that cannot be read, and is what it holds: nothing.
+func (f *fetcher) stepOver(ctx context.Context, damage *damagedError) chunk {
+	f.onGap(ctx, gap{tp: f.tp, from: f.position, to: damage.end, damage: damage.err})
+	return chunk{tp: f.tp, from: f.position, next: damage.end, highWater: damage.highWater}
 }
 
 // step makes the position absolute if it is not, or fetches once.
@@ -153,7 +198,7 @@ func (f *fetcher) relocate(ctx context.Context, pastEnd int) (int, error) {
 func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	rctx, cancel := context.WithTimeout(ctx, f.maxWait+requestTimeout)
 	defer cancel()
-	r, err := f.client.Transport.RoundTrip(rctx, f.client.Addr, &fetch.Request{
+	req := &fetchRequest{clientID: clientID(f.client), buffer: f.buffer, Request: fetch.Request{
 		ReplicaID:      -1,
 		MaxWaitTime:    int32(f.maxWait.Milliseconds()), //nolint:gosec // seconds
 		MinBytes:       1,
@@ -171,11 +216,18 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 				PartitionMaxBytes:  int32(f.maxBytes), //nolint:gosec // maxFetchBytes at most
 			}},
 		}},
-	})
+	}}
+	f.buffer = nil // it belongs to the request until that is answered
+	r, err := f.client.Transport.RoundTrip(rctx, f.client.Addr, req)
 	if err != nil {
 		return chunk{}, fmt.Errorf("fetch: %w", err)
 	}
-	res := r.(*fetch.Response)
+	res := r.(*fetchResponse)
+	defer func() {
+		if cap(res.buffer) <= keptAnswerBytes { // nothing points into it any more
+			f.buffer = res.buffer
+		}
+	}()
 	if res.ErrorCode != 0 {
 		return chunk{}, fmt.Errorf("fetch: %w", kafka.Error(res.ErrorCode))
 	}
@@ -186,89 +238,11 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	if p.ErrorCode != 0 {
 		return chunk{}, fmt.Errorf("fetch: %w", kafka.Error(p.ErrorCode))
 	}
-	c, batches, err := f.decode(p.RecordSet.Records)
+	c, err := f.decode(p.RecordBatches, p.HighWatermark)
 	if err != nil {
 		return chunk{}, fmt.Errorf("fetch: decode: %w", err)
 	}
-	c.highWater = p.HighWatermark
 	// A throttled broker answers early with nothing.
-	c.drained = batches == 0 && c.next < p.HighWatermark && p.LastStableOffset == p.HighWatermark && res.ThrottleTimeMs == 0
+	c.drained = len(p.RecordBatches) == 0 && c.next < p.HighWatermark && p.LastStableOffset == p.HighWatermark && res.ThrottleMillis == 0
 	return c, nil
-}
-
-// decode copies the records at or after the position out of the response's pages.
-func (f *fetcher) decode(records protocol.RecordReader) (chunk, int, error) {
-	c := chunk{tp: f.tp, from: f.position, next: f.position}
-	stream, ok := records.(*protocol.RecordStream)
-	if !ok {
-		if records != nil {
-			return c, 0, fmt.Errorf("unexpected record set %T", records)
-		}
-		return c, 0, nil
-	}
-	lastBase := f.position
-	for _, b := range stream.Records {
-		control := false
-		if v, ok := b.(interface{ Offset() int64 }); ok {
-			lastBase = max(lastBase, v.Offset())
-		}
-		if _, ok := b.(*protocol.ControlBatch); ok {
-			control = true
-		}
-		for {
-			r, err := b.ReadRecord()
-			if errors.Is(err, io.EOF) {
-				break
-			}
-			if err != nil {
-				return c, 0, err
-			}
-			if err := f.take(&c, r, control); err != nil {
-				return c, 0, err
-			}
-		}
-	}
-	if c.next == f.position && len(stream.Records) > 0 {
-		// Only batches without a record at or after the position: what compaction left
-		// of them. The response does not say where they end, so feel the way forward.
-		c.next = max(f.position, lastBase) + 1
-	}
-	return c, len(stream.Records), nil
-}
-
-func (f *fetcher) take(c *chunk, r *protocol.Record, control bool) error {
-	keyLen, valueLen := -1, -1
-	if r.Key != nil {
-		defer r.Key.Close()
-		keyLen = r.Key.Len()
-	}
-	if r.Value != nil {
-		defer r.Value.Close()
-		valueLen = r.Value.Len()
-	}
-	if r.Offset < f.position { // the batch began before the position
-		return nil
-	}
-	c.next = max(c.next, r.Offset+1)
-	if control {
-		return nil
-	}
-	m := kafka.Message{Topic: f.tp.topic, Partition: f.tp.partition, Offset: r.Offset, Time: r.Time, Headers: r.Headers}
-	// One allocation for both: a record is kept or dropped as a whole.
-	buf := make([]byte, max(keyLen, 0)+max(valueLen, 0))
-	if keyLen >= 0 {
-		m.Key = buf[:keyLen:keyLen]
-		if _, err := io.ReadFull(r.Key, m.Key); err != nil {
-			return fmt.Errorf("key of offset %d: %w", r.Offset, err)
-		}
-	}
-	if valueLen >= 0 {
-		m.Value = buf[max(keyLen, 0):]
-		if _, err := io.ReadFull(r.Value, m.Value); err != nil {
-			return fmt.Errorf("value of offset %d: %w", r.Offset, err)
-		}
-	}
-	c.messages = append(c.messages, m)
-	c.bytes += int(messageSize(&m))
-	return nil
 }

@@ -220,6 +220,9 @@ func (f *Follower) handle(ctx context.Context, m kafka.Message) bool {
 }
 
 func (f *Follower) reportGap(ctx context.Context, g gap) {
+	if g.logDamage(ctx, f.follow.Logger) {
+		return
+	}
 	level := slog.LevelInfo // retention and compaction move the log start of a topic that is followed
 	if g.pastTheEnd {
 		level = slog.LevelError

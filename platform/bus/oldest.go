@@ -37,7 +37,7 @@ func Oldest(ctx context.Context, cfg Config, lags []PartitionLag) (map[string]ti
 		}
 		asking.Go(func() error {
 			position := max(l.Committed, l.First)
-			err := readPartition(ctx, client, PartitionOffsets{Topic: l.Topic, Partition: l.Partition, First: l.First, End: l.End}, position,
+			err := readPartition(ctx, client, PartitionOffsets{Topic: l.Topic, Partition: l.Partition, First: l.First, End: l.End}, position, cfg.logger(),
 				func(m kafka.Message) error {
 					mu.Lock()
 					defer mu.Unlock()

@@ -136,6 +136,9 @@ func (p *Partition) Receive(ctx context.Context, take func(kafka.Message) bool) 
 	f := &fetcher{
 		client: p.client, tp: p.tp, position: p.position, maxBytes: maxFetchBytes, maxWait: readAhead, logger: p.logger,
 		onGap: func(ctx context.Context, g gap) {
+			if g.logDamage(ctx, p.logger) {
+				return
+			}
 			p.logger.LogAttrs(ctx, slog.LevelError, "partition's position is not in the log: messages were removed before they were handled",
 				slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))
 		},
@@ -177,7 +180,7 @@ func (p *Partition) Replay(ctx context.Context, topic string, handle func(kafka.
 	for {
 		bounds, err := listOffsets(ctx, client, []topicPartition{tp})
 		if err == nil {
-			return replay(ctx, client, tp, bounds[0], handle)
+			return replay(ctx, client, tp, bounds[0], p.logger, handle)
 		}
 		p.logger.LogAttrs(ctx, slog.LevelDebug, "bounds of a partition not read, trying again", slog.String("topic", topic), slog.Any("error", err))
 		if !sleep(ctx, wait.NextBackOff()) {
@@ -186,7 +189,7 @@ func (p *Partition) Replay(ctx context.Context, topic string, handle func(kafka.
 	}
 }
 
-func replay(ctx context.Context, client *kafka.Client, tp topicPartition, bounds PartitionOffsets, handle func(kafka.Message) error) error {
+func replay(ctx context.Context, client *kafka.Client, tp topicPartition, bounds PartitionOffsets, logger *slog.Logger, handle func(kafka.Message) error) error {
 	if bounds.First >= bounds.End {
 		return nil
 	}
@@ -194,7 +197,8 @@ func replay(ctx context.Context, client *kafka.Client, tp topicPartition, bounds
 	var failed error
 	f := &fetcher{
 		client: client, tp: tp, position: bounds.First, maxBytes: maxFetchBytes, maxWait: replayWait,
-		logger: slog.New(slog.DiscardHandler), onGap: func(context.Context, gap) {}, // compaction may have removed the beginning
+		logger: slog.New(slog.DiscardHandler),
+		onGap:  func(ctx context.Context, g gap) { g.logDamage(ctx, logger) }, // compaction may have removed the beginning
 	}
 	f.run(ctx, func(_ context.Context, c chunk) bool {
 		for i := range c.messages {
@@ -217,7 +221,8 @@ func replay(ctx context.Context, client *kafka.Client, tp topicPartition, bounds
 	return nil
 }
 
-// ErrNoMessage says that the log holds no message at an offset any more.
+// ErrNoMessage says that the log holds no message at an offset any more, or none that
+// can be read.
 var ErrNoMessage = errors.New("the log no longer holds the message")
 
 // From reads messages from an offset on, as many as one fetch brings, the first of
@@ -251,7 +256,12 @@ func fetchFrom(ctx context.Context, client *kafka.Client, tp topicPartition, off
 			return c.messages, nil
 		}
 		gone := c.next > offset // what comes there is later
-		if !gone && (err == nil || errors.Is(err, kafka.OffsetOutOfRange)) {
+		var damage *damagedError
+		if errors.As(err, &damage) {
+			if gone = try == damageTries; !gone {
+				err = nil
+			}
+		} else if !gone && (err == nil || errors.Is(err, kafka.OffsetOutOfRange)) {
 			var o PartitionOffsets
 			if o, err = f.bounds(ctx); err == nil {
 				atEnd := offset >= o.End || c.drained

@@ -37,7 +37,7 @@ func Read(ctx context.Context, cfg Config, topic string, from map[int]int64, han
 		if position >= o.End {
 			continue
 		}
-		if err := readPartition(ctx, client, o, position, handle); err != nil {
+		if err := readPartition(ctx, client, o, position, cfg.logger(), handle); err != nil {
 			return nil, fmt.Errorf("read %s, partition %d: %w", topic, o.Partition, err)
 		}
 	}
@@ -61,14 +61,14 @@ func awaitOffsets(ctx context.Context, cfg Config, client *kafka.Client, topic s
 	}
 }
 
-func readPartition(ctx context.Context, client *kafka.Client, o PartitionOffsets, position int64, handle func(kafka.Message) error) error {
+func readPartition(ctx context.Context, client *kafka.Client, o PartitionOffsets, position int64, logger *slog.Logger, handle func(kafka.Message) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var failed error
 	done := false
 	f := &fetcher{
 		client: client, tp: topicPartition{o.Topic, o.Partition}, position: position, maxBytes: maxFetchBytes, maxWait: readWait,
-		logger: slog.New(slog.DiscardHandler), onGap: func(context.Context, gap) {},
+		logger: slog.New(slog.DiscardHandler), onGap: func(ctx context.Context, g gap) { g.logDamage(ctx, logger) },
 	}
 	f.run(ctx, func(_ context.Context, c chunk) bool {
 		for i := range c.messages {

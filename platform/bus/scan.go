@@ -36,7 +36,7 @@ func Scan(ctx context.Context, cfg Config, topics []string, handle func(kafka.Me
 	defer cancel(nil)
 	var failure error // written by the one goroutine that handles, read once it has ended
 	f := Follow(ctx, cfg, FollowConfig{
-		Topics: slices.Compact(present), MaxWait: 50 * time.Millisecond,
+		Topics: slices.Compact(present), MaxWait: 50 * time.Millisecond, Logger: cfg.Logger,
 		Handle: func(ctx context.Context, m kafka.Message) error {
 			if failure == nil && ctx.Err() == nil {
 				failure = handle(m)

@@ -218,6 +218,9 @@ func (s *subscription) consume(ctx context.Context, client *kafka.Client, start 
 }
 
 func (s *subscription) reportGap(ctx context.Context, g gap) {
+	if g.logDamage(ctx, s.cfg.Logger, slog.String("group", s.cfg.Group)) {
+		return
+	}
 	s.cfg.Logger.LogAttrs(ctx, slog.LevelError, "subscription's position is not in the log: messages were removed before they were handled",
 		slog.String("topic", g.tp.topic), slog.Int("partition", g.tp.partition), slog.String("group", s.cfg.Group),
 		slog.Int64("position", g.from), slog.Int64("resumed_at", g.to))

@@ -136,6 +136,7 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 	if len(kafka.Brokers) == 0 {
 		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
 	}
+	kafka.Logger = tel.Logger
 	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, c.dataDir)
 	if err != nil {
 		return surroundings{}, err

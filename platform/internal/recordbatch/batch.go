@@ -17,6 +17,10 @@ const HeaderBytes = 61
 // lengthEnd is where the bytes that a batch's length counts begin.
 const lengthEnd = 12
 
+// maxHeaders is how many headers a record may have: each takes much more memory than
+// its two bytes.
+const maxHeaders = 100_000
+
 const (
 	codecMask     = 0x07
 	controlBit    = 0x20
@@ -29,7 +33,7 @@ var (
 	// ErrOldFormat says that a batch is of a format before 0.11's.
 	ErrOldFormat = errors.New("the record batch is of a format that is older than Kafka 0.11")
 	// ErrTooLarge says that a batch inflates to more than MaxInflated.
-	ErrTooLarge = fmt.Errorf("the record batch inflates to more than %d MiB", MaxInflated>>20)
+	ErrTooLarge = errors.New("the record batch inflates to too much")
 	// ErrChecksum says that a batch is not as it was written.
 	ErrChecksum = errors.New("the record batch's checksum is wrong")
 )
@@ -170,7 +174,7 @@ func (c *cursor) record() (Record, error) {
 		return Record{}, fmt.Errorf("value: %w", errMalformed)
 	}
 	headers, ok := in.int32()
-	if !ok || headers < 0 {
+	if !ok || headers < 0 || headers > maxHeaders {
 		return Record{}, fmt.Errorf("number of headers: %w", errMalformed)
 	}
 	r.HeaderCount, r.headers = int(headers), in.rest

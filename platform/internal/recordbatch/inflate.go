@@ -18,8 +18,8 @@ import (
 // carry batches of 2 MiB: it lets through what compresses to a 32nd.
 const MaxInflated = 64 << 20
 
-// keptScratch is the largest buffer that is kept for the next batch.
-const keptScratch = 4 << 20
+// keptScratch is the largest buffer that a decoder keeps for the next batch.
+const keptScratch = 512 << 10
 
 const (
 	codecNone = iota
@@ -174,7 +174,8 @@ func appendSnappy(dst, block []byte) ([]byte, error) {
 func readAll(dst []byte, r io.Reader) ([]byte, error) {
 	for {
 		if len(dst) == cap(dst) {
-			dst = slices.Grow(dst, max(64<<10, len(dst)))
+			room := max(64<<10, min(2*len(dst), MaxInflated+1))
+			dst = append(make([]byte, 0, room), dst...)
 		}
 		n, err := r.Read(dst[len(dst):cap(dst)])
 		dst = dst[:len(dst)+n]

@@ -92,7 +92,7 @@ func Compress(codec int16, data []byte) ([]byte, error) {
 	var err error
 	switch codec {
 	case Gzip:
-		w, _ := gzip.NewWriterLevel(&out, gzip.BestCompression) // a level that there is
+		w, _ := gzip.NewWriterLevel(&out, gzip.BestSpeed) // a level that there is
 		_, err = w.Write(data)
 		if err == nil {
 			err = w.Close()
@@ -140,6 +140,7 @@ func Poison() []Case {
 		{"more records than said", Batch(None, 1, 0, append(good.Bytes(), good.Bytes()...))},
 		{"a negative number of records", Batch(None, -100, -101, good.Bytes())},
 		{"none", Batch(None, 0, -1, nil)},
+		{"a hundred thousand headers too many", with(func(r *Record) { r.Headers, r.HeaderBytes = 200_000, make([]byte, 400_000) })},
 		{"two thousand millions of records", Batch(None, 2_000_000_000, 1_999_999_999, good.Bytes())},
 		{"a long key", with(func(r *Record) { r.KeyLength = 1 << 40 })},
 		{"a key past the record", with(func(r *Record) { r.KeyLength = 100 })},
