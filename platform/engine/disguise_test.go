@@ -81,7 +81,7 @@ func TestAnalystQueriesMeanTheSame(t *testing.T) {
 		"SELECT a FROM t UNION DISTINCT SELECT a FROM t ORDER BY a", "SELECT a FROM t INTERSECT SELECT 2", "(SELECT 1) UNION ALL (SELECT 2 ORDER BY 1)", "SELECT * FROM t ORDER BY a FORMAT JSONEachRow", "SELECT /* a /* b */ c */ 1 -- end",
 		"SELECT arrayMap((x, y) -> x + y, [1], [2]), arrayMap(plus, [1], [2]), (1, 'a').1, [1, 2][-1], map(1, 2)[1]", "SELECT number FROM numbers(3) ORDER BY number WITH FILL FROM 0 TO 5 STEP 2", "SHOW TABLES", "DESCRIBE TABLE t", "SHOW CREATE TABLE t", "EXISTS TABLE t",
 		"SELECT {s:String}, {n:UInt8} + 1, {l:Array(UInt8)}", "SELECT a FROM {tab:Identifier} ORDER BY a", "SELECT a FROM t PREWHERE a > 1 ORDER BY a", "SELECT grouping(a), count() FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY 1, 2",
-		"SELECT now() > toDateTime('2020-01-01 00:00:00', 'UTC'), toTypeName(now64(3))", "SELECT a FROM t QUALIFY row_number() OVER (ORDER BY a) = 2", "SELECT 1;", "SELECT '" + strings.Repeat("x", 100_000) + "'",
+		"SELECT now() > toDateTime('2020-01-01 00:00:00', 'UTC'), toTypeName(now64(3))", "SELECT a FROM t QUALIFY row_number() OVER (ORDER BY a) = 2", "SELECT 1;", "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v ORDER BY 1", "SELECT '" + strings.Repeat("x", 100_000) + "'",
 		"SELECT " + strings.Repeat("1+", 400) + "1", "SELECT 1 IN (" + strings.Repeat("1,", 100_000) + "1)",
 	} {
 		params := []string{"database", db, "param_s", `a\tb'"`, "param_n", "7", "param_l", "[1]", "param_tab", "t", "default_format", "JSONCompactStrings", "output_format_write_statistics", "0"}

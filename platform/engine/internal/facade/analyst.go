@@ -25,6 +25,7 @@ var harmlessFunctions string
 // string, such as values: its ALIAS columns are expressions.
 var harmlessTableFunctions = []string{
 	"numbers", "numbers_mt", "zeros", "zeros_mt", "generateSeries", "generate_series", "primes", "merge", "view",
+	"SQLStandardValues", // FROM (VALUES (1), (2)), which takes rows only
 }
 
 // deniedNames are functions of the engine that an analyst may not use. What is
