@@ -2,7 +2,10 @@ package bus
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"hash/crc32"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -31,13 +34,18 @@ func (f *fetcher) decode(raw []byte, highWater int64) (chunk, error) {
 	for cost := 0; len(raw) > 0 && cost < maxChunkBytes; {
 		b, rest, err := recordbatch.Next(raw)
 		switch {
-		case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat):
+		case errors.Is(err, recordbatch.ErrIncomplete), errors.Is(err, recordbatch.ErrOldFormat) && oldFormat(raw):
 			return c.orError(err)
-		case err != nil:
-			return c.orError(&damagedError{end: max(f.position, b.BaseOffset) + 1, highWater: highWater, err: err})
+		case err == nil && !b.ChecksumOK():
+			err = recordbatch.ErrChecksum
+		case err == nil && misplaced(&b, rest, c.next, highWater):
+			err = fmt.Errorf("a record batch at offset %d, which is not its place", b.BaseOffset)
+		}
+		if err != nil {
+			return c.orError(&damagedError{end: damageEnd(raw, f.position, highWater), highWater: highWater, err: err})
 		}
 		raw = rest
-		end := b.BaseOffset + int64(b.LastOffsetDelta) + 1
+		end := batchEnd(&b)
 		if end <= c.next { // it ended before the position
 			continue
 		}
@@ -68,11 +76,52 @@ func (c chunk) orError(err error) (chunk, error) {
 	return c, err
 }
 
+// batchEnd is the offset after a batch's last.
+func batchEnd(b *recordbatch.Batch) int64 { return b.BaseOffset + int64(b.LastOffsetDelta) + 1 }
+
+// misplaced says that a batch cannot be where it says, which its checksum does not
+// cover: it is past the end of the log, or does not end before the next one begins.
+func misplaced(b *recordbatch.Batch, rest []byte, position, highWater int64) bool {
+	if b.BaseOffset < 0 || b.BaseOffset >= highWater && position < highWater {
+		return true
+	}
+	next, _, err := recordbatch.Next(rest)
+	return err == nil && next.BaseOffset > position && next.BaseOffset < batchEnd(b) && next.ChecksumOK()
+}
+
+// oldFormat says that the first batch of raw is indeed one from before Kafka 0.11, by
+// the checksum that those have, and not a newer one with a damaged format.
+func oldFormat(raw []byte) bool {
+	end := 12 + binary.BigEndian.Uint32(raw[8:]) // checked: it is not cut off
+	return crc32.ChecksumIEEE(raw[16:end]) == binary.BigEndian.Uint32(raw[12:])
+}
+
+// damageEnd is where to go on after the first batch of raw, which cannot be read. What
+// its header says is believed only as far as it agrees with itself, the position, and
+// the batch behind it; if nothing can be believed, one offset is given up.
+func damageEnd(raw []byte, position, highWater int64) int64 {
+	next := highWater + 1                                                                             // not known
+	if length := int(int32(binary.BigEndian.Uint32(raw[8:]))); length >= 0 && length <= len(raw)-12 { //nolint:gosec // the protocol's numbers are signed
+		if b, _, err := recordbatch.Next(raw[12+length:]); err == nil && b.BaseOffset > position && b.ChecksumOK() {
+			next = min(next, b.BaseOffset)
+		}
+	}
+	if len(raw) >= recordbatch.HeaderBytes {
+		base := int64(binary.BigEndian.Uint64(raw))              //nolint:gosec // the protocol's numbers are signed
+		delta := int64(int32(binary.BigEndian.Uint32(raw[23:]))) //nolint:gosec // the protocol's numbers are signed
+		count := int64(int32(binary.BigEndian.Uint32(raw[57:]))) //nolint:gosec // the protocol's numbers are signed
+		if end := base + delta + 1; count == delta+1 && 0 <= base && base <= position && position < end && end <= min(next, highWater) {
+			return end
+		}
+	}
+	if next <= highWater {
+		return next
+	}
+	return position + 1
+}
+
 // take adds the records of a batch from the position on.
 func (f *fetcher) take(c *chunk, b *recordbatch.Batch, cost *int) error {
-	if !b.ChecksumOK() {
-		return recordbatch.ErrChecksum
-	}
 	if b.Control() {
 		return nil
 	}

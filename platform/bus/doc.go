@@ -22,12 +22,14 @@
 // A record batch that cannot be read (its checksum or its records are wrong, or it
 // inflates to more than 64 MiB) is fetched again a few times, and then stepped over: an
 // error in the log, with the offsets, and for a BatchConsumer in the
-// lost_records_total metric. No batch is believed before that: a reader takes some
+// lost_records_total metric. Where its header is damaged too, the log may tell of one
+// such batch in parts; a damaged length that cuts it off is not stepped over. No batch is believed before that: a reader takes some
 // 100 MiB for a partition at most, however small what it fetched.
 //
 // # What this package does not do
 //
-// Batches of formats before Kafka 0.11 are not read, and not stepped over either.
+// Batches of formats before Kafka 0.11 are not read, and not stepped over either: their
+// partition stands still, with an error in the log.
 // kafka-go has no idempotent producer and no transactions. Records of a
 // transaction that another producer aborted are delivered like any other, and those
 // of an open one when it ends.

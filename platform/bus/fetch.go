@@ -62,8 +62,8 @@ func (g gap) logDamage(ctx context.Context, logger *slog.Logger, attrs ...slog.A
 	return true
 }
 
-// damagedError says that nothing can be read from the position up to end, where
-// another record batch begins.
+// damagedError says that nothing can be read from the position up to end. Another
+// record batch begins there, or the same one is asked for again.
 type damagedError struct {
 	end, highWater int64
 	err            error
@@ -91,7 +91,7 @@ type fetcher struct {
 // there is no room and returns false when ctx has ended.
 func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) bool) {
 	wait := newBackoff(50*time.Millisecond, time.Second)
-	failures, pastEnd, damaged := 0, 0, 0
+	failures, pastEnd, damaged, blocked := 0, 0, 0, 0
 	for ctx.Err() == nil {
 		c, err := f.step(ctx)
 		var damage *damagedError
@@ -103,7 +103,7 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 		switch {
 		case err == nil:
 			if failures > 0 || pastEnd > 0 {
-				failures, pastEnd, damaged = 0, 0, 0
+				failures, pastEnd, damaged, blocked = 0, 0, 0, 0
 				wait.Reset()
 			}
 			advanced := c.next != f.position
@@ -131,6 +131,12 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 			level := slog.LevelDebug
 			if failures > 3 { // leaders move, brokers restart: that is not worth a line
 				level = slog.LevelWarn
+			}
+			if errors.Is(err, recordbatch.ErrOldFormat) || errors.Is(err, recordbatch.ErrIncomplete) {
+				// Nothing comes after it until somebody has looked: say so once.
+				if blocked++; blocked == damageTries {
+					level = slog.LevelError
+				}
 			}
 			f.logger.LogAttrs(ctx, level, "kafka fetch failed, trying again", slog.String("topic", f.tp.topic),
 				slog.Int("partition", f.tp.partition), slog.Int64("offset", f.position), slog.Int("failures", failures), slog.Any("error", err))

@@ -1,0 +1,140 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"hash/crc32"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"muster/platform/internal/recordbatch"
+	"muster/platform/internal/recordbatch/recordbatchtest"
+)
+
+// at is a good batch from an offset on.
+func at(base int64, values ...string) []byte {
+	raw := recordbatchtest.Good(values...)
+	binary.BigEndian.PutUint64(raw, uint64(base))
+	return raw
+}
+
+// What a damaged batch says of itself costs no message but its own, and none silently.
+func TestDecodeOfDamagedHeaders(t *testing.T) {
+	delta := func(d uint32) func([]byte) { return func(raw []byte) { binary.BigEndian.PutUint32(raw[23:], d) } }
+	base := func(b uint64) func([]byte) { return func(raw []byte) { binary.BigEndian.PutUint64(raw, b) } }
+	body := func(raw []byte) { raw[len(raw)-1] ^= 1 }
+	format := func(f byte) func([]byte) { return func(raw []byte) { raw[16] = f } }
+	both := func(a, b func([]byte)) func([]byte) { return func(raw []byte) { a(raw); b(raw) } }
+	for _, c := range []struct {
+		name     string
+		spoil    func(raw []byte) // of 100..102
+		position int64
+		last     bool  // of the log
+		end      int64 // how far it is stepped over
+	}{
+		{"the delta too small", delta(0), 101, false, 103},
+		{"the delta too small, at the end", delta(0), 101, true, 102},
+		{"the delta negative", delta(1 << 31), 100, false, 103},
+		{"the delta too large", delta(2 | 1<<20), 100, false, 103},
+		{"the delta too large, within the log", delta(2 | 1<<8), 100, false, 103},
+		{"the delta too large, at the end", delta(2 | 1<<8), 100, true, 101},
+		{"a record", body, 100, false, 103},
+		{"a record, at the end", body, 101, true, 103},
+		{"an unknown format", format(66), 100, false, 103},
+		{"an unknown format, at the end", format(66), 100, true, 103},
+		{"an unknown format, far away", both(format(66), base(1<<40)), 100, false, 103},
+		{"an unknown format, far away, at the end", both(format(66), base(1<<40)), 100, true, 101},
+		{"an old format", format(0), 100, false, 103},
+		{"an old format, at the end", format(1), 100, true, 103},
+		{"far away", base(1 << 40), 100, false, 103},
+		{"far away, at the end", base(1 << 40), 100, true, 101},
+		{"at the last offset there is", base(1<<63 - 1), 100, false, 103},
+		{"before the first", base(1 << 63), 100, false, 103},
+		{"later in the log", base(356), 100, false, 103},
+		{"within the next", base(102), 100, false, 103},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			damaged := at(100, "a", "b", "c")
+			c.spoil(damaged)
+			raw, highWater := damaged, int64(103)
+			if !c.last {
+				raw, highWater = slices.Concat(damaged, at(103, "d", "e", "f")), 5000
+			}
+			f := &fetcher{position: c.position}
+			got, err := f.decode(raw, highWater)
+			var damage *damagedError
+			require.ErrorAs(t, err, &damage, "next is %d", got.next)
+			require.Equal(t, c.end, damage.end)
+			if !c.last {
+				f.position = damage.end
+				got, err = f.decode(raw[len(damaged):], highWater)
+				require.NoError(t, err)
+				require.Len(t, got.messages, 3)
+				require.EqualValues(t, 106, got.next)
+			}
+
+			// Behind a good batch it waits for its turn.
+			f.position = 99
+			got, err = f.decode(slices.Concat(at(99, "before"), raw), highWater)
+			require.NoError(t, err)
+			require.EqualValues(t, 100, got.next)
+			require.Len(t, got.messages, 1)
+		})
+	}
+}
+
+// Messages of old topics are not taken for damage.
+func TestDecodeOfOldFormats(t *testing.T) {
+	raw := slices.Concat(make([]byte, 12), []byte{0, 0, 0, 0, 1, 0}, make([]byte, 8), []byte{255, 255, 255, 255, 0, 0, 0, 1, 'v'})
+	binary.BigEndian.PutUint64(raw, 100)
+	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
+	binary.BigEndian.PutUint32(raw[12:], crc32.ChecksumIEEE(raw[16:]))
+	f := &fetcher{position: 100}
+	_, err := f.decode(slices.Concat(raw, at(101, "a")), 102)
+	require.ErrorIs(t, err, recordbatch.ErrOldFormat)
+	var damage *damagedError
+	require.False(t, errors.As(err, &damage))
+
+	// The partition stands still, which is an error, once.
+	var log bytes.Buffer
+	ctx, cancel := context.WithCancel(t.Context())
+	fetches := 0
+	f.client = &kafka.Client{Transport: roundTripFunc(func() kafka.Response {
+		if fetches++; fetches > damageTries+1 {
+			cancel()
+		}
+		r := &fetchResponse{}
+		r.Topics = []kmsg.FetchResponseTopic{{Partitions: []kmsg.FetchResponseTopicPartition{{RecordBatches: raw, HighWatermark: 101}}}}
+		return r
+	})}
+	f.logger = slog.New(slog.NewTextHandler(&log, nil))
+	f.run(ctx, func(context.Context, chunk) bool { return false })
+	require.EqualValues(t, 100, f.position)
+	require.Equal(t, 1, strings.Count(log.String(), "level=ERROR"), log.String())
+	require.Contains(t, log.String(), "offset=100")
+}
+
+// roundTripFunc answers every request.
+type roundTripFunc func() kafka.Response
+
+func (f roundTripFunc) RoundTrip(context.Context, net.Addr, kafka.Request) (kafka.Response, error) {
+	return f(), nil
+}
+
+// Compaction leaves gaps, and brokers may know the end of the log before they say it.
+func TestDecodeOfGapsAndNewBatches(t *testing.T) {
+	f := &fetcher{position: 101}
+	got, err := f.decode(slices.Concat(at(100, "a", "b"), at(200, "c"), at(201, "d")), 201)
+	require.NoError(t, err)
+	require.Len(t, got.messages, 3)
+	require.EqualValues(t, 202, got.next)
+}
