@@ -107,6 +107,9 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if restored {
 		cfg.Logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
 	}
+	if err := keepEnds(cfg.DataDir, savedEnd); err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
+	}
 	cut, err := repairLog(cfg.DataDir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))

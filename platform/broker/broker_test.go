@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -277,6 +278,75 @@ func TestCompactAppliesRetention(t *testing.T) {
 	o, err := bus.EndOffsets(t.Context(), cfg, []string{"short", "unset"})
 	require.NoError(t, err)
 	require.Equal(t, []bus.PartitionOffsets{{Topic: "short", First: 1, End: 2}, {Topic: "unset", First: 0, End: 2}}, o)
+}
+
+// A partition whose messages have all been retained long enough goes on where it
+// ended, whatever ends the broker.
+func TestRetentionKeepsTheEnd(t *testing.T) {
+	for _, ended := range []string{"killed", "closed"} {
+		t.Run(ended, func(t *testing.T) {
+			dir := t.TempDir()
+			topic := bus.Topic{Name: "a-t", Partitions: 2, Config: map[string]string{"retention.ms": "1"}}
+			write := func(addr string, n int) {
+				w := bus.NewWriter(bus.Config{Brokers: []string{addr}})
+				for i := range n {
+					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic.Name, Key: fmt.Appendf(nil, "%d", i), Value: []byte("x")}}))
+				}
+				require.NoError(t, w.Close())
+			}
+			var cmd *exec.Cmd
+			var b *broker.Broker
+			var addr string
+			if ended == "killed" {
+				cmd, addr = startChild(t, dir, "127.0.0.1:0", compacting)
+			} else {
+				b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
+				addr = b.Addrs()[0]
+			}
+			require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: []string{addr}}, []bus.Topic{topic}))
+			write(addr, 20)
+			if cmd != nil {
+				before := offsets(t, addr, topic.Name)
+				require.Eventually(t, func() bool {
+					return !slices.ContainsFunc(offsets(t, addr, topic.Name), func(o bus.PartitionOffsets) bool { return o.First < o.End })
+				}, 10*time.Second, time.Millisecond)
+				<-time.After(50 * time.Millisecond) // a few compactions more
+				require.NoError(t, cmd.Process.Kill())
+				_ = cmd.Wait() // it was killed
+				b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
+				require.Equal(t, ends(before), ends(offsets(t, b.Addrs()[0], topic.Name)))
+			}
+			before := offsets(t, b.Addrs()[0], topic.Name)
+			<-time.After(5 * time.Millisecond)
+			for range 3 { // again and again: the ends are retained no longer than messages
+				require.NoError(t, b.Compact(t.Context()))
+				require.NoError(t, b.Close())
+				b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
+				require.Equal(t, ends(before), ends(offsets(t, b.Addrs()[0], topic.Name)))
+			}
+			write(b.Addrs()[0], 20)
+			require.NoError(t, b.Close())
+			b = brokertest.StartConfig(t, broker.Config{DataDir: dir})
+			n := 0
+			_, err := bus.Read(t.Context(), bus.Config{Brokers: b.Addrs()}, topic.Name, nil, func(kafka.Message) error { n++; return nil })
+			require.NoError(t, err)
+			require.Equal(t, 20, n)
+		})
+	}
+}
+
+func offsets(t *testing.T, addr, topic string) []bus.PartitionOffsets {
+	t.Helper()
+	o, err := bus.EndOffsets(t.Context(), bus.Config{Brokers: []string{addr}}, []string{topic})
+	require.NoError(t, err)
+	return o
+}
+
+func ends(offsets []bus.PartitionOffsets) (out []int64) {
+	for _, o := range offsets {
+		out = append(out, o.End)
+	}
+	return out
 }
 
 func TestNoTopicByNaming(t *testing.T) {

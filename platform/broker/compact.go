@@ -26,9 +26,9 @@ const (
 // retention to all of them. The broker answers no request meanwhile: seconds for
 // every few hundred megabytes. When ctx ends first, Compact returns its error
 // and the compaction finishes on its own. A process that dies meanwhile finds the
-// log as it was before. ErrNoRoom says that nothing was done: the disk must have
-// room for a second log. When it gets full all the same the broker fails, and the
-// next start finds the log as it was before.
+// log as it was before. ErrNoRoom says that only retention was applied: the disk must
+// have room for twice the topics that are compacted. When it gets full all the same the broker fails,
+// and the next start finds the log as it was before.
 //
 // Compaction keeps the last message of a key, which need not be its newest
 // version: compact when the consumers have caught up.
@@ -49,8 +49,12 @@ func (b *Broker) Compact(ctx context.Context) error {
 func (b *Broker) compact() error {
 	b.compacting.Lock()
 	defer b.compacting.Unlock()
-	if err := b.room(); err != nil {
-		return err
+	clean, noRoom := b.cluster.Compact, b.room()
+	switch {
+	case errors.Is(noRoom, ErrNoRoom):
+		clean = b.cluster.ApplyRetention // which makes some
+	case noRoom != nil:
+		return noRoom
 	}
 	// What is appended from here on is not acknowledged before the kept files are gone.
 	release := b.gate.hold()
@@ -61,15 +65,19 @@ func (b *Broker) compact() error {
 	// A crash of the machine must not find files removed and the kept ones not named.
 	synced := syncDir(b.dir)
 	if synced == nil {
-		compacted := make(chan struct{})
+		cleaned := make(chan error, 1)
 		go func() {
-			b.cluster.Compact()
-			close(compacted)
+			clean()
+			cleaned <- keepEnds(b.dir, b.runningEnd)
 		}()
 		select {
-		case <-compacted:
+		case err := <-cleaned:
+			if err != nil {
+				b.failure.set(fmt.Errorf("%w: %w", ErrUnwritable, err))
+				return b.Err() // the next start puts the kept files back
+			}
 		case <-b.Failed():
-			return b.Err() // the next start puts the kept files back
+			return b.Err() // here, too
 		}
 	}
 	// While the kept files count a start would put them back, and lose what is acknowledged from now on: so nothing is.
@@ -81,7 +89,7 @@ func (b *Broker) compact() error {
 		b.logger.Error("kafka broker: answers wait until the log of before a compaction can be dropped", slog.Any("error", err))
 		<-time.After(time.Second)
 	}
-	return errors.Join(synced, removeDropped(b.dir))
+	return errors.Join(noRoom, synced, removeDropped(b.dir))
 }
 
 // keepLog gives the files of all partitions second names.

@@ -27,11 +27,12 @@
 // a key, which need not be the newest version of what it states. So there is no
 // timer for it, and none at start: it happens when Compact is called, by somebody
 // who knows that the consumers have caught up. Retention is applied at the same
-// moments, and only to topics that set retention.ms or retention.bytes explicitly.
+// moments, and only to topics that set retention.ms or retention.bytes explicitly. A
+// partition without messages goes on where it ended.
 //
 // # Connections
 //
-// A request that is larger than 1 MiB (32 MiB with records), or of a kind that the
+// A request that is larger than 1 MiB (100 MiB with records), or of a kind that the
 // protocol does not have, ends its connection, and so does whatever is not part of
 // saying who one is, where there are users, of somebody who has not said it. Produce
 // is answered up to version 12, and no request creates more than 10,000 partitions. A

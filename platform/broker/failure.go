@@ -91,6 +91,6 @@ func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
 // failedWrite knows kfake's complaints about writes, but those after which a file
 // is as it was: rewriting groups.log and pids.log.
 func failedWrite(text string) bool {
-	return strings.HasPrefix(text, "persist ") || // batches, group and producer entries, topics; all of it at Close
+	return strings.HasPrefix(text, "persist ") || // batches, group and producer entries, topics; at Close all but sessions, without which members join anew
 		strings.HasPrefix(text, "rebuildSegments ") // compaction
 }

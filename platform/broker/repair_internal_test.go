@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -12,29 +13,48 @@ import (
 	"muster/platform/bus"
 )
 
-// Nothing is compacted that the disk has no room for twice.
+// Nothing is compacted that the disk has no room for twice; retention, which makes
+// room, is applied, and needs none.
 func TestNoRoomToCompact(t *testing.T) {
 	b, err := Start(t.Context(), Config{DataDir: t.TempDir()})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, b.Close()) }()
-	fill(t, b, 100)
+	cfg := bus.Config{Brokers: b.Addrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
+		{Name: "compacted", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact,delete"}},
+		{Name: "retained", Partitions: 1, Config: map[string]string{"retention.ms": "1"}},
+	}))
+	stored := func(topic string) int64 {
+		o, err := bus.EndOffsets(t.Context(), cfg, []string{topic})
+		require.NoError(t, err)
+		return o[0].End - o[0].First
+	}
+	fill(t, b, "retained", 1000)
+	<-time.After(5 * time.Millisecond)
+	b.free = func(string) (int64, error) { return spareBytes, nil }
+	require.NoError(t, b.Compact(t.Context()), "what is only retained needs no room")
+	require.Zero(t, stored("retained"))
 
-	b.free = func(string) (int64, error) { return spareBytes + 50_000, nil }
+	fill(t, b, "retained", 10)
+	fill(t, b, "compacted", 100)
+	<-time.After(5 * time.Millisecond)
+	b.free = func(string) (int64, error) { return spareBytes + 150_000, nil }
 	require.ErrorIs(t, b.Compact(t.Context()), ErrNoRoom)
 	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
-	fill(t, b, 1) // it goes on
+	require.Zero(t, stored("retained"))
+	require.EqualValues(t, 100, stored("compacted"))
+	fill(t, b, "compacted", 1) // it goes on
 	b.free = freeBytes
 	require.NoError(t, b.Compact(t.Context()))
+	require.Less(t, stored("compacted"), int64(5))
 }
 
 // fill writes records of a kilobyte each.
-func fill(t *testing.T, b *Broker, n int) {
+func fill(t *testing.T, b *Broker, topic string, n int) {
 	t.Helper()
-	cfg := bus.Config{Brokers: b.Addrs()}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
-	w := bus.NewWriter(cfg, bus.WithCompression(0))
+	w := bus.NewWriter(bus.Config{Brokers: b.Addrs()}, bus.WithCompression(0))
 	for range n {
-		require.NoError(t, w.WriteMessages(t.Context(), kafka.Message{Topic: "t", Value: []byte(strings.Repeat("x", 1000))}))
+		require.NoError(t, w.WriteMessages(t.Context(), kafka.Message{Topic: topic, Key: []byte("k"), Value: []byte(strings.Repeat("x", 1000))}))
 	}
 	require.NoError(t, w.Close())
 }
@@ -44,7 +64,8 @@ func TestRepairLog(t *testing.T) {
 	dir := t.TempDir()
 	b, err := Start(t.Context(), Config{DataDir: dir})
 	require.NoError(t, err)
-	fill(t, b, 10)
+	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: b.Addrs()}, []bus.Topic{{Name: "t", Partitions: 1}}))
+	fill(t, b, "t", 10)
 	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
 	_, err = client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
 		GroupID: "g", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{"t": {{Partition: 0, Offset: 7}}},

@@ -15,8 +15,8 @@ import (
 // How large requests may be. kfake takes memory for a request before it looks at
 // it, and up to some fifty times as much while it does.
 const (
-	// maxProduceBytes is for what carries records.
-	maxProduceBytes = 32 << 20
+	// maxProduceBytes is for what carries records: what clients send at most by default.
+	maxProduceBytes = 100 << 20
 	// maxRequestBytes is for everything else.
 	maxRequestBytes = 1 << 20
 	// maxForeignBytes is for those who have not said who they are, and have to.

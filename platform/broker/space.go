@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,28 +17,25 @@ var ErrNoRoom = errors.New("the disk has too little room to compact the log")
 // spareBytes must be left over, for what others write meanwhile.
 const spareBytes = 64 << 20
 
-// room says whether the log can be compacted: what it was stays on disk until all
-// of what it becomes is written.
+// room says whether the log can be compacted: what a compacted topic was stays on
+// disk until all of what it becomes is written, and a batch that loses some of its
+// records loses its compression.
 func (b *Broker) room() error {
 	need := int64(spareBytes)
-	err := filepath.WalkDir(partitionsDir(b.dir), func(_ string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) { // a segment whose retention has ended, or no partition yet
-			return nil
-		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		info, err := d.Info()
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
-		}
-		if err == nil {
-			need += info.Size()
-		}
-		return err
-	})
-	if err != nil {
+	folders, err := os.ReadDir(partitionsDir(b.dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("measure the log: %w", err)
+	}
+	for _, f := range folders {
+		topic, _, ok := partitionOf(f.Name())
+		if !ok || !b.compacted(topic) {
+			continue
+		}
+		size, err := folderBytes(filepath.Join(partitionsDir(b.dir), f.Name()))
+		if err != nil {
+			return fmt.Errorf("measure the log: %w", err)
+		}
+		need += 2 * size
 	}
 	free, err := b.free(b.dir)
 	if err != nil {
@@ -46,6 +45,35 @@ func (b *Broker) room() error {
 		return fmt.Errorf("%w: %s has %d MB free, of %d MB", ErrNoRoom, b.dir, free>>20, need>>20)
 	}
 	return nil
+}
+
+// compacted reports whether a topic's cleanup.policy has it compacted.
+func (b *Broker) compacted(topic string) bool {
+	info := b.cluster.TopicInfo(topic)
+	if info == nil {
+		return false
+	}
+	policy := info.Configs["cleanup.policy"]
+	return policy != nil && strings.Contains(*policy, "compact")
+}
+
+// folderBytes is the size of a folder's files.
+func folderBytes(dir string) (size int64, err error) {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return 0, err
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if errors.Is(err, fs.ErrNotExist) { // being replaced
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		size += info.Size()
+	}
+	return size, nil
 }
 
 // freeBytes is how much can still be written to the disk of a folder.

@@ -1,0 +1,124 @@
+package broker
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// keepEnds gives each partition that has no messages any more a record batch without
+// records at its end, as compaction leaves them in Apache Kafka. A start would
+// otherwise count its offsets from 0 again: groups that had read it would pass over
+// what is written next. end tells where a partition without messages has ended, and 0
+// of any other.
+func keepEnds(dir string, end func(folder string) (int64, error)) error {
+	folders, err := os.ReadDir(partitionsDir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep the ends of partitions: %w", err)
+	}
+	for _, f := range folders {
+		if !f.IsDir() {
+			continue
+		}
+		path := filepath.Join(partitionsDir(dir), f.Name())
+		at, err := end(path)
+		if err == nil && at > 0 {
+			err = keepEnd(path, at)
+		}
+		if err != nil {
+			return fmt.Errorf("keep the end of %s: %w", f.Name(), err)
+		}
+	}
+	return nil
+}
+
+// keepEnd makes an end all that a partition has before it; messages may be written
+// behind it meanwhile.
+func keepEnd(partition string, end int64) error {
+	if err := os.WriteFile(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), emptyBatch(end-1), 0o600); err != nil {
+		return err
+	}
+	files, err := os.ReadDir(partition)
+	if err != nil {
+		return err
+	}
+	for _, f := range files { // ends of before
+		base, _, _ := strings.Cut(f.Name(), ".")
+		if at, err := strconv.ParseInt(base, 10, 64); err != nil || at >= end-1 {
+			continue
+		}
+		if err := os.Remove(filepath.Join(partition, f.Name())); err != nil {
+			return err
+		}
+	}
+	return syncDir(partition)
+}
+
+// runningEnd is the end of a partition that the broker serves.
+func (b *Broker) runningEnd(folder string) (int64, error) {
+	topic, partition, ok := partitionOf(filepath.Base(folder))
+	if !ok {
+		return 0, nil
+	}
+	p := b.cluster.PartitionInfo(topic, partition)
+	if p == nil || p.LogStartOffset < p.HighWatermark { // the topic is gone, or there are messages
+		return 0, nil
+	}
+	return p.HighWatermark, nil
+}
+
+// savedEnd is the end of a partition as Close left it.
+func savedEnd(folder string) (int64, error) {
+	if segment, err := lastSegment(folder); err != nil || segment != "" {
+		return 0, err
+	}
+	raw, err := os.ReadFile(filepath.Join(folder, "snapshot.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	var saved struct {
+		HighWatermark int64 `json:"high_watermark"`
+	}
+	if err := json.Unmarshal(raw, &saved); err != nil {
+		return 0, nil //nolint:nilerr // kfake passes over it, too: a Close was cut off
+	}
+	return saved.HighWatermark, nil
+}
+
+// partitionOf reads the name of a partition's folder.
+func partitionOf(folder string) (topic string, partition int32, ok bool) {
+	i := strings.LastIndexByte(folder, '-')
+	if i < 0 {
+		return "", 0, false
+	}
+	topic, err := url.PathUnescape(folder[:i])
+	n, err2 := strconv.ParseInt(folder[i+1:], 10, 32)
+	return topic, int32(n), err == nil && err2 == nil && n >= 0
+}
+
+// emptyBatch is a record batch of one offset, without records.
+func emptyBatch(offset int64) []byte {
+	now := time.Now().UnixMilli()
+	batch := kmsg.RecordBatch{
+		FirstOffset: offset, Magic: 2, FirstTimestamp: now, MaxTimestamp: now,
+		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
+	}
+	raw := batch.AppendTo(nil)
+	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12)) //nolint:gosec // 49
+	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
+	return raw
+}
