@@ -231,3 +231,37 @@ func (c *spoilingConn) Write(p []byte) (int, error) {
 	}
 	return c.Conn.Write(p)
 }
+
+// What was stepped over at the end of a log is committed: nobody starts with it again,
+// and there is no lag for ever.
+func TestDamageAtTheEndIsCommitted(t *testing.T) {
+	t.Parallel()
+	cfg := lax(t, 1)
+	damaged := recordbatchtest.Batch(recordbatchtest.Gzip, 3, 2, []byte("no gzip"))
+	produceRaw(t, cfg, 0, recordbatchtest.Good("a"), damaged)
+	s, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "s", MaxWait: 100 * time.Millisecond})
+	require.NoError(t, err)
+	defer s.Close()
+	messages, err := s.Subscribe(t.Context(), "t")
+	require.NoError(t, err)
+	go func() {
+		for m := range messages {
+			m.Ack()
+		}
+	}()
+	c, err := bus.NewPartitionConsumer(bus.PartitionConsumerConfig{Config: cfg, Group: "p", Topic: "t", Own: func(ctx context.Context, p *bus.Partition) error {
+		p.Receive(ctx, func(m kafka.Message) bool { p.Finish(m.Offset); return true })
+		return nil
+	}})
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- c.Run(ctx) }()
+	defer func() { cancel(); require.NoError(t, <-ended) }()
+	for _, group := range []string{"s", "p"} {
+		bustest.Eventually(t, func() bool {
+			lag, err := bus.Lag(t.Context(), cfg, group, []string{"t"})
+			return err == nil && len(lag) == 1 && lag[0].Lag == 0
+		}, "all of "+group+" committed")
+	}
+}

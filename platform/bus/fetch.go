@@ -40,6 +40,15 @@ type chunk struct {
 	drained bool
 }
 
+// passes says that the chunk ends with offsets that hold no message, as those of a
+// record batch that was stepped over.
+func (c *chunk) passes() bool {
+	if n := len(c.messages); n > 0 {
+		return c.next > c.messages[n-1].Offset+1
+	}
+	return c.next > c.from
+}
+
 // gap says that the messages from one offset up to another are gone.
 type gap struct {
 	tp         topicPartition

@@ -47,7 +47,7 @@ func newConsumerMetrics(reg prometheus.Registerer) (*consumerMetrics, error) {
 		joinErrors:   counter("join_errors_total", "Failed attempts to join the consumer group.", g),
 		generations:  counter("generations_total", "Assignments of partitions received.", g),
 		dropped:      counter("dropped_batches_total", "Batches given up uncommitted because their partitions were revoked; they are delivered again.", g),
-		skipped:      counter("lost_records_total", "Offsets that retention removed before they were handled, or of record batches that cannot be read. Anything but zero is data loss.", gtp),
+		skipped:      counter("lost_records_total", "Offsets that retention removed before they were handled, or of record batches that cannot be read. Anything but zero is data loss; some may be counted again after a restart.", gtp),
 		lag:          gauge("lag_records", "Offsets between the last handled record and the end of the partition."),
 		lagSeconds:   gauge("lag_seconds", "Age of the oldest record that is not handled, to the fetch it came in; 0 when there is none."),
 		lastHandled:  gauge("last_handled_timestamp_seconds", "Timestamp of the last handled record, Unix time."),

@@ -153,6 +153,9 @@ func (p *Partition) Receive(ctx context.Context, take func(kafka.Message) bool) 
 				return false
 			}
 		}
+		if c.passes() {
+			p.track.pass(c.next)
+		}
 		return true
 	})
 }

@@ -244,12 +244,8 @@ type partitionWorker struct {
 // deliver sends the chunk's messages in order and returns false when ctx ended.
 func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
 	for i := range ch.messages {
-		for _, room := range []chan struct{}{w.ahead, w.slots} {
-			select {
-			case room <- struct{}{}:
-			case <-ctx.Done():
-				return false
-			}
+		if !take(ctx, w.ahead) || !take(ctx, w.slots) {
+			return false
 		}
 		km := &ch.messages[i]
 		w.track.begin(km.Offset)
@@ -259,14 +255,35 @@ func (w *partitionWorker) deliver(ctx, mctx context.Context, ch chunk) bool {
 		}
 		w.unfinished.Go(func() {
 			if w.await(ctx, mctx, km, m, cancel) {
-				for range w.track.finish(km.Offset) {
-					<-w.ahead
-				}
+				w.release(w.track.finish(km.Offset))
 			}
 			<-w.slots
 		})
 	}
+	if ch.passes() {
+		if !take(ctx, w.ahead) {
+			return false
+		}
+		w.release(w.track.pass(ch.next))
+	}
 	return true
+}
+
+// take waits for a place, and returns false when ctx ended.
+func take(ctx context.Context, places chan struct{}) bool {
+	select {
+	case places <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// release gives back the places of what has become committable.
+func (w *partitionWorker) release(moved int) {
+	for range moved {
+		<-w.ahead
+	}
 }
 
 // send makes a message and hands it to the reader of the channel.

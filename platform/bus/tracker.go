@@ -12,15 +12,15 @@ import (
 // tracker knows which delivered offsets of a partition are unfinished.
 type tracker struct {
 	mu       sync.Mutex
-	open     []int64 // begun, in order; those in done are finished out of order
-	done     map[int64]bool
-	commit   int64 // next offset to read once everything before is finished; -1: none
-	stored   int64 // what was last committed
+	open     []int64       // begun, in order
+	done     map[int64]int // how often those in open are finished, out of order; a log that goes back begins offsets again
+	commit   int64         // next offset to read once everything before is finished; -1: none
+	stored   int64         // what was last committed
 	finished func()
 }
 
 func newTracker(finished func()) *tracker {
-	return &tracker{done: make(map[int64]bool), commit: -1, stored: -1, finished: finished}
+	return &tracker{done: make(map[int64]int), commit: -1, stored: -1, finished: finished}
 }
 
 func (t *tracker) begin(offset int64) {
@@ -32,18 +32,30 @@ func (t *tracker) begin(offset int64) {
 // finish returns how many offsets have become committable by it.
 func (t *tracker) finish(offset int64) (moved int) {
 	t.mu.Lock()
-	t.done[offset] = true
-	for len(t.open) > 0 && t.done[t.open[0]] {
-		delete(t.done, t.open[0])
+	t.done[offset]++
+	for len(t.open) > 0 && t.done[t.open[0]] > 0 {
+		if t.done[t.open[0]]--; t.done[t.open[0]] == 0 {
+			delete(t.done, t.open[0])
+		}
 		t.commit = t.open[0] + 1
 		t.open = t.open[1:]
 		moved++
+	}
+	if len(t.open) == 0 {
+		clear(t.done) // what was finished without need
 	}
 	t.mu.Unlock()
 	if moved > 0 {
 		t.finished()
 	}
 	return moved
+}
+
+// pass finishes offsets before next that hold no message, once everything before them
+// is finished.
+func (t *tracker) pass(next int64) (moved int) {
+	t.begin(next - 1)
+	return t.finish(next - 1)
 }
 
 // restart forgets what is unfinished: it will begin again.
