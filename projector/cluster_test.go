@@ -51,6 +51,12 @@ func (c onCluster) Exec(ctx context.Context, query string, args ...any) error {
 // openCluster is a store of two shards, migrated, that is asked at the first.
 func openCluster(t *testing.T) (*store, []driver.Conn) {
 	t.Helper()
+	return openClusterAs(t, "muster")
+}
+
+// openClusterAs is openCluster, migrated with another name for the cluster.
+func openClusterAs(t *testing.T, name string) (*store, []driver.Conn) {
+	t.Helper()
 	const database = "muster"
 	cluster := nativetest.StartCluster(t, "muster", database, 2)
 	var nodes []driver.Conn
@@ -61,7 +67,7 @@ func openCluster(t *testing.T) (*store, []driver.Conn) {
 		nodes = append(nodes, conn)
 	}
 	s := &store{tb: t, conn: onCluster{Conn: nodes[0], nodes: nodes}}
-	_, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: "muster"}, chplatform.MigrateConfig{})
+	_, err := projector.Migrate(t.Context(), s.conn, readmodel.Layout{Cluster: name}, chplatform.MigrateConfig{})
 	require.NoError(t, err)
 	return s, nodes
 }
@@ -167,6 +173,26 @@ func TestFindLayout(t *testing.T) {
 	exec("CREATE DATABASE muster")
 	_, err = readmodel.FindLayout(t.Context(), s.conn)
 	require.ErrorIs(t, err, readmodel.ErrNoTables)
+}
+
+// Operators of Kubernetes name a cluster by a macro: what migrates by it replays, too.
+func TestClusterByAMacro(t *testing.T) {
+	s, nodes := openClusterAs(t, "{cluster}")
+	layout, err := readmodel.FindLayout(t.Context(), s.conn)
+	require.NoError(t, err)
+	require.Equal(t, readmodel.Layout{Cluster: "{cluster}"}, layout)
+	h := harnessOver(t, s)
+	insertAll(t, h, "before", people("alive"))
+	rows := s.count("SELECT count() FROM codehost_people")
+	kept := h.replay("codehost_people").Tables[0].Kept
+	require.Equal(t, rows, s.count("SELECT count() FROM codehost_people"))
+	require.Equal(t, rows, s.count("SELECT count() FROM "+layout.From(kept)))
+	for _, statement := range []string{"DROP DATABASE muster SYNC", "CREATE DATABASE muster"} {
+		require.NoError(t, nodes[1].Exec(t.Context(), statement))
+	}
+	_, err = projector.Migrate(t.Context(), s.conn, layout, chplatform.MigrateConfig{})
+	require.NoError(t, err)
+	require.Zero(t, (&store{tb: t, conn: nodes[1]}).count("SELECT count() FROM codehost_people_local"))
 }
 
 // A node that came to a cluster later, or has lost its disk, gets the tables as the

@@ -51,14 +51,19 @@ func FindLayout(ctx context.Context, conn driver.Conn) (layout Layout, err error
 	return layout, fmt.Errorf("the read models are not of one cluster, or not all of one: %q", clusters)
 }
 
-// clusterOf is the cluster that a table is distributed over, none for a node's own.
+// clusterOf is the cluster that a table is distributed over, none for a node's own: by the
+// name that it was migrated with, which may hold a macro such as {cluster}.
 func clusterOf(name, engine, full string) (string, error) {
 	if strings.HasSuffix(engine, "MergeTree") {
 		return "", nil
 	}
-	m := regexp.MustCompile(`^Distributed\('?([\w.-]+)'?, '?[^',]*'?, '?([^',]+)'?[,)]`).FindStringSubmatch(full)
-	if m == nil || m[2] != (Layout{Cluster: m[1]}).Local(name) {
+	m := regexp.MustCompile(`^Distributed\((?:'([^']+)'|([\w.-]+)), '?[^',]*'?, '?([^',]+)'?[,)]`).FindStringSubmatch(full)
+	if m == nil {
+		m = make([]string, 4)
+	}
+	cluster := m[1] + m[2] // in quotes, or without
+	if cluster == "" || m[3] != (Layout{Cluster: cluster}).Local(name) {
 		return "", fmt.Errorf("the table %s is not as muster migrate makes it: its engine is %s", name, full)
 	}
-	return m[1], nil
+	return cluster, nil
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Cluster is several engines of which each is a shard, and each knows the
-// others: any of them can be asked, and any of them inserted into.
+// others: any of them can be asked, and any of them inserted into. Their macro {cluster}
+// is its name.
 type Cluster struct {
 	Name    string
 	Engines []*enginetest.Engine
@@ -34,7 +35,7 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 			"<user>%s</user><password>%s</password><compression>false</compression></replica></shard>\n", s.port(), enginetest.User, enginetest.Password)
 	}
 	file := filepath.Join(tb.TempDir(), "cluster.xml")
-	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers></clickhouse>\n"
+	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers><macros><cluster>" + name + "</cluster></macros></clickhouse>\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		tb.Fatal(err)
 	}
