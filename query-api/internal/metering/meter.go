@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/query-api/internal/credits"
@@ -56,6 +57,8 @@ type Meter struct {
 	now     func() time.Time
 	loads   chan load
 	erased  func(idempotency.Answer) bool
+
+	toldLate atomic.Int64 // when the log told that rates are late, in nanoseconds; 0: never
 
 	owing sync.Mutex
 	paid  paid // guarded by owing
@@ -155,13 +158,23 @@ func loaded[T any](ctx context.Context, m *Meter, period string, do func() (T, e
 	return do()
 }
 
+// tellLate is how often the log tells at most that rates are late: a slow Redis may make
+// all of them so.
+const tellLate = time.Minute
+
 // rateUnknown reports that a request passed without a decision.
 func (m *Meter) rateUnknown(ctx context.Context, err error) {
 	level := slog.LevelWarn
-	if errors.Is(err, redisguard.ErrAway) { // the log has the outage already
+	switch {
+	case errors.Is(err, redisguard.ErrAway): // the log has the outage already
 		level = slog.LevelDebug
+	case errors.Is(err, limits.ErrLate):
+		now, told := m.now().UnixNano(), m.toldLate.Load()
+		if told != 0 && now-told < tellLate.Nanoseconds() || !m.toldLate.CompareAndSwap(told, now) {
+			level = slog.LevelDebug
+		}
 	}
-	m.logger.LogAttrs(ctx, level, "rate limits cannot be reached, a request passes", slog.Any("error", err))
+	m.logger.LogAttrs(ctx, level, "a request passes without its rate", slog.Any("error", err))
 }
 
 func (m *Meter) reserve(ctx context.Context, claim credits.Claim) (credits.Balance, error) {

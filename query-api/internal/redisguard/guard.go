@@ -90,16 +90,22 @@ func (g *Guard) do(ctx context.Context, timeout time.Duration, send func(context
 	if ctx.Err() != nil { // says nothing of Redis
 		return context.Cause(ctx)
 	}
-	err := g.breaker.Do(ctx, key, func(ctx context.Context) error {
+	// A caller who leaves says nothing to the breaker. Neither does one whose own time is over
+	// before the command's is, which the breaker alone would count.
+	asked, leave := context.WithCancel(context.WithoutCancel(ctx))
+	defer leave()
+	err := g.breaker.Do(asked, key, func(context.Context) error {
 		within, cancel := context.WithTimeout(context.WithValue(ctx, passedKey{}, true), timeout)
 		defer cancel()
 		err := send(within)
-		if !errors.Is(ctx.Err(), context.Canceled) {
+		if ctx.Err() != nil {
+			leave()
+		} else {
 			g.note(ctx, err)
 		}
 		return err
 	})
-	if away(err) && !errors.Is(ctx.Err(), context.Canceled) {
+	if away(err) && asked.Err() == nil {
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return err

@@ -3,6 +3,7 @@ package redisguard_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -74,14 +75,19 @@ func TestAway(t *testing.T) {
 				})
 			}
 			all.Wait()
+			// At first rates alone do without the server.
 			_, err := rate.Take(t.Context(), "k", 10)
-			require.ErrorIs(t, err, redisguard.ErrAway)
+			require.True(t, errors.Is(err, redisguard.ErrAway) || !closed && errors.Is(err, limits.ErrLate), err)
 			began := time.Now()
 			for range 200 {
 				_, err := rate.Take(t.Context(), "k", 10)
-				require.ErrorIs(t, err, redisguard.ErrAway)
+				require.True(t, errors.Is(err, redisguard.ErrAway) || !closed && errors.Is(err, limits.ErrLate), err)
 			}
 			require.Less(t, time.Since(began), time.Second, "one of them at most has asked")
+			require.Eventually(t, func() bool {
+				_, err := rate.Take(t.Context(), "k", 10)
+				return errors.Is(err, redisguard.ErrAway)
+			}, 2*time.Second, time.Millisecond)
 
 			pipe := client.Pipeline()
 			set := pipe.Set(t.Context(), "a", 1, 0)
@@ -102,7 +108,7 @@ muster_breakers{set="redis",state="open"} 1
 	}
 }
 
-// Callers who leave say nothing of Redis.
+// Callers who leave, or have no more time, say nothing of Redis.
 func TestCallersWhoLeave(t *testing.T) {
 	client, log := guarded(t, listen(t, false), prometheus.NewRegistry())
 	left, leave := context.WithCancel(t.Context())
@@ -113,6 +119,11 @@ func TestCallersWhoLeave(t *testing.T) {
 		time.AfterFunc(5*time.Millisecond, cancel)
 		err := client.Ping(ctx).Err()
 		require.ErrorIs(t, err, context.Canceled)
+		require.NotErrorIs(t, err, redisguard.ErrAway)
+		ctx, cancel = context.WithTimeout(t.Context(), 5*time.Millisecond)
+		err = client.Ping(ctx).Err()
+		cancel()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.NotErrorIs(t, err, redisguard.ErrAway)
 	}
 	require.Empty(t, log.b.String())

@@ -4,6 +4,7 @@ package redistests_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -202,6 +203,77 @@ func TestServerSlow(t *testing.T) {
 			require.NoError(t, use(t.Context(), 1+n), name)
 		}
 	}
+}
+
+// A server that is silent for a moment is not away: rates do without it, and everybody
+// else waits.
+func TestServerStalls(t *testing.T) {
+	server := redistest.Start(t)
+	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
+	require.NoError(t, err)
+	client := open(t, server.URL())
+	all := uses(client)
+	for name, use := range all {
+		require.NoError(t, use(t.Context(), 0), name)
+	}
+	require.NoError(t, server.Pause())
+	began := time.Now()
+	resumed := make(chan error, 1)
+	time.AfterFunc(350*time.Millisecond, func() { resumed <- server.Resume() })
+	t.Cleanup(func() { require.NoError(t, <-resumed) })
+	rate := limits.NewRedis(client, "rate:")
+	var takes sync.WaitGroup
+	for range 10 {
+		takes.Go(func() {
+			if _, err := rate.Take(t.Context(), "k", 100_000); !errors.Is(err, limits.ErrLate) {
+				t.Errorf("%s: %v", time.Since(began), err)
+			}
+		})
+	}
+	takes.Wait()
+	t.Logf("all rates are given up after %s", time.Since(began))
+	for name, use := range all {
+		if name != "rate" {
+			require.NoError(t, use(t.Context(), 1), name)
+		}
+	}
+	require.Eventually(t, func() bool { return all["rate"](t.Context(), 1) == nil }, time.Second, time.Millisecond)
+	for n := range 100 {
+		for name, use := range all {
+			require.NoError(t, use(t.Context(), 2+n), name)
+		}
+	}
+}
+
+// A server that always takes longer than rates wait serves everybody else, however many
+// rates are asked for.
+func TestServerSlowerThanRates(t *testing.T) {
+	server := redistest.Start(t)
+	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
+	require.NoError(t, err)
+	client := open(t, server.Slow(t, 400*time.Millisecond))
+	all := uses(client)
+	require.Eventually(t, func() bool { return all["credits"](t.Context(), 0) == nil }, 5*time.Second, time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	rate := limits.NewRedis(client, "rate:")
+	var takes sync.WaitGroup
+	for range 8 {
+		takes.Go(func() {
+			for ctx.Err() == nil {
+				began := time.Now()
+				_, err := rate.Take(ctx, "k", 100_000)
+				if errors.Is(err, redisguard.ErrAway) || time.Since(began) > time.Second {
+					t.Errorf("%s: %v", time.Since(began), err)
+				}
+				<-time.After(5 * time.Millisecond)
+			}
+		})
+	}
+	for n := range 5 {
+		require.NoError(t, all["credits"](t.Context(), 1+n))
+	}
+	stop()
+	takes.Wait()
 }
 
 // A key's calls are not bounded by the time to the server and back.
