@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -18,6 +21,8 @@ import (
 type readyLine struct {
 	Addr  string `json:"addr,omitempty"`
 	Error string `json:"error,omitempty"`
+	// Denied: the engine may not open something.
+	Denied bool `json:"denied,omitempty"`
 }
 
 // reportedError is one that the supervisor was told. It says nothing by itself,
@@ -104,8 +109,47 @@ func RunChild(ctx context.Context, logger *slog.Logger) error {
 			cancel(fmt.Errorf("engine: report readiness: %w", err))
 		}
 	})
-	if err != nil && !serves && report(readyLine{Error: err.Error()}) == nil {
+	if err != nil && !serves && report(readyLine{Error: err.Error(), Denied: isDenied(err)}) == nil {
 		return reportedError{err}
 	}
 	return err
+}
+
+// engineError is a failure of the engine itself to start, which is neither the
+// lock's nor the port's.
+type engineError struct{ error }
+
+func (e engineError) Unwrap() error { return e.error }
+
+// isDenied reports an engine that may not open something. The C library and the
+// engine say so in words only.
+func isDenied(err error) bool {
+	e, ok := errors.AsType[engineError](err)
+	return ok && (errors.Is(e, fs.ErrPermission) || strings.Contains(strings.ToLower(e.Error()), "permission denied"))
+}
+
+// notOpened is why a link in an engine's folder cannot be followed, which the
+// engine does not tell of: it may lead to where this process may not go.
+func notOpened(dir string) error {
+	return filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case errors.Is(err, fs.ErrPermission):
+			return err
+		case err != nil:
+			return nil //nolint:nilerr // this is about permissions
+		case d.IsDir() && strings.Count(strings.TrimPrefix(path, dir), string(filepath.Separator)) > 2:
+			return fs.SkipDir // tables and their parts are the engine's own
+		case d.Type()&fs.ModeSymlink != 0:
+			if about, err := os.Stat(path); err == nil && (about.IsDir() || about.Mode().IsRegular()) {
+				file, err := os.Open(path)
+				if errors.Is(err, fs.ErrPermission) {
+					return err
+				}
+				if err == nil {
+					return file.Close()
+				}
+			}
+		}
+		return nil
+	})
 }

@@ -66,7 +66,11 @@ func confine(dir, library string) error {
 		runtime.UnlockOSThread()
 		return errors.Join(err, unix.Close(self), unix.Close(ruleset))
 	}
-	return unix.Exec(program, os.Args, os.Environ())
+	err = unix.Exec(program, os.Args, os.Environ())
+	// This thread is restricted, and the others are not: no state to go on in.
+	fmt.Fprintf(os.Stderr, "engine: execute %s: %s\n", program, err)
+	os.Exit(notExecuted)
+	return nil
 }
 
 // newRuleset makes the rules for a program that serves the engine.

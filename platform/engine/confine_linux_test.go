@@ -2,13 +2,16 @@ package engine_test
 
 import (
 	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"muster/platform/engine"
 	"muster/platform/engine/enginetest"
 )
 
@@ -78,4 +81,41 @@ func TestEngineReadsItsOwnFilesOnly(t *testing.T) {
 	require.NoError(t, e.WaitReady(t.Context()))
 	require.Equal(t, "2000\n", run("SELECT count() FROM d.v"))
 	confined()
+}
+
+// noNewPrivs tells a confined process.
+func noNewPrivs(t *testing.T, pid int) bool {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	require.NoError(t, err)
+	return strings.Contains(string(status), "NoNewPrivs:\t1\n")
+}
+
+// An engine with a folder in an uncommon place starts without the restriction,
+// and with it once the folder is where it should be.
+func TestUncommonPlace(t *testing.T) {
+	if abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION); errno != 0 || abi < 2 {
+		return // this kernel has no Landlock, or an old one
+	}
+	elsewhere := filepath.Join(t.TempDir(), "metadata")
+	require.NoError(t, os.Mkdir(elsewhere, 0o700))
+	var folder string
+	var log syncBuffer
+	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
+		folder = filepath.Join(c.Server.Dir, "clickhouse", "metadata")
+		require.NoError(t, os.MkdirAll(filepath.Dir(folder), 0o700))
+		require.NoError(t, os.Symlink(elsewhere, folder))
+		c.Logger = slog.New(slog.NewTextHandler(&log, nil))
+	})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	require.False(t, noNewPrivs(t, e.PID()))
+	require.Contains(t, log.String(), "it starts only when it can read all of this user's files")
+	require.Contains(t, log.String(), "ermission denied")
+
+	require.NoError(t, os.Remove(folder))
+	require.NoError(t, os.Rename(elsewhere, folder))
+	require.NoError(t, e.Kill(t.Context()))
+	require.NoError(t, e.WaitReady(t.Context()))
+	require.True(t, noNewPrivs(t, e.PID()))
 }

@@ -151,7 +151,7 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	}
 	library, err := chdb.Open(cfg.Library)
 	if err != nil {
-		return fmt.Errorf("engine: %w", err)
+		return fmt.Errorf("engine: %w", engineError{err})
 	}
 	users := []facade.User{{Name: cfg.User, Password: cfg.Password}}
 	if !cfg.NoAnalyst {
@@ -167,7 +167,7 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 		MaxConcurrent: cfg.MaxConcurrent, QueueWait: cfg.QueueWait, Logger: logger,
 	})
 	if err != nil {
-		return fmt.Errorf("engine: %w", err)
+		return fmt.Errorf("engine: %w", engineError{errors.Join(err, notOpened(filepath.Join(cfg.Dir, "clickhouse")))})
 	}
 	logger.Info("engine: serving", "addr", listener.Addr().String(), "version", server.Version(), "library", library.Version())
 	if ready != nil {

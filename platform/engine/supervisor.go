@@ -45,9 +45,6 @@ type Process struct {
 	cfg    SupervisorConfig
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the supervisor has ended
-	// unconfined: the child can read all that this process can. It is set by
-	// the first start.
-	unconfined bool
 
 	mu       sync.Mutex
 	addr     string
@@ -92,7 +89,7 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	}
 	runCtx, cancel := context.WithCancel(ctx)
 	p := &Process{cfg: cfg, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
-	child, err := p.spawnFirst(runCtx)
+	child, err := p.spawn(runCtx)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -108,15 +105,42 @@ type child struct {
 	exit    chan error // receives once
 }
 
-// spawn starts a child and waits until it serves.
+// deniedError is a failure that the restriction to the engine's own files can
+// cause: the child may not open or execute something.
+type deniedError struct{ error }
+
+func (e deniedError) Unwrap() error { return e.error }
+
+// The exit statuses of a program that cannot be executed, and of one whose
+// libraries the system's loader cannot open.
+const (
+	notExecuted = 126
+	notLoaded   = 127
+)
+
+// spawn starts a child and waits until it serves. One that may not open what it
+// needs, because that stands in an uncommon place, is started without the
+// restriction. Any other failure says nothing about the restriction.
 func (p *Process) spawn(ctx context.Context) (*child, error) {
+	c, err := p.spawnOnce(ctx, true)
+	denied, ok := errors.AsType[deniedError](err)
+	if !ok || ctx.Err() != nil {
+		return c, err
+	}
+	if c, err = p.spawnOnce(ctx, false); err == nil {
+		p.cfg.Logger.Warn("engine: it starts only when it can read all of this user's files", "error", denied)
+	}
+	return c, err
+}
+
+func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) {
 	config, err := json.Marshal(p.cfg.Server, durations())
 	if err != nil {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
 	}
 	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...) //nolint:noctx // Stop ends it in order; a context would kill it
 	cmd.Env = append(childEnvironment(), p.cfg.Env...)
-	if !p.unconfined {
+	if confined {
 		if err := os.MkdirAll(p.cfg.Server.Dir, 0o700); err != nil {
 			return nil, fmt.Errorf("engine: data folder: %w", err)
 		}
@@ -169,10 +193,17 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 		}
 		err := <-c.exit
 		control.Close()
-		if ready.Error != "" {
+		switch {
+		case ready.Denied:
+			return nil, deniedError{errors.New(ready.Error)}
+		case ready.Error != "":
 			return nil, errors.New(ready.Error)
 		}
-		return nil, fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(err, writeErr))
+		err = fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(err, writeErr))
+		if code := cmd.ProcessState.ExitCode(); code == notExecuted || code == notLoaded {
+			err = deniedError{err}
+		}
+		return nil, err
 	case <-timer.C:
 		failure = fmt.Errorf("engine: the child process did not serve within %s", p.cfg.StartTimeout)
 	case <-ctx.Done():
@@ -183,22 +214,6 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 	_ = cmd.Wait() // killed
 	control.Close()
 	return nil, failure
-}
-
-// spawnFirst starts the first child. Where it does not start with the
-// restriction but without, because something stands in an uncommon place, it
-// goes without from then on.
-func (p *Process) spawnFirst(ctx context.Context) (*child, error) {
-	c, err := p.spawn(ctx)
-	if err == nil || p.unconfined || ctx.Err() != nil {
-		return c, err
-	}
-	p.unconfined = true
-	confined := err
-	if c, err = p.spawn(ctx); err == nil {
-		p.cfg.Logger.Warn("engine: it starts only when it can read all of this user's files", "error", confined)
-	}
-	return c, err
 }
 
 // supervise waits for the child and starts the next one, until ctx ends.

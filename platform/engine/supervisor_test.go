@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -179,6 +180,35 @@ func TestStartTellsWhy(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "listen tcp "+taken.Addr().String()+": bind: address already in use")
 	require.NotContains(t, printed.String(), "address already in use")
+}
+
+// What the restriction to the engine's own files cannot cause does not end it:
+// there is one try, and the next one is as restricted.
+func TestOtherFailuresAreNoReasonToReadMore(t *testing.T) {
+	exe, err := os.Executable()
+	require.NoError(t, err)
+	taken, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	for name, test := range map[string]struct {
+		first, addr, failure string
+	}{
+		"too slow":   {"exec sleep 20", "127.0.0.1:0", "did not serve within"},
+		"killed":     {"kill -9 $$", "127.0.0.1:0", "signal: killed"},
+		"port taken": {":", taken.Addr().String(), "address already in use"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			tries := filepath.Join(t.TempDir(), "tries")
+			_, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
+				c.Command = []string{"/bin/sh", "-c", `echo try >>"$0"; if [ "$(wc -l <"$0")" = 1 ]; then ` + test.first + `; fi; exec "$1"`, tries, exe}
+				c.Server.Addr, c.StartTimeout = test.addr, 3*time.Second
+			})
+			require.ErrorContains(t, err, test.failure)
+			got, err := os.ReadFile(tries)
+			require.NoError(t, err)
+			require.Equal(t, "try\n", string(got))
+		})
+	}
 }
 
 const orphanEnv = "MUSTER_ENGINE_ORPHAN_TEST"
