@@ -43,17 +43,17 @@ type ServerConfig struct {
 	MaxConcurrent int
 	QueueWait     time.Duration
 	// AnalystTimeout, AnalystMemory (bytes), AnalystThreads and AnalystRows bound
-	// an analyst's query; 0: 60 s, 2 GiB, 2 threads, 10,000,000 rows.
+	// an analyst's query; 0: 60 s, 2 GiB, 2 threads, 10,000,000 rows. The memory is
+	// less by default where AnalystQueries of them would have more than half of the
+	// engine's, which is nine tenths of the machine's. The time is that of the
+	// client's reading, too.
 	AnalystTimeout time.Duration
 	AnalystMemory  int64
 	AnalystThreads int
 	AnalystRows    int64
 	// AnalystQueries is how many queries of analysts run at a time; 0: 4, or an
-	// eighth of MaxConcurrent if that is more. Their limits of memory are at most
-	// AnalystMemoryTotal bytes together; 0: twice AnalystMemory. Further ones wait
-	// up to QueueWait.
-	AnalystQueries     int
-	AnalystMemoryTotal int64
+	// eighth of MaxConcurrent if that is more. Further ones wait up to QueueWait.
+	AnalystQueries int
 	// Grace is how long running statements may go on after the stop; 0: 3 s.
 	Grace time.Duration
 	// EngineArgs are further arguments of the engine, --name=value, such as
@@ -75,14 +75,8 @@ func (c *ServerConfig) setDefaults() {
 	if c.MaxConcurrent == 0 {
 		c.MaxConcurrent = max(32, 4*runtime.GOMAXPROCS(0))
 	}
-	if c.AnalystMemory == 0 {
-		c.AnalystMemory = 2 << 30
-	}
 	if c.AnalystQueries == 0 {
 		c.AnalystQueries = max(4, c.MaxConcurrent/8)
-	}
-	if c.AnalystMemoryTotal == 0 {
-		c.AnalystMemoryTotal = 2 * c.AnalystMemory
 	}
 	if c.AnalystThreads == 0 {
 		c.AnalystThreads = 2
@@ -163,8 +157,7 @@ func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 			MaxExecutionTime: cfg.AnalystTimeout, MaxMemory: cfg.AnalystMemory,
 			MaxThreads: cfg.AnalystThreads, MaxResultRows: cfg.AnalystRows,
 		},
-		AnalystQueries: cfg.AnalystQueries, AnalystMemory: cfg.AnalystMemoryTotal,
-		MaxConcurrent: cfg.MaxConcurrent, QueueWait: cfg.QueueWait, Logger: logger,
+		AnalystQueries: cfg.AnalystQueries, MaxConcurrent: cfg.MaxConcurrent, QueueWait: cfg.QueueWait, Logger: logger,
 	})
 	if err != nil {
 		return fmt.Errorf("engine: %w", engineError{errors.Join(err, notOpened(filepath.Join(cfg.Dir, "clickhouse")))})

@@ -2,8 +2,11 @@ package engine_test
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -20,7 +23,6 @@ import (
 func TestAnalystsLeaveRoom(t *testing.T) {
 	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
 		c.Server.MaxConcurrent, c.Server.QueueWait = 8, time.Second
-		c.Server.AnalystMemory, c.Server.AnalystMemoryTotal = 1<<30, 3<<30
 	})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
@@ -49,19 +51,15 @@ func TestAnalystsLeaveRoom(t *testing.T) {
 		return n
 	}
 	var refused atomic.Int64
-	ask20 := func(params string) {
-		ctx := ctx
-		for range 20 {
-			analysts.Go(func() {
-				if status, _ := query(ctx, params, long); status == http.StatusInternalServerError {
-					refused.Add(1)
-				}
-			})
-		}
+	for range 20 {
+		analysts.Go(func() {
+			if status, _ := query(ctx, "", long); status == http.StatusInternalServerError {
+				refused.Add(1)
+			}
+		})
 	}
-	ask20("")
-	waitFor(t, func() bool { return refused.Load() == 17 })
-	require.Equal(t, "3\n", running()) // by the memory that they may use
+	waitFor(t, func() bool { return refused.Load() == 16 })
+	require.Equal(t, "4\n", running())
 	begin := time.Now()
 	for range 5 {
 		_, err := ask(t.Context(), e.Addr(), "SELECT 1")
@@ -75,15 +73,65 @@ func TestAnalystsLeaveRoom(t *testing.T) {
 	analysts.Wait()
 	waitFor(t, func() bool { return running() == "0\n" })
 
-	// Those that may use less are more, up to the places.
-	ctx, cancel = context.WithCancel(t.Context())
-	refused.Store(0)
-	ask20("&max_memory_usage=100000000")
-	waitFor(t, func() bool { return refused.Load() == 16 })
-	require.Equal(t, "4\n", running())
-	_, err = ask(t.Context(), e.Addr(), "SELECT 1")
-	require.NoError(t, err)
-	cancel()
-	analysts.Wait()
 	waitFor(t, func() bool { status, _ := query(t.Context(), "", "SELECT 1"); return status == http.StatusOK })
+
+	_, one := query(t.Context(), "", "SELECT getSetting('max_memory_usage')")
+	all, err := ask(t.Context(), e.Addr(), "SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'")
+	require.NoError(t, err)
+	limit, err := strconv.ParseInt(strings.TrimSpace(one), 10, 64)
+	require.NoError(t, err)
+	memory, err := strconv.ParseInt(strings.TrimSpace(all), 10, 64)
+	require.NoError(t, err)
+	require.Positive(t, limit)
+	require.LessOrEqual(t, 4*limit, memory/2)
+}
+
+// A client that reads slowly keeps nobody else out for longer than its query's
+// time, and with one place left nobody at all.
+func TestSlowReadersLeaveTheirPlaces(t *testing.T) {
+	e, err := enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.AnalystTimeout = 5 * time.Second })
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, e.Close()) })
+	var readers sync.WaitGroup
+	t.Cleanup(readers.Wait)
+	read := func(format string) {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Addr())
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, conn.Close()) })
+		require.NoError(t, conn.(*net.TCPConn).SetReadBuffer(4096))
+		text := "SELECT number, repeat('x', 100) FROM numbers(3000000) FORMAT " + format
+		_, err = fmt.Fprintf(conn, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n\r\n%s", e.Addr(), len(text), text)
+		require.NoError(t, err)
+		begun := make([]byte, len("HTTP/1.1 200 OK"))
+		_, err = io.ReadFull(conn, begun) // the place is taken
+		require.NoError(t, err)
+		require.Equal(t, "HTTP/1.1 200 OK", string(begun))
+		readers.Go(func() { // until the engine ends it
+			tick := time.NewTicker(10 * time.Millisecond)
+			defer tick.Stop()
+			for range tick.C {
+				if _, err := conn.Read(begun[:1]); err != nil {
+					return
+				}
+			}
+		})
+	}
+	one := func() time.Duration {
+		begin := time.Now()
+		resp, err := http.Post("http://"+e.Addr()+"/", "", strings.NewReader("SELECT 1"))
+		require.NoError(t, err)
+		defer resp.Body.Close()
+		body, err := io.ReadAll(resp.Body)
+		require.NoError(t, err)
+		require.Equal(t, "1\n", string(body))
+		return time.Since(begin)
+	}
+	begin := time.Now()
+	for range 3 {
+		read("TabSeparated") // which is sent part by part
+	}
+	require.Less(t, one(), 3*time.Second)
+	read("JSON") // which is sent as one
+	one()
+	require.Less(t, time.Since(begin), 15*time.Second)
 }

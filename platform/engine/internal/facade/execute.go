@@ -17,7 +17,7 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 	}
 	q.ownTables = q.session != "" || len(tables) > 0
 	if q.user.Analyst {
-		leave, err := s.gate.acquire(ctx, q.maxMemory())
+		leave, err := s.gate.acquire(ctx)
 		if err != nil {
 			return err
 		}
@@ -46,6 +46,12 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 	reusable := false
 	defer func() { release(reusable) }()
 
+	if q.user.Analyst && q.timeout > 0 {
+		// The place is the client's no longer than the query's time, however slowly
+		// it reads. A moment more lets an answer end with why.
+		out.until = time.Now().Add(q.timeout + time.Second)
+		defer func() { out.until = time.Time{} }()
+	}
 	run := s.watch(ctx, q.timeout, conn.id)
 	switch {
 	case st.isInsert:

@@ -2,7 +2,6 @@ package facade
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -11,51 +10,35 @@ import (
 // gate lets few of the analysts' queries in at a time, before they take a place
 // of the pool, so that they cannot keep the services out. They wait in order.
 type gate struct {
-	places, memory *semaphore.Weighted
-	queueWait      time.Duration
-	most           int
-	total          int64
+	places    *semaphore.Weighted
+	queueWait time.Duration
+	most      int
 }
 
-// newGate makes a gate for so many queries at a time, whose limits of memory
-// together are at most total bytes; 0: no limit.
-func newGate(most int, total int64, queueWait time.Duration) *gate {
-	return &gate{semaphore.NewWeighted(int64(most)), semaphore.NewWeighted(total), queueWait, most, total}
+func newGate(most int, queueWait time.Duration) *gate {
+	return &gate{semaphore.NewWeighted(int64(most)), queueWait, most}
 }
 
-// acquire waits for a place for a query that may use so much memory, and returns
-// how to give it back.
-func (g *gate) acquire(ctx context.Context, memory int64) (func(), error) {
-	memory = min(memory, g.total)
+// acquire waits for a place for a query, and returns how to give it back.
+func (g *gate) acquire(ctx context.Context) (func(), error) {
 	waiting, cancel := context.WithTimeout(ctx, g.queueWait)
 	defer cancel()
 	err := g.places.Acquire(waiting, 1)
-	if err == nil {
-		if err = g.memory.Acquire(waiting, memory); err != nil {
-			g.places.Release(1)
-		}
-	}
 	switch {
 	case err == nil:
-		return func() {
-			g.memory.Release(memory)
-			g.places.Release(1)
-		}, nil
+		return func() { g.places.Release(1) }, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	}
-	return nil, errTooManyQueries.errorf("Too many simultaneous queries of analysts. Maximum: %d, which may use %d bytes of memory together", g.most, g.total)
+	return nil, errTooManyQueries.errorf("Too many simultaneous queries of analysts. Maximum: %d", g.most)
 }
 
-// maxMemory is what the request's query may use.
-func (q *request) maxMemory() int64 {
-	for _, p := range q.setup.settings {
-		if p.Name == "max_memory_usage" {
-			n, err := strconv.ParseInt(p.Value, 10, 64)
-			if err == nil {
-				return n
-			}
-		}
+// memoryOfAnalyst is what one of so many queries at a time may use, unless that
+// is configured: together at most half of what the engine may.
+func memoryOfAnalyst(engine int64, queries int) int64 {
+	const most = 2 << 30
+	if engine <= 0 { // it has no limit
+		return most
 	}
-	return 0
+	return min(most, engine/2/int64(max(1, queries)))
 }

@@ -24,6 +24,7 @@ type response struct {
 	stats   chdb.Stats
 
 	started  time.Time
+	until    time.Time // when the client has to have read what is sent; zero: no such time
 	revision uint64
 	encoding string
 	level    int
@@ -111,7 +112,11 @@ func (o *response) send(data []byte) error {
 		return nil
 	}
 	// A client that stops reading must not hold the engine for ever.
-	err := http.NewResponseController(o.w).SetWriteDeadline(time.Now().Add(transferTimeout))
+	deadline := time.Now().Add(transferTimeout)
+	if !o.until.IsZero() && o.until.Before(deadline) {
+		deadline = o.until
+	}
+	err := http.NewResponseController(o.w).SetWriteDeadline(deadline)
 	if err != nil {
 		return errClientGone
 	}

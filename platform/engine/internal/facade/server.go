@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -25,12 +26,11 @@ type Config struct {
 	// the sizes of its caches.
 	EngineArgs []string
 	Users      []User
-	// AnalystLimits bound each analyst's query; zero fields: no limit.
+	// AnalystLimits bound each analyst's query; zero fields: no limit, but of
+	// memory, of which 0 is what memoryOfAnalyst says.
 	AnalystLimits Limits
 	// AnalystQueries is how many of the MaxConcurrent statements may be analysts'.
-	// AnalystMemory bounds the sum of their limits of memory.
 	AnalystQueries int
-	AnalystMemory  int64
 	MaxConcurrent  int           // statements at a time; further ones wait
 	QueueWait      time.Duration // how long they wait before TOO_MANY_SIMULTANEOUS_QUERIES
 	Logger         *slog.Logger
@@ -71,7 +71,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, fmt.Errorf("start the engine: %w", err)
 	}
 	s := &Server{
-		cfg: cfg, pool: p, gate: newGate(cfg.AnalystQueries, cfg.AnalystMemory, cfg.QueueWait), sessions: newSessions(), headers: newHeaderCache(),
+		cfg: cfg, pool: p, gate: newGate(cfg.AnalystQueries, cfg.QueueWait), sessions: newSessions(), headers: newHeaderCache(),
 		boot: fmt.Sprintf("%x-%x", time.Now().UnixNano(), os.Getpid()),
 	}
 	if err := s.learn(); err != nil {
@@ -111,6 +111,17 @@ func (s *Server) learn() error {
 	functions, err := s.pool.query("SELECT name FROM system.functions WHERE NOT is_aggregate")
 	if err != nil {
 		return fmt.Errorf("read the engine's functions: %w", err)
+	}
+	if s.cfg.AnalystLimits.MaxMemory == 0 {
+		value, err := s.pool.query("SELECT value FROM system.server_settings WHERE name = 'max_server_memory_usage'")
+		if err != nil {
+			return fmt.Errorf("read the engine's limit of memory: %w", err)
+		}
+		limit, err := strconv.ParseInt(strings.TrimSpace(value), 10, 64)
+		if err != nil {
+			return fmt.Errorf("read the engine's limit of memory: %w", err)
+		}
+		s.cfg.AnalystLimits.MaxMemory = memoryOfAnalyst(limit, s.cfg.AnalystQueries)
 	}
 	s.denied = newDeniedNames(strings.Fields(tables), strings.Fields(functions))
 	return nil
