@@ -194,7 +194,8 @@ func read(ctx context.Context, r io.Reader, root *os.Root) (m Manifest, err erro
 
 func unpack(root *os.Root, header *tar.Header, in io.Reader, sum hash.Hash) error {
 	path := filepath.FromSlash(strings.TrimSuffix(header.Name, "/"))
-	if root == nil {
+	// Archives of earlier versions hold the disk's lost+found.
+	if first, _, _ := strings.Cut(header.Name, "/"); root == nil || stays(first) {
 		_, err := io.Copy(sum, in)
 		return err
 	}

@@ -48,9 +48,13 @@ func Place(dir string, now time.Time) (kept string, err error) {
 }
 
 // Finish ends a restore that was cut off while it put things into their places,
-// if there was one.
+// if there was one, and removes what one that was cut off earlier has unpacked.
+// Nobody else may restore into the folder meanwhile.
 func Finish(dir string, now time.Time) (kept string, err error) {
 	kept, err = finish(dir, now)
+	if err == nil {
+		err = os.RemoveAll(filepath.Join(dir, unpackedDir))
+	}
 	if err != nil {
 		return "", fmt.Errorf("end a restore into %s: %w", dir, err)
 	}
@@ -78,7 +82,10 @@ func finish(dir string, now time.Time) (kept string, err error) {
 		return "", err
 	}
 	if there {
-		if err := errors.Join(moveAll(entering, dir), os.Remove(entering)); err != nil {
+		if err := moveAll(entering, dir); err != nil {
+			return "", err
+		}
+		if err := os.RemoveAll(entering); err != nil { // has no data any more
 			return "", err
 		}
 	}

@@ -39,15 +39,16 @@ func TestFinish(t *testing.T) {
 		at   []string
 		kept []string // nil: nothing was to be done
 	}{
-		"nothing":             {[]string{"kafka/new", "lock"}, nil},
-		"not whole":           {[]string{"kafka/new", "lock", ".restoring/kafka/x"}, nil},
-		"whole":               {[]string{"kafka/old", "secret", "lock", "lost+found/x", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
-		"half aside":          {[]string{"secret", ".before/kafka/old", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
-		"all aside":           {[]string{".before/kafka/old", ".before/secret", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
-		"about to enter":      {[]string{".before/kafka/old", ".restored.enters/kafka/new"}, []string{"kafka/old"}},
-		"in":                  {[]string{".before/kafka/old", "kafka/new"}, []string{"kafka/old"}},
-		"into an empty one":   {[]string{".restored/kafka/new"}, []string{}},
-		"what was kept stays": {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"}, []string{"kafka/old"}},
+		"nothing":              {[]string{"kafka/new", "lock"}, nil},
+		"not whole":            {[]string{"kafka/new", "lock", ".restoring/kafka/x"}, nil},
+		"whole":                {[]string{"kafka/old", "secret", "lock", "lost+found/x", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
+		"half aside":           {[]string{"secret", ".before/kafka/old", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
+		"all aside":            {[]string{".before/kafka/old", ".before/secret", ".restored/kafka/new"}, []string{"kafka/old", "secret"}},
+		"about to enter":       {[]string{".before/kafka/old", ".restored.enters/kafka/new"}, []string{"kafka/old"}},
+		"enters with a disk's": {[]string{".before/kafka/old", ".restored.enters/kafka/new", ".restored.enters/lost+found/y"}, []string{"kafka/old"}},
+		"in":                   {[]string{".before/kafka/old", "kafka/new"}, []string{"kafka/old"}},
+		"into an empty one":    {[]string{".restored/kafka/new"}, []string{}},
+		"what was kept stays":  {[]string{".before-1/kafka/older", ".restored/kafka/new", "kafka/old"}, []string{"kafka/old"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "data")
@@ -61,6 +62,7 @@ func TestFinish(t *testing.T) {
 				require.NoDirExists(t, filepath.Join(dir, ".restored.enters"))
 				require.NoDirExists(t, filepath.Join(dir, ".before"))
 			}
+			require.NoDirExists(t, filepath.Join(dir, ".restoring"))
 			require.FileExists(t, filepath.Join(dir, "kafka/new"))
 			require.NoFileExists(t, filepath.Join(dir, "kafka/old"))
 			if len(test.kept) > 0 {

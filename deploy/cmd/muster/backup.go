@@ -211,11 +211,7 @@ What they bring back is hidden from the first moment on, and removed from tables
 			if err != nil {
 				return err
 			}
-			err = c.restore(cmd, args[0], dir, erasures)
-			if err != nil && made {
-				err = errors.Join(err, os.RemoveAll(dir))
-			}
-			return err
+			return c.restore(cmd, args[0], dir, made, erasures)
 		},
 	}
 	cmd.Flags().StringVar(&erasures, "erasures", "", "file of `muster backup erasures`")
@@ -259,29 +255,21 @@ func knowsErasures(dir string) bool {
 	return false
 }
 
-// restore unpacks an archive and puts it into the place of what is in the folder.
-func (c *command) restore(cmd *cobra.Command, archive, dir, erasures string) error {
+// restore unpacks an archive and puts it into the place of what is in the folder,
+// which it removes again when it was made for that and stays empty.
+func (c *command) restore(cmd *cobra.Command, archive, dir string, made bool, erasures string) (err error) {
 	ctx := cmd.Context()
 	release, err := locked(ctx, dir, 30*time.Second)
 	if err != nil {
-		return err
+		return err // somebody else has the folder by now
 	}
 	defer release()
-	known, err := knownErasures(ctx, dir, erasures)
+	m, n, kept, err := c.replace(ctx, archive, dir, erasures)
 	if err != nil {
+		if made {
+			err = errors.Join(err, removeEmpty(dir))
+		}
 		return err
-	}
-	unpacked, err := backup.Unpacking(dir)
-	if err != nil {
-		return err
-	}
-	m, n, err := c.extract(ctx, archive, unpacked, known)
-	if err != nil {
-		return errors.Join(err, os.RemoveAll(unpacked))
-	}
-	kept, err := backup.Place(dir, time.Now())
-	if err != nil { // what was unpacked is gone from there, or has not been moved
-		return errors.Join(err, os.RemoveAll(unpacked))
 	}
 	out := cmd.OutOrStdout()
 	if kept != "" {
@@ -290,6 +278,40 @@ func (c *command) restore(cmd *cobra.Command, archive, dir, erasures string) err
 	_, err = fmt.Fprintf(out, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
 		dir, m.CreatedAt.Format(time.RFC3339), len(m.Files), float64(m.Bytes)/1e6, n)
 	return err
+}
+
+// removeEmpty removes a folder that has nothing but our lock.
+func removeEmpty(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) > 1 || len(entries) == 1 && entries[0].Name() != "lock" {
+		return err
+	}
+	for _, e := range entries {
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return err
+		}
+	}
+	return os.Remove(dir)
+}
+
+// replace puts an archive into the place of what is in the folder, which is
+// locked, and says what it carried over and where the former is kept.
+func (c *command) replace(ctx context.Context, archive, dir, erasures string) (m backup.Manifest, n int, kept string, err error) {
+	known, err := knownErasures(ctx, dir, erasures)
+	if err != nil {
+		return m, 0, "", err
+	}
+	unpacked, err := backup.Unpacking(dir)
+	if err != nil {
+		return m, 0, "", err
+	}
+	if m, n, err = c.extract(ctx, archive, unpacked, known); err == nil {
+		kept, err = backup.Place(dir, time.Now())
+	}
+	if err != nil { // what was unpacked is gone from there, or has not been moved
+		err = errors.Join(err, os.RemoveAll(unpacked))
+	}
+	return m, n, kept, err
 }
 
 // knownErasures are those of the present folder, which is locked, and of a file.

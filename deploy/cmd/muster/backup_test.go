@@ -1,9 +1,11 @@
 package main
 
 import (
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -76,6 +78,26 @@ func TestRestoreKeepsTheFolder(t *testing.T) {
 	require.NoError(t, os.Symlink(filepath.Join(t.TempDir(), "gone"), nothing))
 	_, errors = c.run(2, "--data-dir", nothing, "backup", "restore", archive, "--no-erasures")
 	require.Contains(t, errors, "leads to nothing")
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// A folder that a restore has made goes only with a restore that has put nothing
+// into it.
+func TestRestoreIntoNothing(t *testing.T) {
+	c, _, archive := dataFolder(t)
+	dir := filepath.Join(t.TempDir(), "new")
+	c.run(2, "--data-dir", dir, "backup", "restore", archive+".none", "--no-erasures")
+	require.NoDirExists(t, dir)
+
+	got := run([]string{"--data-dir", dir, "backup", "restore", archive, "--no-erasures"},
+		streams{in: strings.NewReader(""), out: fullDisk{}, err: io.Discard}, func(name string) string { return c.env[name] })
+	require.Equal(t, 2, got, "what could not be said is an error")
+	part, err := os.ReadFile(filepath.Join(dir, "clickhouse", "part"))
+	require.NoError(t, err)
+	require.Equal(t, "packed", string(part))
 }
 
 // What an engine serves is neither packed nor replaced, whoever runs it.
