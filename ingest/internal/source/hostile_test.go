@@ -216,15 +216,15 @@ func TestParquetHugePages(t *testing.T) {
 		"values": {column(t, texts, v1), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeader.V.NumValues = math.MaxInt32
 			return body
-		}, "more than 512 MiB of memory"},
+		}, "pages that take more than 528 MiB of memory"},
 		"values of version 2": {column(t, texts), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = math.MaxInt32, 0
 			return body
-		}, "more than 512 MiB of memory"},
+		}, "pages that take more than 528 MiB of memory"},
 		"size": {column(t, texts, v1, parquet.Compression(&parquet.Zstd)), func(h *format.PageHeader, body []byte) []byte {
 			h.UncompressedPageSize = math.MaxInt32
 			return body
-		}, "more than 512 MiB of memory"},
+		}, "pages that take more than 528 MiB of memory"},
 		"negative": {column(t, texts, v1), func(h *format.PageHeader, body []byte) []byte {
 			h.DataPageHeader.V.NumValues = -1
 			return body
@@ -265,7 +265,7 @@ func TestParquetHugePages(t *testing.T) {
 			more, err := new(delta.BinaryPackedEncoding).EncodeInt32(nil, lengths)
 			require.NoError(t, err)
 			return append(append(out, more...), make([]byte, 60_000)...)
-		}, "more than 512 MiB of memory"},
+		}, "pages that take more than 528 MiB of memory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			bomb := withPage(t, c.data, c.change)

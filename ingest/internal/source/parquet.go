@@ -54,7 +54,7 @@ func openParquet(ctx context.Context, path string, f *os.File, size int64, opts 
 	if p.file, p.places, err = openDirectory(f, size); err != nil {
 		return nil, err
 	}
-	p.room = &pageRoom{ctx: ctx, left: maxPages}
+	p.room = newPageRoom(ctx, size)
 	if p.shape, err = newShape(p.file.Root()); err != nil {
 		return nil, err
 	}

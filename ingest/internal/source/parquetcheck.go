@@ -21,10 +21,16 @@ var (
 type thriftCheck struct {
 	data  []byte
 	at    int
-	parts int // elements of lists that are structures
+	parts int // elements of lists that are structures: row groups, columns in them
+	small int // those that are deeper
 }
 
 const maxThriftDepth = 16
+
+// partDepth is how deep the lists of a directory's parts stand, those of the columns of a
+// row group: deeper ones, such as how many pages have which encoding, have elements of a
+// few bytes.
+const partDepth = 2
 
 func (c *thriftCheck) byte() (byte, error) {
 	if c.at >= len(c.data) {
@@ -114,7 +120,11 @@ func (c *thriftCheck) list(depth int) error {
 		return errThrift
 	}
 	kind := b & 15
-	if kind == 12 {
+	switch {
+	case kind != 12:
+	case depth > partDepth:
+		c.small += int(n)
+	default:
 		c.parts += int(n)
 	}
 	for range n {
@@ -130,31 +140,61 @@ func (c *thriftCheck) list(depth int) error {
 const padding = 1024
 
 // checkRuns checks that a page's run lengths (RLE, Encodings.md) make no more values than
-// the page has: each run may be of thousands of millions.
-func checkRuns(data []byte, width, values int64) error {
-	var all int64
+// the page has: each run may be of thousands of millions. It returns how many of the
+// page's are full, if they are levels.
+func checkRuns(data []byte, width, values int64, full int) (int64, error) {
+	var all, count int64
 	for len(data) > 0 {
 		u, n := numberOf(data)
 		if n <= 0 {
-			return errPage
+			return 0, errPage
 		}
 		data = data[n:]
-		count, size := u>>1, (width+7)/8
-		if count > 1<<32 {
-			return errShrinks
+		run, size := u>>1, (width+7)/8
+		if run > 1<<32 {
+			return 0, errShrinks
 		}
 		if u&1 != 0 { // groups of eight
-			count, size = count*8, count*width
+			run, size = run*8, run*width
 		}
-		if all += count; all > values+padding {
-			return errShrinks
+		if all+run > values+padding {
+			return 0, errShrinks
 		}
 		if size > int64(len(data)) {
-			return errPage
+			return 0, errPage
 		}
+		if width <= 8 && full > 0 {
+			count += countFull(data[:size], u&1 != 0, int(width), min(run, values-all), full)
+		}
+		all += run
 		data = data[size:]
 	}
-	return nil
+	return count, nil
+}
+
+// countFull counts the full ones of the first levels of a run, or of groups of eight.
+func countFull(data []byte, groups bool, width int, levels int64, full int) int64 {
+	if levels <= 0 {
+		return 0
+	}
+	if !groups {
+		if int(data[0]) == full {
+			return levels
+		}
+		return 0
+	}
+	var count int64
+	for i := range levels {
+		at := int(i) * width
+		word := int(data[at/8])
+		if at/8+1 < len(data) {
+			word |= int(data[at/8+1]) << 8
+		}
+		if word>>(at%8)&(1<<width-1) == full {
+			count++
+		}
+	}
+	return count
 }
 
 // levelWidth is how many bits a level takes.

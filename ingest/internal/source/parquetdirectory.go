@@ -15,12 +15,14 @@ import (
 )
 
 // The bounds of a Parquet file's directory: its bytes, its columns, how deep they are
-// nested, and the parts that it has in all.
+// nested, and the parts that it has in all: columns of row groups before all, each of which
+// has up to four small parts more.
 const (
 	maxDirectory = 32 << 20
 	maxLeaves    = 10_000
 	maxNesting   = 64
 	maxParts     = 1 << 18
+	maxSmall     = 4 * maxParts
 )
 
 const parquetMagic = "PAR1"
@@ -68,8 +70,8 @@ func openDirectory(f *os.File, size int64) (*parquet.File, [][]chunkPlace, error
 	if err := v.structure(0); err != nil {
 		return nil, nil, err
 	}
-	if v.parts > maxParts {
-		return nil, nil, fmt.Errorf("its directory has more than %d parts", maxParts)
+	if v.parts > maxParts || v.small > maxSmall {
+		return nil, nil, fmt.Errorf("its directory has more than %d parts, columns times row groups", maxParts)
 	}
 	var md format.FileMetaData
 	if err := thrift.Unmarshal(new(thrift.CompactProtocol), raw, &md); err != nil {

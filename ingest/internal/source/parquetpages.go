@@ -13,14 +13,21 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/snappy"
 	"github.com/klauspost/compress/zstd"
+	"github.com/parquet-go/parquet-go"
 	"github.com/parquet-go/parquet-go/encoding/thrift"
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/pierrec/lz4/v4"
 )
 
-// maxPages bounds about how much memory the pages take that are open at once, one of each
-// column and its dictionary. Writers make pages of 1 MiB, some of up to 100 MB.
-const maxPages = 512 << 20
+// The bounds of about how much memory the pages take that are open at once, one of each
+// column and its dictionary. Writers make pages of 1 MiB, some one of up to 100 MB for all
+// of a column's rows in a row group. What small files only claim is bounded by leastPages;
+// others may take pagesPerByte times their own size more, up to mostPages.
+const (
+	leastPages   = 512 << 20
+	mostPages    = 2 << 30
+	pagesPerByte = 16
+)
 
 // maxPageHeader bounds the header of a page, in bytes. It may hold the least and the
 // largest value.
@@ -29,13 +36,19 @@ const maxPageHeader = 4 << 20
 // pagesBegin is where the library is told that each column's pages begin.
 const pagesBegin = 4
 
-var errPages = fmt.Errorf("pages that take more than %d MiB of memory at once", maxPages>>20)
-
 // pageRoom is the memory that pages may still take, and what they share.
 type pageRoom struct {
 	ctx  context.Context
+	all  int64
 	left int64
 	zstd *zstd.Decoder
+}
+
+// newPageRoom makes room for the pages of a file of a size.
+func newPageRoom(ctx context.Context, size int64) *pageRoom {
+	all := leastPages + min(size, mostPages)*pagesPerByte
+	all = min(all, mostPages)
+	return &pageRoom{ctx: ctx, all: all, left: all}
 }
 
 func (r *pageRoom) close() {
@@ -51,7 +64,7 @@ type chunkPages struct {
 	chunkPlace
 	file       io.ReaderAt
 	room       *pageRoom
-	out        []byte // what is read next, and where
+	head, body []byte // what is read next, and where
 	at         int64
 	page       int64 // what the current page takes
 	dictionary int64
@@ -72,7 +85,7 @@ func (c *chunkPages) ReadAt(p []byte, offset int64) (int, error) {
 	if offset != c.at {
 		return 0, errors.New("damaged: a page that is not where it should be")
 	}
-	for len(c.out) == 0 {
+	for len(c.head)+len(c.body) == 0 {
 		if c.begin >= c.end {
 			return 0, io.EOF
 		}
@@ -83,8 +96,13 @@ func (c *chunkPages) ReadAt(p []byte, offset int64) (int, error) {
 			return 0, fmt.Errorf("page at byte %d: %w", c.begin, torn(err))
 		}
 	}
-	n := copy(p, c.out)
-	c.out = c.out[n:]
+	n := copy(p, c.head)
+	c.head = c.head[n:]
+	more := copy(p[n:], c.body)
+	if c.body = c.body[more:]; len(c.body) == 0 {
+		c.body = nil // the library has a copy
+	}
+	n += more
 	c.at += int64(n)
 	return n, nil
 }
@@ -109,11 +127,10 @@ func (c *chunkPages) fill() error {
 	if values < 0 || size < 0 || stored < 0 || stored > c.end-c.begin-length {
 		return errPage
 	}
-	cost := stored + 3*size + 8*values
-	if c.size > 0 && !dictionaryEncoded(h) {
-		cost += values * c.size
-	}
-	if err := c.take(h.Type == format.DictionaryPage, cost); err != nil {
+	size = max(size, stored) // if it is not compressed, nobody looks at what it says
+	before := c.page
+	// As it is stored, uncompressed, and the library's copy of that.
+	if err := c.take(h, c.cost(h, size, values), stored+2*size); err != nil {
 		return err
 	}
 	body := make([]byte, stored)
@@ -131,30 +148,70 @@ func (c *chunkPages) fill() error {
 		return err
 	}
 	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(body)), int32(len(body)), 0 //nolint:gosec // no more than it said
-	if c.out, err = thrift.Marshal(new(thrift.CompactProtocol), h); err != nil {
+	if c.head, err = thrift.Marshal(new(thrift.CompactProtocol), h); err != nil {
 		return fmt.Errorf("copy the header: %w", err)
 	}
-	c.out = append(c.out, body...)
+	c.body = body
 	c.begin += length + stored
+	if h.Type != format.DictionaryPage { // it takes the place of the one before
+		c.room.left += before
+		c.page -= before
+	}
 	return nil
 }
 
-// take takes room for a page; that of the page before it is free.
-func (c *chunkPages) take(dictionary bool, cost int64) error {
-	if !dictionary {
-		c.room.left += c.page
-		c.page = 0
-	}
-	if cost > c.room.left {
-		return errPages
+// take takes room for a page, or more of it. Something more is needed only for the moment.
+func (c *chunkPages) take(h *format.PageHeader, cost, moment int64) error {
+	if cost+moment > c.room.left {
+		return fmt.Errorf("pages that take more than %d MiB of memory at once", c.room.all>>20)
 	}
 	c.room.left -= cost
-	if dictionary {
+	if h.Type == format.DictionaryPage {
 		c.dictionary += cost
 	} else {
-		c.page = cost
+		c.page += cost
 	}
 	return nil
+}
+
+// Where a text begins, and which value of the dictionary one is.
+const (
+	offsetSize = 4
+	indexSize  = 4
+)
+
+// cost is what the library keeps of a page without its values: its bytes as they are, and
+// a byte for each level.
+func (c *chunkPages) cost(h *format.PageHeader, size, values int64) int64 {
+	if h.Type == format.DictionaryPage {
+		return size + values*(c.size+offsetSize)
+	}
+	if dictionaryEncoded(h) {
+		size = 0
+	}
+	if c.rep > 0 {
+		size += values
+	}
+	if c.def > 0 {
+		size += values
+	}
+	return size
+}
+
+// valueCost is what it keeps of each value. It makes room for as many as a page says that
+// it has.
+func (c *chunkPages) valueCost(h *format.PageHeader) int64 {
+	switch {
+	case h.Type == format.DictionaryPage:
+		return 0 // see cost
+	case dictionaryEncoded(h):
+		return indexSize
+	case encodingOf(h) != format.Plain:
+		return c.size + 8
+	case c.kind == parquet.ByteArray:
+		return offsetSize
+	}
+	return 0
 }
 
 // header reads the next page's header, and returns how long it is.
@@ -290,14 +347,27 @@ func (c *chunkPages) check(h *format.PageHeader, body []byte, values int64) erro
 		}
 	}
 	if repeated == format.RLE && c.rep > 0 {
-		if err := checkRuns(levels[0], levelWidth(c.rep), values); err != nil {
+		if _, err := checkRuns(levels[0], levelWidth(c.rep), values, c.rep); err != nil {
 			return err
 		}
 	}
+	present := values
 	if defined == format.RLE && c.def > 0 {
-		if err := checkRuns(levels[1], levelWidth(c.def), values); err != nil {
+		full, err := checkRuns(levels[1], levelWidth(c.def), values, c.def)
+		if err != nil {
 			return err
 		}
+		if h.Type == format.DataPage {
+			present = full
+		}
+	}
+	if h.Type == format.DataPageV2 { // which the library believes
+		if present -= int64(h.DataPageHeaderV2.V.NumNulls); present < 0 || present > values {
+			return errPage
+		}
+	}
+	if err := c.take(h, present*c.valueCost(h), 0); err != nil {
+		return err
 	}
 	if len(body) == 0 {
 		return nil
@@ -310,33 +380,24 @@ func (c *chunkPages) checkValues(h *format.PageHeader, body []byte, values int64
 		if body[0] > 32 {
 			return errPage
 		}
-		return checkRuns(body[1:], int64(body[0]), values)
+		_, err := checkRuns(body[1:], int64(body[0]), values, 0)
+		return err
 	}
 	var err error
 	switch encodingOf(h) {
 	case format.RLE:
 		if body, _, err = prefixed(body); err == nil {
-			err = checkRuns(body, 1, values)
+			_, err = checkRuns(body, 1, values, 0)
 		}
 	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
 		_, err = checkDelta(body, values)
 	case format.DeltaByteArray:
 		var more int64
 		if more, err = checkPrefixes(body, values); err == nil {
-			err = c.takeMore(2 * more)
+			err = c.take(h, 2*more, 0)
 		}
 	}
 	return err
-}
-
-// takeMore takes more room for the page.
-func (c *chunkPages) takeMore(cost int64) error {
-	if cost > c.room.left {
-		return errPages
-	}
-	c.room.left -= cost
-	c.page += cost
-	return nil
 }
 
 // prefixed cuts off bytes whose length stands before them.

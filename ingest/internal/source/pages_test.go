@@ -1,0 +1,71 @@
+package source
+
+import (
+	"io"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/encoding/rle"
+	"github.com/stretchr/testify/require"
+)
+
+// Full levels are counted as they are decoded, in runs and in groups.
+func TestCheckRuns(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for width := 1; width <= 7; width++ {
+		for _, length := range []int{1, 7, 8, 9, 100, 1000} {
+			full := 1<<width - 1 - random.IntN(1<<(width-1))
+			levels, want := make([]byte, length), int64(0)
+			for i := range levels {
+				if i > 300 && i < 600 || random.IntN(3) == 0 {
+					levels[i] = byte(full)
+					want++
+				} else {
+					levels[i] = byte(random.IntN(full))
+				}
+			}
+			data, err := (&rle.Encoding{BitWidth: width}).EncodeLevels(nil, levels)
+			require.NoError(t, err)
+			got, err := checkRuns(data, int64(width), int64(length), full)
+			require.NoError(t, err)
+			require.Equal(t, want, got, "width %d, length %d", width, length)
+		}
+	}
+}
+
+// Pages give back what they took, whatever came before them.
+func TestPageRoom(t *testing.T) {
+	type row struct {
+		A *string  `parquet:"a,optional,dict"`
+		B []string `parquet:"b,list,plain"`
+		C string   `parquet:"c,delta"`
+	}
+	rows := make([]row, 5000)
+	for i := range rows {
+		text := strconv.Itoa(i % 700)
+		rows[i].C, rows[i].B = text, make([]string, i%3)
+		if i%5 > 0 {
+			rows[i].A = &text
+		}
+	}
+	for version := 1; version <= 2; version++ {
+		path := filepath.Join(t.TempDir(), "f.parquet")
+		require.NoError(t, parquet.WriteFile(path, rows, parquet.MaxRowsPerRowGroup(2000), parquet.PageBufferSize(2000), parquet.DataPageVersion(version)))
+		s, err := Open(t.Context(), path, Options{MaxLine: 1 << 20, Head: 64 << 10, ChunkSize: 1000})
+		require.NoError(t, err)
+		p := s.(*Parquet)
+		least := p.room.left
+		for err == nil {
+			_, err = s.Next()
+			least = min(least, p.room.left)
+		}
+		require.ErrorIs(t, err, io.EOF)
+		require.Equal(t, p.room.all, p.room.left)
+		require.Less(t, least, p.room.all)
+		require.Greater(t, least, p.room.all-100_000)
+		require.NoError(t, s.Close())
+	}
+}
