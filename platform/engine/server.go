@@ -57,7 +57,7 @@ type ServerConfig struct {
 	// Grace is how long running statements may go on after the stop; 0: 3 s.
 	Grace time.Duration
 	// EngineArgs are further arguments of the engine, --name=value, such as
-	// --mark_cache_size=67108864.
+	// --mark_cache_size=67108864. Files that they name lie in Dir.
 	EngineArgs []string
 	// Library is the path of libchdb; empty: EnsureLibrary finds it.
 	Library string

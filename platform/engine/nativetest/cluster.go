@@ -34,13 +34,13 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 		fmt.Fprintf(&definition, "<shard><internal_replication>true</internal_replication><replica><host>127.0.0.1</host><port>%d</port>"+
 			"<user>%s</user><password>%s</password><compression>false</compression></replica></shard>\n", s.port(), enginetest.User, enginetest.Password)
 	}
-	file := filepath.Join(tb.TempDir(), "cluster.xml")
 	text := "<clickhouse><remote_servers><" + name + ">\n" + definition.String() + "</" + name + "></remote_servers><macros><cluster>" + name + "</cluster></macros></clickhouse>\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
 	for _, s := range c.Servers {
 		e, err := enginetest.Start(context.WithoutCancel(tb.Context()), func(cfg *engine.SupervisorConfig) {
+			file := filepath.Join(cfg.Server.Dir, "cluster.xml") // where the engine may read
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				tb.Fatal(err)
+			}
 			cfg.Server.EngineArgs = append(cfg.Server.EngineArgs, "--config-file="+file)
 		})
 		if err != nil {
