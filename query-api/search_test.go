@@ -5,10 +5,12 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	queryapi "muster/query-api"
 	"muster/schemas/record"
 )
 
@@ -128,7 +130,10 @@ func times(n int, item func(i int) string) string {
 
 // Lists too long for a parameter are searched all the same.
 func TestSearchLongLists(t *testing.T) {
-	f := start(t, nil)
+	// Scores of 700 words take seconds, and more beside other tests.
+	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) {
+		c.RequestTimeout, c.SearchTimeout = time.Minute, time.Minute
+	})
 	f.insert(record.KindNetworkPerson, searchPeople()...)
 	numbers := times(5000, func(i int) string { return fmt.Sprint(i + 15) })
 	words := times(5000, func(i int) string { return fmt.Sprintf(`"it's %d"`, i) })
