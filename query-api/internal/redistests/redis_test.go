@@ -135,7 +135,7 @@ func TestServerKilled(t *testing.T) {
 	b, err := store.Reserve(t.Context(), claim("open", 90))
 	require.NoError(t, err)
 	require.Equal(t, credits.Balance{Credits: 10, HeldCredits: 90}, b)
-	d, err := limiter.Take(t.Context(), "k", 1)
+	d, err := limiter.Take(t.Context(), "l", 1) // the call that passed may count for k by now
 	require.NoError(t, err)
 	require.True(t, d.Allowed)
 }
