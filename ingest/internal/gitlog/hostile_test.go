@@ -23,17 +23,9 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/stretchr/testify/require"
 
+	"muster/ingest/internal/heaptest"
 	"muster/schemas/record"
 )
-
-// allocated runs f and returns how many bytes it took from the heap in all.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // gitIn runs git in a folder.
 func gitIn(t testing.TB, dir, in string, args ...string) string {
@@ -156,7 +148,7 @@ func TestBombs(t *testing.T) {
 			addRef(t, dir, "bomb", name)
 			var sound, bad []string
 			var err error
-			took := allocated(func() { sound, bad, err = history(t, dir) })
+			took := heaptest.Allocated(func() { sound, bad, err = history(t, dir) })
 			require.Less(t, took, uint64(64<<20))
 			if c.err != "" {
 				require.ErrorContains(t, err, c.err)
@@ -188,7 +180,7 @@ func TestBombsInPacks(t *testing.T) {
 	require.Contains(t, gitIn(t, dir, "", "count-objects", "-v"), "count: 0")
 	var sound, bad []string
 	var err error
-	took := allocated(func() { sound, bad, err = history(t, dir) })
+	took := heaptest.Allocated(func() { sound, bad, err = history(t, dir) })
 	require.NoError(t, err)
 	require.Len(t, sound, 1)
 	require.Len(t, bad, 2)
@@ -213,7 +205,7 @@ func TestDeltaBomb(t *testing.T) {
 	require.NoError(t, err)
 	o := newObjects(r.git.Storer, r.files)
 	defer func() { require.NoError(t, o.close()) }()
-	took := allocated(func() { _, err = o.EncodedObject(plumbing.AnyObject, bomb) })
+	took := heaptest.Allocated(func() { _, err = o.EncodedObject(plumbing.AnyObject, bomb) })
 	require.ErrorIs(t, err, errLarge)
 	require.Less(t, took, uint64(64<<20))
 	_, err = o.EncodedObject(plumbing.AnyObject, loop)

@@ -10,7 +10,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 
@@ -21,18 +20,10 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
 
+	"muster/ingest/internal/heaptest"
 	"muster/ingest/internal/source"
 	"muster/schemas/record"
 )
-
-// allocated runs f and returns how many bytes it took from the heap in all.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
 
 // remade writes a Parquet file anew with another directory.
 func remade(t testing.TB, sound []byte, change func(*format.FileMetaData)) []byte {
@@ -89,7 +80,7 @@ func TestParquetHugeDecimal(t *testing.T) {
 			}
 		})
 		var err error
-		took := allocated(func() { _, err = readParquet(t, bomb) })
+		took := heaptest.Allocated(func() { _, err = readParquet(t, bomb) })
 		require.ErrorContains(t, err, `column "a" is a decimal with`)
 		require.Less(t, took, uint64(32<<20))
 	}
@@ -173,7 +164,7 @@ func TestParquetHugeRow(t *testing.T) {
 	data := column(t, []listRow{{A: []int32{1}}, {A: make([]int32, n)}, {A: []int32{2}}}, parquet.Compression(&parquet.Zstd))
 	var got []object
 	var err error
-	took := allocated(func() { got, err = readParquet(t, data) })
+	took := heaptest.Allocated(func() { got, err = readParquet(t, data) })
 	require.ErrorIs(t, err, io.EOF)
 	require.Len(t, got, 3)
 	require.Equal(t, `{"a":[1]}`, got[0].text)
@@ -270,7 +261,7 @@ func TestParquetHugePages(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			bomb := withPage(t, c.data, c.change)
 			var err error
-			took := allocated(func() { _, err = readParquet(t, bomb) })
+			took := heaptest.Allocated(func() { _, err = readParquet(t, bomb) })
 			require.ErrorContains(t, err, c.want)
 			require.Less(t, took, uint64(64<<20))
 		})
@@ -315,7 +306,7 @@ func TestParquetHugeDirectory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var err error
-			took := allocated(func() { _, err = readParquet(t, c.data) })
+			took := heaptest.Allocated(func() { _, err = readParquet(t, c.data) })
 			require.ErrorContains(t, err, c.want)
 			require.Less(t, took, uint64(128<<20))
 		})

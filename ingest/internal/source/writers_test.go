@@ -16,6 +16,7 @@ import (
 	"github.com/parquet-go/parquet-go/format"
 	"github.com/stretchr/testify/require"
 
+	"muster/ingest/internal/heaptest"
 	"muster/ingest/internal/source"
 )
 
@@ -148,7 +149,7 @@ func TestParquetManyGroups(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 	require.Len(t, got, 100_000)
 	for _, data := range [][]byte{file(132_000, 0), file(1, 2_000_000)} {
-		took := allocated(func() { _, err = readParquet(t, data) })
+		took := heaptest.Allocated(func() { _, err = readParquet(t, data) })
 		require.ErrorContains(t, err, "more than 262144 parts")
 		require.Less(t, took, uint64(128<<20))
 	}
