@@ -176,3 +176,23 @@ func (c complaining) Handle(_ context.Context, r slog.Record) error {
 
 func (c complaining) WithAttrs([]slog.Attr) slog.Handler { return c }
 func (c complaining) WithGroup(string) slog.Handler      { return c }
+
+// What a compaction keeps under second names stays as it was while the end of a
+// partition is written again.
+func TestKeepEndLeavesKeptFiles(t *testing.T) {
+	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept.dat")
+	path := filepath.Join(dir, "9.dat")
+	require.NoError(t, keepEnd(dir, 10))
+	require.NoError(t, os.Link(path, kept))
+	require.NoError(t, os.WriteFile(path+".new", []byte("a write that was cut off"), 0o600))
+	require.NoError(t, keepEnd(dir, 10))
+	before, err := os.Stat(kept)
+	require.NoError(t, err)
+	after, err := os.Stat(path)
+	require.NoError(t, err)
+	require.False(t, os.SameFile(before, after))
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Len(t, raw, len(emptyBatch(9)))
+	require.NoFileExists(t, path+".new")
+}

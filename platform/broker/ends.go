@@ -46,7 +46,7 @@ func keepEnds(dir string, end func(folder string) (int64, error)) error {
 // keepEnd makes an end all that a partition has before it; messages may be written
 // behind it meanwhile.
 func keepEnd(partition string, end int64) error {
-	if err := os.WriteFile(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), emptyBatch(end-1), 0o600); err != nil {
+	if err := writeEnd(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), end); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(partition)
@@ -63,6 +63,20 @@ func keepEnd(partition string, end int64) error {
 		}
 	}
 	return syncDir(partition)
+}
+
+// writeEnd writes a file anew: what has the name may be the file that a compaction
+// keeps, under its second name, and whoever ends while it is written leaves half.
+func writeEnd(path string, end int64) error {
+	f, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(emptyBatch(end - 1))
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), path)
 }
 
 // runningEnd is the end of a partition that the broker serves.
