@@ -89,15 +89,21 @@ func TestOpenWaitsUntilReady(t *testing.T) {
 }
 
 func TestOpenGivesUp(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	require.NoError(t, l.Close())
 	for _, scheme := range []string{"http", "clickhouse"} {
-		start := time.Now()
-		_, err = clickhouse.Open(t.Context(), clickhouse.Config{DSN: scheme + "://u:hush@" + l.Addr().String() + "/db", ReadyTimeout: 200 * time.Millisecond})
-		require.ErrorContains(t, err, "connection refused")
-		require.NotContains(t, err.Error(), "hush")
-		require.Less(t, time.Since(start), 5*time.Second)
+		for attempt := 1; ; attempt++ {
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			require.NoError(t, l.Close())
+			start := time.Now()
+			_, err = clickhouse.Open(t.Context(), clickhouse.Config{DSN: scheme + "://u:hush@" + l.Addr().String() + "/db", ReadyTimeout: 200 * time.Millisecond})
+			require.Error(t, err)
+			require.NotContains(t, err.Error(), "hush")
+			require.Less(t, time.Since(start), 30*time.Second)
+			if attempt == 3 || strings.Contains(err.Error(), "connection refused") { // a neighbour may have taken the port
+				require.ErrorContains(t, err, "connection refused")
+				break
+			}
+		}
 	}
 }
 
@@ -111,7 +117,7 @@ func TestOpenFailsAtOnceWhenRefused(t *testing.T) {
 		"database": good[:strings.LastIndex(good, "/")] + "/missing",
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 			defer cancel()
 			_, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ReadyTimeout: time.Minute})
 			require.Error(t, err)
@@ -173,12 +179,14 @@ func TestConnectionsRecoverFromKilledEngine(t *testing.T) {
 	conn := open(t)
 	exec(t, conn, "CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n", "INSERT INTO t VALUES (1)")
 	enginetest.Kill(t)
-	require.Eventually(t, func() bool {
+	for began := time.Now(); ; <-time.After(20 * time.Millisecond) {
 		var n uint64
 		err := conn.QueryRow(t.Context(), "SELECT count() FROM t").Scan(&n)
-		if err != nil {
-			require.True(t, clickhouse.IsTransient(err), "%v", err)
+		if err == nil {
+			require.EqualValues(t, 1, n)
+			break
 		}
-		return err == nil && n == 1
-	}, 20*time.Second, 20*time.Millisecond)
+		require.True(t, clickhouse.IsTransient(err), "%v", err)
+		require.Less(t, time.Since(began), time.Minute, "%v", err)
+	}
 }

@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -50,7 +51,7 @@ func get(t *testing.T, url string) (status int, body string) {
 
 func TestServerFinishesRequestsInFlight(t *testing.T) {
 	entered, proceed := make(chan struct{}), make(chan struct{})
-	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0",
+	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", StopTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			close(entered)
 			<-proceed
@@ -72,7 +73,7 @@ func TestServerFinishesRequestsInFlight(t *testing.T) {
 			_ = c.Close()
 		}
 		return err != nil
-	}, 5*time.Second, time.Millisecond, "no longer accepts")
+	}, 30*time.Second, time.Millisecond, "no longer accepts")
 	close(proceed)
 	require.Equal(t, "whole", <-answer)
 	require.NoError(t, <-done)
@@ -122,7 +123,7 @@ func TestAdmin(t *testing.T) {
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_test_total", Help: "A test's counter."})
 	registry.MustRegister(counter)
 	counter.Inc()
-	a, err := service.NewAdmin(t.Context(), service.AdminConfig{Addr: "127.0.0.1:0", Registry: registry, CheckTimeout: 50 * time.Millisecond})
+	a, err := service.NewAdmin(t.Context(), service.AdminConfig{Addr: "127.0.0.1:0", Registry: registry, CheckTimeout: time.Minute})
 	require.NoError(t, err)
 	a.Handle("GET /status", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "page") }))
 	start(t, a.Run)
@@ -142,7 +143,7 @@ func TestAdmin(t *testing.T) {
 	require.JSONEq(t, `{"ready":true,"checks":[]}`, body)
 
 	require.NoError(t, a.AddCheck("engine", func(context.Context) error { return nil }))
-	require.NoError(t, a.AddCheck("broker", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
+	require.NoError(t, a.AddCheck("broker", func(context.Context) error { return errors.New("away") }))
 	require.NoError(t, a.AddCheck("cache", func(context.Context) error { panic("cold") }))
 	require.ErrorContains(t, a.AddCheck("engine", nil), "engine")
 	status, body = get(t, a.URL()+"/readyz")
@@ -151,9 +152,20 @@ func TestAdmin(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(body), &got))
 	require.Equal(t, service.Readiness{Checks: []service.CheckResult{
 		{Name: "engine", Ready: true},
-		{Name: "broker", Reason: "context deadline exceeded"},
+		{Name: "broker", Reason: "away"},
 		{Name: "cache", Reason: "panic: cold"},
 	}}, got)
+}
+
+// A check that does not answer holds nobody up.
+func TestAdminBoundsChecks(t *testing.T) {
+	a, err := service.NewAdmin(t.Context(), service.AdminConfig{Addr: "127.0.0.1:0", Registry: prometheus.NewRegistry(), CheckTimeout: 50 * time.Millisecond})
+	require.NoError(t, err)
+	start(t, a.Run)
+	require.NoError(t, a.AddCheck("broker", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }))
+	status, body := get(t, a.URL()+"/readyz")
+	require.Equal(t, 503, status)
+	require.JSONEq(t, `{"ready":false,"checks":[{"name":"broker","ready":false,"reason":"context deadline exceeded"}]}`, body)
 }
 
 func TestSignals(t *testing.T) {
