@@ -30,15 +30,27 @@ func newClient(cfg bus.Config) (client *kafka.Client, leave func()) {
 	return &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: transport, Timeout: 5 * time.Second}, transport.CloseIdleConnections
 }
 
-// requireFailed waits until a child has ended because its broker failed.
-func requireFailed(t *testing.T, cmd *exec.Cmd) {
+// requireFailed does something, again and again, until a child has ended because its
+// broker failed.
+func requireFailed(t *testing.T, cmd *exec.Cmd, do func(context.Context)) {
 	t.Helper()
 	ended := make(chan struct{})
-	go func() { _ = cmd.Wait(); close(ended) }() // says the exit code as an error
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	go func() {
+		defer cancel()
+		_ = cmd.Wait() // says the exit code as an error
+		close(ended)
+	}()
+	for ctx.Err() == nil {
+		once, stop := context.WithTimeout(ctx, 3*time.Second)
+		do(once)
+		stop()
+	}
 	select {
 	case <-ended:
 		require.Equal(t, failed, cmd.ProcessState.ExitCode())
-	case <-time.After(time.Minute):
+	default:
 		t.Fatal("the process has not ended")
 	}
 }
@@ -63,7 +75,7 @@ func TestCompactionOnAFullDiskLosesNothing(t *testing.T) {
 
 	cmd, _ = startChild(t, dir, addr, compacting)
 	limitFiles(t, cmd, 1<<20) // it writes 2 MB
-	requireFailed(t, cmd)
+	requireFailed(t, cmd, func(ctx context.Context) { <-ctx.Done() })
 
 	startChild(t, dir, addr, serving)
 	require.Len(t, readAll(t, cfg, "t"), 2000)
@@ -133,12 +145,11 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 			info, err := os.Stat(filepath.Join(dir, "log", test.grows))
 			require.NoError(t, err)
 			limitFiles(t, cmd, uint64(info.Size())+5)
-			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-			defer cancel()
-			for test.do(ctx, cfg, last+1) == nil {
-				last++
-			}
-			requireFailed(t, cmd)
+			requireFailed(t, cmd, func(ctx context.Context) {
+				if test.do(ctx, cfg, last+1) == nil {
+					last++
+				}
+			})
 
 			cmd, _ = startChild(t, dir, addr, serving)
 			require.GreaterOrEqual(t, test.done(t, cfg), last)

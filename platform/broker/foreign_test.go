@@ -277,11 +277,16 @@ func TestBeforeAuthentication(t *testing.T) {
 		c.refused(login(""))
 	})
 	t.Run("four thousand million tags", func(t *testing.T) {
-		c := dialRaw(t, b.Addrs()[0])
-		_, err := c.conn.Write([]byte("\x00\x00\x00\x12\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\x02a\x02b\xff\xff\xff\xff\x0f"))
-		require.NoError(t, err)
-		require.NoError(t, c.conn.SetDeadline(time.Now().Add(3*time.Second)))
-		c.refused(kmsg.NewPtrApiVersionsRequest())
+		for attempt := 1; ; attempt++ { // a busy machine may hold up one
+			c, began := dialRaw(t, b.Addrs()[0]), time.Now()
+			_, err := c.conn.Write([]byte("\x00\x00\x00\x12\x00\x12\x00\x03\x00\x00\x00\x01\xff\xff\x00\x02a\x02b\xff\xff\xff\xff\x0f"))
+			require.NoError(t, err)
+			c.refused(kmsg.NewPtrApiVersionsRequest())
+			if time.Since(began) < 3*time.Second {
+				break
+			}
+			require.Less(t, attempt, 3, "they are counted to the end")
+		}
 	})
 	t.Run("half a login", func(t *testing.T) {
 		c := dialRaw(t, b.Addrs()[0])

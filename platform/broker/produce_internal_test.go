@@ -78,10 +78,15 @@ func FuzzRequest(f *testing.F) {
 			switch {
 			case !known:
 				if new(login).ask(r, raw) == nil {
-					reader, kind := r.body(raw)
-					start := time.Now()
-					require.NoError(t, kind.ReadFrom(reader.Src))
-					require.Less(t, time.Since(start), time.Second)
+					for attempt := 1; ; attempt++ { // a busy machine may hold up one
+						reader, kind := r.body(raw)
+						start := time.Now()
+						require.NoError(t, kind.ReadFrom(reader.Src))
+						if time.Since(start) < time.Second {
+							break
+						}
+						require.Less(t, attempt, 3, "it takes a second or more")
+					}
 				}
 			case r.is(kmsg.Produce):
 				if _, err := v.produce(r, raw, slog.New(slog.DiscardHandler)); err != nil {
