@@ -232,7 +232,7 @@ func overtake(t *testing.T, settings map[string]string, keyOf func(i int) string
 	ledger, log, reg := bustest.NewLedger(), &logSink{}, prometheus.NewRegistry()
 	start := func() *bustest.Consumer {
 		return bustest.StartConsumer(t, bus.BatchConsumerConfig{
-			Config: cfg, Group: "g", Topics: []string{topic}, Registerer: reg, Logger: slog.New(slog.NewTextHandler(log, nil)),
+			Config: cfg, Group: "g", Topics: []string{topic}, Registerer: reg, Logger: slog.New(slog.NewTextHandler(log, nil)), Timing: bustest.PatientTiming(),
 			Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
 		})
 	}
@@ -367,8 +367,8 @@ func TestSubscriberCommitsUpToFirstUnfinished(t *testing.T) {
 	_, cfg := own(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 10)
-	subscribe := func(inFlight int) (*bus.Subscriber, <-chan *message.Message) {
-		sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", MaxInFlight: inFlight, NackDelay: time.Millisecond, Timing: bustest.Timing()})
+	subscribe := func(inFlight int, timing bus.GroupTiming) (*bus.Subscriber, <-chan *message.Message) {
+		sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", MaxInFlight: inFlight, NackDelay: time.Millisecond, Timing: timing})
 		require.NoError(t, err)
 		out, err := sub.Subscribe(t.Context(), topic)
 		require.NoError(t, err)
@@ -379,7 +379,7 @@ func TestSubscriberCommitsUpToFirstUnfinished(t *testing.T) {
 		require.NoError(t, err)
 		return lag[0].Committed
 	}
-	sub, out := subscribe(6)
+	sub, out := subscribe(6, bustest.Timing())
 	var held []*message.Message
 	for range 6 {
 		held = append(held, <-out)
@@ -407,7 +407,7 @@ func TestSubscriberCommitsUpToFirstUnfinished(t *testing.T) {
 	require.NoError(t, sub.Close())
 	require.Equal(t, int64(2), committed())
 
-	sub, out = subscribe(1)
+	sub, out = subscribe(1, bustest.PatientTiming())
 	for i := 2; i < 10; i++ {
 		m := <-out
 		require.Equal(t, fmt.Sprintf("v%d", i), string(m.Payload))
@@ -425,9 +425,7 @@ func TestSubscriberDrains(t *testing.T) {
 	_, cfg := own(t)
 	topic := bustest.Topic(t, cfg, 1, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 2)
-	timing := bustest.Timing()
-	timing.Drain = 10 * time.Second
-	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: timing})
+	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: bustest.PatientTiming()})
 	require.NoError(t, err)
 	out, err := sub.Subscribe(t.Context(), topic)
 	require.NoError(t, err)

@@ -22,6 +22,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -113,8 +114,16 @@ func embedded(ctx context.Context) (*Cluster, error) {
 			if err := b.Close(); err != nil {
 				return err
 			}
-			b, err = broker.Start(ctx, cfg)
-			return err
+			for {
+				started, err := broker.Start(ctx, cfg)
+				if err == nil {
+					b = started
+				}
+				if !errors.Is(err, syscall.EADDRINUSE) || ctx.Err() != nil {
+					return err
+				}
+				<-time.After(50 * time.Millisecond) // a connection of somebody's has the port for a moment
+			}
 		},
 		close: func() error { return errors.Join(b.Close(), os.RemoveAll(dir)) },
 	}, nil

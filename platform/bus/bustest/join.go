@@ -24,8 +24,10 @@ func forgetsWhoLeftWhileJoining(t *testing.T, c *Cluster) {
 	group, ledger := newID("group"), NewLedger()
 	busy, release := make(chan struct{}), make(chan struct{})
 	var once sync.Once
+	timing := Timing() // long enough for the others to join before the group does without it
+	timing.Session, timing.Rebalance = 30*time.Second, 30*time.Second
 	StartConsumer(t, bus.BatchConsumerConfig{
-		Config: c.Config, Group: group, Topics: []string{topic},
+		Config: c.Config, Group: group, Topics: []string{topic}, Timing: timing,
 		Handle: func(_ context.Context, b bus.Batch) error {
 			once.Do(func() { close(busy) })
 			<-release // the others wait for this member

@@ -21,6 +21,14 @@ func Timing() bus.GroupTiming {
 	}
 }
 
+// PatientTiming is Timing for handlers that end by themselves: what they have handled
+// is committed before their consumer ends, also where the machine holds it up.
+func PatientTiming() bus.GroupTiming {
+	timing := Timing()
+	timing.Drain = 10 * time.Second
+	return timing
+}
+
 // PubSubUnordered runs Watermill's universal suite with several messages of a
 // partition in flight, including a restart of the cluster.
 func PubSubUnordered(t *testing.T, c *Cluster) {
