@@ -46,9 +46,10 @@ func TestEraserFollowsAReplay(t *testing.T) {
 		require.NotZero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))
 	}
 
-	e := startEraser(t, h, set)
+	e := startHeldEraser(t, h, set)
 	e.await(t, event.ErasureMasked)
 	comeIn("late")
+	e.goOn()
 	e.await(t, event.ErasureRemoved)
 	require.Zero(t, h.count("SELECT count() FROM codehost_people__new_late WHERE user_id = 42"))
 	require.Zero(t, h.count("SELECT count() FROM lookups__new_late WHERE target = '42'"))

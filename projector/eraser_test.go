@@ -3,6 +3,7 @@ package projector_test
 import (
 	"context"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,16 +25,45 @@ type erasing struct {
 	h    *harness
 	set  *suppress.Set
 	told chan event.ErasureAction
+	held atomic.Pointer[time.Time] // what the eraser's clock shows while it stands still
+}
+
+// hold has the eraser's clock stand still: no rewriting ends before it goes on.
+func (e *erasing) hold() {
+	now := time.Now()
+	e.held.Store(&now)
+}
+
+func (e *erasing) goOn() { e.held.Store(nil) }
+
+func (e *erasing) now() time.Time {
+	if held := e.held.Load(); held != nil {
+		return *held
+	}
+	return time.Now()
 }
 
 // startEraser starts an eraser that waits a second for tombstones, with an urgent
 // request in the log.
 func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
+	return (&erasing{h: h, set: set, told: make(chan event.ErasureAction, 16)}).start(t)
+}
+
+// startHeldEraser is startEraser with a clock that stands still.
+func startHeldEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
+	t.Helper()
 	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16)}
+	e.hold()
+	return e.start(t)
+}
+
+func (e *erasing) start(t *testing.T) *erasing {
+	t.Helper()
+	h := e.h
 	request(t, h, "r1", time.Now().Add(-time.Second))
 	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second}, projector.EraserDeps{
-		Conn: h.conn, Suppressed: set, Logger: slog.New(slog.DiscardHandler),
+		Conn: h.conn, Suppressed: e.set, Logger: slog.New(slog.DiscardHandler), Now: e.now,
 	})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
@@ -124,7 +154,7 @@ func TestEraserHurriesAgain(t *testing.T) {
 func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
 	h := newHarness(t)
 	set := suppressed(t, "ghost")
-	e := startEraser(t, h, set)
+	e := startHeldEraser(t, h, set)
 	e.await(t, event.ErasureMasked)
 	ghost := event.Account{Platform: "codehost", Username: "ghost"}
 	var rows readmodel.DiscoveryBatch
@@ -136,6 +166,7 @@ func TestEraserRemovesWhatComesInMeanwhile(t *testing.T) {
 	})
 	s := &store{tb: t, conn: h.conn}
 	require.EqualValues(t, 2, s.count("SELECT count() FROM codehost_people"))
+	e.goOn()
 	e.await(t, event.ErasureRemoved)
 	require.Zero(t, s.count("SELECT count() FROM "+readmodel.DiscoveryTable))
 	require.Zero(t, s.count("SELECT count() FROM codehost_people WHERE user_id = 42"))
