@@ -315,7 +315,7 @@ func TestContextWithSlowModel(t *testing.T) {
 		Call:   event.ContextCall{RequestID: "slow", OrganizationID: "org", KeyID: "key", RequestedAt: time.Now(), RespondBy: time.Now()},
 		Person: jsontext.Value(`"tavi@quorn.example"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`), Confidence: 0.5,
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	r, err := s.Build(ctx, task)
 	require.NoError(t, err)

@@ -59,13 +59,17 @@ func (w *watcher) Finish(s ingest.Snapshot) {
 	w.Update(s)
 }
 
+func (w *watcher) snapshot() ingest.Snapshot {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
 func (w *watcher) await(t testing.TB, what string, cond func(ingest.Snapshot) bool) {
 	t.Helper()
 	deadline := time.After(time.Minute)
 	for {
-		w.mu.Lock()
-		s := w.last
-		w.mu.Unlock()
+		s := w.snapshot()
 		if cond(s) {
 			return
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -197,7 +198,7 @@ func TestPushRefused(t *testing.T) {
 // More pushes than may run are told to come again; one that says nothing is ended.
 func TestPushConcurrent(t *testing.T) {
 	cfg := config(t)
-	cfg.Push.Concurrent, cfg.Push.Idle = 1, 2*time.Second
+	cfg.Push.Concurrent, cfg.Push.Idle = 1, 5*time.Second
 	s := serve(t, cfg, ingest.Deps{})
 	slow := newGate()
 	first := make(chan answer, 1)
@@ -205,9 +206,26 @@ func TestPushConcurrent(t *testing.T) {
 	_, err := io.WriteString(slow.w, people(0, 3))
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(values(t, cfg.Bus, record.KindNetworkPerson)) == 3 }, 20*time.Second, 10*time.Millisecond)
+	// It says something until the other has been refused.
+	refused := make(chan struct{})
+	var talk sync.WaitGroup
+	talk.Go(func() {
+		tick := time.NewTicker(100 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				_, _ = io.WriteString(slow.w, " ")
+			case <-refused:
+				return
+			}
+		}
+	})
 	a := push(t, s, pushPath, strings.NewReader(people(5, 6)))
+	close(refused)
 	require.Equal(t, http.StatusTooManyRequests, a.status)
 	require.Equal(t, "1", a.header.Get("Retry-After"))
+	talk.Wait()
 	a = <-first
 	require.Equal(t, http.StatusRequestTimeout, a.status, a.Detail)
 	require.Equal(t, int64(3), a.Acknowledged.Lines)
@@ -223,7 +241,7 @@ func TestPushOutage(t *testing.T) {
 	b := startBroker(t, dir, "127.0.0.1:0")
 	addr := b.Addrs()[0]
 	cfg := ingest.Config{Bus: bus.Config{Brokers: []string{addr}}}
-	cfg.Push.Stall = time.Second
+	cfg.Push.Stall = 5 * time.Second
 	s := serve(t, cfg, ingest.Deps{})
 	body := newGate()
 	first := make(chan answer, 1)
@@ -244,7 +262,7 @@ func TestPushOutage(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	require.Eventually(t, func() bool {
 		return push(t, s, pushPath, strings.NewReader(people(int(a.Acknowledged.Lines), 900))).status == http.StatusOK
-	}, 30*time.Second, 100*time.Millisecond)
+	}, time.Minute, 100*time.Millisecond)
 	got := values(t, cfg.Bus, record.KindNetworkPerson)
 	for i := range 900 {
 		require.Contains(t, got, fmt.Sprintf("p_%d", i))

@@ -30,7 +30,7 @@ func erasures(t *testing.T) ingest.Deps {
 // how long its client may say nothing.
 func TestPushErasure(t *testing.T) {
 	cfg := config(t)
-	cfg.Push.Concurrent, cfg.Push.Idle = 1, time.Second
+	cfg.Push.Concurrent, cfg.Push.Idle = 1, 4*time.Second
 	s := serve(t, cfg, erasures(t))
 	object := []string{"Content-Type", "application/json"}
 	order := "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"a@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n"
@@ -43,7 +43,7 @@ func TestPushErasure(t *testing.T) {
 	select {
 	case a := <-first:
 		require.Equal(t, http.StatusRequestTimeout, a.status, a.Detail)
-		require.Contains(t, a.Detail, "Nothing came for 1s")
+		require.Contains(t, a.Detail, "Nothing came for 4s")
 	case <-time.After(20 * time.Second):
 		_ = silent.w.Close()
 		require.Fail(t, "a client that says nothing is waited for")

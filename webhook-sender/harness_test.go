@@ -101,7 +101,7 @@ func (c *cluster) start(t *testing.T, change func(*webhook.Config)) (stop func()
 func (c *cluster) startAt(t *testing.T, now func() time.Time, change func(*webhook.Config)) (stop func()) {
 	t.Helper()
 	cfg := webhook.Config{
-		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 2 * time.Second,
+		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second,
 		Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 2 * time.Second},
 	}
 	if change != nil {

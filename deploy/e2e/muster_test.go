@@ -168,19 +168,24 @@ func eventuallyEvery(t *testing.T, timeout, pause time.Duration, poll func() (do
 	}
 }
 
-// stop ends the platform with Ctrl-C and asserts that it stops in order and in time.
-func (p *platform) stop(t *testing.T) {
+// stop ends the platform with Ctrl-C and asserts that it stops in order. It returns how
+// long that took: beside other platforms there is no telling, and TestAccountsFileAndKeys
+// runs alone.
+func (p *platform) stop(t *testing.T) time.Duration {
 	t.Helper()
-	const limit = 5 * time.Second // issue: "Ctrl-C stops in order within 5 s"
+	const limit = time.Minute
 	began := time.Now()
 	require.NoError(t, p.cmd.Process.Signal(os.Interrupt))
 	select {
 	case <-p.ended:
-		t.Logf("stopped in %s", time.Since(began).Round(time.Millisecond))
+		took := time.Since(began)
+		t.Logf("stopped in %s", took.Round(time.Millisecond))
 		require.NoError(t, p.exit, "exit status after Ctrl-C; the log:\n%s", lastLines(p.errors.String(), 20))
+		return took
 	case <-time.After(limit):
 		t.Fatalf("`muster up` still runs %s after Ctrl-C; the log:\n%s", limit, lastLines(p.errors.String(), 20))
 	}
+	return limit
 }
 
 // kill ends the platform with SIGKILL, as a machine would.

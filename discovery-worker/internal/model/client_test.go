@@ -23,7 +23,7 @@ func client(t *testing.T, change func(*model.Config), script func(int, modeltest
 	t.Helper()
 	s := modeltest.New(script)
 	t.Cleanup(s.Close)
-	cfg := model.Config{URL: s.URL(), APIKey: "secret", Name: "m", Timeout: 5 * time.Second, MaxRetryAfter: time.Second}
+	cfg := model.Config{URL: s.URL(), APIKey: "secret", Name: "m", Timeout: 30 * time.Second, MaxRetryAfter: time.Second}
 	if change != nil {
 		change(&cfg)
 	}
@@ -50,7 +50,8 @@ func ask(t *testing.T, c *model.Client) (string, model.Reason) {
 func TestOnlyValidAnswersComeOut(t *testing.T) {
 	t.Parallel()
 	good := modeltest.Reply{Content: `{"age":36}`}
-	short := func(c *model.Config) { c.Timeout = 200 * time.Millisecond }
+	// Long enough for the call to come to the server on a busy machine.
+	short := func(c *model.Config) { c.Timeout = 5 * time.Second }
 	for name, tc := range map[string]struct {
 		replies []modeltest.Reply
 		change  func(*model.Config)
@@ -84,7 +85,7 @@ func TestOnlyValidAnswersComeOut(t *testing.T) {
 		"busy for long":           {replies: []modeltest.Reply{{Status: 429, RetryAfter: "60"}}, reason: model.Unavailable, calls: 1},
 		"busy again":              {replies: []modeltest.Reply{{Status: 429}}, reason: model.Unavailable, calls: 2},
 		"no answer":               {replies: []modeltest.Reply{{Hang: true}}, change: short, reason: model.Timeout, calls: 1},
-		"slow answer":             {replies: []modeltest.Reply{{Content: `{"age":36}`, Drip: 20 * time.Millisecond}}, change: short, reason: model.Timeout, calls: 1},
+		"slow answer":             {replies: []modeltest.Reply{{Content: `{"age":36}`, Drip: 500 * time.Millisecond}}, change: short, reason: model.Timeout, calls: 1},
 		"no structured answers":   {replies: []modeltest.Reply{{Status: 400, Content: "response_format json_schema is not supported"}, good}, want: `{"age":36}`, calls: 2},
 		"no temperature":          {replies: []modeltest.Reply{{Status: 400, Content: "Unsupported value: 'temperature'"}, good}, want: `{"age":36}`, calls: 2},
 	} {
@@ -183,13 +184,21 @@ func TestBreakerOpensOnFailuresAndNotOnBadAnswers(t *testing.T) {
 
 func TestCallerWhoLeavesIsNoFailure(t *testing.T) {
 	t.Parallel()
-	c, _ := client(t, func(c *model.Config) { c.BreakerFailures = 1 }, func(n int, _ modeltest.Call) modeltest.Reply {
-		return modeltest.Reply{Hang: n == 0, Content: `{"age":1}`}
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	c, s := client(t, func(c *model.Config) { c.BreakerFailures = 1 }, modeltest.Replies(modeltest.Reply{Hang: true}))
+	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	_, err := c.Complete(ctx, model.Request{Task: "age", Schema: jsontext.Value(schema)})
-	require.ErrorIs(t, err, context.DeadlineExceeded)
+	left := make(chan error, 1)
+	go func() {
+		_, err := c.Complete(ctx, model.Request{Task: "age", Schema: jsontext.Value(schema)})
+		left <- err
+	}()
+	require.Eventually(t, func() bool { return len(s.Calls()) == 1 }, 30*time.Second, time.Millisecond)
+	cancel()
+	require.ErrorIs(t, <-left, context.Canceled)
+	s.Script(modeltest.Replies(modeltest.Reply{Content: `{"age":1}`}))
+	got, reason := ask(t, c)
+	require.Empty(t, reason, "the breaker is closed")
+	require.JSONEq(t, `{"age":1}`, got)
 }
 
 func TestConfig(t *testing.T) {
@@ -232,14 +241,26 @@ func TestDeadlinesAbstain(t *testing.T) {
 		require.ErrorAs(t, err, &abstained)
 		return abstained.Reason
 	}
-	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	// Long enough for the call to come to the server on a busy machine.
+	soon, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
 	require.Equal(t, model.Timeout, reason(complete(soon, 0)))
+	require.Len(t, s.Calls(), 1)
 
 	first := make(chan error, 1)
 	ctx, cancel := context.WithCancel(t.Context())
-	go func() { first <- complete(ctx, time.Millisecond) }()
-	require.Eventually(t, func() bool { return len(s.Calls()) == 2 }, 5*time.Second, time.Millisecond)
+	defer cancel()
+	patient := func() { first <- complete(ctx, 50*time.Millisecond) }
+	go patient()
+	for deadline := time.Now().Add(30 * time.Second); len(s.Calls()) < 2; {
+		select {
+		case err := <-first: // it came too late to its turn, which was free
+			require.Equal(t, model.Busy, reason(err))
+			go patient()
+		case <-time.After(time.Millisecond):
+			require.True(t, time.Now().Before(deadline), "no call came")
+		}
+	}
 	soon, cancelSoon := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancelSoon()
 	require.Equal(t, model.Busy, reason(complete(soon, 0)))

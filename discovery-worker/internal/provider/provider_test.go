@@ -12,11 +12,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
 	"muster/discovery-worker/internal/provider"
-	"muster/platform/breaker"
 )
 
 // scripted answers with what it is told to.
@@ -43,41 +41,6 @@ func guard(t *testing.T, s *scripted, cfg provider.Config) (*provider.Guarded[st
 }
 
 var errDown = errors.New("down")
-
-func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
-	var down atomic.Bool
-	down.Store(true)
-	s := &scripted{ask: func(context.Context, string) (string, error) {
-		if down.Load() {
-			return "", errDown
-		}
-		return "here", nil
-	}}
-	g, reg := guard(t, s, provider.Config{Failures: 3, OpenFor: 50 * time.Millisecond})
-	for range 3 {
-		_, err := g.Ask(t.Context(), "x")
-		require.ErrorIs(t, err, errDown)
-	}
-	_, err := g.Ask(t.Context(), "x")
-	require.ErrorIs(t, err, breaker.ErrOpen)
-	require.EqualValues(t, 3, s.calls.Load(), "an open breaker costs no call")
-	require.Equal(t, "open", g.State())
-
-	require.Eventually(t, func() bool { return g.State() == "half-open" }, 5*time.Second, time.Millisecond)
-	_, err = g.Ask(t.Context(), "x")
-	require.ErrorIs(t, err, errDown)
-	require.Equal(t, "open", g.State(), "a failed probe opens it again")
-
-	down.Store(false)
-	require.Eventually(t, func() bool { return g.State() == "half-open" }, 5*time.Second, time.Millisecond)
-	answer, err := g.Ask(t.Context(), "x")
-	require.NoError(t, err)
-	require.Equal(t, "here", answer)
-	require.Equal(t, "closed", g.State())
-	n, err := testutil.GatherAndCount(reg, "muster_discovery_provider_calls_total", "muster_breaker_state")
-	require.NoError(t, err)
-	require.Equal(t, 4, n, "answered, failed, open; and the state")
-}
 
 func TestRetryAfterPausesWithoutOpening(t *testing.T) {
 	s := &scripted{ask: func(context.Context, string) (string, error) {
@@ -113,7 +76,7 @@ func TestEqualQuestionsAreAskedOnceAndKept(t *testing.T) {
 			}
 		})
 	}
-	require.Eventually(t, func() bool { return s.calls.Load() == 1 }, 5*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return s.calls.Load() == 1 }, 30*time.Second, time.Millisecond)
 	leave() // does not end the call that the others wait for
 	close(release)
 	all.Wait()

@@ -232,22 +232,26 @@ func TestServicesFail(t *testing.T) {
 			})
 		}
 		t.Run(s.name+"/slow stream", func(t *testing.T) {
+			left := make(chan struct{})
 			service, _ := serve(t, s, func(_ int64, w http.ResponseWriter) bool {
 				ticks := time.NewTicker(5 * time.Millisecond)
 				defer ticks.Stop()
-				for range 1000 {
-					<-ticks.C
+				for {
+					select {
+					case <-ticks.C:
+					case <-left:
+						return true
+					}
 					if _, err := io.WriteString(w, " "); err != nil {
 						return true
 					}
 					w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own
 				}
-				return true
 			})
-			began := time.Now()
+			// The stream lasts until the call has ended.
 			_, err := guard(t, service, provider.Config{Timeout: 100 * time.Millisecond}).Ask(t.Context(), query)
+			close(left)
 			require.ErrorIs(t, err, context.DeadlineExceeded)
-			require.Less(t, time.Since(began), 2*time.Second)
 		})
 	}
 }
@@ -271,15 +275,20 @@ func (s *timed) Ask(ctx context.Context, q websearch.Query) ([]websearch.Result,
 
 // One dead provider, which fails or never answers, takes nothing from the others:
 // neither answers nor time, of their own calls or, once its breaker is open, of a whole
-// search. p99s are medians of runs in turns with it and without.
+// search. Runs in turns with it and without have the same medians, and no more than a
+// twentieth of what a busy machine may hold up comes near its timeout.
 func TestOneDeadProvider(t *testing.T) {
-	const rounds, searches = 7, 40
+	const rounds, searches, timeout = 7, 40, 3 * time.Second
 	for name, dead := range map[string]func(http.ResponseWriter, *http.Request){
 		"fails":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) },
 		"silent": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(dead))
+			var asked atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				dead(w, r)
+			}))
 			t.Cleanup(server.Close)
 			broken, err := websearch.NewService(websearch.SearXNG, websearch.Endpoint{URL: server.URL}, provider.NewClient())
 			require.NoError(t, err)
@@ -290,13 +299,12 @@ func TestOneDeadProvider(t *testing.T) {
 				clock := &timed{Service: guard(t, service, provider.Config{})}
 				alive, clocks = append(alive, clock), append(clocks, clock)
 			}
-			with := append([]websearch.Service{guard(t, broken, provider.Config{Timeout: 30 * time.Millisecond, OpenFor: time.Hour})}, alive...)
+			with := append([]websearch.Service{guard(t, broken, provider.Config{Timeout: timeout, Failures: 1, OpenFor: time.Hour})}, alive...)
 			n := 0
-			run := func(services []websearch.Service, failing bool) (calls, whole time.Duration) {
+			run := func(services []websearch.Service, failing bool) (calls, whole []time.Duration) {
 				for _, c := range clocks {
 					c.took = nil
 				}
-				var all, own []time.Duration
 				for range searches {
 					p := juno()
 					p.Names = p.Names[1:]
@@ -304,7 +312,7 @@ func TestOneDeadProvider(t *testing.T) {
 					n++
 					began := time.Now()
 					pages, err := websearch.New(services, identity.Default()).Find(t.Context(), p, []string{identity.Codehost})
-					all = append(all, time.Since(began))
+					whole = append(whole, time.Since(began))
 					require.Len(t, pages, 1)
 					if failing {
 						require.ErrorContains(t, err, "searxng")
@@ -313,26 +321,29 @@ func TestOneDeadProvider(t *testing.T) {
 					}
 				}
 				for _, c := range clocks {
-					own = append(own, c.took...)
+					calls = append(calls, c.took...)
 				}
-				slices.Sort(all)
-				slices.Sort(own)
-				return own[len(own)*99/100], all[len(all)*99/100]
+				return calls, whole
 			}
 			run(with, true) // opens the breaker
+			before := asked.Load()
+			require.NotZero(t, before)
 			var calls, whole [2][]time.Duration
 			for range rounds {
 				for i, services := range [][]websearch.Service{alive, with} {
 					c, w := run(services, i == 1)
-					calls[i], whole[i] = append(calls[i], c), append(whole[i], w)
+					calls[i], whole[i] = append(calls[i], c...), append(whole[i], w...)
 				}
 			}
+			require.Equal(t, before, asked.Load(), "its breaker is open")
 			for what, m := range map[string][2][]time.Duration{"calls of the others": calls, "whole searches": whole} {
 				slices.Sort(m[0])
 				slices.Sort(m[1])
-				alone, beside := m[0][rounds/2], m[1][rounds/2]
-				t.Logf("p99 of %s: %v alone, %v beside a dead one", what, alone, beside)
+				alone, beside := m[0][len(m[0])/2], m[1][len(m[1])/2]
+				high := m[1][len(m[1])*95/100]
+				t.Logf("%s: median %v alone, %v beside a dead one (p95 %v, p99 %v)", what, alone, beside, high, m[1][len(m[1])*99/100])
 				require.LessOrEqual(t, beside, max(alone*3/2, alone+20*time.Millisecond), what)
+				require.Less(t, high, timeout/2, what)
 			}
 		})
 	}

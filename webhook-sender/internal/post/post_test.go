@@ -23,13 +23,12 @@ import (
 
 func loopback() []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")} }
 
-// Receivers of every kind over real HTTP: what came of the call, and that it did not
-// take longer than its limit.
+// Receivers of every kind over real HTTP: what came of the call, and that the one who
+// says nothing is left at the limit.
 func TestReceivers(t *testing.T) {
 	var redirected atomic.Int32
 	target := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { redirected.Add(1) }))
 	t.Cleanup(target.Close)
-	const limit = time.Second
 	for name, tt := range map[string]struct {
 		answer http.HandlerFunc
 		want   post.Result
@@ -94,11 +93,15 @@ func TestReceivers(t *testing.T) {
 				tt.answer(w, r)
 			}))
 			t.Cleanup(server.Close)
+			limit := 30 * time.Second
+			if tt.want.Class == post.ClassTimeout {
+				limit = time.Second
+			}
 			c := post.New(post.Config{Allow: loopback(), Timeout: limit})
 			t.Cleanup(c.Close)
 			begin := time.Now()
 			got := c.Post(t.Context(), server.URL, http.Header{}, []byte(`{"name":"Ada","phone":1}`))
-			require.Less(t, time.Since(begin), 3*limit)
+			require.Less(t, time.Since(begin), 20*time.Second)
 			require.Positive(t, got.Duration)
 			got.Duration = 0
 			if name == "500 with an echo" { // Ada is shorter than what is taken for an echo
@@ -207,7 +210,7 @@ func TestForbiddenAddresses(t *testing.T) {
 	require.NotZero(t, port)
 	t.Setenv("HTTPS_PROXY", fmt.Sprintf("http://127.0.0.1:%d", port))
 	t.Setenv("HTTP_PROXY", fmt.Sprintf("http://127.0.0.1:%d", port))
-	c := post.New(post.Config{Timeout: 2 * time.Second})
+	c := post.New(post.Config{Timeout: 20 * time.Second})
 	defer c.Close()
 	for _, host := range []string{
 		"127.0.0.1", "127.1.2.3", "0.0.0.0", "0", "10.0.0.1", "172.16.0.1", "172.31.255.255", "192.168.1.1", "169.254.1.1",
@@ -250,13 +253,13 @@ func TestRebinding(t *testing.T) {
 	defer server.Close()
 	_, port, err := net.SplitHostPort(server.Listener.Addr().String())
 	require.NoError(t, err)
-	c := post.New(post.Config{Resolver: dns, Timeout: 2 * time.Second})
+	c := post.New(post.Config{Resolver: dns, Timeout: 20 * time.Second})
 	defer c.Close()
 	for range 3 {
 		require.Equal(t, post.ClassForbidden, c.Post(t.Context(), "https://rebind.example:"+port, http.Header{}, nil).Class)
 	}
 	require.GreaterOrEqual(t, asked.Load(), int32(3))
-	allowing := post.New(post.Config{Resolver: dns, Allow: loopback(), Timeout: 2 * time.Second})
+	allowing := post.New(post.Config{Resolver: dns, Allow: loopback(), Timeout: 20 * time.Second})
 	defer allowing.Close()
 	require.Equal(t, 404, allowing.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).Status)
 
@@ -272,7 +275,7 @@ func TestRebinding(t *testing.T) {
 	defer closing.Close()
 	_, port, err = net.SplitHostPort(closing.Listener.Addr().String())
 	require.NoError(t, err)
-	turned := post.New(post.Config{Resolver: turning, Allow: loopback(), Timeout: 2 * time.Second})
+	turned := post.New(post.Config{Resolver: turning, Allow: loopback(), Timeout: 20 * time.Second})
 	defer turned.Close()
 	require.True(t, turned.Post(t.Context(), "http://rebind.example:"+port, http.Header{}, nil).OK())
 	for range 2 {
