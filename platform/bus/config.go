@@ -175,12 +175,11 @@ func (c Config) validate() error {
 // CloseIdleConnections.
 func (c Config) transport(topics ...string) *kafka.Transport {
 	return &kafka.Transport{
-		Dial:           (&net.Dialer{Timeout: dialTimeout}).DialContext,
+		Dial:           c.dial,
 		DialTimeout:    dialTimeout,
 		MetadataTTL:    metadataTTL,
 		MetadataTopics: topics,
 		ClientID:       c.ClientID,
-		TLS:            c.TLS,
 		SASL:           c.SASL,
 	}
 }

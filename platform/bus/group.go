@@ -77,14 +77,13 @@ func (g *group) run(ctx context.Context, consume func(ctx context.Context, gen *
 		}
 		return fmt.Errorf("consumer group %s: %w", g.id, err)
 	}
-	conns := &connTracker{conns: make(map[net.Conn]struct{})}
+	conns := &connTracker{cfg: g.cfg, conns: make(map[net.Conn]struct{})}
 	cg, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:      g.id,
 		Brokers: g.cfg.Brokers,
 		Dialer: &kafka.Dialer{
 			ClientID:      g.cfg.ClientID,
 			Timeout:       dialTimeout,
-			TLS:           g.cfg.TLS,
 			SASLMechanism: g.cfg.SASL,
 			DialFunc:      conns.dial,
 		},
@@ -187,12 +186,13 @@ func (g *group) watchPartitions(ctx context.Context) {
 
 // connTracker knows the group's connections, to end a join that blocks.
 type connTracker struct {
+	cfg   Config
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
 func (t *connTracker) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	c, err := (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, addr)
+	c, err := t.cfg.dial(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}

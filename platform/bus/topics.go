@@ -83,7 +83,7 @@ func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	tr := cfg.transport(topicNames(topics)...)
 	defer tr.CloseIdleConnections()
 	client := cfg.client(tr)
-	if err := createMissing(ctx, client, topics); err != nil {
+	if err := createMissing(ctx, cfg, client, topics); err != nil {
 		return fmt.Errorf("ensure topics: %w", err)
 	}
 	meta, err := awaitTopics(ctx, cfg, topicNames(topics))
@@ -109,9 +109,10 @@ func topicNames(topics []Topic) []string {
 }
 
 // createMissing asks for all topics at once: the brokers say which exist.
-func createMissing(ctx context.Context, client *kafka.Client, topics []Topic) error {
+func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics []Topic) error {
 	wait := newBackoff(50*time.Millisecond, time.Second)
 	todo := slices.Clone(topics)
+	last := errors.New("no answer")
 	for len(todo) > 0 {
 		req := &kafka.CreateTopicsRequest{}
 		for _, t := range todo {
@@ -125,8 +126,14 @@ func createMissing(ctx context.Context, client *kafka.Client, topics []Topic) er
 			req.Topics = append(req.Topics, tc)
 		}
 		res, err := client.CreateTopics(ctx, req)
-		if err != nil && (ctx.Err() != nil || IsPermanentWriteError(err)) {
+		if err != nil && IsPermanentWriteError(err) {
 			return fmt.Errorf("create: %w", err)
+		}
+		if err != nil && ctx.Err() == nil {
+			last = err
+			if _, err := fetchTopics(ctx, cfg, topicNames(todo)); err != nil {
+				last = err // says more than that there is no broker
+			}
 		}
 		if err == nil {
 			var again []Topic
@@ -138,7 +145,7 @@ func createMissing(ctx context.Context, client *kafka.Client, topics []Topic) er
 					again = append(again, t)
 				case terr == nil || errors.Is(terr, kafka.TopicAlreadyExists):
 				case errors.As(terr, &code) && code.Temporary():
-					again = append(again, t)
+					again, last = append(again, t), terr
 				default:
 					return fmt.Errorf("create topic %s: %w", t.Name, terr)
 				}
@@ -146,7 +153,7 @@ func createMissing(ctx context.Context, client *kafka.Client, topics []Topic) er
 			todo = again
 		}
 		if len(todo) > 0 && !sleep(ctx, wait.NextBackOff()) {
-			return fmt.Errorf("create topic %s: %w", todo[0].Name, context.Cause(ctx))
+			return fmt.Errorf("create topic %s: %w (last: %w)", todo[0].Name, context.Cause(ctx), last)
 		}
 	}
 	return nil
