@@ -98,7 +98,7 @@ func TestTasksInHandAreFinishedAtTheEnd(t *testing.T) {
 	})
 	t.Cleanup(server.Close)
 	stop := f.workAs(discovery.Config{
-		Timing:    bus.GroupTiming{Drain: 5 * time.Second},
+		Timing:    bus.GroupTiming{Drain: 30 * time.Second},
 		Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted"}},
 	})
 	c.want("stopped", event.ContextTask{Person: jsontext.Value(`"bad temper"`), Schema: jsontext.Value(`{"mood":{"type":"string"}}`)})

@@ -26,7 +26,7 @@ func TestErasedWhileWaiting(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	s, err := webhook.New(webhook.Config{
-		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second, Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 2 * time.Second},
+		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second, Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 20 * time.Second},
 	}, webhook.Deps{Logger: slog.New(slog.DiscardHandler), Suppressed: set})
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))

@@ -102,7 +102,7 @@ func (c *cluster) startAt(t *testing.T, now func() time.Time, change func(*webho
 	t.Helper()
 	cfg := webhook.Config{
 		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second,
-		Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 2 * time.Second},
+		Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 20 * time.Second},
 	}
 	if change != nil {
 		change(&cfg)

@@ -29,7 +29,7 @@ func deadDiscovery(t *testing.T, p *platform) {
 	}
 	list := func() []letter {
 		var letters []letter
-		eventually(t, 20*time.Second, func() (bool, string) {
+		eventually(t, time.Minute, func() (bool, string) {
 			p.musterJSON(t, &letters, "dead", "list", "--json", "--handler", handler)
 			return len(letters) == 1, "not one dead letter"
 		})

@@ -110,7 +110,7 @@ func TestBackupPage(t *testing.T) {
 	require.NoError(t, os.WriteFile(later, []byte(`{"profile_id":"later1","username":"came-later","last_updated":"2026-11-20"}`+"\n"), 0o600))
 	p.muster(t, "ingest", "network-person", later)
 	p.muster(t, "status", "--wait")
-	eventually(t, 10*time.Second, func() (bool, string) { return !found(t, p, goes), "the erased person is shown" })
+	eventually(t, time.Minute, func() (bool, string) { return !found(t, p, goes), "the erased person is shown" })
 	require.Regexp(t, `erasures.ndjson: [1-9]`, pg.next())
 
 	check := func(p *platform) {

@@ -28,7 +28,7 @@ func shows(t *testing.T, p *platform, s subject) {
 			Endpoint     string `json:"endpoint"`
 		} `json:"received"`
 	}
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, time.Minute, func() (bool, string) {
 		p.musterJSON(t, &report, "subject", "show", "--json", "user_id="+s.ids["codehost"], "profile_id="+s.ids["network"])
 		return len(report.Received) > 0, "no call in the ledger"
 	})

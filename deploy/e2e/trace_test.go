@@ -44,7 +44,7 @@ func TestTraceCrossesKafka(t *testing.T) {
 	require.NoError(t, resp.Body.Close())
 	require.Equal(t, http.StatusOK, resp.StatusCode)
 	topics := []string{event.TopicDiscoveryTask, event.TopicDiscovery}
-	eventually(t, 20*time.Second, func() (bool, string) {
+	eventually(t, time.Minute, func() (bool, string) {
 		found := traced(t, p, trace, topics...)
 		for _, topic := range topics {
 			if !found[topic] {
