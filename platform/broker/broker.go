@@ -110,6 +110,9 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err := keepEnds(cfg.DataDir, savedEnd); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
 	}
+	if err := dropSaved(cfg.DataDir); err != nil {
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
+	}
 	cut, err := repairLog(cfg.DataDir)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
@@ -132,6 +135,10 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			ln, err := (&net.ListenConfig{}).Listen(ctx, network, net.JoinHostPort(host, p))
 			if err != nil {
 				return nil, err
+			}
+			// kfake listens first, and then reads its log and changes it. A port that is taken changes nothing.
+			if err := markOpen(cfg.DataDir); err != nil {
+				return nil, errors.Join(err, ln.Close())
 			}
 			if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send
 				ln = tls.NewListener(ln, cfg.TLS)
@@ -230,7 +237,11 @@ func (b *Broker) Close() error {
 			}
 		}
 		b.closeErr = b.Err()
-		if err := errors.Join(b.leave(), unlockDir(b.lock)); err != nil {
+		var marked error
+		if b.closeErr == nil {
+			marked = markClosed(b.dir)
+		}
+		if err := errors.Join(marked, b.leave(), unlockDir(b.lock)); err != nil {
 			b.closeErr = errors.Join(b.closeErr, fmt.Errorf("broker: close: %w", err))
 		}
 	})

@@ -19,7 +19,10 @@
 //   - a write fails (the disk is full): the broker stops there, answers nothing
 //     any more, and tells its owner by Failed. What it has acknowledged is in its
 //     files, and there after the next start;
-//   - Close flushes and fsyncs everything.
+//   - Close flushes and fsyncs everything, and saves what a start cannot read from the
+//     log: where a partition begins of whose segment a part is deleted, transactions
+//     that are open, sessions of groups. A start after any other end reads the log
+//     alone, and takes as much memory as it is large while it does.
 //
 // # Compaction and retention
 //

@@ -1,0 +1,103 @@
+package broker_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+)
+
+// killed is what a kill at this moment leaves of a data folder.
+func killed(t *testing.T, dir string) string {
+	t.Helper()
+	left := filepath.Join(t.TempDir(), "left")
+	require.NoError(t, os.CopyFS(left, os.DirFS(dir)))
+	return left
+}
+
+func serve(t *testing.T, dir string) (*broker.Broker, bus.Config) {
+	t.Helper()
+	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
+	return b, bus.Config{Brokers: b.Addrs()}
+}
+
+func createTopic(t *testing.T, cfg bus.Config, config map[string]string) {
+	t.Helper()
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1, Config: config}}))
+}
+
+// send sends each message in a batch of its own. Without a value it deletes its key.
+func send(t *testing.T, cfg bus.Config, messages ...kafka.Message) {
+	t.Helper()
+	w := bus.NewWriter(cfg)
+	defer func() { require.NoError(t, w.Close()) }()
+	for _, m := range messages {
+		m.Topic = "t"
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
+	}
+}
+
+func message(key, value string) kafka.Message {
+	return kafka.Message{Key: []byte(key), Value: []byte(value)}
+}
+
+// stored are the values that a partition holds, by their offsets.
+func stored(t *testing.T, cfg bus.Config) map[int64]string {
+	t.Helper()
+	out := make(map[int64]string)
+	_, err := bus.Read(t.Context(), cfg, "t", nil, func(m kafka.Message) error {
+		out[m.Offset] = string(m.Value)
+		return nil
+	})
+	require.NoError(t, err)
+	return out
+}
+
+// A compaction may leave a segment of the size that it had at the last Close, with later
+// messages in it.
+func TestKillAfterACompactionThatKeepsTheSize(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact", "delete.retention.ms": "1"})
+	roll := func() {
+		<-time.After(2 * time.Millisecond)
+		send(t, cfg, kafka.Message{Key: []byte("roll")})
+		require.NoError(t, b.Compact(t.Context()))
+	}
+	send(t, cfg, message("a", "person"))
+	roll()
+	require.NoError(t, b.Close())
+	b, cfg = serve(t, dir)
+	roll()
+	roll()
+	_, cfg = serve(t, killed(t, dir))
+	require.Equal(t, map[int64]string{0: "person", 3: ""}, stored(t, cfg))
+	send(t, cfg, message("b", "new"))
+	require.Equal(t, map[int64]string{0: "person", 3: "", 4: "new"}, stored(t, cfg))
+}
+
+// What only Close can save is there after it: where a partition begins of whose segment
+// a part is deleted.
+func TestCloseKeepsTheBeginning(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	createTopic(t, cfg, nil)
+	send(t, cfg, message("a", "0"), message("a", "1"))
+	require.NoError(t, b.Cluster().DeleteRecords("t", 0, 1))
+	require.NoError(t, b.Close())
+	other := brokertest.Start(t)
+	_, err := broker.Start(t.Context(), broker.Config{DataDir: dir, Addr: other.Addrs()[0]})
+	require.Error(t, err, "the port is taken")
+	_, cfg = serve(t, dir)
+	require.Equal(t, map[int64]string{1: "1"}, stored(t, cfg))
+	_, cfg = serve(t, killed(t, dir))
+	send(t, cfg, message("a", "2"))
+	require.Equal(t, "2", stored(t, cfg)[2])
+}
