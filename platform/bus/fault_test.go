@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -418,40 +417,6 @@ func TestSubscriberCommitsUpToFirstUnfinished(t *testing.T) {
 	}
 	require.NoError(t, sub.Close(), "Close commits what was acked")
 	require.Equal(t, int64(10), committed())
-}
-
-// A handler that acks within Drain after Close has its message committed.
-func TestSubscriberDrains(t *testing.T) {
-	_, cfg := own(t)
-	topic := bustest.Topic(t, cfg, 1, nil)
-	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 2)
-	sub, err := bus.NewSubscriber(bus.SubscriberConfig{Config: cfg, Group: "g", Timing: bustest.PatientTiming()})
-	require.NoError(t, err)
-	out, err := sub.Subscribe(t.Context(), topic)
-	require.NoError(t, err)
-	m := <-out
-	var closed atomic.Bool
-	done := make(chan error, 1)
-	go func() {
-		err := sub.Close()
-		closed.Store(true)
-		done <- err
-	}()
-	select {
-	case <-m.Context().Done():
-		t.Fatal("the message's context ended at once")
-	case <-time.After(100 * time.Millisecond):
-	}
-	require.False(t, closed.Load())
-	m.Ack()
-	require.NoError(t, <-done)
-	_, open := <-out
-	require.False(t, open)
-	lag, err := bus.Lag(t.Context(), cfg, "g", []string{topic})
-	require.NoError(t, err)
-	require.Equal(t, int64(1), lag[0].Committed)
-	_, err = sub.Subscribe(t.Context(), topic)
-	require.ErrorIs(t, err, bus.ErrClosed)
 }
 
 func TestSubscriberCommitFaults(t *testing.T) {
