@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -99,13 +101,35 @@ func (p program) keep(ctx context.Context, name string, args ...string) *daemon 
 	return d
 }
 
-// kill ends the process that runs now with SIGKILL.
+// kill ends the process that runs now with SIGKILL, after its children: the engine
+// is one.
 func (d *daemon) kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.pid != 0 {
+		for _, child := range children(d.pid) {
+			_ = syscall.Kill(child, syscall.SIGKILL) // gone already: what was wanted
+		}
 		_ = syscall.Kill(d.pid, syscall.SIGKILL) // gone already: what was wanted
 	}
+}
+
+// children are the processes that a process has started, and that run.
+func children(pid int) []int {
+	lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", pid)) // the pattern is right
+	var out []int
+	for _, list := range lists {
+		raw, err := os.ReadFile(list)
+		if err != nil {
+			continue // the thread has ended
+		}
+		for _, field := range strings.Fields(string(raw)) {
+			if child, err := strconv.Atoi(field); err == nil {
+				out = append(out, child)
+			}
+		}
+	}
+	return out
 }
 
 func (d *daemon) stop() error {

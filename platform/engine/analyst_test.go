@@ -24,7 +24,7 @@ func TestAnalystReads(t *testing.T) {
 	for _, query := range []string{
 		"SELECT * FROM t", "SELECT sum(a) FROM t WHERE t.file = 'x' GROUP BY ALL", "WITH 1 AS x SELECT x", "SHOW TABLES", "DESCRIBE TABLE t",
 		"EXPLAIN SELECT * FROM t", "EXISTS TABLE t", "SHOW CREATE TABLE t", "SELECT count() FROM numbers(10)", "SELECT * FROM t FORMAT JSON",
-		"SELECT * FROM system.tables LIMIT 1", "SELECT t.file FROM t", "SELECT a AS file FROM t WHERE t.file IN ('a') ORDER BY t.file", "SELECT * FROM merge(currentDatabase(), 't')",
+		"SELECT * FROM system.tables LIMIT 1", "SELECT t.file FROM t", "SELECT a AS file FROM t WHERE t.file IN ('a') ORDER BY t.file", "SELECT Settings, 1 AS settings FROM system.processes AS p WHERE notEmpty(Settings) AND NOT p.Settings = map() ORDER BY settings ASC", "SHOW SETTINGS LIKE 'max_t%'", "SELECT printf('%s %s', 'a', 'b')", "SELECT * FROM merge(currentDatabase(), 't')",
 	} {
 		r := asAnalyst(t, query, "database", db)
 		require.Equal(t, http.StatusOK, r.status, "%s: %s", query, r.body)
@@ -39,14 +39,25 @@ func TestAnalystReads(t *testing.T) {
 	require.Equal(t, http.StatusOK, asAnalyst(t, "SELECT 1", "session_id", "x").status)
 }
 
+// readableSecret writes a file that the engine's process may read, wherever that is
+// kept to its own files, and returns its folder and path.
+func readableSecret(t *testing.T) (dir, path string) {
+	t.Helper()
+	dir, err := os.MkdirTemp(strings.TrimSpace(must(t, "SELECT path FROM system.disks WHERE name = 'default'")), "secret") //nolint:usetesting // in the engine's folder
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, os.RemoveAll(dir)) })
+	path = filepath.Join(dir, "secret.csv")
+	require.NoError(t, os.WriteFile(path, []byte("topsecret\n"), 0o600))
+	require.Equal(t, "topsecret\\n\n", must(t, "SELECT file('"+path+"')"))
+	return dir, path
+}
+
 // An analyst can neither write nor reach files, other hosts or programs.
 func TestAnalystIsConfined(t *testing.T) {
 	db := freshDatabase(t)
 	must(t, "CREATE TABLE t (a UInt64) ENGINE = MergeTree ORDER BY a", "database", db)
 	must(t, "INSERT INTO t VALUES (1)", "database", db)
-	dir := t.TempDir()
-	secret := filepath.Join(dir, "secret.csv")
-	require.NoError(t, os.WriteFile(secret, []byte("topsecret\n"), 0o600))
+	dir, secret := readableSecret(t)
 	target := filepath.Join(dir, "written")
 
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,6 +142,13 @@ func TestAnalystIsConfined(t *testing.T) {
 			r := asAnalyst(t, query, params...)
 			require.NotEqual(t, http.StatusOK, r.status, "%s: %s", query, r.body)
 			require.NotContains(t, r.body, "topsecret", query)
+		}
+		if first, _, _ := strings.Cut(query, " "); first == "SELECT" || first == "WITH" || first == "FROM" {
+			for _, other := range []string{"DESCRIBE (" + query + ")", "EXPLAIN " + query, "EXPLAIN QUERY TREE " + query, "SELECT * FROM view(" + query + ")", "SELECT 1 IN (" + query + ")"} {
+				r := asAnalyst(t, other, "database", db)
+				require.NotEqual(t, http.StatusOK, r.status, "%s: %s", other, r.body)
+				require.NotContains(t, r.body, "topsecret", other)
+			}
 		}
 	}
 	require.NoFileExists(t, target)

@@ -103,7 +103,7 @@ func RunChild(ctx context.Context, logger *slog.Logger) error {
 		return err
 	}
 	serves := false
-	err = Serve(ctx, cfg, logger, func(addr string) {
+	err = serve(ctx, cfg, logger, func(addr string) {
 		serves = true
 		if err := report(readyLine{Addr: addr}); err != nil {
 			cancel(fmt.Errorf("engine: report readiness: %w", err))

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,12 +43,25 @@ var disguised = []string{
 	"SELECT a, b FROM generateRandom('a UInt8, b String ALIAS file(''{secret}'')') LIMIT 1", "SELECT a, b FROM generateRandom(concat('a UInt8, b String AL', 'IAS fi', 'le(''{secret}'')')) LIMIT 1",
 	"SELECT * FROM format(JSONEachRow, 'a String, b String DEFAULT file(''{secret}'')', '{\"a\":1}')", "SELECT a, b FROM null('a UInt8, b String ALIAS file(''{secret}'')')",
 	"DESCRIBE TABLE generateRandom('a UInt8, b String ALIAS `\\x66ile`(''{secret}'')')", "SELECT a, b FROM input('a UInt8, b String ALIAS file(''{secret}'')')",
+	"DESCRIBE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')", "DESC TABLE `\\x66ormat`('JSONEachRow', 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')",
+	"EXPLAIN QUERY TREE SELECT * FROM format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}')", "SELECT 1 IN format(JSONEachRow, 'a UInt8, b UInt8 DEFAULT toUInt8(file(''{secret}''))', '{\"a\":1}')",
+	"EXPLAIN TABLE OVERRIDE format(JSONEachRow, 'a UInt8, b UInt64 DEFAULT toUInt64(file(''{secret}''))', '{\"a\":1}') COLUMNS (a UInt8)", "DESCRIBE numbers(1) SETTINGS schema_inference_hints = 'a UInt64 DEFAULT toUInt64(file(''{secret}''))'",
+	"DESCRIBE merge(default, '.*') SETTINGS readonly = 0", "DESCRIBE fuzzQuery('SELECT file(''{secret}'')')", "DESCRIBE values('a String DEFAULT file(''{secret}'')', ('x'))", "DESCRIBE input('a String DEFAULT file(''{secret}'')')",
+	"SELECT reinterpret('', 'AggregateFunction(groupConcat(file(\\'{secret}\\')), String)')", "SELECT JSONExtract('{}', 'AggregateFunction(groupConcat(file(\\'{secret}\\')), String)')",
+	"SELECT defaultValueOfTypeName('DateTime64(toUInt8(file(\\'{secret}\\')))')", "SELECT defaultValueOfTypeName('Tuple(a UInt8 DEFAULT file(\\'{secret}\\'))')", "SELECT tokens('abc', 'ngrams(toUInt8(file(\\'{secret}\\')))')",
 	"SELECT b FROM (SELECT * FROM loop(values('a String, b String ALIAS file(''{secret}'')', ('x')))) LIMIT 1", "SELECT * FROM eval('SELECT file(''{secret}'')')",
 	"SELECT arrayReduce('groupConcat(file(\\'{secret}\\'))', ['a', 'b'])", "SELECT arrayReduce(concat('groupConcat(fi', 'le(\\'{secret}\\'))'), ['a', 'b'])",
 	"SELECT arrayReduceInRanges('groupConcat(file(\\'{secret}\\'))', [(1, 2)], ['a', 'b'])", "SELECT finalizeAggregation(initializeAggregation('groupConcatState(file(\\'{secret}\\'))', 'b'))",
 	"SELECT structureToProtobufSchema('a String DEFAULT toInt64(file(\\'{secret}\\'))')", "SELECT structureToCapnProtoSchema('a String DEFAULT toInt64(file(\\'{secret}\\'))')",
 	"SELECT groupConcat(file('{secret}'))(x) FROM (SELECT 'a' AS x)", "SELECT CAST('' AS AggregateFunction(groupConcat(`\\x66ile`('{secret}')), String))",
 	"SELECT CAST('', 'AggregateFunction(groupConcat(file(\\'{secret}\\')), String)')",
+	// settings, which the engine takes from anybody in a subquery
+	"SELECT * FROM (SELECT * FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT * FROM (SELECT * FROM default.`{secret}` SETTINGS readonly = 2)", "SELECT * FROM default.`{secret}` SETTINGS readonly = 0",
+	"DESCRIBE (SELECT * FROM default.`{secret}` SETTINGS readonly = 0)", "WITH x AS (SELECT * FROM default.`{secret}` SETTINGS readonly = 0) SELECT * FROM x", "SELECT * FROM view(SELECT * FROM default.`{secret}` SETTINGS readonly = 0)",
+	"SELECT (SELECT any(c1) FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT 1 IN (SELECT count() FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT * FROM (SELECT * FROM default.`{secret}` AS `as` settings /* */ \"read\\x6fnly\"/**/= 0)",
+	"SELECT * FROM (SELECT * FROM default.`{secret}` LIMIT 1. SETTINGS max_threads = 1, readonly = 0)", "SELECT * FROM (SELECT 1 UNION ALL SELECT count() FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT * FROM (SELECT 1 SETTINGS a.b = 0)",
+	"SELECT * FROM (SELECT number FROM system.numbers LIMIT 3 SETTINGS additional_table_filters = {'system.numbers': 'throwIf(1, file(''{secret}''))'})",
+	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = 'throwIf(1, file(''{secret}''))')", "SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)", "SELECT (SELECT 1 SETTINGS param_x = 1)",
 	// other places of a query
 	"SELECT 1 LIMIT length(`\\x66ile`('{secret}'))", "SELECT number FROM numbers(length(`\\x66ile`('{secret}')))", "SELECT 1 ORDER BY `\\x66ile`('{secret}') WITH FILL",
 	"SELECT 1 FROM system.one WHERE throwIf(1, `\\x66ile`('{secret}'))", "SELECT toInt64(`\\x66ile`('{secret}'))", "SELECT sum(1) OVER (ORDER BY `\\x66ile`('{secret}'))",
@@ -78,7 +90,7 @@ func TestAnalystQueriesMeanTheSame(t *testing.T) {
 		"SELECT * REPLACE (a + 1 AS a) FROM t ORDER BY a", "WITH RECURSIVE r AS (SELECT 1 AS n UNION ALL SELECT n + 1 FROM r WHERE n < 4) SELECT * FROM r", "WITH (SELECT max(a) FROM t) AS m, x -> x * m AS f SELECT f(2)",
 		"SELECT l.a, r.`b c` FROM t AS l LEFT JOIN t AS r ON l.a = r.a + 1 ORDER BY 1, 2", "SELECT a, x.1 FROM t ARRAY JOIN d AS x ORDER BY a", "SELECT a FROM t WHERE a IN (1, 2) AND `b c` LIKE 'x%' OR NOT a BETWEEN 1 AND 2 ORDER BY a DESC NULLS LAST LIMIT 1 BY a",
 		"SELECT CASE a WHEN 1 THEN 'one' ELSE 'many' END, a IS NULL, a = ANY(SELECT 1), EXISTS(SELECT 1), a > 1 ? 1 : 2 FROM t ORDER BY a", "SELECT extract(YEAR FROM toDate('2020-02-01')), substring('abc' FROM 2 FOR 1), trim(BOTH 'x' FROM 'xax'), position('b' IN 'abc')",
-		"SELECT a FROM t UNION DISTINCT SELECT a FROM t ORDER BY a", "SELECT a FROM t INTERSECT SELECT 2", "(SELECT 1) UNION ALL (SELECT 2 ORDER BY 1)", "SELECT * FROM t ORDER BY a FORMAT JSONEachRow", "SELECT /* a /* b */ c */ 1 -- end",
+		"SELECT * FROM (SELECT a FROM t UNION DISTINCT SELECT a FROM t ORDER BY a) ORDER BY 1", "SELECT a FROM t INTERSECT SELECT 2", "SELECT * FROM ((SELECT 1) UNION ALL (SELECT 2 ORDER BY 1)) ORDER BY 1", "SELECT * FROM t ORDER BY a FORMAT JSONEachRow", "SELECT /* a /* b */ c */ 1 -- end",
 		"SELECT arrayMap((x, y) -> x + y, [1], [2]), arrayMap(plus, [1], [2]), (1, 'a').1, [1, 2][-1], map(1, 2)[1]", "SELECT number FROM numbers(3) ORDER BY number WITH FILL FROM 0 TO 5 STEP 2", "SHOW TABLES", "DESCRIBE TABLE t", "SHOW CREATE TABLE t", "EXISTS TABLE t",
 		"SELECT {s:String}, {n:UInt8} + 1, {l:Array(UInt8)}", "SELECT a FROM {tab:Identifier} ORDER BY a", "SELECT a FROM t PREWHERE a > 1 ORDER BY a", "SELECT grouping(a), count() FROM t GROUP BY GROUPING SETS ((a), ()) ORDER BY 1, 2",
 		"SELECT now() > toDateTime('2020-01-01 00:00:00', 'UTC'), toTypeName(now64(3))", "SELECT a FROM t QUALIFY row_number() OVER (ORDER BY a) = 2", "SELECT 1;", "SELECT * FROM (VALUES (1, 'a'), (2, 'b')) AS v ORDER BY 1", "SELECT '" + strings.Repeat("x", 100_000) + "'",
@@ -101,8 +113,7 @@ func TestAnalystQueriesMeanTheSame(t *testing.T) {
 
 // The structure of a table that comes with a request may hold code.
 func TestAnalystBringsOnlyColumns(t *testing.T) {
-	secret := filepath.Join(t.TempDir(), "secret.csv")
-	require.NoError(t, os.WriteFile(secret, []byte("topsecret\n"), 0o600))
+	_, secret := readableSecret(t)
 	for _, structure := range []string{
 		"a String, b String DEFAULT file('{secret}')", "a String, b String COMMENT ‘'’ DEFAULT file('{secret}') COMMENT ''", "a String, b ALIAS `\\x66ile`('{secret}')", "a String, b String MATERIALIZED 1",
 		"a String, CONSTRAINT c CHECK throwIf(1, `\\x66ile`('{secret}'))", "a String, CONSTRAINT c ASSUME arrayMap(file, ['{secret}'])", "a String, INDEX i `\\x66ile`('{secret}') TYPE minmax", "a String) ENGINE = Memory AS SELECT (`\\x66ile`('{secret}')",
@@ -115,6 +126,14 @@ func TestAnalystBringsOnlyColumns(t *testing.T) {
 		r := c.do(t)
 		require.NotEqual(t, http.StatusOK, r.status, "%s: %s", structure, r.body)
 		require.NotContains(t, r.body, "topsecret")
+	}
+	for _, format := range []string{"Values", "values", "MySQLDump", "Template", "Regexp", "Protobuf", "CapnProto"} {
+		for _, data := range []string{"(file('" + secret + "'))", "(arrayStringConcat(arrayMap(file, ['" + secret + "'])))", "INSERT INTO e VALUES (file('" + secret + "'));"} {
+			c := form(t, "SELECT * FROM e", map[string]string{"e_structure": "a String", "e_format": format}, map[string]string{"e": data})
+			c.user = "-"
+			r := c.do(t)
+			require.Equal(t, "497", r.header.Get("X-ClickHouse-Exception-Code"), "%s: %s", format, r.body)
+		}
 	}
 	r := form(t, "SELECT * FROM e", map[string]string{"e_structure": "a String", "e_format": "CSV SETTINGS x=1"}, map[string]string{"e": "x\n"}).do(t)
 	require.Equal(t, "73", r.header.Get("X-ClickHouse-Exception-Code"), r.body)

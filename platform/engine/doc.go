@@ -2,8 +2,8 @@
 // engine as a shared library, in a child process that serves ClickHouse's HTTP
 // interface on loopback.
 //
-// Its parts: [EnsureLibrary] finds or fetches the library; [Serve] is the body
-// of the child process; [Start] supervises the child from the parent, restarts
+// Its parts: [EnsureLibrary] finds or fetches the library; [RunChild] is the
+// body of the child process; [Start] supervises the child from the parent, restarts
 // it when it dies, and stops it. Everything else speaks to it as to any
 // ClickHouse server, with an HTTP DSN.
 //

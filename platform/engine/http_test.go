@@ -293,7 +293,7 @@ func TestSessions(t *testing.T) {
 	running := make(chan reply, 1)
 	go func() {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost,
-			"http://"+enginetest.Addr(t)+"/?session_id=busy&max_execution_time=1", strings.NewReader("SELECT sum(sipHash64(number)) FROM numbers(100000000000)"))
+			"http://"+enginetest.Addr(t)+"/?session_id=busy&max_execution_time=10", strings.NewReader("SELECT sum(sipHash64(number)) FROM numbers(100000000000)"))
 		req.SetBasicAuth(enginetest.User, enginetest.Password)
 		resp, err := http.DefaultClient.Do(req)
 		if err == nil {

@@ -105,11 +105,11 @@ func (c *ServerConfig) validate() error {
 	return nil
 }
 
-// Serve runs the engine in this process and serves until ctx ends. The process
+// serve runs the engine in this process and serves until ctx ends. The process
 // should end then, and do nothing else: the engine's crashes are its own, and it cannot be
 // started a second time in one process. ready, if set, is told the address once
 // requests are answered.
-func Serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready func(addr string)) error {
+func serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready func(addr string)) error {
 	cfg.setDefaults()
 	if err := cfg.validate(); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -48,9 +49,21 @@ tables and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service u
 				return err
 			}
 			cfg.Dir = filepath.Join(c.dataDir, "clickhouse")
-			return engine.Serve(cmd.Context(), cfg, tel.Logger, func(addr string) {
-				tel.Logger.Info("the engine serves", "url", "http://"+addr)
+			executable, err := os.Executable()
+			if err != nil {
+				return fmt.Errorf("find the own executable: %w", err)
+			}
+			// A process of its own, as with "muster up": it is kept from files that are
+			// not the engine's, and has none of this one's environment.
+			process, err := engine.Start(cmd.Context(), engine.SupervisorConfig{
+				Command: c.engineChild(executable), Server: cfg, Logger: tel.Logger, Stderr: c.std.err,
 			})
+			if err != nil {
+				return err
+			}
+			tel.Logger.Info("the engine serves", "url", "http://"+process.Addr())
+			<-cmd.Context().Done()
+			return process.Stop(context.WithoutCancel(cmd.Context()))
 		},
 	}
 	cmd.Flags().StringVar(&cfg.Addr, "clickhouse-addr", "127.0.0.1:8123", "address to listen on")
@@ -76,8 +89,8 @@ npm, checks it against the hash that muster was built with, and unpacks it into 
 		},
 		&cobra.Command{
 			Use:   "child",
-			Short: "Serve the engine as the child process of `muster up`",
-			Long: `Is started by "muster up" and by nobody else: it takes its configuration from an inherited file
+			Short: "Serve the engine as the child process of `muster up` and `muster engine`",
+			Long: `Is started by "muster up" and "muster engine", and by nobody else: it takes its configuration from an inherited file
 descriptor, reports its address on another, and ends when its parent does.`,
 			Hidden: true,
 			Args:   cobra.NoArgs,
@@ -92,4 +105,9 @@ descriptor, reports its address on another, and ends when its parent does.`,
 		},
 	)
 	return cmd
+}
+
+// engineChild is the command line of the engine's process.
+func (c *command) engineChild(executable string) []string {
+	return []string{executable, "engine", "child", "--log-level", c.logLevel, "--log-format", c.logFormat}
 }

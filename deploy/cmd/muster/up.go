@@ -64,7 +64,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 			err = standalone.Run(ctx, cfg, standalone.Deps{
 				Version:       version(),
 				Telemetry:     tel,
-				EngineCommand: []string{executable, "engine", "child", "--log-level", c.logLevel, "--log-format", c.logFormat},
+				EngineCommand: c.engineChild(executable),
 				Getenv:        c.getenv,
 				Progress:      bar,
 				Applied:       func(done []queryapi.Applied) error { return printApplied(cmd, done) },

@@ -22,7 +22,10 @@ var harmlessFunctions string
 
 // harmlessTableFunctions read nothing but the engine's own tables or their
 // arguments. Not among them are those that take a table's structure as a
-// string, such as values: its ALIAS columns are expressions.
+// string, such as values and format: its ALIAS and DEFAULT columns are
+// expressions. What is called like a harmless function, as format is, is not
+// harmless for that, and the function goes with it: where a call stands does not
+// say surely which one it is.
 var harmlessTableFunctions = []string{
 	"numbers", "numbers_mt", "zeros", "zeros_mt", "generateSeries", "generate_series", "primes", "merge", "view",
 	"SQLStandardValues", // FROM (VALUES (1), (2)), which takes rows only
@@ -51,7 +54,7 @@ func newDeniedNames(tableFunctions, functions []string) deniedNames {
 		}
 	}
 	for _, name := range tableFunctions {
-		if !slices.Contains(harmlessTableFunctions, name) && !harmless[strings.ToLower(name)] {
+		if !slices.Contains(harmlessTableFunctions, name) {
 			d.calls[strings.ToLower(name)] = true
 		}
 	}
@@ -66,7 +69,7 @@ func (s *Server) confine(q *request, text string) (statement, error) {
 	if len(text) > q.maxQuerySize {
 		return statement{}, errSyntax.errorf("Syntax error: failed at position %d (end of query): Max query size exceeded (can be increased with the `max_query_size` setting)", q.maxQuerySize)
 	}
-	normal, err := s.normalForm(text)
+	normal, err := s.normalForm(q, text)
 	if err != nil {
 		return statement{}, err
 	}
@@ -83,10 +86,18 @@ func (s *Server) confine(q *request, text string) (statement, error) {
 }
 
 // normalForm has the engine parse the text and write it anew.
-func (s *Server) normalForm(text string) (string, error) {
+func (s *Server) normalForm(q *request, text string) (string, error) {
 	// A connection of its own: the analyst's settings, such as limit, would
 	// hold for this query too.
-	conn, err := s.pool.get(setup{settings: []chdb.Param{{Name: "max_query_size", Value: "0"}}})
+	settings := []chdb.Param{{Name: "max_query_size", Value: "0"}}
+	if q.user.Analyst {
+		for _, p := range q.setup.settings {
+			if p.Name == "max_memory_usage" {
+				settings = append(settings, p)
+			}
+		}
+	}
+	conn, err := s.pool.get(setup{settings: settings})
 	if err != nil {
 		return "", err
 	}
@@ -134,6 +145,9 @@ func (d deniedNames) check(q *request, normal string) error {
 		}
 		name := strings.ToLower(last.name())
 		switch {
+		case before.is("SETTINGS") && last.name() != "" && (tok.punct('=') || tok.punct('.')):
+			// In a subquery the engine takes any setting from anybody: readonly = 0 too.
+			return errReadonly.errorf("Cannot modify '%s' setting in readonly mode", last.name())
 		case tok.punct('(') && d.calls[name]:
 			return deny(last.name())
 		case d.names[name] && !tok.punct('.') && !before.punct('.') && !before.is("AS"):

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"muster/platform/engine/internal/chdb"
 )
@@ -24,9 +25,26 @@ type externalTable struct {
 	creation  string // the statement that creates it
 }
 
-// maxExternalSize bounds what the tables of one request hold together, because
+// What the tables of one request hold together at most, an analyst's less, because
 // they are read before the statement runs.
-const maxExternalSize = 1 << 30
+const (
+	maxExternalSize  = 1 << 30
+	maxAnalystTables = 128 << 20
+)
+
+// forAnalysts says whether an analyst may send tables in a format: one that holds
+// values. Not among them are Values, whose values are expressions, and those that
+// read a schema's file.
+func forAnalysts(format string) bool {
+	values := []string{
+		"TabSeparated", "TabSeparatedWithNames", "TabSeparatedWithNamesAndTypes", "TabSeparatedRaw", "TabSeparatedRawWithNames", "TabSeparatedRawWithNamesAndTypes",
+		"TSV", "TSVWithNames", "TSVWithNamesAndTypes", "TSVRaw", "TSVRawWithNames", "TSVRawWithNamesAndTypes", "CSV", "CSVWithNames", "CSVWithNamesAndTypes",
+		"JSON", "JSONCompact", "JSONColumns", "JSONEachRow", "JSONLines", "NDJSON", "JSONCompactEachRow", "JSONCompactEachRowWithNames", "JSONCompactEachRowWithNamesAndTypes",
+		"JSONStringsEachRow", "JSONCompactStringsEachRow", "JSONAsString", "LineAsString", "RawBLOB", "TSKV",
+		"Native", "RowBinary", "RowBinaryWithNames", "RowBinaryWithNamesAndTypes", "Parquet", "Arrow", "ArrowStream", "ORC", "Avro",
+	}
+	return slices.ContainsFunc(values, func(name string) bool { return strings.EqualFold(name, format) })
+}
 
 func isMultipart(r *http.Request) bool {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
@@ -39,8 +57,22 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 	if err != nil {
 		return errPoco.errorf("HTML Form Exception: %s", err)
 	}
+	leave, err := s.queue(r.Context(), user)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	var tables []externalTable
 	left := int64(maxExternalSize)
+	if user.Analyst {
+		left = maxAnalystTables
+		if limit := s.cfg.AnalystLimits.MaxExecutionTime; limit > 0 {
+			// The place is the client's no longer than for a query, however slowly it sends.
+			if err := http.NewResponseController(out.w).SetReadDeadline(time.Now().Add(limit)); err != nil {
+				return bodyError(err)
+			}
+		}
+	}
 	for {
 		part, err := form.NextPart()
 		if errors.Is(err, io.EOF) {
@@ -67,6 +99,11 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		left -= int64(len(data))
 		tables = append(tables, externalTable{name: part.FormName(), data: data})
 	}
+	if user.Analyst {
+		if err := http.NewResponseController(out.w).SetReadDeadline(time.Time{}); err != nil {
+			return bodyError(err)
+		}
+	}
 	if e := checkFields(values); e != nil {
 		return e
 	}
@@ -78,6 +115,9 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		}
 		if err := t.describe(values); err != nil {
 			return err
+		}
+		if user.Analyst && !forAnalysts(t.format) {
+			return errAccessDenied.errorf("%s: Not enough privileges. Tables in the format %s are not for analysts", user.Name, t.format)
 		}
 	}
 	q, e := s.parseRequest(values, user, false, ignore)
@@ -202,7 +242,7 @@ func (s *Server) define(t *externalTable, q *request) error {
 	if strings.Contains(t.structure, ";") {
 		return errNoColumns(t)
 	}
-	normal, err := s.normalForm("CREATE TEMPORARY TABLE " + quoteIdentifier(t.name) + " (" + t.structure + "\n) ENGINE = Memory")
+	normal, err := s.normalForm(q, "CREATE TEMPORARY TABLE "+quoteIdentifier(t.name)+" ("+t.structure+"\n) ENGINE = Memory")
 	if err != nil {
 		return err
 	}

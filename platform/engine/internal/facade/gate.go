@@ -33,6 +33,15 @@ func (g *gate) acquire(ctx context.Context) (func(), error) {
 	return nil, errTooManyQueries.errorf("Too many simultaneous queries of analysts. Maximum: %d", g.most)
 }
 
+// queue waits for a user's place, which analysts need, and returns how to give it
+// back.
+func (s *Server) queue(ctx context.Context, user *User) (func(), error) {
+	if !user.Analyst {
+		return func() {}, nil
+	}
+	return s.gate.acquire(ctx)
+}
+
 // memoryOfAnalyst is what one of so many queries at a time may use, unless that
 // is configured: together at most half of what the engine may.
 func memoryOfAnalyst(engine int64, queries int) int64 {

@@ -113,6 +113,11 @@ func (s *Server) handle(out *response, r *http.Request) error {
 	if readErr != nil {
 		return readErr
 	}
+	leave, gateErr := s.queue(r.Context(), user)
+	if gateErr != nil {
+		return gateErr
+	}
+	defer leave()
 	return s.execute(r.Context(), out, q, text, rest, nil)
 }
 

@@ -162,10 +162,15 @@ type Limits struct {
 	MaxResultRows    int64
 }
 
+// maxAnalystQuery is how long an analyst's statement may be at most, whatever
+// max_query_size is asked for: the engine takes a hundred times of it to read one.
+const maxAnalystQuery = 4 << 20
+
 // restrict applies the allow-list and the limits, then forbids all changes.
 func (q *request) restrict(limits Limits) *chdb.Error {
 	ceilings := map[string]int64{
 		"max_memory_usage": limits.MaxMemory, "max_threads": int64(limits.MaxThreads), "max_result_rows": limits.MaxResultRows,
+		"max_query_size": maxAnalystQuery,
 	}
 	for _, p := range q.setup.settings {
 		if !slices.Contains(analystSettings, p.Name) && !isFormatSetting(p.Name) {
@@ -179,6 +184,7 @@ func (q *request) restrict(limits Limits) *chdb.Error {
 			delete(ceilings, p.Name)
 		}
 	}
+	delete(ceilings, "max_query_size") // its default is less
 	for name, ceiling := range ceilings {
 		if ceiling > 0 {
 			q.put(name, strconv.FormatInt(ceiling, 10))
