@@ -51,6 +51,10 @@ func Place(dir string, now time.Time) (kept string, err error) {
 // if there was one, and removes what one that was cut off earlier has unpacked.
 // Nobody else may restore into the folder meanwhile.
 func Finish(dir string, now time.Time) (kept string, err error) {
+	// What is put beside "." would be within it.
+	if dir, err = filepath.Abs(dir); err != nil {
+		return "", fmt.Errorf("end a restore: %w", err)
+	}
 	kept, err = finish(dir, now)
 	if err == nil {
 		err = os.RemoveAll(filepath.Join(dir, unpackedDir))
@@ -71,8 +75,12 @@ func finish(dir string, now time.Time) (kept string, err error) {
 		if err := os.MkdirAll(before, 0o700); err != nil {
 			return "", err
 		}
-		if err := moveAll(dir, before); err != nil { // such as a folder that is a disk of its own: all stays as it was
-			return "", errors.Join(err, moveAll(before, dir), os.Remove(before), os.Rename(checked, filepath.Join(dir, unpackedDir)))
+		if err := moveAll(dir, before, false); err != nil { // such as a folder that is a disk of its own: all stays as it was
+			if back := moveAll(before, dir, false); back != nil {
+				// The data is in two places: no start may take a half of it for all.
+				return "", errors.Join(err, back, fmt.Errorf("what is both in %s and in %s has to be put away from one of them, such as a secret.key that was made since; the next start goes on", dir, before))
+			}
+			return "", errors.Join(err, os.Remove(before), os.Rename(checked, filepath.Join(dir, unpackedDir)))
 		}
 		if err := os.Rename(checked, entering); err != nil {
 			return "", err
@@ -82,7 +90,7 @@ func finish(dir string, now time.Time) (kept string, err error) {
 		return "", err
 	}
 	if there {
-		if err := moveAll(entering, dir); err != nil {
+		if err := moveAll(entering, dir, true); err != nil {
 			return "", err
 		}
 		if err := os.RemoveAll(entering); err != nil { // has no data any more
@@ -113,8 +121,10 @@ func exists(path string) (bool, error) {
 	return err == nil, err
 }
 
-// moveAll moves the data in a folder into another one of the same disk.
-func moveAll(from, to string) error {
+// moveAll moves the data in a folder into another one of the same disk. Unless it is over
+// what is there, that is an error: a command may have made a new secret.key while the old
+// one was away.
+func moveAll(from, to string, over bool) error {
 	entries, err := os.ReadDir(from)
 	if err != nil {
 		return err
@@ -123,7 +133,13 @@ func moveAll(from, to string) error {
 		if stays(e.Name()) {
 			continue
 		}
-		if err := os.Rename(filepath.Join(from, e.Name()), filepath.Join(to, e.Name())); err != nil {
+		target := filepath.Join(to, e.Name())
+		if there, err := exists(target); err != nil {
+			return err
+		} else if there && !over {
+			return &fs.PathError{Op: "move", Path: target, Err: fs.ErrExist}
+		}
+		if err := os.Rename(filepath.Join(from, e.Name()), target); err != nil {
 			return err
 		}
 	}
