@@ -155,6 +155,12 @@ type (
 	dictRow struct {
 		A string `parquet:"a,dict"`
 	}
+	maybeRow struct {
+		A *string `parquet:"a,optional,dict"`
+	}
+	number32Row struct {
+		A int32 `parquet:"a,plain"`
+	}
 )
 
 // A row of any number of values is passed by like a line of any length, with the same
@@ -190,8 +196,11 @@ func TestParquetHugePages(t *testing.T) {
 	deltas := make([]deltaRow, 100)
 	numbers := make([]numberRow, 100)
 	dicts := make([]dictRow, 100)
+	numbers32 := make([]number32Row, 100)
+	maybe := make([]maybeRow, 100)
 	for i := range texts {
 		texts[i].A, deltas[i].A, dicts[i].A, numbers[i].A = fmt.Sprint(i), fmt.Sprint(i), fmt.Sprint(i%3), int64(i*i)
+		maybe[i].A = &dicts[i].A
 	}
 	long := bytes.Repeat([]byte{0}, 400<<20)
 	gzipped, err := parquet.Gzip.Encode(nil, long)
@@ -235,6 +244,33 @@ func TestParquetHugePages(t *testing.T) {
 		"runs": {column(t, dicts, v1), func(_ *format.PageHeader, body []byte) []byte {
 			return append(body, bytes.Repeat(binary.AppendUvarint(nil, 1<<24<<1), 1000)...)
 		}, "more values than it says"},
+		// A run of no values has nothing behind its length.
+		"runs behind empty ones": {column(t, dicts, v1), func(_ *format.PageHeader, _ []byte) []byte {
+			return append([]byte{32}, bytes.Repeat([]byte{0, 0x80, 0x80, 0x80, 0x40, 0, 0, 0, 0, 0}, 4)...)
+		}, "more values than it says"},
+		"runs of nulls": {column(t, dicts), func(h *format.PageHeader, _ []byte) []byte {
+			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
+			return append(binary.AppendUvarint([]byte{8}, 1<<28<<1), 0)
+		}, "pages that take more than 528 MiB of memory"},
+		"differences of nulls": {column(t, numbers), func(h *format.PageHeader, _ []byte) []byte {
+			h.DataPageHeaderV2.V.NumValues, h.DataPageHeaderV2.V.NumNulls = 1<<28, 1<<28
+			return append(binary.AppendUvarint([]byte{0x80, 1, 4}, 1<<28), 0, 0, 0, 0, 0, 0)
+		}, "pages that take more than 528 MiB of memory"},
+		"runs behind nulls": {column(t, maybe, v1), func(h *format.PageHeader, _ []byte) []byte {
+			h.DataPageHeader.V.NumValues = 1 << 27
+			levels := append(binary.AppendUvarint(nil, 1<<27<<1), 0)
+			body := binary.LittleEndian.AppendUint32(nil, uint32(len(levels)))
+			return append(binary.AppendUvarint(append(append(body, levels...), 8), 1<<27<<1), 0)
+		}, "more values than it says"},
+		// Which the library reads as runs of no bits.
+		"runs of numbers": {column(t, numbers32, v1), func(h *format.PageHeader, _ []byte) []byte {
+			h.DataPageHeader.V.Encoding = format.RLE
+			return []byte{0, 0, 0, 0, 0x80, 0x80, 0x80, 0x40}
+		}, "values that are encoded as RLE cannot be read"},
+		"levels": {column(t, maybe, v1), func(h *format.PageHeader, body []byte) []byte {
+			h.DataPageHeader.V.DefinitionLevelEncoding = format.BitPacked
+			return body
+		}, "levels that are encoded as BIT_PACKED cannot be read"},
 		"differences": {column(t, numbers, v1), func(_ *format.PageHeader, _ []byte) []byte {
 			out := binary.AppendUvarint(nil, 128)
 			out = binary.AppendUvarint(out, 4)

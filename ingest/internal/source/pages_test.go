@@ -12,8 +12,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Full levels are counted as they are decoded, in runs and in groups.
-func TestCheckRuns(t *testing.T) {
+// Levels are the same when they are written anew, and full ones are counted, in runs and
+// in groups.
+func TestCleanRuns(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for width := 1; width <= 7; width++ {
 		for _, length := range []int{1, 7, 8, 9, 100, 1000} {
@@ -29,9 +30,13 @@ func TestCheckRuns(t *testing.T) {
 			}
 			data, err := (&rle.Encoding{BitWidth: width}).EncodeLevels(nil, levels)
 			require.NoError(t, err)
-			got, err := checkRuns(data, int64(width), int64(length), full)
+			clean, all, got, err := cleanRuns(nil, data, int64(width), int64(length), full)
 			require.NoError(t, err)
+			require.Equal(t, int64(length), all)
 			require.Equal(t, want, got, "width %d, length %d", width, length)
+			again, err := (&rle.Encoding{BitWidth: width}).DecodeLevels(nil, clean)
+			require.NoError(t, err)
+			require.Equal(t, levels, again)
 		}
 	}
 }

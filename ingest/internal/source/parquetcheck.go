@@ -5,8 +5,6 @@ import (
 	"errors"
 	"math"
 	"math/bits"
-
-	"github.com/parquet-go/parquet-go/encoding/delta"
 )
 
 var (
@@ -139,122 +137,115 @@ func (c *thriftCheck) list(depth int) error {
 // groups.
 const padding = 1024
 
-// checkRuns checks that a page's run lengths (RLE, Encodings.md) make no more values than
-// the page has: each run may be of thousands of millions. It returns how many of the
-// page's are full, if they are levels.
-func checkRuns(data []byte, width, values int64, full int) (int64, error) {
-	var all, count int64
+// run is a run of equal values, or of groups of eight that are packed.
+type run struct {
+	data   []byte
+	packed bool
+	values int64 // those that the page has
+}
+
+// value returns a value of the run.
+func (r *run) value(i, width int64) uint64 {
+	if !r.packed {
+		i, width = 0, int64(len(r.data))*8
+	}
+	return bitsAt(r.data, i*width, width)
+}
+
+// bitsAt reads up to 64 bits. There are zeros behind the end.
+func bitsAt(data []byte, at, width int64) uint64 {
+	shift := uint(at % 8) //nolint:gosec // not negative
+	data = data[min(at/8, int64(len(data))):]
+	var v uint64
+	if len(data) >= 8 {
+		v = binary.LittleEndian.Uint64(data) >> shift
+	} else {
+		for i, b := range data {
+			v |= uint64(b) << (8 * i)
+		}
+		v >>= shift
+	}
+	if shift > 0 && len(data) > 8 {
+		v |= uint64(data[8]) << (64 - shift)
+	}
+	return v & (1<<width - 1)
+}
+
+// eachRun reads values that stand as runs (RLE, Encodings.md), and returns how many there
+// are. It checks that they are no more than the page has: each run may be of thousands of
+// millions.
+func eachRun(data []byte, width, values int64, use func(at int64, r run)) (int64, error) {
+	var all int64
 	for len(data) > 0 {
 		u, n := numberOf(data)
 		if n <= 0 {
 			return 0, errPage
 		}
 		data = data[n:]
-		run, size := u>>1, (width+7)/8
-		if run > 1<<32 {
+		r := run{packed: u&1 != 0}
+		count, size := u>>1, (width+7)/8
+		if count == 0 {
+			continue // nothing follows, such as in the zeros at a page's end
+		}
+		if count > 1<<32 {
 			return 0, errShrinks
 		}
-		if u&1 != 0 { // groups of eight
-			run, size = run*8, run*width
+		if r.packed {
+			count, size = count*8, count*width
 		}
-		if all+run > values+padding {
+		if all+count > values+padding {
 			return 0, errShrinks
+		}
+		r.values = max(min(count, values-all), 0)
+		if r.packed && (r.values*width+7)/8 <= int64(len(data)) {
+			size = min(size, int64(len(data))) // some writers leave out the end of the last group
 		}
 		if size > int64(len(data)) {
 			return 0, errPage
 		}
-		if width <= 8 && full > 0 {
-			count += countFull(data[:size], u&1 != 0, int(width), min(run, values-all), full)
+		r.data = data[:size]
+		if r.values > 0 {
+			use(all, r)
 		}
-		all += run
+		all += r.values
 		data = data[size:]
 	}
-	return count, nil
+	return all, nil
 }
 
-// countFull counts the full ones of the first levels of a run, or of groups of eight.
-func countFull(data []byte, groups bool, width int, levels int64, full int) int64 {
-	if levels <= 0 {
-		return 0
-	}
-	if !groups {
-		if int(data[0]) == full {
-			return levels
+// cleanRuns writes runs anew, with no more values than the page has, so that the library
+// reads the same as was checked. It returns how many there are, and how many are full, if
+// they are levels.
+func cleanRuns(out, data []byte, width, values int64, full int) (_ []byte, all, count int64, err error) {
+	one := (width + 7) / 8
+	all, err = eachRun(data, width, values, func(_ int64, r run) {
+		if !r.packed {
+			out = binary.AppendUvarint(out, uint64(r.values)<<1) //nolint:gosec // not negative
+			out = append(out, r.data...)
+			if full > 0 && r.value(0, width) == uint64(full) {
+				count += r.values
+			}
+			return
 		}
-		return 0
-	}
-	var count int64
-	for i := range levels {
-		at := int(i) * width
-		word := int(data[at/8])
-		if at/8+1 < len(data) {
-			word |= int(data[at/8+1]) << 8
+		groups := r.values / 8
+		if groups > 0 {
+			out = binary.AppendUvarint(out, uint64(groups)<<1|1) //nolint:gosec // not negative
+			out = append(out, r.data[:groups*width]...)
 		}
-		if word>>(at%8)&(1<<width-1) == full {
-			count++
+		for i := groups * 8; i < r.values; i++ { // a group would have more of them
+			out = append(out, 1<<1)
+			out = append(out, binary.LittleEndian.AppendUint64(nil, r.value(i, width))[:one]...)
 		}
-	}
-	return count
+		if full > 0 {
+			for i := range r.values {
+				if r.value(i, width) == uint64(full) {
+					count++
+				}
+			}
+		}
+	})
+	return out, all, count, err
 }
 
 // levelWidth is how many bits a level takes.
 func levelWidth(most int) int64 { return int64(bits.Len64(uint64(max(most, 0)))) }
-
-// checkDelta checks numbers that stand as differences (DELTA_BINARY_PACKED), and returns
-// what is behind them.
-func checkDelta(data []byte, values int64) ([]byte, error) {
-	var head [4]int64 // size of blocks, parts of a block, values, the first one
-	for i := range head {
-		u, n := numberOf(data)
-		if n <= 0 {
-			return nil, errPage
-		}
-		head[i], data = u, data[n:]
-	}
-	size, parts, left := head[0], head[1], head[2]
-	switch {
-	case left > values:
-		return nil, errShrinks
-	case parts == 0 || size == 0 || size > 1<<20 || parts > size:
-		return nil, errPage
-	}
-	each := size / parts
-	for left = max(left, 1) - 1; left > 0; {
-		_, n := binary.Uvarint(data)
-		if n <= 0 || parts > int64(len(data)-n) {
-			return nil, errPage
-		}
-		widths := data[n:][:parts]
-		data = data[n:][parts:]
-		for _, width := range widths {
-			if left == 0 {
-				break
-			}
-			// Some writers leave out the end of the last part.
-			data = data[min(each*int64(width)/8, int64(len(data))):]
-			left -= min(left, each)
-		}
-	}
-	return data, nil
-}
-
-// checkPrefixes checks texts that begin like the one before (DELTA_BYTE_ARRAY), and
-// returns how many bytes they have in common with those.
-func checkPrefixes(data []byte, values int64) (int64, error) {
-	rest, err := checkDelta(data, values)
-	if err != nil {
-		return 0, err
-	}
-	prefixes, err := new(delta.BinaryPackedEncoding).DecodeInt32(nil, data)
-	if err != nil {
-		return 0, errPage
-	}
-	if _, err := checkDelta(rest, values); err != nil {
-		return 0, err
-	}
-	var all int64
-	for _, n := range prefixes {
-		all += int64(max(n, 0))
-	}
-	return all, nil
-}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
@@ -113,18 +114,12 @@ func (c *chunkPages) fill() error {
 	if err != nil {
 		return err
 	}
-	values := int64(h.DataPageHeader.V.NumValues)
-	switch h.Type {
-	case format.DataPage:
-	case format.DataPageV2:
-		values = int64(h.DataPageHeaderV2.V.NumValues)
-	case format.DictionaryPage:
-		values = int64(h.DictionaryPageHeader.V.NumValues)
-	default:
+	values, ok := valuesOf(h)
+	if !ok {
 		return fmt.Errorf("damaged: a page of type %s", h.Type)
 	}
 	stored, size := int64(h.CompressedPageSize), int64(h.UncompressedPageSize)
-	if values < 0 || size < 0 || stored < 0 || stored > c.end-c.begin-length {
+	if values < 0 || size < 0 || stored < 0 || stored > c.end-c.begin-length || c.size < 0 {
 		return errPage
 	}
 	size = max(size, stored) // if it is not compressed, nobody looks at what it says
@@ -144,20 +139,40 @@ func (c *chunkPages) fill() error {
 	if err != nil {
 		return err
 	}
-	if err := c.check(h, body, values); err != nil {
+	clean, levels, body, err := c.rewrite(h, body, values)
+	if err != nil {
 		return err
 	}
-	h.CompressedPageSize, h.UncompressedPageSize, h.CRC = int32(len(body)), int32(len(body)), 0 //nolint:gosec // no more than it said
-	if c.head, err = thrift.Marshal(new(thrift.CompactProtocol), h); err != nil {
+	size = int64(len(levels) + len(body))
+	if size > math.MaxInt32 {
+		return errPage
+	}
+	clean.CompressedPageSize, clean.UncompressedPageSize = int32(size), int32(size)
+	head, err := thrift.Marshal(new(thrift.CompactProtocol), clean)
+	if err != nil {
 		return fmt.Errorf("copy the header: %w", err)
 	}
-	c.body = body
+	c.head, c.body = append(head, levels...), body
 	c.begin += length + stored
 	if h.Type != format.DictionaryPage { // it takes the place of the one before
 		c.room.left += before
 		c.page -= before
 	}
 	return nil
+}
+
+// valuesOf returns how many values a page says that it has, if it is one of those that
+// have any.
+func valuesOf(h *format.PageHeader) (int64, bool) {
+	switch h.Type {
+	case format.DataPage:
+		return int64(h.DataPageHeader.V.NumValues), h.DataPageHeader.Valid
+	case format.DataPageV2:
+		return int64(h.DataPageHeaderV2.V.NumValues), h.DataPageHeaderV2.Valid
+	case format.DictionaryPage:
+		return int64(h.DictionaryPageHeader.V.NumValues), h.DictionaryPageHeader.Valid
+	}
+	return 0, false
 }
 
 // take takes room for a page, or more of it. Something more is needed only for the moment.
@@ -174,9 +189,10 @@ func (c *chunkPages) take(h *format.PageHeader, cost, moment int64) error {
 	return nil
 }
 
-// Where a text begins, and which value of the dictionary one is.
+// Where a text begins, how long it is, and which value of the dictionary one is.
 const (
 	offsetSize = 4
+	lengthSize = 4
 	indexSize  = 4
 )
 
@@ -198,20 +214,26 @@ func (c *chunkPages) cost(h *format.PageHeader, size, values int64) int64 {
 	return size
 }
 
-// valueCost is what it keeps of each value. It makes room for as many as a page says that
-// it has.
-func (c *chunkPages) valueCost(h *format.PageHeader) int64 {
-	switch {
+// valueCost is what it keeps of the values beyond that. Some are longer as they are, and
+// the library has a copy of them for the moment.
+func (c *chunkPages) valueCost(h *format.PageHeader, values int64) (cost, moment int64) {
+	switch e := encodingOf(h); {
 	case h.Type == format.DictionaryPage:
-		return 0 // see cost
+		return 0, 0 // see cost
 	case dictionaryEncoded(h):
-		return indexSize
-	case encodingOf(h) != format.Plain:
-		return c.size + 8
-	case c.kind == parquet.ByteArray:
-		return offsetSize
+		return values * indexSize, 0
+	case e == format.RLE: // a bit each
+		return values/8 + 1, values/8 + 1
+	case c.kind == parquet.ByteArray && e == format.Plain:
+		return values * offsetSize, 0
+	case c.kind == parquet.ByteArray: // their lengths, twice for the moment
+		return values * (lengthSize + offsetSize), values * 3 * lengthSize
+	case e == format.Plain:
+		return 0, 0
+	case e == format.ByteStreamSplit: // as long as they were
+		return 0, values * c.sizeOf()
 	}
-	return 0
+	return values * c.sizeOf(), values * (c.sizeOf() + 2*lengthSize)
 }
 
 // header reads the next page's header, and returns how long it is.
@@ -324,80 +346,92 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 	return nil
 }
 
-// check checks that a page's bytes make no more values than it says.
-func (c *chunkPages) check(h *format.PageHeader, body []byte, values int64) error {
-	repeated, defined := format.RLE, format.RLE
-	var levels [2][]byte
-	switch h.Type {
-	case format.DataPageV2:
-		v2 := &h.DataPageHeaderV2.V
-		levels[0], body = body[:v2.RepetitionLevelsByteLength], body[v2.RepetitionLevelsByteLength:]
-		levels[1], body = body[:v2.DefinitionLevelsByteLength], body[v2.DefinitionLevelsByteLength:]
-	case format.DataPage:
-		v1 := &h.DataPageHeader.V
-		repeated, defined = v1.RepetitionLevelEncoding, v1.DefinitionLevelEncoding
-		for i, most := range []int{c.rep, c.def} {
-			if most == 0 {
-				continue
-			}
-			var err error
-			if levels[i], body, err = prefixed(body); err != nil {
-				return err
-			}
+// rewrite writes a page anew, in the one form that the library is given: levels and places
+// in a dictionary as clean runs, and all other values as they are. So there is one reading
+// of a file's bytes, the one here, which has bounds: the library makes room for whatever it
+// reads, and where it reads otherwise than a check, the check is of no use.
+func (c *chunkPages) rewrite(h *format.PageHeader, body []byte, values int64) (clean *format.PageHeader, levels, out []byte, err error) {
+	if h.Type == format.DictionaryPage {
+		e := encodingOf(h)
+		if e != format.Plain && e != format.PlainDictionary { //nolint:staticcheck // old writers'
+			return nil, nil, nil, unsupported("dictionaries", e)
 		}
+		body, err = c.plain(h, format.Plain, body, values)
+		return &format.PageHeader{Type: h.Type, DictionaryPageHeader: thrift.New(format.DictionaryPageHeader{
+			NumValues: h.DictionaryPageHeader.V.NumValues, Encoding: format.Plain,
+		})}, nil, body, err
 	}
-	if repeated == format.RLE && c.rep > 0 {
-		if _, err := checkRuns(levels[0], levelWidth(c.rep), values, c.rep); err != nil {
-			return err
-		}
+	theirs, body, err := c.levels(h, body)
+	if err != nil {
+		return nil, nil, nil, err
 	}
 	present := values
-	if defined == format.RLE && c.def > 0 {
-		full, err := checkRuns(levels[1], levelWidth(c.def), values, c.def)
-		if err != nil {
-			return err
+	for i, most := range []int{c.rep, c.def} {
+		if most == 0 {
+			continue
 		}
-		if h.Type == format.DataPage {
+		at := len(levels)
+		var all, full int64
+		levels, all, full, err = cleanRuns(append(levels, 0, 0, 0, 0), theirs[i], levelWidth(most), values, most)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if all < values {
+			return nil, nil, nil, errPage
+		}
+		binary.LittleEndian.PutUint32(levels[at:], uint32(len(levels)-at-4)) //nolint:gosec // about as long as they were
+		if i == 1 {
 			present = full
 		}
 	}
-	if h.Type == format.DataPageV2 { // which the library believes
-		if present -= int64(h.DataPageHeaderV2.V.NumNulls); present < 0 || present > values {
-			return errPage
+	cost, moment := c.valueCost(h, present)
+	if err := c.take(h, cost, moment); err != nil {
+		return nil, nil, nil, err
+	}
+	page := format.DataPageHeader{
+		NumValues: int32(values), Encoding: format.Plain, //nolint:gosec // as it says itself
+		RepetitionLevelEncoding: format.RLE, DefinitionLevelEncoding: format.RLE,
+	}
+	switch {
+	case !dictionaryEncoded(h):
+		out, err = c.plain(h, encodingOf(h), body, present)
+	case len(body) > 0 && body[0] > 32:
+		err = errPage
+	default:
+		page.Encoding = format.RLEDictionary
+		if len(body) > 0 { // those that are missing are the first one
+			out, _, _, err = cleanRuns(body[:1:1], body[1:], int64(body[0]), present, 0)
 		}
 	}
-	if err := c.take(h, present*c.valueCost(h), 0); err != nil {
-		return err
-	}
-	if len(body) == 0 {
-		return nil
-	}
-	return c.checkValues(h, body, values)
+	return &format.PageHeader{Type: format.DataPage, DataPageHeader: thrift.New(page)}, levels, out, err
 }
 
-func (c *chunkPages) checkValues(h *format.PageHeader, body []byte, values int64) error {
-	if dictionaryEncoded(h) {
-		if body[0] > 32 {
-			return errPage
-		}
-		_, err := checkRuns(body[1:], int64(body[0]), values, 0)
-		return err
+// levels cuts off a page's levels, those of repetition and those of definition.
+func (c *chunkPages) levels(h *format.PageHeader, body []byte) (levels [2][]byte, rest []byte, err error) {
+	if h.Type == format.DataPageV2 {
+		v2 := &h.DataPageHeaderV2.V
+		levels[0], body = body[:v2.RepetitionLevelsByteLength], body[v2.RepetitionLevelsByteLength:]
+		levels[1], body = body[:v2.DefinitionLevelsByteLength], body[v2.DefinitionLevelsByteLength:]
+		return levels, body, nil
 	}
-	var err error
-	switch encodingOf(h) {
-	case format.RLE:
-		if body, _, err = prefixed(body); err == nil {
-			_, err = checkRuns(body, 1, values, 0)
+	v1 := &h.DataPageHeader.V
+	encodings := []format.Encoding{v1.RepetitionLevelEncoding, v1.DefinitionLevelEncoding}
+	for i, most := range []int{c.rep, c.def} {
+		if most == 0 {
+			continue
 		}
-	case format.DeltaBinaryPacked, format.DeltaLengthByteArray:
-		_, err = checkDelta(body, values)
-	case format.DeltaByteArray:
-		var more int64
-		if more, err = checkPrefixes(body, values); err == nil {
-			err = c.take(h, 2*more, 0)
+		if encodings[i] != format.RLE {
+			return levels, nil, unsupported("levels", encodings[i])
+		}
+		if levels[i], body, err = prefixed(body); err != nil {
+			return levels, nil, err
 		}
 	}
-	return err
+	return levels, body, nil
+}
+
+func unsupported(what string, e format.Encoding) error {
+	return fmt.Errorf("%s that are encoded as %s cannot be read", what, e)
 }
 
 // prefixed cuts off bytes whose length stands before them.

@@ -1,0 +1,246 @@
+package source
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+
+	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/format"
+)
+
+// sizeOf is how many bytes each value of the column takes as it is (PLAIN), if all take
+// the same.
+func (c *chunkPages) sizeOf() int64 {
+	switch c.kind {
+	case parquet.Int32, parquet.Float:
+		return 4
+	case parquet.Int64, parquet.Double:
+		return 8
+	case parquet.Int96:
+		return 12
+	case parquet.FixedLenByteArray:
+		return c.size
+	}
+	return 0
+}
+
+// plain returns a page's values as they are (PLAIN), just as many as there are.
+func (c *chunkPages) plain(h *format.PageHeader, e format.Encoding, body []byte, values int64) ([]byte, error) {
+	if values == 0 || c.kind < 0 { // of a kind that the library does not know, it reads nothing
+		return nil, nil
+	}
+	size := c.sizeOf()
+	if c.kind == parquet.FixedLenByteArray && size <= 0 {
+		return nil, errPage
+	}
+	switch {
+	case e == format.Plain && c.kind == parquet.Boolean:
+		return first(body, (values+7)/8)
+	case e == format.Plain && c.kind == parquet.ByteArray:
+		return plainTexts(body, values)
+	case e == format.Plain:
+		return first(body, values*size)
+	case e == format.RLE && c.kind == parquet.Boolean:
+		return plainBits(body, values)
+	case e == format.DeltaBinaryPacked && (c.kind == parquet.Int32 || c.kind == parquet.Int64):
+		return plainNumbers(body, values, size)
+	case e == format.DeltaLengthByteArray && c.kind == parquet.ByteArray:
+		return plainLengths(body, values)
+	case e == format.DeltaByteArray && (c.kind == parquet.ByteArray || c.kind == parquet.FixedLenByteArray):
+		return c.plainPrefixes(h, body, values)
+	case e == format.ByteStreamSplit && size > 0:
+		return plainStreams(body, values, size)
+	}
+	return nil, unsupported("values", e)
+}
+
+func first(body []byte, n int64) ([]byte, error) {
+	if n > int64(len(body)) {
+		return nil, errPage
+	}
+	return body[:n], nil
+}
+
+// plainTexts cuts off what is behind the last text.
+func plainTexts(body []byte, values int64) ([]byte, error) {
+	rest := body
+	var err error
+	for range values {
+		if _, rest, err = prefixed(rest); err != nil {
+			return nil, err
+		}
+	}
+	return body[:len(body)-len(rest)], nil
+}
+
+// plainBits reads booleans that stand as runs.
+func plainBits(body []byte, values int64) ([]byte, error) {
+	body, _, err := prefixed(body)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]byte, (values+7)/8)
+	all, err := eachRun(body, 1, values, func(at int64, r run) {
+		for i := range r.values {
+			if r.value(i, 1) != 0 {
+				out[(at+i)/8] |= 1 << ((at + i) % 8)
+			}
+		}
+	})
+	if err == nil && all < values {
+		err = errPage
+	}
+	return out, err
+}
+
+// plainStreams puts the bytes of each value together (BYTE_STREAM_SPLIT).
+func plainStreams(body []byte, values, size int64) ([]byte, error) {
+	each := int64(len(body)) / size
+	if each < values || each*size != int64(len(body)) {
+		return nil, errPage
+	}
+	out := make([]byte, values*size)
+	for s := range size {
+		stream := body[s*each:][:values]
+		for i, b := range stream {
+			out[int64(i)*size+s] = b
+		}
+	}
+	return out, nil
+}
+
+// eachDelta reads numbers that stand as differences (DELTA_BINARY_PACKED), just as many as
+// there are values, and returns what is behind them.
+func eachDelta(data []byte, values int64, use func(v int64)) ([]byte, error) {
+	var head [3]int64 // size of blocks, parts of a block, values
+	for i := range head {
+		u, n := numberOf(data)
+		if n <= 0 {
+			return nil, errPage
+		}
+		head[i], data = u, data[n:]
+	}
+	last, n := binary.Varint(data)
+	if n <= 0 {
+		return nil, errPage
+	}
+	data = data[n:]
+	size, parts, left := head[0], head[1], head[2]
+	switch {
+	case left > values:
+		return nil, errShrinks
+	case left < values, size == 0, size > 1<<16, parts == 0, parts > size, size/parts%8 != 0:
+		return nil, errPage
+	case left == 0:
+		return data, nil
+	}
+	each := size / parts
+	use(last)
+	for left--; left > 0; {
+		least, n := binary.Varint(data)
+		if n <= 0 || n == len(data) {
+			return nil, errPage
+		}
+		widths := data[n:][:min(parts, int64(len(data)-n))]
+		data = data[n:][len(widths):]
+		for _, w := range widths {
+			width, count := int64(w), min(left, each)
+			if width > 64 || (count*width+7)/8 > int64(len(data)) {
+				return nil, errPage
+			}
+			for i := range count {
+				last += least + int64(bitsAt(data, i*width, width)) //nolint:gosec // it wraps, as it did where it was written
+				use(last)
+			}
+			// Some writers leave out the end of the last part.
+			data = data[min(each*width/8, int64(len(data))):]
+			if left -= count; left == 0 {
+				break
+			}
+		}
+	}
+	return data, nil
+}
+
+// plainNumbers reads whole numbers that stand as differences.
+func plainNumbers(body []byte, values, size int64) ([]byte, error) {
+	out := make([]byte, 0, values*size)
+	_, err := eachDelta(body, values, func(v int64) {
+		if size == 4 {
+			out = binary.LittleEndian.AppendUint32(out, uint32(v)) //nolint:gosec // counted in so many bits
+		} else {
+			out = binary.LittleEndian.AppendUint64(out, uint64(v)) //nolint:gosec // the same bits
+		}
+	})
+	return out, err
+}
+
+// lengthsOf reads lengths, and returns what is behind them.
+func lengthsOf(body []byte, values int64) (lengths []int32, all int64, rest []byte, err error) {
+	lengths = make([]int32, 0, values)
+	bad := false
+	rest, err = eachDelta(body, values, func(v int64) {
+		bad = bad || v < 0 || v > math.MaxInt32
+		lengths = append(lengths, int32(v)) //nolint:gosec // see above
+		all += v
+	})
+	if err == nil && bad {
+		err = errPage
+	}
+	return lengths, all, rest, err
+}
+
+// plainLengths reads texts whose lengths stand before all of them (DELTA_LENGTH_BYTE_ARRAY).
+func plainLengths(body []byte, values int64) ([]byte, error) {
+	lengths, all, rest, err := lengthsOf(body, values)
+	if err != nil {
+		return nil, err
+	}
+	if all > int64(len(rest)) {
+		return nil, errPage
+	}
+	out := make([]byte, 0, lengthSize*values+all)
+	for _, n := range lengths {
+		out = binary.LittleEndian.AppendUint32(out, uint32(n)) //nolint:gosec // not negative
+		out, rest = append(out, rest[:n]...), rest[n:]
+	}
+	return out, nil
+}
+
+// plainPrefixes reads texts that begin like the one before (DELTA_BYTE_ARRAY).
+func (c *chunkPages) plainPrefixes(h *format.PageHeader, body []byte, values int64) ([]byte, error) {
+	prefixes, common, body, err := lengthsOf(body, values)
+	if err != nil {
+		return nil, err
+	}
+	lengths, all, body, err := lengthsOf(body, values)
+	if err != nil {
+		return nil, err
+	}
+	if all > int64(len(body)) {
+		return nil, errPage
+	}
+	// What is written here, and the library's copy.
+	if err := c.take(h, 2*common, 0); err != nil {
+		return nil, err
+	}
+	out := make([]byte, 0, lengthSize*values+common+all)
+	fixed := c.kind == parquet.FixedLenByteArray
+	var before, end int // where the one before stands
+	for i, n := range lengths {
+		p := prefixes[i]
+		size := int64(p) + int64(n)
+		if int(p) > end-before || size > math.MaxInt32 || fixed && size != c.size {
+			return nil, errPage
+		}
+		if !fixed {
+			out = binary.LittleEndian.AppendUint32(out, uint32(size)) //nolint:gosec // see above
+		}
+		begin := len(out)
+		out = append(out, out[before:][:p]...)
+		out = append(out, body[:n]...)
+		body, before, end = body[n:], begin, len(out)
+	}
+	return slices.Clip(out), nil
+}
