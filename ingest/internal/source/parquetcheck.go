@@ -229,7 +229,7 @@ func cleanRuns(out, data []byte, width, values int64, full int) (_ []byte, all, 
 		}
 		groups := r.values / 8
 		if groups > 0 {
-			out = binary.AppendUvarint(out, uint64(groups)<<1|1) //nolint:gosec // not negative
+			out = binary.AppendUvarint(out, uint64(groups)<<1|1)
 			out = append(out, r.data[:groups*width]...)
 		}
 		for i := groups * 8; i < r.values; i++ { // a group would have more of them
