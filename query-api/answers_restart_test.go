@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -32,7 +31,7 @@ func TestAnswersOutliveARestart(t *testing.T) {
 			stop()
 			require.NoError(t, <-done)
 		}()
-		require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, time.Millisecond)
+		ready(t, s)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+enrichPath, strings.NewReader(body))
 		require.NoError(t, err)
 		req.Header.Set("Authorization", "Bearer "+f.key)

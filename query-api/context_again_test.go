@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/query-api/internal/idempotency"
 	"muster/schemas/event"
@@ -81,10 +82,10 @@ func (f *fixture) leave(w *contextWorker, body, key string) (id string) {
 // again makes a call under a key, once nobody else makes it.
 func (f *fixture) again(body, key string) (r response) {
 	f.t.Helper()
-	require.Eventually(f.t, func() bool {
+	polltest.Until(f.t, patience, func() bool {
 		r = f.do(http.MethodPost, "/v1/context", body, idempotent(key))
 		return r.status != http.StatusConflict
-	}, patience, 5*time.Millisecond)
+	}, "somebody else makes it")
 	return r
 }
 
@@ -116,7 +117,7 @@ func TestContextAgainAfterABrokenConnection(t *testing.T) {
 	require.JSONEq(t, aProfile, r.body)
 	require.Equal(t, "true", r.header.Get("Idempotent-Replayed"))
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
-	require.Eventually(t, func() bool { return f.credits() == 1 }, patience, 5*time.Millisecond)
+	f.spends(1)
 	third := f.again(body, "k")
 	require.Equal(t, r.body, third.body)
 	require.Equal(t, id, w.only())
@@ -145,7 +146,7 @@ func TestContextAgainWithAWebhook(t *testing.T) {
 		return len(w.deliveries[id]) > 0
 	}, patience, 5*time.Millisecond)
 	require.Equal(t, r.body, f.again(body, "k").body)
-	require.Eventually(t, func() bool { return f.credits() == 1 }, patience, 5*time.Millisecond)
+	f.spends(1)
 	require.Equal(t, id, w.only())
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -165,9 +166,9 @@ func TestContextAgainAfterItsTime(t *testing.T) {
 		require.Equal(t, first.body, r.body, "it names the same request")
 	}
 	w.finish(id, complete(aProfile))
-	require.Eventually(t, func() bool { return f.again(body, "k").status == http.StatusOK }, patience, 5*time.Millisecond)
+	becomes(t, http.StatusOK, func() response { return f.again(body, "k") })
 	require.Equal(t, "true", f.again(body, "k").header.Get("Idempotent-Replayed"))
-	require.Eventually(t, func() bool { return f.credits() == 1 }, patience, 5*time.Millisecond)
+	f.spends(1)
 	require.Equal(t, id, w.only())
 }
 
@@ -178,11 +179,11 @@ func TestContextAgainAfterAFailure(t *testing.T) {
 	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
 	id := w.only()
 	w.finish(id, &event.Context{Status: event.ContextFailed, Failure: &event.ContextFailure{Status: 503, Detail: "the data store could not answer in time"}})
-	require.Eventually(t, func() bool { return f.get("/v1/context/"+id).status == http.StatusServiceUnavailable }, patience, 5*time.Millisecond)
+	becomes(t, http.StatusServiceUnavailable, func() response { return f.get("/v1/context/" + id) })
 	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
 	next := w.only(id)
 	w.finish(next, complete(aProfile))
-	require.Eventually(t, func() bool { return f.again(body, "k").status == http.StatusOK }, patience, 5*time.Millisecond)
+	becomes(t, http.StatusOK, func() response { return f.again(body, "k") })
 	w.only(id)
 }
 
@@ -198,7 +199,7 @@ func TestContextAgainAfterAnErasure(t *testing.T) {
 	made := complete(aProfile)
 	made.Identities = []string{"network-person p1"}
 	w.finish(id, made)
-	require.Eventually(t, func() bool { return f.get("/v1/context/"+id).status == http.StatusOK }, patience, 5*time.Millisecond)
+	becomes(t, http.StatusOK, func() response { return f.get("/v1/context/" + id) })
 	erase(t, set, suppress.ProfileID, "p1")
 	require.Equal(t, http.StatusGatewayTimeout, f.again(body, "k").status)
 	w.only(id)
@@ -222,7 +223,7 @@ func TestContextAgainAfterARestart(t *testing.T) {
 		ctx, stop := context.WithCancel(context.WithoutCancel(t.Context()))
 		done := make(chan error, 1)
 		go func() { done <- other.service.Run(ctx) }()
-		require.Eventually(t, func() bool { return other.service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+		ready(t, other.service)
 		do(&other)
 		stop()
 		require.NoError(t, <-done)
@@ -232,7 +233,7 @@ func TestContextAgainAfterARestart(t *testing.T) {
 	id := w.only()
 	served(func(f *fixture) {
 		w.finish(id, complete(aProfile))
-		require.Eventually(t, func() bool { return f.again(body, "k").status == http.StatusOK }, patience, 5*time.Millisecond)
+		becomes(t, http.StatusOK, func() response { return f.again(body, "k") })
 	})
 	require.Equal(t, id, w.only())
 
@@ -254,7 +255,7 @@ func TestContextAgainAfterARestart(t *testing.T) {
 		require.Equal(t, killed, w.only(id))
 		require.Equal(t, http.StatusGatewayTimeout, f.again(body, "killed").status)
 		w.finish(killed, complete(aProfile))
-		require.Eventually(t, func() bool { return f.again(body, "killed").status == http.StatusOK }, patience, 5*time.Millisecond)
+		becomes(t, http.StatusOK, func() response { return f.again(body, "killed") })
 	})
 	w.only(id)
 	require.Eventually(t, func() bool { return len(charged()) == 2 }, 100*time.Second, 5*time.Millisecond, "by whichever process, which may be after the session of the one that ended")

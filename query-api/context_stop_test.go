@@ -27,9 +27,10 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 		if share != nil {
 			share(d)
 		}
+		c.SetRedisPatience(redisPatience)
 		cfg, deps = *c, *d
 	})
-	cfg.DataDir, deps.Registerer = t.TempDir(), nil
+	cfg.DataDir, cfg.StopTimeout, deps.Registerer = t.TempDir(), patience, nil
 	if share != nil {
 		share(&deps)
 	}
@@ -39,7 +40,7 @@ func contextWhenTheServiceStops(t *testing.T, share func(*queryapi.Deps)) {
 	defer stop()
 	stopped := make(chan error, 1)
 	go func() { stopped <- s.Run(ctx) }()
-	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	ready(t, s)
 	call := func(body string) <-chan response {
 		answer := make(chan response, 1)
 		go func() {

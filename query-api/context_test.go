@@ -185,8 +185,8 @@ func TestContext(t *testing.T) {
 		late := complete(aProfile)
 		late.Call = w.task(id).Call
 		require.NoError(t, w.publish(t.Context(), late))
-		require.Eventually(t, func() bool { return f.get("/v1/context/"+id).status == http.StatusOK }, patience, 5*time.Millisecond)
-		require.Eventually(t, func() bool { return f.credits() == 2 }, patience, 10*time.Millisecond, "charged although its caller has left")
+		becomes(t, http.StatusOK, func() response { return f.get("/v1/context/" + id) })
+		f.spends(2) // charged although its caller has left
 		require.NoError(t, w.publish(t.Context(), late))
 		w.mu.Lock()
 		require.Empty(t, w.deliveries)
@@ -206,13 +206,13 @@ func TestContext(t *testing.T) {
 			return len(w.deliveries[id]) > 0
 		}, patience, 5*time.Millisecond)
 		require.Equal(t, aProfile, string(w.deliveries[id][0].Body))
-		require.Eventually(t, func() bool { return f.credits() == 3 }, patience, 10*time.Millisecond)
+		f.spends(3)
 	})
 	t.Run("delivered by the worker's clock", func(t *testing.T) {
 		before := f.credits()
 		id := requestID(f.post("/v1/context", `{"person":"delivered","webhook_url":"https://hooks.example/a"}`))
 		require.Equal(t, http.StatusOK, f.get("/v1/context/"+id).status)
-		require.Eventually(t, func() bool { return f.credits() == before+1 }, patience, 10*time.Millisecond)
+		f.spends(before + 1)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		require.Empty(t, w.deliveries[id], "the worker has handed it over")
@@ -222,10 +222,9 @@ func TestContext(t *testing.T) {
 		require.NoError(t, err)
 		_, secret, err := f.accounts.CreateKey(t.Context(), other.ID, queryapi.KeyOptions{Name: "other"})
 		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			r := f.do(http.MethodGet, "/v1/context/"+id, "", map[string]string{"Authorization": "Bearer " + secret.Reveal()})
-			return r.status == http.StatusNotFound
-		}, patience, 10*time.Millisecond)
+		becomes(t, http.StatusNotFound, func() response {
+			return f.do(http.MethodGet, "/v1/context/"+id, "", map[string]string{"Authorization": "Bearer " + secret.Reveal()})
+		})
 		require.Contains(t, f.get("/v1/context/nothing").detail(), `"nothing"`)
 	})
 	t.Run("kept", func(t *testing.T) {
@@ -294,9 +293,9 @@ func refusedContexts(t *testing.T, f *fixture) {
 	r = f.post("/v1/context", `{"person":"`+strings.Repeat("x", 900<<10)+`"}`)
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	key := f.newKey(queryapi.KeyOptions{Name: "narrow", Scopes: []string{event.ScopeEnrich}})
-	require.Eventually(t, func() bool {
-		return f.do(http.MethodPost, "/v1/context", `{"person":"x"}`, map[string]string{"Authorization": "Bearer " + key}).status == http.StatusForbidden
-	}, patience, 10*time.Millisecond)
+	becomes(t, http.StatusForbidden, func() response {
+		return f.do(http.MethodPost, "/v1/context", `{"person":"x"}`, map[string]string{"Authorization": "Bearer " + key})
+	})
 }
 
 // A process that sees an outcome again which another one has charged, as after a
@@ -330,7 +329,7 @@ func TestContextIsChargedOnceByWhoeverSeesIt(t *testing.T) {
 	for range calls {
 		require.Equal(t, http.StatusOK, f.post("/v1/context", `{"person":"y"}`).status)
 	}
-	require.Eventually(t, func() bool { return f.credits() == 2*calls }, patience, 10*time.Millisecond)
+	f.spends(2 * calls)
 	for i := 0; i < 40; i++ {
 		require.LessOrEqual(t, other.credits(), int64(2*calls))
 	}

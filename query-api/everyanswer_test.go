@@ -225,12 +225,12 @@ func TestEveryAnswer(t *testing.T) {
 			}
 			status(401, map[string]string{"Authorization": ""}, first.path, first.body)
 			forbidden := narrow[op.OperationID != "getUsage"]
-			require.Eventually(t, func() bool {
-				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + forbidden}).status == 403
-			}, patience, time.Millisecond)
-			require.Eventually(t, func() bool {
-				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + slow}).status == 429
-			}, patience, time.Millisecond, "one request a minute")
+			becomes(t, 403, func() response {
+				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + forbidden})
+			})
+			becomes(t, 429, func() response { // one request a minute
+				return f.do(op.method, first.path, first.body, map[string]string{"Authorization": "Bearer " + slow})
+			})
 			if op.method == http.MethodPost {
 				idempotently(t, &f, op, store)
 			}

@@ -25,6 +25,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
+	"muster/platform/polltest"
 	"muster/platform/service"
 	queryapi "muster/query-api"
 	"muster/query-api/descriptiontest"
@@ -93,6 +94,30 @@ func unreachable() []string {
 // patience bounds what should take no time.
 const patience = 30 * time.Second
 
+// redisPatience is how many times as long as in service Redis is waited for, where a
+// server that a busy machine keeps from running is not to be away.
+const redisPatience = 60
+
+// becomes makes a call until it has a status, and returns that answer.
+func becomes(t testing.TB, status int, call func() response) (got response) {
+	t.Helper()
+	polltest.Until(t, patience, func() bool {
+		got = call()
+		return got.status == status
+	}, "it is answered %d and not %d: %s", func() any { return got.status }, status, func() any { return got.body })
+	return got
+}
+
+// spends waits until so many credits are used.
+func (f *fixture) spends(want int64) {
+	f.t.Helper()
+	var used int64
+	polltest.Until(f.t, patience, func() bool {
+		used = f.credits()
+		return used == want
+	}, "%d credits are used and not %d", func() any { return used }, want)
+}
+
 // fixture is a running service on the real engine and a real broker, with one
 // organization and a key that may do everything.
 type fixture struct {
@@ -159,7 +184,17 @@ func run(t testing.TB, s *queryapi.Service) {
 		stop()
 		require.NoError(t, <-stopped)
 	})
-	require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	ready(t, s)
+}
+
+// ready waits until a service is ready.
+func ready(t testing.TB, s *queryapi.Service) {
+	t.Helper()
+	var err error
+	polltest.Until(t, patience, func() bool {
+		err = s.Ready(t.Context())
+		return err == nil
+	}, "it is not ready: %v", func() any { return err })
 }
 
 func testSecret(t testing.TB) *service.RootSecret {

@@ -64,7 +64,8 @@ type shared struct {
 
 func (s *Service) shared() (out shared, err error) {
 	// Its metrics are there without Redis, too.
-	guard, err := redisguard.New(s.deps.Logger, s.deps.Registerer)
+	patience := max(1, s.cfg.redisPatience)
+	guard, err := redisguard.New(s.deps.Logger, s.deps.Registerer, redisguard.DefaultTimeouts().Times(patience))
 	if err != nil {
 		return out, err
 	}
@@ -80,7 +81,8 @@ func (s *Service) shared() (out shared, err error) {
 	s.deps.Redis.AddHook(guard)
 	out.credits = credits.NewRedis(s.deps.Redis, redisPrefix+"credits:")
 	out.answers = idempotency.NewRedis(s.deps.Redis, redisPrefix+"answers:")
-	out.rates = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:")
+	s.rates = limits.NewRedis(s.deps.Redis, redisPrefix+"rate:", time.Duration(patience)*limits.TakeTimeout)
+	out.rates = s.rates
 	return out, nil
 }
 
@@ -115,13 +117,21 @@ func (s *Service) openMeter() error {
 	return nil
 }
 
-// closeMeter closes the files of what counts, for a service that does not run.
+// closeMeter closes what counts, for a service that does not run.
 func (s *Service) closeMeter() error {
+	s.closeRates()
 	err := s.outbox.Close()
 	if s.kept != nil {
 		err = errors.Join(err, s.kept.Close())
 	}
 	return err
+}
+
+// closeRates waits for Redis to decide what nobody waits for any more.
+func (s *Service) closeRates() {
+	if s.rates != nil {
+		s.rates.Close()
+	}
 }
 
 // tidyAnswers removes stored answers from disk that are over or tell of somebody who

@@ -15,7 +15,7 @@ const RedisEnv = "REDIS_URL"
 // or rediss:// for TLS. It does not wait for the server: while that is away the
 // rate of keys is not limited, and nothing can be charged.
 func OpenRedis(url string) (redis.UniversalClient, error) {
-	client, err := redisguard.Open(url)
+	client, err := redisguard.Open(url, redisguard.DefaultTimeouts())
 	if err != nil {
 		return nil, fmt.Errorf("%s is %w", RedisEnv, err)
 	}

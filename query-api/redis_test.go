@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/query-api/internal/redistest"
 	"muster/schemas/event"
@@ -28,7 +28,8 @@ import (
 func TestReplicasOnRedis(t *testing.T) {
 	server := redistest.Start(t)
 	var deps queryapi.Deps
-	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.SetRedisPatience(redisPatience)
 		d.Redis = server.Client(t)
 		deps = *d
 	})
@@ -40,10 +41,11 @@ func TestReplicasOnRedis(t *testing.T) {
 		urls = append(urls, replica(t, deps))
 	}
 	for _, url := range urls {
-		require.Eventually(t, func() bool {
-			_, limit := credits(t, f, url)
+		var limit int64
+		polltest.Until(t, patience, func() bool {
+			_, limit = credits(t, f, url)
 			return limit == 100
-		}, patience, time.Millisecond, "the plan holds at every replica")
+		}, "the plan does not hold at every replica: %d", func() any { return limit })
 	}
 
 	const callers, calls = 64, 4
@@ -94,9 +96,7 @@ func TestReplicasOnRedis(t *testing.T) {
 	// An empty server is given the ledger's sums before anybody is charged.
 	require.NoError(t, server.Restart(t.Context()))
 	for _, url := range urls {
-		require.Eventually(t, func() bool {
-			return ask(t, f, url, networkPath, `{"network":"nobody"}`).status == http.StatusOK
-		}, patience, 10*time.Millisecond)
+		becomes(t, http.StatusOK, func() response { return ask(t, f, url, networkPath, `{"network":"nobody"}`) })
 		used, _ := credits(t, f, url)
 		require.EqualValues(t, 100, used, "what was spent before stays spent")
 	}
@@ -113,7 +113,8 @@ func TestErasedAnswersOnRedis(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
 	var deps queryapi.Deps
-	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.SetRedisPatience(redisPatience)
 		d.Redis, d.Suppressed = server.Client(t), set
 		deps = *d
 	})
@@ -130,7 +131,9 @@ func TestContextWhenAReplicaStops(t *testing.T) {
 // replica runs another service over the same store and topics until the test ends.
 func replica(t *testing.T, deps queryapi.Deps) (url string) {
 	t.Helper()
-	s, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}, deps)
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}
+	cfg.SetRedisPatience(redisPatience)
+	s, err := queryapi.New(t.Context(), cfg, deps)
 	require.NoError(t, err)
 	run(t, s)
 	return s.URL()

@@ -2,10 +2,10 @@ package queryapi_test
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -21,7 +21,7 @@ func TestSearchOfTheErased(t *testing.T) {
 	totals := func(want ...float64) {
 		t.Helper()
 		var got []any
-		require.Eventually(t, func() bool {
+		polltest.Until(t, patience, func() bool {
 			got = nil
 			for _, body := range []string{
 				`{"query":{"match_all":{}},"size":0}`, `{"query":{"match":{"profile.headline":"data"}},"size":0,"sort":["_score"]}`,
@@ -35,7 +35,7 @@ func TestSearchOfTheErased(t *testing.T) {
 				}
 			}
 			return true
-		}, 30*time.Second, 20*time.Millisecond, "totals are %v, not %v", &got, want)
+		}, "totals are %v, not %v", func() any { return got }, want)
 		require.Len(t, f.search(`{"query":{"match_all":{}},"size":2,"sort":["profile_id.keyword"]}`)["results"], 2, "a page is full")
 	}
 	totals(5, 2, 5, 2)

@@ -58,7 +58,7 @@ func TestSearchWalkWhileRefreshing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 		done := make(chan error, 1)
 		go func() { done <- s.Run(ctx) }()
-		require.Eventually(t, func() bool { return s.Ready(t.Context()) == nil }, patience, 1e6)
+		ready(t, s)
 		return s.URL(), func() {
 			cancel()
 			require.NoError(t, <-done)

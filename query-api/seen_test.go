@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
@@ -60,9 +61,11 @@ func TestSearchSeenVersions(t *testing.T) {
 	newest := `,"sort":[{"updated_at":"desc"}]}`
 	require.Equal(t, []string{"p5", "p4", "p3", "p2", "p1"}, ids(f.search(`{"query":{"match_all":{}}`+newest)))
 	f.seen(record.KindNetworkPerson, strings.Replace(searchPeople()[1], "2026-02-01", "2026-06-01", 1))
-	require.Eventually(t, func() bool { // that there is none is believed for a moment
-		return slices.Equal([]string{"p2", "p5", "p4", "p3", "p1"}, ids(f.search(`{"query":{"match_all":{}}`+newest)))
-	}, patience, 1e7)
+	var order []string
+	polltest.Until(t, patience, func() bool { // that there is none is believed for a moment
+		order = ids(f.search(`{"query":{"match_all":{}}` + newest))
+		return slices.Equal([]string{"p2", "p5", "p4", "p3", "p1"}, order)
+	}, "the newest is not the first: %v", func() any { return order })
 	got := f.search(`{"query":{"range":{"updated_at":{"gt":"2026-05-01"}}}}`)
 	require.Equal(t, []string{"p2"}, ids(got))
 	require.EqualValues(t, 1, got["total"])

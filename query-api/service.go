@@ -24,6 +24,7 @@ import (
 	"muster/query-api/internal/discovery"
 	"muster/query-api/internal/idempotency"
 	"muster/query-api/internal/ledger"
+	"muster/query-api/internal/limits"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
@@ -72,6 +73,9 @@ type Config struct {
 	// Uncounted lets everybody call and counts nothing. It is for measuring what
 	// counting costs, and cannot be set from outside the program.
 	Uncounted bool `koanf:"-"`
+	// redisPatience multiplies how long Redis is waited for; 0 is 1. It is for tests, which
+	// do not want a server to be away because their machine is busy.
+	redisPatience int
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration `koanf:"query_timeout"`
 	// SearchTimeout bounds one search, its wait for others included; default 1.5 s.
@@ -182,6 +186,7 @@ type Service struct {
 	outbox   *ledger.Outbox
 	stored   *idempotency.Answers
 	kept     *idempotency.Disk // what stored is in; nil: Redis
+	rates    *limits.Redis     // nil: without Redis
 	store    *readstore.Store
 	finder   *discovery.Finder
 	contexts *contexts.Desk
@@ -346,6 +351,7 @@ func (s *Service) Run(ctx context.Context) error {
 	endWriting()
 	counting.Wait()
 	err = errors.Join(err, <-written)
+	s.closeRates()
 	if s.kept != nil {
 		err = errors.Join(err, s.kept.Close())
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/engine/enginetest"
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/query-api/client"
 	"muster/schemas/event"
@@ -62,42 +63,40 @@ func TestRequestIDs(t *testing.T) {
 func TestAccounts(t *testing.T) {
 	f := start(t, nil)
 	other := openAccounts(t, f.bus)
-	becomes := func(key string, status int, detail string) {
+	keyBecomes := func(key string, status int, detail string) {
 		t.Helper()
-		var got response
-		require.Eventually(t, func() bool {
-			got = f.do("POST", enrichPath, `{"codehost":"x"}`, map[string]string{"Authorization": "Bearer " + key})
-			return got.status == status
-		}, patience, time.Millisecond)
+		got := becomes(t, status, func() response {
+			return f.do("POST", enrichPath, `{"codehost":"x"}`, map[string]string{"Authorization": "Bearer " + key})
+		})
 		if detail != "" {
 			require.Contains(t, got.detail(), detail)
 		}
 	}
-	becomes(f.key, 200, "")
+	keyBecomes(f.key, 200, "")
 	require.Equal(t, []event.Organization{f.organization}, other.Organizations())
 	_, err := other.SetActive(t.Context(), f.organization.ID, false)
 	require.NoError(t, err)
-	becomes(f.key, 403, "inactive")
+	keyBecomes(f.key, 403, "inactive")
 	got := f.do("GET", networkPath, "", nil)
 	require.Equal(t, 403, got.status, "on every endpoint, before the input is read")
 	_, err = other.SetActive(t.Context(), f.organization.ID, true)
 	require.NoError(t, err)
-	becomes(f.key, 200, "")
+	keyBecomes(f.key, 200, "")
 
 	k, secret, err := other.CreateKey(t.Context(), f.organization.ID, queryapi.KeyOptions{Name: "ci", Scopes: []string{"enrich", "enrich"}, ExpiresAt: time.Now().Add(time.Hour)})
 	require.NoError(t, err)
 	require.Equal(t, []string{"enrich"}, k.Scopes)
-	becomes(secret.Reveal(), 200, "")
+	keyBecomes(secret.Reveal(), 200, "")
 	got = f.do("GET", networkPath+"?network=x", "", map[string]string{"Authorization": "Bearer " + secret.Reveal()})
 	require.Equal(t, 403, got.status)
 	require.Contains(t, got.detail(), "scope webset")
 	revoked, err := other.RevokeKey(t.Context(), k.ID)
 	require.NoError(t, err)
-	becomes(secret.Reveal(), 401, "revoked")
+	keyBecomes(secret.Reveal(), 401, "revoked")
 	again, err := other.RevokeKey(t.Context(), k.ID)
 	require.NoError(t, err)
 	require.Equal(t, revoked, again)
-	becomes(f.key, 200, "")
+	keyBecomes(f.key, 200, "")
 
 	_, err = other.SetActive(t.Context(), "nobody", true)
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
@@ -230,13 +229,13 @@ func TestMetrics(t *testing.T) {
 func TestOrderlyStop(t *testing.T) {
 	f := start(t, nil)
 	registry := prometheus.NewRegistry()
-	service, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir()}, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
+	service, err := queryapi.New(t.Context(), queryapi.Config{Addr: "127.0.0.1:0", DataDir: t.TempDir(), StopTimeout: patience}, queryapi.Deps{Secret: testSecret(t), ClickHouse: f.conn, Bus: f.bus, Registerer: registry})
 	require.NoError(t, err)
 	require.ErrorContains(t, service.Ready(t.Context()), "not running")
 	ctx, stop := context.WithCancel(t.Context())
 	stopped := make(chan error, 1)
 	go func() { stopped <- service.Run(ctx) }()
-	require.Eventually(t, func() bool { return service.Ready(t.Context()) == nil }, patience, time.Millisecond)
+	ready(t, service)
 
 	// A request whose body is still being sent.
 	conn, err := net.Dial("tcp", service.Addr())
@@ -245,15 +244,15 @@ func TestOrderlyStop(t *testing.T) {
 	body := `{"codehost":"nobody"}`
 	_, err = io.WriteString(conn, "POST "+enrichPath+" HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\nAuthorization: Bearer "+f.key+"\r\nContent-Length: 21\r\n\r\n"+body[:5])
 	require.NoError(t, err)
-	require.Eventually(t, func() bool { return inFlight(t, registry) }, patience, time.Millisecond)
+	polltest.Until(t, patience, func() bool { return inFlight(t, registry) }, "the request does not begin")
 	stop()
-	require.Eventually(t, func() bool {
+	polltest.Until(t, patience, func() bool {
 		c, err := net.Dial("tcp", service.Addr())
 		if err == nil {
 			_ = c.Close()
 		}
 		return err != nil
-	}, patience, time.Millisecond, "no new connections")
+	}, "it still takes connections")
 	_, err = io.WriteString(conn, body[5:])
 	require.NoError(t, err)
 	answer, err := io.ReadAll(conn)

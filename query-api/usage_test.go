@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/record"
@@ -22,9 +23,11 @@ func (f *fixture) withLimits(change func(*event.Limits)) {
 	change(&limits)
 	_, err := f.accounts.SetPlan(f.t.Context(), f.organization.ID, queryapi.Plan{Name: "test", Limits: limits})
 	require.NoError(f.t, err)
-	require.Eventually(f.t, func() bool {
-		return f.get("/v1/usage").json()["credits"].(map[string]any)["limit"] == float64(limits.Credits)
-	}, patience, time.Millisecond)
+	var got any
+	polltest.Until(f.t, patience, func() bool {
+		got = f.get("/v1/usage").json()["credits"].(map[string]any)["limit"]
+		return got == float64(limits.Credits)
+	}, "the limit is %v and not %d", func() any { return got }, limits.Credits)
 }
 
 func charged(t testing.TB, got response) int {
@@ -162,10 +165,10 @@ func TestIdempotencyKey(t *testing.T) {
 	require.NoError(t, err)
 	header := idempotent("k1")
 	header["Authorization"] = "Bearer " + secret.Reveal()
-	require.Eventually(t, func() bool {
+	polltest.Until(t, patience, func() bool {
 		got = f.do("POST", enrichPath, `{"network_username":"juno","websets":["network"]}`, header)
 		return got.status != 401
-	}, patience, time.Millisecond)
+	}, "the key is unknown")
 	require.Equal(t, 1, charged(t, got))
 	require.Contains(t, got.body, "juno")
 	require.NotContains(t, got.body, "octavia")

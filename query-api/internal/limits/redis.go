@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,32 +18,51 @@ var redisScript string
 // ErrLate says that Redis has not decided in time. That it is away it does not say.
 var ErrLate = errors.New("no decision in time")
 
-const (
-	// takeTimeout bounds a decision of Redis: a request that waits for it longer passes.
-	takeTimeout = 300 * time.Millisecond
-	// maxLate is how many late decisions are waited for before further ones are not
-	// asked for: requests shall not each wait for a server that is silent.
-	maxLate = 3
-)
+// ErrClosed is the error of Take after Close.
+var ErrClosed = errors.New("the rates are closed")
 
-// redisLimiter decides in one script, so that requests of one key neither overtake
-// each other nor wait for each other, in one process or in several. The clock is the
-// server's.
-type redisLimiter struct {
-	client redis.UniversalClient
-	prefix string
-	script *redis.Script
-	late   atomic.Int64 // decisions that nobody waits for any more, and that are still to come
+// TakeTimeout bounds a decision of Redis in service: a request that waits for it longer
+// passes.
+const TakeTimeout = 300 * time.Millisecond
+
+// maxLate is how many late decisions are waited for before further ones are not
+// asked for: requests shall not each wait for a server that is silent.
+const maxLate = 3
+
+// Redis is a [Limiter] that decides in one script, so that requests of one key neither
+// overtake each other nor wait for each other, in one process or in several. The clock is
+// the server's.
+type Redis struct {
+	client  redis.UniversalClient
+	prefix  string
+	timeout time.Duration
+	script  *redis.Script
+	late    atomic.Int64 // decisions that nobody waits for any more, and that are still to come
+
+	mu      sync.Mutex
+	closed  bool           // guarded by mu
+	running sync.WaitGroup // decisions that are asked for; grows under mu while closed is false
 }
 
 // NewRedis returns a Limiter that shares its state, under names that begin with
-// prefix, with the other replicas. One decision is one round trip.
-func NewRedis(client redis.UniversalClient, prefix string) Limiter {
-	return &redisLimiter{client: client, prefix: prefix, script: redis.NewScript(redisScript)}
+// prefix, with the other replicas. One decision is one round trip, and is waited for as
+// long as timeout. Whoever makes it calls Close before the client is closed.
+func NewRedis(client redis.UniversalClient, prefix string, timeout time.Duration) *Redis {
+	return &Redis{client: client, prefix: prefix, timeout: timeout, script: redis.NewScript(redisScript)}
 }
 
-// Take implements [Limiter].
-func (l *redisLimiter) Take(ctx context.Context, key string, perMinute int64) (Decision, error) {
+// Close waits for the decisions that are still to come, which takes as long as the client
+// lets a command take. There are no further ones.
+func (l *Redis) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	l.running.Wait()
+}
+
+// Take implements [Limiter]. A caller who leaves meanwhile waits no longer than timeout
+// all the same, so that a decision that is late is known to be.
+func (l *Redis) Take(ctx context.Context, key string, perMinute int64) (Decision, error) {
 	if err := check(perMinute); err != nil {
 		return Decision{}, err
 	}
@@ -66,32 +86,41 @@ func (l *redisLimiter) Take(ctx context.Context, key string, perMinute int64) (D
 	return d, nil
 }
 
-// run waits for the script for as long as takeTimeout. The command itself goes on for as
+// run waits for the script for as long as timeout. The command itself goes on for as
 // long as the client lets it: whoever else uses Redis waits longer, and only that bound
 // tells a slow server from one that is away.
-func (l *redisLimiter) run(ctx context.Context, key string, each, ahead time.Duration) ([]int64, error) {
+func (l *Redis) run(ctx context.Context, key string, each, ahead time.Duration) ([]int64, error) {
 	type result struct {
 		reply []int64
 		err   error
 	}
 	results := make(chan result, 1)
-	go func() {
+	var one atomic.Bool // of the caller and the decision has ended
+	l.mu.Lock()
+	if l.closed {
+		l.mu.Unlock()
+		return nil, ErrClosed
+	}
+	l.running.Go(func() {
 		reply, err := l.script.Run(context.WithoutCancel(ctx), l.client, []string{key}, each.Nanoseconds(), ahead.Nanoseconds()).Int64Slice()
 		results <- result{reply, err}
-	}()
-	timer := time.NewTimer(takeTimeout)
+		if one.Swap(true) {
+			l.late.Add(-1)
+		}
+	})
+	l.mu.Unlock()
+	timer := time.NewTimer(l.timeout)
 	defer timer.Stop()
 	select {
 	case r := <-results:
 		return r.reply, r.err
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
 	case <-timer.C:
 	}
 	l.late.Add(1)
-	go func() {
-		<-results
+	if one.Swap(true) { // it has just come
 		l.late.Add(-1)
-	}()
+		r := <-results
+		return r.reply, r.err
+	}
 	return nil, ErrLate
 }

@@ -32,8 +32,9 @@ const (
 
 // Guard is a circuit breaker before a client. It implements [redis.Hook].
 type Guard struct {
-	breaker *breaker.Set
-	logger  *slog.Logger
+	breaker  *breaker.Set
+	timeouts Timeouts
+	logger   *slog.Logger
 
 	mu            sync.Mutex
 	began, failed time.Time // the first and the last failure of an outage; zero: there is none
@@ -41,7 +42,7 @@ type Guard struct {
 }
 
 // New returns a guard, whose metrics are those of the breaker set "redis".
-func New(logger *slog.Logger, registerer prometheus.Registerer) (*Guard, error) {
+func New(logger *slog.Logger, registerer prometheus.Registerer, t Timeouts) (*Guard, error) {
 	set, err := breaker.NewSet(breaker.Config{
 		// Its own log would have two lines for every second of an outage.
 		Name: key, Failures: failures, OpenFor: openFor, IsFailure: away, KeyMetrics: true, Registerer: registerer,
@@ -49,7 +50,7 @@ func New(logger *slog.Logger, registerer prometheus.Registerer) (*Guard, error) 
 	if err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	return &Guard{breaker: set, logger: logger}, nil
+	return &Guard{breaker: set, timeouts: t, logger: logger}, nil
 }
 
 // DialHook implements [redis.Hook]. Connecting is part of the command that needs it.
@@ -58,7 +59,7 @@ func (g *Guard) DialHook(next redis.DialHook) redis.DialHook { return next }
 // ProcessHook implements [redis.Hook].
 func (g *Guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 	return func(ctx context.Context, cmd redis.Cmder) error {
-		return g.do(ctx, commandTimeout, func(ctx context.Context) error { return next(ctx, cmd) })
+		return g.do(ctx, g.timeouts.Command, func(ctx context.Context) error { return next(ctx, cmd) })
 	}
 }
 
@@ -66,7 +67,7 @@ func (g *Guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
 func (g *Guard) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
 	return func(ctx context.Context, cmds []redis.Cmder) error {
 		sent := false
-		err := g.do(ctx, pipelineTimeout, func(ctx context.Context) error {
+		err := g.do(ctx, g.timeouts.Pipeline, func(ctx context.Context) error {
 			sent = true
 			return next(ctx, cmds)
 		})

@@ -5,10 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,8 +19,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// startTimeout bounds the start of a server.
-const startTimeout = 20 * time.Second
+const (
+	// startTimeout bounds the start of a server.
+	startTimeout = time.Minute
+	// patience bounds an answer to Client.
+	patience = 30 * time.Second
+)
+
+// The ports of servers are below those that systems give to whoever asks for any, the
+// ends of connections included: one is free still when its server is started again.
+const (
+	firstPort = 20_000
+	ports     = 10_000
+	draws     = 20
+)
+
+// errPort is the error of Restart when somebody else has the port.
+var errPort = errors.New("the port is taken")
 
 // Server is a running server. It may be killed and restarted; its address stays.
 type Server struct {
@@ -38,11 +54,14 @@ func Start(tb testing.TB) *Server {
 	tb.Helper()
 	p, err := find(tb.Context())
 	require.NoError(tb, err)
-	l, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:0")
+	s := &Server{program: p, dir: tb.TempDir()}
+	for range draws {
+		s.port = firstPort + rand.IntN(ports) //nolint:gosec // a port is no secret
+		if err = s.Restart(tb.Context()); !errors.Is(err, errPort) {
+			break
+		}
+	}
 	require.NoError(tb, err)
-	s := &Server{program: p, dir: tb.TempDir(), port: l.Addr().(*net.TCPAddr).Port}
-	require.NoError(tb, l.Close())
-	require.NoError(tb, s.Restart(tb.Context()))
 	tb.Cleanup(func() { require.NoError(tb, s.Kill()) })
 	return s
 }
@@ -50,11 +69,13 @@ func Start(tb testing.TB) *Server {
 // URL is what REDIS_URL holds.
 func (s *Server) URL() string { return "redis://127.0.0.1:" + strconv.Itoa(s.port) + "/0" }
 
-// Client connects to the server until the test ends.
+// Client connects to the server until the test ends. It waits long for answers: a server
+// that a busy machine keeps from running is not away.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
 	options, err := redis.ParseURL(s.URL())
 	require.NoError(tb, err)
+	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = patience, patience, patience
 	c := redis.NewClient(options)
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	return c
@@ -126,14 +147,32 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	for {
 		err := c.Ping(ctx).Err()
 		if err == nil {
+			err = s.itself(ctx, c)
+		}
+		if err == nil {
 			return nil
 		}
 		select {
 		case <-time.After(10 * time.Millisecond):
 		case <-s.exited:
+			if strings.Contains(s.output.String(), "Address already in use") {
+				return errPort
+			}
 			return fmt.Errorf("redis-server exited while starting:\n%s", s.output)
 		case <-ctx.Done():
 			return fmt.Errorf("redis-server is not ready: %w", err)
 		}
 	}
+}
+
+// itself says whether it is this server that answers, and not another one on its port.
+func (s *Server) itself(ctx context.Context, c *redis.Client) error {
+	info, err := c.Info(ctx, "server").Result()
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(info, fmt.Sprintf("\r\nprocess_id:%d\r\n", s.cmd.Process.Pid)) {
+		return errPort
+	}
+	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/throttled/throttled/v2"
 	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 
+	"muster/platform/polltest"
 	"muster/query-api/internal/credits"
 	"muster/query-api/internal/credits/creditstest"
 	"muster/query-api/internal/idempotency"
@@ -20,6 +21,17 @@ import (
 	"muster/query-api/internal/limits/limitstest"
 	"muster/query-api/internal/redistest"
 )
+
+// patience bounds what should take no time.
+const patience = 30 * time.Second
+
+// newRates returns a limiter to which no answer is late.
+func newRates(t *testing.T, client redis.UniversalClient, prefix string) *limits.Redis {
+	t.Helper()
+	l := limits.NewRedis(client, prefix, patience)
+	t.Cleanup(l.Close) // before the client is closed
+	return l
+}
 
 func TestCredits(t *testing.T) {
 	server := redistest.Start(t)
@@ -48,7 +60,7 @@ func TestLimits(t *testing.T) {
 	limitstest.Run(t, func(t *testing.T, n int) []limits.Limiter {
 		out := make([]limits.Limiter, n)
 		for i := range out {
-			out[i] = limits.NewRedis(server.Client(t), t.Name()+":")
+			out[i] = newRates(t, server.Client(t), t.Name()+":")
 		}
 		return out
 	})
@@ -62,7 +74,7 @@ func TestLimitsOfTheVersionBefore(t *testing.T) {
 	require.NoError(t, err)
 	before, err := throttled.NewGCRARateLimiterCtx(store, throttled.RateQuota{MaxRate: throttled.PerMin(6), MaxBurst: 5})
 	require.NoError(t, err)
-	now := limits.NewRedis(client, "rate:")
+	now := newRates(t, client, "rate:")
 	for i := range 3 {
 		limited, result, err := before.RateLimitCtx(t.Context(), "k:6", 1)
 		require.NoError(t, err)
@@ -89,12 +101,12 @@ func TestServerKilled(t *testing.T) {
 	client := redis.NewClient(func() *redis.Options {
 		o, err := redis.ParseURL(server.URL())
 		require.NoError(t, err)
-		o.MaxRetries = -1
+		o.MaxRetries, o.ReadTimeout = -1, patience
 		return o
 	}())
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	store := credits.NewRedis(client, "c:")
-	limiter := limits.NewRedis(client, "l:")
+	limiter := newRates(t, client, "l:")
 	claim := func(id string, n int64) credits.Claim {
 		return credits.Claim{ID: id, Organization: "o", Period: "2026-11", Credits: n, CreditLimit: 100, Lease: time.Minute}
 	}
@@ -121,10 +133,10 @@ func TestServerKilled(t *testing.T) {
 	keys, err := client.Keys(t.Context(), "*").Result()
 	require.NoError(t, err)
 	require.NotEmpty(t, keys, "it has read its file")
-	require.Eventually(t, func() bool {
+	polltest.Until(t, patience, func() bool {
 		_, err = store.Reserve(t.Context(), claim("closed", 1))
 		return errors.Is(err, credits.ErrNotLoaded)
-	}, 5*time.Second, time.Millisecond)
+	}, "it is not without its sums, but says %v", func() any { return err })
 	_, err = store.Commit(t.Context(), claim("in flight", 10), 0, 10)
 	require.ErrorIs(t, err, credits.ErrNotLoaded)
 	loaded, err := store.Load(t.Context(), "2026-11", credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	"muster/query-api/internal/credits"
 )
 
@@ -168,10 +169,10 @@ func Run(t *testing.T, open Replicas) {
 		c.Lease = 50 * time.Millisecond
 		_, err := s.Reserve(ctx, c)
 		require.NoError(t, err)
-		require.Eventually(t, func() bool {
-			_, err := s.Reserve(ctx, claim("alive", 10, 10))
+		polltest.Until(t, 30*time.Second, func() bool {
+			_, err = s.Reserve(ctx, claim("alive", 10, 10))
 			return err == nil
-		}, 5*time.Second, 5*time.Millisecond)
+		}, "the lease has not ended: %v", func() any { return err })
 		_, err = s.Commit(ctx, c, 1, 10)
 		require.ErrorIs(t, err, credits.ErrLost)
 	})

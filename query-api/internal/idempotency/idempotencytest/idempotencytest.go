@@ -10,11 +10,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/polltest"
 	"muster/query-api/internal/idempotency"
 )
 
 // Replicas opens several stores that share their state.
 type Replicas func(t *testing.T, n int) []idempotency.Store
+
+// patience bounds what should take no time.
+const patience = 30 * time.Second
 
 // Run runs the suite.
 func Run(t *testing.T, open Replicas) {
@@ -60,11 +64,11 @@ func Run(t *testing.T, open Replicas) {
 		s := open(t, 1)[0]
 		got, _ := begin(t, s, "n", "f", "dead", 30*time.Millisecond)
 		require.Equal(t, idempotency.New, got)
-		require.Eventually(t, func() bool { return state(t, s, "n", "g", "a") == idempotency.New }, 5*time.Second, 5*time.Millisecond)
+		polltest.Until(t, patience, func() bool { return state(t, s, "n", "g", "a") == idempotency.New }, "the lease has not ended")
 		require.NoError(t, s.Complete(t.Context(), "n", "dead", []byte("late"), time.Minute))
 		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "its claim has ended")
 		require.NoError(t, s.Complete(t.Context(), "n", "a", []byte("x"), 30*time.Millisecond))
-		require.Eventually(t, func() bool { return state(t, s, "n", "f", "b") == idempotency.New }, 5*time.Second, 5*time.Millisecond)
+		polltest.Until(t, patience, func() bool { return state(t, s, "n", "f", "b") == idempotency.New }, "the answer is still there")
 	})
 	t.Run("one of many", func(t *testing.T) {
 		s := open(t, 3)
