@@ -100,25 +100,8 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: start: %w", err)
 	}
-	restored, err := restoreLog(cfg.DataDir)
-	if err != nil {
+	if err := prepareLog(cfg.DataDir, cfg.Logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
-	}
-	if restored {
-		cfg.Logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
-	}
-	if err := keepEnds(cfg.DataDir, savedEnd); err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
-	}
-	if err := dropSaved(cfg.DataDir); err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
-	}
-	cut, err := repairLog(cfg.DataDir)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
-	}
-	if cut > 0 {
-		cfg.Logger.Warn("kafka broker: something was being written when the broker ended", slog.Int64("bytes", cut))
 	}
 	failed := newFailure()
 	b := &Broker{lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeBytes}
@@ -218,8 +201,8 @@ func (b *Broker) Addrs() []string { return []string{b.listener.Addr().String()} 
 // Cluster is the broker's own control surface: fault injection for tests.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 
-// Close stops listening, answers the offset commits that have arrived, flushes
-// and syncs the log, and releases the data folder. It is idempotent. It returns
+// Close stops listening, waits for a compaction, answers the offset commits that have
+// arrived, flushes and syncs the log, and releases the data folder. It is idempotent. It returns
 // Err of a broker that has failed, or that does because it cannot write its files:
 // they are then as a kill would have left them.
 func (b *Broker) Close() error {
@@ -228,8 +211,12 @@ func (b *Broker) Close() error {
 		if b.Err() == nil {
 			closed := make(chan struct{})
 			go func() {
-				b.cluster.Close()
-				close(closed)
+				b.compacting.Lock() // a compaction needs kfake, and the folder, to its end
+				defer b.compacting.Unlock()
+				if b.Err() == nil {
+					b.cluster.Close()
+					close(closed)
+				}
 			}()
 			select {
 			case <-closed:

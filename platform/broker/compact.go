@@ -22,10 +22,12 @@ const (
 	droppedDir = "compacting.old"
 )
 
+var errClosed = errors.New("the broker is closed")
+
 // Compact compacts the topics whose cleanup.policy says so and applies
 // retention to all of them. The broker answers no request meanwhile: seconds for
 // every few hundred megabytes. When ctx ends first, Compact returns its error
-// and the compaction finishes on its own. A process that dies meanwhile finds the
+// and the compaction finishes on its own; Close waits for it. A process that dies meanwhile finds the
 // log as it was before. ErrNoRoom says that only retention was applied: the disk must
 // have room for twice the topics that are compacted. When it gets full all the same the broker fails,
 // and the next start finds the log as it was before.
@@ -41,6 +43,8 @@ func (b *Broker) Compact(ctx context.Context) error {
 			return fmt.Errorf("broker: compact: %w", err)
 		}
 		return nil
+	case <-b.Failed():
+		return fmt.Errorf("broker: compact: %w", b.Err())
 	case <-ctx.Done():
 		return fmt.Errorf("broker: compact: %w", context.Cause(ctx))
 	}
@@ -49,6 +53,11 @@ func (b *Broker) Compact(ctx context.Context) error {
 func (b *Broker) compact() error {
 	b.compacting.Lock()
 	defer b.compacting.Unlock()
+	select {
+	case <-b.gate.shutting: // kfake does not answer any more
+		return errClosed
+	default:
+	}
 	clean, noRoom := b.cluster.Compact, b.room()
 	switch {
 	case errors.Is(noRoom, ErrNoRoom):
@@ -87,7 +96,12 @@ func (b *Broker) compact() error {
 			break
 		}
 		b.logger.Error("kafka broker: answers wait until the log of before a compaction can be dropped", slog.Any("error", err))
-		<-time.After(time.Second)
+		select {
+		case <-time.After(time.Second):
+		case <-b.gate.shutting: // what is saved by Close would not be of the log that the next start puts back
+			b.failure.set(fmt.Errorf("%w: %w", ErrUnwritable, err))
+			return b.Err()
+		}
 	}
 	return errors.Join(noRoom, synced, removeDropped(b.dir))
 }

@@ -116,49 +116,53 @@ func TestAnswersWaitWhileHeld(t *testing.T) {
 	require.ErrorIs(t, g.wait(), ErrUnwritable)
 }
 
+// startStuck starts a broker and a compaction that cannot end while there is a folder.
+func startStuck(t *testing.T) (b *Broker, ended <-chan error, folder string) {
+	t.Helper()
+	complaints := make(chan string, 100)
+	b, err := Start(t.Context(), Config{DataDir: t.TempDir(), Logger: slog.New(complaining(complaints))})
+	require.NoError(t, err)
+	end := make(chan error, 1)
+	compact := func() { go func() { end <- b.Compact(t.Context()) }() }
+	folder = filepath.Join(b.dir, droppedDir)
+	deadline := time.After(time.Minute)
+	compact()
+	for {
+		select {
+		case <-complaints:
+			return b, end, folder
+		case err := <-end:
+			t.Log("nothing stood in the way, or too early:", err)
+			compact()
+		case <-deadline:
+			t.Fatal("no compaction complained")
+		default:
+			_ = os.MkdirAll(filepath.Join(folder, "x"), 0o700) // may fail: a compaction that begins clears the way
+		}
+	}
+}
+
 // While a start would put the log of before back, a compaction does not end and nothing is answered.
 func TestKeptLogThatCannotBeDropped(t *testing.T) {
-	dir := t.TempDir()
-	complaints := make(chan string, 100)
-	b, err := Start(t.Context(), Config{DataDir: dir, Logger: slog.New(complaining(complaints))})
-	require.NoError(t, err)
+	b, ended, folder := startStuck(t)
 	t.Cleanup(func() { require.NoError(t, b.Close()) })
 	held := func() bool {
 		b.gate.mu.Lock()
 		defer b.gate.mu.Unlock()
 		return b.gate.held != nil
 	}
-
-	ended := make(chan error, 1)
-	compact := func() { go func() { ended <- b.Compact(t.Context()) }() }
-	dropped := filepath.Join(dir, droppedDir)
-	deadline := time.After(time.Minute)
-	compact()
-	for waiting := true; waiting; {
-		select {
-		case <-complaints:
-			waiting = false
-		case err := <-ended:
-			t.Log("nothing stood in the way, or too early:", err)
-			compact()
-		case <-deadline:
-			t.Fatal("no compaction complained")
-		default:
-			_ = os.MkdirAll(filepath.Join(dropped, "x"), 0o700) // may fail: a compaction that begins clears the way
-		}
-	}
 	require.True(t, held())
-	require.DirExists(t, filepath.Join(dir, keptDir))
+	require.DirExists(t, filepath.Join(b.dir, keptDir))
 	select {
 	case err := <-ended:
 		t.Fatal("ended", err)
 	case <-time.After(100 * time.Millisecond):
 	}
 
-	require.NoError(t, os.RemoveAll(dropped))
+	require.NoError(t, os.RemoveAll(folder))
 	require.NoError(t, <-ended)
 	require.False(t, held())
-	require.NoDirExists(t, filepath.Join(dir, keptDir))
+	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
 }
 
 // complaining is a handler that hands errors on.
@@ -176,6 +180,44 @@ func (c complaining) Handle(_ context.Context, r slog.Record) error {
 
 func (c complaining) WithAttrs([]slog.Attr) slog.Handler { return c }
 func (c complaining) WithGroup(string) slog.Handler      { return c }
+
+// Whatever a compaction has to do it does before the folder is released, and kfake with it.
+func TestCloseWaitsForACompaction(t *testing.T) {
+	b, err := Start(t.Context(), Config{DataDir: t.TempDir()})
+	require.NoError(t, err)
+	begun, goOn := make(chan struct{}), make(chan struct{})
+	b.free = func(string) (int64, error) {
+		close(begun)
+		<-goOn
+		return spareBytes, nil
+	}
+	compacted, closed := make(chan error, 1), make(chan error, 1)
+	go func() { compacted <- b.Compact(t.Context()) }()
+	<-begun
+	go func() { closed <- b.Close() }()
+	<-b.gate.shutting
+	select {
+	case err := <-closed:
+		t.Fatal("did not wait", err)
+	case <-time.After(50 * time.Millisecond):
+	}
+	close(goOn)
+	require.NoError(t, <-compacted)
+	require.NoError(t, <-closed)
+	require.NoDirExists(t, filepath.Join(b.dir, keptDir))
+	require.FileExists(t, filepath.Join(b.dir, closedFile))
+	require.ErrorIs(t, b.Compact(t.Context()), errClosed)
+}
+
+// A compaction that cannot end fails the broker that is closed: nothing is saved beside a
+// log that the next start replaces by the one of before.
+func TestCloseWhileTheKeptLogCannotBeDropped(t *testing.T) {
+	b, ended, _ := startStuck(t)
+	require.ErrorIs(t, b.Close(), ErrUnwritable)
+	require.ErrorIs(t, <-ended, ErrUnwritable)
+	require.DirExists(t, filepath.Join(b.dir, keptDir))
+	require.NoFileExists(t, filepath.Join(b.dir, closedFile))
+}
 
 // What a compaction keeps under second names stays as it was while the end of a
 // partition is written again.

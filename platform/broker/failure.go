@@ -88,9 +88,10 @@ func (l *logAdapter) Logf(level kfake.LogLevel, msg string, args ...any) {
 	l.logger.Warn("kafka broker: " + text)
 }
 
-// failedWrite knows kfake's complaints about writes, but those after which a file
+// failedWrite knows kfake's complaints about changes of files, but those after which a file
 // is as it was: rewriting groups.log and pids.log.
 func failedWrite(text string) bool {
 	return strings.HasPrefix(text, "persist ") || // batches, group and producer entries, topics; at Close all but sessions, without which members join anew
-		strings.HasPrefix(text, "rebuildSegments ") // compaction
+		strings.HasPrefix(text, "rebuildSegments ") || // compaction
+		strings.HasPrefix(text, "delete topic ") // a topic of that name would write behind what is left
 }

@@ -101,3 +101,21 @@ func TestCloseKeepsTheBeginning(t *testing.T) {
 	send(t, cfg, message("a", "2"))
 	require.Equal(t, "2", stored(t, cfg)[2])
 }
+
+// A topic that is deleted while a compaction keeps its log does not come back in another
+// one of its name.
+func TestKillAfterATopicIsDeletedWhileCompacting(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	createTopic(t, cfg, nil)
+	send(t, cfg, message("a", "of before, and longer"), message("b", "of before"))
+	require.NoError(t, os.CopyFS(filepath.Join(dir, "compacting"), os.DirFS(filepath.Join(dir, "log", "partitions"))))
+	require.NoError(t, b.Cluster().DeleteTopic("t"))
+	dir = killed(t, dir)
+	_, cfg = serve(t, dir)
+	createTopic(t, cfg, nil)
+	send(t, cfg, message("c", "new"))
+	require.Equal(t, map[int64]string{0: "new"}, stored(t, cfg))
+	_, cfg = serve(t, killed(t, dir))
+	require.Equal(t, map[int64]string{0: "new"}, stored(t, cfg))
+}

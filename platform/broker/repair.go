@@ -7,15 +7,47 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/go-json-experiment/json"
 )
 
 // indexEntryBytes is the size of an entry of a segment's index, of which each
 // batch of the segment has one.
 const indexEntryBytes = 15
+
+// prepareLog makes of what the last broker left what kfake reads as it is meant.
+func prepareLog(dir string, logger *slog.Logger) error {
+	restored, err := restoreLog(dir)
+	if err != nil {
+		return err
+	}
+	if restored {
+		logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
+	}
+	unknown, err := dropUnknown(dir)
+	if len(unknown) > 0 {
+		logger.Warn("kafka broker: removed what was left of deleted topics", slog.Any("partitions", unknown))
+	}
+	if err != nil {
+		return err
+	}
+	if err := keepEnds(dir, savedEnd); err != nil {
+		return err
+	}
+	if err := dropSaved(dir); err != nil {
+		return err
+	}
+	cut, err := repairLog(dir)
+	if cut > 0 {
+		logger.Warn("kafka broker: something was being written when the broker ended", slog.Int64("bytes", cut))
+	}
+	return err
+}
 
 // repairLog cuts off, before kfake reads them, what a failed write left at the
 // ends of files. kfake passes over it, and then writes behind it what its next
@@ -41,6 +73,47 @@ func repairLog(dir string) (cut int64, err error) {
 		cut += n
 	}
 	return cut, nil
+}
+
+// dropUnknown removes the folders of partitions that topics.json does not name: of a
+// topic that was deleted while a compaction kept its log, or whose files could not be
+// removed. A topic of that name would write behind them, and not read what it wrote.
+func dropUnknown(dir string) (dropped []string, err error) {
+	raw, err := os.ReadFile(filepath.Join(dir, "log", "topics.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the topics: %w", err)
+	}
+	var known struct {
+		Topics []struct {
+			Name       string `json:"name"`
+			Partitions int32  `json:"partitions"`
+		} `json:"topics"`
+	}
+	if err := json.Unmarshal(raw, &known); err != nil {
+		return nil, fmt.Errorf("read the topics: %w", err)
+	}
+	partitions := make(map[string]int32)
+	for _, t := range known.Topics {
+		partitions[t.Name] = t.Partitions
+	}
+	folders, err := os.ReadDir(partitionsDir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	for _, f := range folders {
+		topic, partition, ok := partitionOf(f.Name())
+		if !ok || partition < partitions[topic] {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(partitionsDir(dir), f.Name())); err != nil {
+			return dropped, fmt.Errorf("remove what is left of a deleted topic: %w", err)
+		}
+		dropped = append(dropped, f.Name())
+	}
+	return dropped, nil
 }
 
 // cutEntries cuts a file after its last whole entry: the length of the rest, its
