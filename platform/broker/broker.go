@@ -141,6 +141,8 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			// A stopped installation must find its committed offsets, however long it rested.
 			"offsets.retention.minutes": strconv.FormatInt(int64((10*365*24*time.Hour)/time.Minute), 10),
 			"message.max.bytes":         strconv.Itoa(MaxMessageBytes),
+			// Only topics that set their retention have any.
+			"log.retention.ms": "-1",
 			// Start reads each segment whole to check it.
 			"log.segment.bytes":            strconv.Itoa(16 << 20),
 			"default.replication.factor":   "1",

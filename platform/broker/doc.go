@@ -38,8 +38,8 @@
 // A request that is larger than 1 MiB (100 MiB with records), or of a kind that the
 // protocol does not have, ends its connection, and so does whatever is not part of
 // saying who one is, where there are users, of somebody who has not said it. Produce
-// is answered up to version 12, and no request creates more than 10,000 partitions. A
-// member of a consumer group whose connection ends has its session left, as with
+// is answered up to version 12, DeleteRecords not at all, and no request creates more
+// than 10,000 partitions. A member of a consumer group whose connection ends has its session left, as with
 // Apache Kafka.
 //
 // A record batch is stored when every record in it can be read, as with Apache

@@ -119,3 +119,26 @@ func TestKillAfterATopicIsDeletedWhileCompacting(t *testing.T) {
 	_, cfg = serve(t, killed(t, dir))
 	require.Equal(t, map[int64]string{0: "new"}, stored(t, cfg))
 }
+
+// What kfake forgets at a kill is not offered.
+func TestDeleteRecordsIsNotAnswered(t *testing.T) {
+	b := brokertest.Start(t)
+	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
+	answered, err := client.ApiVersions(t.Context(), &kafka.ApiVersionsRequest{})
+	require.NoError(t, err)
+	require.NotEmpty(t, answered.ApiKeys)
+	for _, k := range answered.ApiKeys {
+		require.NotEqual(t, "DeleteRecords", k.ApiName)
+	}
+}
+
+// A topic that sets no retention keeps its messages, however old they are.
+func TestNoRetentionByDefault(t *testing.T) {
+	b, cfg := serve(t, t.TempDir())
+	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact"})
+	old := message("a", "old")
+	old.Time = time.Now().AddDate(0, 0, -8)
+	send(t, cfg, old, message("b", "new"))
+	require.NoError(t, b.Compact(t.Context()))
+	require.Equal(t, map[int64]string{0: "old", 1: "new"}, stored(t, cfg))
+}

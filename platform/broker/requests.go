@@ -35,7 +35,9 @@ const (
 )
 
 // versions are the highest versions of each kind of request that kfake is allowed
-// to answer: all that it can, but for Produce.
+// to answer: all that it can, but for Produce and DeleteRecords. kfake keeps nothing of
+// what DeleteRecords does before it is closed: after a kill a partition would end before
+// what groups have read.
 func versions() *kversion.Versions {
 	v := kversion.Stable()
 	for key := range int16(kmsg.MaxKey + 1) {
@@ -44,6 +46,7 @@ func versions() *kversion.Versions {
 		}
 	}
 	v.SetMaxKeyVersion(kmsg.Produce.Int16(), maxProduceVersion)
+	v.SetMaxKeyVersion(kmsg.DeleteRecords.Int16(), -1)
 	return v
 }
 

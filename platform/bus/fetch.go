@@ -130,9 +130,12 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 		case ctx.Err() != nil:
 			return
 		case errors.Is(err, kafka.OffsetOutOfRange):
-			pastEnd, err = f.relocate(ctx, pastEnd)
-			if err == nil && pastEnd == 0 {
-				continue
+			refused, at := err, f.position
+			if pastEnd, err = f.relocate(ctx, pastEnd); err == nil && pastEnd == 0 {
+				if f.position != at {
+					continue
+				}
+				err = refused // although the partition has the position
 			}
 		}
 		if err != nil {

@@ -9,7 +9,11 @@ import (
 
 	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/bus"
 	"muster/platform/bus/bustest"
@@ -105,4 +109,28 @@ func TestSubscriberDrains(t *testing.T) {
 	require.Equal(t, int64(1), lag[0].Committed)
 	_, err = sub.Subscribe(t.Context(), topic)
 	require.ErrorIs(t, err, bus.ErrClosed)
+}
+
+// A broker that refuses a position which its partition has is not asked without a pause.
+func TestRefusedPositionIsAskedForWithPauses(t *testing.T) {
+	b, cfg := own(t)
+	topic := bustest.Topic(t, cfg, 1, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 1)
+	fault := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.OffsetOutOfRange, Count: -1})
+	var asked atomic.Int32
+	b.Cluster().ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().KeepControl()
+		asked.Add(1)
+		return nil, nil, false
+	})
+	handled := make(chan struct{})
+	f := bus.Follow(t.Context(), cfg, bus.FollowConfig{Topics: []string{topic}, Handle: func(context.Context, kafka.Message) error {
+		close(handled)
+		return nil
+	}})
+	<-time.After(300 * time.Millisecond)
+	require.Less(t, asked.Load(), int32(20))
+	fault.Remove()
+	<-handled
+	require.NoError(t, f.Close())
 }
