@@ -235,6 +235,6 @@ func TestKeepEndLeavesKeptFiles(t *testing.T) {
 	require.False(t, os.SameFile(before, after))
 	raw, err := os.ReadFile(path)
 	require.NoError(t, err)
-	require.Len(t, raw, len(emptyBatch(9)))
+	require.Len(t, raw, len(emptyBatch(9, 9)))
 	require.NoFileExists(t, path+".new")
 }

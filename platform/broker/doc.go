@@ -19,6 +19,9 @@
 //   - a write fails (the disk is full): the broker stops there, answers nothing
 //     any more, and tells its owner by Failed. What it has acknowledged is in its
 //     files, and there after the next start;
+//   - the disk changes what it holds: a record batch whose checksum is wrong is replaced
+//     at the next start by one without records, if anything is behind it. The file as it
+//     was is kept in the folder "damaged", for whoever reads the error in the log;
 //   - Close flushes and fsyncs everything, and saves what a start cannot read from the
 //     log: where a partition begins of whose segment a part is deleted, transactions
 //     that are open, sessions of groups. A start after any other end reads the log

@@ -46,7 +46,7 @@ func keepEnds(dir string, end func(folder string) (int64, error)) error {
 // keepEnd makes an end all that a partition has before it; messages may be written
 // behind it meanwhile.
 func keepEnd(partition string, end int64) error {
-	if err := writeEnd(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), end); err != nil {
+	if err := writeWhole(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), emptyBatch(end-1, end-1)); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(partition)
@@ -65,14 +65,14 @@ func keepEnd(partition string, end int64) error {
 	return syncDir(partition)
 }
 
-// writeEnd writes a file anew: what has the name may be the file that a compaction
-// keeps, under its second name, and whoever ends while it is written leaves half.
-func writeEnd(path string, end int64) error {
+// writeWhole writes a file anew, or not at all: what has the name may be the file that a
+// compaction keeps, under its second name, and whoever ends while it is written leaves half.
+func writeWhole(path string, raw []byte) error {
 	f, err := os.Create(path + ".new")
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(emptyBatch(end - 1))
+	_, err = f.Write(raw)
 	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
 		return err
 	}
@@ -94,7 +94,7 @@ func (b *Broker) runningEnd(folder string) (int64, error) {
 
 // savedEnd is the end of a partition as Close left it.
 func savedEnd(folder string) (int64, error) {
-	if segment, err := lastSegment(folder); err != nil || segment != "" {
+	if all, err := segments(folder); err != nil || len(all) > 0 {
 		return 0, err
 	}
 	raw, err := os.ReadFile(filepath.Join(folder, "snapshot.json"))
@@ -124,11 +124,12 @@ func partitionOf(folder string) (topic string, partition int32, ok bool) {
 	return topic, int32(n), err == nil && err2 == nil && n >= 0
 }
 
-// emptyBatch is a record batch of one offset, without records.
-func emptyBatch(offset int64) []byte {
+// emptyBatch is a record batch of the offsets first to last, without records.
+func emptyBatch(first, last int64) []byte {
 	now := time.Now().UnixMilli()
 	batch := kmsg.RecordBatch{
-		FirstOffset: offset, Magic: 2, FirstTimestamp: now, MaxTimestamp: now,
+		FirstOffset: first, LastOffsetDelta: int32(last - first), //nolint:gosec // looked at before
+		Magic: 2, FirstTimestamp: now, MaxTimestamp: now,
 		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
 	}
 	raw := batch.AppendTo(nil)

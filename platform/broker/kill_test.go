@@ -120,18 +120,6 @@ func TestKillAfterATopicIsDeletedWhileCompacting(t *testing.T) {
 	require.Equal(t, map[int64]string{0: "new"}, stored(t, cfg))
 }
 
-// What kfake forgets at a kill is not offered.
-func TestDeleteRecordsIsNotAnswered(t *testing.T) {
-	b := brokertest.Start(t)
-	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
-	answered, err := client.ApiVersions(t.Context(), &kafka.ApiVersionsRequest{})
-	require.NoError(t, err)
-	require.NotEmpty(t, answered.ApiKeys)
-	for _, k := range answered.ApiKeys {
-		require.NotEqual(t, "DeleteRecords", k.ApiName)
-	}
-}
-
 // A topic that sets no retention keeps its messages, however old they are.
 func TestNoRetentionByDefault(t *testing.T) {
 	b, cfg := serve(t, t.TempDir())
@@ -141,4 +129,23 @@ func TestNoRetentionByDefault(t *testing.T) {
 	send(t, cfg, old, message("b", "new"))
 	require.NoError(t, b.Compact(t.Context()))
 	require.Equal(t, map[int64]string{0: "old", 1: "new"}, stored(t, cfg))
+}
+
+// A bit that rots on the disk costs its batch, and the offsets stay what they are.
+func TestStartWithADamagedBatch(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	createTopic(t, cfg, nil)
+	send(t, cfg, message("a", "0"), message("a", "1"), message("a", "2"))
+	require.NoError(t, b.Close())
+	path := filepath.Join(dir, "log", "partitions", "t-0", "0.dat")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	raw[len(raw)/2] ^= 1
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	for range 2 {
+		b, cfg = serve(t, dir)
+		require.Equal(t, map[int64]string{0: "0", 2: "2"}, stored(t, cfg))
+		require.NoError(t, b.Close())
+	}
 }

@@ -5,13 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json"
 )
@@ -42,7 +39,7 @@ func prepareLog(dir string, logger *slog.Logger) error {
 	if err := dropSaved(dir); err != nil {
 		return err
 	}
-	cut, err := repairLog(dir)
+	cut, err := repairLog(dir, logger)
 	if cut > 0 {
 		logger.Warn("kafka broker: something was being written when the broker ended", slog.Int64("bytes", cut))
 	}
@@ -51,8 +48,8 @@ func prepareLog(dir string, logger *slog.Logger) error {
 
 // repairLog cuts off, before kfake reads them, what a failed write left at the
 // ends of files. kfake passes over it, and then writes behind it what its next
-// start would not find.
-func repairLog(dir string) (cut int64, err error) {
+// start would not find. What the disk has damaged it replaces.
+func repairLog(dir string, logger *slog.Logger) (cut int64, err error) {
 	log := filepath.Join(dir, "log")
 	for _, name := range []string{"groups.log", "pids.log"} {
 		n, err := cutEntries(filepath.Join(log, name))
@@ -66,9 +63,12 @@ func repairLog(dir string) (cut int64, err error) {
 		return cut, fmt.Errorf("repair the log: %w", err)
 	}
 	for _, p := range partitions {
-		n, err := alignIndex(filepath.Join(partitionsDir(dir), p.Name()))
+		if !p.IsDir() {
+			continue
+		}
+		n, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), logger)
 		if err != nil {
-			return cut, fmt.Errorf("repair the index of %s: %w", p.Name(), err)
+			return cut, fmt.Errorf("repair %s: %w", p.Name(), err)
 		}
 		cut += n
 	}
@@ -141,19 +141,11 @@ func cutEntries(path string) (cut int64, err error) {
 	return int64(len(rest)), os.Truncate(path, int64(len(raw)-len(rest)))
 }
 
-// alignIndex makes the index of a partition's last segment end where an entry
-// ends, and have one for every batch, so that the entries of later batches are
-// theirs. An entry that was not written says, as zeros do, that its batch is of no transaction.
-func alignIndex(partition string) (cut int64, err error) {
-	segment, err := lastSegment(partition)
-	if err != nil || segment == "" {
-		return 0, err
-	}
-	batches, err := countBatches(segment)
-	if err != nil {
-		return 0, err
-	}
-	index, err := os.OpenFile(strings.TrimSuffix(segment, ".dat")+".idx", os.O_RDWR|os.O_CREATE, 0o600)
+// alignIndex makes an index have one entry for each batch of its segment, so that the
+// entries of later batches are theirs. An entry that was not written says, as zeros do,
+// that its batch is of no transaction.
+func alignIndex(path string, batches int) (cut int64, err error) {
+	index, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return 0, err
 	}
@@ -162,58 +154,12 @@ func alignIndex(partition string) (cut int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	cut = info.Size() % indexEntryBytes
-	if cut > 0 {
-		if err := index.Truncate(info.Size() - cut); err != nil {
+	want, whole := int64(batches)*indexEntryBytes, info.Size()-info.Size()%indexEntryBytes
+	if have := min(want, whole); have < info.Size() {
+		if err := index.Truncate(have); err != nil {
 			return 0, err
 		}
+		cut = info.Size() - have
 	}
-	if missing := batches*indexEntryBytes - (info.Size() - cut); missing > 0 {
-		_, err = index.WriteAt(make([]byte, missing), info.Size()-cut)
-	}
-	return cut, err
-}
-
-// lastSegment is the file that the next batch is written to; its name is the first offset in it.
-func lastSegment(partition string) (string, error) {
-	files, err := os.ReadDir(partition)
-	if err != nil {
-		return "", err
-	}
-	last, path := int64(-1), ""
-	for _, f := range files {
-		text, ok := strings.CutSuffix(f.Name(), ".dat")
-		if !ok {
-			continue
-		}
-		if base, err := strconv.ParseInt(text, 10, 64); err == nil && base > last {
-			last, path = base, filepath.Join(partition, f.Name())
-		}
-	}
-	return path, nil
-}
-
-// countBatches counts the whole batches of a segment: an offset, the length of the rest, the rest.
-func countBatches(path string) (n int64, err error) {
-	file, err := os.Open(path)
-	if err != nil {
-		return 0, err
-	}
-	defer func() { _ = file.Close() }()
-	info, err := file.Stat()
-	if err != nil {
-		return 0, err
-	}
-	header := make([]byte, 12)
-	for at := int64(0); ; n++ {
-		if _, err := file.ReadAt(header, at); errors.Is(err, io.EOF) {
-			return n, nil
-		} else if err != nil {
-			return 0, err
-		}
-		at += 12 + int64(binary.BigEndian.Uint32(header[8:]))
-		if at > info.Size() {
-			return n, nil
-		}
-	}
+	return cut, index.Truncate(want)
 }

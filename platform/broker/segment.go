@@ -1,0 +1,196 @@
+package broker
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/platform/internal/recordbatch"
+)
+
+// damagedDir holds segments as they were before a damaged batch in them was replaced.
+const damagedDir = "damaged"
+
+// segment is a file of a partition.
+type segment struct {
+	path string
+	base int64 // the first offset in it
+}
+
+func (s segment) index() string { return strings.TrimSuffix(s.path, ".dat") + ".idx" }
+
+// segments are the segments of a partition, in order.
+func segments(partition string) ([]segment, error) {
+	files, err := os.ReadDir(partition)
+	if err != nil {
+		return nil, err
+	}
+	var out []segment
+	for _, f := range files {
+		text, ok := strings.CutSuffix(f.Name(), ".dat")
+		if !ok {
+			continue
+		}
+		if base, err := strconv.ParseInt(text, 10, 64); err == nil && base >= 0 {
+			out = append(out, segment{path: filepath.Join(partition, f.Name()), base: base})
+		}
+	}
+	slices.SortFunc(out, func(a, b segment) int { return int(a.base - b.base) })
+	return out, nil
+}
+
+// damage is what of a segment is no batch that can be read, before something that is.
+type damage struct {
+	at, end      int   // in the file
+	first, after int64 // the offsets: those that are missing, and the one that is there again
+	batches      int   // that stand before it
+}
+
+// scan walks the batches of a segment. kfake reads one up to the first that is not as
+// it was written, and throws the rest away: whole is where that is with nothing behind
+// it, up to the offset next, at which the next segment begins, or -1.
+func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int) {
+	offset := base
+	for whole < len(raw) {
+		b, ok := batchAt(raw[whole:])
+		if !ok {
+			d := damage{at: whole, first: offset, batches: batches}
+			d.end, d.after = resume(raw, whole, offset)
+			if d.end == len(raw) {
+				if d.after = next; next <= offset { // nothing is behind it, or nothing is missing
+					return damaged, whole, batches
+				}
+			}
+			damaged = append(damaged, d)
+			whole, offset = d.end, d.after
+			continue
+		}
+		whole += len(b.Raw)
+		offset = b.BaseOffset + int64(b.LastOffsetDelta) + 1
+		batches++
+	}
+	return damaged, whole, batches
+}
+
+// resume finds the first batch behind what is damaged.
+func resume(raw []byte, at int, offset int64) (end int, first int64) {
+	for end = at + 1; end < len(raw)-recordbatch.HeaderBytes+1; end++ {
+		if raw[end+16] != 2 { // the format, which is quick to see
+			continue
+		}
+		if b, ok := batchAt(raw[end:]); ok && b.BaseOffset >= offset && b.BaseOffset-offset <= math.MaxInt32 {
+			return end, b.BaseOffset
+		}
+	}
+	return len(raw), -1
+}
+
+func batchAt(raw []byte) (recordbatch.Batch, bool) {
+	b, _, err := recordbatch.Next(raw)
+	return b, err == nil && b.LastOffsetDelta >= 0 && b.ChecksumOK()
+}
+
+// repairPartition makes the segments of a partition such that kfake throws nothing away
+// that can be read: an empty batch stands for what cannot, and a copy of the segment as
+// it was is kept. The end of the last one goes, if nothing is behind it: it was being
+// written, or was the last that was.
+func repairPartition(dir, partition string, logger *slog.Logger) (cut int64, err error) {
+	all, err := segments(partition)
+	if err != nil {
+		return 0, err
+	}
+	next := int64(-1)
+	for _, s := range slices.Backward(all) {
+		raw, err := os.ReadFile(s.path)
+		if err != nil {
+			return cut, err
+		}
+		damaged, whole, batches := scan(raw, s.base, next)
+		cut += int64(len(raw) - whole)
+		switch { // a start may end anywhere: the next one finds the same damage, or none
+		case whole == 0: // kfake would forget it, and write to the one before
+			if err := errors.Join(os.Remove(s.path), removeAny(s.index())); err != nil {
+				return cut, err
+			}
+			continue
+		case len(damaged) > 0:
+			if batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger); err != nil {
+				return cut, err
+			}
+		case whole < len(raw):
+			if err := os.Truncate(s.path, int64(whole)); err != nil {
+				return cut, err
+			}
+		}
+		if next == -1 { // the next batch is written to it
+			n, err := alignIndex(s.index(), batches)
+			cut += n
+			if err != nil {
+				return cut, err
+			}
+		}
+		next = s.base
+	}
+	if len(all) > 0 && next == -1 && all[len(all)-1].base > 0 { // it would begin at 0 again
+		return cut, keepEnd(partition, all[len(all)-1].base)
+	}
+	return cut, nil
+}
+
+// replaceDamaged writes a segment anew, and returns how many batches it has then.
+func replaceDamaged(dir, partition string, s segment, raw []byte, damaged []damage, batches int, logger *slog.Logger) (int, error) {
+	folder, name := filepath.Join(dir, damagedDir), filepath.Base(partition)
+	kept := filepath.Join(folder, fmt.Sprintf("%s-%d-%d.dat", name, s.base, time.Now().UnixNano()))
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return 0, err
+	}
+	if err := errors.Join(os.Link(s.path, kept), syncDir(folder), syncDir(dir)); err != nil {
+		return 0, err
+	}
+	topic, number, _ := partitionOf(name)
+	out, at, all := []byte(nil), 0, batches
+	for _, d := range damaged {
+		out = append(out, raw[at:d.at]...)
+		at = d.end
+		if d.after > d.first { // messages are missing
+			out = append(out, emptyBatch(d.first, min(d.after-1, d.first+math.MaxInt32))...)
+			all++
+		}
+		logger.Error("kafka broker: messages on the disk are damaged; an empty batch stands in their place now, and the segment as it was is kept",
+			slog.String("topic", topic), slog.Int("partition", int(number)), slog.Int64("first", d.first), slog.Int64("last", d.after-1), slog.String("copy", kept))
+	}
+	out = append(out, raw[at:]...)
+	if err := spliceIndex(s.index(), damaged[0].batches, batches-damaged[len(damaged)-1].batches, all); err != nil {
+		return 0, err
+	}
+	return all, errors.Join(writeWhole(s.path, out), syncDir(partition))
+}
+
+// spliceIndex keeps the entries of the first and the last batches of a segment: it had
+// one for each batch that is damaged, too, and it is not known how many those were.
+func spliceIndex(path string, front, behind, all int) error {
+	index, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	front, behind, all = front*indexEntryBytes, behind*indexEntryBytes, all*indexEntryBytes
+	if err != nil || len(index) < front+behind {
+		return err
+	}
+	return writeWhole(path, slices.Concat(index[:front], make([]byte, all-front-behind), index[len(index)-behind:]))
+}
+
+func removeAny(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
