@@ -106,6 +106,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	failed := newFailure()
 	b := &Broker{lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeBytes}
 	b.gate.users = len(cfg.Users) > 0
+	b.gate.vetter.compacted = b.compactedNow
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),

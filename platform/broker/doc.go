@@ -47,7 +47,8 @@
 //
 // A record batch is stored when every record in it can be read, as with Apache
 // Kafka: else its partition is answered with INVALID_RECORD, or MESSAGE_TOO_LARGE if
-// the batch inflates to more than 64 MiB. Batches that are on disk already are not
+// the batch inflates to more than 64 MiB. In topics that are compacted each record must
+// have a key. Batches that are on disk already are not
 // looked at again.
 //
 // Topics are never created by being named: a producer or consumer that names a

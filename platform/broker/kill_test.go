@@ -149,3 +149,17 @@ func TestStartWithADamagedBatch(t *testing.T) {
 		require.NoError(t, b.Close())
 	}
 }
+
+// What a compaction would remove is not acknowledged.
+func TestCompactedTopicsTakeNoMessageWithoutAKey(t *testing.T) {
+	_, cfg := serve(t, t.TempDir())
+	keyed := bus.Topic{Name: "t", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact,delete"}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{keyed, {Name: "plain", Partitions: 1}}))
+	for codec := range kafka.Compression(2) {
+		w := bus.NewWriter(cfg, bus.WithCompression(codec))
+		require.ErrorIs(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: []byte("lost")}}), kafka.InvalidRecord)
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "plain", Value: []byte("kept")}, {Topic: "t", Key: []byte{}, Value: []byte("kept")}}))
+		require.NoError(t, w.Close())
+	}
+	require.Equal(t, map[int64]string{0: "kept", 1: "kept"}, stored(t, cfg))
+}

@@ -27,10 +27,12 @@ const maxRecords = 1 << 20
 type vetter struct {
 	decoders  sync.Pool     // of *recordbatch.Decoder
 	inflating chan struct{} // each takes memory
+	compacted func(topic string) (bool, error)
 }
 
 func newVetter() *vetter {
 	return &vetter{
+		compacted: func(string) (bool, error) { return false, nil },
 		decoders:  sync.Pool{New: func() any { return new(recordbatch.Decoder) }},
 		inflating: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))),
 	}
@@ -51,8 +53,13 @@ type topicPartition struct {
 // place, into what kfake answers with INVALID_RECORD.
 func (v *vetter) produce(r request, raw []byte, logger *slog.Logger) (*refusals, error) {
 	refused := &refusals{request: r, byPartition: make(map[topicPartition]*kerr.Error)}
+	var closed error
 	acks, err := eachProduced(r, raw, func(tp topicPartition, records []byte) {
-		err := v.vet(records)
+		err := v.vet(tp.topic, records)
+		if errors.Is(err, errClosed) { // it is not said, nor stored
+			closed = err
+			return
+		}
 		if err == nil {
 			return
 		}
@@ -64,7 +71,7 @@ func (v *vetter) produce(r request, raw []byte, logger *slog.Logger) (*refusals,
 		refused.byPartition[tp] = &answer
 		logger.Warn("kafka broker: record batch refused", slog.String("topic", tp.topic), slog.Int("partition", int(tp.partition)), slog.Any("error", err))
 	})
-	if err != nil {
+	if err := errors.Join(err, closed); err != nil {
 		return nil, err
 	}
 	if acks == 0 || len(refused.byPartition) == 0 { // nobody is answered
@@ -74,7 +81,7 @@ func (v *vetter) produce(r request, raw []byte, logger *slog.Logger) (*refusals,
 }
 
 // vet says what is wrong with a batch that kfake would store, which it then will not.
-func (v *vetter) vet(records []byte) error {
+func (v *vetter) vet(topic string, records []byte) error {
 	b, rest, err := recordbatch.Next(records)
 	if err != nil || len(rest) > 0 { // kfake looks at headers itself
 		return nil
@@ -85,27 +92,38 @@ func (v *vetter) vet(records []byte) error {
 	}
 	d := v.decoders.Get().(*recordbatch.Decoder)
 	defer v.decoders.Put(d)
-	if err := dense(d, &b); err != nil && b.ChecksumOK() {
+	keyless, err := dense(d, &b)
+	if err == nil && keyless {
+		var compacted bool
+		if compacted, err = v.compacted(topic); compacted {
+			err = errKeyless
+		}
+	}
+	if err != nil && b.ChecksumOK() {
 		b.MakeControl()
 		return err
 	}
 	return nil
 }
 
+// errKeyless refuses what a compaction would remove.
+var errKeyless = errors.New("a record without a key, in a topic that is compacted")
+
 // dense checks that a batch holds a record for each of its offsets, as it does
-// before compaction.
-func dense(d *recordbatch.Decoder, b *recordbatch.Batch) error {
+// before compaction, and says whether one has no key.
+func dense(d *recordbatch.Decoder, b *recordbatch.Batch) (keyless bool, err error) {
 	if b.Count < 1 || b.LastOffsetDelta != b.Count-1 {
-		return fmt.Errorf("a record batch with %d records, the last at offset %d", b.Count, b.LastOffsetDelta)
+		return false, fmt.Errorf("a record batch with %d records, the last at offset %d", b.Count, b.LastOffsetDelta)
 	}
 	// As many different offsets as there are, in order: none is left out.
-	if err := d.Records(b, func(recordbatch.Record) error { return nil }); err != nil {
-		return err
+	err = d.Records(b, func(r recordbatch.Record) error {
+		keyless = keyless || r.Key == nil
+		return nil
+	})
+	if err == nil && b.Count > maxRecords {
+		err = fmt.Errorf("%w: %d records", recordbatch.ErrTooLarge, b.Count)
 	}
-	if b.Count > maxRecords {
-		return fmt.Errorf("%w: %d records", recordbatch.ErrTooLarge, b.Count)
-	}
-	return nil
+	return keyless, err
 }
 
 // eachProduced calls fn with the records of each partition of a Produce, which are

@@ -57,6 +57,18 @@ func (b *Broker) compacted(topic string) bool {
 	return policy != nil && strings.Contains(*policy, "compact")
 }
 
+// compactedNow is compacted, of a broker that may be ending: kfake then answers nothing.
+func (b *Broker) compactedNow(topic string) (bool, error) {
+	answer := make(chan bool, 1)
+	go func() { answer <- b.compacted(topic) }()
+	select {
+	case compacted := <-answer:
+		return compacted, nil
+	case <-b.gate.shutting:
+		return false, errClosed
+	}
+}
+
 // folderBytes is the size of a folder's files.
 func folderBytes(dir string) (size int64, err error) {
 	files, err := os.ReadDir(dir)
