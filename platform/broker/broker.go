@@ -106,7 +106,12 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	failed := newFailure()
 	b := &Broker{lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeBytes}
 	b.gate.users = len(cfg.Users) > 0
-	b.gate.vetter.compacted = b.compactedNow
+	b.gate.vetter.compacted = func(topic string) (bool, error) {
+		return ask(b, func() bool { return b.compacted(topic) })
+	}
+	b.gate.vetter.partition = func(tp topicPartition) (*kfake.PartitionInfo, error) {
+		return ask(b, func() *kfake.PartitionInfo { return b.cluster.PartitionInfo(tp.topic, tp.partition) })
+	}
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
 		kfake.Ports(int(port)),

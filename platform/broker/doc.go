@@ -34,6 +34,7 @@
 // timer for it, and none at start: it happens when Compact is called, by somebody
 // who knows that the consumers have caught up. Retention is applied at the same
 // moments, and only to topics that set retention.ms or retention.bytes explicitly. A
+// batch of old times expires with those that came before it, not before them. A
 // partition without messages goes on where it ended.
 //
 // # Connections

@@ -163,3 +163,33 @@ func TestCompactedTopicsTakeNoMessageWithoutAKey(t *testing.T) {
 	}
 	require.Equal(t, map[int64]string{0: "kept", 1: "kept"}, stored(t, cfg))
 }
+
+// A message of an old time takes nothing with it that came before it, also when that
+// came before a restart. Nor does one of a time to come keep what comes after it.
+func TestRetentionOfOldTimes(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	createTopic(t, cfg, map[string]string{"retention.ms": "86400000"})
+	at := func(value string, days int) kafka.Message {
+		m := message("a", value)
+		m.Time = time.Now().AddDate(0, 0, days)
+		return m
+	}
+	send(t, cfg, at("expired", -2), at("new", 0), at("old", -2))
+	require.NoError(t, b.Close())
+	b, cfg = serve(t, dir)
+	send(t, cfg, at("older", -3))
+	require.NoError(t, b.Compact(t.Context()))
+	require.Equal(t, map[int64]string{1: "new", 2: "old", 3: "older"}, stored(t, cfg))
+
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "1"}}}))
+	w := bus.NewWriter(cfg)
+	defer func() { require.NoError(t, w.Close()) }()
+	for _, m := range []kafka.Message{at("to come", 400), at("now", 0)} {
+		m.Topic = "short"
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{m}))
+	}
+	<-time.After(5 * time.Millisecond)
+	require.NoError(t, b.Compact(t.Context()))
+	require.EqualValues(t, []bus.PartitionOffsets{{Topic: "short", First: 2, End: 2}}, offsets(t, b.Addrs()[0], "short"))
+}

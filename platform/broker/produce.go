@@ -7,9 +7,11 @@ import (
 	"log/slog"
 	"runtime"
 	"sync"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/internal/recordbatch"
@@ -28,11 +30,17 @@ type vetter struct {
 	decoders  sync.Pool     // of *recordbatch.Decoder
 	inflating chan struct{} // each takes memory
 	compacted func(topic string) (bool, error)
+	partition func(tp topicPartition) (*kfake.PartitionInfo, error)
+
+	mu     sync.Mutex
+	newest map[topicPartition]int64 // Unix milliseconds
 }
 
 func newVetter() *vetter {
 	return &vetter{
 		compacted: func(string) (bool, error) { return false, nil },
+		partition: func(topicPartition) (*kfake.PartitionInfo, error) { return nil, nil },
+		newest:    make(map[topicPartition]int64),
 		decoders:  sync.Pool{New: func() any { return new(recordbatch.Decoder) }},
 		inflating: make(chan struct{}, max(2, runtime.GOMAXPROCS(0))),
 	}
@@ -55,7 +63,7 @@ func (v *vetter) produce(r request, raw []byte, logger *slog.Logger) (*refusals,
 	refused := &refusals{request: r, byPartition: make(map[topicPartition]*kerr.Error)}
 	var closed error
 	acks, err := eachProduced(r, raw, func(tp topicPartition, records []byte) {
-		err := v.vet(tp.topic, records)
+		err := v.vet(tp, records)
 		if errors.Is(err, errClosed) { // it is not said, nor stored
 			closed = err
 			return
@@ -81,7 +89,7 @@ func (v *vetter) produce(r request, raw []byte, logger *slog.Logger) (*refusals,
 }
 
 // vet says what is wrong with a batch that kfake would store, which it then will not.
-func (v *vetter) vet(topic string, records []byte) error {
+func (v *vetter) vet(tp topicPartition, records []byte) error {
 	b, rest, err := recordbatch.Next(records)
 	if err != nil || len(rest) > 0 { // kfake looks at headers itself
 		return nil
@@ -95,14 +103,41 @@ func (v *vetter) vet(topic string, records []byte) error {
 	keyless, err := dense(d, &b)
 	if err == nil && keyless {
 		var compacted bool
-		if compacted, err = v.compacted(topic); compacted {
+		if compacted, err = v.compacted(tp.topic); compacted {
 			err = errKeyless
 		}
 	}
-	if err != nil && b.ChecksumOK() {
+	if !b.ChecksumOK() {
+		return nil
+	}
+	if err != nil {
 		b.MakeControl()
 		return err
 	}
+	return v.order(tp, &b)
+}
+
+// order has a batch expire no sooner than those before it. kfake's retention removes all
+// that is before a batch that has expired, however new it is.
+func (v *vetter) order(tp topicPartition, b *recordbatch.Batch) error {
+	v.mu.Lock()
+	newest, known := v.newest[tp]
+	v.mu.Unlock()
+	now := time.Now().UnixMilli()
+	if !known {
+		p, err := v.partition(tp)
+		if err != nil || p == nil {
+			return err
+		}
+		newest = min(p.MaxTimestamp, now)
+	}
+	if b.MaxTimestamp < newest {
+		b.SetMaxTimestamp(newest)
+	}
+	newest = max(newest, min(b.MaxTimestamp, now)) // a time to come keeps nothing else
+	v.mu.Lock()
+	v.newest[tp] = max(v.newest[tp], newest)
+	v.mu.Unlock()
 	return nil
 }
 

@@ -57,15 +57,15 @@ func (b *Broker) compacted(topic string) bool {
 	return policy != nil && strings.Contains(*policy, "compact")
 }
 
-// compactedNow is compacted, of a broker that may be ending: kfake then answers nothing.
-func (b *Broker) compactedNow(topic string) (bool, error) {
-	answer := make(chan bool, 1)
-	go func() { answer <- b.compacted(topic) }()
+// ask asks kfake, of a broker that may be ending: kfake then answers nothing.
+func ask[T any](b *Broker, question func() T) (answer T, err error) {
+	answered := make(chan T, 1)
+	go func() { answered <- question() }()
 	select {
-	case compacted := <-answer:
-		return compacted, nil
+	case answer = <-answered:
+		return answer, nil
 	case <-b.gate.shutting:
-		return false, errClosed
+		return answer, errClosed
 	}
 }
 

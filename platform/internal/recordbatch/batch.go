@@ -43,6 +43,7 @@ type Batch struct {
 	BaseOffset      int64
 	LastOffsetDelta int32
 	FirstTimestamp  int64 // Unix milliseconds
+	MaxTimestamp    int64
 	Count           int32 // of its records
 	Attributes      int16
 	Raw             []byte // all of it
@@ -71,6 +72,7 @@ func Next(raw []byte) (b Batch, rest []byte, err error) {
 	b.Attributes = int16(binary.BigEndian.Uint16(raw[21:]))      //nolint:gosec // the protocol's numbers are signed
 	b.LastOffsetDelta = int32(binary.BigEndian.Uint32(raw[23:])) //nolint:gosec // the protocol's numbers are signed
 	b.FirstTimestamp = int64(binary.BigEndian.Uint64(raw[27:]))  //nolint:gosec // the protocol's numbers are signed
+	b.MaxTimestamp = int64(binary.BigEndian.Uint64(raw[35:]))    //nolint:gosec // the protocol's numbers are signed
 	b.Count = int32(binary.BigEndian.Uint32(raw[57:]))           //nolint:gosec // the protocol's numbers are signed
 	return b, raw[lengthEnd+length:], nil
 }
@@ -82,6 +84,13 @@ func (b *Batch) Control() bool { return b.Attributes&controlBit != 0 }
 func (b *Batch) MakeControl() {
 	b.Attributes |= controlBit
 	b.Raw[22] |= controlBit
+	binary.BigEndian.PutUint32(b.Raw[17:], b.checksum())
+}
+
+// SetMaxTimestamp sets what brokers take for the age of the batch. No record changes.
+func (b *Batch) SetMaxTimestamp(ms int64) {
+	b.MaxTimestamp = ms
+	binary.BigEndian.PutUint64(b.Raw[35:], uint64(ms)) //nolint:gosec // the protocol's numbers are signed
 	binary.BigEndian.PutUint32(b.Raw[17:], b.checksum())
 }
 
