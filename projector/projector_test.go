@@ -83,7 +83,7 @@ func TestPoisonOnTheTopic(t *testing.T) {
 		kafka.Message{Topic: topic, Key: []byte("p_1"), Value: []byte(`{"profile_id":"p_1"`)},
 		kafka.Message{Topic: topic, Key: []byte("p_2"), Value: []byte(`{"profile_id":"p_2","username":"x"}`)},
 		kafka.Message{Topic: topic, Key: []byte("p_3"), Value: []byte(`{"profile_id":"p_other","username":"x","last_updated":"2025"}`)},
-		kafka.Message{Topic: topic, Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
+		kafka.Message{Topic: topic, Key: []byte{}, Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
 		kafka.Message{Topic: topic, Key: []byte("p_5"), Value: []byte{}},
 		kafka.Message{Topic: topic, Key: []byte("p_6")}, // a tombstone
 		kafka.Message{Topic: topic, Key: []byte("p_7"), Value: []byte("\xff\xfe")},
