@@ -42,9 +42,10 @@ type File struct {
 	SHA256 string `json:"sha256"`
 }
 
-// left says what is no data of the folder: locks, and what restores have kept.
+// left says what is no data of the folder: locks, what restores have kept, and the
+// broker's copies of damaged files, which no erasure looks into.
 func left(path string) bool {
-	return stays(path) || strings.HasSuffix(path, ".lock") || path == manifestName
+	return stays(path) || path == "kafka/damaged" || strings.HasSuffix(path, ".lock") || path == manifestName
 }
 
 // Create packs a data folder that nobody serves from meanwhile.

@@ -53,3 +53,17 @@ func TestExtractLeavesTheDisksOwn(t *testing.T) {
 	require.Len(t, entries, 1)
 	require.FileExists(t, filepath.Join(dir, "kafka", "new"))
 }
+
+// What the broker keeps of damaged files may be of people who are erased.
+func TestCreateLeavesDamagedCopies(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{"kafka/damaged/t-0-0-1.dat", "kafka/log/damaged"} {
+		path := filepath.Join(dir, name)
+		require.NoError(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		require.NoError(t, os.WriteFile(path, nil, 0o600))
+	}
+	m, err := Create(t.Context(), dir, "v", time.Now(), new(bytes.Buffer))
+	require.NoError(t, err)
+	require.Len(t, m.Files, 1)
+	require.Equal(t, "kafka/log/damaged", m.Files[0].Path)
+}

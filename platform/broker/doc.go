@@ -25,7 +25,10 @@
 //   - Close flushes and fsyncs everything, and saves what a start cannot read from the
 //     log: where a partition begins of whose segment a part is deleted, transactions
 //     that are open, sessions of groups. A start after any other end reads the log
-//     alone, and takes as much memory as it is large while it does.
+//     alone, and takes as much memory as the partitions are large that were written
+//     to since the last Close;
+//   - messages of topics that nothing tells of, since a file is missing, end a start
+//     with ErrIncomplete.
 //
 // # Compaction and retention
 //

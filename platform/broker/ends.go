@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
@@ -97,20 +96,8 @@ func savedEnd(folder string) (int64, error) {
 	if all, err := segments(folder); err != nil || len(all) > 0 {
 		return 0, err
 	}
-	raw, err := os.ReadFile(filepath.Join(folder, "snapshot.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	var saved struct {
-		HighWatermark int64 `json:"high_watermark"`
-	}
-	if err := json.Unmarshal(raw, &saved); err != nil {
-		return 0, nil //nolint:nilerr // kfake passes over it, too: a Close was cut off
-	}
-	return saved.HighWatermark, nil
+	saved, err := readSnapshot(folder)
+	return saved.HighWatermark, err
 }
 
 // partitionOf reads the name of a partition's folder.

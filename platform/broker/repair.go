@@ -26,6 +26,9 @@ func prepareLog(dir string, logger *slog.Logger) error {
 	if restored {
 		logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
 	}
+	if err := lacksMetadata(dir); err != nil {
+		return err
+	}
 	unknown, err := dropUnknown(dir)
 	if len(unknown) > 0 {
 		logger.Warn("kafka broker: removed what was left of deleted topics", slog.Any("partitions", unknown))
@@ -36,10 +39,11 @@ func prepareLog(dir string, logger *slog.Logger) error {
 	if err := keepEnds(dir, savedEnd); err != nil {
 		return err
 	}
-	if err := dropSaved(dir); err != nil {
+	closed, err := wasClosed(dir)
+	if err != nil {
 		return err
 	}
-	cut, err := repairLog(dir, logger)
+	cut, err := repairLog(dir, closed, logger)
 	if cut > 0 {
 		logger.Warn("kafka broker: something was being written when the broker ended", slog.Int64("bytes", cut))
 	}
@@ -49,7 +53,7 @@ func prepareLog(dir string, logger *slog.Logger) error {
 // repairLog cuts off, before kfake reads them, what a failed write left at the
 // ends of files. kfake passes over it, and then writes behind it what its next
 // start would not find. What the disk has damaged it replaces.
-func repairLog(dir string, logger *slog.Logger) (cut int64, err error) {
+func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err error) {
 	log := filepath.Join(dir, "log")
 	for _, name := range []string{"groups.log", "pids.log"} {
 		n, err := cutEntries(filepath.Join(log, name))
@@ -66,13 +70,40 @@ func repairLog(dir string, logger *slog.Logger) (cut int64, err error) {
 		if !p.IsDir() {
 			continue
 		}
-		n, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), logger)
+		n, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), closed, logger)
 		if err != nil {
 			return cut, fmt.Errorf("repair %s: %w", p.Name(), err)
 		}
 		cut += n
 	}
 	return cut, nil
+}
+
+// ErrIncomplete says that messages are there, and not what tells of their topics.
+var ErrIncomplete = errors.New("the data folder is incomplete")
+
+// lacksMetadata looks for what kfake would make anew without a word: messages of topics
+// that it does not know would be written over. It is there before the first of them.
+func lacksMetadata(dir string) error {
+	for _, name := range []string{"meta.json", "topics.json"} {
+		path := filepath.Join(dir, "log", name)
+		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+			if err != nil {
+				return err
+			}
+			continue
+		}
+		files, err := filepath.Glob(filepath.Join(partitionsDir(dir), "*", "*.dat"))
+		if err != nil {
+			return err
+		}
+		for _, f := range files {
+			if info, err := os.Stat(f); err != nil || info.Size() > 0 {
+				return errors.Join(err, fmt.Errorf("%w: %s is missing, and %s is there: put back a backup", ErrIncomplete, path, f))
+			}
+		}
+	}
+	return nil
 }
 
 // dropUnknown removes the folders of partitions that topics.json does not name: of a

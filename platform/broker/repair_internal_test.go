@@ -86,7 +86,7 @@ func TestRepairLog(t *testing.T) {
 	}
 	write := func(path, text string) { require.NoError(t, os.WriteFile(path, []byte(text), 0o600)) }
 	repair := func() (cut int) {
-		n, err := repairLog(dir, slog.New(slog.DiscardHandler))
+		n, err := repairLog(dir, false, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		return int(n)
 	}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/twmb/franz-go/pkg/kbin"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -123,8 +124,9 @@ func skipTags(r *kbin.Reader) {
 	}
 }
 
-// limitPartitions makes a request that would create too many partitions one that
-// kfake answers with INVALID_PARTITIONS. It returns what kfake is to get.
+// limitPartitions makes a request that would create too many partitions, or a topic of a
+// name that Apache Kafka does not take, one that kfake answers with INVALID_PARTITIONS.
+// It returns what kfake is to get: a name may be no name of a folder.
 func limitPartitions(r request, raw []byte) ([]byte, error) {
 	reader, kind := r.body(raw)
 	head := len(raw) - len(reader.Src)
@@ -146,7 +148,7 @@ func limitPartitions(r request, raw []byte) ([]byte, error) {
 	case *kmsg.CreateTopicsRequest:
 		for i := range kind.Topics {
 			t := &kind.Topics[i]
-			if !fits(max(int64(t.NumPartitions), int64(len(t.ReplicaAssignment)))) {
+			if !isTopicName(t.Topic) || !fits(max(int64(t.NumPartitions), int64(len(t.ReplicaAssignment)))) {
 				t.NumPartitions, t.ReplicaAssignment, changed = 0, nil, true
 			}
 		}
@@ -164,6 +166,12 @@ func limitPartitions(r request, raw []byte) ([]byte, error) {
 	out := kind.AppendTo(slices.Clone(raw[:head]))
 	binary.BigEndian.PutUint32(out, uint32(len(out)-4)) //nolint:gosec // it became no longer
 	return out, nil
+}
+
+// isTopicName says whether Apache Kafka would take a name.
+func isTopicName(name string) bool {
+	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, allowed) == ""
 }
 
 // login follows how a client says who it is.

@@ -6,37 +6,62 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/go-json-experiment/json"
 )
 
-// closedFile says that the log is as Close left it.
-const closedFile = "closed"
+const (
+	// closedFile says that the log is as Close left it.
+	closedFile = "closed"
+	// snapshotFile is what Close saves of a partition.
+	snapshotFile = "snapshot.json"
+)
 
-// dropSaved removes what an earlier Close has saved beside the log, unless nothing was
-// written since. kfake believes a partition's snapshot when the segments have the sizes
-// it names: after a compaction they may have them with other messages in them, and the
-// partition would end where it ended then. The rest is as old: what kfake knew of
-// transactions, and of the sequence numbers of producers.
-func dropSaved(dir string) error {
-	if _, err := os.Stat(filepath.Join(dir, closedFile)); err == nil || !errors.Is(err, fs.ErrNotExist) {
-		return err
+// wasClosed says whether the log is as Close left it. Else it removes what an earlier
+// Close has saved of transactions, and of the sequence numbers of producers.
+func wasClosed(dir string) (bool, error) {
+	if _, err := os.Stat(filepath.Join(dir, closedFile)); err == nil {
+		return true, nil
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return false, err
 	}
 	log := filepath.Join(dir, "log")
-	saved := []string{filepath.Join(log, "session_state.json"), filepath.Join(log, "seq_windows.json")}
-	partitions, err := os.ReadDir(partitionsDir(dir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("remove what an earlier end has saved: %w", err)
+	if err := errors.Join(removeAny(filepath.Join(log, "session_state.json")), removeAny(filepath.Join(log, "seq_windows.json"))); err != nil {
+		return false, fmt.Errorf("remove what an earlier end has saved: %w", err)
 	}
-	for _, p := range partitions {
-		if p.IsDir() {
-			saved = append(saved, filepath.Join(partitionsDir(dir), p.Name(), "snapshot.json"))
-		}
+	return false, nil
+}
+
+// snapshot is what is of interest of what Close has saved of a partition.
+type snapshot struct {
+	HighWatermark    int64 `json:"high_watermark"`
+	LastStableOffset int64 `json:"last_stable_offset"`
+}
+
+// readSnapshot returns zeros where Close has saved nothing, or was cut off.
+func readSnapshot(partition string) (s snapshot, err error) {
+	raw, err := os.ReadFile(filepath.Join(partition, snapshotFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return snapshot{}, nil
 	}
-	for _, path := range saved {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("remove what an earlier end has saved: %w", err)
-		}
+	if err != nil {
+		return snapshot{}, err
 	}
-	return nil
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return snapshot{}, nil //nolint:nilerr // kfake passes over it, too
+	}
+	return s, nil
+}
+
+// dropSnapshot removes the snapshot of a partition that has another end. kfake believes
+// one when the segments have the sizes it names: after a compaction they may have them
+// with other messages in them, and the partition would end where it ended then. One that
+// tells of an open transaction is believed only with what else Close has saved.
+func dropSnapshot(partition string, saved snapshot, end int64, closed bool) error {
+	if saved.HighWatermark == end && (closed || saved.LastStableOffset == end) {
+		return nil
+	}
+	return removeAny(filepath.Join(partition, snapshotFile))
 }
 
 // markClosed makes the next start believe what was saved.

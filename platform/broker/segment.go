@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -11,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"muster/platform/internal/recordbatch"
 )
@@ -56,8 +56,9 @@ type damage struct {
 
 // scan walks the batches of a segment. kfake reads one up to the first that is not as
 // it was written, and throws the rest away: whole is where that is with nothing behind
-// it, up to the offset next, at which the next segment begins, or -1.
-func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int) {
+// it, up to the offset next, at which the next segment begins, or -1; end is the offset
+// behind whole.
+func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int, end int64) {
 	offset := base
 	for whole < len(raw) {
 		b, ok := batchAt(raw[whole:])
@@ -66,7 +67,7 @@ func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int) {
 			d.end, d.after = resume(raw, whole, offset)
 			if d.end == len(raw) {
 				if d.after = next; next <= offset { // nothing is behind it, or nothing is missing
-					return damaged, whole, batches
+					return damaged, whole, batches, offset
 				}
 			}
 			damaged = append(damaged, d)
@@ -77,17 +78,18 @@ func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int) {
 		offset = b.BaseOffset + int64(b.LastOffsetDelta) + 1
 		batches++
 	}
-	return damaged, whole, batches
+	return damaged, whole, batches, offset
 }
 
 // resume finds the first batch behind what is damaged.
 func resume(raw []byte, at int, offset int64) (end int, first int64) {
 	for end = at + 1; end < len(raw)-recordbatch.HeaderBytes+1; end++ {
-		if raw[end+16] != 2 { // the format, which is quick to see
+		first = int64(binary.BigEndian.Uint64(raw[end:]))                       //nolint:gosec // the protocol's numbers are signed
+		if raw[end+16] != 2 || first < offset || first-offset > math.MaxInt32 { // quick to see, as the checksum is not
 			continue
 		}
-		if b, ok := batchAt(raw[end:]); ok && b.BaseOffset >= offset && b.BaseOffset-offset <= math.MaxInt32 {
-			return end, b.BaseOffset
+		if _, ok := batchAt(raw[end:]); ok {
+			return end, first
 		}
 	}
 	return len(raw), -1
@@ -101,25 +103,31 @@ func batchAt(raw []byte) (recordbatch.Batch, bool) {
 // repairPartition makes the segments of a partition such that kfake throws nothing away
 // that can be read: an empty batch stands for what cannot, and a copy of the segment as
 // it was is kept. The end of the last one goes, if nothing is behind it: it was being
-// written, or was the last that was.
-func repairPartition(dir, partition string, logger *slog.Logger) (cut int64, err error) {
+// written, or was the last that was, of a log that Close did not leave.
+func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (cut int64, err error) {
 	all, err := segments(partition)
 	if err != nil {
 		return 0, err
 	}
-	next := int64(-1)
+	saved, err := readSnapshot(partition)
+	if err != nil {
+		return 0, err
+	}
+	next, last := int64(-1), true
+	if closed {
+		next = saved.HighWatermark
+	}
+	var empty []segment
 	for _, s := range slices.Backward(all) {
 		raw, err := os.ReadFile(s.path)
 		if err != nil {
 			return cut, err
 		}
-		damaged, whole, batches := scan(raw, s.base, next)
+		damaged, whole, batches, end := scan(raw, s.base, next)
 		cut += int64(len(raw) - whole)
 		switch { // a start may end anywhere: the next one finds the same damage, or none
 		case whole == 0: // kfake would forget it, and write to the one before
-			if err := errors.Join(os.Remove(s.path), removeAny(s.index())); err != nil {
-				return cut, err
-			}
+			empty = append(empty, s)
 			continue
 		case len(damaged) > 0:
 			if batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger); err != nil {
@@ -130,17 +138,27 @@ func repairPartition(dir, partition string, logger *slog.Logger) (cut int64, err
 				return cut, err
 			}
 		}
-		if next == -1 { // the next batch is written to it
+		if last { // the next batch is written to it
 			n, err := alignIndex(s.index(), batches)
 			cut += n
+			if err == nil {
+				err = dropSnapshot(partition, saved, end, closed)
+			}
 			if err != nil {
 				return cut, err
 			}
 		}
-		next = s.base
+		next, last = s.base, false
 	}
-	if len(all) > 0 && next == -1 && all[len(all)-1].base > 0 { // it would begin at 0 again
-		return cut, keepEnd(partition, all[len(all)-1].base)
+	if len(all) > 0 && last && all[len(all)-1].base > 0 { // it would begin at 0 again
+		if err := keepEnd(partition, all[len(all)-1].base); err != nil {
+			return cut, err
+		}
+	}
+	for _, s := range empty {
+		if err := errors.Join(removeAny(s.path), removeAny(s.index())); err != nil {
+			return cut, err
+		}
 	}
 	return cut, nil
 }
@@ -148,11 +166,18 @@ func repairPartition(dir, partition string, logger *slog.Logger) (cut int64, err
 // replaceDamaged writes a segment anew, and returns how many batches it has then.
 func replaceDamaged(dir, partition string, s segment, raw []byte, damaged []damage, batches int, logger *slog.Logger) (int, error) {
 	folder, name := filepath.Join(dir, damagedDir), filepath.Base(partition)
-	kept := filepath.Join(folder, fmt.Sprintf("%s-%d-%d.dat", name, s.base, time.Now().UnixNano()))
+	info, err := os.Stat(s.path)
+	if err != nil {
+		return 0, err
+	}
+	kept := filepath.Join(folder, fmt.Sprintf("%s-%d-%d.dat", name, s.base, info.ModTime().UnixNano()))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
 		return 0, err
 	}
-	if err := errors.Join(os.Link(s.path, kept), syncDir(folder), syncDir(dir)); err != nil {
+	if err := os.Link(s.path, kept); err != nil && !errors.Is(err, fs.ErrExist) { // a start before may have failed behind it
+		return 0, err
+	}
+	if err := errors.Join(syncDir(folder), syncDir(dir)); err != nil {
 		return 0, err
 	}
 	topic, number, _ := partitionOf(name)

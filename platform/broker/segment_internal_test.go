@@ -34,7 +34,7 @@ func TestRepairDamage(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, raw, 0o600))
 		require.NoError(t, os.WriteFile(filepath.Join(partition, "0.idx"), index, 0o600))
 		complaints := make(chan string, 1)
-		_, err := repairLog(dir, slog.New(complaining(complaints)))
+		_, err := repairLog(dir, false, slog.New(complaining(complaints)))
 		require.NoError(t, err)
 		require.Len(t, complaints, 1, "said")
 		kept, err := filepath.Glob(filepath.Join(dir, damagedDir, "t-0-0-*.dat"))
@@ -47,7 +47,7 @@ func TestRepairDamage(t *testing.T) {
 		require.NoError(t, err)
 		entries, err := os.ReadFile(filepath.Join(partition, "0.idx"))
 		require.NoError(t, err)
-		n, err := repairLog(dir, slog.New(complaining(nil)))
+		n, err := repairLog(dir, false, slog.New(complaining(nil)))
 		require.NoError(t, err)
 		require.Zero(t, n, "once is enough")
 		return repaired, entries
@@ -106,7 +106,7 @@ func TestRepairEmptySegments(t *testing.T) {
 		require.NoError(t, os.WriteFile(filepath.Join(partition, name), raw, 0o600))
 	}
 	names := func() (out []string) {
-		_, err := repairLog(dir, slog.New(slog.DiscardHandler))
+		_, err := repairLog(dir, false, slog.New(slog.DiscardHandler))
 		require.NoError(t, err)
 		files, err := os.ReadDir(partition)
 		require.NoError(t, err)
@@ -126,4 +126,21 @@ func TestRepairEmptySegments(t *testing.T) {
 	require.NoError(t, os.Remove(filepath.Join(partition, "4.dat")))
 	write("5.dat", []byte("torn"))
 	require.Contains(t, names(), "4.dat", "the end is kept")
+}
+
+// A partition's end is kept before what would have told of it is removed.
+func TestRepairKeepsTheEndFirst(t *testing.T) {
+	dir := t.TempDir()
+	partition := filepath.Join(partitionsDir(dir), "t-0")
+	torn, blocked := filepath.Join(partition, "5.dat"), filepath.Join(partition, "4.dat.new")
+	require.NoError(t, os.MkdirAll(filepath.Join(blocked, "x"), 0o700)) // as a full disk
+	require.NoError(t, os.WriteFile(torn, emptyBatch(5, 5)[:30], 0o600))
+	_, err := repairLog(dir, false, slog.New(slog.DiscardHandler))
+	require.Error(t, err)
+	require.FileExists(t, torn)
+	require.NoError(t, os.RemoveAll(blocked))
+	_, err = repairLog(dir, false, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	require.NoFileExists(t, torn)
+	require.FileExists(t, filepath.Join(partition, "4.dat"))
 }

@@ -1,0 +1,99 @@
+package broker_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker"
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+)
+
+// A topic whose name is no name of a folder would keep the broker from its next start.
+func TestTopicNames(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
+	names := map[string]bool{
+		strings.Repeat("a", 249): true, "A-Z.a_z09": true,
+		strings.Repeat("a", 250): false, ".": false, "..": false, "a/b": false, "a b": false, "ä": false, "bad\xff": false, "": false,
+	}
+	req := &kafka.CreateTopicsRequest{}
+	for name := range names {
+		req.Topics = append(req.Topics, kafka.TopicConfig{Topic: name, NumPartitions: 1, ReplicationFactor: 1})
+	}
+	answered, err := client.CreateTopics(t.Context(), req)
+	require.NoError(t, err)
+	for name, good := range names {
+		require.Equal(t, good, answered.Errors[name] == nil, name)
+	}
+	require.NoError(t, b.Close())
+	serve(t, dir)
+}
+
+// Without what tells of its topics the log would be written over, without a word.
+func TestStartNeedsTheTopics(t *testing.T) {
+	for _, name := range []string{"topics.json", "meta.json"} {
+		dir := t.TempDir()
+		b, cfg := serve(t, dir)
+		createTopic(t, cfg, nil)
+		send(t, cfg, message("a", "0"))
+		require.NoError(t, b.Close())
+		path := filepath.Join(dir, "log", name)
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		require.NoError(t, os.Remove(path))
+		_, err = broker.Start(t.Context(), broker.Config{DataDir: dir})
+		require.ErrorIs(t, err, broker.ErrIncomplete)
+		require.ErrorContains(t, err, path)
+		require.NoError(t, os.WriteFile(path, raw, 0o600))
+		_, cfg = serve(t, dir)
+		require.Equal(t, map[int64]string{0: "0"}, stored(t, cfg))
+	}
+}
+
+// Close says where the log ends: a batch that is damaged since was not being written.
+func TestDamageAtTheEndAfterClose(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	createTopic(t, cfg, nil)
+	send(t, cfg, message("a", "0"), message("a", "1"))
+	require.NoError(t, b.Close())
+	path := filepath.Join(dir, "log", "partitions", "t-0", "0.dat")
+	raw, err := os.ReadFile(path)
+	require.NoError(t, err)
+	raw[len(raw)-1]++
+	require.NoError(t, os.WriteFile(path, raw, 0o600))
+	_, cfg = serve(t, dir)
+	require.Equal(t, []bus.PartitionOffsets{{Topic: "t", First: 0, End: 2}}, offsets(t, cfg.Brokers[0], "t"))
+	send(t, cfg, message("a", "2"))
+	require.Equal(t, map[int64]string{0: "0", 2: "2"}, stored(t, cfg))
+	kept, err := os.ReadDir(filepath.Join(dir, "damaged"))
+	require.NoError(t, err)
+	require.Len(t, kept, 1)
+}
+
+// A start after a kill reads anew what was written since the last Close, and not the
+// whole log, which takes as much memory as it is large.
+func TestKillLeavesWhatWasSaved(t *testing.T) {
+	dir := t.TempDir()
+	b, cfg := serve(t, dir)
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}, {Name: "still", Partitions: 1}}))
+	w := bus.NewWriter(cfg)
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "still", Value: []byte("x")}}))
+	require.NoError(t, w.Close())
+	send(t, cfg, message("a", "0"))
+	require.NoError(t, b.Close())
+	_, cfg = serve(t, dir)
+	send(t, cfg, message("a", "1"))
+	left := killed(t, dir)
+	b = brokertest.StartConfig(t, broker.Config{DataDir: left})
+	require.Equal(t, map[int64]string{0: "0", 1: "1"}, stored(t, bus.Config{Brokers: b.Addrs()}))
+	require.NoFileExists(t, filepath.Join(left, "log", "partitions", "t-0", "snapshot.json"))
+	require.FileExists(t, filepath.Join(left, "log", "partitions", "still-0", "snapshot.json"))
+}
