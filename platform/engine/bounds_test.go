@@ -87,6 +87,23 @@ func TestAnalystTablesAreBounded(t *testing.T) {
 	require.NotEqual(t, http.StatusOK, status)
 	require.Contains(t, body, "too long")
 
+	// A statement that comes by half has the one place, until its time is over.
+	half, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Addr())
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, half.Close()) })
+	_, err = fmt.Fprintf(half, "POST / HTTP/1.1\r\nHost: %s\r\nContent-Length: 200000\r\n\r\nSELECT 1 --%s", e.Addr(), strings.Repeat(" ", 100_000))
+	require.NoError(t, err)
+	waitFor(t, func() bool {
+		_, body := one()
+		return strings.Contains(body, "Too many simultaneous queries of analysts")
+	})
+	require.NoError(t, half.SetReadDeadline(time.Now().Add(time.Minute)))
+	answer := make([]byte, len("HTTP/1.1 500"))
+	_, err = io.ReadFull(half, answer)
+	require.NoError(t, err, "half a statement is held as long as its client likes")
+	require.NotEqual(t, "HTTP/1.1 200", string(answer))
+	waitFor(t, func() bool { status, _ := one(); return status == http.StatusOK })
+
 	hold := func() bool {
 		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", e.Addr())
 		require.NoError(t, err)
@@ -108,5 +125,61 @@ func TestAnalystTablesAreBounded(t *testing.T) {
 		} else if time.Since(begin) > time.Minute {
 			t.Fatal(body)
 		}
+	}
+}
+
+// What tables of an analyst hold counts for the query's memory, however many there
+// are, and filling them for its time. Each is filled by a statement of its own.
+func TestAnalystTablesCountForTheQuery(t *testing.T) {
+	wide := make([]string, 40)
+	for i := range wide {
+		wide[i] = fmt.Sprintf("a%d FixedString(256)", i)
+	}
+	many := func(n int, structure, format, data string, params ...string) reply {
+		files, fields := make(map[string]string), make(map[string]string)
+		query := "SELECT getSetting('max_memory_usage'), getSetting('readonly'), 0"
+		for i := range n {
+			name := fmt.Sprintf("e%d", i)
+			files[name], fields[name+"_structure"], fields[name+"_format"] = data, structure, format
+			query += " + (SELECT count() FROM " + name + ")"
+		}
+		for i := 0; i < len(params); i += 2 {
+			fields[params[i]] = params[i+1]
+		}
+		c := form(t, query, fields, files)
+		c.user = "-"
+		return c.do(t)
+	}
+	rows := strings.Repeat("{}\n", 12_000) // of 10 KB each in the engine
+	r := many(10, strings.Join(wide, ", "), "JSONEachRow", rows, "max_memory_usage", "200000000")
+	require.Equal(t, "241", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
+	r = many(1, strings.Join(wide, ", "), "JSONEachRow", rows, "max_memory_usage", "400000000")
+	require.Equal(t, "200000000\t1\t12000\n", r.body)
+	r = many(16, "n UInt8", "CSV", "1\n2\n")
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	r = many(16, "n UInt8", "CSV", "1\n2\n", "max_memory_usage", "1")
+	require.Equal(t, "241", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
+	r = many(17, "n UInt8", "CSV", "1\n2\n")
+	require.Equal(t, "497", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
+	r = many(1, "n UInt8", "CSV", strings.Repeat("1\n", 50_000_000), "max_execution_time", "0.05")
+	require.Equal(t, "159", r.header.Get("X-ClickHouse-Exception-Code"), r.body)
+}
+
+// A form's fields have a size together, as its files have.
+func TestAnalystFieldsAreBounded(t *testing.T) {
+	fields := func(n, size int) reply {
+		var b bytes.Buffer
+		w := multipart.NewWriter(&b)
+		for i := range n {
+			require.NoError(t, w.WriteField(fmt.Sprintf("param_f%d", i), strings.Repeat("x", size)))
+		}
+		require.NoError(t, w.Close())
+		return call{user: "-", body: &b, params: values([]string{"query", "SELECT 1"}), header: http.Header{"Content-Type": {w.FormDataContentType()}}}.do(t)
+	}
+	require.Equal(t, "1\n", fields(10, 128<<10).body)
+	for _, few := range []int{1024, 128 << 10} {
+		r := fields(few, 128<<20/few)
+		require.NotEqual(t, http.StatusOK, r.status)
+		require.Contains(t, r.body, "too long")
 	}
 }

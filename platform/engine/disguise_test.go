@@ -60,6 +60,8 @@ var disguised = []string{
 	"DESCRIBE (SELECT * FROM default.`{secret}` SETTINGS readonly = 0)", "WITH x AS (SELECT * FROM default.`{secret}` SETTINGS readonly = 0) SELECT * FROM x", "SELECT * FROM view(SELECT * FROM default.`{secret}` SETTINGS readonly = 0)",
 	"SELECT (SELECT any(c1) FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT 1 IN (SELECT count() FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT * FROM (SELECT * FROM default.`{secret}` AS `as` settings /* */ \"read\\x6fnly\"/**/= 0)",
 	"SELECT * FROM (SELECT * FROM default.`{secret}` LIMIT 1. SETTINGS max_threads = 1, readonly = 0)", "SELECT * FROM (SELECT 1 UNION ALL SELECT count() FROM default.`{secret}` SETTINGS readonly = 0)", "SELECT * FROM (SELECT 1 SETTINGS a.b = 0)",
+	"SELECT * FROM (SELECT count() FROM default.`{secret}` SETTINGS final, readonly = 0)", "SELECT * FROM (SELECT 1 SETTINGS final)", "SELECT * FROM (SELECT count() FROM default.`{secret}` SETTINGS readonly = DEFAULT)",
+	"DESCRIBE TABLE default.`{secret}`", "SHOW CREATE TABLE default.`{secret}`", "CHECK TABLE default.`{secret}`",
 	"SELECT * FROM (SELECT number FROM system.numbers LIMIT 3 SETTINGS additional_table_filters = {'system.numbers': 'throwIf(1, file(''{secret}''))'})",
 	"SELECT * FROM (SELECT number FROM numbers(3) SETTINGS additional_result_filter = 'throwIf(1, file(''{secret}''))')", "SELECT * FROM (SELECT 1 SETTINGS max_memory_usage = 0)", "SELECT (SELECT 1 SETTINGS param_x = 1)",
 	// other places of a query
@@ -75,6 +77,27 @@ var disguised = []string{
 	// programs
 	"SELECT AIGenerate('x')", "SELECT * FROM “executable”('ls', 'TSV', 'a String')", "SELECT * FROM `\\x75rl`('http://{host}/', 'LineAsString')",
 	"SELECT `hasColumn\\x49nTable`('{host}', 'system', 'one', 'dummy')", "SELECT arrayMap(reverseDNSQuery, ['127.0.0.1'])",
+}
+
+// The engine makes queries of SHOW, with what stands in it in quotes.
+func TestShowStaysInItsQuotes(t *testing.T) {
+	db := freshDatabase(t)
+	must(t, "CREATE TABLE t (a UInt8) ENGINE = Memory", "database", db)
+	_, secret := readableSecret(t)
+	for _, query := range []string{
+		"SHOW FUNCTIONS LIKE '{x}'", "SHOW FUNCTIONS ILIKE '{x}'", "SHOW COLUMNS FROM t LIKE '{x}'", "SHOW TABLES LIKE '{x}'", "SHOW DATABASES LIKE '{x}'", "SHOW SETTINGS LIKE '{x}'", "SHOW CLUSTERS LIKE '{x}'",
+		"SHOW CLUSTER '{x}'", "SHOW DICTIONARIES LIKE '{x}'", "SHOW MERGES LIKE '{x}'", "SHOW INDEXES FROM `{x}`", "SHOW COLUMNS FROM `{x}`", "SHOW INDEXES FROM `{y}`", "SHOW COLUMNS FROM `{y}`",
+	} {
+		for _, read := range []string{"toUInt64(file('{secret}')) = 1", "toUInt64((SELECT any(c1) FROM file('{secret}') SETTINGS readonly = 0)) = 1"} {
+			y := "x' OR " + strings.ReplaceAll(read, "{secret}", secret) + " OR name LIKE 'y"
+			query := strings.NewReplacer("{x}", strings.ReplaceAll(y, "'", "''"), "{y}", y).Replace(query)
+			r := asAnalyst(t, query, "database", db)
+			require.NotContains(t, r.body, "topsecret", query)
+			if r.status == http.StatusOK {
+				require.Empty(t, r.body, query)
+			}
+		}
+	}
 }
 
 // The normal form that runs in the place of an analyst's query means the same.

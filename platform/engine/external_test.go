@@ -46,4 +46,12 @@ func TestExternalTables(t *testing.T) {
 	r = c.do(t)
 	require.Equal(t, "100000\n", r.body, "an analyst may bring tables along")
 	require.Equal(t, 404, post(t, "SELECT * FROM ext").status, "an external table leaked")
+
+	// Nor does one that could not be filled stay in its session, nor take away the session's own.
+	session := map[string]string{"ext_structure": "n UInt64", "session_id": "tables"}
+	require.NotEqual(t, http.StatusOK, form(t, "SELECT sum(n) FROM ext", session, map[string]string{"ext": "x\n"}).do(t).status)
+	require.Equal(t, "1\n", form(t, "SELECT sum(n) FROM ext", session, map[string]string{"ext": "1\n"}).do(t).body)
+	must(t, "CREATE TEMPORARY TABLE ext (n UInt8)", "session_id", "tables")
+	require.NotEqual(t, http.StatusOK, form(t, "SELECT sum(n) FROM ext", session, map[string]string{"ext": "1\n"}).do(t).status)
+	require.Equal(t, "0\n", must(t, "SELECT count() FROM ext", "session_id", "tables", "close_session", "1"))
 }

@@ -46,7 +46,9 @@ func (s *Server) execute(ctx context.Context, out *response, q *request, st stat
 		defer func() { out.until = time.Time{} }()
 	}
 	run := s.watch(ctx, q.timeout, conn.id)
+	err = fillTables(conn, tables)
 	switch {
+	case err != nil:
 	case st.isInsert:
 		err = s.insert(out, conn, q, &st, body)
 	default:
@@ -78,7 +80,7 @@ func refuse(st *statement) error {
 }
 
 // connection takes a connection that is set up for the request, and says how
-// to give it back.
+// to give it back. The tables are not there yet.
 func (s *Server) connection(q *request, tables []externalTable) (*pooled, func(reusable bool), error) {
 	if q.session != "" && !q.user.Analyst {
 		// An analyst cannot change a session, so has none to keep.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"muster/platform/engine/internal/chdb"
 )
@@ -23,13 +22,16 @@ type externalTable struct {
 	format    string
 	data      []byte
 	creation  string // the statement that creates it
+	created   bool
 }
 
-// What the tables of one request hold together at most, an analyst's less, because
-// they are read before the statement runs.
+// What a form holds at most, in files and fields together. An analyst's holds less,
+// and few tables, because it is read before the statement runs.
 const (
-	maxExternalSize  = 1 << 30
-	maxAnalystTables = 128 << 20
+	maxFormSize      = 1 << 30
+	maxAnalystForm   = 128 << 20
+	maxAnalystTables = 16
+	partSize         = 1 << 10 // what a part takes beside its name and data, with room to spare
 )
 
 // forAnalysts says whether an analyst may send tables in a format: one that holds
@@ -57,21 +59,15 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 	if err != nil {
 		return errPoco.errorf("HTML Form Exception: %s", err)
 	}
-	leave, err := s.queue(r.Context(), user)
+	leave, err := s.queue(r.Context(), out.w, user)
 	if err != nil {
 		return err
 	}
 	defer leave()
 	var tables []externalTable
-	left := int64(maxExternalSize)
+	left := int64(maxFormSize)
 	if user.Analyst {
-		left = maxAnalystTables
-		if limit := s.cfg.AnalystLimits.MaxExecutionTime; limit > 0 {
-			// The place is the client's no longer than for a query, however slowly it sends.
-			if err := http.NewResponseController(out.w).SetReadDeadline(time.Now().Add(limit)); err != nil {
-				return bodyError(err)
-			}
-		}
+		left = maxAnalystForm
 	}
 	for {
 		part, err := form.NextPart()
@@ -81,9 +77,13 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		if err != nil {
 			return errPoco.errorf("HTML Form Exception: %s", err)
 		}
+		left -= int64(len(part.FormName())) + partSize
 		limit := left
-		if part.FileName() == "" && !isFilePart(part) {
-			limit = maxFieldValueSize
+		if !isFilePart(part) {
+			limit = min(left, maxFieldValueSize)
+		}
+		if limit < 0 {
+			return errPoco.errorf("HTML Form Exception: Form too long")
 		}
 		data, err := io.ReadAll(io.LimitReader(part, limit+1))
 		if err != nil {
@@ -92,17 +92,18 @@ func (s *Server) handleForm(out *response, r *http.Request, values url.Values, u
 		if int64(len(data)) > limit {
 			return errPoco.errorf("HTML Form Exception: Field value too long")
 		}
+		left -= int64(len(data))
 		if !isFilePart(part) {
 			values.Add(part.FormName(), string(data))
 			continue
 		}
-		left -= int64(len(data))
 		tables = append(tables, externalTable{name: part.FormName(), data: data})
-	}
-	if user.Analyst {
-		if err := http.NewResponseController(out.w).SetReadDeadline(time.Time{}); err != nil {
-			return bodyError(err)
+		if user.Analyst && len(tables) > maxAnalystTables {
+			return errAccessDenied.errorf("%s: Not enough privileges. An analyst may send %d tables at most", user.Name, maxAnalystTables)
 		}
+	}
+	if err := endDeadline(out.w, user); err != nil {
+		return err
 	}
 	if e := checkFields(values); e != nil {
 		return e
@@ -182,16 +183,26 @@ func splitTypes(s string) []string {
 	return append(out, strings.TrimSpace(s[start:]))
 }
 
-// externalConnection opens a connection that has the tables as temporary ones.
-// An analyst's restriction follows after they are filled.
+// externalConnection opens a connection for a request with tables. What would
+// keep it from filling them is set when that is done.
 func (s *Server) externalConnection(q *request, tables []externalTable) (*pooled, func(bool), error) {
 	open := q.setup
 	open.settings = nil
-	readonly := ""
+	var then []chdb.Param
 	for _, p := range q.setup.settings {
-		if p.Name == "readonly" {
-			readonly = p.Value
+		switch {
+		case p.Name == "readonly":
+			then = append(then, p)
 			continue
+		case p.Name == "max_memory_usage" && q.user.Analyst:
+			// Every table is filled by a statement of its own, and its rows count for
+			// that one only. So the tables share one half, and the query has the other.
+			memory, err := strconv.ParseInt(p.Value, 10, 64)
+			if err != nil {
+				return nil, nil, err
+			}
+			then = append(then, chdb.Param{Name: p.Name, Value: atLeastOne(memory / 2)})
+			p.Value = atLeastOne(memory / 2 / int64(len(tables)))
 		}
 		open.settings = append(open.settings, p)
 	}
@@ -199,26 +210,34 @@ func (s *Server) externalConnection(q *request, tables []externalTable) (*pooled
 	if err != nil {
 		return nil, nil, err
 	}
-	for _, table := range tables {
-		if err := table.create(conn); err != nil {
-			conn.Close()
-			return nil, nil, err
-		}
-	}
-	if readonly != "" {
-		if err := conn.Exec("SET readonly = " + quoteString(readonly)); err != nil {
-			conn.Close()
-			return nil, nil, err
-		}
-	}
+	conn.then = then
 	return conn, func(bool) { conn.Close() }, nil
 }
 
+// atLeastOne writes a limit, of which 0 would be none.
+func atLeastOne(limit int64) string { return strconv.FormatInt(max(1, limit), 10) }
+
+// fillTables makes the tables on the request's connection, and sets what follows them.
+func fillTables(conn *pooled, tables []externalTable) error {
+	for i := range tables {
+		if err := tables[i].create(conn); err != nil {
+			return err
+		}
+	}
+	for _, p := range conn.then {
+		if err := conn.Exec("SET " + p.Name + " = " + quoteString(p.Value)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // create makes the table and fills it.
-func (t externalTable) create(conn *pooled) error {
+func (t *externalTable) create(conn *pooled) error {
 	if err := conn.Exec(t.creation); err != nil {
 		return err
 	}
+	t.created = true
 	insert, err := conn.Insert("INSERT INTO "+quoteIdentifier(t.name), t.format, nil)
 	if err != nil {
 		return err

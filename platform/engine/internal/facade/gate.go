@@ -2,6 +2,7 @@ package facade
 
 import (
 	"context"
+	"net/http"
 	"time"
 
 	"golang.org/x/sync/semaphore"
@@ -34,12 +35,34 @@ func (g *gate) acquire(ctx context.Context) (func(), error) {
 }
 
 // queue waits for a user's place, which analysts need, and returns how to give it
-// back.
-func (s *Server) queue(ctx context.Context, user *User) (func(), error) {
+// back. Only then is an analyst's body read. It has the time of a query to come, so
+// that the place is the client's no longer than for one, however slowly it sends.
+func (s *Server) queue(ctx context.Context, w http.ResponseWriter, user *User) (func(), error) {
 	if !user.Analyst {
 		return func() {}, nil
 	}
-	return s.gate.acquire(ctx)
+	leave, err := s.gate.acquire(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if limit := s.cfg.AnalystLimits.MaxExecutionTime; limit > 0 {
+		if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)); err != nil {
+			leave()
+			return nil, bodyError(err)
+		}
+	}
+	return leave, nil
+}
+
+// endDeadline says that the body is read.
+func endDeadline(w http.ResponseWriter, user *User) error {
+	if !user.Analyst {
+		return nil
+	}
+	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil {
+		return bodyError(err)
+	}
+	return nil
 }
 
 // memoryOfAnalyst is what one of so many queries at a time may use, unless that

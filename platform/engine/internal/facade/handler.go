@@ -100,6 +100,11 @@ func (s *Server) handle(out *response, r *http.Request) error {
 		return err
 	}
 	out.prepare(q, r)
+	leave, gateErr := s.queue(r.Context(), out.w, user)
+	if gateErr != nil {
+		return gateErr
+	}
+	defer leave()
 	body, err := decodedBody(r, q.decompress)
 	if err != nil {
 		return err
@@ -113,11 +118,9 @@ func (s *Server) handle(out *response, r *http.Request) error {
 	if readErr != nil {
 		return readErr
 	}
-	leave, gateErr := s.queue(r.Context(), user)
-	if gateErr != nil {
-		return gateErr
+	if err := endDeadline(out.w, user); err != nil {
+		return err
 	}
-	defer leave()
 	return s.execute(r.Context(), out, q, text, rest, nil)
 }
 

@@ -40,6 +40,7 @@ type pooled struct {
 	*chdb.Conn
 	id           string
 	key          string
+	then         []chdb.Param // set when the request's tables are filled
 	inKey, inLRU *list.Element
 }
 

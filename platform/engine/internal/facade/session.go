@@ -62,14 +62,11 @@ func (s *Server) sessionConnection(q *request, tables []externalTable) (*pooled,
 		release(false)
 		return nil, nil, err
 	}
-	for _, table := range tables {
-		if err := table.create(sess.conn); err != nil {
-			release(false)
-			return nil, nil, err
-		}
-	}
 	return sess.conn, func(bool) {
 		for _, table := range tables {
+			if !table.created { // another of the name may be the session's
+				continue
+			}
 			if err := sess.conn.Exec("DROP TEMPORARY TABLE IF EXISTS " + quoteIdentifier(table.name)); err != nil {
 				s.cfg.Logger.Warn("engine: drop an external table", "error", err)
 			}
