@@ -57,6 +57,7 @@ tables and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service u
 			// not the engine's, and has none of this one's environment.
 			process, err := engine.Start(cmd.Context(), engine.SupervisorConfig{
 				Command: c.engineChild(executable), Server: cfg, Logger: tel.Logger, Stderr: c.std.err,
+				StartTimeout: 10 * time.Minute, // many parts on a cold disk take long, and whoever waits sees the log
 			})
 			if err != nil {
 				return err
