@@ -248,24 +248,6 @@ func TestServerSlow(t *testing.T) {
 	}, "%v", func() any { return err })
 }
 
-// entered counts the commands that a guard lets pass.
-type entered struct{ n atomic.Int64 }
-
-func (e *entered) DialHook(next redis.DialHook) redis.DialHook { return next }
-
-func (e *entered) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
-	return func(ctx context.Context, cmd redis.Cmder) error {
-		if cmd.Name() != "hello" { // the greeting of a connection
-			e.n.Add(1)
-		}
-		return next(ctx, cmd)
-	}
-}
-
-func (e *entered) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
-	return next
-}
-
 // A server that is silent for a moment is not away: rates do without it, and everybody
 // else waits.
 func TestServerStalls(t *testing.T) {
@@ -273,7 +255,7 @@ func TestServerStalls(t *testing.T) {
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
 	client := open(t, server.URL(), patient())
-	sent := &entered{}
+	sent := &redistest.Sent{}
 	client.AddHook(sent)
 	rate := impatient(t, client)
 	all := uses(client, rate)
@@ -297,7 +279,7 @@ func TestServerStalls(t *testing.T) {
 	}
 	takes.Wait()
 	t.Logf("all rates are given up after %s", time.Since(began))
-	before := sent.n.Load()
+	before := sent.Load()
 	for name, use := range all {
 		if name == "rate" {
 			continue
@@ -308,7 +290,7 @@ func TestServerStalls(t *testing.T) {
 			}
 		})
 	}
-	polltest.Until(t, patience, func() bool { return sent.n.Load() >= before+int64(len(all)-1) }, "the others do not ask")
+	polltest.Until(t, patience, func() bool { return sent.Load() >= before+int64(len(all)-1) }, "the others do not ask")
 	require.NoError(t, resume())
 	others.Wait()
 	polltest.Until(t, patience, func() bool { err = all["rate"](t.Context(), 1); return err == nil }, "%v", func() any { return err })

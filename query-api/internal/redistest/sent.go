@@ -1,0 +1,33 @@
+package redistest
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Sent is a hook of a client that counts commands: behind a guard, those that it lets
+// pass. Greetings of connections and pipelines do not count.
+type Sent struct{ n atomic.Int64 }
+
+// Load returns how many there were.
+func (s *Sent) Load() int64 { return s.n.Load() }
+
+// DialHook implements [redis.Hook].
+func (*Sent) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+// ProcessHook implements [redis.Hook].
+func (s *Sent) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if cmd.Name() != "hello" {
+			s.n.Add(1)
+		}
+		return next(ctx, cmd)
+	}
+}
+
+// ProcessPipelineHook implements [redis.Hook].
+func (*Sent) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
