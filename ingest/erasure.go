@@ -61,8 +61,7 @@ func Erase(ctx context.Context, cfg Config, deps Deps, orders ...record.Erasure)
 		return nil, fmt.Errorf("erase: %w", err)
 	}
 	var done []event.Erasure
-	cfg.Workers = 1 // one converter at a time tells
-	deps.Erased = func(e event.Erasure) { done = append(done, e) }
+	deps.Erased = func(e event.Erasure) { done = append(done, e) } // one decoder tells
 	r := newRun(ctx, cfg, deps, meters, nil, nil)
 	r.via = "command"
 	r.add(eraseFile, record.KindErasure, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {

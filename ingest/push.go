@@ -84,9 +84,11 @@ type pushes struct {
 	stop    context.CancelCauseFunc
 	writer  *kafka.Writer
 	known   *versions.Store
+	erasing chan struct{} // held by the push whose erasures are compared and published
 }
 
 func (p *pushes) init(cfg Config) {
+	p.erasing = make(chan struct{}, 1)
 	p.slots = make(chan struct{}, cfg.Push.Concurrent)
 	p.token = sha256.Sum256([]byte(cfg.Token))
 	p.stopped, p.stop = context.WithCancelCause(context.Background())
@@ -303,6 +305,13 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	deps.Logger = slog.New(slog.DiscardHandler) // what goes wrong is the client's to know
 	deps.Progress = stallWatch{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaAway) }}
 	deps.Rejected = rejected.add
+	if kind == record.KindErasure {
+		select {
+		case s.pushes.erasing <- struct{}{}:
+			defer func() { <-s.pushes.erasing }()
+		case <-ctx.Done(): // the run reads nothing then
+		}
+	}
 	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.known)
 	run.via = "http"
 	run.add(pushFile, kind, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {

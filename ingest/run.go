@@ -117,6 +117,11 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 
 // add appends an input of a number of stored bytes, -1 if that is not known.
 func (r *run) add(path string, kind record.Kind, size int64, open func(context.Context, source.Position) (source.Source, error)) {
+	if kind == record.KindErasure {
+		// Which of two entries of a hash is the newer is said when they are decoded, and compaction
+		// keeps the one that is published last: they are decoded in the order of publishing.
+		r.cfg.Workers, r.cfg.Readers = 1, 1
+	}
 	r.inputs = append(r.inputs, &input{number: len(r.inputs), path: path, kind: kind, open: open, summary: FileSummary{Path: path}})
 	if size < 0 || r.storedSize < 0 {
 		r.storedSize = -1
@@ -306,6 +311,10 @@ func (r *run) settled(j *job, err error) {
 	}
 	r.meters.add(j.tally)
 	r.meters.blank.Add(float64(j.chunk.Blank))
+	if j.input.kind == record.KindErasure && !r.cfg.DryRun {
+		// Whoever compares next may be faster than who follows the topic.
+		j.batch.Each(event.TopicErasure, func(m kafka.Message) { r.noted(r.deps.Suppressed.Apply(m.Key, m.Value)) })
+	}
 	j.input.summary.Blank += j.chunk.Blank
 	j.stored = true
 	r.advance(j.input)

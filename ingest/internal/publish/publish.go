@@ -69,6 +69,17 @@ func (b *Batch) Len() int {
 	return n
 }
 
+// Each calls do with the messages of a topic, once the batch is settled.
+func (b *Batch) Each(topic string, do func(kafka.Message)) {
+	for _, g := range b.groups {
+		for i := range g {
+			if g[i].message.Topic == topic {
+				do(g[i].message)
+			}
+		}
+	}
+}
+
 // Publisher writes batches.
 type Publisher struct {
 	writer  *kafka.Writer
