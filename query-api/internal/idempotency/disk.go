@@ -45,6 +45,7 @@ type item struct {
 	until                    time.Time
 
 	in     *segment // nil: running
+	given  bool     // the value was, since it is there
 	offset int64    // of the value
 	length int
 	sum    uint32
@@ -134,6 +135,7 @@ func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease t
 				return 0, nil, err
 			}
 			if value != nil {
+				i.given = true
 				return Stored, value, nil
 			}
 			d.remove(e) // a power cut has taken it
@@ -187,13 +189,28 @@ func (d *Disk) Complete(_ context.Context, name, owner string, value []byte, kep
 func (d *Disk) Forget(_ context.Context, name, owner string) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	return d.forget(d.held(name, owner))
+}
+
+// Withdraw implements [Store].
+func (d *Disk) Withdraw(_ context.Context, name, owner string) (bool, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	e := d.held(name, owner)
+	if e != nil && e.Value.(*item).given {
+		return true, nil
+	}
+	return false, d.forget(e)
+}
+
+// forget removes what is held, if anything is; d.mu is held.
+func (d *Disk) forget(e *list.Element) error {
 	if e == nil {
 		return nil
 	}
 	i := e.Value.(*item)
 	if i.in != nil {
-		f := frame{kind: frameForgotten, until: i.until, name: name, owner: owner}
+		f := frame{kind: frameForgotten, until: i.until, name: i.name, owner: i.owner}
 		if _, _, err := d.write(d.cfg.Now(), f, nil); err != nil {
 			return err
 		}

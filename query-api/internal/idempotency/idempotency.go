@@ -43,6 +43,9 @@ type Store interface {
 	Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error
 	// Forget ends an owner's claim, or removes the answer that it has stored.
 	Forget(ctx context.Context, name, owner string) error
+	// Withdraw is Forget, but for an answer that Begin has given to somebody: that
+	// stays, and given is true.
+	Withdraw(ctx context.Context, name, owner string) (given bool, err error)
 }
 
 // Answer is an answer that is kept.
@@ -163,12 +166,13 @@ func (c Claim) Complete(ctx context.Context, answer Answer) error {
 	return nil
 }
 
-// GiveUp lets the call be made again, also when its answer is stored already.
-func (c Claim) GiveUp(ctx context.Context) error {
-	if err := c.answers.store.Forget(ctx, c.name, c.owner); err != nil {
-		return fmt.Errorf("idempotency: %w", err)
+// GiveUp lets the call be made again, also when its answer is stored already, unless
+// somebody was given that: then it stays, and given is true.
+func (c Claim) GiveUp(ctx context.Context) (given bool, err error) {
+	if given, err = c.answers.store.Withdraw(ctx, c.name, c.owner); err != nil {
+		return false, fmt.Errorf("idempotency: %w", err)
 	}
-	return nil
+	return given, nil
 }
 
 // Purge removes the stored answers that must not be given again, from a store that is

@@ -10,9 +10,9 @@ import (
 
 // Redis is a [Store] that replicas share.
 type Redis struct {
-	client                  redis.UniversalClient
-	prefix                  string
-	begin, complete, forget *redis.Script
+	client                            redis.UniversalClient
+	prefix                            string
+	begin, complete, forget, withdraw *redis.Script
 }
 
 // NewRedis returns a store whose keys begin with prefix.
@@ -20,10 +20,13 @@ func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return &Redis{
 		client: client, prefix: prefix,
 		begin: redis.NewScript(`
-local v = redis.call('HMGET', KEYS[1], 'fingerprint', 'answer')
+local v = redis.call('HMGET', KEYS[1], 'fingerprint', 'answer', 'given')
 if v[1] then
   if v[1] ~= ARGV[1] then return {'mismatch'} end
-  if v[2] then return {'stored', v[2]} end
+  if v[2] then
+    if not v[3] then redis.call('HSET', KEYS[1], 'given', 1) end
+    return {'stored', v[2]}
+  end
   return {'running'}
 end
 redis.call('HSET', KEYS[1], 'fingerprint', ARGV[1], 'owner', ARGV[2])
@@ -37,6 +40,12 @@ return 1`),
 		forget: redis.NewScript(`
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 return redis.call('DEL', KEYS[1])`),
+		withdraw: redis.NewScript(`
+local v = redis.call('HMGET', KEYS[1], 'owner', 'given')
+if v[1] ~= ARGV[1] then return 0 end
+if v[2] then return 1 end
+redis.call('DEL', KEYS[1])
+return 0`),
 	}
 }
 
@@ -73,4 +82,13 @@ func (r *Redis) Forget(ctx context.Context, name, owner string) error {
 		return fmt.Errorf("redis: forget: %w", err)
 	}
 	return nil
+}
+
+// Withdraw implements [Store].
+func (r *Redis) Withdraw(ctx context.Context, name, owner string) (bool, error) {
+	given, err := r.withdraw.Run(ctx, r.client, []string{r.prefix + name}, owner).Bool()
+	if err != nil {
+		return false, fmt.Errorf("redis: withdraw: %w", err)
+	}
+	return given, nil
 }

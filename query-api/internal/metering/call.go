@@ -379,14 +379,17 @@ func (c *Call) End(ctx context.Context, status int, sent bool) error {
 		work = nil
 	}
 	c.mu.Unlock()
-	var given error
+	var left error
 	if work != nil {
-		given = work.GiveUp(ctx)
+		_, left = work.GiveUp(ctx)
 	}
 	if claim != nil && (!stored || !sent) {
-		given = errors.Join(given, claim.GiveUp(ctx))
+		given, err := claim.GiveUp(ctx)
+		// A stored answer that another call was given, or may be, has left with that one.
+		sent = sent || given || err != nil && stored
+		left = errors.Join(left, err)
 	}
-	return errors.Join(given, c.end(ctx, r, status, sent))
+	return errors.Join(left, c.end(ctx, r, status, sent))
 }
 
 func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) error {

@@ -60,7 +60,7 @@ func (c *Call) Begun(ctx context.Context, over func(Work) (bool, error)) (*Work,
 		refused := c.claim
 		c.claim = nil
 		c.mu.Unlock()
-		if err := refused.GiveUp(ctx); err != nil {
+		if _, err := refused.GiveUp(ctx); err != nil {
 			return nil, unavailable(err)
 		}
 		return nil, ErrOtherBody

@@ -60,6 +60,32 @@ func Run(t *testing.T, open Replicas) {
 		require.Equal(t, idempotency.New, state(t, s, "n", "f", "c"))
 		require.NoError(t, s.Forget(t.Context(), "never", "c"))
 	})
+	t.Run("withdrawn unless it was given", func(t *testing.T) {
+		s := open(t, 2)
+		withdraw := func(s idempotency.Store, owner string) bool {
+			given, err := s.Withdraw(t.Context(), "n", owner)
+			require.NoError(t, err)
+			return given
+		}
+		require.False(t, withdraw(s[0], "a"), "it is not there")
+		require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
+		require.False(t, withdraw(s[0], "a"))
+		for range 2 { // what was given is not known of the next one
+			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
+			require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
+			require.NoError(t, s[0].Complete(t.Context(), "n", "a", []byte("x"), time.Minute))
+			require.Equal(t, idempotency.Mismatch, state(t, s[1], "n", "g", "b"))
+			require.False(t, withdraw(s[0], "a"), "nobody was given it")
+
+			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
+			require.NoError(t, s[0].Complete(t.Context(), "n", "a", []byte("x"), time.Minute))
+			require.Equal(t, idempotency.Stored, state(t, s[1], "n", "f", "b"))
+			require.False(t, withdraw(s[1], "b"), "it is another's")
+			require.True(t, withdraw(s[0], "a"))
+			require.Equal(t, idempotency.Stored, state(t, s[1], "n", "f", "b"))
+			require.NoError(t, s[0].Forget(t.Context(), "n", "a"))
+		}
+	})
 	t.Run("leases and answers end", func(t *testing.T) {
 		s := open(t, 1)[0]
 		got, _ := begin(t, s, "n", "f", "dead", 30*time.Millisecond)
