@@ -44,8 +44,8 @@ type GitConfig struct {
 // of other authors count as dropped [Foreign] objects.
 //
 // With Config.StateDir it is noted how far a repository is read, once all of it is
-// stored; a run that was cut short begins where the one before it ended. Summary
-// and error are those of [Files].
+// stored; a run that was cut short begins where the one before it ended. With
+// Config.Again all of the history is read. Summary and error are those of [Files].
 func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -98,7 +98,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 
 func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	o := gitlog.Options{
-		Full: g.Full, NoReplyHosts: g.NoReplyHosts, MakeAccounts: g.MakeAccounts,
+		Full: g.Full || cfg.Again, NoReplyHosts: g.NoReplyHosts, MakeAccounts: g.MakeAccounts,
 		Owner: gitlog.Account{ID: g.OwnerID, Username: g.OwnerName},
 	}
 	if (g.OwnerID != 0) != (g.OwnerName != "") || g.OwnerID < 0 {

@@ -154,6 +154,9 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 	if checkKind(kind) != nil {
 		return "", "", &refusal{status: http.StatusNotFound, detail: fmt.Sprintf("No kind of record is called %q; the kinds are %s.", kind, kindList())}
 	}
+	if v := r.URL.Query()["again"]; len(v) > 0 && (len(v) > 1 || v[0] != "true" && v[0] != "false") {
+		return "", "", &refusal{status: http.StatusBadRequest, detail: "again is true or false."}
+	}
 	if kind == record.KindErasure && s.deps.Suppressed == nil {
 		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not taken here: there is no suppression set."}
 	}
@@ -300,7 +303,7 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	defer body.close()
 	rejected := &rejectedList{max: s.cfg.Push.Rejected}
 	cfg, deps := s.cfg, s.deps
-	cfg.RunID = id
+	cfg.RunID, cfg.Again = id, r.URL.Query().Get("again") == "true"
 	cfg.DrainTimeout = min(cfg.DrainTimeout, time.Second)
 	deps.Logger = slog.New(slog.DiscardHandler) // what goes wrong is the client's to know
 	deps.Progress = stallWatch{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaAway) }}

@@ -23,8 +23,12 @@ const (
 	runsDir     = "runs"
 )
 
-// keptRuns is how many runs that are done are remembered.
-const keptRuns = 200
+// keptRuns is how many runs are remembered that nobody can go on with, and
+// keptStopped how long the others are.
+const (
+	keptRuns    = 200
+	keptStopped = 90 * 24 * time.Hour
+)
 
 // bindTimeout bounds how long the brokers are asked, at the end of a run, how far
 // their topics go.
@@ -68,7 +72,7 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: mappingOf(cfg), Format: string(cfg.Format), Generation: s.generation}
+	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: mappingOf(cfg), Format: string(cfg.Format), Again: cfg.Again, Generation: s.generation}
 	for _, path := range paths {
 		f := runstate.File{Path: path}
 		if path != source.Stdin {
@@ -191,7 +195,7 @@ func mappingOf(cfg Config) string {
 
 // sameTask tells whether two runs are over the same files in the same way.
 func sameTask(a, b runstate.Run) bool {
-	if a.Kind != b.Kind || a.Map != b.Map || a.Format != b.Format || len(a.Files) != len(b.Files) {
+	if a.Kind != b.Kind || a.Map != b.Map || a.Format != b.Format || a.Again != b.Again || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i, f := range a.Files {
@@ -236,7 +240,7 @@ func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome erro
 			end, reason = runstate.Stopped, errLost.Error()
 		}
 		errs = append(errs, s.handle.Finish(end, reason))
-		if err := s.runs.Prune(keptRuns); err != nil {
+		if err := s.runs.Prune(keptRuns, deps.Now().Add(-keptStopped)); err != nil {
 			deps.Logger.Warn("old runs cannot be removed", "error", err)
 		}
 	}
@@ -307,7 +311,7 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 		return Summary{}, failed("resume", fmt.Errorf(
 			"run %s cannot go on; ingest its files anew, what is known will not be published again: %w", run.ID, err))
 	}
-	cfg.Restart, cfg.Map = false, run.Map
+	cfg.Restart, cfg.Again, cfg.Map = false, run.Again, run.Map
 	if cfg.Format, err = ParseFormat(run.Format); err != nil {
 		return Summary{}, failed("resume", err)
 	}

@@ -37,7 +37,8 @@ The repository belongs to the account in the address of its remote "origin", if 
 one of these ways, or else to --owner.
 
 Where a run ended is kept, also of commits that were passed over: once their authors or the owner are named,
---full reads everything again. What is known is not published twice.
+--full reads everything again. What is known is not published twice, unless --again says so: after a withdrawn erasure,
+or for topics that lost something.
 
 Persons who follow from commits never displace a record that was crawled.`,
 		Example: `  muster ingest git ~/src/muster
@@ -82,7 +83,7 @@ Persons who follow from commits never displace a record that was crawled.`,
 				return errors.Join(err, printJSON(cmd, summary))
 			}
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
-			if err == nil && !git.Full && summary.Total() == (ingest.Counts{}) {
+			if err == nil && !git.Full && !cfg.Again && summary.Total() == (ingest.Counts{}) {
 				fmt.Fprintln(cmd.OutOrStdout(), "Nothing is new since the last run; --full reads everything again.")
 			}
 			return err
@@ -94,6 +95,7 @@ Persons who follow from commits never displace a record that was crawled.`,
 	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false, "make up an account for each author who has none")
 	cmd.Flags().StringVar(&owner, "owner", "", "account that the repositories belong to, as ID:USERNAME")
 	cmd.Flags().BoolVar(&git.Full, "full", false, "read all of the history, not only what is new")
+	cmd.Flags().BoolVar(&cfg.Again, "again", false, "read all of the history, and publish also what is known and not older")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "say what would be done, and publish nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	return cmd

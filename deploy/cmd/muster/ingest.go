@@ -91,7 +91,8 @@ is remembered in the data folder, so that only what is new is published:
 
 A run that was stopped (Ctrl-C, kill -9, brokers away) goes on where it stopped when the same
 command is given again, or with --resume; nothing that was acknowledged is sent again. A file that
-has changed since (path, size, time or first bytes) begins anew. "muster ingest runs" lists the runs.
+has changed since (path, size, time or first bytes) begins anew, and so does a command with --again
+where the one before it had none. "muster ingest runs" lists the runs.
 
 Exit status: 0 everything was published; 1 some records were rejected; 2 the run could not start,
 was interrupted, or could not read an input to its end. Running it again is safe.`,
@@ -131,8 +132,8 @@ was interrupted, or could not read an input to its end. Running it again is safe
 			}
 			var summary ingest.Summary
 			if resume {
-				if cfg.Restart || cfg.DryRun {
-					return errors.New("--resume goes with neither --restart nor --dry-run")
+				if cfg.Restart || cfg.DryRun || cfg.Again {
+					return errors.New("--resume goes with none of --restart, --dry-run and --again")
 				}
 				err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
 					summary, err = ingest.Resume(ctx, cfg, deps, strings.Join(args, ""))

@@ -39,7 +39,9 @@ type Run struct {
 	Kind   record.Kind `json:"kind"`
 	Map    string      `json:"map,omitempty"`
 	Format string      `json:"format,omitempty"`
-	State  State       `json:"state"`
+	// Again says that what is known is published, too.
+	Again bool  `json:"again,omitzero"`
+	State State `json:"state"`
 	// Error is why it stopped, if it said so.
 	Error string    `json:"error,omitempty"`
 	Began time.Time `json:"began"`
@@ -293,16 +295,26 @@ func (s *Store) Remove(id string) error {
 	return errors.Join(os.RemoveAll(dir), lock.Close())
 }
 
-// Prune removes the oldest runs that are done, so that keep of them are left.
-func (s *Store) Prune(keep int) error {
+// Prune removes the oldest runs that nobody can go on with, because they are done or
+// an input of theirs is never recognized, so that keep of them are left; and those that
+// were stopped before a time.
+func (s *Store) Prune(keep int, before time.Time) error {
 	runs, err := s.List()
 	errs := []error{err}
 	for _, r := range runs {
-		if r.State != Done {
+		switch {
+		case r.State == Running:
+			continue
+		case r.State == Done || slices.ContainsFunc(r.Files, func(f File) bool { return f.Absolute == "" }):
+			if keep--; keep >= 0 {
+				continue
+			}
+		case !r.Ended.Before(before):
 			continue
 		}
-		if keep--; keep < 0 {
-			errs = append(errs, s.Remove(r.ID))
+		err := s.Remove(r.ID)
+		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrRunning) { // another process was faster
+			errs = append(errs, err)
 		}
 	}
 	return errors.Join(errs...)

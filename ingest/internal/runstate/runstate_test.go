@@ -64,16 +64,33 @@ func TestRun(t *testing.T) {
 	_, err = s.Get("01")
 	require.ErrorContains(t, err, "2 runs")
 	require.NoError(t, begin(t, s, "01c").Finish(runstate.Stopped, ""))
-	require.NoError(t, s.Prune(1))
-	runs, err := s.List()
-	require.NoError(t, err)
-	require.Len(t, runs, 2, "the newest that is done, and the one that is not")
-	require.Equal(t, "01c", runs[0].ID)
-	require.Equal(t, "01b", runs[1].ID)
+	// "01d" and "01e" were of standard input, which nobody can go on with.
+	require.NoError(t, begin(t, s, "01d", runstate.File{Path: "-"}).Finish(runstate.Stopped, ""))
+	require.NoError(t, begin(t, s, "01e", runstate.File{Path: "-"}).Finish(runstate.Stopped, ""))
+	began := time.Now().Add(-time.Minute)
+	require.NoError(t, s.Prune(3, began))
+	require.Equal(t, []string{"01e", "01d", "01c", "01b"}, ids(t, s), "the newest three, and the one that can go on")
+	require.NoError(t, s.Prune(1, began))
+	require.Equal(t, []string{"01e", "01c"}, ids(t, s))
+	h = begin(t, s, "01b")
+	require.NoError(t, s.Prune(1, time.Now().Add(time.Minute)))
+	require.Equal(t, []string{"01e", "01b"}, ids(t, s), "what is worked on stays")
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "01b", "run.json"), []byte(`{"id`), 0o600))
-	runs, err = s.List()
+	runs, err := s.List()
 	require.ErrorContains(t, err, "01b")
 	require.Len(t, runs, 1, "the others are listed")
+}
+
+func ids(t *testing.T, s *runstate.Store) []string {
+	t.Helper()
+	runs, err := s.List()
+	require.NoError(t, err)
+	var all []string
+	for _, r := range runs {
+		all = append(all, r.ID)
+	}
+	return all
 }
 
 // Whatever of a journal's end was not written, what is before it counts; and a

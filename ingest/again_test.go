@@ -1,0 +1,82 @@
+package ingest_test
+
+import (
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/schemas/record"
+)
+
+// A run that publishes what is known begins anew where one was stopped that did not, and
+// stays one when it goes on.
+func TestAgainGoesOn(t *testing.T) {
+	const n = 20_000
+	cfg := kept(t)
+	kind := record.KindNetworkPerson
+	half := gzipped(t, []byte(people(0, n/2)))
+	require.Greater(t, len(half), 64<<10, "the file is recognized by its beginning")
+	whole := append(half, gzipped(t, []byte(people(n/2, n)))...)
+	damaged := slices.Clone(whole)
+	damaged[len(half)] = 0 // the header of the second half
+	path := write(t, "people.ndjson.gz", damaged)
+	was, err := os.Stat(path)
+	require.NoError(t, err)
+	plain, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
+	requireExit(t, ingest.ExitFailed, err)
+	stored := ends(t, cfg.Bus, kind.Topic())
+	require.Equal(t, int64(n/2), stored)
+
+	cfg.Again, cfg.RunID = true, "run-2"
+	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{path})
+	requireExit(t, ingest.ExitFailed, err)
+	require.NotEqual(t, plain.Run, again.Run)
+	require.Equal(t, 2*stored, ends(t, cfg.Bus, kind.Topic()))
+
+	cfg.Again, cfg.RunID = false, "run-3"
+	_, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "known", []byte(people(0, n)))})
+	require.NoError(t, err)
+	before := ends(t, cfg.Bus, kind.Topic())
+	require.NoError(t, os.WriteFile(path, whole, 0o600))
+	require.NoError(t, os.Chtimes(path, was.ModTime(), was.ModTime()))
+	resumed, err := ingest.Resume(t.Context(), cfg, ingest.Deps{}, again.Run)
+	require.NoError(t, err)
+	require.Equal(t, again.Run, resumed.Run)
+	require.Equal(t, ingest.Counts{Read: n, Published: n}, counts(resumed, kind))
+	require.Equal(t, before+n-stored, ends(t, cfg.Bus, kind.Topic()))
+}
+
+// Pushes and histories, too, can be published again: an erasure that is withdrawn has
+// removed what was published.
+func TestAgainOfOtherWaysIn(t *testing.T) {
+	t.Run("push", func(t *testing.T) {
+		cfg := kept(t)
+		s := serve(t, cfg, ingest.Deps{})
+		stored := func() int64 { return ends(t, cfg.Bus, record.KindNetworkPerson.Topic()) }
+		for range 2 {
+			require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader(people(0, 10))).status)
+			require.Equal(t, int64(10), stored())
+		}
+		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=true", strings.NewReader(people(0, 10))).status)
+		require.Equal(t, int64(20), stored())
+		require.Equal(t, http.StatusBadRequest, push(t, s, pushPath+"?again=yes", strings.NewReader(people(0, 10))).status)
+		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=false", strings.NewReader(people(0, 10))).status)
+		require.Equal(t, int64(20), stored())
+	})
+	t.Run("git", func(t *testing.T) {
+		cfg := kept(t)
+		r := newRepository(t)
+		r.commit("Jane", jane, "a.go", "package a")
+		for i, again := range []bool{false, true, false} {
+			cfg.Again = again
+			_, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+			require.NoError(t, err)
+			require.Equal(t, []int64{1, 2, 2}[i], ends(t, cfg.Bus, record.KindCodehostCommit.Topic()))
+		}
+	})
+}
