@@ -6,7 +6,6 @@ import (
 	_ "embed"
 	"errors"
 	"fmt"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,9 +16,10 @@ import (
 // Redis is a [Store] that replicas share. Every operation is one script, so that
 // it happens whole or not at all. The clock of leases is the server's.
 //
-// What a server knows of a period goes by the server's run id: one that was
-// restarted, or a replica that took over, knows nothing, even when it has read
-// an old state from its disk, until it is given the sums of the ledger again.
+// What a server knows of a period goes by the server's run id and replication id: one
+// that was restarted, or took over, knows nothing, even when it has an old state from its
+// disk or from when it was the primary before, until it is given the sums of the ledger
+// again. A primary to which a first replica comes has another replication id too.
 // It works with one server, or a primary that Sentinel watches; not with Redis
 // Cluster.
 type Redis struct {
@@ -175,19 +175,13 @@ func (r *Redis) Usage(ctx context.Context, organization, period string) (Totals,
 	return t, nil
 }
 
-var runID = regexp.MustCompile(`run_id:(\w+)`)
-
 // Load implements [Store]. The sums are written under a name of their own first,
 // and then made the period's, unless another replica was faster: what it has
 // let its callers use since must not be overwritten.
 func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error) {
-	info, err := r.client.Info(ctx, "server").Result()
+	_, origin, err := r.run(ctx, "origin", Claim{Period: period})
 	if err != nil {
-		return false, fmt.Errorf("redis: load: %w", err)
-	}
-	run := runID.FindStringSubmatch(info)
-	if run == nil {
-		return false, errors.New("redis: load: the server has no run id")
+		return false, err
 	}
 	name := rand.Text()
 	pipe := r.client.Pipeline()
@@ -214,9 +208,9 @@ func (r *Redis) Load(ctx context.Context, period string, sums Sums) (bool, error
 			return false, fmt.Errorf("redis: load: %w", err)
 		}
 	}
-	loaded, err := r.client.SetNX(ctx, r.prefix+period+":"+run[1], name, keptPeriod).Result()
-	if err != nil {
-		return false, fmt.Errorf("redis: load: %w", err)
+	state, _, err := r.run(ctx, "load", Claim{Period: period}, name, origin[0])
+	if err == nil && state == "moved" {
+		err = errors.New("redis: load: another server has taken over meanwhile")
 	}
-	return loaded, nil
+	return state == "ok", err
 }

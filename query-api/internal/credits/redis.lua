@@ -2,18 +2,35 @@
 -- KEYS[1]: prefix of all keys. ARGV: operation, period, organization, and more.
 local prefix, op, period, organization = KEYS[1], ARGV[1], ARGV[2], ARGV[3]
 
--- A server that was restarted has another run id. What it may have read from
--- an old file is then under another name, and nothing is loaded.
+local kept = 62 * 24 * 3600
+
+-- A server that was restarted has another run id, and one that was made the primary, even
+-- again, has another replication id. What it has then is an old state, and counts as
+-- nothing. The version before goes by the run id alone: what it has loaded has no origin.
 local run = string.match(redis.call('INFO', 'server'), 'run_id:(%w+)')
-local load = redis.call('GET', prefix .. period .. ':' .. run)
-if not load then
-  return {'unloaded'}
+local here = run .. ':' .. string.match(redis.call('INFO', 'replication'), 'master_replid:(%w+)')
+if op == 'origin' then return {'ok', here} end
+
+local loaded, from = prefix .. period .. ':' .. run, prefix .. period .. ':origin'
+local load, origin = redis.call('GET', loaded), redis.call('GET', from)
+if load and not origin then
+  origin = here
+  redis.call('SET', from, origin, 'EX', kept)
 end
+
+if op == 'load' then
+  if ARGV[5] ~= here then return {'moved'} end
+  if load and origin == here then return {'there'} end
+  redis.call('SET', loaded, ARGV[4], 'EX', kept)
+  redis.call('SET', from, here, 'EX', kept)
+  return {'ok'}
+end
+
+if not load or origin ~= here then return {'unloaded'} end
 local base = prefix .. period .. ':' .. load .. ':' .. organization
 local claims, leases = base .. ':claims', base .. ':leases'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local kept = 62 * 24 * 3600
 
 -- A claim is {committed, requests, credits, key, endpoint}.
 local function use(c, sign)

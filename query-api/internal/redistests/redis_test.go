@@ -4,6 +4,7 @@ package redistests_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -150,4 +151,72 @@ func TestServerKilled(t *testing.T) {
 	d, err := limiter.Take(t.Context(), "l", 1) // the call that passed may count for k by now
 	require.NoError(t, err)
 	require.True(t, d.Allowed)
+}
+
+// A server that fails over and takes over again, without a restart, knows nothing either:
+// what it has is what it had the first time, or what the other one has had since.
+func TestServerFailedOverAndBack(t *testing.T) {
+	a, b := redistest.Start(t), redistest.Start(t)
+	clients := map[*redistest.Server]*redis.Client{a: a.Client(t), b: b.Client(t)}
+	stores := make(map[*redistest.Server]*credits.Redis)
+	for server, client := range clients {
+		config(t, client, "repl-diskless-sync-delay", "0")
+		stores[server] = credits.NewRedis(client, "c:")
+	}
+	follow := func(server, other *redistest.Server) {
+		t.Helper()
+		host, port, _ := strings.Cut(strings.TrimSuffix(strings.TrimPrefix(other.URL(), "redis://"), "/0"), ":")
+		require.NoError(t, clients[server].ReplicaOf(t.Context(), host, port).Err())
+		polltest.Until(t, patience, func() bool {
+			info, err := clients[server].Info(t.Context(), "replication").Result()
+			return err == nil && strings.Contains(info, "master_link_status:up")
+		}, "it does not follow")
+	}
+	load := func(server *redistest.Server, used int64) {
+		t.Helper()
+		_, err := stores[server].Usage(t.Context(), "o", "2026-11")
+		require.ErrorIs(t, err, credits.ErrNotLoaded)
+		loaded, err := stores[server].Load(t.Context(), "2026-11", credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: used}}})
+		require.NoError(t, err)
+		require.True(t, loaded)
+		u, err := stores[server].Usage(t.Context(), "o", "2026-11")
+		require.NoError(t, err)
+		require.Equal(t, used, u.Credits)
+	}
+	load(a, 10)
+	follow(b, a)
+	primary(t, b, clients[b])
+	load(b, 20)
+	follow(a, b)
+	primary(t, a, clients[a])
+	load(a, 30)
+	// Nobody asks the other one this time; it has what it was sent in time.
+	follow(b, a)
+	primary(t, b, clients[b])
+	follow(a, b)
+	primary(t, a, clients[a])
+	load(a, 40)
+}
+
+// Replicas of the version before this one share balances with those of this one while one
+// is replaced after the other: they go by the run id alone.
+func TestBalancesOfTheVersionBefore(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	store := credits.NewRedis(client, "c:")
+	before := func() {
+		t.Helper()
+		require.EqualValues(t, 1, client.Del(t.Context(), "c:2026-11:origin").Val())
+	}
+	sums := credits.Sums{"o": {{Key: "k", Endpoint: "e", Calls: 1, Credits: 10}}}
+	loaded, err := store.Load(t.Context(), "2026-11", sums)
+	require.NoError(t, err)
+	require.True(t, loaded)
+	before()
+	loaded, err = store.Load(t.Context(), "2026-11", nil)
+	require.NoError(t, err)
+	require.False(t, loaded)
+	before()
+	u, err := store.Usage(t.Context(), "o", "2026-11")
+	require.NoError(t, err)
+	require.EqualValues(t, 10, u.Credits)
 }
