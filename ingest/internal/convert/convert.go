@@ -104,8 +104,8 @@ type Config struct {
 // Mapper makes records of a foreign object.
 type Mapper interface {
 	// Map returns the records of one object, none if it has none. The error is a
-	// *record.Invalid or any other, and concerns this object alone. It is called
-	// from any number of goroutines.
+	// *record.Invalid or any other, and concerns this object alone. Of kind erasure it
+	// keeps the object out of its letter. It is called from any number of goroutines.
 	Map(ctx context.Context, object Object) ([]Mapped, error)
 }
 
@@ -218,21 +218,20 @@ func (w *work) decode(line source.Line) (d decodedLine) {
 func (w *work) line(ctx context.Context, line source.Line, d decodedLine, found suppress.Found) error {
 	kind := w.kindOf(line)
 	w.tally.Add(kind, Counts{Read: 1})
+	bad := d.err
 	switch {
 	case line.Oversize != nil:
-		return w.reject(newLetter(line), kind, 0, tooLarge(kind))
+		bad = tooLarge(kind)
 	case line.Bad != nil:
-		bad := *line.Bad
-		bad.Kind = kind
-		return w.reject(newLetter(line), kind, 0, &bad)
-	case kind == Foreign && w.Mapper != nil:
-		return w.mapped(ctx, line)
+		because := *line.Bad
+		because.Kind = kind
+		bad = &because
 	}
 	switch {
-	case d.err != nil && kind == record.KindErasure:
-		return w.reject(withoutRaw(newLetter(line)), kind, 0, d.err)
-	case d.err != nil:
-		return w.reject(newLetter(line), kind, 0, d.err)
+	case bad != nil:
+		return w.reject(newLetter(line), kind, 0, bad)
+	case kind == Foreign && w.Mapper != nil:
+		return w.mapped(ctx, line)
 	case kind == record.KindErasure:
 		return w.erasure(line, d.record)
 	}
@@ -248,7 +247,11 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 		return ctx.Err()
 	}
 	if err != nil {
-		return w.reject(newLetter(line), Foreign, 0, err)
+		l := newLetter(line)
+		if bad, ok := record.AsInvalid(err); ok && bad.Kind == record.KindErasure {
+			l.raw = nil
+		}
+		return w.reject(l, Foreign, 0, err)
 	}
 	if len(made) == 0 {
 		w.tally.Add(Foreign, Counts{Dropped: 1})
@@ -373,8 +376,12 @@ func newLetter(line source.Line) letter {
 	return l
 }
 
-// reject adds a letter, the message that is the part-th of its line.
+// reject adds a letter, the message that is the part-th of its line. That of an erasure
+// keeps the place and not the line, which names who is to be forgotten.
 func (w *work) reject(l letter, kind record.Kind, part int, reason error) error {
+	if kind == record.KindErasure {
+		l.raw = nil
+	}
 	place := event.Source{Run: w.Run, File: w.File, Line: l.line.Number, Offset: l.line.Offset}
 	rejected := event.NewRejectedPart(kind, place, l.raw, l.sum, l.length, reason, w.now)
 	rejected.Path, rejected.Reason = brief(rejected.Path), brief(rejected.Reason)

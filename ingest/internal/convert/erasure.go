@@ -22,8 +22,7 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	request := rec.Body.(*record.Erasure) //nolint:forcetypeassert // what Decode gives for the kind
 	identifiers, bad := hashes(w.Asked.Key(), request)
 	if bad != nil {
-		// The letter keeps the place and not the line: it names who is to be forgotten.
-		return w.reject(withoutRaw(newLetter(line)), record.KindErasure, 0, bad)
+		return w.reject(newLetter(line), record.KindErasure, 0, bad)
 	}
 	scope := suppress.Scope(request.Scope)
 	if scope == "" {
@@ -151,11 +150,6 @@ func hashes(key *suppress.Key, request *record.Erasure) ([]hashed, *record.Inval
 		out[at] = hashed{t, key.Hash(t, sum), key.Mark(t, sum)}
 	}
 	return out, nil
-}
-
-func withoutRaw(l letter) letter {
-	l.raw = nil
-	return l
 }
 
 // suppressed drops a record of somebody who was erased, with what was split off

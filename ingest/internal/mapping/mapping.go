@@ -146,7 +146,7 @@ func (p *Program) Map(ctx context.Context, object convert.Object) (made []conver
 	}
 	defer func() {
 		if r := recover(); r != nil { // an error in the interpreter is this object's misfortune alone
-			made, err = nil, p.failure("panics: %v", r)
+			made, err = nil, p.failure("panics: %s", panicked(r))
 		}
 	}()
 	late, cancel := context.WithTimeout(ctx, p.limits.Deadline)
@@ -168,7 +168,7 @@ func (p *Program) Map(ctx context.Context, object convert.Object) (made []conver
 			if late.Err() != nil {
 				return nil, p.failure("takes longer than %s", p.limits.Deadline)
 			}
-			return nil, p.failure("fails: %v", failed)
+			return nil, p.failure("fails: %s", explain(failed))
 		}
 		one, bad := p.record(v)
 		if bad != nil {
@@ -193,12 +193,17 @@ func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
 	}
 	for name := range output {
 		if name != "kind" && name != "record" {
-			return convert.Mapped{}, p.failure("gives an object with the member %q where {kind, record} is needed", name)
+			return convert.Mapped{}, p.failure("gives an object with the member %s where {kind, record} is needed", shown(name))
 		}
 	}
 	name, ok := output["kind"].(string)
-	if kind := record.Kind(name); !ok || !slices.Contains(record.Kinds(), kind) {
-		return convert.Mapped{}, p.failure("gives a record of the kind %q; the kinds are %s", name, kindNames())
+	switch kind := record.Kind(name); {
+	case kind == record.KindErasure:
+		bad := p.failure("gives an erasure; write a file of erasures and give it to `muster ingest erasure`")
+		bad.Kind = record.KindErasure // the object names who is to be forgotten
+		return convert.Mapped{}, bad
+	case !ok || !slices.Contains(record.Kinds(), kind):
+		return convert.Mapped{}, p.failure("gives a record of the kind %s; the kinds are %s", shown(name), kindNames())
 	}
 	body, ok := output["record"].(map[string]any)
 	if !ok {
@@ -206,7 +211,7 @@ func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
 	}
 	text, err := gojq.Marshal(body)
 	if err != nil {
-		return convert.Mapped{}, p.failure("gives what cannot be written: %v", err)
+		return convert.Mapped{}, p.failure("gives what cannot be written as JSON")
 	}
 	return convert.Mapped{Kind: record.Kind(name), JSON: text}, nil
 }
@@ -214,7 +219,9 @@ func (p *Program) record(v any) (convert.Mapped, *record.Invalid) {
 func kindNames() string {
 	names := make([]string, 0, len(record.Kinds()))
 	for _, k := range record.Kinds() {
-		names = append(names, string(k))
+		if k != record.KindErasure {
+			names = append(names, string(k))
+		}
 	}
 	return strings.Join(names, ", ")
 }

@@ -89,6 +89,7 @@ func TestFailures(t *testing.T) {
 		"too much":        {`{kind: "network-person", record: {a: ("x" * 2000)}}`, `{}`, record.CodeMapping, "makes more than 1000 bytes"},
 		"no object":       {`"x"`, `{}`, record.CodeMapping, "gives string where {kind, record} is needed"},
 		"no kind":         {`{record: {}}`, `{}`, record.CodeMapping, `of the kind ""; the kinds are network-person`},
+		"erasure":         {`{kind: "erasure", record: {}}`, `{}`, record.CodeMapping, "gives an erasure"},
 		"internal kind":   {`{kind: "codehost-list", record: {}}`, `{}`, record.CodeMapping, `of the kind "codehost-list"`},
 		"no record":       {`{kind: "network-person"}`, `{}`, record.CodeMapping, "gives a record that is null"},
 		"another member":  {`{kind: "network-person", record: {}, x: 1}`, `{}`, record.CodeMapping, `the member "x"`},
@@ -112,6 +113,39 @@ func TestFailures(t *testing.T) {
 			require.Equal(t, c.code, bad.Code)
 			require.Contains(t, bad.Reason, c.reason)
 		})
+	}
+}
+
+// A reason is listed where the record is not: it names operations, types and fields.
+func TestReasonsTellNoValues(t *testing.T) {
+	const object = `{"mail":"ada@mail.example","phone":15550100,"name":"Ada","at":{"ada@mail.example":1}}`
+	for program, reason := range map[string]string{
+		`.mail + 1`:                         "fails: cannot add: string",
+		`.phone / 0`:                        "fails: cannot divide number",
+		`.mail | .x`:                        "fails: expected an object but got: string",
+		`.at | .[0]`:                        "fails: expected an array but got: object",
+		`.mail | tonumber`:                  "fails: tonumber cannot be applied to its input",
+		`.mail | fromdateiso8601`:           "fails: strptime cannot be applied to its input",
+		`.phone | split(",")`:               "fails: split cannot be applied to: number",
+		`.name | test("(")`:                 "fails: invalid regular expression",
+		`. as $r | .mail | format($r.mail)`: "fails: format not defined",
+		`{(.phone): 1}`:                     "fails: expected a string for object key but got: number",
+		`error`:                             "fails: error: object",
+		`halt_error`:                        "fails: error: object",
+		`error("no such person")`:           "fails: error: no such person",
+		`try (.mail + 1) catch error`:       "fails: error: cannot add: string",
+		`try (.mail | tonumber) catch error("bad: " + .)`: "fails: error: bad",
+		`.at`:                       "gives an object with the member (not shown)",
+		`{kind: .mail, record: {}}`: "gives a record of the kind (not shown)",
+		`{kind: "network-person", record: {a: (1, .mail)}.a}`: "gives a record that is number",
+	} {
+		_, err := compile(t, program, mapping.Limits{}).Map(t.Context(), convert.Object{Raw: []byte(object)})
+		bad, ok := record.AsInvalid(err)
+		require.True(t, ok, program)
+		require.Contains(t, bad.Reason, "is not mapped: test.jq "+reason, program)
+		for _, value := range []string{"ada", "Ada", "555"} {
+			require.NotContains(t, bad.Reason, value, program)
+		}
 	}
 }
 

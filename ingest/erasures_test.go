@@ -1,0 +1,53 @@
+package ingest_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/ingest"
+	"muster/schemas/record"
+)
+
+// Whatever is wrong with an erasure, its letter does not keep who is to be forgotten.
+func TestErasureLetters(t *testing.T) {
+	cfg := config(t)
+	const order = `{"identifiers":[{"type":"email","value":"ada@mail.example"}],"requested_at":"2026-11-20"`
+	for name, c := range map[string]struct{ file, text string }{
+		"too large":         {"e.ndjson", order + `,"note":"` + strings.Repeat("x", record.MaxSize) + `"}`},
+		"no JSON":           {"e.ndjson", order},
+		"no address":        {"e.ndjson", `{"identifiers":[{"type":"email","value":"ada mail.example"}],"requested_at":"2026-11-20"}`},
+		"a field too many":  {"e.csv", "requested_at,identifiers\n2026-11-20,\"[{\"\"type\"\":\"\"email\"\",\"\"value\"\":\"\"ada@mail.example\"\"}]\",x"},
+		"cell of no number": {"e.csv", "requested_at,identifiers\n2026-11-20,ada@mail.example"},
+	} {
+		cfg.RunID = name
+		s, err := ingest.Files(t.Context(), cfg, erasures(t), record.KindErasure, []string{write(t, c.file, []byte(c.text+"\n"))})
+		requireExit(t, ingest.ExitRejected, err)
+		require.Equal(t, ingest.Counts{Read: 1, Rejected: 1}, counts(s, record.KindErasure), name)
+	}
+	all := letters(t, cfg.Bus)
+	require.Len(t, all, 5)
+	for _, l := range all {
+		require.Empty(t, l.Raw, l.Source.Run)
+		require.NotContains(t, l.Reason+l.Path, "mail.example", l.Source.Run)
+	}
+}
+
+// A mapping makes no erasures: an object of which it does is rejected alone, and not kept.
+func TestMappedErasure(t *testing.T) {
+	cfg := config(t)
+	cfg.Map = write(t, "m.jq", []byte(`if .gone then record("erasure"; {identifiers: [{type: "email", value: .mail}], requested_at: "2026-11-20"})
+		else record("network-person"; {profile_id: .mail, username: "u", last_updated: "2026"}) end`))
+	in := `{"mail":"ada@mail.example","gone":true}` + "\n" + `{"mail":"p_1"}` + "\n"
+	s, err := ingest.Files(t.Context(), cfg, erasures(t), "", []string{write(t, "f", []byte(in))})
+	requireExit(t, ingest.ExitRejected, err)
+	require.True(t, s.Reconciles(), "%s", s)
+	require.Equal(t, ingest.Counts{Read: 2, Mapped: 1, Rejected: 1}, counts(s, ingest.Foreign))
+	require.Equal(t, ingest.Counts{Split: 1, Published: 1}, counts(s, record.KindNetworkPerson))
+	all := letters(t, cfg.Bus)
+	require.Len(t, all, 1)
+	require.Empty(t, all[0].Raw)
+	require.Equal(t, record.CodeMapping, all[0].Code)
+	require.Contains(t, all[0].Reason, "gives an erasure")
+}
