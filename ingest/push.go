@@ -181,7 +181,9 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 	}
 	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
 	switch encoding {
-	case "", "identity", "gzip", "zstd":
+	case "identity":
+		encoding = ""
+	case "", "gzip", "zstd":
 	default:
 		return "", "", &refusal{http.StatusUnsupportedMediaType, "Content-Encoding must be gzip or zstd, or left out.", [2]string{"Accept-Encoding", "gzip, zstd"}}
 	}
@@ -224,8 +226,9 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusInternalServerError, "The push could not be begun.")
 		return
 	}
-	if kind == record.KindErasure && encoding == "" {
-		if r.Body, err = s.oneLine(w, r); err != nil {
+	// Of another kind it was refused.
+	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && mediaType == "application/json" {
+		if r.Body, err = s.oneLine(w, r, encoding); err != nil {
 			status, detail := s.explainObject(err)
 			w.Header().Set("Connection", "close") // what is left of the body is not read
 			if status == http.StatusServiceUnavailable {
@@ -234,6 +237,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 			fail(w, status, detail)
 			return
 		}
+		encoding = "" // it is decompressed
 	}
 	began := time.Now()
 	answer := s.take(w, r, id.String(), kind, encoding)
@@ -253,18 +257,22 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 var errNoObject = errors.New("no JSON object")
 
 // oneLine makes a line of a body that is one JSON object, written over any number of
-// them. A body of another type is left as it is.
-func (s *Service) oneLine(w http.ResponseWriter, r *http.Request) (io.ReadCloser, error) {
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || mediaType != "application/json" {
-		return r.Body, nil //nolint:nilerr // the type was checked before
-	}
-	body := &pushBody{in: http.MaxBytesReader(w, r.Body, record.MaxSize), control: http.NewResponseController(w), idle: s.cfg.Push.Idle}
+// them and perhaps compressed.
+func (s *Service) oneLine(w http.ResponseWriter, r *http.Request, encoding string) (io.ReadCloser, error) {
+	body := &pushBody{in: http.MaxBytesReader(w, r.Body, record.MaxSize), control: http.NewResponseController(w), idle: s.cfg.Push.Idle, encoding: encoding}
 	detach := context.AfterFunc(s.pushes.stopped, body.close)
-	raw, err := io.ReadAll(body)
+	plain, done := source.Decompress(body)
+	raw, err := io.ReadAll(io.LimitReader(plain, record.MaxSize+1))
 	detach()
 	body.close() // also when that has begun and is not done
-	if err != nil {
+	done()
+	switch {
+	case err != nil && body.err() == nil:
+		return nil, fmt.Errorf("%w: %w", errEncoding, err)
+	case err != nil:
 		return nil, err
+	case len(raw) > record.MaxSize:
+		return nil, &http.MaxBytesError{Limit: record.MaxSize}
 	}
 	value := jsontext.Value(raw)
 	if err := value.Compact(); err != nil {
@@ -285,6 +293,8 @@ func (s *Service) explainObject(err error) (int, string) {
 		return http.StatusServiceUnavailable, "The service stops. Nothing is stored: send it again."
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, fmt.Sprintf("Nothing came for %s. Nothing is stored: send it again.", s.cfg.Push.Idle)
+	case errors.Is(err, errEncoding):
+		return http.StatusBadRequest, "The body is not what Content-Encoding says."
 	}
 	return http.StatusBadRequest, "The connection broke off." // for the log: nobody reads it
 }

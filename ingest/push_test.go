@@ -69,6 +69,11 @@ type answer struct {
 
 func push(t *testing.T, s *ingest.Service, path string, body io.Reader, header ...string) answer {
 	t.Helper()
+	return pushBy(t, http.DefaultClient, s, path, body, header...)
+}
+
+func pushBy(t *testing.T, client *http.Client, s *ingest.Service, path string, body io.Reader, header ...string) answer {
+	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL()+path, body)
 	require.NoError(t, err)
 	req.Header.Set("Authorization", "Bearer "+token)
@@ -76,7 +81,7 @@ func push(t *testing.T, s *ingest.Service, path string, body io.Reader, header .
 	for i := 0; i < len(header); i += 2 {
 		req.Header.Set(header[i], header[i+1])
 	}
-	res, err := http.DefaultClient.Do(req)
+	res, err := client.Do(req)
 	require.NoError(t, err)
 	defer res.Body.Close()
 	raw, err := io.ReadAll(res.Body)

@@ -1,7 +1,9 @@
 package ingest_test
 
 import (
+	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -12,6 +14,7 @@ import (
 
 	"muster/ingest"
 	"muster/schemas/event"
+	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
 
@@ -68,6 +71,48 @@ func TestPushErasure(t *testing.T) {
 	require.NotZero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
 }
 
+// An erasure is taken in any encoding that a push may have.
+func TestPushErasureEncodings(t *testing.T) {
+	cfg := config(t)
+	s := serve(t, cfg, erasures(t))
+	order := func(name string) []byte {
+		return fmt.Appendf(nil, "{\n \"identifiers\": [{\"type\": \"email\", \"value\": \"%s@mail.example\"}],\n \"requested_at\": \"2026-11-21\"\n}\n", name)
+	}
+	send := func(body []byte, header ...string) answer {
+		return push(t, s, erasurePath, bytes.NewReader(body), header...)
+	}
+	for n, c := range []struct {
+		encoding string
+		body     []byte
+	}{{"identity", order("identity")}, {"gzip", gzipped(t, order("gzip"))}, {"zstd", zstded(t, order("zstd"))}} {
+		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
+		require.Equal(t, http.StatusOK, a.status, a.Detail)
+		require.Equal(t, int64(1), a.Counts[0].Published, c.encoding)
+		require.Equal(t, int64(n+1), ends(t, cfg.Bus, event.TopicErasureRequest), c.encoding)
+	}
+	a := send(bytes.ReplaceAll(order("lines"), []byte("\n"), nil), "Content-Encoding", "identity")
+	require.Equal(t, int64(1), a.Counts[0].Published)
+
+	bomb := gzipped(t, append(bytes.Repeat([]byte(" "), record.MaxSize), order("bomb")...))
+	whole := gzipped(t, order("half"))
+	for name, c := range map[string]struct {
+		encoding string
+		body     []byte
+		status   int
+		detail   string
+	}{
+		"too large":  {"gzip", bomb, http.StatusRequestEntityTooLarge, "larger than 1 MiB"},
+		"no gzip":    {"gzip", order("plain"), http.StatusBadRequest, "not what Content-Encoding says"},
+		"half":       {"gzip", whole[:len(whole)-10], http.StatusBadRequest, "not what Content-Encoding says"},
+		"two orders": {"gzip", gzipped(t, append(order("a"), order("b")...)), http.StatusBadRequest, "no JSON object"},
+	} {
+		a := send(c.body, "Content-Type", "application/json", "Content-Encoding", c.encoding)
+		require.Equal(t, c.status, a.status, name)
+		require.Contains(t, a.Detail, c.detail, name)
+	}
+	require.Equal(t, int64(4), ends(t, cfg.Bus, event.TopicErasureRequest))
+}
+
 // A service that stops does not wait for a client that says nothing.
 func TestPushErasureStopped(t *testing.T) {
 	cfg := ingest.Config{Bus: config(t).Bus, Token: token, DrainTimeout: 20 * time.Second}
@@ -82,12 +127,14 @@ func TestPushErasureStopped(t *testing.T) {
 	require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader("")).status)
 	silent := newGate()
 	first := make(chan answer, 1)
-	go func() { first <- push(t, s, erasurePath, silent, "Content-Type", "application/json") }()
-	_, err = io.WriteString(silent.w, `{"identifiers":`)
+	asking := &http.Client{Transport: &http.Transport{ExpectContinueTimeout: time.Minute}}
+	defer asking.CloseIdleConnections()
+	go func() {
+		first <- pushBy(t, asking, s, erasurePath, silent, "Content-Type", "application/json", "Expect", "100-continue")
+	}()
+	_, err = io.WriteString(silent.w, `{"identifiers":`) // returns once the service reads it
 	require.NoError(t, err)
-	require.Eventually(t, func() bool {
-		return push(t, s, pushPath, strings.NewReader("")).status == http.StatusTooManyRequests
-	}, 20*time.Second, 10*time.Millisecond, "it is being read")
+	require.Equal(t, http.StatusTooManyRequests, push(t, s, pushPath, strings.NewReader("")).status)
 	began := time.Now()
 	cancel()
 	a := <-first

@@ -124,6 +124,13 @@ type opening struct {
 	sought  bool // the file is not compressed, and does not begin at its beginning
 }
 
+// Decompress reads what r holds: gzip, zstd, or the bytes as they are. done releases
+// what that takes, and leaves r open.
+func Decompress(r io.Reader) (plain io.Reader, done func()) {
+	o := &opening{counted: &counter{r: r, n: new(atomic.Int64)}}
+	return o, o.close
+}
+
 // opError carries the name of the operation out of the pump.
 type opError struct {
 	op  string
