@@ -128,9 +128,24 @@ func (s *Service) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ingest/v1/{kind}", s.push)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		s.bound(w)
 		fail(w, http.StatusNotFound, "There is nothing here. Records are pushed with POST /ingest/v1/KIND; the kinds are "+kindList()+".")
 	})
 	return mux
+}
+
+// restTime is how long a client may take to send what is left of a body that is not
+// wanted.
+const restTime = 5 * time.Second
+
+// bound sets deadlines for an answer, and for what is left of the body: the server
+// itself writes the one and reads the other, and would wait for ever.
+func (s *Service) bound(w http.ResponseWriter) {
+	control := http.NewResponseController(w)
+	// Without deadlines (a connection that knows none) the client's own apply.
+	rest := time.Now().Add(min(s.cfg.Push.Idle, restTime))
+	_ = control.SetReadDeadline(rest)
+	_ = control.SetWriteDeadline(rest.Add(s.cfg.Push.Idle)) // the answer is sent behind the rest
 }
 
 func kindList() string {
@@ -205,8 +220,10 @@ func (s *Service) tooLarge() string {
 
 // push takes a stream of records.
 func (s *Service) push(w http.ResponseWriter, r *http.Request) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // that of the answer before, on this connection
 	kind, encoding, refused := s.check(r)
 	if refused != nil {
+		s.bound(w)
 		if refused.header[0] != "" {
 			w.Header().Set(refused.header[0], refused.header[1])
 		}
@@ -217,12 +234,14 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	case s.pushes.slots <- struct{}{}:
 		defer func() { <-s.pushes.slots }()
 	default:
+		s.bound(w)
 		w.Header().Set("Retry-After", "1")
 		fail(w, http.StatusTooManyRequests, fmt.Sprintf("%d pushes run already: try again when one of them is done.", s.cfg.Push.Concurrent))
 		return
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
+		s.bound(w)
 		fail(w, http.StatusInternalServerError, "The push could not be begun.")
 		return
 	}
@@ -230,6 +249,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && mediaType == "application/json" {
 		if r.Body, err = s.oneLine(w, r, encoding); err != nil {
 			status, detail := s.explainObject(err)
+			s.bound(w)
 			w.Header().Set("Connection", "close") // what is left of the body is not read
 			if status == http.StatusServiceUnavailable {
 				w.Header().Set("Retry-After", "5")
@@ -243,6 +263,7 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 	answer := s.take(w, r, id.String(), kind, encoding)
 	s.deps.Logger.LogAttrs(r.Context(), slog.LevelInfo, "records were pushed", slog.String("run", answer.Run), slog.String("kind", string(kind)),
 		slog.Int("status", answer.Status), slog.Int64("lines", answer.Acknowledged.Lines), slog.Duration("took", time.Since(began)))
+	s.bound(w)
 	if !answer.Complete {
 		// What is left of the body is not read.
 		w.Header().Set("Connection", "close")

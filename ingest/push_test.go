@@ -5,7 +5,9 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -198,6 +200,37 @@ func TestPushRefused(t *testing.T) {
 	require.NoError(t, res.Body.Close())
 	require.Equal(t, http.StatusMethodNotAllowed, res.StatusCode)
 	require.Equal(t, "POST", res.Header.Get("Allow"))
+}
+
+// Whoever sends nothing of a body that is refused, or reads no answer, is left after a
+// while: that takes no token.
+func TestPushSilent(t *testing.T) {
+	cfg := config(t)
+	cfg.Push.Idle = time.Second
+	s := serve(t, cfg, ingest.Deps{})
+	dial := func() net.Conn {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
+		require.NoError(t, err)
+		require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
+		return conn
+	}
+	for path, status := range map[string]string{pushPath: "401", "/ingest/v1/person": "404", "/": "404"} {
+		conn := dial()
+		_, err := fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-ndjson\r\nContent-Length: 10\r\n\r\n", path)
+		require.NoError(t, err)
+		answered, err := io.ReadAll(conn)
+		require.NoError(t, err, "%s: not ended", path)
+		require.Contains(t, string(answered), "HTTP/1.1 "+status)
+		require.NoError(t, conn.Close())
+	}
+	conn := dial()
+	requests := bytes.Repeat([]byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n"), 1000)
+	var err error
+	for err == nil {
+		_, err = conn.Write(requests)
+	}
+	require.NotErrorIs(t, err, os.ErrDeadlineExceeded, "its answers are waited for")
+	require.NoError(t, conn.Close())
 }
 
 // More pushes than may run are told to come again; one that says nothing is ended.
