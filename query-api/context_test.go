@@ -267,12 +267,14 @@ func TestContext(t *testing.T) {
 func refusedContexts(t *testing.T, f *fixture) {
 	t.Helper()
 	for body, want := range map[string]string{
-		`{}`:                                 "person is missing: send text or an object about a person",
-		`{"person":null}`:                    "person is missing",
-		`{"person":["x"]}`:                   "person must be a string or an object, not a list",
-		`{"person":7}`:                       "person must be a string or an object, not a number",
-		`{"person":"x","confidence":1.5}`:    "confidence is 1.5: it must be between 0 and 1",
-		`{"person":"x","confidence":"high"}`: "confidence must be a number, not a string",
+		`{}`:               "person is missing: send text or an object about a person",
+		`{"person":null}`:  "person is missing",
+		`{"person":["x"]}`: "person must be a string or an object, not a list",
+		`{"person":7}`:     "person must be a string or an object, not a number",
+		`{"person":` + strings.Repeat(`{"a":`, event.MaxPersonDepth+1) + `"x"` + strings.Repeat(`}`, event.MaxPersonDepth+2): "person is nested more than 32 levels deep",
+		`{"person":{"a":[` + strings.Repeat("0,", event.MaxPersonValues-2) + `0]}}`:                                          "person has more than 200000 values",
+		`{"person":"x","confidence":1.5}`:                      "confidence is 1.5: it must be between 0 and 1",
+		`{"person":"x","confidence":"high"}`:                   "confidence must be a number, not a string",
 		`{"person":"x","response_timeout_sec":121}`:            "response_timeout_sec is 121: it must be between 0 and 120",
 		`{"person":"x","response_timeout_sec":-1}`:             "response_timeout_sec is -1",
 		`{"person":"x","webhook_url":"ftp://a.example"}`:       "webhook_url must begin with https://",
@@ -291,6 +293,8 @@ func refusedContexts(t *testing.T, f *fixture) {
 	r := f.post("/v1/context", `{"person":"`+strings.Repeat("x", 1<<20)+`"}`)
 	require.Equal(t, http.StatusRequestEntityTooLarge, r.status)
 	r = f.post("/v1/context", `{"person":"`+strings.Repeat("x", 900<<10)+`"}`)
+	require.Equal(t, http.StatusOK, r.status, r.body)
+	r = f.post("/v1/context", `{"person":`+strings.Repeat(`{"a":`, event.MaxPersonDepth)+`"x"`+strings.Repeat(`}`, event.MaxPersonDepth+1))
 	require.Equal(t, http.StatusOK, r.status, r.body)
 	key := f.newKey(queryapi.KeyOptions{Name: "narrow", Scopes: []string{event.ScopeEnrich}})
 	becomes(t, http.StatusForbidden, func() response {

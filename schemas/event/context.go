@@ -1,8 +1,10 @@
 package event
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -23,7 +25,43 @@ const (
 	ContextKept = 24 * time.Hour
 	// MaxContextProfile bounds a profile, in bytes: it fits a webhook.
 	MaxContextProfile = 768 << 10
+	// MaxPersonDepth is how deep objects and lists of a person may be nested, and
+	// MaxPersonValues how many values they may have in all.
+	MaxPersonDepth  = 32
+	MaxPersonValues = 200_000
 )
+
+// CheckPerson says why a person is not worked on, in words that follow "person": it has
+// too many values, or they are nested too deeply.
+func CheckPerson(person jsontext.Value) error {
+	d := jsontext.NewDecoder(bytes.NewReader(person), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for values := 0; ; {
+		t, err := d.ReadToken()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("is not valid JSON: %w", err)
+		}
+		depth := d.StackDepth()
+		switch kind := t.Kind(); kind {
+		case '}', ']':
+			continue
+		case '{', '[':
+			depth--
+		default:
+			if in, n := d.StackIndex(depth); in == '{' && n%2 == 1 {
+				continue // a name
+			}
+		}
+		switch values++; {
+		case depth > MaxPersonDepth:
+			return fmt.Errorf("is nested more than %d levels deep: send it flatter", MaxPersonDepth)
+		case values > MaxPersonValues:
+			return fmt.Errorf("has more than %d values: send fewer", MaxPersonValues)
+		}
+	}
+}
 
 // ContextCall is what has to be known of a call to answer, deliver and charge it
 // later, by whichever process.

@@ -25,6 +25,7 @@ const DiscoveryBudget = 20 * time.Second
 const (
 	StageInput         = "input"
 	StageKnownLinks    = "known_links"
+	StageCodeHost      = "code_host"
 	StageWebSearch     = "web_search"
 	StageLanguageModel = "language_model"
 )

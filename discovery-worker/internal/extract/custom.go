@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/schemas/event"
 	"muster/schemas/identity"
 )
 
@@ -134,7 +135,7 @@ func (a asked) is(t string) bool { return slices.Contains(a.types, t) }
 func (c *custom) members(n node, depth int) {
 	for _, m := range n.members {
 		key := labelKey(m.key)
-		if n.kind == '{' && m.value.kind != 'n' && key != "" && len(c.labels) < maxNodes {
+		if n.kind == '{' && m.value.kind != 'n' && key != "" && len(c.labels) < event.MaxPersonValues {
 			if _, ok := c.labels[key]; !ok {
 				c.labels[key] = m.value
 			}
@@ -192,7 +193,7 @@ func (n node) place() Span {
 	if n.spanned {
 		return n.span
 	}
-	s := Span{Path: n.path}
+	s := Span{Path: n.path()}
 	if n.kind == '"' {
 		s.End = len(n.text)
 	}

@@ -13,7 +13,7 @@ var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife
 
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
-	job := position{current: true, confidence: labelled, span: Span{Path: n.path}}
+	job := position{current: true, confidence: labelled, span: Span{Path: n.path()}}
 	if err := e.members(ctx, f, n, &job, 0); err != nil {
 		return err
 	}
@@ -32,7 +32,7 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 	}
 	switch n.kind {
 	case '"':
-		return e.text(ctx, f, n.path, n.text, someMember)
+		return e.text(ctx, f, n.path(), n.text, someMember)
 	case '[':
 		for i, m := range n.members {
 			if i%1000 == 999 && ctx.Err() != nil {
@@ -156,7 +156,7 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 		}
 	case "bio":
 		if v.kind == '"' {
-			return e.text(ctx, f, v.path, v.text, bodyMember)
+			return e.text(ctx, f, v.path(), v.text, bodyMember)
 		}
 	}
 	if kind == "" || v.kind == '{' || kind == "bio" || kind == "person" {
@@ -175,7 +175,7 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 		switch kind {
 		case "email", "personal email", "work email", "phone":
 		default:
-			e.identifiers(f, s.path, s.text, "")
+			e.identifiers(f, s.path(), s.text, "")
 		}
 	}
 	return nil
@@ -238,14 +238,14 @@ func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) b
 		return false
 	case "id":
 		if platform == identity.Codehost && own && m.value.kind == '0' && number.FindString(m.value.text) == m.value.text {
-			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path}})
+			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path()}})
 		}
 		return true
 	case "type":
 		return true
 	case "html url", "profile url":
 		if m.value.kind == '"' {
-			e.identifiers(f, m.value.path, m.value.text, "")
+			e.identifiers(f, m.value.path(), m.value.text, "")
 		}
 		return true
 	}
@@ -258,14 +258,14 @@ func (e *Extractor) accountOf(f *facts, platform string, v node, c float64) {
 		key := labelKey(m.key)
 		switch {
 		case m.value.kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
-			e.identifiers(f, m.value.path, m.value.text, "")
+			e.identifiers(f, m.value.path(), m.value.text, "")
 		case m.value.kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
 			e.username(f, platform, m.value.part(), c)
 		case key == "headline" && m.value.kind == '"':
 			s := m.value.part()
 			f.headline.better(text(s, c))
 		case platform == identity.Codehost && (key == "id" || key == "user id") && number.FindString(m.value.text) == m.value.text && m.value.text != "":
-			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path}})
+			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path()}})
 		}
 	}
 }
@@ -273,7 +273,7 @@ func (e *Extractor) accountOf(f *facts, platform string, v node, c float64) {
 // job reads an object that describes a job.
 func (e *Extractor) job(f *facts, v node, p *position, c float64) {
 	if p.span.Path == "" {
-		p.span = Span{Path: v.path}
+		p.span = Span{Path: v.path()}
 	}
 	defer func() { // a job's name is its employer's, where no other member is
 		for _, m := range v.members {
@@ -354,7 +354,7 @@ func (e *Extractor) jobList(f *facts, v node, c float64) {
 		if i == maxEntries {
 			return
 		}
-		p := position{listed: true, confidence: c, span: Span{Path: m.value.path}}
+		p := position{listed: true, confidence: c, span: Span{Path: m.value.path()}}
 		switch m.value.kind {
 		case '{':
 			e.job(f, m.value, &p, c)
@@ -413,7 +413,7 @@ func (e *Extractor) schoolList(f *facts, v node, c float64) {
 
 // school reads an object that describes a time at a school.
 func (e *Extractor) school(f *facts, v node, c float64) {
-	s := school{confidence: c, span: Span{Path: v.path}}
+	s := school{confidence: c, span: Span{Path: v.path()}}
 	for _, m := range v.members {
 		kind, key := e.words.kind(m.key), labelKey(m.key)
 		var first string

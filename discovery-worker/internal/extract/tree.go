@@ -8,11 +8,13 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/event"
 )
 
 // node is a JSON value whose members keep their order.
 type node struct {
-	path    string
+	at      *pointer
 	kind    byte // of jsontext.Kind: '{', '[', '"', '0', 't', 'f', 'n'
 	text    string
 	members []member
@@ -25,11 +27,18 @@ type member struct {
 	value node
 }
 
-// Bounds of an object.
-const (
-	maxDepth = 32
-	maxNodes = 200_000
-)
+// pointer is the JSON pointer of a value; nil is that of the root. Values share the way
+// to them: a string for each would take the length of a name times the values below it.
+type pointer struct {
+	in     *pointer
+	name   string // of a member
+	index  int    // of an element; -1: a member
+	length int    // of all names up to here
+}
+
+// maxPointer bounds the names on the way to a value, in bytes. What stands below longer
+// ones is not read: sources repeat the way.
+const maxPointer = 1000
 
 var errTooDeep = errors.New("the object is nested too deeply or has too many values")
 
@@ -37,7 +46,7 @@ var errTooDeep = errors.New("the object is nested too deeply or has too many val
 func parseTree(raw jsontext.Value) (node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	count := 0
-	n, err := parseNode(d, "", 0, &count)
+	n, err := parseNode(d, nil, 0, &count)
 	if err != nil {
 		return node{}, err
 	}
@@ -47,15 +56,15 @@ func parseTree(raw jsontext.Value) (node, error) {
 	return n, nil
 }
 
-func parseNode(d *jsontext.Decoder, path string, depth int, count *int) (node, error) {
-	if *count++; depth > maxDepth || *count > maxNodes {
+func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (node, error) {
+	if *count++; depth > event.MaxPersonDepth || *count > event.MaxPersonValues {
 		return node{}, errTooDeep
 	}
 	t, err := d.ReadToken()
 	if err != nil {
 		return node{}, err
 	}
-	n := node{path: path, kind: byte(t.Kind())}
+	n := node{at: at, kind: byte(t.Kind())}
 	switch t.Kind() {
 	case '"', '0':
 		n.text = strings.ToValidUTF8(t.String(), "\ufffd")
@@ -66,31 +75,68 @@ func parseNode(d *jsontext.Decoder, path string, depth int, count *int) (node, e
 				return node{}, err
 			}
 			name := key.String()
-			value, err := parseNode(d, path+"/"+pointer(name), depth+1, count)
-			if err != nil {
+			if err := n.child(d, name, at.below(name, -1), depth, count); err != nil {
 				return node{}, err
 			}
-			n.members = append(n.members, member{name, value})
 		}
 		_, err = d.ReadToken()
 	case '[':
 		for d.PeekKind() != ']' {
-			value, err := parseNode(d, path+"/"+strconv.Itoa(len(n.members)), depth+1, count)
-			if err != nil {
+			if err := n.child(d, "", at.below("", len(n.members)), depth, count); err != nil {
 				return node{}, err
 			}
-			n.members = append(n.members, member{"", value})
 		}
 		_, err = d.ReadToken()
 	}
 	return n, err
 }
 
-func pointer(name string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(name) }
+// child reads the next value below a node.
+func (n *node) child(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
+	if at.length > maxPointer {
+		return d.SkipValue()
+	}
+	value, err := parseNode(d, at, depth+1, count)
+	n.members = append(n.members, member{name, value})
+	return err
+}
+
+func (p *pointer) below(name string, index int) *pointer {
+	below := &pointer{in: p, name: name, index: index, length: len(name)}
+	if p != nil {
+		below.length += p.length
+	}
+	return below
+}
+
+// append writes it.
+func (p *pointer) append(b []byte) []byte {
+	if p == nil {
+		return b
+	}
+	b = append(p.in.append(b), '/')
+	if p.index >= 0 {
+		return strconv.AppendInt(b, int64(p.index), 10)
+	}
+	for _, c := range []byte(p.name) {
+		switch c {
+		case '~':
+			b = append(b, "~0"...)
+		case '/':
+			b = append(b, "~1"...)
+		default:
+			b = append(b, c)
+		}
+	}
+	return b
+}
+
+// path is the JSON pointer of a node.
+func (n node) path() string { return string(n.at.append(nil)) }
 
 // part is the whole of a string as one piece.
 func (n node) part() part {
-	v := newView(n.path, n.text)
+	v := newView(n.path(), n.text)
 	return part{v, 0, len(v.text)}.trim("")
 }
 

@@ -378,7 +378,10 @@ export interface components {
             websets?: components["schemas"]["WebsetName"][] | null;
         } | unknown | unknown | unknown;
         ContextRequest: {
-            /** @description Unstructured data about a person, as text or as an object of any fields. */
+            /**
+             * @description Unstructured data about a person, as text or as an object of any fields, nested at most 32 levels deep and of at
+             *     most 200,000 values.
+             */
             person: string | Record<string, unknown>;
             /** @description Fields to generate, by name. */
             schema?: {
@@ -1500,7 +1503,7 @@ export interface components {
         /** @description The answer was stored under the `Idempotency-Key`; this call was not charged. */
         "Idempotent-Replayed": true;
         /**
-         * @description The stages that gave no answer, or not a whole one, comma separated: `input`, `known_links`,
+         * @description The stages that gave no answer, or not a whole one, comma separated: `input`, `known_links`, `code_host`,
          *     `web_search`, `language_model`. Absent when all did.
          * @example web_search,language_model
          */

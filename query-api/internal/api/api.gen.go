@@ -700,7 +700,8 @@ type ContextRequest struct {
 	// Confidence Least confidence of what is returned.
 	Confidence *float64 `json:"confidence,omitempty"`
 
-	// Person Unstructured data about a person, as text or as an object of any fields.
+	// Person Unstructured data about a person, as text or as an object of any fields, nested at most 32 levels deep and of at
+	// most 200,000 values.
 	Person jsontext.Value `json:"person"`
 
 	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 answers at once.

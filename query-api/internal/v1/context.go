@@ -270,6 +270,9 @@ func (s *Server) contextTask(x *exchange, body *api.ContextRequest) (*event.Cont
 	case kind != '"' && kind != '{':
 		return nil, 0, invalidf("person must be a string or an object, not %s", kindName(kind))
 	}
+	if err := event.CheckPerson(body.Person); err != nil {
+		return nil, 0, invalidf("person %s", err)
+	}
 	if body.Schema != nil {
 		if _, err := custom.Parse("schema", *body.Schema); err != nil {
 			return nil, 0, schemaProblem(err)
