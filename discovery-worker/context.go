@@ -78,10 +78,14 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 			return err
 		}
 	}
-	if err := s.deliver(msg.Context(), publisher, out); err != nil {
-		return err
+	err = s.end(msg.Context(), publisher, out)
+	if bus.IsPermanentWriteError(err) && out.Status == event.ContextComplete {
+		// It would be refused for ever, with the whole work and the model's price each time.
+		s.deps.Logger.ErrorContext(msg.Context(), "context profile cannot be published", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
+		out = &event.Context{Call: task.Call, Status: event.ContextFailed, At: out.At, Failure: notMade(), Delivered: out.Delivered}
+		err = s.end(msg.Context(), publisher, out)
 	}
-	if err := s.conclude(msg.Context(), publisher, out); err != nil {
+	if err != nil {
 		return err
 	}
 	s.metrics.contexts.WithLabelValues(contextOutcome(out)).Inc()
@@ -147,10 +151,7 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	var p *panicError
 	switch {
 	case errors.As(err, &p), errors.Is(err, profile.ErrInput):
-		return &event.ContextFailure{
-			Status: http.StatusInternalServerError,
-			Detail: "the profile could not be made, and nothing was charged: give the operator of this service the request_id",
-		}
+		return notMade()
 	case age > contextPatience:
 		return &event.ContextFailure{
 			Status: http.StatusServiceUnavailable,
@@ -160,14 +161,29 @@ func contextFailure(err error, age time.Duration) *event.ContextFailure {
 	return nil
 }
 
+func notMade() *event.ContextFailure {
+	return &event.ContextFailure{
+		Status: http.StatusInternalServerError,
+		Detail: "the profile could not be made, and nothing was charged: give the operator of this service the request_id",
+	}
+}
+
 // late says that an outcome is to be delivered: its call has ended without it.
 func late(c *event.Context) bool {
 	return c.Call.WebhookURL != "" && !c.At.Before(c.Call.RespondBy)
 }
 
+// end delivers and publishes an outcome.
+func (s *Service) end(ctx context.Context, publisher message.Publisher, c *event.Context) error {
+	if err := s.deliver(ctx, publisher, c); err != nil {
+		return err
+	}
+	return s.conclude(ctx, publisher, c)
+}
+
 // deliver hands the outcome of a call that has ended to the webhook-sender.
 func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *event.Context) error {
-	if !late(c) {
+	if !late(c) || c.Delivered {
 		return nil
 	}
 	body := []byte(c.Profile)

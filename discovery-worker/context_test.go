@@ -2,7 +2,10 @@ package discovery_test
 
 import (
 	"context"
+	"encoding/hex"
 	"maps"
+	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -329,4 +332,36 @@ func TestContextWithSlowModel(t *testing.T) {
 	time.AfterFunc(100*time.Millisecond, cancel)
 	_, err = s.Build(ctx, task)
 	require.ErrorIs(t, err, context.Canceled, "a task that is given back has no outcome")
+}
+
+// An outcome that no broker takes ends in a failure: it is not made again and again, and
+// holds up nobody.
+func TestContextThatCannotBePublished(t *testing.T) {
+	f := start(t)
+	_, err := (&kafka.Client{Addr: kafka.TCP(f.bus.Brokers...)}).IncrementalAlterConfigs(t.Context(), &kafka.IncrementalAlterConfigsRequest{
+		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: event.TopicContext,
+			Configs: []kafka.IncrementalAlterConfigsRequestConfig{{Name: "max.message.bytes", Value: "10000", ConfigOperation: kafka.ConfigOperationSet}},
+		}},
+	})
+	require.NoError(t, err)
+	c := followContexts(t, f)
+	f.work()
+	var notes []string // noise, so that compression does not help
+	random := rand.NewChaCha8([32]byte{})
+	for range 20 {
+		noise := make([]byte, 900)
+		_, _ = random.Read(noise)
+		notes = append(notes, hex.EncodeToString(noise))
+	}
+	task := event.ContextTask{Person: jsontext.Value(`{"notes":["` + strings.Join(notes, `","`) + `"]}`), Schema: jsontext.Value(`{"notes":{"type":"array","items":{"type":"string"}}}`)}
+	c.want("in-time", task)
+	task.Call = event.ContextCall{RespondBy: time.Now().Add(-time.Second), WebhookURL: "https://hooks.example/a"}
+	c.want("late", task)
+	for _, id := range []string{"in-time", "late"} {
+		o := c.outcome(id)
+		require.Equal(t, event.ContextFailed, o.Status)
+		require.Equal(t, http.StatusInternalServerError, o.Failure.Status)
+		require.Equal(t, id == "late", o.Delivered)
+	}
 }

@@ -23,11 +23,13 @@ func render(fields Fields, schema custom.Schema, generated map[string]Value, lea
 	profile, size := make(map[string]any), 0
 	confidence, sources := make(map[string]float64), make(map[string]Source)
 	nothing = true
-	fits := func(v jsontext.Value) bool {
-		if size+len(v) > event.MaxContextProfile*3/4 {
+	fits := func(v Value) bool { // names and confidences have the rest
+		source, err := json.Marshal(v.Source)
+		n := len(v.JSON) + len(source)
+		if err != nil || size+n > event.MaxContextProfile*3/4 {
 			return false
 		}
-		size += len(v)
+		size += n
 		return true
 	}
 	values := make(map[string]any, len(schema))
@@ -40,14 +42,14 @@ func render(fields Fields, schema custom.Schema, generated map[string]Value, lea
 			continue
 		}
 		confidence[path] = v.Confidence
-		if v.Confidence >= least && fits(v.JSON) {
+		if v.Confidence >= least && fits(v) {
 			values[f.Name], sources[path], nothing = v.JSON, v.Source, false
 		}
 	}
 	done := make(map[string]bool)
 	for _, path := range append(order[:len(order):len(order)], fields.paths()...) {
 		v, ok := fields[path]
-		if done[path] || !ok || v.Confidence < least || !fits(v.JSON) {
+		if done[path] || !ok || v.Confidence < least || !fits(v) {
 			continue
 		}
 		done[path], nothing = true, false
