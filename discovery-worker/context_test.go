@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -364,4 +365,21 @@ func TestContextThatCannotBePublished(t *testing.T) {
 		require.Equal(t, http.StatusInternalServerError, o.Failure.Status)
 		require.Equal(t, id == "late", o.Delivered)
 	}
+}
+
+// The code host is a provider, not the store: without it a profile is made, not whole.
+func TestContextWithTheCodeHostAway(t *testing.T) {
+	f := start(t)
+	people(f)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Retry-After", "3600")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	t.Cleanup(server.Close)
+	s, err := discovery.New(discovery.Config{Bus: f.bus, Providers: discovery.Providers{CodeHost: discovery.Endpoint{URL: server.URL}}}, discovery.Deps{ClickHouse: f.conn})
+	require.NoError(t, err)
+	r, err := s.Build(t.Context(), &event.ContextTask{Person: jsontext.Value(`"Juno Abara writes compilers. https://codehost.example/junoa"`), Confidence: 0.9})
+	require.NoError(t, err)
+	require.Equal(t, []string{event.StageCodeHost}, r.Degraded)
+	require.Contains(t, string(r.JSON), "Quenlix", "of the linked record")
 }

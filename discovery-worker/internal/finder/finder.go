@@ -2,6 +2,7 @@ package finder
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"slices"
@@ -80,9 +81,14 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 		f.failed(ctx, d, event.StageInput, err)
 	}
 	s := f.search(nil)
-	now, err := s.live(ctx, input.Platform, input.Username)
-	if err != nil {
-		f.failed(ctx, d, event.StageInput, err)
+	defer func() {
+		if err := errors.Join(s.host.failed...); err != nil {
+			f.failed(ctx, d, event.StageCodeHost, err)
+		}
+	}()
+	now, said := s.live(ctx, input.Platform, input.Username)
+	if said == erased {
+		return d, nil
 	}
 	if seed = freshen(seed, now); seed == nil {
 		// Nobody is on record, but others may name the account.

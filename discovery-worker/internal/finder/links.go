@@ -25,14 +25,7 @@ func (s *search) links(ctx context.Context, from *people.Profile) error {
 			continue
 		}
 		named[k] = false
-		p, err := s.live(ctx, a.Platform, a.Username)
-		if err != nil {
-			return err
-		}
-		if p == nil && i < len(from.Declared) {
-			p = s.unrecorded(a)
-		}
-		if p != nil {
+		if p := s.unrecorded(ctx, a, i < len(from.Declared)); p != nil {
 			s.adopt(p, rankLink)
 		}
 	}
@@ -113,7 +106,7 @@ func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 		if len(found[k]) > 0 {
 			continue
 		}
-		if p := s.unrecorded(accounts[k]); p != nil {
+		if p := s.unrecorded(ctx, accounts[k], true); p != nil {
 			l := s.adopt(p, rankLink)
 			l.stated = append(l.stated, stated...)
 		}
@@ -121,11 +114,14 @@ func (s *search) stated(ctx context.Context, rows []readmodel.LookupRow) error {
 	return nil
 }
 
-// unrecorded is an account of which nothing is on record, as its link names it;
-// nil for somebody who was erased.
-func (s *search) unrecorded(a event.Account) *people.Profile {
-	p := people.Unrecorded(a)
-	if s.finder.reader.Erased(p) {
+// unrecorded is an account of which nothing is on record: as its host has it, else, if it
+// is declared, as its link names it; nil for somebody who was erased.
+func (s *search) unrecorded(ctx context.Context, a event.Account, declared bool) *people.Profile {
+	p, said := s.live(ctx, a.Platform, a.Username)
+	if p != nil || said == erased || !declared {
+		return p
+	}
+	if p = people.Unrecorded(a); s.finder.reader.Erased(p) {
 		return nil
 	}
 	return p

@@ -53,22 +53,45 @@ func share(ctx context.Context, part float64) (context.Context, context.CancelFu
 	return context.WithTimeout(ctx, time.Duration(part*float64(time.Until(end))))
 }
 
-// live looks an account up at its host, where that is possible; nil is nobody.
-func (s *search) live(ctx context.Context, platform, username string) (*people.Profile, error) {
-	if s.finder.outside.Live == nil || platform != identity.Codehost || s.lived >= maxLive {
-		return nil, nil
+// host is what was asked of the code host in one discovery.
+type host struct {
+	asked  int
+	failed []error
+}
+
+// said is what a host says of an account.
+type said int
+
+const (
+	unasked said = iota // or it gave no answer
+	nobody
+	erased // somebody who was
+	somebody
+)
+
+// live looks an account up at its host, where that is possible. The profile is that of
+// somebody.
+func (s *search) live(ctx context.Context, platform, username string) (*people.Profile, said) {
+	if s.finder.outside.Live == nil || platform != identity.Codehost || s.host.asked >= maxLive {
+		return nil, unasked
 	}
 	if s.finder.reader.Erased(&people.Profile{Platform: platform, Key: identity.UsernameKey(username)}) {
-		return nil, nil
+		return nil, erased
 	}
-	s.lived++
+	s.host.asked++
 	ctx, cancel := share(ctx, 0.4)
 	defer cancel()
 	p, err := s.finder.outside.Live.Ask(ctx, username)
-	if err != nil || p == nil || s.finder.reader.Erased(p) {
-		return nil, err
+	switch {
+	case err != nil:
+		s.host.failed = append(s.host.failed, err)
+		return nil, unasked
+	case p == nil:
+		return nil, nobody
+	case s.finder.reader.Erased(p):
+		return nil, erased
 	}
-	return p, nil
+	return p, somebody
 }
 
 // freshen is a profile on record with what its host says of it now. When the
@@ -127,17 +150,15 @@ func (s *search) web(ctx context.Context, platforms []string) error {
 		if len(found[keys[i]]) > 0 {
 			continue
 		}
-		profile, err := s.live(ctx, p.Account.Platform, p.Account.Username)
-		if err != nil {
-			errs = append(errs, err)
+		switch profile, said := s.live(ctx, p.Account.Platform, p.Account.Username); said {
+		case somebody:
+			s.adopt(profile, rankGuess)
+		case unasked:
+			if profile := p.Profile(); !s.finder.reader.Erased(profile) {
+				s.adopt(profile, rankGuess)
+			}
+		case nobody, erased:
 		}
-		if profile == nil {
-			profile = p.Profile()
-		}
-		if s.finder.reader.Erased(profile) {
-			continue
-		}
-		s.adopt(profile, rankGuess)
 	}
 	return errors.Join(errs...)
 }

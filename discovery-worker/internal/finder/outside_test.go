@@ -109,7 +109,7 @@ func TestOutside(t *testing.T) {
 	require.Equal(t, []string{event.StageWebSearch}, d.Degraded)
 	require.Len(t, d.Socials, 1)
 	d = s.finder().With(finder.Outside{Live: host{err: errors.New("down")}}).Find(t.Context(), event.Account{Platform: identity.Codehost, Username: "nobody"})
-	require.Equal(t, []string{event.StageInput}, d.Degraded)
+	require.Equal(t, []string{event.StageCodeHost}, d.Degraded)
 }
 
 // What discovery has found before is no evidence for what it finds next (rulings.md,

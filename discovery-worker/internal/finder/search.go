@@ -24,7 +24,7 @@ type search struct {
 	profiles   map[people.Ref]*people.Profile // what was read
 	claimed    map[people.Ref]bool            // candidates whom another account of the seed's platform names
 	more       []*people.Profile              // accounts that are the seed's by declared links
-	lived      int                            // accounts that were looked up live
+	host       *host                          // what was asked of the code host
 	known      *known                         // what was read for this discovery
 	notes      *evidence.Notes                // what comparisons have worked out of it
 	foresees   bool                           // what is read now is followed further
@@ -34,7 +34,7 @@ func (f *Finder) search(seed *people.Profile) *search {
 	return &search{
 		finder: f, seed: seed, candidates: make(map[people.Ref]*lead), counts: make(map[people.Key]int),
 		rivals: make(map[people.Ref]bool), profiles: make(map[people.Ref]*people.Profile), claimed: make(map[people.Ref]bool),
-		known: newKnown(f.reader), notes: evidence.NewNotes(),
+		host: new(host), known: newKnown(f.reader), notes: evidence.NewNotes(),
 	}
 }
 
@@ -363,7 +363,7 @@ func (s *search) chain(ctx context.Context, best map[string]*resolved) error {
 				continue
 			}
 			next := s.finder.search(s.seed)
-			next.known, next.notes = s.known, s.notes
+			next.host, next.known, next.notes = s.host, s.known, s.notes
 			if err := next.links(ctx, via.profile); err != nil {
 				return err
 			}
