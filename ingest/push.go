@@ -175,6 +175,9 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 	if kind == record.KindErasure && s.deps.Suppressed == nil {
 		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not taken here: there is no suppression set."}
 	}
+	if kind == record.KindErasure && s.deps.Suppressed.Ours() != nil {
+		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not taken here: this server has another root secret than the instance."}
+	}
 	if r.Method != http.MethodPost {
 		return "", "", &refusal{http.StatusMethodNotAllowed, "Records are pushed with POST.", [2]string{"Allow", http.MethodPost}}
 	}

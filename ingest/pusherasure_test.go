@@ -113,6 +113,25 @@ func TestPushErasureEncodings(t *testing.T) {
 	require.Equal(t, int64(4), ends(t, cfg.Bus, event.TopicErasureRequest))
 }
 
+// Nobody but who has the instance's root secret orders erasures: they would recognize nobody, and stop all others.
+func TestErasuresOfAnotherSecret(t *testing.T) {
+	cfg, deps := config(t), erasures(t)
+	other, err := suppress.NewKey([]byte(strings.Repeat("o", 32)))
+	require.NoError(t, err)
+	require.NoError(t, deps.Suppressed.Apply([]byte(suppress.OwnerKey), other.Owner()))
+	s := serve(t, cfg, deps)
+	const order = `{"identifiers": [{"type": "email", "value": "a@mail.example"}], "requested_at": "2026-11-21"}`
+	a := push(t, s, erasurePath, strings.NewReader(order), "Content-Type", "application/json")
+	require.Equal(t, http.StatusServiceUnavailable, a.status, a.Detail)
+	require.Contains(t, a.Detail, "another root secret")
+	_, err = ingest.Erase(t.Context(), cfg, deps, record.Erasure{
+		Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "a@mail.example"}}, RequestedAt: "2026-11-21",
+	})
+	require.ErrorIs(t, err, suppress.ErrOtherKey)
+	require.Zero(t, ends(t, cfg.Bus, event.TopicErasure))
+	require.Zero(t, ends(t, cfg.Bus, event.TopicErasureRequest))
+}
+
 // A service that stops does not wait for a client that says nothing.
 func TestPushErasureStopped(t *testing.T) {
 	cfg := ingest.Config{Bus: config(t).Bus, Token: token, DrainTimeout: 20 * time.Second}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -38,20 +39,33 @@ func WriteErasures(ctx context.Context, kafka bus.Config, w io.Writer) (n int, e
 	if err != nil {
 		return 0, err
 	}
+	return len(letters), write(w, letters)
+}
+
+// WriteMessages is WriteErasures for some messages.
+func WriteMessages(w io.Writer, messages []kafka.Message) error {
+	letters := make([]letter, len(messages))
+	for i, m := range messages {
+		letters[i] = letter{Topic: m.Topic, Key: m.Key, Value: m.Value}
+	}
+	return write(w, letters)
+}
+
+func write(w io.Writer, letters []letter) error {
 	out := bufio.NewWriter(w)
 	for _, l := range letters {
 		raw, err := json.Marshal(l)
 		if err != nil {
-			return 0, fmt.Errorf("write the erasures: %w", err)
+			return fmt.Errorf("write the erasures: %w", err)
 		}
 		if _, err := out.Write(append(raw, '\n')); err != nil {
-			return 0, fmt.Errorf("write the erasures: %w", err)
+			return fmt.Errorf("write the erasures: %w", err)
 		}
 	}
 	if err := out.Flush(); err != nil {
-		return 0, fmt.Errorf("write the erasures: %w", err)
+		return fmt.Errorf("write the erasures: %w", err)
 	}
-	return len(letters), nil
+	return nil
 }
 
 // ReadErasures reads what WriteErasures wrote.
@@ -81,7 +95,7 @@ func ReadErasures(r io.Reader) (Erasures, error) {
 // ErasuresOf reads what a data folder knows of erasures, from its embedded broker's log. Nobody
 // serves from it meanwhile.
 func ErasuresOf(ctx context.Context, dir string) (out Erasures, err error) {
-	err = withBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
+	err = WithBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
 		out.letters, err = scan(ctx, kafka)
 		return err
 	})
@@ -106,7 +120,7 @@ func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir str
 	if err != nil {
 		return 0, fmt.Errorf("carry erasures over: %w", err)
 	}
-	err = withBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
+	err = WithBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
 		there, err := scan(ctx, kafka)
 		if err != nil {
 			return err
@@ -162,9 +176,19 @@ func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Messag
 	return out, nil
 }
 
+// scan reads both topics. What was removed of the entries is not among them, and neither is whose the topic is.
 func scan(ctx context.Context, cfg bus.Config) (out []letter, err error) {
+	removed := make(map[string]bool)
 	err = bus.Scan(ctx, cfg, erasureTopics(), func(m kafka.Message) error {
-		if m.Value != nil {
+		entry := m.Topic == event.TopicErasure
+		switch {
+		case m.Value == nil && entry:
+			removed[string(m.Key)] = true
+		case m.Value == nil || entry && string(m.Key) == suppress.OwnerKey:
+		default:
+			if entry {
+				delete(removed, string(m.Key))
+			}
 			out = append(out, letter{Topic: m.Topic, Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value)})
 		}
 		return nil
@@ -172,7 +196,7 @@ func scan(ctx context.Context, cfg bus.Config) (out []letter, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the erasures: %w", err)
 	}
-	return out, nil
+	return slices.DeleteFunc(out, func(l letter) bool { return l.Topic == event.TopicErasure && removed[string(l.Key)] }), nil
 }
 
 func ensure(ctx context.Context, cfg bus.Config) error {
@@ -189,8 +213,8 @@ func ensure(ctx context.Context, cfg bus.Config) error {
 	return err
 }
 
-// withBroker runs do with the embedded broker of a data folder.
-func withBroker(ctx context.Context, dir string, do func(context.Context, bus.Config) error) error {
+// WithBroker runs do with the embedded broker of a data folder.
+func WithBroker(ctx context.Context, dir string, do func(context.Context, bus.Config) error) error {
 	b, err := broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka")})
 	if err != nil {
 		return err

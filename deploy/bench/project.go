@@ -23,6 +23,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
+	"muster/platform/service"
 	"muster/projector"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
@@ -168,7 +169,8 @@ func (s *stage) project(ctx context.Context) error {
 	s.running.Cancel = func() error { return s.running.Process.Signal(syscall.SIGINT) }
 	s.running.WaitDelay = 10 * time.Second
 	s.running.Stderr = log
-	s.running.Env = append(os.Environ(), "KAFKA_BROKERS="+strings.Join(s.kafka.Brokers, ","), clickhouse.DSNEnv+"="+s.dsn)
+	s.running.Env = append(os.Environ(), "KAFKA_BROKERS="+strings.Join(s.kafka.Brokers, ","), clickhouse.DSNEnv+"="+s.dsn,
+		service.SecretEnv+"="+strings.Repeat("bench", 8))
 	if err := s.running.Start(); err != nil {
 		s.running = nil
 		return fmt.Errorf("start %s (build it with `make build`): %w", s.bench.muster, err)

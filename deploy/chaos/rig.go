@@ -134,7 +134,8 @@ func newRig(ctx context.Context, seed uint64, apache bool, muster, dir string, s
 		return nil, err
 	}
 	r.muster = program{path: muster, env: environment(
-		"KAFKA_BROKERS="+r.proxy.Listen, "KAFKA_SESSION_TIMEOUT=4s", "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database))}
+		"KAFKA_BROKERS="+r.proxy.Listen, "KAFKA_SESSION_TIMEOUT=4s", "CLICKHOUSE_DSN="+s.dsn(s.proxy.Listen, r.database),
+		"MUSTER_SECRET_KEY="+strings.Repeat("chaos", 8))}
 	if err := s.tables(ctx, r.database); err != nil {
 		return nil, err
 	}

@@ -79,13 +79,11 @@ func TestBrowserStatusDocument(t *testing.T) {
 // with the tables' sizes when it is connected to them.
 func TestBrowserStatusOfOneService(t *testing.T) {
 	p := start(t, t.TempDir(), "--sample", "50")
-	secret, err := os.ReadFile(filepath.Join(p.dataDir, "secret.key"))
-	require.NoError(t, err)
 	for service, counted := range map[string]bool{"projector": true, "webhook-sender": false} {
 		ctx, cancel := context.WithCancel(t.Context())
 		admin := freeAddr(t)
 		cmd := exec.CommandContext(ctx, binary, "run", service, "--data-dir", t.TempDir(), "--admin-addr", admin)
-		cmd.Env = append(environment(), "KAFKA_BROKERS="+p.Kafka, "CLICKHOUSE_DSN="+p.ClickHouseURL, "MUSTER_SECRET_KEY="+strings.TrimSpace(string(secret)))
+		cmd.Env = append(environment(), "KAFKA_BROKERS="+p.Kafka, "CLICKHOUSE_DSN="+p.ClickHouseURL, p.secret(t))
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.SysProcAttr = dieWithParent()
 		require.NoError(t, cmd.Start())

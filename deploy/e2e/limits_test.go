@@ -111,9 +111,8 @@ func TestChargesAcrossKills(t *testing.T) {
 	replicas := []*replica{newReplica(t, p)}
 	if url := os.Getenv(redisEnv); url != "" {
 		replicas = append(replicas, newReplica(t, p), newReplica(t, p))
-		secret := fmt.Sprintf("MUSTER_SECRET_KEY=%032x", rng.Uint64())
 		for _, r := range replicas {
-			r.env = []string{"REDIS_URL=" + url, secret}
+			r.env = []string{"REDIS_URL=" + url}
 		}
 	}
 	runAll := func() {
@@ -249,7 +248,7 @@ func newReplica(t *testing.T, p *platform) *replica {
 func (r *replica) run(t *testing.T, key string) {
 	t.Helper()
 	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr", "127.0.0.1:0")
-	r.cmd.Env = append(environment(), "KAFKA_BROKERS="+r.platform.Kafka, "CLICKHOUSE_DSN="+r.platform.ClickHouseURL)
+	r.cmd.Env = append(environment(), "KAFKA_BROKERS="+r.platform.Kafka, "CLICKHOUSE_DSN="+r.platform.ClickHouseURL, r.platform.secret(t))
 	r.cmd.Env = append(r.cmd.Env, r.env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	r.cmd.SysProcAttr = dieWithParent()

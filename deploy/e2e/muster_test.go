@@ -121,6 +121,14 @@ func environment() []string {
 	})
 }
 
+// secret is the variable with the root secret, for what runs beside the platform.
+func (p *platform) secret(t *testing.T) string {
+	t.Helper()
+	secret, err := os.ReadFile(filepath.Join(p.dataDir, "secret.key"))
+	require.NoError(t, err)
+	return "MUSTER_SECRET_KEY=" + strings.TrimSpace(string(secret))
+}
+
 func lastLines(s string, n int) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -52,7 +53,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if err != nil {
 		return err
 	}
-	secret, err := service.LoadRootSecret(os.LookupEnv, cfg.DataDir)
+	secret, err := rootSecret(cfg, deps)
 	if err != nil {
 		return err
 	}
@@ -80,6 +81,21 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 		return nil // close says why; that nothing works without it needs no words
 	}
 	return err
+}
+
+// rootSecret makes one for a new data folder. One that has been served from had a secret: with another one than
+// that its callers' cursors, its webhooks' secrets and its erased people would be recognized no more.
+func rootSecret(cfg Config, deps Deps) (*service.RootSecret, error) {
+	secret, err := service.LoadRootSecret(deps.Getenv, cfg.DataDir)
+	if !errors.Is(err, service.ErrNoRootSecret) {
+		return secret, err
+	}
+	for _, name := range []string{"kafka", instance.FileName} {
+		if _, statErr := os.Stat(filepath.Join(cfg.DataDir, name)); !errors.Is(statErr, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the data folder %s has been served from, and its secret is missing: %w", cfg.DataDir, errors.Join(err, statErr))
+		}
+	}
+	return service.EnsureRootSecret(deps.Getenv, cfg.DataDir)
 }
 
 // runServices runs the services on backends that are there.

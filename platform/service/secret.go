@@ -38,12 +38,14 @@ func NewRootSecret(material []byte) (*RootSecret, error) {
 	return &RootSecret{material: bytes.Clone(trimmed)}, nil
 }
 
-// LoadRootSecret returns the root secret: the value of MUSTER_SECRET_KEY when lookupEnv finds it, else the content of
-// secret.key in dataDir, which is created with 32 random bytes (written in hexadecimal, so that the file's content can
-// be moved to the variable) when it is missing. Any number of processes may do so at once: one creates it, all read
-// the same. A file that others than its owner can read is an error.
-func LoadRootSecret(lookupEnv func(string) (string, bool), dataDir string) (*RootSecret, error) {
-	if v, ok := lookupEnv(SecretEnv); ok && v != "" {
+// ErrNoRootSecret says that there is no root secret, neither in the environment nor in the data folder.
+var ErrNoRootSecret = errors.New("there is no root secret")
+
+// LoadRootSecret returns the root secret: the value of MUSTER_SECRET_KEY, else the content of secret.key in dataDir.
+// [ErrNoRootSecret] says that both are missing: whoever works beside an instance must have its secret, and never
+// one of their own. A file that others than its owner can read is an error.
+func LoadRootSecret(getenv func(string) string, dataDir string) (*RootSecret, error) {
+	if v := getenv(SecretEnv); v != "" {
 		s, err := NewRootSecret([]byte(v))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", SecretEnv, err)
@@ -51,13 +53,26 @@ func LoadRootSecret(lookupEnv func(string) (string, bool), dataDir string) (*Roo
 		return s, nil
 	}
 	if dataDir == "" {
-		return nil, fmt.Errorf("root secret: neither %s nor a data folder is set", SecretEnv)
+		return nil, fmt.Errorf("%w: neither %s nor a data folder is set", ErrNoRootSecret, SecretEnv)
 	}
 	path := filepath.Join(dataDir, secretFile)
 	s, err := readSecretFile(path)
-	if !errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s is empty and %s is not there: set the variable to the instance's secret, or name the instance's data folder with --data-dir",
+			ErrNoRootSecret, SecretEnv, path)
+	}
+	return s, err
+}
+
+// EnsureRootSecret is LoadRootSecret for whoever begins an instance: a missing secret.key is created with 32 random
+// bytes (written in hexadecimal, so that the file's content can be moved to the variable). Any number of processes may
+// do so at once: one creates it, all read the same.
+func EnsureRootSecret(getenv func(string) string, dataDir string) (*RootSecret, error) {
+	s, err := LoadRootSecret(getenv, dataDir)
+	if !errors.Is(err, ErrNoRootSecret) || dataDir == "" {
 		return s, err
 	}
+	path := filepath.Join(dataDir, secretFile)
 	if err := createSecretFile(path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, fmt.Errorf("create root secret: %w", err)
 	}

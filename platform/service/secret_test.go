@@ -14,13 +14,15 @@ import (
 	"muster/platform/service"
 )
 
+func unset(string) string { return "" }
+
 func TestRootSecretFromFile(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	keys := make([]string, 16)
 	var wg sync.WaitGroup
 	for i := range keys {
 		wg.Go(func() {
-			s, err := service.LoadRootSecret(noEnv, dir)
+			s, err := service.EnsureRootSecret(unset, dir)
 			if err != nil {
 				keys[i] = err.Error()
 				return
@@ -45,28 +47,43 @@ func TestRootSecretFromFile(t *testing.T) {
 	content, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.Len(t, strings.TrimSpace(string(content)), 64)
-	env, err := service.LoadRootSecret(func(string) (string, bool) { return string(content), true }, "")
+	env, err := service.LoadRootSecret(func(string) string { return string(content) }, "")
 	require.NoError(t, err)
 	key, err := env.Key("cursor-signature", 32)
 	require.NoError(t, err)
 	require.Equal(t, keys[0], fmt.Sprintf("%x <nil>", key))
 
 	require.NoError(t, os.Chmod(path, 0o640))
-	_, err = service.LoadRootSecret(noEnv, dir)
+	_, err = service.EnsureRootSecret(unset, dir)
 	require.ErrorContains(t, err, "chmod 600")
 	require.NoError(t, os.WriteFile(path, []byte("short"), 0o600))
 	require.NoError(t, os.Chmod(path, 0o600))
-	_, err = service.LoadRootSecret(noEnv, dir)
+	_, err = service.EnsureRootSecret(unset, dir)
 	require.ErrorContains(t, err, "5 bytes are too few")
 }
 
 func TestRootSecretErrors(t *testing.T) {
-	_, err := service.LoadRootSecret(func(string) (string, bool) { return "tiny", true }, t.TempDir())
+	_, err := service.LoadRootSecret(func(string) string { return "tiny" }, t.TempDir())
 	require.ErrorContains(t, err, "MUSTER_SECRET_KEY: root secret: 4 bytes are too few")
-	_, err = service.LoadRootSecret(noEnv, "")
+	_, err = service.EnsureRootSecret(unset, "")
 	require.ErrorContains(t, err, "neither MUSTER_SECRET_KEY nor a data folder")
-	_, err = service.LoadRootSecret(noEnv, "/dev/null/data")
+	_, err = service.EnsureRootSecret(unset, "/dev/null/data")
 	require.Error(t, err)
+}
+
+// Who works beside an instance gets no secret of their own.
+func TestLoadRootSecretMakesNone(t *testing.T) {
+	dir := t.TempDir()
+	_, err := service.LoadRootSecret(unset, dir)
+	require.ErrorIs(t, err, service.ErrNoRootSecret)
+	require.ErrorContains(t, err, "MUSTER_SECRET_KEY is empty and "+filepath.Join(dir, "secret.key")+" is not there")
+	entries, err := os.ReadDir(dir)
+	require.NoError(t, err)
+	require.Empty(t, entries)
+	_, err = service.EnsureRootSecret(unset, dir)
+	require.NoError(t, err)
+	_, err = service.LoadRootSecret(unset, dir)
+	require.NoError(t, err)
 }
 
 func TestRootSecretKeys(t *testing.T) {

@@ -52,11 +52,13 @@ func (e *Entry) Derived() bool { return e.From != "" }
 
 // ErrOtherKey says that an entry was made with another root secret: nobody that it
 // suppresses would be recognized.
-var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or secret.key in the data folder): start with that one, or erased people would come back")
+var ErrOtherKey = errors.New("the suppression set was made with another root secret (MUSTER_SECRET_KEY, or secret.key in the data folder): start with that one, or erased people would come back; `muster erase foreign` shows what was made with which")
 
 // Set says who is suppressed.
 type Set struct {
 	key *Key
+	// owner is whose the topic was said to be last, the ID of a key; nil: nobody's.
+	owner atomic.Pointer[string]
 
 	mu      sync.RWMutex
 	entries table
@@ -105,11 +107,18 @@ func (s *Set) Apply(key, value []byte) error {
 	if value == nil {
 		return nil // compaction forgets what was lifted long ago
 	}
+	var e Entry
+	if string(key) == OwnerKey {
+		if err := json.Unmarshal(value, &e); err != nil {
+			return fmt.Errorf("suppression entry: whose the topic is: %w", err)
+		}
+		s.owner.Store(&e.Key)
+		return nil
+	}
 	h, err := ParseHash(string(key))
 	if err != nil {
 		return fmt.Errorf("suppression entry: key %w", err)
 	}
-	var e Entry
 	if err := json.Unmarshal(value, &e); err != nil {
 		return fmt.Errorf("suppression entry %s: %w", h, err)
 	}

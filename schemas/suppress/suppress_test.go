@@ -224,6 +224,24 @@ func TestOtherKeyIsRefused(t *testing.T) {
 	require.ErrorIs(t, s.Apply([]byte(h.String()), []byte(raw)), suppress.ErrOtherKey)
 }
 
+// The topic says whose it is before the first entry does; entries say it better.
+func TestOwner(t *testing.T) {
+	mine, other := key(t, 1), key(t, 2)
+	s := suppress.NewSet(mine)
+	require.False(t, s.Claimed())
+	require.NoError(t, s.Ours())
+	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), mine.Owner()))
+	require.True(t, s.Claimed())
+	require.NoError(t, s.Ours())
+	require.NoError(t, s.Apply([]byte(suppress.OwnerKey), other.Owner()))
+	require.ErrorIs(t, s.Ours(), suppress.ErrOtherKey, "the last one holds")
+	before, _ := s.Changes()
+	require.Zero(t, before, "an owner changes nothing of who is suppressed")
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
+	require.NoError(t, s.Ours())
+	require.Error(t, s.Apply([]byte(suppress.OwnerKey), []byte("no JSON")))
+}
+
 func TestNilSetSuppressesNobody(t *testing.T) {
 	var s *suppress.Set
 	_, hit := s.Record(decode(t, record.KindNetworkPerson, networkAda))

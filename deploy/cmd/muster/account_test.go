@@ -19,7 +19,9 @@ func newCLI(t *testing.T) cli {
 	t.Helper()
 	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "muster-test"}
 	require.NoError(t, topics.Ensure(t.Context(), kafka, slog.New(slog.DiscardHandler)))
-	return cli{t: t, env: map[string]string{"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data")}}
+	return cli{t: t, env: map[string]string{
+		"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data"), "MUSTER_SECRET_KEY": strings.Repeat("s", 64),
+	}}
 }
 
 // The pair of commands that the page on accounts begins with does what it says.

@@ -348,12 +348,10 @@ func (c *command) extract(ctx context.Context, path, dir string, known []backup.
 	if m, err = backup.Extract(ctx, file, dir); err != nil {
 		return m, 0, err
 	}
-	if c.getenv(service.SecretEnv) == "" {
-		if _, err := os.Stat(filepath.Join(dir, "secret.key")); err != nil {
-			return m, 0, fmt.Errorf("restore: the archive holds no root secret: set %s to the one that the instance had", service.SecretEnv)
-		}
+	secret, err := service.LoadRootSecret(c.getenv, dir)
+	if errors.Is(err, service.ErrNoRootSecret) {
+		return m, 0, fmt.Errorf("restore: the archive holds no root secret: set %s to the one that the instance had", service.SecretEnv)
 	}
-	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, dir)
 	if err != nil {
 		return m, 0, err
 	}

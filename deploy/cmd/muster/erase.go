@@ -37,6 +37,17 @@ func (c *command) withSuppressed(ctx context.Context, kafka bus.Config, tel *ser
 	return suppression.With(ctx, follower, do)
 }
 
+// withOurs is withSuppressed for what another root secret than the instance's would be wrong for, also before
+// anybody was erased.
+func (c *command) withOurs(ctx context.Context, kafka bus.Config, tel *service.Telemetry, do func(context.Context, *suppress.Set) error) error {
+	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+		if err := set.Ours(); err != nil {
+			return err
+		}
+		return do(ctx, set)
+	})
+}
+
 // publishing runs do, which publishes records, with who was erased.
 func (c *command) publishing(ctx context.Context, cfg ingest.Config, deps ingest.Deps, tel *service.Telemetry, do func(context.Context, ingest.Deps) error) error {
 	if cfg.DryRun {
@@ -58,7 +69,7 @@ func (c *command) erasing(ctx context.Context, do func(context.Context, ingest.C
 	if err != nil {
 		return err
 	}
-	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
 		return do(ctx, ingest.Config{Bus: kafka}, ingest.Deps{Logger: tel.Logger, Suppressed: set})
 	})
 }
@@ -115,7 +126,7 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 	cmd.Flags().StringVar(&order.Note, "note", "", "where the request is filed; it is kept, so name nobody")
 	cmd.Flags().BoolVar(&order.Urgent, "now", false, "remove what is stored at once, and not within the day: it costs a rewriting of what holds it")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(), c.eraseVerify())
+	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(), c.eraseVerify(), c.eraseForeign())
 	return cmd
 }
 
@@ -300,7 +311,7 @@ not there any more: ingest their records again, with --again for what was publis
 						return err
 					}
 					done, err := ingest.Erase(ctx, cfg, deps, record.Erasure{
-						Identifiers: identifiers, RequestedAt: record.VersionOf(time.Now()).String(), Deleted: true,
+						Identifiers: identifiers, RequestedAt: record.VersionOf(time.Now()).String(), RequestedBy: by, Note: note, Deleted: true,
 					})
 					if err != nil {
 						return err

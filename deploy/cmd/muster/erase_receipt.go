@@ -26,7 +26,7 @@ func (c *command) looking(ctx context.Context, do func(context.Context, receipt.
 	if err != nil {
 		return err
 	}
-	return c.withSuppressed(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
+	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, set *suppress.Set) error {
 		return c.withReadModels(ctx, func(conn driver.Conn) error {
 			return do(ctx, receipt.Source{Conn: conn, Bus: kafka, Key: set.Key()})
 		})
@@ -34,7 +34,7 @@ func (c *command) looking(ctx context.Context, do func(context.Context, receipt.
 }
 
 func (c *command) rootSecret() (*service.RootSecret, error) {
-	return service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, c.dataDir)
+	return service.LoadRootSecret(c.getenv, c.dataDir)
 }
 
 func (c *command) eraseReceipt() *cobra.Command {

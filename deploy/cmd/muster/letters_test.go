@@ -127,7 +127,7 @@ func TestDeadWebhooksOfErased(t *testing.T) {
 func TestRefreshAndRejected(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{
-		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"),
+		"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"), "MUSTER_SECRET_KEY": strings.Repeat("s", 64),
 	}}
 	people := filepath.Join(dir, "people.ndjson")
 	const good = `{"profile_id":"1","last_updated":"2026-01-01","username":"one"}` + "\n"

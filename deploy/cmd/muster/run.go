@@ -22,6 +22,7 @@ import (
 	"muster/platform/service"
 	"muster/projector"
 	queryapi "muster/query-api"
+	"muster/schemas/event"
 	webhook "muster/webhook-sender"
 )
 
@@ -34,6 +35,7 @@ type surroundings struct {
 	// dataDir holds what a replica must not lose when it is killed.
 	dataDir string
 	getenv  func(string) string
+	secret  *service.RootSecret
 	// webhookAllow is --webhook-allow.
 	webhookAllow []string
 	// eraseWithin is --erase-within.
@@ -85,15 +87,18 @@ func (c *command) runCommand() *cobra.Command {
 		Use:   "run SERVICE",
 		Short: "Run one service, as a container does",
 		Long: `Runs one service against servers of your own: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
-CLICKHOUSE_DSN. Any number of replicas of a service may run. Run "muster migrate" first. KAFKA_SESSION_TIMEOUT,
-10s by default, is how long the partitions of a replica that was killed rest before another has them.
+CLICKHOUSE_DSN, with the root secret MUSTER_SECRET_KEY, which is the same for all services and for the commands
+beside them ("openssl rand -hex 32" makes one). Any number of replicas of a service may run. Run "muster migrate"
+first. KAFKA_SESSION_TIMEOUT, 10s by default, is how long the partitions of a replica that was killed rest before
+another has them.
 
-Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL and the
-same MUSTER_SECRET_KEY, and each a data folder of its own (--data-dir) that outlives its process.
+Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL, and each a data
+folder of its own (--data-dir) that outlives its process.
 
 Services:
 ` + strings.Join(lines, "\n"),
-		Example:   `  KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://clickhouse:8123/muster muster run query-api --addr 0.0.0.0:8080`,
+		Example:   `  export KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://clickhouse:8123/muster MUSTER_SECRET_KEY=...
+  muster run query-api --addr 0.0.0.0:8080`,
 		GroupID:   "run",
 		Args:      cobra.ExactArgs(1),
 		ValidArgs: names,
@@ -137,7 +142,7 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
 	}
 	kafka.Logger = tel.Logger
-	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := c.getenv(name); return v, v != "" }, c.dataDir)
+	secret, err := c.rootSecret()
 	if err != nil {
 		return surroundings{}, err
 	}
@@ -146,7 +151,7 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 		return surroundings{}, err
 	}
 	return surroundings{
-		tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr, dataDir: c.dataDir, getenv: c.getenv, erased: erased,
+		tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr, dataDir: c.dataDir, getenv: c.getenv, secret: secret, erased: erased,
 	}, nil
 }
 
@@ -225,10 +230,6 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 }
 
 func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
-	secret, err := service.LoadRootSecret(func(name string) (string, bool) { v := s.getenv(name); return v, v != "" }, s.dataDir)
-	if err != nil {
-		return runnable{}, err
-	}
 	allow, err := parseAllow(s.webhookAllow)
 	if err != nil {
 		return runnable{}, err
@@ -241,7 +242,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 		return runnable{}, err
 	}
 	deps := queryapi.Deps{
-		ClickHouse: conn, Bus: s.kafka, Secret: secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
+		ClickHouse: conn, Bus: s.kafka, Secret: s.secret, Logger: s.tel.Logger, Registerer: s.tel.Registry, Tracing: s.tel.Tracing,
 		Suppressed: s.erased.Set(),
 	}
 	closeAll := conn.Close
@@ -287,7 +288,7 @@ func buildWebhook(_ context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	key, err := webhookKey(s.getenv, s.dataDir)
+	key, err := s.secret.Key(event.WebhookKeyName, event.WebhookKeySize)
 	if err != nil {
 		return runnable{}, err
 	}

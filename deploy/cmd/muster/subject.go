@@ -78,7 +78,7 @@ Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
 				return err
 			}
 			// With another root secret the ledger would name nobody: the set of erased people tells.
-			return c.withSuppressed(cmd.Context(), kafka, tel, func(ctx context.Context, _ *suppress.Set) error {
+			return c.withOurs(cmd.Context(), kafka, tel, func(ctx context.Context, _ *suppress.Set) error {
 				return c.withReadModels(ctx, func(conn driver.Conn) error {
 					r, err := subject.Show(ctx, subject.Source{Conn: conn, Bus: kafka, LedgerKey: key}, identifiers, opts)
 					if err != nil {

@@ -27,7 +27,7 @@ KAFKA_BROKERS and CLICKHOUSE_DSN replace the embedded engines by servers of your
 (KAFKA_TLS, KAFKA_TLS_CA_FILE, KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD). KAFKA_SESSION_TIMEOUT,
 10s by default, is how long the partitions of a consumer that was killed rest before another has them.
 MUSTER_LIBCHDB names a libchdb library to use instead of the one that npm fetches.
-MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data folder.`,
+MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data folder; commands need it then, too.`,
 		Example: `  muster up
   muster up --data-dir /srv/muster --no-sample --api-addr 127.0.0.1:0`,
 		GroupID: "run",

@@ -15,7 +15,6 @@ import (
 	"muster/deploy/instance"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
-	"muster/platform/service"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
@@ -42,15 +41,6 @@ func parseAllow(values []string) ([]netip.Prefix, error) {
 		out = append(out, p)
 	}
 	return out, nil
-}
-
-// webhookKey derives the key of the webhook secrets.
-func webhookKey(getenv func(string) string, dataDir string) ([]byte, error) {
-	root, err := service.LoadRootSecret(func(name string) (string, bool) { v := getenv(name); return v, v != "" }, dataDir)
-	if err != nil {
-		return nil, err
-	}
-	return root.Key(event.WebhookKeyName, event.WebhookKeySize)
 }
 
 func (c *command) webhookCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"text/tabwriter"
@@ -9,11 +10,13 @@ import (
 	"github.com/spf13/cobra"
 
 	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/suppress"
 	webhook "muster/webhook-sender"
 )
 
 // withSecrets runs do with the webhook secrets of a known organization.
-func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*webhook.Secrets) error) (err error) {
+func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*webhook.Secrets) error) error {
 	ctx := cmd.Context()
 	if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return c.known(a, organization) }); err != nil {
 		return err
@@ -26,16 +29,23 @@ func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*
 	if err != nil {
 		return err
 	}
-	key, err := webhookKey(c.getenv, c.dataDir)
+	root, err := c.rootSecret()
 	if err != nil {
 		return err
 	}
-	s, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: kafka, Key: key, Logger: tel.Logger})
+	key, err := root.Key(event.WebhookKeyName, event.WebhookKeySize)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.Close()) }()
-	return do(s)
+	// With another root secret the sender could not read what is stored: the set of erased people tells.
+	return c.withOurs(ctx, kafka, tel, func(ctx context.Context, _ *suppress.Set) (err error) {
+		s, err := webhook.OpenSecrets(ctx, webhook.SecretsConfig{Bus: kafka, Key: key, Logger: tel.Logger})
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, s.Close()) }()
+		return do(s)
+	})
 }
 
 func (c *command) webhookSecretCreate() *cobra.Command {

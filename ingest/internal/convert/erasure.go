@@ -20,6 +20,9 @@ import (
 // the set knows already, or newer, is not published again.
 func (w *work) erasure(line source.Line, rec *record.Record) error {
 	request := rec.Body.(*record.Erasure) //nolint:forcetypeassert // what Decode gives for the kind
+	if err := w.Suppressed.Ours(); err != nil {
+		return err
+	}
 	identifiers, bad := hashes(w.Asked.Key(), request)
 	if bad != nil {
 		return w.reject(newLetter(line), record.KindErasure, 0, bad)

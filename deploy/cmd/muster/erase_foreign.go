@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"text/tabwriter"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/spf13/cobra"
+
+	"muster/deploy/backup"
+	"muster/deploy/suppression"
+	"muster/platform/bus"
+	"muster/schemas/suppress"
+)
+
+func (c *command) eraseForeign() *cobra.Command {
+	var remove, keep string
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "foreign",
+		Short: "Show which root secrets erasures were made with, and remove those of a wrong one",
+		Long: `An erasure that was ordered with another root secret than the instance's ends every service, and keeps it from
+starting. This lists the keys that the erasures were made with; "this" is that of MUSTER_SECRET_KEY, or of
+secret.key in the data folder. --remove takes out what a wrong one has made; write it to a file with --keep, and ask
+for its requests again with the right one: they are not in force. deploy/docs/erasure.md, "Another root secret",
+has the steps.
+
+Without KAFKA_BROKERS it works in the data folder of a stopped "muster up".
+
+Exit status: 0 all was made with this secret, or nothing is left of the other; 1 there are entries of another; 2 it
+could not be told.`,
+		Example: `  muster erase foreign
+  muster erase foreign --remove 5f0c2a91 --keep foreign.ndjson`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if (remove == "") != (keep == "") {
+				return errors.New("--remove and --keep go together: what is removed is written to the file first")
+			}
+			secret, err := c.rootSecret()
+			if err != nil {
+				return err
+			}
+			own, err := suppression.Key(secret)
+			if err != nil {
+				return err
+			}
+			return c.withStopped(cmd.Context(), func(ctx context.Context, cfg bus.Config) error {
+				if remove != "" {
+					return removeForeign(ctx, cmd, cfg, own, remove, keep)
+				}
+				keys, err := suppression.Keys(ctx, cfg, own)
+				if err != nil {
+					return err
+				}
+				if asJSON {
+					err = printJSON(cmd, keys)
+				} else {
+					err = printKeyUses(cmd.OutOrStdout(), keys, own.ID())
+				}
+				for _, k := range keys {
+					if err == nil && k.ID != own.ID() && (k.Entries > 0 || k.Owner) {
+						return partlyError{errors.New("erasures were made with another root secret than this one")}
+					}
+				}
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&remove, "remove", "", "remove what was made with this key")
+	cmd.Flags().StringVar(&keep, "keep", "", "new file for what --remove removes, as of `muster backup erasures`")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	return cmd
+}
+
+// withStopped runs do with the brokers of KAFKA_BROKERS, else with the embedded one of a data folder that nobody
+// serves from.
+func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.Config) error) error {
+	cfg, err := bus.ConfigFromEnv(c.getenv)
+	if err != nil {
+		return err
+	}
+	if len(cfg.Brokers) > 0 {
+		return do(ctx, cfg)
+	}
+	if _, err := os.Stat(filepath.Join(c.dataDir, "kafka")); err != nil {
+		return fmt.Errorf("the data folder %s has no embedded broker's log (with a Kafka of your own, set KAFKA_BROKERS): %w", c.dataDir, err)
+	}
+	release, err := locked(ctx, c.dataDir, 10*time.Second)
+	if err != nil {
+		return err
+	}
+	defer release()
+	return backup.WithBroker(ctx, c.dataDir, do)
+}
+
+func removeForeign(ctx context.Context, cmd *cobra.Command, cfg bus.Config, own *suppress.Key, id, file string) error {
+	n, err := suppression.Remove(ctx, cfg, own, id, func(removed []kafka.Message) error {
+		return writeNew(file, func(w io.Writer) error { return backup.WriteMessages(w, removed) })
+	})
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%d entries of the key %s are removed; %s has them.\n", n, id, file)
+	return err
+}
+
+func printKeyUses(out io.Writer, keys []suppression.KeyUse, own string) error {
+	tw := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "KEY\tROOT SECRET\tOWNER\tENTRIES\tREQUESTS")
+	for _, k := range keys {
+		whose, owner, requests := "another", "", fmt.Sprint(len(k.Requests))
+		if k.ID == own {
+			whose, requests = "this", ""
+		}
+		if k.Owner {
+			owner = "yes"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%d\t%s\n", k.ID, whose, owner, k.Entries, requests)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	for _, k := range keys {
+		for _, r := range k.Requests {
+			if _, err := fmt.Fprintf(out, "request %s was made with %s\n", r, k.ID); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

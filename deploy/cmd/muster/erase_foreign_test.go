@@ -1,0 +1,144 @@
+package main
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/backup"
+	"muster/deploy/suppression"
+	"muster/platform/bus"
+	"muster/platform/polltest"
+	"muster/platform/service"
+	"muster/schemas/event"
+	"muster/schemas/suppress"
+)
+
+// with is a cli with another value of a variable.
+func (c cli) with(name, value string) cli {
+	c.env = maps.Clone(c.env)
+	c.env[name] = value
+	return c
+}
+
+// following runs the follower of a service until the test ends; ended has its error.
+func following(t *testing.T, c cli) (f *suppression.Follower, ended <-chan error) {
+	t.Helper()
+	secret, err := service.NewRootSecret([]byte(c.env[service.SecretEnv]))
+	require.NoError(t, err)
+	f, err = suppression.New(secret, bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}}, slog.New(slog.DiscardHandler))
+	require.NoError(t, err)
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- f.Run(ctx) }()
+	t.Cleanup(cancel)
+	return f, done
+}
+
+func stored(t *testing.T, c cli, topic string) (n int64) {
+	t.Helper()
+	offsets, err := bus.EndOffsets(t.Context(), bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}}, []string{topic})
+	require.NoError(t, err)
+	for _, o := range offsets {
+		n += o.End
+	}
+	return n
+}
+
+// A command that has no root secret makes none: the first erasure by one of its own would end every service for good.
+func TestCommandsMakeNoSecret(t *testing.T) {
+	c := newCLI(t).with(service.SecretEnv, "").with("CLICKHOUSE_DSN", "http://127.0.0.1:1/muster")
+	out, _ := c.run(0, "account", "create", "Acme", "--json")
+	id := parsed[accountView](t, out).OrganizationID
+	orders := filepath.Join(t.TempDir(), "orders.ndjson")
+	require.NoError(t, os.WriteFile(orders, []byte(`{"identifiers": [{"type": "user_id", "value": 1}], "requested_at": "2026-11-21"}`+"\n"), 0o600))
+	for _, args := range [][]string{
+		{"erase", "email=ada@example.com"}, {"ingest", "erasure", orders}, {"subject", "show", "email=ada@example.com"},
+		{"webhook", "secret", "create", id}, {"erase", "foreign"}, {"run", "projector"},
+	} {
+		_, errors := c.run(2, args...)
+		require.Contains(t, errors, "MUSTER_SECRET_KEY is empty", args)
+	}
+	require.NoFileExists(t, filepath.Join(c.env["MUSTER_DATA_DIR"], "secret.key"))
+	require.Zero(t, stored(t, c, event.TopicErasure))
+}
+
+// A command with another root secret is refused before it has done any harm.
+func TestAnotherSecretIsToldEarly(t *testing.T) {
+	right := newCLI(t)
+	wrong := right.with(service.SecretEnv, strings.Repeat("w", 64))
+	out, _ := right.run(0, "account", "create", "Acme", "--json")
+	id := parsed[accountView](t, out).OrganizationID
+	f, ended := following(t, right)
+	polltest.Until(t, time.Minute, f.Set().Claimed)
+	replica, _ := following(t, wrong)
+	polltest.Until(t, time.Minute, replica.Set().IsLoaded)
+	require.ErrorIs(t, replica.Set().Ours(), suppress.ErrOtherKey, "it is told, and serves as it did")
+
+	for _, args := range [][]string{{"erase", "email=ada@example.com"}, {"webhook", "secret", "create", id}} {
+		_, errors := wrong.run(2, args...)
+		require.Contains(t, errors, "another root secret", args)
+	}
+	require.EqualValues(t, 1, stored(t, right, event.TopicErasure), "whose it is, said once")
+	wrong.run(1, "erase", "foreign")
+	right.run(0, "erase", "email=ada@example.com")
+	right.run(0, "erase", "foreign")
+	require.Empty(t, ended, "the service goes on")
+}
+
+// The way back from an erasure with another root secret, as deploy/docs/erasure.md has it.
+func TestForeignEntriesAreRemoved(t *testing.T) {
+	right := newCLI(t)
+	wrong := right.with(service.SecretEnv, strings.Repeat("w", 64))
+	wrong.run(0, "erase", "email=ada@example.com", "user_id=1")
+	_, ended := following(t, right)
+	require.ErrorIs(t, <-ended, suppress.ErrOtherKey)
+
+	out, errors := right.run(1, "erase", "foreign", "--json")
+	require.Contains(t, errors, "another root secret")
+	keys := parsed[[]suppression.KeyUse](t, out)
+	require.Len(t, keys, 1)
+	require.Equal(t, 2, keys[0].Entries)
+	require.Len(t, keys[0].Requests, 1)
+	kept := filepath.Join(t.TempDir(), "foreign.ndjson")
+	_, errors = wrong.run(2, "erase", "foreign", "--remove", keys[0].ID, "--keep", kept)
+	require.Contains(t, errors, "is the key of the present root secret")
+	require.NoFileExists(t, kept)
+	right.run(0, "erase", "foreign", "--remove", keys[0].ID, "--keep", kept)
+	raw, err := os.ReadFile(kept)
+	require.NoError(t, err)
+	require.Equal(t, 2, strings.Count(string(raw), "\n"))
+
+	f, ended := following(t, right)
+	polltest.Until(t, time.Minute, f.Set().Claimed)
+	require.Empty(t, ended, "it starts before the log is compacted")
+	right.run(0, "erase", "email=ada@example.com")
+	out, _ = right.run(0, "erase", "foreign")
+	require.Contains(t, out, "this")
+	file := filepath.Join(t.TempDir(), "erasures.ndjson")
+	out, _ = right.run(0, "backup", "erasures", file)
+	require.Contains(t, out, ": 3 entries", "an entry and two requests")
+}
+
+// The same in the data folder of an instance that no longer starts.
+func TestForeignEntriesInADataFolder(t *testing.T) {
+	dir := t.TempDir()
+	right := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, service.SecretEnv: strings.Repeat("s", 64)}}
+	_, errors := right.run(2, "erase", "foreign")
+	require.Contains(t, errors, "has no embedded broker's log")
+	require.NoError(t, backup.WithBroker(t.Context(), dir, func(_ context.Context, cfg bus.Config) error {
+		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase", "user_id=1")
+		return nil
+	}))
+	out, _ := right.run(1, "erase", "foreign", "--json")
+	id := parsed[[]suppression.KeyUse](t, out)[0].ID
+	right.run(0, "erase", "foreign", "--remove", id, "--keep", filepath.Join(t.TempDir(), "foreign.ndjson"))
+	right.run(0, "erase", "foreign")
+}
