@@ -177,15 +177,18 @@ func TestFirstRunOfProfiles(t *testing.T) {
 func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Object {
 	t.Helper()
 	var lines []string
+	key := ""
 	for line := range strings.Lines(p.out.String()) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "curl ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "KEY=") {
+			key = line + "\n"
+		} else if strings.HasPrefix(line, "curl ") {
 			lines = append(lines, line)
 		}
 	}
 	asked := map[string]oracle.Object{}
 	counts := 0
 	for _, line := range lines {
-		cmd := exec.CommandContext(t.Context(), "bash", "-c", line)
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", key+line)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		out, err := cmd.Output()
@@ -207,6 +210,7 @@ func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Obj
 			t.Fatalf("%s\nanswers with %s", line, out)
 		}
 	}
+	require.NotContains(t, p.out.String(), p.APIKey, "what is no terminal may be a log")
 	require.Positive(t, counts, "a line of SQL that counts people")
 	require.NotEmpty(t, asked["/v1/person/search"]["results"])
 	require.NotEmpty(t, asked["/v1/person/discover"]["socials"])

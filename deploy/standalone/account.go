@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"time"
 
 	"muster/platform/bus"
 	queryapi "muster/query-api"
@@ -49,7 +50,7 @@ func developmentKey(ctx context.Context, accounts *queryapi.Accounts, earlier st
 	}
 	if parsed, err := event.ParseAPIKey(earlier); err == nil {
 		for _, k := range accounts.Keys(organization) {
-			if k.ID == parsed.ID() && parsed.Matches(k.SHA256) && k.RevokedAt.IsZero() {
+			if k.ID == parsed.ID() && parsed.Matches(k.SHA256) && k.ValidAt(time.Now()) {
 				return earlier, nil
 			}
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -25,6 +26,11 @@ type Welcome struct {
 	Person, Platform string
 	// Company is a slug that answers; empty when there is none.
 	Company string
+	// Untried says that there may be people, and the API did not answer with one.
+	Untried bool
+	// KeepKey leaves the API key out of the text, which says where it is instead: what is no
+	// terminal may be a log.
+	KeepKey bool
 }
 
 // findExamples finds a person and a company that the API answers.
@@ -100,7 +106,9 @@ func askEnrich(ctx context.Context, in instance.Instance, platform, username str
 	}
 	req.Header.Set("Authorization", "Bearer "+in.APIKey)
 	req.Header.Set("Content-Type", "application/json")
-	resp, err := http.DefaultClient.Do(req)
+	// Without a proxy, whatever the environment says: it would be handed the key.
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	resp, err := client.Do(req)
 	if err != nil {
 		return 0, err
 	}
@@ -130,6 +138,12 @@ func enrichField(platform string) string {
 func (w Welcome) WriteText(out io.Writer) error {
 	in := w.Instance
 	var b strings.Builder
+	key, first := in.APIKey, ""
+	if w.KeepKey {
+		file := filepath.Join(w.DataDir, instance.FileName)
+		key = `"api_key" in ` + file
+		first = fmt.Sprintf("  KEY=$(sed -n 's/^ *\"api_key\": \"\\(.*\\)\".*/\\1/p' %s)\n", shellQuote(file))
+	}
 	fmt.Fprintf(&b, `
 muster is running; Ctrl-C stops it. Its data stays in %s.
 
@@ -143,11 +157,12 @@ muster is running; Ctrl-C stops it. Its data stays in %s.
 
 Try:
 
-`, w.DataDir, in.BaseURL, in.BaseURL, in.APIKey, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
+`, w.DataDir, in.BaseURL, in.BaseURL, key, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
+	b.WriteString(first)
 	for _, line := range w.Curl() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
-	if w.Person == "" {
+	if w.Person == "" && !w.Untried {
 		b.WriteString("\nThere are no people yet: `muster generate` invents some, `muster ingest` streams records in.\n")
 	}
 	b.WriteByte('\n')
@@ -159,6 +174,9 @@ Try:
 func (w Welcome) Curl() []string {
 	in := w.Instance
 	auth := fmt.Sprintf("-H 'Authorization: Bearer %s'", in.APIKey)
+	if w.KeepKey {
+		auth = `-H "Authorization: Bearer $KEY"`
+	}
 	post := func(path string, body any) string {
 		raw, err := json.Marshal(body, json.Deterministic(true))
 		if err != nil {

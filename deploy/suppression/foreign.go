@@ -117,7 +117,7 @@ func entries(ctx context.Context, cfg bus.Config, wanted func(id string) bool) (
 		}
 		var read suppress.Entry
 		if json.Unmarshal(m.Value, &read) != nil {
-			return nil
+			return nil //nolint:nilerr // nobody reads it, nor is stopped by it
 		}
 		if _, known := ids[read.Key]; !known {
 			ids[read.Key] = read.Key

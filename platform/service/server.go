@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -68,8 +69,15 @@ func NewServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 // Addr is the address that is listened on, as host:port.
 func (s *Server) Addr() string { return s.listener.Addr().String() }
 
-// URL is Addr as an http URL without a path.
-func (s *Server) URL() string { return "http://" + s.Addr() }
+// URL is where this machine reaches the server: Addr as an http URL without a path, with the loopback address for all
+// of the machine's, which clients do not know for loopback and would ask a proxy for.
+func (s *Server) URL() string {
+	addr, err := netip.ParseAddrPort(s.Addr())
+	if err == nil && addr.Addr().IsUnspecified() {
+		return "http://" + netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), addr.Port()).String()
+	}
+	return "http://" + s.Addr()
+}
 
 // Close stops listening. It is for a server whose Run is never called; Run closes by itself.
 func (s *Server) Close() error {

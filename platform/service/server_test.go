@@ -37,6 +37,18 @@ func start(t *testing.T, run func(context.Context) error) (stop func() error) {
 	return stop
 }
 
+// What listens on all addresses is reached by one that clients know for this machine's.
+func TestServerURLOfAllAddresses(t *testing.T) {
+	for _, addr := range []string{"0.0.0.0:0", "[::]:0", ":0"} {
+		s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: addr, Handler: http.NotFoundHandler()})
+		require.NoError(t, err)
+		_, port, err := net.SplitHostPort(s.Addr())
+		require.NoError(t, err)
+		require.Equal(t, "http://127.0.0.1:"+port, s.URL())
+		require.NoError(t, s.Close())
+	}
+}
+
 func get(t *testing.T, url string) (status int, body string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, nil)

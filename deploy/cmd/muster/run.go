@@ -97,7 +97,7 @@ folder of its own (--data-dir) that outlives its process.
 
 Services:
 ` + strings.Join(lines, "\n"),
-		Example:   `  export KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://clickhouse:8123/muster MUSTER_SECRET_KEY=...
+		Example: `  export KAFKA_BROKERS=kafka:9092 CLICKHOUSE_DSN=http://clickhouse:8123/muster MUSTER_SECRET_KEY=...
   muster run query-api --addr 0.0.0.0:8080`,
 		GroupID:   "run",
 		Args:      cobra.ExactArgs(1),

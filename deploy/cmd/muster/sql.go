@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -194,8 +193,8 @@ func (c *command) converse(ctx context.Context, ask func(analyst.Cell) error) er
 	return failed
 }
 
-func isTerminal(in io.Reader) bool {
-	f, ok := in.(*os.File)
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

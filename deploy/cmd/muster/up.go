@@ -68,7 +68,10 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 				Getenv:        c.getenv,
 				Progress:      bar,
 				Applied:       func(done []queryapi.Applied) error { return printApplied(cmd, done) },
-				Started:       func(w standalone.Welcome) { greetErr = w.WriteText(cmd.OutOrStdout()) },
+				Started: func(w standalone.Welcome) {
+					w.KeepKey = !isTerminal(c.std.out)
+					greetErr = w.WriteText(cmd.OutOrStdout())
+				},
 			})
 			if err == nil {
 				err = greetErr
