@@ -3,6 +3,8 @@ package webhook_test
 import (
 	"fmt"
 	"net/http"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -21,6 +23,16 @@ func (c *cluster) loseOffsets(t *testing.T) {
 	res, err := client.DeleteGroups(t.Context(), &kafka.DeleteGroupsRequest{GroupIDs: []string{webhook.Group}})
 	require.NoError(t, err)
 	require.NoError(t, res.Errors[webhook.Group])
+}
+
+// loseTasks has the log of tasks, of one partition, begin anew.
+func (c *cluster) loseTasks(t *testing.T) {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(c.bus.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
+	res, err := client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{event.TopicWebhookTask}})
+	require.NoError(t, err)
+	require.NoError(t, res.Errors[event.TopicWebhookTask])
+	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, []bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}}))
 }
 
 // A group that has lost its offset is handed the week's tasks again. None of them is
@@ -79,11 +91,7 @@ func TestNewTasksInLostPlaces(t *testing.T) {
 	deliver("a", "b", "c", "d")
 	stop()
 	c.loseOffsets(t)
-	client := &kafka.Client{Addr: kafka.TCP(c.bus.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
-	res, err := client.DeleteTopics(t.Context(), &kafka.DeleteTopicsRequest{Topics: []string{event.TopicWebhookTask}})
-	require.NoError(t, err)
-	require.NoError(t, res.Errors[event.TopicWebhookTask])
-	require.NoError(t, bus.EnsureTopics(t.Context(), c.bus, []bus.Topic{{Name: event.TopicWebhookTask, Partitions: 1}}))
+	c.loseTasks(t)
 	stop = c.start(t, nil)
 	deliver("e", "f")
 	stop()
@@ -93,5 +101,47 @@ func TestNewTasksInLostPlaces(t *testing.T) {
 	c.await(t, "last", 1)
 	for _, id := range []string{"a", "b", "c", "d", "e", "f"} {
 		require.Len(t, c.attemptsOf(id), 1, id)
+	}
+}
+
+// The log loses the task of a delivery that waits, and another organization's takes its place:
+// that is not sent for it, and not among its dead letters.
+func TestOtherTaskInLostPlace(t *testing.T) {
+	c := newClusterOf(t, 1)
+	c.secret(t, "org1")
+	c.secret(t, "org2")
+	var gone atomic.Bool
+	r := newReceiver(t, func(w http.ResponseWriter, req *http.Request) {
+		switch {
+		case !strings.HasPrefix(req.URL.Path, "/lost"):
+		case gone.Load():
+			w.WriteHeader(http.StatusGone)
+		default:
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	})
+	stop := c.start(t, nil)
+	c.send(t, task("tried", "org1", r.URL+"/lost/a"), task("stopped", "org1", r.URL+"/lost/b"))
+	c.await(t, "tried", 1)
+	c.await(t, "stopped", 1)
+	stop()
+	c.loseOffsets(t)
+	c.loseTasks(t)
+	gone.Store(true)
+	c.send(t, task("of-tried", "org2", r.URL), task("of-stopped", "org2", r.URL), task("gone", "org1", r.URL+"/lost/b"))
+	c.start(t, nil)
+	for _, id := range []string{"tried", "stopped"} { // given up when its time has come, or for the 410
+		last := c.await(t, id, 2)[1]
+		require.Equal(t, event.WebhookDead, last.Status, id)
+		require.Contains(t, []string{"task_lost", "endpoint_stopped"}, last.Error, id)
+		require.Len(t, r.of(id), 1, id)
+	}
+	for _, id := range []string{"of-tried", "of-stopped"} {
+		require.Equal(t, event.WebhookDelivered, c.await(t, id, 1)[0].Status, id)
+		require.Len(t, r.of(id), 1, id)
+	}
+	require.Eventually(t, func() bool { return len(c.letters()) == 3 }, 20*time.Second, 5*time.Millisecond)
+	for _, m := range c.letters() {
+		require.NotContains(t, string(m.Value), "org2")
 	}
 }

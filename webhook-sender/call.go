@@ -34,9 +34,11 @@ var errFailed = errors.New("the call failed")
 func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 	out := delivery.Outcome{Task: send.Task}
 	if out.Task == nil {
-		m, err := o.message(ctx, send.Offset)
+		m, err := o.message(ctx, send.EndpointID, send.DeliveryID, send.Offset)
 		switch {
 		case errors.Is(err, bus.ErrNoMessage):
+			o.s.logger.LogAttrs(ctx, slog.LevelError, "webhook task is no longer in the log", slog.Int("partition", o.p.Number),
+				slog.String("delivery", send.DeliveryID), slog.Any("error", err))
 			out.Unsent, out.Permanent, out.Error, out.At = true, true, codeLost, o.s.now()
 			return out
 		case err != nil:
@@ -48,15 +50,9 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 		}
 		out.Task = m
 	}
-	task, reason := taskOf(out.Task)
-	if task == nil { // it was taken once: the log was changed
-		o.s.logger.LogAttrs(ctx, slog.LevelError, "webhook task cannot be read any more", slog.Int("partition", o.p.Number),
-			slog.Int64("offset", send.Offset), slog.String("reason", reason))
-		out.Unsent, out.Permanent, out.Error, out.At = true, true, codeInvalid, o.s.now()
-		return out
-	}
-	if _, erased := o.s.erased.Document(o.s.platforms, task.Body); erased || o.s.erased.Named(task.Identities) {
-		out.Unsent, out.Permanent, out.Error, out.At = true, true, codeErased, o.s.now()
+	task := taskOf(out.Task)
+	if code := o.s.withheld(task); code != "" {
+		out.Unsent, out.Permanent, out.Error, out.At = true, true, code, o.s.now()
 		return out
 	}
 	err := o.s.breakers.Do(ctx, send.EndpointID, func(ctx context.Context) error { return o.s.attempt(ctx, task, &out) })
@@ -70,6 +66,17 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 	return out
 }
 
+// withheld says why nobody may be sent a task's body, now; empty: it may be sent.
+func (s *Service) withheld(task *event.WebhookTask) (code string) {
+	if s.secrets.isInactive(task.OrganizationID) {
+		return codeInactive
+	}
+	if _, erased := s.erased.Document(s.platforms, task.Body); erased || s.erased.Named(task.Identities) {
+		return codeErased
+	}
+	return ""
+}
+
 // attempt signs and posts. Its error is for the breaker: only what speaks against
 // the receiver is one.
 func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *delivery.Outcome) error {
@@ -78,26 +85,30 @@ func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *del
 	if err != nil {
 		out.Unsent, out.Error = true, errorSecret
 		s.logger.LogAttrs(ctx, slog.LevelError, "webhook secret cannot be used", slog.String("organization", task.OrganizationID), slog.Any("error", err))
-		return nil
+		return breaker.ErrNotTried
 	}
 	headers, err := signature.Headers(secrets, task.DeliveryID, out.At, task.Body)
 	switch {
 	case errors.Is(err, signature.ErrNoSecret):
 		out.Unsent, out.Error = true, errorNoSecret
-		return nil
+		return breaker.ErrNotTried
 	case err != nil:
 		out.Unsent, out.Error = true, errorSecret
 		s.logger.LogAttrs(ctx, slog.LevelError, "webhook cannot be signed", slog.String("organization", task.OrganizationID), slog.Any("error", err))
-		return nil
+		return breaker.ErrNotTried
 	}
 	r := s.client.Post(ctx, task.URL, headers, task.Body)
 	out.OK, out.HTTPStatus, out.Error, out.Response = r.OK(), r.Status, string(r.Class), r.Excerpt
 	out.Duration, out.RetryAfter = r.Duration, r.RetryAfter
 	out.Gone, out.Permanent = r.Class == post.ClassGone, r.Permanent()
-	if !out.OK && !out.Gone && !out.Permanent {
-		return errFailed
+	switch {
+	case out.OK || out.Gone:
+		return nil
+	case out.Permanent: // nobody was asked
+		out.Unsent = true
+		return breaker.ErrNotTried
 	}
-	return nil
+	return errFailed
 }
 
 // write makes an effect durable: what was done, then the states that say so, then
@@ -196,11 +207,11 @@ func (o *owner) stateMessage(s *delivery.State) (kafka.Message, error) {
 	return m, nil
 }
 
-// awaitMessage returns the task at an offset, and tries until ctx ends: an effect that
+// awaitMessage returns the task of a delivery, and tries until ctx ends: an effect that
 // is lost for want of one body has others delivered twice.
-func (o *owner) awaitMessage(ctx context.Context, offset int64) (*kafka.Message, error) {
+func (o *owner) awaitMessage(ctx context.Context, s *event.DeliveryState) (*kafka.Message, error) {
 	for pause := 100 * time.Millisecond; ; pause = min(2*pause, 5*time.Second) {
-		m, err := o.message(ctx, offset)
+		m, err := o.message(ctx, s.EndpointID, s.DeliveryID, s.Offset)
 		if err == nil || errors.Is(err, bus.ErrNoMessage) {
 			return m, err
 		}
@@ -213,21 +224,24 @@ func (o *owner) awaitMessage(ctx context.Context, offset int64) (*kafka.Message,
 	}
 }
 
-// deadMessage is the task as it came, with why it was given up.
+// deadMessage is the task as it came, with why it was given up. What nobody may be sent
+// any more is not kept for another 30 days, whatever it was given up for.
 func (o *owner) deadMessage(ctx context.Context, d *delivery.DeadLetter) (kafka.Message, error) {
+	bare := &kafka.Message{Key: []byte(d.State.EndpointID)} // the letter still says what it was about
 	task := d.Task
-	if d.Code() == codeErased {
-		task = &kafka.Message{Key: []byte(d.State.EndpointID)} // it is not kept for another 30 days
-	}
-	if task == nil {
-		m, err := o.awaitMessage(ctx, d.State.Offset)
-		switch {
-		case errors.Is(err, bus.ErrNoMessage):
-			m = &kafka.Message{Key: []byte(d.State.EndpointID)} // the letter still says what was lost
-		case err != nil:
+	switch {
+	case d.Code() == codeErased || d.Code() == codeInactive:
+		task = bare
+	case task == nil:
+		var err error
+		if task, err = o.awaitMessage(ctx, &d.State); errors.Is(err, bus.ErrNoMessage) {
+			task = bare
+		} else if err != nil {
 			return kafka.Message{}, fmt.Errorf("read a task that is given up: %w", err)
 		}
-		task = m
+	}
+	if t := taskOf(task); t != nil && o.s.withheld(t) != "" {
+		task = bare
 	}
 	out := kafka.Message{Topic: DeadTopic().Name, Key: task.Key, Value: task.Value, Headers: task.Headers}
 	letter := event.Dead{

@@ -4,10 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/bus"
@@ -17,14 +19,9 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// A delivery that waits for its next try when its person is erased is given up: nothing
-// more leaves, and its letter does not have the body. So is one that comes after.
-func TestErasedWhileWaiting(t *testing.T) {
-	c := newCluster(t)
-	c.secret(t, "org1")
-	r := newReceiver(t, status(http.StatusInternalServerError))
-	set := suppress.NewSet(suppress.NoKey())
-	set.Loaded()
+// startErased runs a sender that knows who was erased until the test ends.
+func (c *cluster) startErased(t *testing.T, set *suppress.Set) {
+	t.Helper()
 	s, err := webhook.New(webhook.Config{
 		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second, Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 20 * time.Second},
 	}, webhook.Deps{Logger: slog.New(slog.DiscardHandler), Suppressed: set})
@@ -36,6 +33,24 @@ func TestErasedWhileWaiting(t *testing.T) {
 		cancel()
 		require.NoError(t, <-done)
 	})
+}
+
+func erase(t *testing.T, set *suppress.Set, typ suppress.Type, value string) {
+	t.Helper()
+	entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026", Key: set.Key().ID()})
+	require.NoError(t, err)
+	require.NoError(t, set.Apply([]byte(set.Key().Of(typ, value).String()), entry))
+}
+
+// A delivery that waits for its next try when its person is erased is given up: nothing
+// more leaves, and its letter does not have the body. So is one that comes after.
+func TestErasedWhileWaiting(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	r := newReceiver(t, status(http.StatusInternalServerError))
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	c.startErased(t, set)
 	about := func(id, email string) event.WebhookTask {
 		out := task(id, "org1", r.URL)
 		out.Body = []byte(`{"full_name": "Somebody", "personal_email": "` + email + `"}`)
@@ -47,17 +62,12 @@ func TestErasedWhileWaiting(t *testing.T) {
 		out.Body, out.Identities = []byte(`{"custom": {"team": "Harbour"}}`), records
 		return out
 	}
-	erase := func(typ suppress.Type, value string) {
-		entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026", Key: set.Key().ID()})
-		require.NoError(t, err)
-		require.NoError(t, set.Apply([]byte(set.Key().Of(typ, value).String()), entry))
-	}
 	c.send(t, about("waits", "ada@example.com"), about("stays", "bob@example.com"),
 		madeOf("made", "codehost-person 7", "network-person p1"), madeOf("made-stays", "codehost-person 1", "network-person 7", "company p1"))
 	require.Equal(t, event.WebhookPending, c.await(t, "waits", 1)[0].Status)
 	require.Equal(t, event.WebhookPending, c.await(t, "made", 1)[0].Status)
-	erase(suppress.Email, "ada@example.com")
-	erase(suppress.ProfileID, "p1")
+	erase(t, set, suppress.Email, "ada@example.com")
+	erase(t, set, suppress.ProfileID, "p1")
 	c.send(t, about("comes", "Ada@example.com"), madeOf("made-comes", "network-person p1"))
 
 	for id, n := range map[string]int{"waits": 2, "made": 2, "comes": 1, "made-comes": 1} {
@@ -81,4 +91,85 @@ func TestErasedWhileWaiting(t *testing.T) {
 			require.Empty(t, task.Body)
 		}
 	}
+}
+
+// A delivery that is given up for its endpoint, after its person was erased, has a letter
+// without the body, too: when it waited, and when it comes.
+func TestErasedAndStopped(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	var gone atomic.Bool
+	r := newReceiver(t, func(w http.ResponseWriter, _ *http.Request) {
+		if gone.Load() {
+			w.WriteHeader(http.StatusGone)
+			return
+		}
+		w.WriteHeader(http.StatusInternalServerError)
+	})
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	c.startErased(t, set)
+	about := func(id, email string) event.WebhookTask {
+		out := task(id, "org1", r.URL)
+		out.Body = []byte(`{"full_name": "Somebody", "personal_email": "` + email + `"}`)
+		return out
+	}
+	c.send(t, about("waits", "ada@example.com"))
+	require.Equal(t, event.WebhookPending, c.await(t, "waits", 1)[0].Status)
+	erase(t, set, suppress.Email, "ada@example.com")
+	gone.Store(true)
+	c.send(t, about("gone", "bob@example.com"))
+	require.Equal(t, "endpoint_stopped", c.await(t, "waits", 2)[1].Error)
+	c.send(t, about("comes", "ada@example.com"))
+	require.Equal(t, "endpoint_stopped", c.await(t, "comes", 1)[0].Error)
+	require.Eventually(t, func() bool { return len(c.letters()) == 3 }, 20*time.Second, 5*time.Millisecond)
+	kept := 0
+	for _, m := range c.letters() {
+		if len(m.Value) == 0 {
+			continue
+		}
+		kept++
+		var task event.WebhookTask
+		require.NoError(t, json.Unmarshal(m.Value, &task))
+		require.Equal(t, "gone", task.DeliveryID)
+	}
+	require.Equal(t, 1, kept)
+}
+
+// An organization that was deactivated is sent nothing more, until it is active again.
+func TestInactiveOrganization(t *testing.T) {
+	c := newCluster(t)
+	c.secret(t, "org1")
+	set := func(active bool) {
+		o := event.Organization{ID: "org1", Name: "One", Active: active, CreatedAt: time.Now()}
+		value, err := json.Marshal(o)
+		require.NoError(t, err)
+		require.NoError(t, bus.WriteAll(t.Context(), c.writer, []kafka.Message{{Topic: event.TopicAccount, Key: []byte(o.EventKey()), Value: value}}))
+	}
+	r := newReceiver(t, status(http.StatusInternalServerError))
+	c.start(t, nil)
+	c.send(t, task("waits", "org1", r.URL))
+	require.Equal(t, event.WebhookPending, c.await(t, "waits", 1)[0].Status)
+	set(false)
+	last := c.await(t, "waits", 2)[1]
+	require.Equal(t, event.WebhookDead, last.Status)
+	require.Equal(t, "organization_inactive", last.Error)
+	require.Len(t, r.of("waits"), 1)
+	require.Eventually(t, func() bool { return len(c.letters()) == 1 }, 20*time.Second, 5*time.Millisecond)
+	require.Empty(t, c.letters()[0].Value)
+	require.Equal(t, "organization_inactive", headerOf(c.letters()[0], event.HeaderDeadPrefix+"code"))
+
+	op := webhook.NewOperator(webhook.OperatorConfig{Bus: c.bus})
+	attempt, err := op.Test(t.Context(), "org1", r.URL)
+	require.NoError(t, err)
+	require.Equal(t, "organization_inactive", attempt.Error)
+
+	// The task is still in the log: it is sent again for an organization that is active.
+	set(true)
+	require.Eventually(t, func() bool {
+		attempt, err := op.Test(t.Context(), "org1", r.URL+"/other")
+		return err == nil && attempt.Error == "status"
+	}, 20*time.Second, time.Millisecond)
+	require.NoError(t, op.Resend(t.Context(), "waits", last.TaskPartition, last.TaskOffset))
+	require.Equal(t, "status", c.await(t, "waits", 3)[2].Error)
 }

@@ -356,9 +356,11 @@ func isResume(m *kafka.Message) bool {
 const (
 	codeInvalid = "invalid_task"
 	codeLost    = "task_lost"
-	// codeErased is of deliveries that tell of somebody who was erased: they are
-	// given up, and the letter has no body.
-	codeErased = "subject_erased"
+	// codeErased is of deliveries that tell of somebody who was erased, codeInactive of
+	// those to an organization that was deactivated: they are given up, and the letter
+	// has no body.
+	codeErased   = "subject_erased"
+	codeInactive = "organization_inactive"
 )
 
 // decodeTask returns nil and a reason, without data, for what is no task.
@@ -378,16 +380,10 @@ func decodeTask(m *kafka.Message) (*taken, string) {
 	return &taken{&task, to, m}, ""
 }
 
-// taskOf is the task of a message that was taken.
-func taskOf(m *kafka.Message) (*event.WebhookTask, string) {
-	if task, ok := m.WriterData.(*event.WebhookTask); ok {
-		return task, ""
-	}
-	t, reason := decodeTask(m)
-	if t == nil {
-		return nil, reason
-	}
-	return t.task, ""
+// taskOf is the task of a message that was decoded, nil of one that is no task.
+func taskOf(m *kafka.Message) *event.WebhookTask {
+	task, _ := m.WriterData.(*event.WebhookTask)
+	return task
 }
 
 func (o *owner) done(r result) {
@@ -410,9 +406,22 @@ func (o *owner) gauge(ended bool) {
 	o.waiting, o.running = waiting, running
 }
 
-// message returns the task at an offset. Deliveries that wait leave their bodies in
-// the log; neighbours come with one fetch.
-func (o *owner) message(ctx context.Context, offset int64) (*kafka.Message, error) {
+// message returns the task of a delivery that stands at an offset. Deliveries that wait
+// leave their bodies in the log. When the log has lost its end another task may stand there
+// by now, of another organization: that is [bus.ErrNoMessage], too.
+func (o *owner) message(ctx context.Context, endpointID, deliveryID string, offset int64) (*kafka.Message, error) {
+	m, err := o.messageAt(ctx, offset)
+	if err != nil {
+		return nil, err
+	}
+	if t, _ := decodeTask(m); t == nil || string(m.Key) != endpointID || t.task.DeliveryID != deliveryID {
+		return nil, fmt.Errorf("another message is at %d: %w", offset, bus.ErrNoMessage)
+	}
+	return m, nil
+}
+
+// messageAt reads from the log; neighbours come with one fetch.
+func (o *owner) messageAt(ctx context.Context, offset int64) (*kafka.Message, error) {
 	o.bodies.Lock()
 	defer o.bodies.Unlock()
 	if m, ok := o.bodies.messages[offset]; ok {

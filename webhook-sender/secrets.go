@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
@@ -12,7 +13,8 @@ import (
 	"muster/schemas/event"
 )
 
-// secrets is what the account topic says of webhook secrets, in memory.
+// secrets is what the account topic says of webhook secrets, and of who may be sent
+// anything, in memory.
 type secrets struct {
 	sealer *event.WebhookSealer
 	logger *slog.Logger
@@ -21,12 +23,14 @@ type secrets struct {
 	states  map[string]event.WebhookSecrets
 	plain   map[string]string // by organization and secret id
 	changed chan struct{}     // closed, and replaced, by each change
+	// inactive are the organizations that were deactivated.
+	inactive map[string]bool
 }
 
 func newSecrets(sealer *event.WebhookSealer, logger *slog.Logger) *secrets {
 	return &secrets{
 		sealer: sealer, logger: logger, states: make(map[string]event.WebhookSecrets), plain: make(map[string]string),
-		changed: make(chan struct{}),
+		changed: make(chan struct{}), inactive: make(map[string]bool),
 	}
 }
 
@@ -42,6 +46,7 @@ func (s *secrets) follow(ctx context.Context, cfg bus.Config, logger *slog.Logge
 func (s *secrets) apply(ctx context.Context, key, value []byte) {
 	state, ok, err := event.DecodeWebhookSecrets(key, value)
 	if !ok {
+		s.applyAccount(ctx, key, value)
 		return
 	}
 	if err != nil { // what cannot be read must not keep later events from being applied
@@ -65,6 +70,32 @@ func (s *secrets) apply(ctx context.Context, key, value []byte) {
 	}
 	close(s.changed)
 	s.changed = make(chan struct{})
+}
+
+// applyAccount notes whether an organization is active.
+func (s *secrets) applyAccount(ctx context.Context, key, value []byte) {
+	organization, _, err := event.DecodeAccount(key, value)
+	if err != nil && !errors.Is(err, event.ErrNotAccount) {
+		s.logger.LogAttrs(ctx, slog.LevelError, "account event skipped", slog.Any("error", err))
+	}
+	if err != nil || organization == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if organization.Active {
+		delete(s.inactive, organization.ID)
+	} else {
+		s.inactive[organization.ID] = true
+	}
+}
+
+// isInactive reports whether an organization was deactivated. One that nothing is known of
+// was not.
+func (s *secrets) isInactive(organization string) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.inactive[organization]
 }
 
 // state returns the secrets of an organization and what closes when any change.

@@ -25,8 +25,8 @@ type Config struct {
 	Probes uint32
 	// MaxKeys bounds the number of breakers kept; default 10,000. See [Set].
 	MaxKeys int
-	// IsFailure says which errors speak against the key; default all. ErrOpen of another breaker and the end of the
-	// caller's own context never do.
+	// IsFailure says which errors speak against the key, the others for it; default all. ErrOpen of another breaker,
+	// ErrNotTried and the end of the caller's own context do neither.
 	IsFailure func(error) bool
 	// KeyMetrics adds a gauge of the state of each key. Keys must be few and must not be personal data.
 	KeyMetrics bool
@@ -37,6 +37,10 @@ type Config struct {
 
 // ErrOpen says that a breaker refused a call, which therefore was not made.
 var ErrOpen = errors.New("circuit breaker is open")
+
+// ErrNotTried is what a function returns that could not make its call at all: it counts neither as a success nor as a
+// failure.
+var ErrNotTried = errors.New("the call was not made")
 
 // OpenError is the refusal of one breaker; it is [ErrOpen].
 type OpenError struct {
@@ -187,7 +191,7 @@ func (s *Set) call(ctx context.Context, e *entry, f func(context.Context) error)
 	_, err := e.breaker.Execute(func() (struct{}, error) {
 		called = true
 		err := f(ctx)
-		if err != nil && (errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrOpen)) {
+		if err != nil && (errors.Is(ctx.Err(), context.Canceled) || errors.Is(err, ErrOpen) || errors.Is(err, ErrNotTried)) {
 			err = neutral{err}
 		}
 		return struct{}{}, err

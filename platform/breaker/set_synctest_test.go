@@ -77,6 +77,7 @@ func TestSetWhatCountsAsFailure(t *testing.T) {
 		"another breaker":           {err: fmt.Errorf("provider: %w", &breaker.OpenError{Key: "x"}), want: "closed"},
 		"the caller left":           {err: errDown, cancel: true, want: "closed"},
 		"a cancelled call, unasked": {err: context.Canceled, want: "open"},
+		"no call was made":          {err: fmt.Errorf("no secret: %w", breaker.ErrNotTried), want: "closed"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSet(t, breaker.Config{Failures: 2, IsFailure: func(err error) bool { return !errors.Is(err, badRequest) }})
@@ -94,6 +95,23 @@ func TestSetWhatCountsAsFailure(t *testing.T) {
 			require.Equal(t, tc.want, s.State("a"))
 		})
 	}
+}
+
+// A call that could not be made is no probe, and does not end a run of failures.
+func TestSetNotTriedIsNoSuccess(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSet(t, breaker.Config{Failures: 2, OpenFor: 10 * time.Second})
+		notTried := func(context.Context) error { return breaker.ErrNotTried }
+		require.Equal(t, errDown, s.Do(t.Context(), "a", fail))
+		require.Equal(t, breaker.ErrNotTried, s.Do(t.Context(), "a", notTried))
+		require.Equal(t, errDown, s.Do(t.Context(), "a", fail))
+		require.Equal(t, "open", s.State("a"))
+		time.Sleep(10*time.Second + time.Millisecond)
+		require.Equal(t, breaker.ErrNotTried, s.Do(t.Context(), "a", notTried))
+		require.Equal(t, "half-open", s.State("a"))
+		require.NoError(t, s.Do(t.Context(), "a", succeed), "there is room for a probe")
+		require.Equal(t, "closed", s.State("a"))
+	})
 }
 
 func TestSetPanicCountsAsFailure(t *testing.T) {

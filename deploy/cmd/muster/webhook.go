@@ -303,6 +303,8 @@ func hint(a *event.WebhookAttempt) string {
 		return "it was given up, since the receiver answered an earlier delivery with 410: when it takes webhooks again, " + resume(a)
 	case "subject_erased":
 		return "it was given up, since it tells of somebody who was erased"
+	case "organization_inactive":
+		return "it was given up, since the organization is deactivated: after `muster account activate " + a.OrganizationID + "`, `muster webhook resend " + a.DeliveryID + "`"
 	}
 	if a.Status == event.WebhookDead {
 		return "it was not delivered (" + a.Error + ") and is not tried again: when that is mended, `muster webhook resend " + a.DeliveryID + "`"

@@ -25,11 +25,12 @@ func TestHint(t *testing.T) {
 		{event.WebhookDead, "gone", "`muster webhook endpoint resume ep_1`"},
 		{event.WebhookDead, "endpoint_stopped", "`muster webhook endpoint resume ep_1`"},
 		{event.WebhookDead, "subject_erased", "erased"},
+		{event.WebhookDead, "organization_inactive", "`muster account activate org_1`"},
 		{event.WebhookDead, "forbidden_address", "--webhook-allow"},
 		{event.WebhookDead, "invalid_url", "`muster webhook resend test-1`"},
 		{event.WebhookDead, "task_lost", "`muster webhook resend test-1`"},
 	} {
-		said := hint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", Status: tc.status, Error: tc.class})
+		said := hint(&event.WebhookAttempt{DeliveryID: "test-1", EndpointID: "ep_1", OrganizationID: "org_1", Status: tc.status, Error: tc.class})
 		require.Contains(t, said, tc.says, tc.class)
 		if tc.status == event.WebhookDead {
 			require.NotContains(t, said, again, tc.class)

@@ -11,7 +11,7 @@ import (
 
 // Send is a call that is to be made now.
 type Send struct {
-	EndpointID string
+	EndpointID, DeliveryID string
 	// Task is the message to deliver; nil when it has to be read at Offset.
 	Task   *kafka.Message
 	Offset int64

@@ -294,7 +294,7 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	if e.failing {
 		m.troubled++
 	}
-	*sends = append(*sends, Send{EndpointID: e.id, Task: it.task, Offset: it.state.Offset, item: it})
+	*sends = append(*sends, Send{EndpointID: e.id, DeliveryID: it.state.DeliveryID, Task: it.task, Offset: it.state.Offset, item: it})
 	return turnSent
 }
 
