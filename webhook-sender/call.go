@@ -112,35 +112,20 @@ func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *del
 }
 
 // write makes an effect durable: what was done, then the states that say so, then
-// the offsets.
+// the offsets. The states of endpoints come before all: one that is stopped may have more
+// letters than there is time for.
 func (o *owner) write(ctx context.Context, e *delivery.Effect) error {
-	messages := make([]kafka.Message, 0, len(e.Attempts)+len(e.Dead))
-	for i := range e.Attempts {
-		m, err := o.s.attemptMessage(ctx, &e.Attempts[i])
-		if err != nil {
-			return err
-		}
-		messages = append(messages, m)
+	endpoints, others := e.SplitStates()
+	if err := writeEach(ctx, o.s, o.s.states, endpoints, o.stateMessage); err != nil {
+		return fmt.Errorf("write states of endpoints: %w", err)
 	}
-	for i := range e.Dead {
-		m, err := o.deadMessage(ctx, &e.Dead[i])
-		if err != nil {
-			return err
-		}
-		messages = append(messages, m)
-	}
-	if err := o.s.writeAll(ctx, o.s.events, messages); err != nil {
+	if err := writeEach(ctx, o.s, o.s.events, e.Attempts, func(a *event.WebhookAttempt) (kafka.Message, error) { return o.s.attemptMessage(ctx, a) }); err != nil {
 		return fmt.Errorf("write attempts: %w", err)
 	}
-	messages = messages[:0]
-	for i := range e.States {
-		m, err := o.stateMessage(&e.States[i])
-		if err != nil {
-			return err
-		}
-		messages = append(messages, m)
+	if err := writeEach(ctx, o.s, o.s.events, e.Dead, func(d *delivery.DeadLetter) (kafka.Message, error) { return o.deadMessage(ctx, d) }); err != nil {
+		return fmt.Errorf("write dead letters: %w", err)
 	}
-	if err := o.s.writeAll(ctx, o.s.states, messages); err != nil {
+	if err := writeEach(ctx, o.s, o.s.states, others, o.stateMessage); err != nil {
 		return fmt.Errorf("write states: %w", err)
 	}
 	for _, offset := range e.Finished {
@@ -152,21 +137,78 @@ func (o *owner) write(ctx context.Context, e *delivery.Effect) error {
 	return nil
 }
 
-// writeAll writes messages. What the brokers never take is told and left.
-func (s *Service) writeAll(ctx context.Context, w *kafka.Writer, messages []kafka.Message) error {
-	if len(messages) == 0 {
-		return nil
-	}
-	err := bus.WriteAll(ctx, w, messages)
-	var refused *bus.RefusedError
-	if errors.As(err, &refused) {
-		for _, m := range refused.Messages {
-			s.logger.LogAttrs(ctx, slog.LevelError, "the brokers refuse a message of the webhook-sender", slog.String("topic", m.Topic),
-				slog.String("key", string(messages[m.Index].Key)), slog.Any("error", m.Err))
+// writeMost and writeBytes bound what is written at once: an endpoint that is stopped may
+// have the letters, with bodies, of all that waited for it.
+const (
+	writeMost  = 1000
+	writeBytes = 8 << 20
+)
+
+// writeEach writes the message of each of what there is, in order.
+func writeEach[T any](ctx context.Context, s *Service, w *kafka.Writer, all []T, message func(*T) (kafka.Message, error)) error {
+	var pending []kafka.Message
+	bytes := 0
+	for i := range all {
+		m, err := message(&all[i])
+		if err != nil {
+			return err
 		}
-		return nil
+		pending = append(pending, m)
+		if bytes += len(m.Value); len(pending) >= writeMost || bytes >= writeBytes {
+			if err := s.writeAll(ctx, w, pending); err != nil {
+				return err
+			}
+			pending, bytes = nil, 0
+		}
 	}
-	return err
+	return s.writeAll(ctx, w, pending)
+}
+
+// writeAll writes messages, and tries until ctx ends: an owner that fails has all that was
+// delivered meanwhile delivered again. What the brokers refuse for its own sake is told and
+// left.
+func (s *Service) writeAll(ctx context.Context, w *kafka.Writer, messages []kafka.Message) error {
+	for pause := 100 * time.Millisecond; len(messages) > 0; pause = min(2*pause, 10*time.Second) {
+		err := bus.WriteAll(ctx, w, messages)
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
+			if messages = s.unwritten(ctx, messages, refused); len(messages) == 0 {
+				return nil
+			}
+		}
+		s.logger.LogAttrs(ctx, slog.LevelError, "what the webhook-sender did is not written, trying again", slog.Any("error", err))
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return err
+		}
+	}
+	return nil
+}
+
+// unwritten returns what is to be written again: what was refused for a reason that may
+// pass, and what came later under the same key, so that the last one stays the last.
+func (s *Service) unwritten(ctx context.Context, messages []kafka.Message, refused *bus.RefusedError) []kafka.Message {
+	reasons := make(map[int]error, len(refused.Messages))
+	for _, r := range refused.Messages {
+		reasons[r.Index] = r.Err
+	}
+	var out []kafka.Message
+	again := make(map[string]bool) // keys
+	for i, m := range messages {
+		key := m.Topic + "\x00" + string(m.Key)
+		switch err := reasons[i]; {
+		case err != nil && bus.IsMessageError(err):
+			s.logger.LogAttrs(ctx, slog.LevelError, "the brokers refuse a message of the webhook-sender", slog.String("topic", m.Topic),
+				slog.String("key", string(m.Key)), slog.Any("error", err))
+		case err != nil || again[key]:
+			again[key] = true
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 func (s *Service) attemptMessage(ctx context.Context, a *event.WebhookAttempt) (kafka.Message, error) {

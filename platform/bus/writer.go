@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -113,21 +114,24 @@ func (e *RefusedError) Unwrap() []error {
 
 // IsPermanentWriteError says that writing the same message again cannot succeed.
 func IsPermanentWriteError(err error) bool {
+	return IsMessageError(err) || errors.Is(err, io.ErrClosedPipe) || isOneOf(err,
+		kafka.InvalidTopic, kafka.InvalidRequiredAcks, kafka.UnsupportedForMessageFormat, kafka.UnsupportedCompressionType,
+		kafka.PolicyViolation, kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed,
+		kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism,
+	)
+}
+
+// IsMessageError says that the message itself cannot be written, such as for its size.
+// What else [IsPermanentWriteError] names is the brokers' or the configuration's, and can
+// pass while the process runs.
+func IsMessageError(err error) bool {
 	var tooLarge kafka.MessageTooLargeError
-	if errors.As(err, &tooLarge) || errors.Is(err, io.ErrClosedPipe) {
-		return true
-	}
-	for _, p := range []kafka.Error{
-		kafka.MessageSizeTooLarge, kafka.InvalidMessageSize, kafka.RecordListTooLarge, kafka.InvalidTopic,
-		kafka.InvalidRecord, kafka.InvalidTimestamp, kafka.InvalidRequiredAcks, kafka.UnsupportedForMessageFormat,
-		kafka.UnsupportedCompressionType, kafka.PolicyViolation, kafka.TopicAuthorizationFailed,
-		kafka.ClusterAuthorizationFailed, kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism,
-	} {
-		if errors.Is(err, p) {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &tooLarge) || isOneOf(err,
+		kafka.MessageSizeTooLarge, kafka.InvalidMessageSize, kafka.RecordListTooLarge, kafka.InvalidRecord, kafka.InvalidTimestamp)
+}
+
+func isOneOf(err error, of ...kafka.Error) bool {
+	return slices.ContainsFunc(of, func(k kafka.Error) bool { return errors.Is(err, k) })
 }
 
 // WriteAll writes msgs and returns nil once every one of them is acknowledged.

@@ -2,6 +2,7 @@ package delivery
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -46,7 +47,7 @@ type Outcome struct {
 // Effect is what has to be made durable, all of it, before Finished may be
 // committed.
 type Effect struct {
-	// Attempts and Dead come first: a state says that they were made.
+	// Attempts and Dead come before the states of deliveries, which say that they were made.
 	Attempts []event.WebhookAttempt
 	Dead     []DeadLetter
 	States   []State
@@ -57,6 +58,18 @@ type Effect struct {
 // Empty reports whether there is nothing to do.
 func (e *Effect) Empty() bool {
 	return len(e.States)+len(e.Attempts)+len(e.Dead)+len(e.Finished) == 0
+}
+
+// SplitStates returns the states of endpoints, which nothing has to precede, and the others.
+func (e *Effect) SplitStates() (endpoints, others []State) {
+	for _, s := range e.States {
+		if strings.Contains(s.Key, "/") {
+			others = append(others, s)
+		} else {
+			endpoints = append(endpoints, s)
+		}
+	}
+	return endpoints, others
 }
 
 // State is a message for the topic of states: one of a delivery, of an endpoint, of
