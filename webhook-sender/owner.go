@@ -82,7 +82,8 @@ func (s *Service) own(ctx context.Context, p *bus.Partition) error {
 	machine := s.newMachine(p.Number)
 	o := &owner{
 		s: s, p: p, machine: machine,
-		incoming: make(chan kafka.Message, atOnce), sends: make(chan delivery.Send, machine.Bound()), results: make(chan result, atOnce),
+		// Both have room for all calls that run.
+		incoming: make(chan kafka.Message, atOnce), sends: make(chan delivery.Send, machine.Bound()), results: make(chan result, machine.Bound()),
 		effects: make(chan delivery.Effect), written: make(chan error, 1), skipped: -1,
 	}
 	begin := s.now()
@@ -203,7 +204,7 @@ func (o *owner) send(ctx context.Context, calls *sync.WaitGroup, sends []deliver
 		})
 	}
 	for _, send := range sends {
-		o.sends <- send // it has room for all that run
+		o.sends <- send
 	}
 }
 
@@ -275,6 +276,8 @@ func (o *owner) drain(ctx context.Context, calls *sync.WaitGroup, endCalls, endW
 		case err := <-o.written:
 			o.busy = false
 			if err != nil {
+				endCalls()
+				<-ended
 				return err
 			}
 		case <-finished:

@@ -213,6 +213,6 @@ func (s *Service) Ready(ctx context.Context) error {
 // newMachine returns the state of a partition, empty.
 func (s *Service) newMachine(partition int) *delivery.Machine {
 	return delivery.New(delivery.Config{
-		Partition: partition, PerEndpoint: s.cfg.PerEndpoint, Running: s.cfg.PerPartition, Random: rand.Float64,
+		Partition: partition, PerEndpoint: s.cfg.PerEndpoint, Running: s.cfg.PerPartition, OpenFor: s.cfg.BreakerOpen, Random: rand.Float64,
 	})
 }

@@ -62,8 +62,8 @@ func measureWebhook(ctx context.Context, _ options, out io.Writer) (err error) {
 	}
 	var full float64
 	return errors.Join(
-		// As many calls at a time as the bare loop makes.
-		w.with(ctx, webhookCallers/partitionsOf(event.TopicWebhookTask), func() (err error) {
+		// As many calls at a time as the bare loop makes: one host has half of them.
+		w.with(ctx, 2*webhookCallers/partitionsOf(event.TopicWebhookTask), func() (err error) {
 			full, err = w.compare(ctx, out)
 			return err
 		}),

@@ -13,20 +13,21 @@
 //     Retry-After asks for it. Then, or when it is six days old, it is given up:
 //     its task leaves the log a day later.
 //   - An endpoint has a bound of calls at a time, and one alone while its last call
-//     failed. Endpoints in trouble together never take more than half of a
-//     partition's calls, so that they delay no other.
+//     failed. What an organization has at one host, and all that is in trouble
+//     together, endpoints and hosts, never take more than half of a partition's calls:
+//     they delay no other, also where each call names an address of its own.
 //   - While an endpoint's breaker is open its deliveries wait without spending an
 //     attempt.
 //   - 410 stops an endpoint: what waits for it, and what comes, is given up until an
-//     operator resumes it.
-//   - Tasks with the same delivery id are one delivery while it waits and for a day
+//     operator resumes it, or nothing came for it in 90 days.
+//   - Tasks with the same delivery id are one delivery while it waits and for seven days
 //     (or 50,000 deliveries) after its end, unless they name another round: that
 //     begins the delivery anew, once the call that runs has ended.
 //
 // # Memory
 //
 // A delivery that waits for its time is a few hundred bytes: its body stays in the
-// log. Bodies are held for what runs, and for a bounded number that waits for a
-// call to end; an endpoint that does not keep up has its deliveries put off, which
-// makes them durable and lets the tasks behind them pass.
+// log. Bodies are held for what runs, and for a bounded number, and size, that waits
+// for a call to end; an endpoint that fails, or does not keep up, has its deliveries put
+// off, which makes them durable and lets the tasks behind them pass.
 package delivery

@@ -20,10 +20,15 @@ type Config struct {
 	// HeldPerEndpoint and Held bound the deliveries that wait with their bodies in
 	// memory; defaults 64 and 1,024.
 	HeldPerEndpoint, Held int
+	// HeldBytes bounds their messages together; default 16 MiB.
+	HeldBytes int
 	// Finished bounds the deliveries that are remembered after their end, and
 	// Remember for how long; defaults 50,000 and the seven days that tasks are kept.
 	Finished int
 	Remember time.Duration
+	// OpenFor is how long a breaker stays open; default 30 s. A time that another process
+	// set is not believed beyond it: its clock may be ahead.
+	OpenFor time.Duration
 	// Random spreads delays: a number in [0, 1). Required.
 	Random func() float64
 }
@@ -47,6 +52,7 @@ type item struct {
 type endpoint struct {
 	id, organization, address string
 
+	host      *host
 	waiting   []*item // ready to be sent, in order
 	running   int
 	held      int // items with their bodies in memory that wait
@@ -56,8 +62,19 @@ type endpoint struct {
 	stopped   time.Time
 	blocked   time.Time // until when the breaker is open
 	recorded  bool      // its trouble stands on the topic of states
+	updated   time.Time // when that was written
 	listed    bool      // it is in Machine.runnable
 	wake      *item     // in the heap while it is blocked
+}
+
+// host is where endpoints of one organization are: they may be many, and out of order
+// together.
+type host struct {
+	key       string
+	endpoints int
+	running   int
+	sound     int  // calls that run to endpoints that are not failing
+	failing   bool // the last call failed
 }
 
 // Machine is the state of one partition. It is not safe for concurrent use.
@@ -65,13 +82,16 @@ type Machine struct {
 	cfg       Config
 	items     map[string]*item // by DeliveryState.Key
 	endpoints map[string]*endpoint
+	hosts     map[string]*host
 	runnable  []*endpoint
 	spare     []*endpoint // room for the next runnable
 	timers    timers
 	running   int
-	troubled  int // calls that run to endpoints in trouble
+	troubled  int // calls that run to endpoints in trouble, or to hosts in trouble
 	held      int
+	heldBytes int
 	finished  finished
+	swept     time.Time
 	effect    Effect
 }
 
@@ -81,10 +101,12 @@ func New(cfg Config) *Machine {
 	setDefault(&cfg.Running, 256)
 	setDefault(&cfg.HeldPerEndpoint, 64)
 	setDefault(&cfg.Held, 1024)
+	setDefault(&cfg.HeldBytes, 16<<20)
+	setDefault(&cfg.OpenFor, 30*time.Second)
 	setDefault(&cfg.Finished, 50_000)
 	setDefault(&cfg.Remember, 7*24*time.Hour)
 	return &Machine{
-		cfg: cfg, items: make(map[string]*item), endpoints: make(map[string]*endpoint),
+		cfg: cfg, items: make(map[string]*item), endpoints: make(map[string]*endpoint), hosts: make(map[string]*host),
 		finished: finished{ended: make(map[string]ended)},
 	}
 }
@@ -104,7 +126,7 @@ func (m *Machine) Restore(key, value []byte) error {
 	}
 	if ep != nil {
 		e := m.endpoint(ep.EndpointID, ep.OrganizationID, ep.Address)
-		e.stopped, e.blocked = ep.StoppedAt, ep.BlockedUntil
+		e.stopped, e.blocked, e.updated = ep.StoppedAt, ep.BlockedUntil, ep.UpdatedAt
 		e.recorded = !removed
 		e.failing = !removed
 		m.drop(e)
@@ -162,6 +184,9 @@ func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafk
 	it := &item{key: key, state: state, endpoint: e, task: message, unfinished: true, index: -1}
 	m.add(it)
 	if !e.stopped.IsZero() {
+		if now.Sub(e.updated) > stopNews {
+			m.record(e, now)
+		}
 		m.giveUp(it, CodeStopped, Outcome{At: now, Task: message})
 		return
 	}
@@ -172,10 +197,7 @@ func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafk
 func (m *Machine) Resume(endpointID string, offset int64, now time.Time) {
 	if e := m.endpoints[endpointID]; e != nil {
 		e.stopped, e.blocked = time.Time{}, time.Time{}
-		if e.failing {
-			e.failing = false
-			m.troubled -= e.running
-		}
+		m.setFailing(e, false)
 		m.record(e, now)
 		m.list(e)
 		m.drop(e)
@@ -186,28 +208,30 @@ func (m *Machine) Resume(endpointID string, offset int64, now time.Time) {
 // Full reports whether tasks should wait a moment before they are taken: bodies
 // fill the memory that is meant for them.
 func (m *Machine) Full(endpointID string) bool {
-	if m.held >= m.cfg.Held {
+	if m.crowded() {
 		return true
 	}
 	e := m.endpoints[endpointID]
 	return e != nil && !e.congested && e.held >= m.cfg.HeldPerEndpoint
 }
 
+// crowded reports whether bodies fill the memory that is meant for all of them.
+func (m *Machine) crowded() bool { return m.held >= m.cfg.Held || m.heldBytes >= m.cfg.HeldBytes }
+
 // Relieve ends a wait for Full: the deliveries that wait for an endpoint with its
 // bodies in memory are put off, and so is all that comes until it has caught up.
 func (m *Machine) Relieve(now time.Time) {
 	for _, e := range m.endpoints {
-		if e.held >= m.cfg.HeldPerEndpoint || m.held >= m.cfg.Held && e.held > 0 {
+		if e.held >= m.cfg.HeldPerEndpoint || m.crowded() && e.held > 0 {
 			e.congested = true
-			for _, it := range e.waiting {
-				m.putOff(it, now)
-			}
+			m.putOffAll(e, now)
 		}
 	}
 }
 
 // Due returns what is to be sent now.
 func (m *Machine) Due(now time.Time) []Send {
+	now = now.Round(0)
 	for len(m.timers) > 0 && !m.timers[0].at.After(now) {
 		it := heap.Pop(&m.timers).(*item)
 		if it.endpoint.wake == it {
@@ -219,6 +243,7 @@ func (m *Machine) Due(now time.Time) []Send {
 		m.wait(it)
 	}
 	m.forget(now)
+	m.sweep(now)
 	var sends []Send
 	for more := true; more && m.running < m.cfg.Running; { // one each, until none can send
 		more = m.turn(now, &sends)
@@ -268,6 +293,7 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	if e.failing {
 		limit = 1
 	}
+	half := max(m.cfg.Running/2, 1)
 	switch {
 	case len(e.waiting) == 0:
 		return turnOver
@@ -278,9 +304,12 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	case e.running >= limit:
 		return turnOver
 	case now.Before(e.blocked):
-		m.sleep(e)
+		m.sleep(e, now)
 		return turnOver
-	case e.failing && m.troubled >= max(m.cfg.Running/2, 1):
+	case (e.failing || e.host.failing) && m.troubled >= half:
+		m.putOffAll(e, now)
+		return turnLater
+	case e.host.running >= half:
 		return turnLater
 	}
 	it := m.next(e)
@@ -289,11 +318,7 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 		return turnSent
 	}
 	it.running = true
-	e.running++
-	m.running++
-	if e.failing {
-		m.troubled++
-	}
+	m.count(e, 1)
 	*sends = append(*sends, Send{EndpointID: e.id, DeliveryID: it.state.DeliveryID, Task: it.task, Offset: it.state.Offset, item: it})
 	return turnSent
 }
@@ -304,10 +329,7 @@ func (m *Machine) next(e *endpoint) *item {
 	e.waiting[0] = nil
 	e.waiting = e.waiting[1:]
 	it.queued = false
-	if it.task != nil {
-		e.held--
-		m.held--
-	}
+	m.release(it)
 	return it
 }
 
@@ -327,11 +349,7 @@ func (m *Machine) Done(s Send, o Outcome, now time.Time) {
 		o.Task = it.task
 	}
 	it.running = false
-	e.running--
-	m.running--
-	if e.failing {
-		m.troubled--
-	}
+	m.count(e, -1)
 	m.list(e)
 	m.settle(it, o, now)
 	if it.again != nil {
@@ -350,10 +368,7 @@ func (m *Machine) settle(it *item, o Outcome, now time.Time) {
 		m.block(e, now.Add(o.RetryAfter), now)
 		e.waiting = append([]*item{it}, e.waiting...)
 		it.queued = true
-		if it.task != nil {
-			e.held++
-			m.held++
-		}
+		m.hold(it)
 		m.putOff(it, now)
 		m.list(e)
 		return

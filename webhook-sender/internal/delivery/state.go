@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"container/heap"
 	"slices"
+	"strings"
 	"time"
 
 	"muster/schemas/event"
@@ -84,19 +85,73 @@ func (m *Machine) forget(now time.Time) {
 func (m *Machine) endpoint(id, organization, address string) *endpoint {
 	e := m.endpoints[id]
 	if e == nil {
-		e = &endpoint{id: id, organization: organization, address: address}
+		e = &endpoint{id: id}
 		m.endpoints[id] = e
 	}
-	if e.address == "" {
+	if e.address == "" { // a tombstone does not tell it
 		e.organization, e.address = organization, address
+		m.leave(e.host)
+		e.host = m.host(organization, address)
 	}
 	return e
+}
+
+// host returns that of an address, with one endpoint more.
+func (m *Machine) host(organization, address string) *host {
+	scheme, rest, _ := strings.Cut(address, "://")
+	name, _, _ := strings.Cut(rest, "/")
+	key := organization + "\x00" + scheme + "\x00" + name
+	h := m.hosts[key]
+	if h == nil {
+		h = &host{key: key}
+		m.hosts[key] = h
+	}
+	h.endpoints++
+	return h
+}
+
+// leave forgets a host with its last endpoint.
+func (m *Machine) leave(h *host) {
+	if h == nil {
+		return
+	}
+	if h.endpoints--; h.endpoints == 0 {
+		delete(m.hosts, h.key)
+	}
+}
+
+const (
+	// sweepEvery is how often endpoints without deliveries are looked through.
+	sweepEvery = time.Hour
+	// KeepStopped is how long an endpoint stays stopped to which nothing more was to be
+	// sent; stopNews how exactly that is known after a restart.
+	KeepStopped = 90 * 24 * time.Hour
+	stopNews    = 24 * time.Hour
+)
+
+// sweep takes endpoints off the topic of states that have no deliveries any more: an
+// organization may give each call an address of its own.
+func (m *Machine) sweep(now time.Time) {
+	if now.Sub(m.swept) < sweepEvery {
+		return
+	}
+	m.swept = now
+	for _, e := range m.endpoints {
+		stopped := !e.stopped.IsZero()
+		if !e.recorded || e.items > 0 || now.Before(e.blocked) || stopped && now.Sub(e.updated) < KeepStopped {
+			continue
+		}
+		e.stopped, e.blocked = time.Time{}, time.Time{}
+		m.record(e, now)
+		m.drop(e)
+	}
 }
 
 // drop forgets an endpoint that nothing is known or waiting of.
 func (m *Machine) drop(e *endpoint) {
 	if e.items == 0 && !e.recorded && !e.listed && e.wake == nil {
 		delete(m.endpoints, e.id)
+		m.leave(e.host)
 	}
 }
 
@@ -126,9 +181,24 @@ func (m *Machine) unwait(it *item) {
 	if i := slices.Index(e.waiting, it); i >= 0 {
 		e.waiting = slices.Delete(e.waiting, i, i+1)
 	}
+	m.release(it)
+}
+
+// hold counts an item that waits with its body in memory, if it does; release that it
+// waits no more.
+func (m *Machine) hold(it *item) {
 	if it.task != nil {
-		e.held--
+		it.endpoint.held++
+		m.held++
+		m.heldBytes += len(it.task.Value)
+	}
+}
+
+func (m *Machine) release(it *item) {
+	if it.task != nil {
+		it.endpoint.held--
 		m.held--
+		m.heldBytes -= len(it.task.Value)
 	}
 }
 
@@ -137,11 +207,8 @@ func (m *Machine) wait(it *item) {
 	e := it.endpoint
 	e.waiting = append(e.waiting, it)
 	it.queued = true
-	if it.task != nil {
-		e.held++
-		m.held++
-	}
-	if e.congested {
+	m.hold(it)
+	if e.congested || e.failing { // it may wait for long
 		m.putOff(it, it.state.UpdatedAt)
 	}
 	m.list(e)
@@ -160,17 +227,21 @@ func (m *Machine) list(e *endpoint) {
 }
 
 // sleep has an endpoint looked at again when its breaker lets calls through.
-func (m *Machine) sleep(e *endpoint) {
+func (m *Machine) sleep(e *endpoint, now time.Time) {
 	if e.wake != nil {
 		return
 	}
-	e.wake = &item{endpoint: e, at: e.blocked, index: -1}
+	if last := now.Add(m.cfg.OpenFor); e.blocked.After(last) { // by another's clock
+		e.blocked = last
+	}
+	e.wake = &item{endpoint: e, at: e.blocked.Round(0), index: -1}
 	heap.Push(&m.timers, e.wake)
 }
 
-// schedule has an item wait for its time.
+// schedule has an item wait for its time. It is the wall clock's: what was restored has
+// no other, and times of both clocks have no order once one of them was set.
 func (m *Machine) schedule(it *item, at time.Time) {
-	it.at = at
+	it.at = at.Round(0)
 	heap.Push(&m.timers, it)
 }
 
@@ -180,11 +251,17 @@ func (m *Machine) putOff(it *item, now time.Time) {
 	if it.task == nil {
 		return
 	}
+	m.release(it)
 	it.task = nil
-	it.endpoint.held--
-	m.held--
 	it.state.UpdatedAt = now
 	m.put(it)
+}
+
+// putOffAll puts off what waits for an endpoint.
+func (m *Machine) putOffAll(e *endpoint, now time.Time) {
+	for i := 0; i < len(e.waiting) && e.held > 0; i++ {
+		m.putOff(e.waiting[i], now)
+	}
 }
 
 // put states the item's state, and finishes its task: the state now stands for it.
@@ -234,18 +311,55 @@ func (m *Machine) end(it *item) {
 
 // mark notes how an endpoint's last call went.
 func (m *Machine) mark(e *endpoint, failed bool, now time.Time) {
+	if h := e.host; failed != h.failing {
+		h.failing = failed
+		if failed {
+			m.troubled += h.sound
+		} else {
+			m.troubled -= h.sound
+		}
+	}
 	if failed == e.failing {
 		return
 	}
-	e.failing = failed
+	m.setFailing(e, failed)
 	if failed {
-		m.troubled += e.running
+		// What waits for it may wait for long: the tasks behind it must not.
+		m.putOffAll(e, now)
 		return
 	}
-	m.troubled -= e.running
 	if e.recorded && e.stopped.IsZero() {
 		e.blocked = time.Time{}
 		m.record(e, now)
+	}
+}
+
+// setFailing keeps count of the calls to endpoints in trouble.
+func (m *Machine) setFailing(e *endpoint, failing bool) {
+	if failing == e.failing {
+		return
+	}
+	n := e.running
+	if !failing {
+		n = -n
+	}
+	e.failing = failing
+	e.host.sound -= n
+	if !e.host.failing {
+		m.troubled += n
+	}
+}
+
+// count notes that a call to an endpoint begins, or has ended.
+func (m *Machine) count(e *endpoint, n int) {
+	e.running += n
+	e.host.running += n
+	m.running += n
+	if !e.failing {
+		e.host.sound += n
+	}
+	if e.failing || e.host.failing {
+		m.troubled += n
 	}
 }
 
@@ -283,10 +397,7 @@ func (m *Machine) halt(e *endpoint, now time.Time) {
 func (m *Machine) giveUpWaiting(e *endpoint, now time.Time) {
 	for _, it := range e.waiting {
 		it.queued = false
-		if it.task != nil {
-			e.held--
-			m.held--
-		}
+		m.release(it)
 	}
 	e.waiting = nil
 	var pending []*item
@@ -307,7 +418,7 @@ func (m *Machine) record(e *endpoint, now time.Time) {
 	if well && !e.recorded {
 		return
 	}
-	e.recorded = !well
+	e.recorded, e.updated = !well, now
 	if well {
 		m.effect.States = append(m.effect.States, State{Key: e.id})
 		return

@@ -1,0 +1,195 @@
+package delivery_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/event"
+	"muster/webhook-sender/internal/delivery"
+)
+
+// desk is a machine with a clock that tests set.
+type desk struct {
+	*testing.T
+	*delivery.Machine
+	now    time.Time
+	offset int64
+}
+
+func newDesk(t *testing.T, cfg delivery.Config) *desk {
+	cfg.Random = func() float64 { return 0.5 }
+	return &desk{T: t, Machine: delivery.New(cfg), now: time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)}
+}
+
+// comes takes a task and returns the id of its endpoint.
+func (d *desk) comes(organization, url string) string {
+	d.Helper()
+	task := &event.WebhookTask{DeliveryID: fmt.Sprint("d", d.offset), OrganizationID: organization, URL: url, CreatedAt: d.now}
+	to, err := task.Receiver()
+	require.NoError(d, err)
+	d.Take(task, to, &kafka.Message{Offset: d.offset, Value: make([]byte, 100)}, d.now)
+	d.offset++
+	return to.ID()
+}
+
+// ends has calls end in one way.
+func (d *desk) ends(sends []delivery.Send, o delivery.Outcome) {
+	o.At = d.now
+	for _, s := range sends {
+		d.Done(s, o, d.now)
+	}
+}
+
+// endpoints are the last states of endpoints that are to be written; nil: a tombstone.
+func (d *desk) endpoints() map[string]*event.EndpointState {
+	out := make(map[string]*event.EndpointState)
+	e := d.Effect()
+	states, _ := e.SplitStates()
+	for _, s := range states {
+		out[s.Key] = s.Endpoint
+	}
+	return out
+}
+
+// of returns the sends of n deliveries from one on.
+func (d *desk) of(sends []delivery.Send, first, n int) []delivery.Send {
+	d.Helper()
+	var out []delivery.Send
+	for _, s := range sends {
+		var id int
+		_, err := fmt.Sscanf(s.DeliveryID, "d%d", &id)
+		require.NoError(d, err)
+		if id >= first && len(out) < n {
+			out = append(out, s)
+		}
+	}
+	require.Len(d, out, n)
+	return out
+}
+
+// What waits for an endpoint that fails does not keep the tasks behind it unfinished.
+func TestFailingEndpointHoldsNothingBack(t *testing.T) {
+	d := newDesk(t, delivery.Config{})
+	for range 60 {
+		d.comes("o", "https://down/")
+	}
+	sends := d.Due(d.now)
+	require.Len(t, sends, 8)
+	d.ends(sends, failure())
+	e := d.Effect()
+	require.Len(t, e.Finished, 60)
+	d.comes("o", "https://down/")
+	e = d.Effect()
+	require.Equal(t, []int64{60}, e.Finished)
+}
+
+// Few large bodies fill the memory as well as many small ones.
+func TestHeldBytes(t *testing.T) {
+	d := newDesk(t, delivery.Config{HeldBytes: 250})
+	id := d.comes("o", "https://h/")
+	d.comes("o", "https://h/")
+	require.False(t, d.Full(id))
+	d.comes("o", "https://h/")
+	require.True(t, d.Full(id))
+	d.Relieve(d.now)
+	require.False(t, d.Full(id))
+	require.Len(t, d.Due(d.now), 3)
+}
+
+// An organization whose calls each name a path of their own on a host that is silent has
+// half of the calls, from the first one on, and shares them with all that are in trouble.
+func TestManyPathsOfOneHost(t *testing.T) {
+	d := newDesk(t, delivery.Config{Running: 64})
+	comes := func(n int) {
+		for range n {
+			d.comes("o", fmt.Sprintf("https://silent/hooks/%d", d.offset))
+		}
+	}
+	comes(100)
+	d.comes("o", "https://up/")
+	d.comes("other", "https://silent/")
+	sends := d.Due(d.now)
+	require.Len(t, sends, 34)
+	silent := d.of(sends, 0, 32)
+	rest := d.of(sends, 100, 2)
+	d.now = d.now.Add(15 * time.Second)
+	d.ends(rest, delivery.Outcome{OK: true})
+	d.ends(silent, delivery.Outcome{Error: "timeout"})
+	comes(100)
+	for i := range 20 { // of others, in trouble too
+		d.comes("troubled", fmt.Sprintf("https://down%d/", i))
+	}
+	d.ends(d.of(d.Due(d.now), 202, 20), failure())
+	for i := range 20 {
+		d.comes("troubled", fmt.Sprintf("https://down%d/", i))
+	}
+	require.Empty(t, d.Due(d.now), "32 calls to the silent host run")
+	d.comes("o", "https://up/")
+	require.Len(t, d.Due(d.now), 1)
+	e := d.Effect()
+	require.Contains(t, e.Finished, int64(201), "what waits meanwhile is durable")
+}
+
+// An endpoint's record goes when it has no deliveries any more: that of a breaker soon, a
+// stop when nothing was to be sent there for 90 days.
+func TestEndpointsAreForgotten(t *testing.T) {
+	const day = 24 * time.Hour
+	d := newDesk(t, delivery.Config{})
+	blocked, stopped := d.comes("o", "https://h/blocked"), d.comes("o", "https://h/stopped")
+	sends := d.Due(d.now)
+	d.ends(sends[:1], delivery.Outcome{Refused: true, RetryAfter: 30 * time.Second})
+	d.ends(sends[1:], delivery.Outcome{Gone: true, HTTPStatus: 410})
+	states := d.endpoints()
+	require.NotNil(t, states[blocked])
+	require.NotNil(t, states[stopped])
+	d.now = d.now.Add(time.Minute)
+	d.ends(d.Due(d.now), delivery.Outcome{Unsent: true, Permanent: true, Error: "subject_erased"})
+	require.Empty(t, d.endpoints())
+	d.now = d.now.Add(time.Hour)
+	require.Empty(t, d.Due(d.now))
+	states = d.endpoints()
+	require.Len(t, states, 1)
+	require.Contains(t, states, blocked)
+	require.Nil(t, states[blocked])
+
+	d.now = d.now.Add(80 * day)
+	d.comes("o", "https://h/stopped")
+	require.Empty(t, d.Due(d.now))
+	states = d.endpoints()
+	require.Equal(t, d.now, states[stopped].UpdatedAt, "a restart knows that a task came")
+	value, err := json.Marshal(states[stopped])
+	require.NoError(t, err)
+	d.Machine = delivery.New(delivery.Config{Random: func() float64 { return 0.5 }})
+	require.NoError(t, d.Restore([]byte(stopped), value))
+	d.now = d.now.Add(80 * day)
+	require.Empty(t, d.Due(d.now))
+	require.Empty(t, d.endpoints())
+	d.now = d.now.Add(11 * day)
+	require.Empty(t, d.Due(d.now))
+	states = d.endpoints()
+	require.Contains(t, states, stopped)
+	require.Nil(t, states[stopped])
+	d.comes("o", "https://h/stopped")
+	require.Len(t, d.Due(d.now), 1)
+}
+
+// Until when a breaker is open was said by another process, whose clock may be ahead.
+func TestBlockedByAnotherClock(t *testing.T) {
+	d := newDesk(t, delivery.Config{OpenFor: 30 * time.Second})
+	id := d.comes("o", "https://h/")
+	value, err := json.Marshal(event.EndpointState{EndpointID: id, OrganizationID: "o", Address: "https://h:443/", BlockedUntil: d.now.Add(2 * time.Hour), UpdatedAt: d.now})
+	require.NoError(t, err)
+	d.Machine = delivery.New(delivery.Config{OpenFor: 30 * time.Second, Random: func() float64 { return 0.5 }})
+	require.NoError(t, d.Restore([]byte(id), value))
+	d.comes("o", "https://h/")
+	require.Empty(t, d.Due(d.now))
+	next, ok := d.Next()
+	require.True(t, ok)
+	require.Equal(t, d.now.Add(30*time.Second), next)
+	require.Len(t, d.Due(next), 1)
+}
