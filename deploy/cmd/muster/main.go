@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"log/slog"
 	"os"
 	"sync/atomic"
@@ -32,6 +33,9 @@ type exitCoder interface{ ExitCode() int }
 // run executes one command line and returns the process's exit status: 0, 1
 // when the work was done but not all of it went well, 2 when it could not be done.
 func run(args []string, std streams, getenv func(string) string) int {
+	// Whoever is called over HTTP can have the standard library print there what it sends
+	// after its answer, which may be what it was sent. Nothing of ours is said there.
+	log.SetOutput(io.Discard)
 	c := &command{std: std, getenv: getenv, signals: new(lateHandler)}
 	ctx, release := service.WithSignals(context.Background(), slog.New(c.signals), os.Exit)
 	defer release()

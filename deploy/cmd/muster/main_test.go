@@ -2,11 +2,24 @@ package main
 
 import (
 	"bytes"
+	"log"
 	"log/slog"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
+
+// Nothing writes into the operator's log beside the logger: net/http has receivers do it.
+func TestStandardLogIsSilent(t *testing.T) {
+	var said bytes.Buffer
+	log.SetOutput(&said)
+	t.Cleanup(func() { log.SetOutput(os.Stderr) })
+	c := cli{t: t}
+	c.run(0, "version")
+	log.Print("Unsolicited response")
+	require.Empty(t, said.String())
+}
 
 // The flags of the log hold for every command, and for what is said of signals.
 func TestLogFlags(t *testing.T) {

@@ -38,6 +38,9 @@ type Config struct {
 	// may share one, and a connection that is made anew costs more than the call.
 	// Default 128.
 	MaxIdlePerHost int
+	// Ping is how long an HTTP/2 connection may be silent before it is asked for a sign of
+	// life, and how long it has for that. Default 5 s.
+	Ping time.Duration
 	// UserAgent is sent along.
 	UserAgent string
 	Resolver  *net.Resolver  // default: the system's
@@ -60,17 +63,23 @@ func New(cfg Config) *Client {
 	if cfg.MaxIdlePerHost <= 0 {
 		cfg.MaxIdlePerHost = 128
 	}
+	if cfg.Ping <= 0 {
+		cfg.Ping = 5 * time.Second
+	}
 	if cfg.Now == nil {
 		cfg.Now = time.Now
 	}
 	g := newGuard(cfg.Allow)
 	transport := func(allowedOnly bool) *http.Transport {
 		return &http.Transport{
-			Proxy:                  nil,
-			DialContext:            g.dial(allowedOnly, cfg.Resolver),
-			TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs},
-			TLSHandshakeTimeout:    dialTimeout,
-			ForceAttemptHTTP2:      true,
+			Proxy:               nil,
+			DialContext:         g.dial(allowedOnly, cfg.Resolver),
+			TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: cfg.RootCAs},
+			TLSHandshakeTimeout: dialTimeout,
+			ForceAttemptHTTP2:   true,
+			// A call that is broken off leaves its connection to the next ones: without pings they
+			// would all fail on one that is dead, until the kernel gives it up.
+			HTTP2:                  &http.HTTP2Config{SendPingTimeout: cfg.Ping, PingTimeout: cfg.Ping},
 			DisableCompression:     true, // an answer is not worth inflating
 			MaxIdleConns:           1024,
 			MaxIdleConnsPerHost:    cfg.MaxIdlePerHost,
