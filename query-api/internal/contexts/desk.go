@@ -31,6 +31,8 @@ const (
 	maxBytes = 64 << 20
 	// grace is how long an outcome that was ready in time may take to arrive.
 	grace = 300 * time.Millisecond
+	// settledPatience is how long one may take that is known to be on its topic.
+	settledPatience = 5 * time.Second
 	// publishTimeout bounds one publication.
 	publishTimeout = 10 * time.Second
 )
@@ -246,14 +248,20 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	ready := func() bool { return c.state.Status != event.ContextProcessing && !c.state.Delivered }
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if ready() {
+	noted := false
+	if !ready() && d.cfg.Left != nil && task.Call.WebhookURL != "" {
+		d.mu.Unlock()
+		if noted = !d.note(ctx, id); !noted { // no other replica would hand it over: it is answered after all
+			select {
+			case <-done:
+			case <-time.After(settledPatience):
+			}
+		}
+		d.mu.Lock()
+	}
+	if ready() && !noted {
 		d.calls.WithLabelValues(string(c.state.Status)).Inc()
 		return c.state, nil
-	}
-	if d.cfg.Left != nil && task.Call.WebhookURL != "" {
-		d.mu.Unlock()
-		d.note(ctx, id)
-		d.mu.Lock()
 	}
 	c.done, c.answered = nil, true
 	if ready() { // meanwhile: whoever has seen the note may hand it over, too
@@ -271,13 +279,16 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	return nil, nil
 }
 
-// note tells other replicas that a call is answered without its outcome, before it is.
-func (d *Desk) note(ctx context.Context, id string) {
+// note tells other replicas that a call is answered without its outcome, before it is, and
+// reports whether that was settled before.
+func (d *Desk) note(ctx context.Context, id string) (settled bool) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
 	defer cancel()
-	if err := d.cfg.Left.Note(ctx, id); err != nil {
+	settled, err := d.cfg.Left.Note(ctx, id)
+	if err != nil {
 		d.cfg.Logger.WarnContext(ctx, "a context profile is handed over only by the replica that took the call", slog.String("request_id", id), slog.Any("error", err))
 	}
+	return settled
 }
 
 // Lost says that an outcome that Ask returned did not reach its caller.

@@ -61,8 +61,9 @@ func (d *Desk) settle(msg *message.Message) error {
 	left := d.cfg.Alone && (c.Call.Process != d.process || d.without(c))
 	if d.cfg.Left != nil {
 		// The replica that took the call may have ended since. If it has not it hands the
-		// outcome over as well, under the same id.
-		if left, err = d.cfg.Left.Has(msg.Context(), c.Call.RequestID); err != nil {
+		// outcome over as well, under the same id. If it answers the call later it learns that
+		// this has been.
+		if left, err = d.cfg.Left.Settle(msg.Context(), c.Call.RequestID); err != nil {
 			return err
 		}
 	}

@@ -3,6 +3,8 @@ package contexts
 import (
 	"context"
 	"log/slog"
+	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -76,4 +78,67 @@ func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
 	case <-time.After(10 * time.Second):
 		t.Fatal("settled, and not delivered")
 	}
+}
+
+// mapLeft is what replicas have in common.
+type mapLeft struct {
+	mu      sync.Mutex
+	left    map[string]bool
+	settled map[string]bool
+}
+
+func (l *mapLeft) Note(_ context.Context, id string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.left[id] = true
+	return l.settled[id], nil
+}
+
+func (l *mapLeft) Settle(_ context.Context, id string) (bool, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.settled[id] = true
+	return l.left[id], nil
+}
+
+// With several replicas an outcome may be settled before the call's own replica has seen it,
+// and before it notes that it answers without it: the caller is answered with the outcome, since
+// nobody else would hand it over if that replica were killed.
+func TestSettledBeforeTheNote(t *testing.T) {
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	var topics []bus.Topic
+	for _, name := range []string{event.TopicContext, event.TopicContextTask, event.TopicWebhookTask} {
+		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
+	}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+	left := &mapLeft{left: make(map[string]bool), settled: make(map[string]bool)}
+	d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	now := time.Now()
+	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
+		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "https://hooks.example/a",
+	}}
+	outcome := &event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now}
+	value, err := json.Marshal(outcome)
+	require.NoError(t, err)
+	m := message.NewMessage("m", value)
+	m.SetContext(t.Context())
+	state, err := d.Ask(t.Context(), task, func() {
+		require.NoError(t, d.settle(m), "the group, here or at another replica, settles it")
+		go func() { // and the follower is late
+			for !left.noted("r") {
+				runtime.Gosched()
+			}
+			d.take(outcome)
+		}()
+	})
+	require.NoError(t, err)
+	require.NotNil(t, state, "202, settled, and handed over by nobody but this process")
+}
+
+func (l *mapLeft) noted(id string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.left[id]
 }

@@ -67,7 +67,7 @@ func uses(client *redis.Client, rate limits.Limiter) map[string]func(ctx context
 			_, _, err := answers.Begin(ctx, strconv.Itoa(n), "f", "o", time.Minute)
 			return err
 		},
-		"left": func(ctx context.Context, n int) error { return left.Note(ctx, strconv.Itoa(n)) },
+		"left": func(ctx context.Context, n int) error { _, err := left.Note(ctx, strconv.Itoa(n)); return err },
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	goredisstore "github.com/throttled/throttled/v2/store/goredisstore.v9"
 
 	"muster/platform/polltest"
+	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/credits"
 	"muster/query-api/internal/credits/creditstest"
 	"muster/query-api/internal/idempotency"
@@ -54,6 +55,32 @@ func TestIdempotency(t *testing.T) {
 		}
 		return out
 	})
+}
+
+// A call that is answered without its outcome is known to whoever settles that later, and
+// learns that it was settled before.
+func TestLeft(t *testing.T) {
+	left := contexts.NewRedisLeft(redistest.Start(t).Client(t), "left:")
+	settle := func(id string, want bool) {
+		t.Helper()
+		got, err := left.Settle(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	note := func(id string, want bool) {
+		t.Helper()
+		got, err := left.Note(t.Context(), id)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	note("first", false)
+	settle("first", true)
+	settle("first", true)
+	settle("second", false)
+	settle("second", false)
+	note("second", true)
+	settle("second", true) // once more, for a call that was sent again
+	note("second", false)
 }
 
 func TestLimits(t *testing.T) {
