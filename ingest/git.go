@@ -122,8 +122,8 @@ func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) 
 	case cfg.DryRun:
 		err = s.openScratch(cfg)
 	case cfg.StateDir != "":
-		if s.versions, err = openVersions(ctx, cfg, deps, convert.Foreign); err == nil {
-			s.topics, s.generation = topicsOf(cfg, convert.Foreign), s.versions.Generation()
+		if s.versions, err = openVersions(ctx, cfg, deps); err == nil {
+			s.topics, s.generation = topicsOf(cfg), s.versions.Generation()
 		}
 	}
 	if err != nil {

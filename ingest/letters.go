@@ -246,10 +246,10 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 	}
 	var known *versions.Store
 	if cfg.StateDir != "" {
-		if known, err = openVersions(ctx, cfg, deps, ""); err != nil {
+		if known, err = openVersions(ctx, cfg, deps); err != nil {
 			return res, err
 		}
-		defer func() { err = errors.Join(err, known.Close()) }()
+		defer func() { err = errors.Join(err, closeVersions(ctx, cfg, deps, known, bindTimeout)) }()
 	}
 	writer := bus.NewWriter(cfg.Bus)
 	defer func() { err = errors.Join(err, writer.Close()) }()

@@ -21,7 +21,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/segmentio/kafka-go"
 
-	"muster/ingest/internal/convert"
 	"muster/ingest/internal/source"
 	"muster/ingest/internal/versions"
 	"muster/platform/bus"
@@ -94,17 +93,18 @@ func (p *pushes) init(cfg Config) {
 	p.stopped, p.stop = context.WithCancelCause(context.Background())
 }
 
-func (p *pushes) closeKnown() error {
-	if p.known == nil {
+// closeKnown notes how far the topics go, within the time that a stop has for it.
+func (s *Service) closeKnown(ctx context.Context) error {
+	if s.pushes.known == nil {
 		return nil
 	}
-	return p.known.Close()
+	return closeVersions(ctx, s.cfg, s.deps, s.pushes.known, time.Second)
 }
 
 // servePushes answers requests until ctx ends.
 func (s *Service) servePushes(ctx context.Context) (err error) {
 	if s.cfg.StateDir != "" {
-		if s.pushes.known, err = openVersions(ctx, s.cfg, s.deps, convert.Foreign); err != nil {
+		if s.pushes.known, err = openVersions(ctx, s.cfg, s.deps); err != nil {
 			if ctx.Err() != nil {
 				return s.Close() // as above: what fails then is the asking that was cut short
 			}
@@ -112,14 +112,14 @@ func (s *Service) servePushes(ctx context.Context) (err error) {
 		}
 	}
 	if err := s.deps.Suppressed.WaitLoaded(ctx); err != nil {
-		return errors.Join(s.Close(), s.pushes.closeKnown())
+		return errors.Join(s.Close(), s.closeKnown(ctx))
 	}
 	s.pushes.writer = bus.NewWriter(s.cfg.Bus)
 	detach := context.AfterFunc(ctx, func() { s.pushes.stop(errStopping) })
 	defer func() {
 		detach()
 		s.pushes.stop(errStopping)
-		err = errors.Join(err, s.pushes.writer.Close(), s.pushes.closeKnown())
+		err = errors.Join(err, s.pushes.writer.Close(), s.closeKnown(ctx))
 	}()
 	return s.server.Run(ctx)
 }

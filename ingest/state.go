@@ -65,10 +65,10 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 	if cfg.DryRun {
 		return s, s.openScratch(cfg)
 	}
-	if s.versions, err = openVersions(ctx, cfg, deps, kind); err != nil {
+	if s.versions, err = openVersions(ctx, cfg, deps); err != nil {
 		return s, err
 	}
-	s.topics, s.generation = topicsOf(cfg, kind), s.versions.Generation()
+	s.topics, s.generation = topicsOf(cfg), s.versions.Generation()
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
@@ -93,33 +93,37 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 
 // openVersions opens what is known of identities and makes sure that it is what
 // the brokers have.
-func openVersions(ctx context.Context, cfg Config, deps Deps, kind record.Kind) (*versions.Store, error) {
+func openVersions(ctx context.Context, cfg Config, deps Deps) (*versions.Store, error) {
 	store, err := versions.Open(filepath.Join(cfg.StateDir, versionsDir))
 	if err != nil {
 		return nil, err
 	}
-	forgotten, err := store.Bind(ctx, topicsOf(cfg, kind))
+	forgotten, err := store.Bind(ctx, topicsOf(cfg))
 	if err != nil {
 		return nil, errors.Join(err, store.Close())
 	}
 	if forgotten {
-		deps.Logger.Warn("the topics are not those that were published to before: every record is published again", "state", cfg.StateDir)
+		deps.Logger.Warn("the topics are not those that were published to before, or the machine stopped without warning: every record is published again", "state", cfg.StateDir)
 	}
 	return store, nil
 }
 
-// topicsOf returns how to ask for the topics that records of a kind, and of the
-// kinds that are split off from it, are published on.
-func topicsOf(cfg Config, kind record.Kind) func(context.Context) (versions.Topics, error) {
-	var names []string
-	if kind == record.KindErasure {
-		names = append(names, event.TopicErasure)
+// closeVersions notes how far the topics go, if the brokers say so in time, and closes
+// what [openVersions] opened.
+func closeVersions(ctx context.Context, cfg Config, deps Deps, store *versions.Store, within time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
+	defer cancel()
+	if _, err := store.Bind(ctx, topicsOf(cfg)); err != nil {
+		deps.Logger.Debug("the end of the topics is not noted", "error", err)
 	}
+	return store.Close()
+}
+
+// topicsOf returns how to ask for the topics that records and erasures are published on.
+func topicsOf(cfg Config) func(context.Context) (versions.Topics, error) {
+	names := []string{event.TopicSeen, event.TopicErasure, event.TopicErasureRequest}
 	for _, d := range record.Definitions() {
-		alone := kind != record.KindCodehostPerson && kind != convert.Foreign && kind != ""
-		if !alone || d.Kind == kind {
-			names = append(names, d.Topic)
-		}
+		names = append(names, d.Topic)
 	}
 	return func(ctx context.Context) (versions.Topics, error) {
 		cluster, err := bus.ClusterID(ctx, cfg.Bus)

@@ -70,12 +70,14 @@ func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups [
 			}
 		}
 	}
+	if first := &groups[0].items[0]; len(identities) == 0 { // what is stored is noted beside nobody's Bind
+		identities = append(identities, versions.NewIdentity("", first.message.Key, first.stripe))
+	}
 	tx, err := p.opts.Versions.Begin(ctx, identities)
 	if err != nil {
 		return err
 	}
 	var out outgoing
-	var topics []string // that entries will speak of
 	outcomes := make([]Outcomes, len(groups))
 	n := 0
 	for group, g := range groups {
@@ -93,9 +95,6 @@ func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups [
 			}
 			if publish {
 				out.add(m, g.batch, i)
-				if !slices.Contains(topics, m.Topic) {
-					topics = append(topics, m.Topic)
-				}
 			}
 			n++
 		}
@@ -103,7 +102,7 @@ func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups [
 	if err := p.send(ctx, writer, out); err != nil {
 		return errors.Join(err, tx.Discard())
 	}
-	if len(topics) > 0 && !p.opts.Dry {
+	if topics := out.topics(); len(topics) > 0 && !p.opts.Dry {
 		if err := tx.Used(ctx, topics...); err != nil {
 			return errors.Join(err, tx.Discard())
 		}

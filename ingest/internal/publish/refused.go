@@ -3,6 +3,7 @@ package publish
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -56,6 +57,16 @@ func (o *outgoing) add(m kafka.Message, b *Batch, i *item) {
 	}
 	o.messages = append(o.messages, m)
 	o.of = append(o.of, origin{b, i})
+}
+
+func (o *outgoing) topics() []string {
+	var topics []string
+	for _, m := range o.messages {
+		if !slices.Contains(topics, m.Topic) {
+			topics = append(topics, m.Topic)
+		}
+	}
+	return topics
 }
 
 func (i *item) letter() bool { return i.kind == "" && i.message.Topic == event.TopicRejected }

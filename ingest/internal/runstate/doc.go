@@ -9,7 +9,8 @@
 //
 // [Handle.Advance] appends to a journal with one write and nothing in memory: what
 // it has returned from is known after kill -9. A last line that was half written is
-// left out. After a crash of the machine the journal may lack its end; what is
-// published again then changes no answer. A run belongs to one process at a time,
-// by a lock that ends with the process.
+// left out. After a crash of the machine the journal may lack its end, and the brokers
+// may lack what it says: the generation is another one then (versions.Store), and the
+// run begins again. A run belongs to one process at a time, by a lock that ends with the
+// process.
 package runstate

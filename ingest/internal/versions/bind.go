@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -56,10 +57,20 @@ type bound struct {
 	// Used are topics that something was stored on, whatever Ends say: these are of
 	// before a use, which may have been killed.
 	Used []string `json:"used,omitempty"`
+
+	// Boot is which start of the machine it was when something was stored behind Ends;
+	// empty when nothing was.
+	Boot string `json:"boot,omitempty"`
 }
 
-// lost tells whether the topics of now cannot be those of before.
-func (b bound) lost(now Topics) bool {
+// lost tells whether the topics of now cannot be those of before, on a machine of
+// which boot is the last start.
+func (b bound) lost(now Topics, boot string) bool {
+	if b.Boot != "" && b.Boot != boot {
+		// The machine may have stopped without writing what it held in memory. Of that the
+		// brokers may have lost what the entries, which are written by themselves, say.
+		return true
+	}
 	for _, topic := range b.Used {
 		if ends, asked := now.Ends[topic]; asked && slices.Max(append(ends, 0)) == 0 {
 			return true
@@ -96,8 +107,9 @@ func (s *Store) Generation() string { return s.generation }
 // Bind says which topics the store is used with, before and after each use, as far
 // as that use concerns them. It forgets all entries, says so, and begins a new
 // generation when these cannot be the topics of the last use: another cluster,
-// topics that were made anew, a broker that lost its data. What the brokers no
-// longer have must be published again.
+// topics that were made anew, a broker that lost its data; or when the machine was
+// started since something was stored and no Bind followed. What the brokers no longer
+// have must be published again.
 //
 // topics is asked while the store is held, so that what another process publishes
 // meanwhile is not taken for a loss.
@@ -118,7 +130,7 @@ func (s *Store) Bind(ctx context.Context, topics func(context.Context) (Topics, 
 	}
 	now := bound{Topics: asked, Generation: before.Generation}
 	path := filepath.Join(s.dir, bindName)
-	if forgotten = !ok || before.lost(asked); forgotten {
+	if forgotten = !ok || before.lost(asked, s.boot); forgotten {
 		now.Generation = uuid.NewString()
 		// Who is killed from here on leaves a file that counts as cut short: the
 		// topics may have grown past what was known of them when it is read next.
@@ -141,7 +153,7 @@ func (s *Store) Bind(ctx context.Context, topics func(context.Context) (Topics, 
 	if err := now.write(s.dir); err != nil {
 		return forgotten, err
 	}
-	s.generation, s.used = now.Generation, now.Used
+	s.generation = now.Generation
 	return forgotten, nil
 }
 
@@ -157,23 +169,31 @@ func (b bound) write(dir string) error {
 }
 
 // Used notes that something is stored on topics: if they are empty the next time,
-// they were made anew. It is for whoever is about to commit entries, so that they are
-// never believed of topics that are gone, also when the process is killed.
+// they were made anew, and if the machine was started since, they may lack it. It is for
+// whoever is about to commit entries, or to note elsewhere what is stored, so that this
+// is never believed of what is gone, however the process, or the machine, ends.
 func (tx *Tx) Used(ctx context.Context, topics ...string) (err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("note what the versions speak of: %w", err)
+		}
+	}()
 	s := tx.store
 	// Bind is not at work meanwhile: it holds all stripes, and this holds some.
 	s.using.Lock()
 	defer s.using.Unlock()
-	if !slices.ContainsFunc(topics, func(t string) bool { return !slices.Contains(s.used, t) }) {
-		return nil
+	path := filepath.Join(s.dir, bindName)
+	raw, err := os.ReadFile(path)
+	if err == nil && bytes.Equal(raw, s.noted) && !slices.ContainsFunc(topics, func(t string) bool { return !slices.Contains(s.used, t) }) {
+		return nil // nobody has bound since
 	}
-	lock, err := os.OpenFile(filepath.Join(s.dir, bindName+".lock"), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return fmt.Errorf("note what the versions speak of: %w", err)
+		return err
 	}
 	defer func() { err = errors.Join(err, lock.Close()) }()
 	if err := flock(ctx, lock); err != nil {
-		return fmt.Errorf("note what the versions speak of: %w", err)
+		return err
 	}
 	now, ok, err := readBound(s.dir)
 	if err != nil {
@@ -182,14 +202,15 @@ func (tx *Tx) Used(ctx context.Context, topics ...string) (err error) {
 	if !ok || now.Ends == nil {
 		return nil // who binds next forgets, or has nothing to compare with
 	}
-	now.Used = append(now.Used, topics...)
+	now.Used, now.Boot = append(now.Used, topics...), s.boot
 	slices.Sort(now.Used)
 	now.Used = slices.Compact(now.Used)
 	if err := now.write(s.dir); err != nil {
 		return err
 	}
 	s.used = now.Used
-	return nil
+	s.noted, err = os.ReadFile(path)
+	return err
 }
 
 // empty makes the table of a stripe that is held one without entries. Other
@@ -204,21 +225,28 @@ func (st *stripe) empty() error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
+	if err := file.Sync(); err != nil { // the entries do not come back when the machine stops
+		return errors.Join(err, t.unmap(), file.Close())
+	}
 	return st.use(t)
 }
 
-// writeFile replaces a file as a whole.
+// writeFile replaces a file as a whole, on the disk when it returns.
 func writeFile(path string, raw []byte) error {
 	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
 	_, err = tmp.Write(raw)
-	if err = errors.Join(err, tmp.Close()); err == nil {
+	if err = errors.Join(err, tmp.Sync(), tmp.Close()); err == nil {
 		err = os.Rename(tmp.Name(), path)
 	}
 	if err != nil {
 		return errors.Join(err, os.Remove(tmp.Name()))
 	}
-	return nil
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
 }

@@ -14,7 +14,7 @@
 //
 // Entries of 32 bytes stand in pages of 1 KiB, found by a hash of the identity, in
 // 32 files that grow one at a time. Every entry carries a checksum: one that was
-// half written counts as missing. Nothing is synchronized to the disk.
+// half written counts as missing. Nothing of the entries is synchronized to the disk.
 //
 // # Guarantee
 //
@@ -24,4 +24,11 @@
 // brokers no longer have it would be worse: [Store.Bind] forgets everything when
 // the topics are not those that the entries speak of, and gives what follows a new
 // [Store.Generation], so that the same holds of what is noted elsewhere.
+//
+// A machine that stops without warning is such a case: the end of a broker's log on it may
+// be gone, and entries that say what stood there may be on the disk. So [Tx.Used] notes, on
+// the disk, the start of the machine before the first entry is written, [Store.Bind] takes
+// that back with the ends of the topics that it notes, and finds it after another start
+// if that did not come about. Where nobody says which start it is, each process counts
+// as one.
 package versions

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/segmentio/kafka-go"
 	"golang.org/x/sys/unix"
 
@@ -52,8 +53,10 @@ func NewIdentity(kind record.Kind, key []byte, stripe int) Identity {
 type Store struct {
 	dir        string
 	generation string
+	boot       string // which start of the machine this is
 	using      sync.Mutex
-	used       []string // topics that are noted as used, as far as this process knows
+	used       []string // topics that are noted as used in noted
+	noted      []byte   // by the last Used of this process
 	stripes    [Stripes]stripe
 	base       *Store // of a scratch store: what it does not know itself
 }
@@ -72,7 +75,10 @@ type stripe struct {
 
 // Open opens the store in a folder, which is made if it does not exist.
 func Open(dir string) (*Store, error) {
-	s := &Store{dir: dir}
+	s := &Store{dir: dir, boot: bootOfSystem()}
+	if s.boot == "" {
+		s.boot = uuid.NewString() // what another process has stored may be lost, for all that is known
+	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("open the versions: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	"muster/ingest/internal/versions"
@@ -299,6 +300,58 @@ func TestUsed(t *testing.T) {
 	require.True(t, bind(0, 0))
 	use(s, "t")
 	require.True(t, bind(), "no partitions")
+}
+
+// What was stored before the machine stopped without warning may be lost, whatever the
+// brokers have got since: it is forgotten, unless somebody had bound behind it.
+func TestBoot(t *testing.T) {
+	dir := t.TempDir()
+	known := map[string]versions.State{"a": {Version: 1, Hash: 2}}
+	bind := func(s *versions.Store) bool {
+		t.Helper()
+		forgotten, err := s.Bind(t.Context(), func(context.Context) (versions.Topics, error) {
+			return versions.Topics{Cluster: "x", Ends: map[string][]int64{"t": {5}}}, nil
+		})
+		require.NoError(t, err)
+		return forgotten
+	}
+	use := func(s *versions.Store) {
+		t.Helper()
+		tx, err := s.Begin(t.Context(), identities([]string{"a"}))
+		require.NoError(t, err)
+		require.NoError(t, tx.Used(t.Context(), "t"))
+		tx.Set(0, known["a"])
+		require.NoError(t, tx.Commit())
+	}
+	file := filepath.Join(dir, "topics.json")
+	// stop makes what is noted that of another start of the machine.
+	stop := func() {
+		t.Helper()
+		raw, err := os.ReadFile(file)
+		require.NoError(t, err)
+		var noted map[string]any
+		require.NoError(t, json.Unmarshal(raw, &noted))
+		if noted["boot"] != nil {
+			noted["boot"] = "another"
+		}
+		raw, err = json.Marshal(noted)
+		require.NoError(t, err)
+		require.NoError(t, os.WriteFile(file, raw, 0o600))
+	}
+	one, two := open(t, dir), open(t, dir)
+	require.False(t, bind(one))
+	use(one)
+	require.False(t, bind(open(t, dir)), "of the same start, as after a kill")
+	stop()
+	require.False(t, bind(one), "nothing was stored since")
+	use(one)
+	require.False(t, bind(two))
+	use(one) // whatever it has noted before
+	stop()
+	require.True(t, bind(two))
+	holds(t, two, []string{"a"}, nil)
+	stop()
+	require.False(t, bind(two), "once")
 }
 
 func TestScratch(t *testing.T) {
