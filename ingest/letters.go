@@ -328,6 +328,11 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 			Topic: l.Message.Topic, Partition: l.Message.Partition, Offset: l.Message.Offset,
 		}})
 	})
+	if from.Line == 0 {
+		// It stood on a topic, where the projector refused it: what is published is known
+		// to be, and the projector has none of it.
+		batch.Again()
+	}
 	tally, err := converter.Chunk(ctx, &source.Chunk{Lines: []source.Line{line}}, batch)
 	if err != nil {
 		return err

@@ -119,6 +119,47 @@ func TestRejectedRecords(t *testing.T) {
 	require.ErrorContains(t, err, `"cat"`)
 }
 
+// What the projector refused was published, and is so again when it is given back, unless
+// a newer one was meanwhile.
+func TestRejectedByProjector(t *testing.T) {
+	cfg := kept(t)
+	kind := record.KindNetworkPerson
+	_, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "people", []byte(people(0, 3)))})
+	require.NoError(t, err)
+	refused := func(value []byte, reason string) {
+		t.Helper()
+		from := event.Source{Topic: kind.Topic(), Offset: 1}
+		bad := &record.Invalid{Kind: kind, Code: reason, Reason: "is refused by the store"}
+		letter, err := json.Marshal(event.NewRejected(kind, from, value, bad, time.Now()))
+		require.NoError(t, err)
+		w := bus.NewWriter(cfg.Bus)
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicRejected, Key: []byte(from.Name()), Value: letter}}))
+		require.NoError(t, w.Close())
+	}
+	resubmit := func(reason string, want ingest.Counts) {
+		t.Helper()
+		before := ends(t, cfg.Bus, kind.Topic())
+		later := ingest.Deps{Now: func() time.Time { return time.Now().Add(time.Second) }} // than the letter, on any clock
+		res, err := ingest.ResubmitRejected(t.Context(), cfg, later, ingest.LetterFilter{Code: reason}, "")
+		require.NoError(t, err)
+		require.Equal(t, int64(1), res.Resubmitted)
+		require.Equal(t, []ingest.KindCounts{{Kind: kind, Counts: want}}, res.Kinds)
+		require.Equal(t, before+want.Published, ends(t, cfg.Bus, kind.Topic()))
+	}
+	first := []byte(strings.TrimSpace(people(0, 1)))
+	refused(first, "refused")
+	resubmit("refused", ingest.Counts{Read: 1, Published: 1})
+	require.Equal(t, string(first), values(t, cfg.Bus, kind)["p_0"])
+	// A record that was rejected once more in between is still one of a topic.
+	refused(first[:20], "other")
+	resubmit("other", ingest.Counts{Read: 1, Rejected: 1})
+	for _, l := range find(t, cfg, false, ingest.LetterFilter{Code: record.CodeSyntax}) {
+		require.Zero(t, l.Rejected.Source.Line)
+	}
+	refused([]byte(strings.Replace(people(1, 2), "2026-01-02", "2026-01-01", 1)), "older")
+	resubmit("older", ingest.Counts{Read: 1, Stale: 1})
+}
+
 // Dead letters go back where they came from, as they were, once.
 func TestDeadLetters(t *testing.T) {
 	cfg := kept(t)

@@ -38,6 +38,7 @@ type Batch struct {
 	pending atomic.Int32
 	failed  atomic.Pointer[error]
 	settled func(error)
+	again   bool
 	letter  func(record.Kind, Place, kafka.Message, error) (kafka.Message, error)
 
 	mu       sync.Mutex
@@ -139,6 +140,10 @@ func (p *Publisher) NewBatch(settled func(error)) *Batch {
 		settled: settled,
 	}
 }
+
+// Again has the records of this batch published also when they are known, as
+// Options.Again has all.
+func (b *Batch) Again() { b.again = true }
 
 // Add adds a message, which has a topic and a key. Batches may be filled beside
 // one another, and not once they are published.

@@ -89,7 +89,7 @@ func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups [
 				out.add(i.message, g.batch, i)
 				continue
 			}
-			m, publish, err := p.decide(tx, n, *i, noted)
+			m, publish, err := p.decide(tx, n, *i, p.opts.Again || g.batch.again, noted)
 			if err != nil {
 				return errors.Join(err, tx.Discard())
 			}
@@ -117,8 +117,8 @@ func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups [
 }
 
 // decide says what is published of the record that is the n-th of the
-// transaction, if anything.
-func (p *Publisher) decide(tx *versions.Tx, n int, i item, outcomes Outcomes) (kafka.Message, bool, error) {
+// transaction, if anything; again: also when it is known.
+func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes Outcomes) (kafka.Message, bool, error) {
 	before, known := tx.Get(n)
 	outcome := outcomes[i.kind]
 	switch {
@@ -127,7 +127,7 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, outcomes Outcomes) (k
 		outcome.Stale++
 		outcomes[i.kind] = outcome
 		return kafka.Message{}, false, nil
-	case p.opts.Again:
+	case again:
 	case i.state == before:
 		outcome.Unchanged++
 		outcomes[i.kind] = outcome
