@@ -86,7 +86,7 @@ func expand(cfg Config, deps Deps, paths []string) ([]string, error) {
 				errs = append(errs, &fs.PathError{Op: "read", Path: path, Err: errors.New("there are no files of a known format in this folder; name them, or --format")})
 			}
 			if passed > 0 {
-				deps.Logger.Warn("files of other formats are passed over", "folder", path, "files", passed)
+				deps.Logger.Warn("files of other formats, and what is no file, are passed over", "folder", path, "files", passed)
 			}
 			all = append(all, found...)
 		case errors.Is(err, fs.ErrNotExist) && strings.ContainsAny(path, "*?["):
@@ -124,6 +124,11 @@ func filesIn(cfg Config, folder string) (found []string, passed int, err error) 
 		case entry.IsDir():
 			return nil
 		case cfg.Format == source.FormatAuto && !source.KnownName(path):
+			passed++
+			return nil
+		}
+		// A pipe is named by whoever feeds it.
+		if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
 			passed++
 			return nil
 		}

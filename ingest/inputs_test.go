@@ -2,9 +2,11 @@ package ingest_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,6 +70,49 @@ func TestFormats(t *testing.T) {
 		"c.csv.gz:4":  "syntax : has 2 fields where the header has 4",
 		"d.parquet:2": "missing_identity profile_id: is missing",
 	}, reasons)
+}
+
+// A named pipe is opened once, for all that its producer has; waiting for a producer ends
+// with the run. Nobody waits for one in a folder.
+func TestNamedPipe(t *testing.T) {
+	cfg := kept(t)
+	folder := t.TempDir()
+	path := filepath.Join(folder, "people.ndjson")
+	require.NoError(t, syscall.Mkfifo(path, 0o600))
+	run := func(ctx context.Context, id string) (s ingest.Summary, err error) {
+		cfg.RunID = id
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			s, err = ingest.Files(ctx, cfg, ingest.Deps{}, record.KindNetworkPerson, []string{path})
+		}()
+		select {
+		case <-ended:
+		case <-time.After(30 * time.Second):
+			t.Fatal("the run waits for another producer")
+		}
+		return s, err
+	}
+	produced := make(chan error, 1)
+	go func() { produced <- os.WriteFile(path, []byte(people(0, 20_000)), 0) }()
+	s, err := run(t.Context(), "run-1")
+	require.NoError(t, err)
+	require.NoError(t, <-produced)
+	require.Equal(t, int64(20_000), counts(s, record.KindNetworkPerson).Published)
+
+	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+	defer cancel()
+	_, err = run(ctx, "run-2")
+	requireExit(t, ingest.ExitFailed, err)
+	if f, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil { // somebody waits
+		require.NoError(t, f.Close())
+	}
+
+	require.NoError(t, os.WriteFile(filepath.Join(folder, "more.ndjson"), []byte(people(20_000, 20_001)), 0o600))
+	cfg.RunID = "run-3"
+	s, err = ingest.Files(t.Context(), cfg, ingest.Deps{}, record.KindNetworkPerson, []string{folder})
+	require.NoError(t, err)
+	require.Len(t, s.Files, 1)
 }
 
 func TestMapped(t *testing.T) {

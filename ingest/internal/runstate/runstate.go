@@ -98,18 +98,18 @@ func Identify(path string) (File, error) {
 	if err != nil {
 		return File{}, fmt.Errorf("identify %s: %w", path, err)
 	}
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return File{}, err // names operation, path and cause
 	}
-	defer func() { _ = f.Close() }()
-	info, err := f.Stat()
+	if !info.Mode().IsRegular() {
+		return File{Path: path}, nil // whoever feeds a pipe sees it opened, and closed
+	}
+	f, err := os.Open(path)
 	if err != nil {
 		return File{}, err
 	}
-	if !info.Mode().IsRegular() {
-		return File{Path: path}, nil // reading a pipe would take from it
-	}
+	defer func() { _ = f.Close() }()
 	head := sha256.New()
 	if _, err := io.Copy(head, io.LimitReader(f, headSize)); err != nil {
 		return File{}, fmt.Errorf("identify %s: %w", path, err)

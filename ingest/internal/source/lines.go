@@ -61,7 +61,7 @@ type Lines struct {
 	opts     Options
 	consumed *atomic.Int64
 	pump     *pump
-	file     *os.File // nil when the bytes are not ours to close
+	own      io.Closer // nil when the bytes are not ours to close
 	closed   sync.Once
 
 	opening *opening
@@ -206,11 +206,11 @@ func (l *Lines) Close() error {
 		if l.pump != nil {
 			l.pump.close()
 		}
-		if l.file == nil {
+		if l.own == nil {
 			return
 		}
-		err = l.file.Close()
-		if l.pump != nil {
+		err = l.own.Close()
+		if _, ok := l.own.(*os.File); ok && l.pump != nil {
 			<-l.pump.done
 		}
 	})

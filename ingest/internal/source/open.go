@@ -7,29 +7,78 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"sync"
 )
 
 // Open opens a file of any format. Reading ends with ctx's error once ctx has
 // ended. The caller closes the source.
 func Open(ctx context.Context, path string, opts Options) (Source, error) {
-	f, err := os.Open(path)
+	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err // an fs.PathError: it names operation, path and cause
 	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
 	if info.IsDir() {
-		return nil, errors.Join(fmt.Errorf("open %s: is a directory", path), f.Close())
+		return nil, fmt.Errorf("open %s: is a directory", path)
 	}
 	if opts.Format == FormatAuto {
 		opts.Format = formatOfName(path)
 	}
-	if info.Mode().IsRegular() {
-		return openRegular(ctx, path, f, info.Size(), opts)
+	if !info.Mode().IsRegular() {
+		p := &pipe{path: path}
+		return openStream(ctx, path, p, p, opts)
 	}
-	return openStream(ctx, path, f, f, opts)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return openRegular(ctx, path, f, info.Size(), opts)
+}
+
+// pipe is a named pipe, or a device, that is opened when it is read: opening it waits
+// for its producer.
+type pipe struct {
+	path string
+
+	mu     sync.Mutex
+	file   *os.File
+	closed bool
+}
+
+func (p *pipe) Read(b []byte) (int, error) {
+	f, err := p.open()
+	if err != nil {
+		return 0, err
+	}
+	return f.Read(b)
+}
+
+// open is called by the one goroutine that reads.
+func (p *pipe) open() (*os.File, error) {
+	if p.file != nil {
+		return p.file, nil
+	}
+	f, err := os.Open(p.path)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errors.Join(os.ErrClosed, f.Close())
+	}
+	p.file = f
+	return f, nil
+}
+
+// Close ends a read. Whoever still waits for a producer ends when one comes.
+func (p *pipe) Close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	if p.file == nil {
+		return nil
+	}
+	return p.file.Close()
 }
 
 // FromReader reads from r, which stays the caller's to close. Reading ends with
@@ -62,7 +111,7 @@ func openRegular(ctx context.Context, path string, f *os.File, size int64, opts 
 }
 
 // openStream reads r, of which own is what is closed with the source.
-func openStream(ctx context.Context, name string, r io.Reader, own *os.File, opts Options) (Source, error) {
+func openStream(ctx context.Context, name string, r io.Reader, own io.Closer, opts Options) (Source, error) {
 	closing := func(err error) error {
 		if own == nil {
 			return err
@@ -76,14 +125,12 @@ func openStream(ctx context.Context, name string, r io.Reader, own *os.File, opt
 	if err != nil {
 		return nil, closing(err)
 	}
-	l.file = own
-	if own != nil && opts.Format == FormatNDJSON {
-		if info, err := own.Stat(); err != nil {
+	l.own = own
+	if f, ok := own.(*os.File); ok && opts.Format == FormatNDJSON {
+		if info, err := f.Stat(); err != nil {
 			return nil, closing(err)
-		} else if info.Mode().IsRegular() {
-			if err := l.seek(own, info.Size()); err != nil {
-				return nil, closing(err)
-			}
+		} else if err := l.seek(f, info.Size()); err != nil {
+			return nil, closing(err)
 		}
 	}
 	l.start()
