@@ -1547,7 +1547,7 @@ type UnsupportedType = Error
 type EnrichCompanyParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1555,7 +1555,7 @@ type EnrichCompanyParams struct {
 type CreateContextParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1569,7 +1569,7 @@ type GetDescription200JSONResponseBody struct {
 type DiscoverPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1577,7 +1577,7 @@ type DiscoverPersonParams struct {
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1585,7 +1585,7 @@ type EnrichPersonParams struct {
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1593,7 +1593,7 @@ type SearchPeopleParams struct {
 type ExplainSearchParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1617,7 +1617,7 @@ type GetCodehostPersonParams struct {
 type PostCodehostPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1646,7 +1646,7 @@ type GetNetworkPersonParams struct {
 type PostNetworkPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9622,7 +9622,7 @@ type ClientInterface interface {
 	// ExplainSearchWithBody Explain a search
 	//
 	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9632,7 +9632,7 @@ type ClientInterface interface {
 	// ExplainSearch Explain a search
 	//
 	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9988,7 +9988,7 @@ func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, b
 // ExplainSearchWithBody Explain a search
 //
 // Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10008,7 +10008,7 @@ func (c *Client) ExplainSearchWithBody(ctx context.Context, params *ExplainSearc
 // ExplainSearch Explain a search
 //
 // Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11071,7 +11071,7 @@ type ClientWithResponsesInterface interface {
 	// ExplainSearchWithBodyWithResponse Explain a search
 	//
 	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11081,7 +11081,7 @@ type ClientWithResponsesInterface interface {
 	// ExplainSearchWithResponse Explain a search
 	//
 	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13762,7 +13762,7 @@ func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, para
 // ExplainSearchWithBodyWithResponse Explain a search
 //
 // Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13778,7 +13778,7 @@ func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Cont
 // ExplainSearchWithResponse Explain a search
 //
 // Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -66,7 +66,7 @@ export interface paths {
         /**
          * Explain a search
          * @description Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-         *     the number of rows that would be read, what the page would cost at most, and why a clause is refused. Free.
+         *     the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
          */
         post: operations["explainSearch"];
         delete?: never;
@@ -1390,7 +1390,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description The store or the balances are away; call again after `Retry-After` seconds. */
+        /** @description The store or the balances are away, or other calls leave this one no room; call again after `Retry-After` seconds. */
         Unavailable: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];
@@ -1442,7 +1442,7 @@ export interface components {
         /**
          * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
          *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-         *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+         *     with another body it is a 422. Errors are not stored.
          */
         IdempotencyKey: string;
         /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
@@ -1536,7 +1536,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1583,7 +1583,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1635,7 +1635,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1683,7 +1683,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1730,7 +1730,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1781,7 +1781,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2009,7 +2009,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2111,7 +2111,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+                 *     with another body it is a 422. Errors are not stored.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };

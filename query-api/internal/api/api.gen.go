@@ -1437,7 +1437,7 @@ type UnsupportedType = Error
 type EnrichCompanyParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1445,7 +1445,7 @@ type EnrichCompanyParams struct {
 type CreateContextParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1459,7 +1459,7 @@ type GetDescription200JSONResponseBody struct {
 type DiscoverPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1467,7 +1467,7 @@ type DiscoverPersonParams struct {
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1475,7 +1475,7 @@ type EnrichPersonParams struct {
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1483,7 +1483,7 @@ type SearchPeopleParams struct {
 type ExplainSearchParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1507,7 +1507,7 @@ type GetCodehostPersonParams struct {
 type PostCodehostPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1536,7 +1536,7 @@ type GetNetworkPersonParams struct {
 type PostNetworkPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Answers of 401, 429 and 5xx are not stored.
+	// with another body it is a 422. Errors are not stored.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 

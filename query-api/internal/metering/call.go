@@ -54,6 +54,7 @@ type Call struct {
 	accounts    []string           // that were named
 	claim       *idempotency.Claim // of the Idempotency-Key
 	stored      bool               // the answer is
+	passing     bool               // the answer is not to be stored
 	work        *idempotency.Claim // of what is begun under the key
 	begun       bool               // it is bound to the key
 	owed        int64              // of a detached reservation

@@ -73,7 +73,14 @@ var (
 func (c *Call) Keeps() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.claim != nil && !c.stored
+	return c.claim != nil && !c.stored && !c.passing
+}
+
+// Passes says that the answer may be another one a moment later, so that it is not kept.
+func (c *Call) Passes() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.passing = true
 }
 
 // Tells notes whom the call's answer tells of, which is stored with it. A commit does

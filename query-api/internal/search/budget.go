@@ -19,6 +19,14 @@ type Budget struct{ Reason string }
 
 func (e *Budget) Error() string { return e.Reason }
 
+// Busy is the error of a query to which others left none of the time that it may take:
+// the same query may be answered in a moment.
+type Busy struct{ Time time.Duration }
+
+func (e *Busy) Error() string {
+	return fmt.Sprintf("other expensive queries took the %v that a query may", e.Time)
+}
+
 // patience is how long a store that has not answered a search in time has to show that it is there.
 const patience = 300 * time.Millisecond
 

@@ -40,7 +40,7 @@ func (l lanes) of(weight int) (lane chan struct{}, priority int) {
 	return l.cheap, cheapPriority
 }
 
-// enter waits for its turn until ctx ends.
+// enter waits for its turn until ctx ends, which is errWaited.
 func (l lanes) enter(ctx context.Context, weight int) (*turn, error) {
 	t := &turn{lanes: l}
 	t.lane, t.priority = l.of(weight)
@@ -48,7 +48,7 @@ func (l lanes) enter(ctx context.Context, weight int) (*turn, error) {
 	case t.lane <- struct{}{}:
 		return t, nil
 	case <-ctx.Done():
-		return nil, ctx.Err()
+		return nil, fmt.Errorf("%w: %w", errWaited, ctx.Err())
 	}
 }
 

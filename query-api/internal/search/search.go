@@ -203,7 +203,7 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	return out, nil
 }
 
-// Run reads the page. Errors are a [*Budget], readstore.ErrUnavailable, or the
+// Run reads the page. Errors are a [*Budget], a [*Busy], readstore.ErrUnavailable, or the
 // end of ctx.
 func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	ctx, span := s.searcher.deps.Tracer.Start(ctx, "search", trace.WithSpanKind(trace.SpanKindInternal))
@@ -213,33 +213,35 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 		}
 		span.End()
 	}()
-	outer := ctx
-	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
-	defer cancel()
-	turn, err := s.searcher.lanes.enter(ctx, weight(s.node, s.cursor.Stats))
-	if err != nil {
-		if outer.Err() == nil {
-			return nil, s.searcher.waited()
-		}
-		return nil, err
-	}
-	defer turn.leave()
-	page, err = s.run(turn.within(ctx))
-	if errors.Is(err, errWaited) && outer.Err() == nil {
-		return nil, s.searcher.waited()
-	}
-	if err != nil && errors.Is(err, context.DeadlineExceeded) && outer.Err() == nil {
-		if err := s.searcher.reachable(outer); err != nil {
-			return nil, err
-		}
-		return nil, s.searcher.overTime()
-	}
+	err = s.inTurn(ctx, func(ctx context.Context) (err error) {
+		page, err = s.run(ctx)
+		return err
+	})
 	return page, err
 }
 
-// waited is the answer to a search that others left no time.
-func (s *Searcher) waited() error {
-	return &Budget{fmt.Sprintf("other expensive queries took the %v that a query may: ask again, or narrow this one", s.cfg.Timeout)}
+// inTurn does the work of a search when it is its turn, within the time that a search
+// may take.
+func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) error {
+	bounded, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
+	defer cancel()
+	turn, err := s.searcher.lanes.enter(bounded, weight(s.node, s.cursor.Stats))
+	if err == nil {
+		defer turn.leave()
+		err = work(turn.within(bounded))
+	}
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return err
+	case errors.Is(err, errWaited):
+		return &Busy{s.searcher.cfg.Timeout}
+	case errors.Is(err, context.DeadlineExceeded):
+		if err := s.searcher.reachable(ctx); err != nil {
+			return err
+		}
+		return s.searcher.overTime()
+	}
+	return err
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {

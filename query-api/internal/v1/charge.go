@@ -62,12 +62,9 @@ func (w *chargedWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// storable says which answers an Idempotency-Key keeps (rulings.md, Accounts,
-// limits and charges).
-func storable(status int) bool {
-	return status != http.StatusUnauthorized && status != http.StatusTooManyRequests && status != http.StatusConflict &&
-		status < http.StatusInternalServerError
-}
+// storable says which answers an Idempotency-Key keeps: no errors. Wrong input is found before
+// the key is looked at, and what is refused later may be answered the next time.
+func storable(status int) bool { return status < http.StatusBadRequest }
 
 // saying are the headers that are part of an answer: they say what it lacks, and how old
 // it was.

@@ -21,6 +21,7 @@ import (
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/search"
 )
 
 // exchange is what is known of one request and its answer, for log, metrics and
@@ -164,6 +165,9 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 	// The log has an outage of Redis already, and need not tell of it call by call.
 	if broken(rec.status) && !gone && !errors.Is(x.cause, redisguard.ErrAway) {
 		level = slog.LevelError
+		if errors.As(x.cause, new(*search.Busy)) { // there is nothing to mend but the load
+			level = slog.LevelWarn
+		}
 	}
 	if !s.logger.Enabled(ctx, level) {
 		return

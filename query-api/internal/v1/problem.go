@@ -51,6 +51,7 @@ func problemOf(op *operation, err error) *problem {
 	var refused *metering.Refused
 	var query *clause.Error
 	var budget *search.Budget
+	var busy *search.Busy
 	switch {
 	case errors.As(err, &p):
 		return p
@@ -59,6 +60,11 @@ func problemOf(op *operation, err error) *problem {
 	case errors.As(err, &query), errors.As(err, &budget),
 		errors.Is(err, cursor.ErrInvalid), errors.Is(err, cursor.ErrExpired), errors.Is(err, cursor.ErrForeign):
 		return &problem{status: op.invalid, detail: err.Error()}
+	case errors.As(err, &busy):
+		return &problem{
+			status: op.unavailable, retryAfter: retryAfter, cause: err,
+			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow this one", busy, retryAfter),
+		}
 	case errors.As(err, &unauthorized):
 		return &problem{status: http.StatusUnauthorized, detail: unauthorized.Reason}
 	case errors.As(err, &refused):

@@ -129,6 +129,9 @@ func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchReq
 	if err != nil {
 		return nil, err
 	}
+	if e.Passing {
+		call.Passes()
+	}
 	if e.Refused == "" {
 		e.MaxCredits = int64(r.Size) * call.Prices().Search
 	}

@@ -1,0 +1,96 @@
+package queryapi_test
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/polltest"
+	queryapi "muster/query-api"
+	"muster/schemas/record"
+)
+
+// slow is a store whose statements wait, while there is something to wait for, and do not
+// end early.
+type slow struct {
+	driver.Conn
+	wait    atomic.Pointer[chan struct{}]
+	waiting atomic.Int64
+}
+
+func (s *slow) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	if wait := s.wait.Load(); wait != nil {
+		s.waiting.Add(1)
+		defer s.waiting.Add(-1)
+		<-*wait
+	}
+	return s.Conn.Query(ctx, query, args...)
+}
+
+// hold has statements wait until the returned function is called.
+func (s *slow) hold(t *testing.T) (release func()) {
+	wait := make(chan struct{})
+	s.wait.Store(&wait)
+	var released atomic.Bool
+	release = func() {
+		if s.wait.Store(nil); released.CompareAndSwap(false, true) {
+			close(wait)
+		}
+	}
+	t.Cleanup(release)
+	return release
+}
+
+// A query to which others leave no time is not wrong, and its refusal not kept: nor is that of one that
+// takes too long, which a moment later may not.
+func TestBusy(t *testing.T) {
+	conn := &slow{}
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.SearchQueries, c.SearchTimeout = 1, 500*time.Millisecond
+		conn.Conn = d.ClickHouse
+		d.ClickHouse = conn
+	})
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	const query = `{"query":{"term":{"profile.headline.keyword":"Data"}},"size":0}`
+	another := strings.Replace(query, `"size":0`, `"size":1`, 1)
+	const search, explain = "/v1/person/search", "/v1/person/search/explain"
+	key := idempotent("k")
+	for _, path := range []string{search, explain} {
+		release := conn.hold(t)
+		first := make(chan response, 1)
+		go func() { first <- f.do(http.MethodPost, path, another, idempotent("first")) }()
+		polltest.Until(t, patience, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
+		for _, path := range []string{search, explain} {
+			r := f.do(http.MethodPost, path, query, key)
+			require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
+			require.Equal(t, "2", r.header.Get("Retry-After"))
+			require.Contains(t, r.detail(), "other expensive queries")
+		}
+		require.EqualValues(t, 1, conn.waiting.Load(), "the other calls have asked nothing")
+		release()
+		switch r := <-first; path {
+		case search:
+			require.Equal(t, http.StatusBadRequest, r.status)
+			require.Contains(t, r.detail(), "takes longer than")
+		case explain:
+			require.Contains(t, r.json()["refused"], "takes longer than")
+		}
+	}
+	require.NotContains(t, f.log.String(), `"level":"ERROR"`)
+	for _, path := range []string{search, explain} {
+		for name, body := range map[string]string{"k": query, "first": another} {
+			var r response
+			polltest.Until(t, patience, func() bool {
+				r = f.do(http.MethodPost, path, body, idempotent(name))
+				require.Empty(t, r.header.Get("Idempotent-Replayed"))
+				return r.status == http.StatusOK && r.json()["refused"] == nil
+			}, "it is answered: %s", func() any { return r.body })
+		}
+	}
+}
