@@ -3,6 +3,7 @@ package queryapi_test
 import (
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -19,27 +20,48 @@ import (
 func TestFlushUsage(t *testing.T) {
 	f := start(t, nil)
 	f.insert(record.KindCodehostPerson, codehostPerson(7, "octa", "2026-01-01"))
-	published := func() (ids []string) {
-		_, err := bus.Read(t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
-			var u event.Usage
-			if err := json.Unmarshal(m.Value, &u); err != nil {
-				return err
-			}
-			ids = append(ids, u.RequestID)
-			return nil
-		})
-		require.NoError(t, err)
-		return ids
-	}
 	var want []string
 	for range 3 {
 		for range 5 {
 			want = append(want, f.post(enrichPath, `{"codehost":"octa"}`).header.Get("X-Request-Id"))
 		}
-		rec := httptest.NewRecorder()
-		f.service.FlushUsage(rec, httptest.NewRequestWithContext(t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
-		require.Equal(t, http.StatusOK, rec.Code, rec.Body)
-		require.JSONEq(t, `{"alone":true,"pending":0}`, rec.Body.String())
-		require.ElementsMatch(t, want, published())
+		var published []string
+		for _, u := range f.ledger() {
+			published = append(published, u.RequestID)
+		}
+		require.ElementsMatch(t, want, published)
 	}
+}
+
+// ledger has the replica publish what it holds, and returns what the topic has.
+func (f *fixture) ledger() (events []event.Usage) {
+	f.t.Helper()
+	rec := httptest.NewRecorder()
+	f.service.FlushUsage(rec, httptest.NewRequestWithContext(f.t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
+	require.Equal(f.t, http.StatusOK, rec.Code, rec.Body)
+	require.JSONEq(f.t, `{"alone":true,"pending":0}`, rec.Body.String())
+	_, err := bus.Read(f.t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
+		var u event.Usage
+		if err := json.Unmarshal(m.Value, &u); err != nil {
+			return err
+		}
+		events = append(events, u)
+		return nil
+	})
+	require.NoError(f.t, err)
+	return events
+}
+
+// However often an add-on is named, the ledger names it once: it is kept for ever.
+func TestLedgerOfRepeatedAddons(t *testing.T) {
+	f := start(t, nil)
+	list := strings.Repeat(`"personal_email","codehost",`, 36_000)
+	require.Equal(t, "{}", f.post(networkPath, `{"network":"nobody","addons":[`+strings.TrimSuffix(list, ",")+`]}`).body)
+	require.Equal(t, "[{}]", f.post(networkPath, `{"network":["nobody"],"addons":["codehost","codehost"]}`).body)
+	require.Equal(t, "{}", f.get(codehostPath+"?codehost=nobody").body)
+	var groups [][]string
+	for _, u := range f.ledger() {
+		groups = append(groups, u.Groups)
+	}
+	require.Equal(t, [][]string{{"network", "codehost", "personal_email"}, {"network", "codehost"}, {"codehost"}}, groups)
 }

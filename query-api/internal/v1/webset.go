@@ -141,7 +141,7 @@ func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave 
 	if dryRun {
 		return estimate(ctx, 1)
 	}
-	records, err := s.charged(ctx, w, []lookup{find}, addons)
+	records, err := s.charged(ctx, w, []lookup{find}, chosen)
 	if err != nil {
 		return nil, err
 	}
@@ -149,7 +149,7 @@ func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave 
 }
 
 // charged reads records and charges those that are not empty.
-func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons []string) ([]readstore.Record, error) {
+func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons map[string]bool) ([]readstore.Record, error) {
 	res, err := metering.CallOf(ctx).Reserve(ctx, int64(len(finds)))
 	if err != nil {
 		return nil, err
@@ -166,7 +166,12 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons [
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	used := metering.Used{Groups: append([]string{w.name}, addons...)}
+	used := metering.Used{Groups: []string{w.name}}
+	for _, a := range w.addons {
+		if addons[a] {
+			used.Groups = append(used.Groups, a)
+		}
+	}
 	for _, r := range records {
 		if len(r.Identities) > 0 {
 			used.Units++
@@ -202,7 +207,7 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 	if dryRun {
 		return estimate(ctx, int64(len(finds)))
 	}
-	records, err := s.charged(ctx, w, finds, addons)
+	records, err := s.charged(ctx, w, finds, chosen)
 	if err != nil {
 		return nil, err
 	}
