@@ -143,3 +143,7 @@ test-webhook-js: ## what the webhook sender delivers, judged by npm's standardwe
 .PHONY: test-kubernetes
 test-kubernetes: ## the Helm chart, rendered by Helm and decoded by Kubernetes' own types (a module of its own: minutes to build the first time)
 	cd deploy/kubernetes && GOWORK=off $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m $(TESTFLAGS) ./...
+
+.PHONY: test-alerts
+test-alerts: ## the alerts, evaluated by Prometheus' own code (a module of its own: a minute or more to build the first time)
+	cd deploy/compose/alerts && GOWORK=off $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 5m $(TESTFLAGS) ./...

@@ -103,7 +103,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	kafka := backend.config
 	logger, registry := deps.Telemetry.Logger, deps.Telemetry.Registry
 
-	if err := topics.Ensure(ctx, kafka, logger); err != nil {
+	if err := topics.Ensure(ctx, kafka, 0, logger); err != nil {
 		return err
 	}
 	writing, err := openConnection(ctx, clickHouse.dsn, "muster projector", 8, deps)

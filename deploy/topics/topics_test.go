@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"muster/deploy/topics"
 	"muster/platform/broker/brokertest"
@@ -21,10 +22,11 @@ func TestEnsure(t *testing.T) {
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
 	for range 2 {
-		require.NoError(t, topics.Ensure(t.Context(), cfg, logger))
+		require.NoError(t, topics.Ensure(t.Context(), cfg, 0, logger))
 	}
 	require.Contains(t, log.String(), event.TopicUsage)
 	require.NotContains(t, log.String(), event.TopicAccount)
+	require.NotContains(t, log.String(), "the only copy", "there is one broker")
 	var names []string
 	for _, topic := range event.Topics() {
 		names = append(names, topic.Name)
@@ -41,4 +43,21 @@ func TestEnsure(t *testing.T) {
 			require.Equal(t, topic.Partitions, partitions[topic.Name], topic.Name)
 		}
 	}
+}
+
+// Topics are made with the replicas that are asked for; one that has a single copy beside several brokers is named.
+func TestEnsureReplicas(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	cfg := bus.Config{Brokers: cluster.ListenAddrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: event.TopicErasure, Partitions: 1, Replication: 1}}))
+	var log bytes.Buffer
+	require.NoError(t, topics.Ensure(t.Context(), cfg, 3, slog.New(slog.NewTextHandler(&log, nil))))
+	require.Contains(t, log.String(), "the only copy")
+	require.Contains(t, log.String(), "topics=["+event.TopicErasure+"]")
+	require.NotContains(t, log.String(), event.TopicAccount)
+	single, err := bus.SingleCopies(t.Context(), cfg, []string{event.TopicErasure, event.TopicAccount, "none"})
+	require.NoError(t, err)
+	require.Equal(t, []string{event.TopicErasure}, single)
 }

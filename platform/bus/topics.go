@@ -100,6 +100,27 @@ func EnsureTopics(ctx context.Context, cfg Config, topics []Topic) error {
 	return nil
 }
 
+// SingleCopies returns those of the named topics that are on one broker each, although
+// there are several: what that broker loses is lost. Topics that do not exist are left out.
+func SingleCopies(ctx context.Context, cfg Config, names []string) ([]string, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("topics of one copy: %w", err)
+	}
+	tr := cfg.transport(names...)
+	defer tr.CloseIdleConnections()
+	res, err := cfg.client(tr).Metadata(ctx, &kafka.MetadataRequest{Topics: names})
+	if err != nil {
+		return nil, fmt.Errorf("topics of one copy: %w", err)
+	}
+	var out []string
+	for _, t := range res.Topics {
+		if len(res.Brokers) > 1 && slices.ContainsFunc(t.Partitions, func(p kafka.Partition) bool { return len(p.Replicas) == 1 }) {
+			out = append(out, t.Name)
+		}
+	}
+	return out, nil
+}
+
 func topicNames(topics []Topic) []string {
 	names := make([]string, len(topics))
 	for i, t := range topics {

@@ -18,7 +18,7 @@ import (
 func newCLI(t *testing.T) cli {
 	t.Helper()
 	kafka := bus.Config{Brokers: brokertest.Start(t).Addrs(), ClientID: "muster-test"}
-	require.NoError(t, topics.Ensure(t.Context(), kafka, slog.New(slog.DiscardHandler)))
+	require.NoError(t, topics.Ensure(t.Context(), kafka, 0, slog.New(slog.DiscardHandler)))
 	return cli{t: t, env: map[string]string{
 		"KAFKA_BROKERS": kafka.Brokers[0], "MUSTER_DATA_DIR": filepath.Join(t.TempDir(), "data"), "MUSTER_SECRET_KEY": strings.Repeat("s", 64),
 	}}

@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
+	"go.yaml.in/yaml/v3"
 
 	"muster/deploy/topics"
 	"muster/platform/broker/brokertest"
@@ -90,12 +92,13 @@ func TestMetricsAreDocumented(t *testing.T) {
 
 	of, metrics := map[string][]string{}, map[string][2]string{}
 	for i, s := range services() {
-		env := map[string]string{"KAFKA_BROKERS": brokers, "CLICKHOUSE_DSN": dsn, "MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_OPERATOR_TOKEN": "token"}
+		env := map[string]string{"KAFKA_BROKERS": brokers, "CLICKHOUSE_DSN": dsn, "MUSTER_SECRET_KEY": strings.Repeat("s", 64), "MUSTER_OPERATOR_TOKEN": "token",
+			"SEARXNG_URL": "http://127.0.0.1:1", "MODEL_URL": "http://127.0.0.1:1/v1", "MODEL_NAME": "m"}
 		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "error", logFormat: "text"}
 		around, err := c.surroundings(t.Context(), s.name, "127.0.0.1:0")
 		require.NoError(t, err)
 		if i == 0 {
-			require.NoError(t, topics.Ensure(t.Context(), around.kafka, around.tel.Logger))
+			require.NoError(t, topics.Ensure(t.Context(), around.kafka, 0, around.tel.Logger))
 		}
 		for name, what := range registered(t, s.name, around) {
 			of[name] = append(of[name], s.name)
@@ -123,14 +126,76 @@ func TestMetricsAreDocumented(t *testing.T) {
 	}
 	require.Equal(t, page, string(raw), "go test ./deploy/cmd/muster -run Documented -update")
 
-	for _, file := range []string{"../../compose/alerts.yaml", "../../compose/grafana/muster.json"} {
-		text, err := os.ReadFile(file)
-		require.NoError(t, err)
-		for _, name := range regexp.MustCompile(`muster_[a-z0-9_]+`).FindAllString(string(text), -1) {
-			base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
-			_, whole := metrics[name]
-			_, part := metrics[base]
-			require.True(t, whole || part, "%s asks for %s, which no service registers", file, name)
+	for _, expr := range append(ruleExpressions(t), panelExpressions(t)...) {
+		requireLabels(t, metrics, expr)
+	}
+}
+
+// ruleExpressions are what the alerts ask for.
+func ruleExpressions(t *testing.T) (out []string) {
+	t.Helper()
+	var file struct {
+		Groups []struct{ Rules []struct{ Expr string } }
+	}
+	raw, err := os.ReadFile("../../compose/alerts.yaml")
+	require.NoError(t, err)
+	require.NoError(t, yaml.Unmarshal(raw, &file))
+	for _, group := range file.Groups {
+		for _, rule := range group.Rules {
+			out = append(out, rule.Expr)
+		}
+	}
+	return out
+}
+
+// panelExpressions are what the dashboard asks for.
+func panelExpressions(t *testing.T) (out []string) {
+	t.Helper()
+	var file struct {
+		Panels []struct {
+			Targets []struct{ Expr, LegendFormat string }
+		}
+	}
+	raw, err := os.ReadFile("../../compose/grafana/muster.json")
+	require.NoError(t, err)
+	require.NoError(t, json.Unmarshal(raw, &file, json.MatchCaseInsensitiveNames(true)))
+	for _, panel := range file.Panels {
+		for _, target := range panel.Targets {
+			out = append(out, target.Expr)
+			kept := regexp.MustCompile(`by \(([^)]*)\)`).FindStringSubmatch(target.Expr)
+			for _, m := range regexp.MustCompile(`{{(\w+)}}`).FindAllStringSubmatch(target.LegendFormat, -1) {
+				require.NotNil(t, kept, target.Expr)
+				require.Contains(t, strings.Split(kept[1], ", "), m[1], "the legend of %s", target.Expr)
+			}
+		}
+	}
+	require.NotEmpty(t, out)
+	return out
+}
+
+// requireLabels looks up the metrics of an expression, and the labels that it selects and groups by.
+func requireLabels(t *testing.T, metrics map[string][2]string, expr string) {
+	t.Helper()
+	labels := []string{"job", "instance"} // the scrape's
+	for _, m := range regexp.MustCompile(`(muster_[a-z0-9_]+)(?:{([^}]*)})?`).FindAllStringSubmatch(expr, -1) {
+		has := []string{"job", "instance"}
+		what, ok := metrics[m[1]]
+		for _, suffix := range []string{"_bucket", "_sum", "_count"} {
+			if base, is := strings.CutSuffix(m[1], suffix); is && !ok {
+				what, ok = metrics[base]
+				has = append(has, "le")
+			}
+		}
+		require.True(t, ok, "no service registers %s: %s", m[1], expr)
+		has = append(has, strings.Split(what[0], ", ")...)
+		for _, asked := range regexp.MustCompile(`(\w+)[!=]`).FindAllStringSubmatch(m[2], -1) {
+			require.Contains(t, has, asked[1], "%s has no such label: %s", m[1], expr)
+		}
+		labels = append(labels, has...)
+	}
+	for _, m := range regexp.MustCompile(`\b(?:by|on) \(([^)]*)\)`).FindAllStringSubmatch(expr, -1) {
+		for _, label := range strings.Split(m[1], ", ") {
+			require.Contains(t, labels, label, expr)
 		}
 	}
 }

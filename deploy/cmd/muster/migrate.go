@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/spf13/cobra"
 
@@ -17,11 +18,13 @@ import (
 func (c *command) migrateCommand() *cobra.Command {
 	var layout readmodel.Layout
 	var dryRun, printSQL bool
+	var replication int
 	cmd := &cobra.Command{
 		Use:   "migrate",
 		Short: "Bring topics and the read models' tables up to date",
 		Long: `Makes the topics that Kafka does not have yet, when KAFKA_BROKERS is set, with the partitions, retention and
-compaction that muster relies on. Then it applies the migrations that the database does not have yet, in
+compaction that muster relies on, and as many replicas as --replication says or the brokers' default is: Apache
+Kafka's is 1, which keeps each topic on one broker, and is warned of where there are several. Then it applies the migrations that the database does not have yet, in
 order, and records each. Running it again, or from several machines at once, is harmless. "muster up"
 does both by itself.
 
@@ -33,6 +36,9 @@ exist on all of them.`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) (err error) {
 			ctx, out := cmd.Context(), cmd.OutOrStdout()
+			if replication < 0 || replication > math.MaxInt16 {
+				return fmt.Errorf("--replication %d: want the number of brokers that have a copy of each topic, or 0 for the brokers' default", replication)
+			}
 			migrations, err := projector.Migrations(layout)
 			if err != nil {
 				return err
@@ -55,7 +61,7 @@ exist on all of them.`,
 				return err
 			}
 			if len(kafka.Brokers) > 0 && !dryRun {
-				if err := topics.Ensure(ctx, kafka, tel.Logger); err != nil {
+				if err := topics.Ensure(ctx, kafka, replication, tel.Logger); err != nil {
 					return err
 				}
 			}
@@ -96,6 +102,7 @@ exist on all of them.`,
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&layout.Cluster, "cluster", "", "name of the cluster in ClickHouse's remote_servers (default: a single node)")
+	flags.IntVar(&replication, "replication", 0, "replicas of topics that are made (default: the brokers' default.replication.factor)")
 	flags.BoolVar(&dryRun, "dry-run", false, "only list what would be applied")
 	flags.BoolVar(&printSQL, "print", false, "only print the SQL of all migrations; needs no server")
 	return cmd
