@@ -40,14 +40,19 @@ func harnessOver(t *testing.T, s *store) *harness {
 	t.Helper()
 	b := brokertest.Start(t)
 	h := &harness{store: s, t: t, kafka: bus.Config{Brokers: b.Addrs()}}
+	h.ensureTopics()
+	h.writer = bus.NewWriter(h.kafka)
+	t.Cleanup(func() { require.NoError(t, h.writer.Close()) })
+	return h
+}
+
+func (h *harness) ensureTopics() {
+	h.t.Helper()
 	var topics []bus.Topic
 	for _, topic := range event.Topics() {
 		topics = append(topics, bus.Topic{Name: topic.Name, Partitions: topic.Partitions, Replication: 1, Config: topic.Config()})
 	}
-	require.NoError(t, bus.EnsureTopics(t.Context(), h.kafka, topics))
-	h.writer = bus.NewWriter(h.kafka)
-	t.Cleanup(func() { require.NoError(t, h.writer.Close()) })
-	return h
+	require.NoError(h.t, bus.EnsureTopics(h.t.Context(), h.kafka, topics))
 }
 
 // start runs a projector and returns what stops it and waits for it.

@@ -59,6 +59,9 @@ type Config struct {
 	// RetryMin and RetryMax bound the pause before a batch is tried again;
 	// defaults 100 ms and 10 s.
 	RetryMin, RetryMax time.Duration
+	// AwayAfter is how long a consumer may be outside of its group before Check says so;
+	// default a minute, or three of the group's sessions.
+	AwayAfter time.Duration
 	// Timing of the consumer group; zero fields take the bus's defaults.
 	Timing bus.GroupTiming
 }
@@ -144,6 +147,7 @@ func newProjector(cfg Config, deps Deps, topics []string, tables readmodel.Names
 	setDefault(&cfg.Workers, runtime.GOMAXPROCS(0))
 	setDefault(&cfg.BreakFor, 2*time.Second)
 	setDefault(&cfg.BreakAfter, 5)
+	setDefault(&cfg.AwayAfter, max(time.Minute, 3*cfg.Kafka.Session))
 	if deps.Platforms == nil {
 		deps.Platforms = identity.Default()
 	}
@@ -214,10 +218,16 @@ func (p *Projector) Run(ctx context.Context) (err error) {
 	return nil
 }
 
-// Check says whether ClickHouse answers and takes rows, for readiness.
+// Check says whether ClickHouse answers and takes rows, and Kafka hands records out, for readiness.
 func (p *Projector) Check(ctx context.Context) error {
 	if p.breaker.State(breakerKey) == "open" {
 		return errors.New("projector: paused, ClickHouse has failed repeatedly")
+	}
+	names, consumers := p.projections()
+	for i, c := range consumers {
+		if away := c.Away(); away > p.cfg.AwayAfter {
+			return fmt.Errorf("projector: the projection of %s has not been in its consumer group for %s: the log says why", names[i], away.Round(time.Second))
+		}
 	}
 	if err := p.deps.Conn.Ping(ctx); err != nil {
 		return fmt.Errorf("projector: %w", err)
@@ -235,19 +245,24 @@ func Lag(ctx context.Context, cfg bus.Config) ([]bus.PartitionLag, error) {
 	return lag, nil
 }
 
+// projections are the consumers by what they project; a replay has those of records alone.
+func (p *Projector) projections() (names []string, consumers []*bus.BatchConsumer) {
+	if p.usage == nil {
+		return []string{"records"}, []*bus.BatchConsumer{p.consumer}
+	}
+	return []string{"records", "usage", "webhooks", "discovery", "contexts"},
+		[]*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery, p.contexts}
+}
+
 // runAll runs the projections of records, of the ledger, of webhooks, of
 // discovery's results and of context calls; the end of one ends the others.
 func (p *Projector) runAll(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	names := []string{"records", "usage", "webhooks", "discovery", "contexts"}
-	consumers := []*bus.BatchConsumer{p.consumer, p.usage, p.webhooks, p.discovery, p.contexts}
+	names, consumers := p.projections()
 	ended := make([]error, len(consumers))
 	var running sync.WaitGroup
 	for i, c := range consumers {
-		if c == nil { // a replay has none of events
-			continue
-		}
 		running.Go(func() {
 			defer stop()
 			if err := c.Run(ctx); err != nil {

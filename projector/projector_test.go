@@ -14,6 +14,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/platform/engine/enginetest"
 	"muster/projector"
@@ -178,6 +179,25 @@ func TestPausesWhileClickHouseFails(t *testing.T) {
 	require.Len(t, h.networkPeople(0, "p_1"), 1)
 	require.Empty(t, h.rejectedRecords())
 	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "breaker did not close")
+}
+
+// A projector that gets nothing from Kafka is not ready, though ClickHouse is.
+func TestCheckKnowsKafka(t *testing.T) {
+	h := newHarness(t)
+	h.kafka = bus.Config{Brokers: brokertest.Start(t).Addrs()} // without topics: there is nothing to join for
+	p, err := projector.New(projector.Config{Kafka: h.kafka, AwayAfter: 50 * time.Millisecond}, projector.Deps{Conn: h.conn, Logger: slog.New(slog.DiscardHandler)})
+	require.NoError(t, err)
+	require.NoError(t, p.Check(t.Context()), "it has not begun")
+	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+	done := make(chan error, 1)
+	go func() { done <- p.Run(ctx) }()
+	defer func() { cancel(); require.NoError(t, <-done) }()
+	eventually(t, func(ctx context.Context) bool {
+		err := p.Check(ctx)
+		return err != nil && strings.Contains(err.Error(), "consumer group")
+	}, "it says that it is ready")
+	h.ensureTopics()
+	eventually(t, func(ctx context.Context) bool { return p.Check(ctx) == nil }, "it does not get ready")
 }
 
 func totalLag(lags []bus.PartitionLag) (n int64) {

@@ -66,9 +66,10 @@ type BatchConsumerConfig struct {
 // overtaken, and record batches that cannot be read, are an error in the log and in
 // the lost_records_total metric.
 type BatchConsumer struct {
-	cfg     BatchConsumerConfig
-	metrics *consumerMetrics
-	wait    func() retryDelay
+	cfg      BatchConsumerConfig
+	metrics  *consumerMetrics
+	wait     func() retryDelay
+	presence presence
 }
 
 type retryDelay interface{ NextBackOff() time.Duration }
@@ -125,7 +126,11 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 		cfg: c.cfg.Config, id: c.cfg.Group, topics: c.cfg.Topics, timing: c.cfg.Timing, logger: c.cfg.Logger,
 		onError: func(error) { c.metrics.joinErrors.WithLabelValues(c.cfg.Group).Inc() },
 	}
+	c.presence.begin()
+	defer c.presence.end()
 	err := g.run(ctx, func(ctx context.Context, gen *kafka.Generation) {
+		c.presence.joined()
+		defer c.presence.left()
 		c.metrics.generations.WithLabelValues(c.cfg.Group).Inc()
 		c.generation(ctx, client, gen)
 	})
@@ -134,6 +139,11 @@ func (c *BatchConsumer) Run(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Away is how long a consumer that runs has belonged to no generation of its group: it is
+// joining, cannot join, or waits for its topics. It is 0 while it belongs to one, though
+// that may give it no partitions.
+func (c *BatchConsumer) Away() time.Duration { return c.presence.away() }
 
 // generation owns the partitions of one generation until ctx ends.
 func (c *BatchConsumer) generation(ctx context.Context, client *kafka.Client, gen *kafka.Generation) {

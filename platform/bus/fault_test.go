@@ -466,3 +466,35 @@ func TestLagWaitsForTheCoordinator(t *testing.T) {
 		})
 	}
 }
+
+// A consumer that may not join says for how long it has not; one that belongs to its group is not away, also without a partition.
+func TestConsumerAway(t *testing.T) {
+	b, cfg := own(t)
+	topic := bustest.Topic(t, cfg, 1, nil)
+	start := func() *bus.BatchConsumer {
+		c, err := bus.NewBatchConsumer(bus.BatchConsumerConfig{
+			Config: cfg, Group: "away", Topics: []string{topic}, Timing: bustest.Timing(),
+			Handle: func(context.Context, bus.Batch) error { return nil },
+		})
+		require.NoError(t, err)
+		require.Zero(t, c.Away(), "it does not run")
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		done := make(chan error, 1)
+		go func() { done <- c.Run(ctx) }()
+		t.Cleanup(func() {
+			cancel()
+			require.NoError(t, <-done)
+			require.Zero(t, c.Away(), "it has stopped")
+		})
+		return c
+	}
+	refused := b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	first := start()
+	bustest.Eventually(t, func() bool { return first.Away() > 100*time.Millisecond && refused.Hits() > 2 }, "it is refused")
+	refused.Remove()
+	bustest.Eventually(t, func() bool { return first.Away() == 0 }, "it has joined")
+	second := start()
+	bustest.Eventually(t, func() bool { return first.Away() == 0 && second.Away() == 0 }, "both have joined, for one partition")
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.JoinGroup, kmsg.Heartbeat}, Err: kerr.UnknownMemberID, Count: -1})
+	bustest.Eventually(t, func() bool { return first.Away() > 100*time.Millisecond && second.Away() > 100*time.Millisecond }, "they are thrown out")
+}

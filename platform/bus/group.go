@@ -52,6 +52,48 @@ func (t GroupTiming) withDefaults(session time.Duration) GroupTiming {
 	return t
 }
 
+// presence knows since when a running consumer has had no generation.
+type presence struct {
+	mu          sync.Mutex
+	running     bool
+	generations int // one that ends late overlaps with the next
+	since       time.Time
+}
+
+func (p *presence) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running, p.since = true, time.Now()
+}
+
+func (p *presence) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.running = false
+}
+
+func (p *presence) joined() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.generations++
+}
+
+func (p *presence) left() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.generations--
+	p.since = time.Now()
+}
+
+func (p *presence) away() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.running || p.generations > 0 {
+		return 0
+	}
+	return time.Since(p.since)
+}
+
 // joinPatience is how long a stopping member waits for a join in progress.
 const joinPatience = 500 * time.Millisecond
 
