@@ -1,6 +1,7 @@
 package compose_test
 
 import (
+	"bytes"
 	"encoding/xml"
 	"errors"
 	"io"
@@ -171,15 +172,32 @@ func TestDataIsTheProgramsOwn(t *testing.T) {
 	require.Contains(t, before, "\nCOPY --from=build --chown="+user[1]+" /data /data\n")
 }
 
-func TestClusterConfigurationIsXML(t *testing.T) {
-	f, err := os.Open("clickhouse/cluster.xml")
+func TestClickHouseConfigurationIsXML(t *testing.T) {
+	files, err := filepath.Glob("clickhouse/*.xml")
 	require.NoError(t, err)
-	defer func() { require.NoError(t, f.Close()) }()
-	for d := xml.NewDecoder(f); ; {
-		_, err := d.Token()
-		if errors.Is(err, io.EOF) {
-			return
-		}
+	require.NotEmpty(t, files)
+	for _, file := range files {
+		raw, err := os.ReadFile(file)
 		require.NoError(t, err)
+		for d := xml.NewDecoder(bytes.NewReader(raw)); ; {
+			_, err := d.Token()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			require.NoError(t, err, file)
+		}
+	}
+}
+
+// Who starts it is told, at the head of the file, of every variable without which it refuses to.
+func TestNeededVariablesAreNamed(t *testing.T) {
+	raw, err := os.ReadFile("compose.yaml")
+	require.NoError(t, err)
+	head, body, ok := strings.Cut(string(raw), "\nname:")
+	require.True(t, ok)
+	needed := regexp.MustCompile(`\$\{(\w+):\?`).FindAllStringSubmatch(body, -1)
+	require.NotEmpty(t, needed)
+	for _, m := range needed {
+		require.Contains(t, head, m[1])
 	}
 }

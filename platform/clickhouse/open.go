@@ -24,7 +24,7 @@ const DSNEnv = "CLICKHOUSE_DSN"
 // Config says how to reach ClickHouse. Only DSN is required.
 type Config struct {
 	// DSN is http://, https://, clickhouse:// (native; clickhouses:// with TLS): user:password@host[,host...]:port/database,
-	// with clickhouse-go's options and any ClickHouse setting as query parameters. Settings that [Open] pins are refused.
+	// with clickhouse-go's options and any ClickHouse setting as query parameters. Other values of settings that [Open] pins are refused.
 	DSN string
 	// TLS replaces the TLS configuration of https:// and clickhouses://, for private authorities and client
 	// certificates.
@@ -68,6 +68,11 @@ func pinned() ch.Settings {
 		"insert_deduplicate":    1,
 		"deduplicate_insert":    "enable",
 		"deduplicate_blocks_in_dependent_materialized_views": 1,
+		// Of a cluster: an insert is acknowledged by the shard that the row belongs to and not by the node that was asked,
+		// a shard that is away is an error, and subqueries see all shards.
+		"distributed_foreground_insert": 1,
+		"skip_unavailable_shards":       0,
+		"distributed_product_mode":      "global",
 	}
 }
 
@@ -111,10 +116,9 @@ func options(cfg Config) (*ch.Options, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err) // clickhouse-go redacts it.
 	}
-	for name := range pinned() {
-		if value, ok := opts.Settings[name]; ok {
-			return nil, fmt.Errorf("open clickhouse: the DSN sets %s=%v, which is fixed to %v: remove it",
-				name, value, pinned()[name])
+	for name, fixed := range pinned() {
+		if value, ok := opts.Settings[name]; ok && fmt.Sprint(value) != fmt.Sprint(fixed) {
+			return nil, fmt.Errorf("open clickhouse: the DSN sets %s=%v, which is fixed to %v: remove it", name, value, fixed)
 		}
 	}
 	if cfg.TLS != nil && opts.TLS != nil {

@@ -39,7 +39,7 @@ func proxied(t *testing.T, first func(*http.Request) (status int)) string {
 	return target.String()
 }
 
-func TestOpenPinsInsertSettings(t *testing.T) {
+func TestOpenPinsSettings(t *testing.T) {
 	var last atomic.Pointer[url.Values]
 	conn := openDSN(t, proxied(t, func(r *http.Request) int {
 		query := r.URL.Query()
@@ -50,6 +50,7 @@ func TestOpenPinsInsertSettings(t *testing.T) {
 	for name, want := range map[string]string{
 		"async_insert": "0", "wait_for_async_insert": "1", "insert_deduplicate": "1", "deduplicate_insert": "enable",
 		"deduplicate_blocks_in_dependent_materialized_views": "1",
+		"distributed_foreground_insert":                      "1", "skip_unavailable_shards": "0", "distributed_product_mode": "global",
 	} {
 		require.Equal(t, want, last.Load().Get(name), name)
 	}
@@ -60,6 +61,7 @@ func TestOpenRefusesBadDSNs(t *testing.T) {
 		"none":              {"", "no DSN (CLICKHOUSE_DSN)"},
 		"no host":           {"http:///db", "parse dsn address failed"},
 		"pinned setting":    {"http://localhost:1/db?async_insert=1", "the DSN sets async_insert=1, which is fixed to 0: remove it"},
+		"half an answer":    {"http://localhost:1/db?skip_unavailable_shards=1", "the DSN sets skip_unavailable_shards=1, which is fixed to 0: remove it"},
 		"password redacted": {"http://u:pass#word@h:port/db", "open clickhouse"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -70,6 +72,17 @@ func TestOpenRefusesBadDSNs(t *testing.T) {
 	}
 	_, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: "http://localhost:1", Compression: "rar"})
 	require.ErrorContains(t, err, `compression "rar"`)
+}
+
+// What a DSN says as it is pinned is no contradiction.
+func TestOpenTakesPinnedValuesFromTheDSN(t *testing.T) {
+	dsn, err := url.Parse(enginetest.DSN(t))
+	require.NoError(t, err)
+	query := dsn.Query()
+	query.Set("distributed_foreground_insert", "true")
+	query.Set("distributed_product_mode", "global")
+	dsn.RawQuery = query.Encode()
+	openDSN(t, dsn.String())
 }
 
 func TestOpenWaitsUntilReady(t *testing.T) {

@@ -60,12 +60,10 @@ func StartCluster(tb testing.TB, name, database string, shards int) *Cluster {
 	return c
 }
 
-// DSN is a clickhouse-go DSN of a shard, with the settings that the profile of
-// a cluster's servers has (deploy/docs/kubernetes.md), and patience: a machine
-// that runs all tests at once may take long to connect.
+// DSN is a clickhouse-go DSN of a shard, with patience: a machine that runs all
+// tests at once may take long to connect.
 func (c *Cluster) DSN(shard int, database string) string {
-	return c.Engines[shard].DSN(database) + "?distributed_foreground_insert=1&skip_unavailable_shards=0&distributed_product_mode=global" +
-		"&use_hedged_requests=0&connect_timeout_with_failover_ms=20000&handshake_timeout_ms=20000"
+	return c.Engines[shard].DSN(database) + "?use_hedged_requests=0&connect_timeout_with_failover_ms=20000&handshake_timeout_ms=20000"
 }
 
 var (
