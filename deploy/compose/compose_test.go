@@ -130,6 +130,7 @@ func TestCompose(t *testing.T) {
 		require.True(t, ok, name)
 		require.Equal(t, []string{"run", name}, s.Command[:2])
 		require.Contains(t, string(source), `"`+name+`"`, "muster run knows it")
+		require.Contains(t, s.Command, "${MUSTER_LOG_LEVEL:-info}", name)
 		require.True(t, s.ReadOnly, "%s writes to its volume only", name)
 		require.Equal(t, []string{name + ":/data"}, s.Volumes)
 		require.Equal(t, "service_completed_successfully", s.DependsOn["migrate"].Condition, name)
@@ -137,6 +138,10 @@ func TestCompose(t *testing.T) {
 			require.NotEmpty(t, s.Environment[variable], "%s %s", name, variable)
 		}
 		require.Contains(t, scraped.Scrape[0].Static[0].Targets, name+":8082")
+	}
+	require.Contains(t, file.Services["projector"].Command, "${MUSTER_ERASE_WITHIN:-24h}")
+	for _, name := range []string{"query-api", "webhook-sender"} {
+		require.Contains(t, file.Services[name].Command, "--webhook-allow=${MUSTER_WEBHOOK_ALLOW:-}")
 	}
 	for name, s := range file.Services {
 		for _, volume := range s.Volumes {

@@ -50,6 +50,7 @@ func variants() map[string]map[string]any {
 			"services":          map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"enabled": false}}},
 		}),
 		"everything": merge(needed(), map[string]any{
+			"logLevel": "debug", "caSecret": "authorities", "eraseWithin": "1h30m", "webhookAllow": []any{"10.1.0.0/16", "fd00::/8"},
 			"clickhouse":   map[string]any{"shards": 12, "replicas": 3},
 			"image":        map[string]any{"repository": "registry.example/muster", "digest": "sha256:" + strings.Repeat("a", 64)},
 			"ingress":      map[string]any{"enabled": true, "host": "api.example", "className": "nginx", "tlsSecret": "tls", "annotations": map[string]any{"a": "b"}},
@@ -229,23 +230,74 @@ func (o *objects) checkSecrets(t *testing.T, c corev1.Container) {
 
 // The containers call the program as it can be called.
 func TestCommandsAreTheProgram(t *testing.T) {
-	source, err := os.ReadFile("../cmd/muster/run.go")
-	require.NoError(t, err)
-	migrate, err := os.ReadFile("../cmd/muster/migrate.go")
-	require.NoError(t, err)
-	o := render(t, needed())
+	var source, migrate string
+	for _, file := range []string{"main", "run", "erase", "webhook", "migrate"} {
+		text, err := os.ReadFile("../cmd/muster/" + file + ".go")
+		require.NoError(t, err)
+		source += string(text)
+		if file == "migrate" {
+			migrate = string(text)
+		}
+	}
+	o := render(t, variants()["everything"])
 	for _, service := range []string{"ingest", "projector", "query-api", "discovery-worker", "webhook-sender"} {
 		spec := o.workloads[release+"-"+service].pod.Spec
 		args := spec.Containers[0].Args
 		require.Equal(t, []string{"run", service}, args[:2])
-		require.Contains(t, string(source), `{"`+service+`", `)
+		require.Contains(t, source, `{"`+service+`", `)
 		for _, arg := range args[2:] {
 			flag, _, _ := strings.Cut(strings.TrimPrefix(arg, "--"), "=")
-			require.Contains(t, string(source), `"`+flag+`"`)
+			require.Contains(t, source, `"`+flag+`"`)
 		}
-		require.Equal(t, []string{"migrate", "--cluster", "muster"}, spec.InitContainers[0].Args)
+		require.Equal(t, []string{"migrate", "--cluster", "muster", "--log-level=debug"}, spec.InitContainers[0].Args)
+		require.Contains(t, args, "--log-level=debug")
+		require.Equal(t, service == "projector", slices.Contains(args, "--erase-within=1h30m"), service)
+		require.Equal(t, service == "query-api" || service == "webhook-sender", slices.Contains(args, "--webhook-allow=10.1.0.0/16,fd00::/8"), service)
+		for _, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
+			require.Contains(t, c.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/muster/ca"})
+			require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "ca", MountPath: "/etc/muster/ca", ReadOnly: true})
+		}
 	}
-	require.Contains(t, string(migrate), `"cluster"`)
+	require.Contains(t, migrate, `"cluster"`)
+}
+
+// No password is an argument, or becomes one of a program that is called: whoever lists the processes of a node sees those.
+func TestPasswordsAreNoArguments(t *testing.T) {
+	for name, w := range render(t, needed()).workloads {
+		for _, c := range append(w.pod.Spec.InitContainers, w.pod.Spec.Containers...) {
+			secret := map[string]bool{}
+			for _, e := range c.Env {
+				secret[e.Name] = e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil
+			}
+			words := append(slices.Clone(c.Command), c.Args...)
+			for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+				if p != nil && p.Exec != nil {
+					words = append(words, p.Exec.Command...)
+				}
+			}
+			for _, word := range words {
+				require.NotContains(t, word, "--password", name)
+				require.NotContains(t, word, "--requirepass", name)
+				for _, m := range regexp.MustCompile(`\$\((\w+)\)`).FindAllStringSubmatch(word, -1) {
+					require.False(t, secret[m[1]], "%s: Kubernetes writes %s into the arguments", name, m[1])
+				}
+			}
+		}
+	}
+}
+
+// Redis has its password, whatever characters it is made of, by its configuration.
+func TestRedisPassword(t *testing.T) {
+	c := render(t, needed()).workloads[release+"-redis"].pod.Spec.Containers[0]
+	dir := t.TempDir()
+	// As Redis reads it: a dash that comes last stands for standard input.
+	server := "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = - ] && [ \"$1 $2 $3 $4\" = '--save  --appendonly no' ] && cat\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(server), 0o700))
+	run := exec.Command(c.Command[0], append(c.Command[1:], c.Args...)...)
+	run.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), `REDIS_PASSWORD=a"b\c $HOME 'd' & e`}
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, `requirepass "a\"b\\c $HOME 'd' & e"`+"\n", string(out))
 }
 
 // What is called goes on answering while Kubernetes withdraws its endpoint, and what is
@@ -297,8 +349,9 @@ func TestServersWithoutTablesAreNotReady(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			client := "#!/bin/sh\n[ \"$*\" = \"--user muster --password it's \\$ecret --query SELECT 1\" ] && { " + c.ping + "; exit $?; }\n" +
-				"case \"$6\" in */clickhouse/tables/01/muster\\'*) ;; *) exit 99;; esac\n" + c.tables + "\n"
+			client := "#!/bin/sh\n[ \"$CLICKHOUSE_PASSWORD\" = \"it's \\$ecret\" ] || exit 98\n" +
+				"[ \"$*\" = \"--user muster --query SELECT 1\" ] && { " + c.ping + "; exit $?; }\n" +
+				"case \"$4\" in */clickhouse/tables/01/muster\\'*) ;; *) exit 99;; esac\n" + c.tables + "\n"
 			require.NoError(t, os.WriteFile(filepath.Join(dir, "clickhouse-client"), []byte(client), 0o700))
 			probe := exec.Command(command[0], command[1:]...)
 			probe.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), "CLICKHOUSE_PASSWORD=it's $ecret", "CLICKHOUSE_SHARD=01"}
@@ -311,7 +364,8 @@ func TestServersWithoutTablesAreNotReady(t *testing.T) {
 
 // The lag on which the projector scales is a metric of the consumers, and the adapter hands it on.
 func TestLagIsAMetric(t *testing.T) {
-	o := render(t, needed())
+	require.Len(t, render(t, needed()).scalers[release+"-projector"].Spec.Metrics, 1, "without the adapter an autoscaler that asks for it never scales down")
+	o := render(t, merge(needed(), map[string]any{"services": map[string]any{"projector": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}))
 	h := o.scalers[release+"-projector"]
 	metric := h.Spec.Metrics[1].Pods.Metric.Name
 	source, err := os.ReadFile("../../platform/bus/metrics.go")
@@ -341,14 +395,16 @@ func TestValuesAreRefused(t *testing.T) {
 		values map[string]any
 		want   string
 	}{
-		"nothing":       {nil, "openssl rand"},
-		"a misspelling": {merge(needed(), map[string]any{"clickhuse": map[string]any{}}), "clickhuse"},
-		"no shards":     {merge(needed(), map[string]any{"clickhouse": map[string]any{"shards": 0}}), "shards"},
-		"two keepers":   {merge(needed(), map[string]any{"clickhouse": map[string]any{"keeper": map[string]any{"replicas": 2}}}), "keeper"},
-		"a short key":   {merge(needed(), map[string]any{"secrets": map[string]any{"secretKey": "short"}}), "secretKey"},
-		"no brokers":    {merge(external(), map[string]any{"kafka": map[string]any{"brokers": []any{}}}), "kafka.brokers"},
-		"no password":   {merge(needed(), map[string]any{"clickhouse": map[string]any{"password": ""}}), "clickhouse.password"},
-		"no host":       {merge(needed(), map[string]any{"ingress": map[string]any{"enabled": true}}), "ingress.host"},
+		"nothing":                   {nil, "openssl rand"},
+		"a misspelling":             {merge(needed(), map[string]any{"clickhuse": map[string]any{}}), "clickhuse"},
+		"no shards":                 {merge(needed(), map[string]any{"clickhouse": map[string]any{"shards": 0}}), "shards"},
+		"two keepers":               {merge(needed(), map[string]any{"clickhouse": map[string]any{"keeper": map[string]any{"replicas": 2}}}), "keeper"},
+		"a short key":               {merge(needed(), map[string]any{"secrets": map[string]any{"secretKey": "short"}}), "secretKey"},
+		"no brokers":                {merge(external(), map[string]any{"kafka": map[string]any{"brokers": []any{}}}), "kafka.brokers"},
+		"no password":               {merge(needed(), map[string]any{"clickhouse": map[string]any{"password": ""}}), "clickhouse.password"},
+		"a lag that ingest has not": {merge(needed(), map[string]any{"services": map[string]any{"ingest": map[string]any{"autoscaling": map[string]any{"lagSeconds": 5}}}}), "lagSeconds"},
+		"no service":                {merge(needed(), map[string]any{"networkPolicy": map[string]any{"extraEgress": map[string]any{"discovery": []any{}}}}), "extraEgress"},
+		"no host":                   {merge(needed(), map[string]any{"ingress": map[string]any{"enabled": true}}), "ingress.host"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := template(c.values)

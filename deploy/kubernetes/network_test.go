@@ -101,3 +101,52 @@ func TestNetworkPolicies(t *testing.T) {
 	require.Equal(t, &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": "monitoring"}}, metrics.From[0].NamespaceSelector)
 	require.Equal(t, "admin", metrics.Ports[0].Port.StrVal)
 }
+
+// egress are the ports of a policy's only rule.
+func egress(t *testing.T, o objects, name string) (ports []int32) {
+	t.Helper()
+	rules := o.policies[release+name].Spec.Egress
+	require.NotEmpty(t, rules)
+	for _, p := range rules[len(rules)-1].Ports {
+		ports = append(ports, p.Port.IntVal)
+	}
+	return ports
+}
+
+// What is outside of the release can be reached where it is.
+func TestNetworkPoliciesOfServersElsewhere(t *testing.T) {
+	ports := egress(t, render(t, external()), "-services")
+	require.Subset(t, ports, []int32{9094, 8443, 6380})
+
+	ports = egress(t, render(t, merge(external(), map[string]any{
+		"clickhouse":    map[string]any{"externalDSN": "https://u:p%40:1@ch1.example:18443,ch2.example:28443/muster?x=a:77"},
+		"redis":         map[string]any{"url": "rediss://:p@r.example:16380/0"},
+		"monitoring":    map[string]any{"tracesEndpoint": "https://traces.example/v1"},
+		"networkPolicy": map[string]any{"externalPorts": []any{5000}},
+	})), "-services")
+	require.Subset(t, ports, []int32{18443, 28443, 16380, 443, 5000})
+	require.NotContains(t, ports, int32(77))
+	require.NotContains(t, ports, int32(1))
+	require.Contains(t, egress(t, render(t, variants()["everything"]), "-services"), int32(4318))
+
+	model := map[string]any{"to": []any{map[string]any{"namespaceSelector": map[string]any{}}}, "ports": []any{map[string]any{"port": 8000}}}
+	o := render(t, merge(needed(), map[string]any{"networkPolicy": map[string]any{"extraEgress": map[string]any{"discovery-worker": []any{model}, "ingest": []any{}}}}))
+	require.Equal(t, []int32{8000}, egress(t, o, "-discovery-worker-extra"))
+	extra := o.policies[release+"-discovery-worker-extra"]
+	require.True(t, matches(t, &extra.Spec.PodSelector, o.workloads[release+"-discovery-worker"].pod.Labels))
+	require.False(t, matches(t, &extra.Spec.PodSelector, o.workloads[release+"-webhook-sender"].pod.Labels))
+	require.NotContains(t, o.policies, release+"-ingest-extra")
+}
+
+// No port into the world is none, and not all of them.
+func TestNetworkPoliciesWithoutEgressPorts(t *testing.T) {
+	o := render(t, merge(needed(), map[string]any{"networkPolicy": map[string]any{"egressPorts": []any{}}}))
+	for name, p := range o.policies {
+		for _, rule := range p.Spec.Egress {
+			require.NotEmpty(t, rule.Ports, name)
+			for _, peer := range rule.To {
+				require.Nil(t, peer.IPBlock, name)
+			}
+		}
+	}
+}

@@ -85,6 +85,10 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: kafka-password}}
 {{- end }}
 {{- end }}
+{{- if .Values.caSecret }}
+# Read besides the image's own file of authorities.
+- {name: SSL_CERT_DIR, value: /etc/muster/ca}
+{{- end }}
 - name: CLICKHOUSE_DSN
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: clickhouse-dsn}}
 - name: REDIS_URL
@@ -93,6 +97,25 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: secret-key}}
 {{- with .Values.monitoring.tracesEndpoint }}
 - {name: OTEL_EXPORTER_OTLP_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
+{{- end }}
+
+{{/* Where muster's own containers find the authorities that they trust, and the volumes of it. */}}
+{{- define "muster.caMounts" -}}
+{{- if .Values.caSecret }}
+- {name: ca, mountPath: /etc/muster/ca, readOnly: true}
+{{- end }}
+{{- if and (not .Values.kafka.bundled) .Values.kafka.caSecret }}
+- {name: kafka-ca, mountPath: /etc/muster/kafka, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "muster.caVolumes" -}}
+{{- with .Values.caSecret }}
+- {name: ca, secret: {secretName: {{ . }}}}
+{{- end }}
+{{- if and (not .Values.kafka.bundled) .Values.kafka.caSecret }}
+- {name: kafka-ca, secret: {secretName: {{ .Values.kafka.caSecret }}}}
 {{- end }}
 {{- end }}
 
