@@ -11,5 +11,10 @@ const ContextGroup = "muster.projector.context"
 
 func (p *Projector) newContextConsumer() (*bus.BatchConsumer, error) {
 	return p.newEventConsumer(ContextGroup, event.TopicContext, p.cfg.MaxAge,
-		handleEvents(p, "context", (*readmodel.ContextBatch).Add, readmodel.InsertContexts))
+		handleEvents(p, "context", func(rows *readmodel.ContextBatch, c *event.Context, at readmodel.Position) error {
+			if erasedContext(p.deps.Suppressed, c) {
+				return nil // it was under way when they were, or the topic is read again
+			}
+			return rows.Add(c, at)
+		}, readmodel.InsertContexts))
 }

@@ -24,7 +24,7 @@ type identified struct{ platform, table, id, where string }
 
 func identifiedTables() []identified {
 	lookups := func(platform, kind string) identified {
-		return identified{platform, "lookups", "DISTINCT target", " WHERE target_kind = '" + kind + "'"}
+		return identified{platform, "lookups", "target", " WHERE target_kind = '" + kind + "'"}
 	}
 	seen := func(platform string, kind record.Kind) identified {
 		return identified{platform, "seen_versions", "key", " WHERE kind = '" + string(kind) + "'"}
@@ -67,10 +67,11 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		derived = append(derived, more...)
 		return err
 	}
-	// Telephone numbers and what else may be on a list of deletions have no columns.
-	bodies := set.HasPhones() || set.HasDrop()
+	// Telephone numbers, addresses that muster has no field for, and what else may be on a list of
+	// deletions have no columns.
+	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
-		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(bodies) + " FROM " + t.Name
+		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(emails, others) + " FROM " + t.Name
 		err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.Platform}
 			var body string
@@ -78,7 +79,7 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 				return err
 			}
 			if body != "" {
-				s.Phones, s.Drop = suppress.Phones([]byte(body)), suppress.DropValues([]byte(body))
+				s.Beside([]byte(body))
 			}
 			if by, hit := set.Subject(s); hit {
 				return person(s, by)
@@ -105,6 +106,11 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		}
 		return nil
 	}
+	// In force before the other tables are read, which takes longer.
+	if err := e.publish(ctx, derived); err != nil {
+		return nil, err
+	}
+	derived = nil
 	for _, t := range readmodel.PeopleTables() {
 		for _, table := range beside[t.Name] {
 			if err := identify(identified{platform: t.Platform, id: t.ID}, table); err != nil {

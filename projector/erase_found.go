@@ -158,8 +158,11 @@ func (e *Eraser) findEvents(ctx context.Context, f *foundErased) error {
 }
 
 // erasedContext reports whether the profile of a call tells of somebody who was
-// erased.
+// erased, or was made of a record of theirs.
 func erasedContext(set *suppress.Set, c *event.Context) bool {
+	if set.Named(c.Identities) {
+		return true
+	}
 	if len(c.Profile) == 0 {
 		return false
 	}

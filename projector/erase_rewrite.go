@@ -132,8 +132,8 @@ func (e *Eraser) replacedParts(ctx context.Context, tables []string) (waiting []
 		names[i] = e.layout.Local(name)
 	}
 	row := e.deps.Conn.QueryRow(ctx, "SELECT groupUniqArray(table) FROM "+e.layout.OnAllNodes("system.parts")+
-		" WHERE database = {database:String} AND NOT active AND modification_time < {begin:DateTime} AND table IN ('"+strings.Join(names, "', '")+"')",
-		clickhouse.Named("database", database), clickhouse.Named("begin", e.clean.begin.UTC().Format("2006-01-02 15:04:05")))
+		" WHERE database = {database:String} AND NOT active AND toUnixTimestamp(modification_time) < {begin:Int64} AND table IN ('"+strings.Join(names, "', '")+"')",
+		clickhouse.Named("database", database), clickhouse.Named("begin", e.clean.begin.Unix()))
 	if err := row.Scan(&waiting); err != nil {
 		return nil, fmt.Errorf("look for parts that were replaced: %w", err)
 	}
@@ -176,7 +176,7 @@ func (e *Eraser) roll(ctx context.Context) error {
 			}
 		}
 	}
-	writer := bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), func(w *kafka.Writer) { w.Balancer = byNumber{} })
+	writer := bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), inPartition)
 	err := bus.WriteAll(ctx, writer, messages)
 	if closeErr := writer.Close(); err == nil {
 		err = closeErr
@@ -187,11 +187,16 @@ func (e *Eraser) roll(ctx context.Context) error {
 	return nil
 }
 
-// byNumber puts a message where its WriterData says.
-type byNumber struct{}
+// inPartition has a writer put a message into the partition that its WriterData says, if any.
+func inPartition(w *kafka.Writer) { w.Balancer = byNumber{w.Balancer} }
+
+// byNumber is the balancer of inPartition: others go where another one says.
+type byNumber struct{ others kafka.Balancer }
 
 // Balance implements kafka.Balancer.
-func (byNumber) Balance(m kafka.Message, _ ...int) int {
-	n, _ := m.WriterData.(int)
-	return n
+func (b byNumber) Balance(m kafka.Message, partitions ...int) int {
+	if n, ok := m.WriterData.(int); ok {
+		return n
+	}
+	return b.others.Balance(m, partitions...)
 }

@@ -51,6 +51,20 @@ func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
 // what was found.
 func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 	var messages []kafka.Message
+	write := func() error {
+		err := bus.WriteAll(ctx, e.writer, messages)
+		if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
+			return fmt.Errorf("%d tombstones were refused: %w", len(refused.Messages), err)
+		}
+		if err != nil {
+			return fmt.Errorf("write tombstones: %w", err)
+		}
+		for _, m := range messages {
+			e.removed["tombstones of "+m.Topic]++
+		}
+		messages = messages[:0]
+		return nil
+	}
 	grave := func(topic, key string) {
 		messages = append(messages, kafka.Message{Topic: topic, Key: []byte(key)})
 	}
@@ -88,20 +102,18 @@ func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 			if err != nil {
 				return fmt.Errorf("look for what to bury: %w", err)
 			}
+			if len(messages) >= gravesAtOnce {
+				if err := write(); err != nil {
+					return err
+				}
+			}
 		}
 	}
-	err := bus.WriteAll(ctx, e.writer, messages)
-	if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
-		return fmt.Errorf("%d tombstones were refused: %w", len(refused.Messages), err)
-	}
-	if err != nil {
-		return fmt.Errorf("write tombstones: %w", err)
-	}
-	for _, m := range messages {
-		e.removed["tombstones of "+m.Topic]++
-	}
-	return nil
+	return write()
 }
+
+// gravesAtOnce is about how many tombstones are held before they are written.
+const gravesAtOnce = 10_000
 
 // doomed says which rows of a table are of found people: a condition on their ids,
 // and a hash that names them in a statement that ClickHouse keeps on disk.

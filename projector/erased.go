@@ -17,8 +17,9 @@ import (
 
 // erasedRecord is a record of somebody who was erased, in a batch. It gets no rows.
 type erasedRecord struct {
-	topic string
-	key   []byte
+	topic     string
+	partition int
+	key       []byte
 	// platform, id and username are of a person's record; empty of others.
 	platform, id, username string
 	by                     suppress.Hash
@@ -43,7 +44,7 @@ func (w *worker) erase(m *kafka.Message, rec *record.Record) bool {
 	if !hit {
 		return false
 	}
-	e := erasedRecord{topic: m.Topic, key: m.Key, by: by}
+	e := erasedRecord{topic: m.Topic, partition: m.Partition, key: m.Key, by: by}
 	if s, ok := suppress.SubjectOf(rec); ok {
 		e.platform, e.id, e.username = s.Platform, s.ID, s.Username
 	}
@@ -61,14 +62,14 @@ func (w *worker) isErased(rec *record.Record) bool {
 func (w *worker) eraseSeen(m *kafka.Message, s event.Seen) bool {
 	by, hit := w.suppressed.ID(platformOf(s.Kind), s.Key)
 	if hit {
-		w.erased = append(w.erased, erasedRecord{topic: m.Topic, key: m.Key, by: by})
+		w.erased = append(w.erased, erasedRecord{topic: m.Topic, partition: m.Partition, key: m.Key, by: by})
 		w.count(kindSeen).erased++
 	}
 	return hit
 }
 
-// forget leaves tombstones for what was erased in the batch, so that compaction
-// takes it out of its topic, and suppresses what it was by its id: an older version
+// forget leaves tombstones for what was erased in the batch, each in the partition of the
+// record, wherever its writer put it, so that compaction takes it out of its topic, and suppresses what it was by its id: an older version
 // may have rows, and a newer one may not name what was asked for.
 func (p *Projector) forget(ctx context.Context) error {
 	if p.writer == nil { // a replay: the live projector does it
@@ -76,7 +77,7 @@ func (p *Projector) forget(ctx context.Context) error {
 	}
 	var messages []kafka.Message
 	for _, e := range p.erased {
-		messages = append(messages, kafka.Message{Topic: e.topic, Key: e.key})
+		messages = append(messages, kafka.Message{Topic: e.topic, Key: e.key, WriterData: e.partition})
 		derived, err := derive(p.deps.Suppressed, e.platform, e.id, e.username, e.by)
 		if err != nil {
 			return err

@@ -213,6 +213,9 @@ func (e *Eraser) note(r event.Erasure) bool {
 	case event.ErasureRequested:
 		if p == nil {
 			p = &pendingErasure{at: r.At, urgent: r.Urgent, requestedAt: r.RequestedAt}
+			if now := e.deps.Now(); now.Before(p.at) {
+				p.at = now // the clock of who wrote it is ahead: whatever begins from now on looks for it
+			}
 			for _, i := range r.Identifiers {
 				if h, err := suppress.ParseHash(i.Hash); err == nil && i.Status != event.ErasureExempted {
 					p.waits = append(p.waits, h)
@@ -258,7 +261,7 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) (err error) {
 	urgent := false
 	for _, p := range pending {
 		changed = changed || !p.masked || p.swept.IsZero()
-		urgent = urgent || p.urgent && p.at.Before(begin)
+		urgent = urgent || p.urgent && !p.at.After(begin)
 	}
 	if changed {
 		if err := e.unravel(ctx); err != nil {
@@ -354,7 +357,7 @@ func (e *Eraser) tell(ctx context.Context, action event.ErasureAction, begin tim
 	var done []string
 	now := e.deps.Now().UTC()
 	for id, p := range e.pending {
-		if !p.at.Before(begin) || p.held() || p.swept.IsZero() || p.swept.After(begin) || action == event.ErasureMasked && p.masked {
+		if p.at.After(begin) || p.held() || p.swept.IsZero() || p.swept.After(begin) || action == event.ErasureMasked && p.masked {
 			continue
 		}
 		value, err := json.Marshal(event.Erasure{RequestID: id, Action: action, At: now, Removed: counts})

@@ -68,7 +68,7 @@ func (p *Projector) handle(ctx context.Context, b bus.Batch) (err error) {
 		trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(b.Messages))))
 	defer func() {
 		if err != nil {
-			span.SetStatus(codes.Error, err.Error())
+			span.SetStatus(codes.Error, "failed") // the error may hold what a record says
 		}
 		span.End()
 	}()
@@ -94,8 +94,8 @@ func (p *Projector) project(ctx context.Context, messages []kafka.Message, token
 	if len(messages) == 1 {
 		m := &messages[0]
 		bad := &record.Invalid{Kind: p.kinds[m.Topic], Code: CodeRefused, Reason: "is refused by the store: " + codeName(err)}
-		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "ClickHouse refuses a record", slog.String("source", sourceOf(m).String()), slog.Any("error", err))
-		return []event.Rejected{event.NewRejected(bad.Kind, sourceOf(m), m.Value, bad, p.deps.Now())}, nil
+		p.deps.Logger.LogAttrs(ctx, slog.LevelError, "ClickHouse refuses a record", slog.String("source", sourceOf(m).String()), slog.String("error", codeName(err)))
+		return append(rejected, event.NewRejected(bad.Kind, sourceOf(m), m.Value, bad, p.deps.Now())), nil
 	}
 	p.metrics.halved.Inc()
 	middle := len(messages) / 2
@@ -138,7 +138,8 @@ func codeName(err error) string {
 	return "conversion failed"
 }
 
-// insert renders messages on all workers and inserts the rows.
+// insert renders messages on all workers and inserts the rows. What cannot be rendered is
+// returned with an error of the store, too.
 func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token string) ([]event.Rejected, error) {
 	begin := p.deps.Now()
 	var wg sync.WaitGroup
@@ -170,7 +171,7 @@ func (p *Projector) insert(ctx context.Context, messages []kafka.Message, token 
 		return struct{}{}, err
 	})
 	if err != nil {
-		return nil, err
+		return rejected, err
 	}
 	for _, w := range p.workers {
 		p.erased = append(p.erased, w.erased...)
@@ -211,6 +212,9 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
 		}
 		if err != nil {
+			if rec != nil && w.erase(m, rec) {
+				continue // no letter has it, nor does the topic
+			}
 			w.reject(m, kind, err, now)
 			continue
 		}

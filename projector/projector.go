@@ -123,7 +123,7 @@ func New(cfg Config, deps Deps) (*Projector, error) {
 	if p.contexts, err = p.newContextConsumer(); err != nil {
 		return nil, fmt.Errorf("projector: contexts: %w", err)
 	}
-	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger))
+	p.writer = bus.NewWriter(cfg.Kafka, bus.WithWriterLogger(deps.Logger), inPartition)
 	return p, nil
 }
 

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -244,9 +245,16 @@ func (r *replay) plan(ctx context.Context) error {
 			}
 		}
 		if len(open) > 0 && len(open) == len(remaining) && !r.cfg.Restart {
-			r.report.Resumed = true
-			r.begin(id, remaining)
-			return nil
+			same, err := r.madeAlike(ctx, id, open)
+			if err != nil {
+				return err
+			}
+			if same {
+				r.report.Resumed = true
+				r.begin(id, remaining)
+				return nil
+			}
+			r.deps.Logger.LogAttrs(ctx, slog.LevelInfo, "the tables have been changed since the replay was cut short, by a migration perhaps: it begins anew")
 		}
 		for _, table := range open {
 			if err := r.exec(ctx, rebuildOf(r.layout, table, id).Drop(rebuildOf(r.layout, table, id).Fresh())...); err != nil {
@@ -378,16 +386,48 @@ func (r *replay) thaw(ctx context.Context) error {
 }
 
 func (r *replay) create(ctx context.Context, t readmodel.Rebuild) error {
-	var existing string
-	err := r.deps.Conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", r.layout.Local(t.Table)).Scan(&existing)
+	existing, err := r.createQuery(ctx, t.Table)
 	if err != nil {
-		return fmt.Errorf("read how %s was made: %w", t.Table, err)
+		return err
 	}
 	statements, err := t.Create(existing)
 	if err != nil {
 		return err
 	}
 	return r.exec(ctx, statements...)
+}
+
+// createQuery is the query by which the server would make a table, the local one on a cluster.
+func (r *replay) createQuery(ctx context.Context, table string) (query string, err error) {
+	err = r.deps.Conn.QueryRow(ctx, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = $1", r.layout.Local(table)).Scan(&query)
+	if err != nil {
+		return "", fmt.Errorf("read how %s was made: %w", table, err)
+	}
+	return query, nil
+}
+
+// madeAlike reports whether the fresh tables of a replay that was cut short are such as it would
+// make now: a migration knows the live ones only.
+func (r *replay) madeAlike(ctx context.Context, id string, tables []string) (bool, error) {
+	for _, table := range tables {
+		t := rebuildOf(r.layout, table, id)
+		live, err := r.createQuery(ctx, t.Table)
+		if err != nil {
+			return false, err
+		}
+		fresh, err := r.createQuery(ctx, t.Fresh())
+		if errors.Is(err, sql.ErrNoRows) { // on another node of a cluster only
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		same, err := t.MadeFrom(fresh, live)
+		if err != nil || !same {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // DropOld removes the tables that were live before a replay, and returns their

@@ -248,6 +248,29 @@ func TestReplayInterrupted(t *testing.T) {
 	check(h.replay("network_people"))
 }
 
+// A replay that was killed, a migration of the live tables, and the replay again: it does not put tables
+// in their place that the migration has not seen.
+func TestReplayBeginsAnewAfterAMigration(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	h.publishRecords(worldRecords(t, 20, 6)...)
+	h.caughtUp()
+	cfg, deps := h.replayConfig("network_people")
+	cfg.Projector.MaxMessages = 5
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	deps.Progress = &stopAt{phase: "Comparing", done: 1, cancel: cancel}
+	_, err := projector.Replay(ctx, cfg, deps)
+	require.Error(t, err)
+
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD INDEX late_index username TYPE bloom_filter(0.01) GRANULARITY 1"))
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD COLUMN late_column String DEFAULT username"))
+	report := h.replay("network_people")
+	require.False(t, report.Resumed)
+	require.EqualValues(t, 1, h.count("SELECT count() FROM system.data_skipping_indices WHERE database = currentDatabase() AND table = 'network_people' AND name = 'late_index'"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = 'network_people' AND name = 'late_column'"))
+}
+
 // openReplay is the id of the replay that is not finished.
 func (h *harness) openReplay() string {
 	h.t.Helper()

@@ -5,6 +5,7 @@ import (
 
 	"muster/platform/bus"
 	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
 
@@ -17,6 +18,9 @@ const webhookAge = 2 * time.Second
 func (p *Projector) newWebhookConsumer() (*bus.BatchConsumer, error) {
 	return p.newEventConsumer(WebhookGroup, event.TopicWebhook, webhookAge, handleEvents(p, "webhook",
 		func(rows *readmodel.WebhookBatch, a *event.WebhookAttempt, at readmodel.Position) error {
+			if _, hit := p.deps.Suppressed.Document(identity.Default(), []byte(a.Response)); hit {
+				a.Response = "" // as a sweep leaves it
+			}
 			rows.Add(a, at)
 			return nil
 		}, readmodel.InsertWebhooks))

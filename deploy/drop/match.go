@@ -30,7 +30,7 @@ type found map[suppress.DropValue]*[3]int
 // identifier are one person; two of one platform are two.
 func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 	out := make(found)
-	bodies := false
+	byEmail, byOthers := false, false
 	for _, l := range lists {
 		if l.Kind == Removed {
 			continue
@@ -40,28 +40,30 @@ func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 			if out[v] == nil {
 				out[v] = new([3]int)
 			}
-			bodies = bodies || r.Type != suppress.Email
+			byEmail, byOthers = byEmail || r.Type == suppress.Email, byOthers || r.Type != suppress.Email
 		}
 	}
 	if len(out) == 0 {
 		return out, nil
 	}
 	for i, t := range readmodel.PeopleTables() {
-		query := "SELECT " + t.Emails + ", " + t.Body(bodies) + " FROM " + t.Name + " FINAL WHERE NOT deleted"
+		query := "SELECT " + t.Emails + ", " + t.Body(byEmail, byOthers) + " FROM " + t.Name + " FINAL WHERE NOT deleted"
 		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
 			var emails []string
 			var body string
 			if err := rows.Scan(&emails, &body); err != nil {
 				return err
 			}
+			s := suppress.Subject{Emails: emails}
+			if body != "" {
+				s.Beside([]byte(body))
+			}
 			values := make(map[suppress.DropValue]bool)
-			for _, e := range emails {
+			for _, e := range s.Emails {
 				values[suppress.DropValue{Type: suppress.Email, Sum: suppress.Sum(e)}] = true
 			}
-			if body != "" {
-				for _, v := range suppress.DropValues([]byte(body)) {
-					values[v] = true
-				}
+			for _, v := range s.Drop {
+				values[v] = true
 			}
 			for v := range values {
 				if n := out[v]; n != nil {

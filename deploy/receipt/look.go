@@ -135,7 +135,7 @@ func looks(set *suppress.Set) []look {
 		return func(id, username, body string, emails []string) bool {
 			s := suppress.Subject{Platform: platform, ID: id, Username: username, Emails: emails}
 			if body != "" {
-				s.Phones, s.Drop = suppress.Phones([]byte(body)), suppress.DropValues([]byte(body))
+				s.Beside([]byte(body))
 			}
 			_, hit := set.Subject(s)
 			return hit
@@ -180,9 +180,9 @@ func looks(set *suppress.Set) []look {
 				})
 			}},
 	}
-	bodies := set.HasPhones() || set.HasDrop()
+	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
-		out = append(out, look{t.Name, t.ID + ", " + t.Username + ", " + t.Body(bodies) + ", " + t.Emails, subject(t.Platform)})
+		out = append(out, look{t.Name, t.ID + ", " + t.Username + ", " + t.Body(emails, others) + ", " + t.Emails, subject(t.Platform)})
 	}
 	for _, t := range []string{"codehost_repos", "codehost_lists"} {
 		out = append(out, look{t, "toString(user_id), '', ''" + none, subject(identity.Codehost)})

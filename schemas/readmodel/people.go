@@ -1,6 +1,7 @@
 package readmodel
 
 import (
+	"strconv"
 	"strings"
 
 	"muster/schemas/identity"
@@ -14,27 +15,38 @@ type PeopleTable struct {
 	// ID, Username (comparison form) and Emails (comparison forms) are expressions.
 	ID, Username, Emails string
 	body                 string
+	// ownEmails is how many members of body are addresses that muster has a field for.
+	ownEmails string
 }
 
 // PeopleTables returns the tables of people: one for each platform.
 func PeopleTables() []PeopleTable {
 	return []PeopleTable{
-		{"network_people", identity.Network, "profile_id", "username_key", "email_keys", "if(empty(webset_open), arrayStringConcat(arrayFilter(x -> notEmpty(x), [webset_shared, webset_rest]), ','), webset_open)"},
-		{"codehost_people", identity.Codehost, "toString(user_id)", "username_key", "email_keys", "webset"},
-		{"microblog_people", identity.Microblog, "user_id", "username_key", "emptyArrayString()", ""},
+		{"network_people", identity.Network, "profile_id", "username_key", "email_keys", "if(empty(webset_open), arrayStringConcat(arrayFilter(x -> notEmpty(x), [webset_shared, webset_rest]), ','), webset_open)", "0"},
+		{"codehost_people", identity.Codehost, "toString(user_id)", "username_key", "email_keys", "webset",
+			"bitCount(bitAnd(present, " + strconv.FormatUint(hostPersonalEmail|hostSchoolEmail|hostEmails|hostAdditionalEmails, 10) + "))"},
+		{"microblog_people", identity.Microblog, "user_id", "username_key", "emptyArrayString()", "", "0"},
 	}
 }
 
-// Body is an expression for the record as JSON, where it may have an identifier
-// beside usernames and addresses (suppress.DropMembers); else the empty string, and
-// that for every row when nobody wants it.
-func (t PeopleTable) Body(wanted bool) string {
-	if !wanted || t.body == "" {
+// Body is an expression for the record as JSON, where it may have what suppress.Subject.Beside
+// reads: with emails addresses that muster has no field for, with others what
+// suppress.DropMembers names. Else it is the empty string, and that for every row when
+// nothing is wanted.
+func (t PeopleTable) Body(emails, others bool) string {
+	if t.body == "" || !emails && !others {
 		return "''"
 	}
-	pieces := make([]string, 0, 16)
-	for _, m := range suppress.DropMembers() {
-		pieces = append(pieces, "'"+m+"'")
+	var may []string
+	if others {
+		pieces := make([]string, 0, 16)
+		for _, m := range suppress.DropMembers() {
+			pieces = append(pieces, "'"+m+"'")
+		}
+		may = append(may, "multiSearchAnyCaseInsensitive(members, ["+strings.Join(pieces, ", ")+"])")
 	}
-	return "if(multiSearchAnyCaseInsensitive(" + t.body + " AS members, [" + strings.Join(pieces, ", ") + "]), concat('{', members, '}'), '')"
+	if emails {
+		may = append(may, `countSubstringsCaseInsensitive(members, 'email"') + countSubstringsCaseInsensitive(members, 'emails"') > `+t.ownEmails)
+	}
+	return "if((" + t.body + " AS members) != '' AND (" + strings.Join(may, " OR ") + "), concat('{', members, '}'), '')"
 }

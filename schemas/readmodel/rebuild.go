@@ -147,6 +147,20 @@ func (r Rebuild) Create(existing string) ([]string, error) {
 	return statements, nil
 }
 
+// MadeFrom reports whether the fresh table, of which the server's CREATE TABLE query is given, is
+// as Create makes it from the live one's.
+func (r Rebuild) MadeFrom(fresh, live string) (bool, error) {
+	wanted, err := r.Create(live)
+	if err != nil {
+		return false, err
+	}
+	made, err := r.Create(fresh)
+	if err != nil {
+		return false, err
+	}
+	return made[0] == wanted[0], nil
+}
+
 // distributed puts a table over the nodes' local ones, sharded as the live one is.
 func (r Rebuild) distributed(name string) string {
 	return strings.TrimSuffix(r.Layout.Distributed(name, r.Key[0]), ";")

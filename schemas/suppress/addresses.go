@@ -35,12 +35,12 @@ type addresses struct {
 func (a *addresses) value(name string) bool {
 	switch a.dec.PeekKind() {
 	case '{':
-		return a.each('}', func() bool {
+		return each(a.dec, '}', func() bool {
 			key, err := a.dec.ReadToken()
 			return err == nil && a.value(strings.ToLower(key.String()))
 		})
 	case '[':
-		return a.each(']', func() bool { return a.value(name) })
+		return each(a.dec, ']', func() bool { return a.value(name) })
 	case '"':
 		if !strings.HasSuffix(name, "email") && !strings.HasSuffix(name, "emails") {
 			break
@@ -56,16 +56,16 @@ func (a *addresses) value(name string) bool {
 }
 
 // each reads what an object or a list has, up to its end.
-func (a *addresses) each(end jsontext.Kind, member func() bool) bool {
-	if _, err := a.dec.ReadToken(); err != nil {
+func each(dec *jsontext.Decoder, end jsontext.Kind, member func() bool) bool {
+	if _, err := dec.ReadToken(); err != nil {
 		return false
 	}
-	for a.dec.PeekKind() != end {
+	for dec.PeekKind() != end {
 		if !member() {
 			return false
 		}
 	}
-	_, err := a.dec.ReadToken()
+	_, err := dec.ReadToken()
 	return err == nil
 }
 

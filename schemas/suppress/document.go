@@ -32,7 +32,7 @@ func (s *Set) DocumentOf(platforms *identity.Platforms, platform string, raw []b
 	if !s.active() {
 		return Hash{}, false
 	}
-	d := document{set: s, platforms: platforms}
+	d := document{set: s, raw: raw, platforms: platforms}
 	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if !d.value(decoder, "", platform) && !d.hit {
 		d.text(string(raw[:min(len(raw), maxDocument)]))
@@ -42,10 +42,14 @@ func (s *Set) DocumentOf(platforms *identity.Platforms, platform string, raw []b
 
 type document struct {
 	set       *Set
+	raw       []byte
 	platforms *identity.Platforms
-	read      int
-	hash      Hash
-	hit       bool
+	// others is the account type of a platform within the object of one of its accounts whose id
+	// is not suppressed: its name is not that of the account which bore it before.
+	others Type
+	read   int
+	hash   Hash
+	hit    bool
 }
 
 // value reads one value, which stands in the member name of an object that stands in
@@ -53,20 +57,16 @@ type document struct {
 func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
 	switch dec.PeekKind() {
 	case '{':
-		if _, err := dec.ReadToken(); err != nil {
-			return false
-		}
-		for dec.PeekKind() != '}' {
-			key, err := dec.ReadToken()
-			if err != nil {
-				return false
-			}
-			if !d.value(dec, name, strings.ToLower(key.String())) {
-				return false
+		outer := d.others
+		if types, ok := typesOf(name); ok {
+			d.others = ""
+			if d.isOthers(types, d.raw[dec.InputOffset():]) {
+				d.others = types.account
 			}
 		}
-		_, err := dec.ReadToken()
-		return err == nil
+		whole := d.object(dec, name)
+		d.others = outer
+		return whole
 	case '[':
 		if _, err := dec.ReadToken(); err != nil {
 			return false
@@ -92,6 +92,48 @@ func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
 		return false
 	}
 	return dec.SkipValue() == nil
+}
+
+// object reads the members of an object that stands in the member name.
+func (d *document) object(dec *jsontext.Decoder, name string) bool {
+	if _, err := dec.ReadToken(); err != nil {
+		return false
+	}
+	for dec.PeekKind() != '}' {
+		key, err := dec.ReadToken()
+		if err != nil {
+			return false
+		}
+		if !d.value(dec, name, strings.ToLower(key.String())) {
+			return false
+		}
+	}
+	_, err := dec.ReadToken()
+	return err == nil
+}
+
+// isOthers reports whether the object that comes next in a text, of an account, has an id that
+// is not suppressed.
+func (d *document) isOthers(types platformTypes, text []byte) bool {
+	dec := jsontext.NewDecoder(bytes.NewReader(text[max(0, bytes.IndexByte(text, '{')):]), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	others := false
+	each(dec, '}', func() bool {
+		key, err := dec.ReadToken()
+		if err != nil {
+			return false
+		}
+		if name := key.String(); name != "id" && name != "user_id" && name != string(types.id) || dec.PeekKind() != '"' && dec.PeekKind() != '0' {
+			return dec.SkipValue() == nil
+		}
+		id, err := dec.ReadToken()
+		if err != nil {
+			return false
+		}
+		standard, err := Standard(types.id, id.String())
+		others = err == nil && !d.knows(types.id, standard)
+		return others
+	})
+	return others
 }
 
 // named looks up a value whose member says what it is.
@@ -125,13 +167,9 @@ func (d *document) named(parent, name, value string) bool {
 		return false
 	}
 	d.look(t, standard)
-	switch t {
-	case NetworkUsername:
-		d.look(NetworkAccount, standard)
-	case CodehostUsername:
-		d.look(CodehostAccount, standard)
-	case MicroblogUsername:
-		d.look(MicroblogAccount, standard)
+	account := map[Type]Type{NetworkUsername: NetworkAccount, CodehostUsername: CodehostAccount, MicroblogUsername: MicroblogAccount}[t]
+	if account != "" && account != d.others {
+		d.look(account, standard)
 	}
 	return d.hit
 }
@@ -159,10 +197,16 @@ func (d *document) text(text string) {
 
 // look looks an identifier up, whatever scope it was erased in.
 func (d *document) look(t Type, standard string) {
-	if d.hit || !d.set.ofTypes(t.bit()) {
-		return
+	if !d.hit && d.knows(t, standard) {
+		d.hash, d.hit = d.set.key.Of(t, standard), true
 	}
-	if h, ok := d.set.find(t, Sum(standard)); ok && d.set.Suppressed(h) {
-		d.hash, d.hit = h, true
+}
+
+// knows reports whether an identifier is suppressed, in whatever scope.
+func (d *document) knows(t Type, standard string) bool {
+	if !d.set.ofTypes(t.bit()) {
+		return false
 	}
+	h, ok := d.set.find(t, Sum(standard))
+	return ok && d.set.Suppressed(h)
 }

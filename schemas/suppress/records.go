@@ -23,11 +23,11 @@ func (a *asked) record(r *record.Record) {
 	switch b := r.Body.(type) {
 	case *record.NetworkPerson:
 		a.webset = bitNetwork
-		a.standard(ProfileID, strings.TrimSpace(b.ProfileID))
+		a.id(ProfileID, b.ProfileID)
 		a.username(NetworkUsername, b.Username)
 		a.emails(b.Emails)
 		a.email(b.PersonalEmail)
-		a.more(r, b.Unknown)
+		a.more(r, signs(b.Emails...)+signs(b.PersonalEmail))
 	case *record.CodehostPerson:
 		a.webset = bitCodehost
 		a.number(UserID, b.UserID)
@@ -36,11 +36,11 @@ func (a *asked) record(r *record.Record) {
 		a.email(b.PersonalEmail)
 		a.email(b.SchoolEmail)
 		a.emails(b.AdditionalEmails)
-		a.more(r, b.Unknown)
+		a.more(r, signs(b.Emails...)+signs(b.PersonalEmail, b.SchoolEmail)+signs(b.AdditionalEmails...))
 	case *record.MicroblogPerson:
-		a.standard(MicroblogUserID, strings.TrimSpace(b.UserID))
+		a.id(MicroblogUserID, b.UserID)
 		a.username(MicroblogUsername, b.Username)
-		a.more(r, b.Unknown)
+		a.more(r, 0)
 	case *record.CodehostRepo:
 		a.webset = bitCodehost
 		a.number(UserID, b.UserID)
@@ -66,6 +66,10 @@ func (a *asked) account(t platformTypes, username string) {
 	a.standard(t.username, username)
 	a.standard(t.account, username)
 }
+
+// id asks for an id as a record has it: white space around it is not part of what a request
+// names.
+func (a *asked) id(t Type, id string) { a.standard(t, strings.TrimSpace(id)) }
 
 func (a *asked) username(t Type, username string) {
 	if a.set.ofTypes(t.bit()) {
@@ -100,10 +104,14 @@ func (a *asked) phones(numbers []string) {
 	}
 }
 
-// more asks for what a person's record has in members that muster has no field for.
-func (a *asked) more(r *record.Record, unknown []byte) {
-	if a.set.ofTypes(Phone.bit()) {
-		a.phones(Phones(unknown))
+// more asks for what a person's record has in members that muster has no field for. The
+// addresses in those that it has one for have so many at signs.
+func (a *asked) more(r *record.Record, signs int) {
+	wanted := contactsWanted{emails: a.set.ofTypes(Email.bit()), phones: a.set.ofTypes(Phone.bit())}
+	if wanted.mayBeIn(r.JSON, signs) {
+		c := wanted.read(r.JSON)
+		a.emails(c.Emails)
+		a.phones(c.Phones)
 	}
 	if a.set.HasDrop() && mayBeListed(r) {
 		for _, v := range DropValues(r.JSON) {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -269,6 +270,9 @@ func (s *Set) Len() int {
 	return s.entries.used
 }
 
+// HasEmails reports whether an e-mail address was ever suppressed.
+func (s *Set) HasEmails() bool { return s != nil && s.ofTypes(Email.bit()) }
+
 // HasPhones reports whether a telephone number was ever suppressed.
 func (s *Set) HasPhones() bool {
 	if s == nil {
@@ -319,10 +323,10 @@ func (s *Set) Compare(h Hash, e *Entry) (int, error) {
 // another hash; false when there is one already, or no id.
 func (s *Set) Derive(platform, id string, by Hash) (Hash, Entry, bool) {
 	t, ok := typesOf(platform)
-	if !ok || id == "" {
+	if !ok || strings.TrimSpace(id) == "" {
 		return Hash{}, Entry{}, false
 	}
-	return s.derive(t.id, id, by)
+	return s.derive(t.id, strings.TrimSpace(id), by)
 }
 
 // DeriveAccount is Derive for a username that the erased record bore.

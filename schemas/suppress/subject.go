@@ -42,6 +42,13 @@ func typesOf(platform string) (platformTypes, bool) {
 	return platformTypes{}, false
 }
 
+// Beside takes in what a record, as JSON, has beside usernames and the addresses that muster
+// has a field for.
+func (s *Subject) Beside(body []byte) {
+	c := ContactsIn(body)
+	s.Emails, s.Phones, s.Drop = emails(s.Emails, c.Emails), c.Phones, DropValues(body)
+}
+
 // Subject reports whether a record is suppressed, and by which hash.
 func (s *Set) Subject(p Subject) (Hash, bool) {
 	if !s.active() {
@@ -52,7 +59,7 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 		return Hash{}, false
 	}
 	a := s.begin(t.webset)
-	a.standard(t.id, p.ID)
+	a.id(t.id, p.ID)
 	a.standard(t.username, p.Username)
 	for _, e := range p.Emails {
 		a.standard(Email, e)
@@ -89,7 +96,7 @@ func (s *Set) ID(platform, id string) (Hash, bool) {
 		return Hash{}, false
 	}
 	a := s.begin(t.webset)
-	a.standard(t.id, id)
+	a.id(t.id, id)
 	return a.answer()
 }
 
@@ -127,20 +134,21 @@ func (s *Set) Author(email string) bool {
 // SubjectOf returns the identifiers of a person's record; false for a record of
 // another kind.
 func SubjectOf(r *record.Record) (Subject, bool) {
+	c := ContactsIn(r.JSON)
 	switch b := r.Body.(type) {
 	case *record.NetworkPerson:
 		return Subject{
-			Platform: identity.Network, ID: strings.TrimSpace(b.ProfileID), Username: identity.UsernameKey(b.Username),
-			Emails: emails(b.Emails, []string{b.PersonalEmail}), Phones: Phones(b.Unknown),
+			Platform: identity.Network, ID: b.ProfileID, Username: identity.UsernameKey(b.Username),
+			Emails: emails(b.Emails, []string{b.PersonalEmail}, c.Emails), Phones: c.Phones,
 		}, true
 	case *record.CodehostPerson:
 		return Subject{
 			Platform: identity.Codehost, ID: itoa(b.UserID), Username: identity.UsernameKey(b.CodehostUsername),
-			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails), Phones: Phones(b.Unknown),
+			Emails: emails(b.Emails, []string{b.PersonalEmail, b.SchoolEmail}, b.AdditionalEmails, c.Emails), Phones: c.Phones,
 		}, true
 	case *record.MicroblogPerson:
 		return Subject{
-			Platform: identity.Microblog, ID: strings.TrimSpace(b.UserID), Username: identity.UsernameKey(b.Username), Phones: Phones(b.Unknown),
+			Platform: identity.Microblog, ID: b.UserID, Username: identity.UsernameKey(b.Username), Emails: emails(c.Emails), Phones: c.Phones,
 		}, true
 	}
 	return Subject{}, false
@@ -209,75 +217,4 @@ func emails(lists ...[]string) []string {
 		}
 	}
 	return out
-}
-
-// maxPhones bounds how many telephone numbers of one record are looked at.
-const maxPhones = 32
-
-// Phones returns the telephone numbers among the members of an object that muster
-// has no field for: strings, and lists of strings, under a name that has "phone" or
-// "mobile" in it.
-func Phones(unknown jsontext.Value) []string {
-	if len(unknown) == 0 || !bytes.Contains(unknown, []byte("hone")) && !bytes.Contains(unknown, []byte("obile")) {
-		return nil
-	}
-	d := jsontext.NewDecoder(bytes.NewReader(unknown))
-	if t, err := d.ReadToken(); err != nil || t.Kind() != '{' {
-		return nil
-	}
-	var out []string
-	for d.PeekKind() == '"' && len(out) < maxPhones {
-		name, err := d.ReadToken()
-		if err != nil {
-			return out
-		}
-		lower := strings.ToLower(name.String())
-		if !strings.Contains(lower, "phone") && !strings.Contains(lower, "mobile") {
-			if d.SkipValue() != nil {
-				return out
-			}
-			continue
-		}
-		switch d.PeekKind() {
-		case '"':
-			t, err := d.ReadToken()
-			if err != nil {
-				return out
-			}
-			out = append(out, t.String())
-		case '[':
-			var whole bool
-			if out, whole = readStrings(d, out); !whole {
-				return out
-			}
-		default:
-			if d.SkipValue() != nil {
-				return out
-			}
-		}
-	}
-	return out
-}
-
-// readStrings appends the strings of a list, and says whether it could be read to
-// its end.
-func readStrings(d *jsontext.Decoder, out []string) ([]string, bool) {
-	if _, err := d.ReadToken(); err != nil {
-		return out, false
-	}
-	for d.PeekKind() != ']' {
-		if d.PeekKind() != '"' {
-			if d.SkipValue() != nil {
-				return out, false
-			}
-			continue
-		}
-		t, err := d.ReadToken()
-		if err != nil {
-			return out, false
-		}
-		out = append(out, t.String())
-	}
-	_, err := d.ReadToken()
-	return out, err == nil
 }

@@ -275,9 +275,9 @@ func FuzzApply(f *testing.F) {
 	})
 }
 
-func FuzzPhones(f *testing.F) {
-	f.Add([]byte(`{"phone":"+1 415 555 0100","mobile_phones":["030 1234567",7],"x":{}}`))
-	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.Phones(raw) })
+func FuzzContactsIn(f *testing.F) {
+	f.Add([]byte(`{"phone":"+1 415 555 0100","mobile_phones":["030 1234567",7],"x":{"e\u006dail":{"v":"a@b.c"}}}`))
+	f.Fuzz(func(_ *testing.T, raw []byte) { suppress.ContactsIn(raw) })
 }
 
 func BenchmarkMisses(b *testing.B) {
@@ -299,17 +299,24 @@ func TestDocument(t *testing.T) {
 	put(t, s, suppress.NetworkAccount, "ada-l", suppress.Entry{})
 	put(t, s, suppress.UserID, "42", suppress.Entry{})
 	put(t, s, suppress.Phone, "14155550100", suppress.Entry{})
+	put(t, s, suppress.CodehostAccount, "taken", suppress.Entry{}) // was 42's
 	for raw, want := range map[string]bool{
-		`{"a":[{"b":"write to Ada@Example.com."}]}`:               true,
-		`{"codehost":{"username":"Ada"}}`:                         true,
-		`{"codehost":{"id":42}}`:                                  true,
-		`{"user_id":"42"}`:                                        true,
-		`{"links":["https://network.example/in/Ada-L?x=1"]}`:      true,
-		`{"network_username":"ada-l"}`:                            true,
-		`{"phone_number":"(415) 555-0100"}`:                       true,
-		`broken {"x":"ada@example.com`:                            true,
-		`{"microblog":{"username":"ada"},"count":42,"id":"42"}`:   false,
-		`{"name":"ada","other":"bob@example.com","network":null}`: false,
+		`{"codehost":{"username":"taken"}}`:                                       true,
+		`{"codehost":{"username":"taken","id":42}}`:                               true,
+		`{"codehost":{"username":"taken","id":77}}`:                               false, // who took the name next
+		`{"codehost": {"id":"77","x":{"network_username":"ada-l"}}}`:              true,
+		`{"codehost":{"id":77},"network":{"codehost_username":"taken"}}`:          true,
+		`{"codehost":{"id":77,"network":{"username":"b","y":["taken"]}},"id":[]}`: false,
+		`{"a":[{"b":"write to Ada@Example.com."}]}`:                               true,
+		`{"codehost":{"username":"Ada"}}`:                                         true,
+		`{"codehost":{"id":42}}`:                                                  true,
+		`{"user_id":"42"}`:                                                        true,
+		`{"links":["https://network.example/in/Ada-L?x=1"]}`:                      true,
+		`{"network_username":"ada-l"}`:                                            true,
+		`{"phone_number":"(415) 555-0100"}`:                                       true,
+		`broken {"x":"ada@example.com`:                                            true,
+		`{"microblog":{"username":"ada"},"count":42,"id":"42"}`:                   false,
+		`{"name":"ada","other":"bob@example.com","network":null}`:                 false,
 		`{}`: false,
 	} {
 		_, hit := s.Document(identity.Default(), []byte(raw))

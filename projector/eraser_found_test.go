@@ -1,0 +1,154 @@
+package projector_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/projector"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// suppressedBy is a set in which one identifier is suppressed.
+func suppressedBy(t *testing.T, typ suppress.Type, standard string) *suppress.Set {
+	t.Helper()
+	set := suppress.NewSet(suppress.NoKey())
+	entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+	require.NoError(t, err)
+	require.NoError(t, set.Apply([]byte(set.Key().Of(typ, standard).String()), entry))
+	set.Loaded()
+	return set
+}
+
+func contextOf(t *testing.T, id, profile string, identities ...string) *event.Context {
+	t.Helper()
+	now := time.Now().UTC()
+	return &event.Context{
+		Call: event.ContextCall{RequestID: id, OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now}, Status: event.ContextComplete, At: now,
+		Profile: jsontext.Value(profile), Identities: identities,
+	}
+}
+
+// An address in members that muster has no field for has no column.
+func TestEraserFindsAddressesInUnknownMembers(t *testing.T) {
+	h := newHarness(t)
+	set := suppressedBy(t, suppress.Email, "ada@example.com")
+	insertAll(t, h, "before", map[record.Kind][]string{
+		record.KindCodehostPerson: {
+			`{"user_id":1,"codehost_username":"a","email":"Ada@example.com","emails":["b@example.com"],"last_updated":"2026"}`,
+			`{"user_id":2,"codehost_username":"b","emails":["b@example.com"],"personal_email":"c@example.com","bio":"gmail","last_updated":"2026"}`,
+		},
+		record.KindNetworkPerson: {
+			`{"profile_id":"p1","username":"a","work_email":"ada@example.com","last_updated":"2026"}`,
+			`{"profile_id":"p2","username":"b","contact":{"emails":[{"value":"ada@example.com"}]},"last_updated":"2026"}`,
+			`{"profile_id":"p3","username":"c","emails":["b@example.com"],"work_email":"d@example.com","last_updated":"2026"}`,
+		},
+	})
+	startEraser(t, h, set).await(t, event.ErasureMasked)
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM network_people"))
+}
+
+// A profile that was made of an erased person's record, and whose text has no identifier of hers.
+func TestEraserFindsProfilesMadeOfRecords(t *testing.T) {
+	h := newHarness(t)
+	set := suppressedBy(t, suppress.Email, "ada@example.com")
+	insertAll(t, h, "before", map[record.Kind][]string{
+		record.KindNetworkPerson: {`{"profile_id":"p3","username":"ada","full_name":"Ada Lovelace","emails":["ada@example.com"],"last_updated":"2026"}`},
+	})
+	var contexts readmodel.ContextBatch
+	require.NoError(t, contexts.Add(contextOf(t, "hers", `{"full_name":"Ada Lovelace","custom":{"about":"..."}}`, "network-person p3"), readmodel.Position{Topic: event.TopicContext}))
+	require.NoError(t, contexts.Add(contextOf(t, "other", `{"full_name":"Bob"}`, "network-person p4"), readmodel.Position{Topic: event.TopicContext, Offset: 1}))
+	require.NoError(t, readmodel.InsertContexts(t.Context(), h.conn, "c", &contexts))
+	startEraser(t, h, set).await(t, event.ErasureRemoved)
+	require.Zero(t, h.count("SELECT count() FROM network_people"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM contexts"))
+}
+
+// What comes out of the topics after the sweep, such as when a group's offsets are set back.
+func TestEventsOfErasedPeopleAreNotProjected(t *testing.T) {
+	h := newHarness(t)
+	set := suppressed(t, "ghost")
+	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
+	publish := func(topic, key string, e any) {
+		value, err := json.Marshal(e)
+		require.NoError(t, err)
+		h.publish(kafka.Message{Topic: topic, Key: []byte(key), Value: value})
+	}
+	publish(event.TopicContext, "a", contextOf(t, "late", `{"codehost":{"username":"ghost"}}`))
+	publish(event.TopicContext, "a", contextOf(t, "other", `{"full_name":"Bob"}`))
+	now := time.Now().UTC()
+	attempt := &event.WebhookAttempt{
+		DeliveryID: "d", Attempt: 1, EndpointID: "e", OrganizationID: "o", RequestID: "q", Status: event.WebhookDead, Address: "https://x.example/", At: now, CreatedAt: now,
+		Response: `{"codehost_username":"ghost"}`,
+	}
+	publish(event.TopicWebhook, "e", attempt)
+	eventually(t, func(context.Context) bool {
+		return h.count("SELECT count() FROM contexts WHERE request_id = 'other'") == 1 && h.count("SELECT count() FROM webhook_attempts") == 1
+	}, "the events")
+	require.Zero(t, h.count("SELECT count() FROM contexts WHERE request_id = 'late'"))
+	require.Zero(t, h.count("SELECT count() FROM webhook_attempts WHERE response != ''"))
+}
+
+// A record under a key that is not its identity, of somebody who was erased: no letter has it, and the topic does not keep it.
+func TestErasedRecordUnderAnotherKey(t *testing.T) {
+	h := newHarness(t)
+	set := suppressed(t, "ghost")
+	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
+	topic := record.KindCodehostPerson.Topic()
+	h.publish(kafka.Message{Topic: topic, Key: []byte("x"), Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
+	h.caughtUp()
+	last := map[string]kafka.Message{}
+	require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{topic}, func(m kafka.Message) error {
+		last[string(m.Key)] = m
+		return nil
+	}))
+	require.Contains(t, last, "x")
+	require.Nil(t, last["x"].Value, "a tombstone")
+	require.Empty(t, h.rejectedRecords())
+}
+
+// The clock of whoever wrote a request is ahead of the eraser's.
+func TestEraserBearsAClockThatIsAhead(t *testing.T) {
+	h := newHarness(t)
+	set := suppressed(t, "ghost")
+	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`}})
+	request(t, h, "ahead", time.Now().Add(time.Hour))
+	e := startEraser(t, h, set)
+	e.await(t, event.ErasureRemoved)
+	e.await(t, event.ErasureRemoved) // both requests
+}
+
+// What a record says does not come into the log when ClickHouse refuses it.
+func TestRefusedRecordIsNotLogged(t *testing.T) {
+	h := newHarness(t)
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE network_people ADD CONSTRAINT no_ogres CHECK username != 'ogre' AND email_keys != ['x']"))
+	var out bytes.Buffer
+	stop := h.start(func(_ *projector.Config, d *projector.Deps) { d.Logger = slog.New(slog.NewTextHandler(&out, nil)) })
+	h.publishRecords(decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"ogre","emails":["shrek@swamp.example"],"last_updated":"2026"}`))
+	h.caughtUp()
+	stop()
+	require.Contains(t, out.String(), "refuses a record")
+	require.NotContains(t, out.String(), "shrek")
+}
+
+// A record that ClickHouse refuses takes along no letter of what it embeds.
+func TestRefusedRecordAndItsPartsAreRejected(t *testing.T) {
+	h := newHarness(t)
+	require.NoError(t, h.conn.Exec(t.Context(), "ALTER TABLE codehost_people ADD CONSTRAINT no_ogres CHECK codehost_username != 'ogre'"))
+	h.publish(kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(`{"user_id":7,"codehost_username":"ogre","repos":[{"id":"no number"}],"last_updated":"2026"}`)})
+	h.start(nil)
+	h.caughtUp()
+	require.Len(t, h.rejectedRecords(), 2)
+}

@@ -1,0 +1,76 @@
+package suppress_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"muster/schemas/identity"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// An address in a member that muster has no field for.
+func TestAddressesInUnknownMembers(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
+	for _, c := range []struct {
+		kind record.Kind
+		raw  string
+		hit  bool
+	}{
+		{record.KindCodehostPerson, `{"user_id":1,"codehost_username":"a","email":"Ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","work_email":"ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","emails":["b@example.com"],"contact":{"EMAILS":[{"value":"ada@example.com"}]},"last_updated":"2026"}`, true},
+		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","work_e\u006dail":"ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","experience":[{"title":"x","company_email":"ada@example.com"}],"last_updated":"2026"}`, true},
+		{record.KindMicroblogPerson, `{"user_id":"m1","username":"a","email":"ada@example.com","last_updated":"2026"}`, true},
+		{record.KindNetworkPerson, `{"profile_id":"p1","username":"a","summary":"write to ada@example.com","last_updated":"2026"}`, false},
+		{record.KindCodehostPerson, `{"user_id":1,"codehost_username":"a","follower_accounts":[{"login":"ada","email":"ada@example.com"}],"last_updated":"2026"}`, false},
+	} {
+		r := decode(t, c.kind, c.raw)
+		_, hit := s.Record(r)
+		assert.Equal(t, c.hit, hit, c.raw)
+		subject, ok := suppress.SubjectOf(r)
+		assert.True(t, ok)
+		_, hit = s.Subject(subject)
+		assert.Equal(t, c.hit, hit, c.raw)
+	}
+}
+
+// A number in a member whose name has "phone" or "mobile" in it (deploy/docs/erasure.md).
+func TestNumbersInUnknownMembers(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.Phone, "14155550100", suppress.Entry{})
+	for member, want := range map[string]bool{
+		`"phone":"+1 415 555 0100"`:               true,
+		`"PHONE":"+1 415 555 0100"`:               true,
+		`"MOBILE":"+1 415 555 0100"`:              true,
+		`"phone":14155550100`:                     true,
+		`"phones":[14155550100]`:                  true,
+		`"phones":[{"number":"+1 415 555 0100"}]`: true,
+		`"contact":{"phone":"+1 415 555 0100"}`:   true,
+		`"p\u0068one":"+1 415 555 0100"`:          true,
+		`"fax":"+1 415 555 0100"`:                 false,
+	} {
+		r := decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"a",`+member+`,"last_updated":"2026"}`)
+		_, hit := s.Record(r)
+		assert.Equal(t, want, hit, member)
+		subject, _ := suppress.SubjectOf(r)
+		_, hit = s.Subject(subject)
+		assert.Equal(t, want, hit, member)
+	}
+}
+
+// Records may have ids with white space around them, which requests do not have.
+func TestWhiteSpaceAroundIDs(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})
+	r := decode(t, record.KindNetworkPerson, `{"profile_id":" p1 ","username":"a","last_updated":"2026"}`)
+	_, hit := s.Record(r)
+	assert.True(t, hit)
+	_, hit = s.ID(identity.Network, r.Key)
+	assert.True(t, hit, "the tables have the id as the record has it")
+	_, _, more := s.Derive(identity.Network, r.Key, s.Key().Of(suppress.ProfileID, "p1"))
+	assert.False(t, more, "it is the same entry")
+}
