@@ -3,7 +3,7 @@ package suppress_test
 import (
 	"testing"
 
-	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 
 	"muster/schemas/identity"
 	"muster/schemas/record"
@@ -30,11 +30,11 @@ func TestAddressesInUnknownMembers(t *testing.T) {
 	} {
 		r := decode(t, c.kind, c.raw)
 		_, hit := s.Record(r)
-		assert.Equal(t, c.hit, hit, c.raw)
+		require.Equal(t, c.hit, hit, c.raw)
 		subject, ok := suppress.SubjectOf(r)
-		assert.True(t, ok)
+		require.True(t, ok)
 		_, hit = s.Subject(subject)
-		assert.Equal(t, c.hit, hit, c.raw)
+		require.Equal(t, c.hit, hit, c.raw)
 	}
 }
 
@@ -55,10 +55,10 @@ func TestNumbersInUnknownMembers(t *testing.T) {
 	} {
 		r := decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"a",`+member+`,"last_updated":"2026"}`)
 		_, hit := s.Record(r)
-		assert.Equal(t, want, hit, member)
+		require.Equal(t, want, hit, member)
 		subject, _ := suppress.SubjectOf(r)
 		_, hit = s.Subject(subject)
-		assert.Equal(t, want, hit, member)
+		require.Equal(t, want, hit, member)
 	}
 }
 
@@ -68,9 +68,9 @@ func TestWhiteSpaceAroundIDs(t *testing.T) {
 	put(t, s, suppress.ProfileID, "p1", suppress.Entry{})
 	r := decode(t, record.KindNetworkPerson, `{"profile_id":" p1 ","username":"a","last_updated":"2026"}`)
 	_, hit := s.Record(r)
-	assert.True(t, hit)
+	require.True(t, hit)
 	_, hit = s.ID(identity.Network, r.Key)
-	assert.True(t, hit, "the tables have the id as the record has it")
+	require.True(t, hit, "the tables have the id as the record has it")
 	_, _, more := s.Derive(identity.Network, r.Key, s.Key().Of(suppress.ProfileID, "p1"))
-	assert.False(t, more, "it is the same entry")
+	require.False(t, more, "it is the same entry")
 }
