@@ -29,7 +29,7 @@ type Config struct {
 	// Timeout bounds one call; default 5 s.
 	Timeout time.Duration
 	// Concurrent is how many calls run at once; default 4. A call that finds all
-	// taken waits as long as its context lets it.
+	// taken waits as long as Timeout for a place, and has its whole time then.
 	Concurrent int
 	// Failures in a row open the breaker; default 5. OpenFor is how long it then
 	// refuses before one call may try again; default 30 s.
@@ -134,9 +134,7 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 			return answer, nil
 		}
 		// The asker's own end shall not fail others who wait for the same.
-		asking, cancel := context.WithTimeout(context.WithoutCancel(ctx), g.cfg.Timeout)
-		defer cancel()
-		return g.ask(asking, key, q)
+		return g.ask(context.WithoutCancel(ctx), key, q)
 	})
 	var none A
 	select {
@@ -170,10 +168,14 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 	}
 	select {
 	case g.permits <- struct{}{}:
-	case <-ctx.Done():
+	case <-time.After(g.cfg.Timeout):
 		return answer, ErrBusy
 	}
 	defer func() { <-g.permits }()
+	// What is left after the wait would be too little for a server that is well, and
+	// speak against it.
+	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)
+	defer cancel()
 	answer, err = breaker.Do(ctx, g.breaker, g.Name(), func(ctx context.Context) (A, error) { return g.unbroken(ctx, q) })
 	if retry := (*RetryError)(nil); errors.As(err, &retry) {
 		g.pause(retry.After)

@@ -121,6 +121,47 @@ func TestTimeoutAndBound(t *testing.T) {
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 }
 
+// Who waited for a place has the whole time for the call: a provider is not taken for
+// one that fails because many want it.
+func TestWaitingTakesNothingFromTheCall(t *testing.T) {
+	const timeout = 30 * time.Second
+	began, release, deadlines := make(chan struct{}, 1), make(chan struct{}), make(chan time.Time, 1)
+	s := &scripted{ask: func(ctx context.Context, q string) (string, error) {
+		if q == "first" {
+			began <- struct{}{}
+			<-release
+			return q, nil
+		}
+		end, _ := ctx.Deadline()
+		deadlines <- end
+		return q, nil
+	}}
+	g, _ := guard(t, s, provider.Config{Timeout: timeout, Concurrent: 1})
+	var all sync.WaitGroup
+	defer all.Wait()
+	all.Go(func() { _, _ = g.Ask(t.Context(), "first") })
+	<-began
+	all.Go(func() { _, _ = g.Ask(t.Context(), "second") })
+	<-time.After(50 * time.Millisecond) // it waits now, or will find the place free
+	released := time.Now()
+	close(release)
+	require.GreaterOrEqual(t, (<-deadlines).Sub(released), timeout)
+}
+
+func TestWaitingEnds(t *testing.T) {
+	began, release := make(chan struct{}), make(chan struct{})
+	s := &scripted{ask: func(context.Context, string) (string, error) { close(began); <-release; return "", nil }}
+	g, _ := guard(t, s, provider.Config{Timeout: 10 * time.Millisecond, Concurrent: 1, Failures: 1})
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer close(release)
+	all.Go(func() { _, _ = g.Ask(t.Context(), "first") })
+	<-began
+	_, err := g.Ask(t.Context(), "second")
+	require.ErrorIs(t, err, provider.ErrBusy)
+	require.Equal(t, "closed", g.State())
+}
+
 func TestRetryAfter(t *testing.T) {
 	now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
 	for value, want := range map[string]time.Duration{
