@@ -147,18 +147,6 @@ func Level(findings []Finding, field string) string {
 // link is what the two say of each other: a mutual link is a proof, a one-way
 // one a claim.
 func link(p Pair) string {
-	names := func(list []event.Account, who *people.Profile) bool {
-		if len(list) == 0 {
-			return false
-		}
-		on := make(map[string]bool)
-		for _, a := range list {
-			if a.Platform == who.Platform {
-				on[identity.UsernameKey(a.Username)] = true
-			}
-		}
-		return on[who.Key] && len(on) <= maxNamed
-	}
 	declared := [2]bool{names(p.A.Declared, p.B), names(p.B.Declared, p.A)}
 	mentioned := [2]bool{names(p.A.Mentioned, p.B), names(p.B.Mentioned, p.A)}
 	best := float32(-1)
@@ -186,6 +174,29 @@ func link(p Pair) string {
 		return "stated_low"
 	}
 	return "none"
+}
+
+// names reports whether somebody is among the accounts that another one names.
+func names(list []event.Account, who *people.Profile) bool {
+	if len(list) == 0 {
+		return false
+	}
+	on := make(map[string]bool)
+	for _, a := range list {
+		if a.Platform == who.Platform {
+			on[identity.UsernameKey(a.Username)] = true
+		}
+	}
+	return on[who.Key] && len(on) <= maxNamed
+}
+
+// ownWord are the accounts that a profile calls its own: the microblog has no fields for
+// them.
+func ownWord(p *people.Profile) []event.Account {
+	if p.Platform == identity.Microblog {
+		return p.Mentioned
+	}
+	return p.Declared
 }
 
 // maxNamed is how many accounts of one platform somebody can name as their own:
@@ -226,6 +237,8 @@ func elsewhere(p Pair) string {
 		return "both"
 	case a || b:
 		return "one"
+	case p.Claimed && names(ownWord(p.B), p.A):
+		return "contested" // B's own word is for A
 	case p.Claimed:
 		return "claimed"
 	case other(p.A.Mentioned, p.B) || other(p.B.Mentioned, p.A):

@@ -336,3 +336,39 @@ func TestAdversarialBios(t *testing.T) {
 	require.GreaterOrEqual(t, found*100, len(rows)*85)
 	require.GreaterOrEqual(t, celebrities*100, len(rows)*95)
 }
+
+// Who names somebody else's profile does not take from it the account that it names
+// itself; where it says nothing, nobody knows whose it is.
+func TestClaimsOfThirdParties(t *testing.T) {
+	s := newStore(t)
+	s.insert(map[record.Kind][]string{
+		record.KindNetworkPerson: {
+			`{"profile_id":"p1","username":"wenda-quarrelby","full_name":"Wenda Quarrelby","codehost_username":"wendaq","headline":"Compiler engineer at Farrowdale","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"profile_id":"p2","username":"juno-abara","full_name":"Juno Abara","headline":"Potter","last_updated":"2026-01-01T00:00:00Z"}`,
+		},
+		record.KindCodehostPerson: {
+			`{"user_id":7,"codehost_username":"wendaq","full_name":"Wenda Quarrelby","bio":"Compilers","company":"Farrowdale","last_updated":"2026-01-01T00:00:00Z"}`,
+			`{"user_id":8,"codehost_username":"junoa","full_name":"Juno Abara","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+		},
+	})
+	find := func(username string) []event.Social {
+		t.Helper()
+		d := s.finder().Find(t.Context(), event.Account{Platform: identity.Codehost, Username: username})
+		require.Empty(t, d.Degraded)
+		return d.Socials[1:]
+	}
+	before := find("wendaq")
+	require.Len(t, before, 1)
+	require.Len(t, find("junoa"), 1)
+	s.insert(map[record.Kind][]string{record.KindCodehostPerson: {
+		`{"user_id":666,"codehost_username":"mallory","full_name":"Mallory","network_username":"wenda-quarrelby","last_updated":"2026-01-01T00:00:00Z"}`,
+		`{"user_id":667,"codehost_username":"trudy","full_name":"Trudy","network_username":"juno-abara","last_updated":"2026-01-01T00:00:00Z"}`,
+	}})
+	after := find("wendaq")
+	require.Len(t, after, 1)
+	require.Equal(t, "p1", after[0].Identity)
+	require.Greater(t, after[0].Confidence, 0.9)
+	require.Less(t, after[0].Confidence, before[0].Confidence, "it is less sure")
+	require.Empty(t, find("mallory"))
+	require.Empty(t, find("junoa"), "two name it, and it names nobody")
+}
