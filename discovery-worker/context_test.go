@@ -383,3 +383,20 @@ func TestContextWithTheCodeHostAway(t *testing.T) {
 	require.Equal(t, []string{event.StageCodeHost}, r.Degraded)
 	require.Contains(t, string(r.JSON), "Quenlix", "of the linked record")
 }
+
+// A key whose name no server takes has another one for the model, which is no key's.
+func TestNamesForTheModelAreTheFields(t *testing.T) {
+	f := start(t)
+	server := modeltest.New(modeltest.Replies(modeltest.Reply{
+		Content: `{"field_2":{"value":"of field_2","confidence":0.95,"source":"input","quote":"Ada"},"field_2_":{"value":"of the age","confidence":0.95,"source":"input","quote":"Ada"}}`,
+	}))
+	t.Cleanup(server.Close)
+	s, err := discovery.New(discovery.Config{Bus: f.bus, Providers: discovery.Providers{Model: model.Config{URL: server.URL(), Name: "scripted"}}}, discovery.Deps{ClickHouse: f.conn})
+	require.NoError(t, err)
+	r, err := s.Build(t.Context(), &event.ContextTask{Person: jsontext.Value(`"Ada"`), Schema: jsontext.Value(`{"field_2":{"type":"string"},"age in years":{"type":"string"}}`), Confidence: 0.5})
+	require.NoError(t, err)
+	var p contextProfile
+	require.NoError(t, json.Unmarshal(r.JSON, &p))
+	require.JSONEq(t, `"of field_2"`, string(p.Custom["field_2"]))
+	require.JSONEq(t, `"of the age"`, string(p.Custom["age in years"]))
+}

@@ -133,6 +133,9 @@ func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, recor
 		keys[i] = f.Name
 		if !plain.MatchString(f.Name) {
 			keys[i] = "field_" + strconv.Itoa(i+1)
+			for slices.ContainsFunc(schema, func(f custom.Field) bool { return f.Name == keys[i] }) {
+				keys[i] += "_"
+			}
 		}
 		value, l := f.Type.JSONSchema()
 		loose = loose || l
@@ -173,28 +176,34 @@ func (b *Builder) ask(ctx context.Context, in input, schema custom.Schema, recor
 		if !ok || empty(a.Value) {
 			continue
 		}
-		source, found := rests(in, records, a.Source, a.Quote)
+		source, found := rests(ctx, in, records, a.Source, a.Quote)
 		c := min(a.Confidence, mostOfModel)
 		if !found {
 			c = min(c, unsupported)
 		}
 		out[f.Name] = Value{JSON: a.Value, Confidence: round(c), Source: source}
 	}
+	switch err := ctx.Err(); { // not all quotes were looked for
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, &model.AbstainError{Reason: model.Timeout, Err: err}
+	case err != nil:
+		return nil, fmt.Errorf("look for what the model quotes: %w", context.Cause(ctx))
+	}
 	return out, nil
 }
 
 // rests finds the words that an answer rests on.
-func rests(in input, records []people.Record, name, quote string) (Source, bool) {
+func rests(ctx context.Context, in input, records []people.Record, name, quote string) (Source, bool) {
 	if n, err := strconv.Atoi(strings.TrimPrefix(name, "record")); err == nil && n >= 1 && n <= len(records) {
 		r := records[n-1]
 		s := Source{Type: fromRecord, Platform: r.Platform, Username: r.Username, UpdatedAt: r.UpdatedAt}
-		_, _, _, found := locateJSON(r.JSON, "", quote)
+		_, _, _, found := locateJSON(ctx, r.JSON, quote)
 		return s, found
 	}
 	if len(in.Object) == 0 {
-		start, end, found := locate(in.Text, quote)
+		start, end, found := newLocator(quote).in(in.Text)
 		return span("", start, end), found
 	}
-	path, start, end, found := locateJSON(in.Object, "", quote)
+	path, start, end, found := locateJSON(ctx, in.Object, quote)
 	return span(path, start, end), found
 }

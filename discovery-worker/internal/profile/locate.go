@@ -2,8 +2,10 @@ package profile
 
 import (
 	"bytes"
+	"context"
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -11,54 +13,65 @@ import (
 // maxQuote bounds a quote that is looked for, in bytes.
 const maxQuote = 1000
 
-// locate finds words in a text, whatever their case and the space between them, and
-// returns where they begin and end.
-func locate(text, quote string) (start, end int, found bool) {
+// locator finds words in texts, whatever their case and the space between them.
+type locator struct {
+	quote   string
+	pattern *regexp.Regexp // nil: nothing is found
+	least   int            // bytes of a text that may have the words
+}
+
+func newLocator(quote string) locator {
 	words := strings.Fields(quote)
 	if len(words) == 0 || len(quote) > maxQuote {
-		return 0, 0, false
+		return locator{}
 	}
-	if at := strings.Index(text, quote); at >= 0 {
-		return at, at + len(quote), true
-	}
+	// Upper and lower case may take different numbers of bytes, but not of characters.
+	l := locator{quote: quote, least: utf8.RuneCountInString(strings.Join(words, " "))}
 	for i, w := range words {
 		words[i] = regexp.QuoteMeta(w)
 	}
-	pattern, err := regexp.Compile(`(?i)` + strings.Join(words, `\s+`))
-	if err != nil {
+	l.pattern, _ = regexp.Compile(`(?i)` + strings.Join(words, `\s+`)) // nil if it is too large
+	return l
+}
+
+// in returns where the words begin and end in a text.
+func (l locator) in(text string) (start, end int, found bool) {
+	if l.pattern == nil || len(text) < l.least {
 		return 0, 0, false
 	}
-	at := pattern.FindStringIndex(text)
+	if at := strings.Index(text, l.quote); at >= 0 {
+		return at, at + len(l.quote), true
+	}
+	at := l.pattern.FindStringIndex(text)
 	if at == nil {
 		return 0, 0, false
 	}
 	return at[0], at[1], true
 }
 
-// locateJSON finds words in the strings and numbers of a JSON value. path is the
-// JSON pointer of the one that has them.
-func locateJSON(value jsontext.Value, prefix, quote string) (path string, start, end int, found bool) {
+// locateJSON finds words in the strings and numbers of a JSON value, until ctx ends. path
+// is the JSON pointer of the one that has them.
+func locateJSON(ctx context.Context, value jsontext.Value, quote string) (path string, start, end int, found bool) {
 	// Some models quote with the quotation marks and names around.
-	quote = strings.Trim(strings.TrimSpace(quote), `",`)
+	l := newLocator(strings.Trim(strings.TrimSpace(quote), `",`))
 	d := jsontext.NewDecoder(bytes.NewReader(value))
-	for {
+	for i := 0; ; i++ {
 		token, err := d.ReadToken()
-		if err != nil {
+		if err != nil || i%1000 == 0 && ctx.Err() != nil {
 			return "", 0, 0, false
 		}
 		k := token.Kind()
 		if k != '"' && k != '0' {
 			continue
 		}
-		pointer := string(d.StackPointer())
 		if at, n := d.StackIndex(d.StackDepth()); at == '{' && n%2 == 1 {
 			continue // a name
 		}
-		if s, e, ok := locate(token.String(), quote); ok {
+		if s, e, ok := l.in(token.String()); ok {
 			if k == '0' {
 				s, e = 0, 0
 			}
-			return prefix + pointer, s, e, true
+			return string(d.StackPointer()), s, e, true
 		}
 	}
 }
