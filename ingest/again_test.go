@@ -80,3 +80,39 @@ func TestAgainOfOtherWaysIn(t *testing.T) {
 		}
 	})
 }
+
+// A service that others may publish beside shares what is known with files on the same
+// folder: nothing older lies behind what is newer, content that has changed in between is
+// published, and so is a record of which only the version is new.
+func TestWholePushes(t *testing.T) {
+	cfg := kept(t)
+	kind := record.KindNetworkPerson
+	person := func(name, version string) string {
+		return `{"profile_id":"p_1","last_updated":"` + version + `","username":"ada","full_name":"` + name + `"}` + "\n"
+	}
+	whole := cfg
+	whole.Whole = true
+	s := serve(t, whole, ingest.Deps{})
+	file := func(text string) ingest.Counts {
+		t.Helper()
+		sum, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, kind, []string{write(t, "f", []byte(text))})
+		require.NoError(t, err)
+		return counts(sum, kind)
+	}
+	pushed := func(text string) int64 {
+		t.Helper()
+		before := ends(t, cfg.Bus, kind.Topic())
+		require.Equal(t, http.StatusOK, push(t, s, pushPath, strings.NewReader(text)).status)
+		return ends(t, cfg.Bus, kind.Topic()) - before
+	}
+	require.Equal(t, int64(1), file(person("A", "2026-01")).Published)
+	require.Equal(t, int64(1), pushed(person("B", "2026-02")))
+	require.Equal(t, int64(1), file(person("A", "2026-03")).Published)
+	require.Equal(t, int64(1), pushed(person("A", "2026-04")), "only its version is new")
+	require.Equal(t, int64(1), file(person("A", "2026-05")).Seen)
+	require.Zero(t, pushed(person("A", "2026-05")))
+	require.Zero(t, pushed(person("B", "2026-02")), "older")
+	require.Equal(t, int64(1), pushed(`{"profile_id":"p_1","last_updated":"2026-06","deleted":true}`+"\n"))
+	require.Equal(t, int64(1), file(person("A", "2026-07")).Published)
+	require.Contains(t, values(t, cfg.Bus, kind)["p_1"], `"2026-07"`)
+}

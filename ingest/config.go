@@ -50,6 +50,10 @@ type Config struct {
 	Restart bool `koanf:"-"`
 	// Again publishes also what is known, except what is older than that.
 	Again bool `koanf:"-"`
+	// Whole publishes records whole of which only the version is new. A version alone counts
+	// beside the content that was published with StateDir: it is for ways in beside which
+	// others may have published newer content, without it.
+	Whole bool `koanf:"-"`
 	// DryRun decodes, checks and counts, and publishes nothing. No brokers are
 	// needed.
 	DryRun bool `koanf:"-"`

@@ -109,7 +109,7 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 		r.writer = bus.NewWriter(cfg.Bus)
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
-	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes, publish.Options{Versions: known, Again: cfg.Again, Dry: cfg.DryRun})
+	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes, publish.Options{Versions: known, Again: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})
 	r.jobs = make(chan *job, cfg.Workers)
 	r.ordered = make(chan *job, 2*cfg.Workers)
 	return r

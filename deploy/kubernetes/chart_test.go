@@ -257,6 +257,7 @@ func TestCommandsAreTheProgram(t *testing.T) {
 			require.Contains(t, c.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/muster/ca"})
 			require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: "ca", MountPath: "/etc/muster/ca", ReadOnly: true})
 		}
+		require.Equal(t, service == "ingest", slices.Contains(args, "--no-state"), "its folder is bounded, and each replica's own")
 	}
 	require.Contains(t, migrate, `"cluster"`)
 }

@@ -40,6 +40,8 @@ type surroundings struct {
 	webhookAllow []string
 	// eraseWithin is --erase-within.
 	eraseWithin time.Duration
+	// noState is --no-state.
+	noState bool
 	// erased says who was erased.
 	erased *suppression.Follower
 }
@@ -83,6 +85,7 @@ func (c *command) runCommand() *cobra.Command {
 	var addr, adminAddr string
 	var allow []string
 	var within time.Duration
+	var noState bool
 	cmd := &cobra.Command{
 		Use:   "run SERVICE",
 		Short: "Run one service, as a container does",
@@ -94,6 +97,10 @@ another has them.
 
 Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL, and each a data
 folder of its own (--data-dir) that outlives its process.
+
+ingest remembers in its data folder what was pushed, and publishes nothing that is known or older. "muster ingest"
+on the same folder shares that; on another one it needs --again where both bring the same people or companies.
+Replicas of ingest that have no volume run with --no-state.
 
 Services:
 ` + strings.Join(lines, "\n"),
@@ -112,7 +119,7 @@ Services:
 				if err != nil {
 					return err
 				}
-				around.webhookAllow, around.eraseWithin = allow, within
+				around.webhookAllow, around.eraseWithin, around.noState = allow, within, noState
 				unit, err := s.build(ctx, around)
 				if err != nil {
 					return err
@@ -123,6 +130,7 @@ Services:
 		},
 	}
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
+	cmd.Flags().BoolVar(&noState, "no-state", false, "of ingest: publish all that is pushed, and remember nothing of it")
 	addAllowFlag(cmd.Flags(), &allow)
 	addWithinFlag(cmd.Flags(), &within)
 	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of the status page, metrics, health and profiles")
@@ -260,7 +268,12 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 }
 
 func buildIngest(ctx context.Context, s surroundings) (runnable, error) {
-	i, err := ingest.New(ctx, ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv)}, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
+	// Other ways in beside it, with data folders of their own, are likely: it publishes no version alone.
+	cfg := ingest.Config{Bus: s.kafka, Addr: s.addr, Token: s.getenv(ingest.OperatorTokenEnv), Whole: true}
+	if !s.noState {
+		cfg.StateDir = ingest.StateDirOf(s.dataDir)
+	}
+	i, err := ingest.New(ctx, cfg, ingest.Deps{Logger: s.tel.Logger, Registerer: s.tel.Registry, Suppressed: s.erased.Set()})
 	if err != nil {
 		return runnable{}, err
 	}

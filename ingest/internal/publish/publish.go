@@ -109,6 +109,8 @@ type Options struct {
 	Versions *versions.Store
 	// Again publishes records also when they are known, except stale ones.
 	Again bool
+	// Whole publishes records whole of which only the version is new.
+	Whole bool
 	// Dry writes nothing to the brokers and settles as if it did.
 	Dry bool
 }
@@ -120,7 +122,7 @@ type Options struct {
 func New(ctx context.Context, writer *kafka.Writer, lanes int, opts Options) *Publisher {
 	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), whole: make(map[record.Kind]bool)}
 	for _, d := range record.Definitions() {
-		p.whole[d.Kind] = !event.SeenKind(d.Kind)
+		p.whole[d.Kind] = opts.Whole || !event.SeenKind(d.Kind)
 	}
 	for range min(max(lanes, 1), versions.Stripes) {
 		lane := make(chan group, waitingGroups)

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/topics"
+	"muster/ingest"
+	"muster/platform/broker/brokertest"
+	"muster/platform/polltest"
+)
+
+// A service of ingest remembers what was pushed where files on its data folder look, unless
+// it is told not to.
+func TestRunIngestRemembers(t *testing.T) {
+	env := map[string]string{"KAFKA_BROKERS": strings.Join(brokertest.Start(t).Addrs(), ","), "MUSTER_SECRET_KEY": strings.Repeat("s", 64), ingest.OperatorTokenEnv: "token"}
+	for _, noState := range []bool{false, true} {
+		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "error", logFormat: "text"}
+		around, err := c.surroundings(t.Context(), "ingest", "127.0.0.1:0")
+		require.NoError(t, err)
+		around.noState = noState
+		require.NoError(t, topics.Ensure(t.Context(), around.kafka, around.tel.Logger))
+		ctx, cancel := context.WithCancel(t.Context())
+		unit, err := buildIngest(ctx, around)
+		require.NoError(t, err)
+		ended := make(chan error, 1)
+		go func() { ended <- runAlone(ctx, "ingest", unit, around, "127.0.0.1:0") }()
+		known := func() bool {
+			_, err := os.Stat(filepath.Join(c.ingestState(), "versions", "topics.json"))
+			return err == nil
+		}
+		polltest.Until(t, time.Minute, func() bool { return unit.ready(t.Context()) == nil && (noState || known()) })
+		cancel()
+		require.NoError(t, <-ended)
+		require.Equal(t, !noState, known())
+	}
+}
