@@ -1,8 +1,6 @@
 package webhook_test
 
 import (
-	"context"
-	"log/slog"
 	"net/http"
 	"sync/atomic"
 	"testing"
@@ -19,22 +17,6 @@ import (
 	webhook "muster/webhook-sender"
 )
 
-// startErased runs a sender that knows who was erased until the test ends.
-func (c *cluster) startErased(t *testing.T, set *suppress.Set) {
-	t.Helper()
-	s, err := webhook.New(webhook.Config{
-		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second, Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 20 * time.Second},
-	}, webhook.Deps{Logger: slog.New(slog.DiscardHandler), Suppressed: set})
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan error, 1)
-	go func() { done <- s.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
-}
-
 func erase(t *testing.T, set *suppress.Set, typ suppress.Type, value string) {
 	t.Helper()
 	entry, err := json.Marshal(suppress.Entry{Type: typ, Scope: suppress.All, RequestedAt: "2026", Key: set.Key().ID()})
@@ -50,7 +32,7 @@ func TestErasedWhileWaiting(t *testing.T) {
 	r := newReceiver(t, status(http.StatusInternalServerError))
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
-	c.startErased(t, set)
+	c.startWith(t, webhook.Deps{Suppressed: set}, nil)
 	about := func(id, email string) event.WebhookTask {
 		out := task(id, "org1", r.URL)
 		out.Body = []byte(`{"full_name": "Somebody", "personal_email": "` + email + `"}`)
@@ -108,7 +90,7 @@ func TestErasedAndStopped(t *testing.T) {
 	})
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
-	c.startErased(t, set)
+	c.startWith(t, webhook.Deps{Suppressed: set}, nil)
 	about := func(id, email string) event.WebhookTask {
 		out := task(id, "org1", r.URL)
 		out.Body = []byte(`{"full_name": "Somebody", "personal_email": "` + email + `"}`)

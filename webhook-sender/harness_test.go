@@ -100,6 +100,12 @@ func (c *cluster) start(t *testing.T, change func(*webhook.Config)) (stop func()
 // startAt is start with another clock for the schedule.
 func (c *cluster) startAt(t *testing.T, now func() time.Time, change func(*webhook.Config)) (stop func()) {
 	t.Helper()
+	return c.startWith(t, webhook.Deps{Now: now, Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))}, change)
+}
+
+// startWith is start with other surroundings.
+func (c *cluster) startWith(t *testing.T, deps webhook.Deps, change func(*webhook.Config)) (stop func()) {
+	t.Helper()
 	cfg := webhook.Config{
 		Bus: c.bus, Key: key(), Allow: loopback(), Timeout: 20 * time.Second,
 		Timing: bus.GroupTiming{JoinBackoff: 50 * time.Millisecond, Drain: 20 * time.Second},
@@ -107,7 +113,7 @@ func (c *cluster) startAt(t *testing.T, now func() time.Time, change func(*webho
 	if change != nil {
 		change(&cfg)
 	}
-	s, err := webhook.New(cfg, webhook.Deps{Now: now, Logger: slog.New(slog.NewTextHandler(&testWriter{t: t}, &slog.HandlerOptions{Level: slog.LevelWarn}))})
+	s, err := webhook.New(cfg, deps)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	done := make(chan error, 1)

@@ -173,19 +173,36 @@ func TestReplicasShare(t *testing.T) {
 	c := newCluster(t)
 	c.secret(t, "org1")
 	r := newReceiver(t, status(http.StatusOK))
-	for range 3 {
-		c.start(t, nil)
+	const senders, n = 3, 200
+	var registries []*prometheus.Registry
+	for range senders {
+		registries = append(registries, prometheus.NewRegistry())
+		c.startWith(t, webhook.Deps{Registerer: registries[len(registries)-1]}, nil)
 	}
-	const n = 200
+	client := &kafka.Client{Addr: kafka.TCP(c.bus.Brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
+	require.Eventually(t, func() bool {
+		res, err := client.DescribeGroups(t.Context(), &kafka.DescribeGroupsRequest{GroupIDs: []string{webhook.Group}})
+		return err == nil && len(res.Groups) == 1 && res.Groups[0].GroupState == "Stable" && len(res.Groups[0].Members) == senders
+	}, 30*time.Second, 10*time.Millisecond)
 	var tasks []event.WebhookTask
 	for i := range n {
 		tasks = append(tasks, task(fmt.Sprintf("d-%d", i), "org1", fmt.Sprintf("%s/%d", r.URL, i%20)))
 	}
 	c.send(t, tasks...)
 	for i := range n {
-		c.await(t, fmt.Sprintf("d-%d", i), 1)
+		id := fmt.Sprintf("d-%d", i)
+		c.await(t, id, 1)
+		require.Len(t, r.of(id), 1, id)
 	}
-	require.Equal(t, n, r.ids())
+	for _, registry := range registries {
+		families, err := registry.Gather()
+		require.NoError(t, err)
+		for _, f := range families {
+			if f.GetName() == "muster_webhook_attempt_seconds" {
+				require.NotZero(t, f.GetMetric()[0].GetHistogram().GetSampleCount(), "each has its part")
+			}
+		}
+	}
 }
 
 func TestSecrets(t *testing.T) {

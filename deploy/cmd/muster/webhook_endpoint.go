@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
+	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	webhook "muster/webhook-sender"
 )
@@ -124,6 +126,13 @@ func (c *command) webhookEndpointResume() *cobra.Command {
 			op, err := c.operator(cmd.Context())
 			if err != nil {
 				return err
+			}
+			states, err := op.Endpoints(cmd.Context())
+			if err != nil {
+				return err
+			}
+			if !slices.ContainsFunc(states.Endpoints, func(e event.EndpointState) bool { return e.EndpointID == args[0] }) {
+				return fmt.Errorf("%s is neither stopped nor failing, or unknown: `muster webhook endpoint list` lists the endpoints", args[0])
 			}
 			if err := op.Resume(cmd.Context(), args[0]); err != nil {
 				return err

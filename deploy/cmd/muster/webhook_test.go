@@ -5,6 +5,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
 	"muster/schemas/event"
 )
 
@@ -36,4 +38,17 @@ func TestHint(t *testing.T) {
 			require.NotContains(t, said, again, tc.class)
 		}
 	}
+}
+
+// An order to resume names an endpoint that is stopped: one that is misspelt, or of nobody,
+// is not said to receive again.
+func TestResumeUnknown(t *testing.T) {
+	addrs := brokertest.Start(t).Addrs()
+	require.NoError(t, bus.EnsureTopics(t.Context(), bus.Config{Brokers: addrs}, []bus.Topic{
+		{Name: event.TopicWebhookState, Partitions: 1}, {Name: event.TopicWebhookTask, Partitions: 1},
+	}))
+	c := cli{t: t, env: map[string]string{"KAFKA_BROKERS": addrs[0], "MUSTER_DATA_DIR": t.TempDir()}}
+	out, errors := c.run(2, "webhook", "endpoint", "resume", "ep_anything")
+	require.Empty(t, out)
+	require.Contains(t, errors, "ep_anything is neither stopped nor failing, or unknown")
 }

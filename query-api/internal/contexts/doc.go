@@ -15,7 +15,8 @@
 // A service that stops answers the calls that wait for their outcome without it, as if
 // their time had ended (Desk.Leave). What is ready later is handed over by the next
 // process of the one replica, or by any other replica: they note in Redis which calls
-// were answered without their outcome. A replica that is killed while a call waits with
+// were answered without their outcome, and which outcomes were settled before that: such a
+// call is answered after all. A replica that is killed while a call waits with
 // it notes nothing.
 //
 // Repeats: a call with an Idempotency-Key binds it to its request id before the task is

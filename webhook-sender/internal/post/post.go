@@ -189,7 +189,7 @@ func (c *Client) post(ctx context.Context, address string, headers http.Header, 
 		r.Class = ClassStatus
 	}
 	r.RetryAfter = retryAfter(res.Header.Get("Retry-After"), c.cfg.Now())
-	r.Excerpt = Redact(head, body)
+	r.Excerpt = Redact(head, body, req.URL.RawQuery)
 	return r
 }
 
