@@ -7,7 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"log" //nolint:depguard // what libraries print there is thrown away
 	"log/slog"
 	"os"
 	"sync/atomic"

@@ -2,7 +2,7 @@ package main
 
 import (
 	"bytes"
-	"log"
+	"log" //nolint:depguard // what libraries print to
 	"log/slog"
 	"os"
 	"testing"
