@@ -2,7 +2,6 @@ package clickhouse
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -24,11 +23,9 @@ const DSNEnv = "CLICKHOUSE_DSN"
 // Config says how to reach ClickHouse. Only DSN is required.
 type Config struct {
 	// DSN is http://, https://, clickhouse:// (native; clickhouses:// with TLS): user:password@host[,host...]:port/database,
-	// with clickhouse-go's options and any ClickHouse setting as query parameters. Other values of settings that [Open] pins are refused.
+	// with clickhouse-go's options and any ClickHouse setting as query parameters. TLS trusts the system's authorities
+	// and those of SSL_CERT_DIR. Other values of settings that [Open] pins are refused.
 	DSN string
-	// TLS replaces the TLS configuration of https:// and clickhouses://, for private authorities and client
-	// certificates.
-	TLS *tls.Config
 	// MaxOpenConns bounds the connections and so the statements at a time; default: twice the processors, at least 8.
 	MaxOpenConns int
 	// ConnMaxLifetime defaults to 1 h, so that a cluster's connections spread out again.
@@ -120,9 +117,6 @@ func options(cfg Config) (*ch.Options, error) {
 		if value, ok := opts.Settings[name]; ok && fmt.Sprint(value) != fmt.Sprint(fixed) {
 			return nil, fmt.Errorf("open clickhouse: the DSN sets %s=%v, which is fixed to %v: remove it", name, value, fixed)
 		}
-	}
-	if cfg.TLS != nil && opts.TLS != nil {
-		opts.TLS = cfg.TLS.Clone()
 	}
 	if opts.MaxOpenConns == 0 {
 		opts.MaxOpenConns = cfg.MaxOpenConns

@@ -2,11 +2,15 @@ package clickhouse_test
 
 import (
 	"context"
+	"encoding/pem"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	osexec "os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,6 +87,32 @@ func TestOpenTakesPinnedValuesFromTheDSN(t *testing.T) {
 	query.Set("distributed_product_mode", "global")
 	dsn.RawQuery = query.Encode()
 	openDSN(t, dsn.String())
+}
+
+// A company's own authority is trusted by its being in the folder of SSL_CERT_DIR. A process reads that once: each way is tried by one.
+func TestOpenTrustsAuthoritiesOfTheEnvironment(t *testing.T) {
+	const dsnOfChild = "MUSTER_TEST_TLS_DSN"
+	if dsn := os.Getenv(dsnOfChild); dsn != "" {
+		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: dsn, ReadyTimeout: -1})
+		require.NoError(t, err)
+		require.NoError(t, conn.Close())
+		return
+	}
+	dsn, err := url.Parse(enginetest.DSN(t))
+	require.NoError(t, err)
+	server := httptest.NewTLSServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: dsn.Host}))
+	t.Cleanup(server.Close)
+	dsn.Scheme, dsn.Host = "https", strings.TrimPrefix(server.URL, "https://")
+	trusted := t.TempDir()
+	certificate := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	require.NoError(t, os.WriteFile(filepath.Join(trusted, "company.crt"), certificate, 0o600))
+	for folder, want := range map[string]string{trusted: "PASS", t.TempDir(): "certificate signed by unknown authority"} {
+		child := osexec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.v")
+		child.Env = append(os.Environ(), dsnOfChild+"="+dsn.String(), "SSL_CERT_DIR="+folder)
+		out, err := child.CombinedOutput()
+		require.Equal(t, want == "PASS", err == nil, "%s", out)
+		require.Contains(t, string(out), want)
+	}
 }
 
 func TestOpenWaitsUntilReady(t *testing.T) {

@@ -1,0 +1,52 @@
+package kubernetes_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// No password is an argument, or becomes one of a program that is called: whoever lists the processes of a node sees those.
+func TestPasswordsAreNoArguments(t *testing.T) {
+	for name, w := range render(t, needed()).workloads {
+		for _, c := range append(w.pod.Spec.InitContainers, w.pod.Spec.Containers...) {
+			secret := map[string]bool{}
+			for _, e := range c.Env {
+				secret[e.Name] = e.ValueFrom != nil && e.ValueFrom.SecretKeyRef != nil
+			}
+			words := append(slices.Clone(c.Command), c.Args...)
+			for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+				if p != nil && p.Exec != nil {
+					words = append(words, p.Exec.Command...)
+				}
+			}
+			for _, word := range words {
+				require.NotContains(t, word, "--password", name)
+				require.NotContains(t, word, "--requirepass", name)
+				for _, m := range regexp.MustCompile(`\$\((\w+)\)`).FindAllStringSubmatch(word, -1) {
+					require.False(t, secret[m[1]], "%s: Kubernetes writes %s into the arguments", name, m[1])
+				}
+			}
+		}
+	}
+}
+
+// Redis has its password, whatever characters it is made of, by its configuration.
+func TestRedisPassword(t *testing.T) {
+	c := render(t, needed()).workloads[release+"-redis"].pod.Spec.Containers[0]
+	dir := t.TempDir()
+	// As Redis reads it: a dash that comes last stands for standard input.
+	server := "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = - ] && [ \"$1 $2 $3 $4\" = '--save  --appendonly no' ] && cat\n"
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "redis-server"), []byte(server), 0o700))
+	run := exec.Command(c.Command[0], append(c.Command[1:], c.Args...)...)
+	run.Env = []string{"PATH=" + dir + ":" + os.Getenv("PATH"), `REDIS_PASSWORD=a"b\c $HOME 'd' & e`}
+	out, err := run.CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	require.Equal(t, `requirepass "a\"b\\c $HOME 'd' & e"`+"\n", string(out))
+}
