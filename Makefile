@@ -57,7 +57,7 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
-	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run '^(TestCredits|TestIdempotency|TestLeft|TestLimits|TestLimitsOfTheVersionBefore|TestBalancesOfTheVersionBefore|TestServer(Killed|FailedOverAndBack|Unable|Slow|SlowerThanRates|Stalls)|TestManyCallsOfAKey|TestReplicasOnRedis|TestErasedAnswersOnRedis|TestContextWhenAReplicaStops|TestRedisAway|TestRedisIsAskedNothingAfterTheStop)$$' $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run '^(TestCredits|TestIdempotency|TestLeft|TestLimits|TestLimitsOfTheVersionBefore|TestBalancesOfTheVersionBefore|TestServer(Killed|FailedOverAndBack|Unable|Slow|SlowerThanRates|Stalls)|TestManyCallsOfAKey|TestReplicasOnRedis|TestErasedAnswersOnRedis|TestContext(WhenAReplicaStops|ChargedLater)|TestRedisAway|TestRedisIsAskedNothingAfterTheStop)$$' $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
 
 .PHONY: test-clickhouse
 test-clickhouse: build engine ## the store's suites on a server that they did not start: that of CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine` (those that kill their engine aside)

@@ -5,6 +5,7 @@ package queryapi_test
 import (
 	"io"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -126,6 +127,59 @@ func TestErasedAnswersOnRedis(t *testing.T) {
 func TestContextWhenAReplicaStops(t *testing.T) {
 	server := redistest.Start(t)
 	contextWhenTheServiceStops(t, func(d *queryapi.Deps) { d.Redis = server.Client(t) })
+}
+
+// The outcome of a context call that comes while Redis is away is not refused, since it is
+// charged when Redis is back: the profile is fetched, or delivered.
+func TestContextChargedLater(t *testing.T) {
+	const contextPath = "/v1/context"
+	server := redistest.Start(t)
+	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
+		c.WebhookAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+		client, err := queryapi.OpenRedis(server.URL())
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		d.Redis = client
+	})
+	w := startContextWorker(f, func(event.ContextTask) *event.Context { return nil })
+	var ids []string
+	for _, webhook := range []string{"", `,"webhook_url":"http://127.0.0.1:1/hook"`} {
+		becomes(t, http.StatusOK, func() response { return askUsage(t, f, f.service.URL()) })
+		got := make(chan response, 1)
+		go func() {
+			got <- ask(t, f, f.service.URL(), contextPath, `{"person":"x","response_timeout_sec":120`+webhook+`}`)
+		}()
+		id := w.only(ids...)
+		ids = append(ids, id)
+		require.NoError(t, server.Pause())
+		resume := sync.OnceValue(server.Resume)
+		t.Cleanup(func() { require.NoError(t, resume()) })
+		w.finish(id, complete(aProfile))
+		r := <-got
+		require.NoError(t, resume())
+		if webhook == "" {
+			require.Equal(t, http.StatusGatewayTimeout, r.status, r.body)
+			require.Contains(t, r.detail(), id)
+			require.NotContains(t, r.detail(), "nothing was charged")
+			require.JSONEq(t, aProfile, becomes(t, http.StatusOK, func() response { return f.get(contextPath + "/" + id) }).body)
+		} else {
+			require.Equal(t, id, requestID(r))
+			var body string
+			polltest.Until(t, patience, func() bool {
+				w.mu.Lock()
+				defer w.mu.Unlock()
+				if len(w.deliveries[id]) > 0 {
+					body = string(w.deliveries[id][0].Body)
+				}
+				return body != ""
+			}, "it is not delivered")
+			require.JSONEq(t, aProfile, body)
+		}
+		polltest.Until(t, patience, func() bool {
+			r := askUsage(t, f, f.service.URL())
+			return r.status == http.StatusOK && f.credits() == int64(len(ids))
+		}, "it is not charged")
+	}
 }
 
 // replica runs another service over the same store and topics until the test ends.

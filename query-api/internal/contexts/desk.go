@@ -21,6 +21,10 @@ import (
 // cannot be reached. It may pass.
 var ErrUnavailable = errors.New("context calls cannot be accepted at present")
 
+// ErrUnsure is the error of a call of which it is not known whether it was accepted: the
+// brokers may have its task, and did not say so.
+var ErrUnsure = errors.New("it is not known whether the context call was accepted")
+
 // source is the CloudEvents source of tasks and of what is said of them here.
 const source = "/muster/query-api"
 
@@ -198,7 +202,7 @@ func (d *Desk) shrink() {
 // Ask has a task worked on, and waits for its outcome until the call ends. nil says
 // that it has not come: the call is answered without it. The task's call needs
 // all but its process. asked is called when the task is published. The error may be
-// [ErrUnavailable].
+// [ErrUnavailable] or [ErrUnsure].
 func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (*event.Context, error) {
 	task.Call.Process = d.process
 	id := task.Call.RequestID
@@ -228,7 +232,7 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	d.mu.Unlock()
 	if err := d.publish(ctx, task, accepted); err != nil {
 		d.forget(id)
-		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+		return nil, err
 	}
 	asked()
 	wait := task.Call.RespondBy.Sub(d.cfg.Now())
@@ -329,9 +333,12 @@ func (d *Desk) publish(ctx context.Context, task *event.ContextTask, accepted *e
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), publishTimeout)
 	defer cancel()
 	if err := bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContext, event.TypeContext, state)}); err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrUnavailable, err)
 	}
-	return bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContextTask, event.TypeContextTask, value)})
+	if err := bus.WriteAll(ctx, d.writer, []kafka.Message{message(event.TopicContextTask, event.TypeContextTask, value)}); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnsure, err)
+	}
+	return nil
 }
 
 // Leave ends the waiting: calls are answered without their outcome, which is handed over

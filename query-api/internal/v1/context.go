@@ -96,12 +96,14 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 	case errors.Is(err, contexts.ErrUnavailable):
 		res.Release()
 		return nil, err
+	case errors.Is(err, contexts.ErrUnsure):
+		res.Release() // if the task is worked on, it is charged all the same
+		return nil, unsure(task, err)
 	case err != nil: // the caller has left, the task goes on
 		return nil, err
 	case state != nil:
 		if err := s.settle(ctx, state); err != nil {
-			s.contexts.Lost(state)
-			return nil, err
+			return s.unsettled(ctx, state, err)
 		}
 		call.Owes(state.Credits())
 		call.Tells(metering.Used{Identities: state.Identities})
@@ -144,10 +146,12 @@ func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.W
 	} else if err == nil && !webhook {
 		state, err = s.contexts.Wait(ctx, task.Call.OrganizationID, work.ID, timeout)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, contexts.ErrUnsure):
+		return nil, unsure(task, err)
+	case err != nil:
 		return nil, err
-	}
-	if state == nil || webhook {
+	case state == nil || webhook:
 		p, err := s.notReady(task, timeout)
 		if err == nil {
 			call.Replays()
@@ -162,6 +166,29 @@ func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.W
 		p.replayed = true
 	}
 	return p, err
+}
+
+// unsure answers a call of which it is not known whether its task is worked on.
+func unsure(task *event.ContextTask, cause error) *problem {
+	return &problem{
+		status: http.StatusServiceUnavailable, retryAfter: retryAfter, cause: cause,
+		detail: fmt.Sprintf("it is not known whether this call was accepted: call again in %d seconds with the same Idempotency-Key, or look with GET %s/%s whether it was",
+			retryAfter, ContextPath, task.Call.RequestID),
+	}
+}
+
+// unsettled answers a call whose outcome could not be charged yet. Contexts' consumer charges
+// it when it can, so that the outcome is not refused: it is delivered, or fetched.
+func (s *Server) unsettled(ctx context.Context, state *event.Context, err error) (profiled, error) {
+	s.logger.LogAttrs(ctx, slog.LevelWarn, "a context profile is charged later", slog.String("request_id", state.Call.RequestID), slog.Any("error", err))
+	s.contexts.Lost(state)
+	if state.Call.WebhookURL != "" {
+		return accepted(state.Call.RequestID)
+	}
+	return profiled{}, &problem{
+		status: http.StatusGatewayTimeout,
+		detail: fmt.Sprintf("what came of the call cannot be told at present: fetch it with GET %s/%s", ContextPath, state.Call.RequestID),
+	}
 }
 
 // notReady answers a call without its outcome.
