@@ -17,7 +17,7 @@ const (
 	// OutcomeReplayed is an answer that an Idempotency-Key had stored.
 	OutcomeReplayed Outcome = "replayed"
 	// OutcomeUnanswered is a call whose answer did not leave the service, or not
-	// for certain: it counts as nothing.
+	// for certain: it costs nothing, and counts as a request where they are counted.
 	OutcomeUnanswered Outcome = "unanswered"
 
 	OutcomeRefusedForbidden Outcome = "refused_forbidden" // 403
@@ -75,7 +75,7 @@ func (u *Usage) Validate() error {
 
 // Void turns the event into that of a call whose answer did not leave.
 func (u *Usage) Void() {
-	u.Outcome, u.Requests, u.Credits = OutcomeUnanswered, 0, 0
+	u.Outcome, u.Credits = OutcomeUnanswered, 0
 	u.Returned, u.Groups = nil, nil
 }
 

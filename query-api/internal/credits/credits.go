@@ -75,12 +75,14 @@ func (e *Exceeded) Error() string {
 
 // Store keeps balances. It is safe for concurrent use.
 type Store interface {
-	// Reserve holds the worst case of a claim, all of it or nothing. The error is
-	// an [*Exceeded], [ErrNotLoaded], or that the store is away.
+	// Reserve holds the worst case of a claim, all of it or nothing; of one that is
+	// reserved already the lease begins again. The error is an [*Exceeded],
+	// [ErrNotLoaded], or that the store is away.
 	Reserve(ctx context.Context, c Claim) (Balance, error)
 	// Commit uses so many requests and credits of a claim, no more than were
-	// reserved, and frees the rest. It holds for a day without Settle. The error
-	// is [ErrLost], [ErrNotLoaded], or that the store is away.
+	// reserved, and frees the rest; one that is repeated with less frees the rest of
+	// that. It holds for a day without Settle. The error is [ErrLost], [ErrNotLoaded],
+	// or that the store is away.
 	Commit(ctx context.Context, c Claim, requests, credits int64) (Balance, error)
 	// Settle makes the commits of claims final. Claims that are not there are
 	// passed over, so that it can be repeated.

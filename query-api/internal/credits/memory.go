@@ -58,7 +58,11 @@ func (m *Memory) Reserve(_ context.Context, c Claim) (Balance, error) {
 		return Balance{}, err
 	}
 	a.sweep(now)
-	if _, there := a.claims[c.ID]; there {
+	if h := a.claims[c.ID]; h != nil {
+		if !h.committed {
+			h.until = now.Add(c.Lease)
+			a.next = earlier(a.next, h.until)
+		}
 		return a.balance, nil
 	}
 	if err := check(c, a.balance); err != nil {
@@ -86,11 +90,7 @@ func (m *Memory) Commit(_ context.Context, c Claim, requests, credits int64) (Ba
 	if h == nil {
 		return a.balance, ErrLost
 	}
-	if h.committed {
-		return a.balance, nil
-	}
-	a.balance.HeldRequests -= h.requests
-	a.balance.HeldCredits -= h.credits
+	a.free(h)
 	h.requests, h.credits = min(requests, h.requests), min(credits, h.credits)
 	h.committed, h.until = true, now.Add(commitLease)
 	a.use(h, 1)
@@ -187,9 +187,15 @@ func (m *Memory) account(c Claim) (*account, error) {
 
 func (a *account) hold(id string, h *held) {
 	a.claims[id] = h
-	if a.next.IsZero() || h.until.Before(a.next) {
-		a.next = h.until
+	a.next = earlier(a.next, h.until)
+}
+
+// earlier is the earlier one of two times; a zero one is none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
 	}
+	return a
 }
 
 // use adds a commit to the balance, or with -1 takes it back.
@@ -218,6 +224,11 @@ func (a *account) drop(id string) {
 		return
 	}
 	delete(a.claims, id)
+	a.free(h)
+}
+
+// free takes back what is held or committed.
+func (a *account) free(h *held) {
 	if h.committed {
 		a.use(h, -1)
 		return
@@ -233,12 +244,11 @@ func (a *account) sweep(now time.Time) {
 	}
 	a.next = time.Time{}
 	for id, h := range a.claims {
-		switch {
-		case !now.Before(h.until):
+		if !now.Before(h.until) {
 			a.drop(id)
-		case a.next.IsZero() || h.until.Before(a.next):
-			a.next = h.until
+			continue
 		}
+		a.next = earlier(a.next, h.until)
 	}
 }
 

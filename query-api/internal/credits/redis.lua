@@ -52,12 +52,13 @@ local function forget(id)
   redis.call('ZREM', leases, id)
 end
 
+local function free(c)
+  if c[1] == 1 then use(c, -1) else hold(c, -1) end
+end
+
 local function drop(id)
   local value = redis.call('HGET', claims, id)
-  if value then
-    local c = cjson.decode(value)
-    if c[1] == 1 then use(c, -1) else hold(c, -1) end
-  end
+  if value then free(cjson.decode(value)) end
   forget(id)
 end
 
@@ -73,7 +74,11 @@ end
 if op == 'reserve' then
   local id, c = ARGV[4], {0, tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[10], ARGV[11]}
   local b = balance('ok')
-  if redis.call('HEXISTS', claims, id) == 1 then return b end
+  local there = redis.call('HGET', claims, id)
+  if there then
+    if cjson.decode(there)[1] == 0 then redis.call('ZADD', leases, now + tonumber(ARGV[9]), id) end
+    return b
+  end
   if c[2] > 0 and b[2] + b[4] + c[2] > tonumber(ARGV[7]) then
     b[1] = 'requests'
     return b
@@ -96,13 +101,11 @@ if op == 'commit' then
   local value = redis.call('HGET', claims, id)
   if not value then return {'lost'} end
   local c = cjson.decode(value)
-  if c[1] == 0 then
-    hold(c, -1)
-    c[1], c[2], c[3] = 1, math.min(c[2], tonumber(ARGV[5])), math.min(c[3], tonumber(ARGV[6]))
-    use(c, 1)
-    redis.call('HSET', claims, id, cjson.encode(c))
-    redis.call('ZADD', leases, now + tonumber(ARGV[7]), id)
-  end
+  free(c)
+  c[1], c[2], c[3] = 1, math.min(c[2], tonumber(ARGV[5])), math.min(c[3], tonumber(ARGV[6]))
+  use(c, 1)
+  redis.call('HSET', claims, id, cjson.encode(c))
+  redis.call('ZADD', leases, now + tonumber(ARGV[7]), id)
   return balance('ok')
 end
 

@@ -127,6 +127,9 @@ func (d *Disk) Begin(_ context.Context, name, fingerprint, owner string, lease t
 			d.remove(e)
 		case i.fingerprint != fingerprint:
 			return Mismatch, nil, nil
+		case i.in == nil && i.owner == owner:
+			d.renew(e, now.Add(lease))
+			return New, nil, nil
 		case i.in == nil:
 			return Running, nil, nil
 		default:
@@ -163,6 +166,22 @@ func (d *Disk) held(name, owner string) *list.Element {
 		return e
 	}
 	return nil
+}
+
+// Renew implements [Store].
+func (d *Disk) Renew(_ context.Context, name, owner string, lease time.Duration) error {
+	now := d.cfg.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if e := d.held(name, owner); e != nil && e.Value.(*item).in == nil && now.Before(e.Value.(*item).until) {
+		d.renew(e, now.Add(lease))
+	}
+	return nil
+}
+
+func (d *Disk) renew(e *list.Element, until time.Time) {
+	e.Value.(*item).until = until
+	d.order.MoveToBack(e)
 }
 
 // Complete implements [Store].

@@ -35,9 +35,12 @@ const (
 
 // Store keeps claims and answers by name. It is safe for concurrent use.
 type Store interface {
-	// Begin claims a name for an owner, unless it is claimed or stored already.
-	// The claim ends with the lease. value is the answer of a Stored one.
+	// Begin claims a name for an owner, unless another one has claimed it, or it is stored
+	// already. The claim ends with the lease. value is the answer of a Stored one.
 	Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (state State, value []byte, err error)
+	// Renew has a claim of an owner last for another lease from now on; when it is not
+	// there any more, or completed, it does nothing.
+	Renew(ctx context.Context, name, owner string, lease time.Duration) error
 	// Complete stores an answer under a name that its owner has claimed; when the
 	// claim is not there any more it does nothing.
 	Complete(ctx context.Context, name, owner string, value []byte, kept time.Duration) error
@@ -123,7 +126,8 @@ type Claim struct {
 }
 
 // Begin claims a call. For Stored there is an answer and a claim that only the owner
-// who has stored it may use, for New a claim, which must be completed or given up.
+// who has stored it may use, for New a claim, which must be completed or given up. With
+// an error the call may be claimed all the same: then the claim must be given up, too.
 func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, error) {
 	parts := []string{"name 2", c.Organization, c.Method, c.Path, c.Key}
 	if c.Part != "" {
@@ -137,7 +141,7 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	claim := Claim{answers: a, name: name, owner: c.Owner}
 	state, value, err := a.store.Begin(ctx, name, a.hash("body", string(body)), c.Owner, c.Lease)
 	if err != nil {
-		return 0, Answer{}, Claim{}, fmt.Errorf("idempotency: %w", err)
+		return 0, Answer{}, claim, fmt.Errorf("idempotency: %w", err)
 	}
 	if state != Stored {
 		return state, Answer{}, claim, nil
@@ -149,9 +153,17 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 		return state, answer, claim, err
 	}
 	if err := a.store.Forget(ctx, name, owner); err != nil {
-		return 0, Answer{}, Claim{}, fmt.Errorf("idempotency: %w", err)
+		return 0, Answer{}, claim, fmt.Errorf("idempotency: %w", err)
 	}
 	return a.Begin(ctx, c)
+}
+
+// Renew has the claim last for another lease.
+func (c Claim) Renew(ctx context.Context, lease time.Duration) error {
+	if err := c.answers.store.Renew(ctx, c.name, c.owner, lease); err != nil {
+		return fmt.Errorf("idempotency: %w", err)
+	}
+	return nil
 }
 
 // Complete keeps the answer.

@@ -10,9 +10,9 @@ import (
 
 // Redis is a [Store] that replicas share.
 type Redis struct {
-	client                            redis.UniversalClient
-	prefix                            string
-	begin, complete, forget, withdraw *redis.Script
+	client                                   redis.UniversalClient
+	prefix                                   string
+	begin, renew, complete, forget, withdraw *redis.Script
 }
 
 // NewRedis returns a store whose keys begin with prefix.
@@ -20,18 +20,22 @@ func NewRedis(client redis.UniversalClient, prefix string) *Redis {
 	return &Redis{
 		client: client, prefix: prefix,
 		begin: redis.NewScript(`
-local v = redis.call('HMGET', KEYS[1], 'fingerprint', 'answer', 'given')
+local v = redis.call('HMGET', KEYS[1], 'fingerprint', 'answer', 'given', 'owner')
 if v[1] then
   if v[1] ~= ARGV[1] then return {'mismatch'} end
   if v[2] then
     if not v[3] then redis.call('HSET', KEYS[1], 'given', 1) end
     return {'stored', v[2]}
   end
-  return {'running'}
+  if v[4] ~= ARGV[2] then return {'running'} end
 end
 redis.call('HSET', KEYS[1], 'fingerprint', ARGV[1], 'owner', ARGV[2])
 redis.call('PEXPIRE', KEYS[1], ARGV[3])
 return {'new'}`),
+		renew: redis.NewScript(`
+local v = redis.call('HMGET', KEYS[1], 'owner', 'answer')
+if v[1] ~= ARGV[1] or v[2] then return 0 end
+return redis.call('PEXPIRE', KEYS[1], ARGV[2])`),
 		complete: redis.NewScript(`
 if redis.call('HGET', KEYS[1], 'owner') ~= ARGV[1] then return 0 end
 redis.call('HSET', KEYS[1], 'answer', ARGV[2])
@@ -66,6 +70,14 @@ func (r *Redis) Begin(ctx context.Context, name, fingerprint, owner string, leas
 		return Stored, []byte(reply[1]), nil
 	}
 	return 0, nil, fmt.Errorf("redis: begin: a reply of %d parts", len(reply))
+}
+
+// Renew implements [Store].
+func (r *Redis) Renew(ctx context.Context, name, owner string, lease time.Duration) error {
+	if err := r.renew.Run(ctx, r.client, []string{r.prefix + name}, owner, lease.Milliseconds()).Err(); err != nil {
+		return fmt.Errorf("redis: renew: %w", err)
+	}
+	return nil
 }
 
 // Complete implements [Store].

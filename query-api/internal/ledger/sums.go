@@ -39,7 +39,9 @@ func (r Reader) Sums(ctx context.Context, period string) (credits.Sums, error) {
 		var u event.Usage
 		// What cannot be read is rejected by the projector, and counts as little here.
 		if json.Unmarshal(m.Value, &u) == nil && u.Validate() == nil && u.Period == period && countsAsCall(&u) {
-			tail[u.RequestID] = u
+			if _, there := tail[u.RequestID]; !there || u.Outcome != event.OutcomeUnanswered { // as the rows' versions are
+				tail[u.RequestID] = u
+			}
 		}
 		return nil
 	})

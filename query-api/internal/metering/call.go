@@ -50,14 +50,16 @@ type Call struct {
 
 	mu          sync.Mutex
 	reservation *Reservation
-	identities  []string           // that were returned
-	accounts    []string           // that were named
-	claim       *idempotency.Claim // of the Idempotency-Key
-	stored      bool               // the answer is
-	passing     bool               // the answer is not to be stored
-	work        *idempotency.Claim // of what is begun under the key
-	begun       bool               // it is bound to the key
-	owed        int64              // of a detached reservation
+	identities  []string                      // that were returned
+	accounts    []string                      // that were named
+	claim       *idempotency.Claim            // of the Idempotency-Key
+	renewed     func()                        // ends the renewing of claim
+	undo        []func(context.Context) error // of what was perhaps done
+	stored      bool                          // the answer is
+	passing     bool                          // the answer is not to be stored
+	work        *idempotency.Claim            // of what is begun under the key
+	begun       bool                          // it is bound to the key
+	owed        int64                         // of a detached reservation
 }
 
 type callKey struct{}
@@ -180,15 +182,6 @@ func (c *Call) Reserve(ctx context.Context, units int64) (*Reservation, error) {
 	if c.meter == nil {
 		return &Reservation{call: c, ended: true}, nil
 	}
-	return c.ReserveFor(ctx, units, c.meter.cfg.Lease)
-}
-
-// ReserveFor is Reserve with a lease of its own, for work that goes on when the
-// call has been answered; see [Reservation.Detach].
-func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration) (*Reservation, error) {
-	if c.meter == nil {
-		return &Reservation{call: c, ended: true}, nil
-	}
 	if err := c.begin(ctx); err != nil {
 		return nil, err
 	}
@@ -196,7 +189,7 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 		ID: c.request.ID, Organization: c.request.Principal.Organization.ID, Period: event.PeriodOf(c.began),
 		Key: c.request.Principal.Key.ID, Endpoint: c.request.Endpoint,
 		Credits: units * c.UnitPrice(), RequestLimit: c.limits.MonthlyRequests, CreditLimit: c.limits.Credits,
-		Lease: lease,
+		Lease: c.meter.cfg.Lease,
 	}
 	if c.request.Counted {
 		claim.Requests = 1
@@ -214,10 +207,11 @@ func (c *Call) ReserveFor(ctx context.Context, units int64, lease time.Duration)
 		c.outcome = refused.Outcome
 		return nil, refused
 	case err != nil:
+		c.perhaps(c.releases(claim))
 		return nil, unavailable(err)
 	}
 	r := &Reservation{call: c, claim: claim, quota: c.quota(balance, 0)}
-	r.release = func() error { return c.meter.credits.Release(context.WithoutCancel(ctx), []credits.Claim{r.claim}) }
+	r.release = func() error { return c.releases(claim)(context.WithoutCancel(ctx)) }
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.reservation = r
@@ -239,10 +233,23 @@ func (c *Call) countRefused(ctx context.Context, claim credits.Claim) error {
 		_, err = c.meter.credits.Commit(ctx, claim, claim.Requests, 0)
 	}
 	if err != nil {
+		c.perhaps(c.releases(claim))
 		return unavailable(err)
 	}
 	c.counted = claim.Requests
 	return nil
+}
+
+// perhaps notes how to undo what failed and may have been done all the same, such as by
+// a server whose reply did not come in time.
+func (c *Call) perhaps(undo func(context.Context) error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.undo = append(c.undo, undo)
+}
+
+func (c *Call) releases(claim credits.Claim) func(context.Context) error {
+	return func(ctx context.Context) error { return c.meter.credits.Release(ctx, []credits.Claim{claim}) }
 }
 
 // unavailable hides what is away behind [ErrUnavailable].
@@ -298,6 +305,7 @@ type Reservation struct {
 	quota     Quota
 	entry     ledger.Entry
 	committed bool
+	voided    bool // its event is, since it is not known whether it is committed
 	ended     bool // nothing may be committed any more
 	detached  bool
 	release   func() error
@@ -324,6 +332,7 @@ func (r *Reservation) Commit(ctx context.Context, used Used) (Quota, error) {
 	}
 	balance, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, charged)
 	if err != nil {
+		r.voided = true
 		return Quota{}, errors.Join(unavailable(err), entry.Void())
 	}
 	c.Tells(used)
@@ -346,6 +355,20 @@ func (r *Reservation) Release() {
 			r.call.meter.logger.Warn("a reservation is not released before its lease ends", slog.String("request_id", r.claim.ID), slog.Any("error", err))
 		}
 	}
+}
+
+// Prolong has what is reserved held for so long from now on, for work that goes on when
+// the call has been answered; see [Reservation.Detach].
+func (r *Reservation) Prolong(ctx context.Context, lease time.Duration) error {
+	if r.claim.ID == "" {
+		return nil
+	}
+	claim := r.claim
+	claim.Lease = lease
+	if _, err := r.call.meter.credits.Reserve(ctx, claim); err != nil {
+		return unavailable(err)
+	}
+	return nil
 }
 
 // Detach lets the reservation outlive its call, for work that is answered later:
@@ -375,11 +398,19 @@ func (c *Call) Forbidden() { c.outcome = event.OutcomeRefusedForbidden }
 // given status.
 func (c *Call) End(ctx context.Context, status int, sent bool) error {
 	c.mu.Lock()
-	r, claim, stored, work := c.reservation, c.claim, c.stored, c.work
+	r, claim, stored, work, renewed, undo := c.reservation, c.claim, c.stored, c.work, c.renewed, c.undo
 	if c.begun {
 		work = nil
 	}
 	c.mu.Unlock()
+	if renewed != nil {
+		renewed()
+	}
+	for _, f := range undo {
+		if err := f(ctx); err != nil { // it ends with its lease
+			c.meter.logger.LogAttrs(ctx, slog.LevelDebug, "what was perhaps taken is not given back", slog.String("request_id", c.request.ID), slog.Any("error", err))
+		}
+	}
 	var left error
 	if work != nil {
 		_, left = work.GiveUp(ctx)
@@ -402,24 +433,42 @@ func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) e
 	if r == nil || r.claim.ID == "" {
 		return nil
 	}
-	claims := []credits.Claim{r.claim}
 	switch {
 	case r.committed && sent && status >= http.StatusOK && status < http.StatusMultipleChoices:
 		return r.entry.Answered() // what publishes it settles the claim
 	case r.committed:
-		return errors.Join(r.entry.Void(), c.meter.credits.Release(ctx, claims))
-	case sent && status >= http.StatusInternalServerError && r.claim.Requests > 0:
-		return c.failed(ctx, r, status)
+		return errors.Join(r.entry.Void(), c.uncharge(ctx, r))
+	case r.voided:
+		return c.uncharge(ctx, r)
+	case r.claim.Requests > 0 && (!sent || status >= http.StatusInternalServerError):
+		return c.failed(ctx, r, status, sent)
 	}
-	return c.meter.credits.Release(ctx, claims)
+	return c.releases(r.claim)(ctx)
 }
 
-// failed counts a call that was answered with a 5xx as a request.
-func (c *Call) failed(ctx context.Context, r *Reservation, status int) error {
+// uncharge leaves of a call that is in the ledger as unanswered what it counts there.
+func (c *Call) uncharge(ctx context.Context, r *Reservation) error {
+	if r.claim.Requests == 0 {
+		return c.releases(r.claim)(ctx)
+	}
+	_, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, 0)
+	if errors.Is(err, credits.ErrLost) { // what publishes the event was faster
+		return nil
+	}
+	return err
+}
+
+// failed counts a call as a request that was answered with a 5xx, or whose caller left
+// before there was an answer.
+func (c *Call) failed(ctx context.Context, r *Reservation, status int, sent bool) error {
 	if _, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, 0); err != nil {
 		return err
 	}
-	u := c.event(status, event.OutcomeFailed)
+	outcome := event.OutcomeFailed
+	if !sent {
+		outcome = event.OutcomeUnanswered
+	}
+	u := c.event(status, outcome)
 	u.Requests = r.claim.Requests
 	return c.meter.ledger.Record(&u)
 }

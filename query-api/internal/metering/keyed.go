@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"time"
 
 	"muster/query-api/internal/idempotency"
 	"muster/schemas/event"
@@ -25,7 +26,7 @@ func (c *Call) Once(ctx context.Context) error {
 func (c *Call) keyed() idempotency.Call {
 	return idempotency.Call{
 		Organization: c.request.Principal.Organization.ID, Method: c.request.Method, Path: c.request.Endpoint,
-		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: c.meter.cfg.Lease, Erased: c.meter.erased,
+		Key: c.key, Body: c.body, Owner: c.request.ID, Lease: claimLease, Erased: c.meter.erased,
 	}
 }
 
@@ -37,6 +38,7 @@ func (c *Call) begin(ctx context.Context) error {
 	state, answer, claim, err := c.meter.answers.Begin(ctx, c.keyed())
 	switch {
 	case err != nil:
+		c.perhaps(giveUp(claim))
 		return unavailable(err)
 	case state == idempotency.Running:
 		return ErrRunning
@@ -51,10 +53,48 @@ func (c *Call) begin(ctx context.Context) error {
 		c.outcome = event.OutcomeReplayed
 		return &Replay{Answer: answer}
 	}
+	renewing, stop := context.WithCancel(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		c.meter.renew(renewing, claim)
+	}()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.claim = &claim
+	c.renewed = func() {
+		stop()
+		<-ended
+	}
 	return nil
+}
+
+// claimLease is how long an Idempotency-Key is claimed for by a process that was killed.
+// One that runs renews its claims, as long as calls take.
+const claimLease = 30 * time.Second
+
+// renew keeps a claim until ctx ends, or for as long as a call takes at most.
+func (m *Meter) renew(ctx context.Context, claim idempotency.Claim) {
+	ticker := time.NewTicker(claimLease / 3)
+	defer ticker.Stop()
+	for range m.cfg.Lease / (claimLease / 3) {
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return
+		}
+		if err := claim.Renew(ctx, claimLease); err != nil && ctx.Err() == nil {
+			m.logger.LogAttrs(ctx, slog.LevelDebug, "the claim of an Idempotency-Key is not renewed", slog.Any("error", err))
+		}
+	}
+}
+
+// giveUp undoes a claim of which it is not known whether it was made.
+func giveUp(claim idempotency.Claim) func(context.Context) error {
+	return func(ctx context.Context) error {
+		_, err := claim.GiveUp(ctx)
+		return err
+	}
 }
 
 // Replay is the error of a call whose answer is stored already.

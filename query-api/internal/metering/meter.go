@@ -195,7 +195,7 @@ func (m *Meter) Usage(ctx context.Context, organization, period string) (credits
 }
 
 // Settle makes what the ledger has final: published charges are settled,
-// published voids released.
+// published voids released, but for the requests that they count.
 func (m *Meter) Settle(ctx context.Context, events []ledger.Event) error {
 	var settled, released []credits.Claim
 	for i := range events {
@@ -205,7 +205,15 @@ func (m *Meter) Settle(ctx context.Context, events []ledger.Event) error {
 		case event.OutcomeCharged, event.OutcomeFree, event.OutcomeFailed:
 			settled = append(settled, c)
 		case event.OutcomeUnanswered:
-			released = append(released, c)
+			if u.Requests == 0 {
+				released = append(released, c)
+				continue
+			}
+			_, err := m.credits.Commit(ctx, c, u.Requests, 0)
+			if err != nil && !errors.Is(err, credits.ErrLost) && !errors.Is(err, credits.ErrNotLoaded) {
+				return fmt.Errorf("settle a claim: %w", err)
+			}
+			settled = append(settled, c)
 		case event.OutcomeRefusedCredits:
 			if u.Requests > 0 {
 				settled = append(settled, c)

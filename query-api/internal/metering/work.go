@@ -49,11 +49,10 @@ func (c *Call) Begun(ctx context.Context, over func(Work) (bool, error)) (*Work,
 	state, answer, claim, err := c.meter.answers.Begin(ctx, bound)
 	switch {
 	case err != nil:
+		c.perhaps(giveUp(claim))
 		return nil, unavailable(err)
 	case looked != nil:
 		return nil, looked
-	case state == idempotency.Running: // a process was killed while it bound the key
-		return nil, ErrRunning
 	case state == idempotency.Mismatch:
 		// The refusal is not what the key is to answer from now on.
 		c.mu.Lock()

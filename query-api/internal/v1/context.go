@@ -81,13 +81,18 @@ func (s *Server) CreateContext(ctx context.Context, request api.CreateContextReq
 	case work != nil:
 		return s.goOn(ctx, call, work, task, timeout)
 	}
-	res, err := call.ReserveFor(ctx, 1, event.ContextKept)
+	res, err := call.Reserve(ctx, 1)
 	if err != nil {
 		return nil, err
 	}
 	res.Detach()
 	task.Call.Price = call.UnitPrice()
 	if err := call.Begins(ctx, metering.Work{ID: x.id}); err != nil {
+		res.Release()
+		return nil, err
+	}
+	// Before the task is there: what is charged already is not to be held anew.
+	if err := res.Prolong(ctx, event.ContextKept); err != nil {
 		res.Release()
 		return nil, err
 	}

@@ -110,6 +110,19 @@ func Run(t *testing.T, open Replicas) {
 		require.NoError(t, err)
 		require.Equal(t, credits.Balance{Requests: 1, Credits: 2}, b)
 	})
+	t.Run("less than was committed", func(t *testing.T) {
+		ctx, s := one(t)
+		_, err := s.Reserve(ctx, claim("a", 9, 10))
+		require.NoError(t, err)
+		for _, used := range []struct{ said, is int64 }{{5, 5}, {2, 2}, {9, 2}} {
+			b, err := s.Commit(ctx, claim("a", 9, 10), 1, used.said)
+			require.NoError(t, err)
+			require.Equal(t, credits.Balance{Requests: 1, Credits: used.is}, b)
+		}
+		u, err := s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.Equal(t, []credits.Line{{Key: "k", Endpoint: "/v1/x", Calls: 1, Requests: 1, Credits: 2}}, u.Lines)
+	})
 	t.Run("release", func(t *testing.T) {
 		ctx, s := one(t)
 		for _, commit := range []bool{false, true} {
@@ -175,6 +188,29 @@ func Run(t *testing.T, open Replicas) {
 		}, "the lease has not ended: %v", func() any { return err })
 		_, err = s.Commit(ctx, c, 1, 10)
 		require.ErrorIs(t, err, credits.ErrLost)
+	})
+	t.Run("leases begin again", func(t *testing.T) {
+		ctx, s := one(t)
+		reserve := func(c credits.Claim, lease time.Duration) {
+			t.Helper()
+			c.Lease = lease
+			_, err := s.Reserve(ctx, c)
+			require.NoError(t, err)
+		}
+		c := claim("prolonged", 10, 10)
+		reserve(c, 50*time.Millisecond)
+		reserve(c, time.Minute)
+		<-time.After(100 * time.Millisecond)
+		u, err := s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.EqualValues(t, 10, u.HeldCredits)
+		_, err = s.Commit(ctx, c, 1, 10)
+		require.NoError(t, err)
+		reserve(c, time.Millisecond)
+		<-time.After(20 * time.Millisecond)
+		u, err = s.Usage(ctx, "o1", period)
+		require.NoError(t, err)
+		require.EqualValues(t, 10, u.Credits, "a commit holds for longer")
 	})
 	t.Run("64 callers, the last 100 credits, 3 replicas", func(t *testing.T) { lastCredits(t, open(t, 3)) })
 }

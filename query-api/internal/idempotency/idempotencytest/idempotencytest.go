@@ -35,9 +35,12 @@ func Run(t *testing.T, open Replicas) {
 	}
 	t.Run("one runs, then its answer is stored", func(t *testing.T) {
 		s := open(t, 2)
-		require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
-		require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
-		require.Equal(t, idempotency.Mismatch, state(t, s[1], "n", "g", "b"))
+		for range 2 { // the second time as one does who has not had the reply
+			require.Equal(t, idempotency.New, state(t, s[0], "n", "f", "a"))
+			require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
+			require.Equal(t, idempotency.Mismatch, state(t, s[1], "n", "g", "b"))
+		}
+		require.Equal(t, idempotency.Mismatch, state(t, s[0], "n", "g", "a"))
 		require.Equal(t, idempotency.New, state(t, s[1], "other", "g", "b"))
 		require.NoError(t, s[1].Complete(t.Context(), "n", "b", []byte("not its own"), time.Minute))
 		require.Equal(t, idempotency.Running, state(t, s[1], "n", "f", "b"))
@@ -95,6 +98,37 @@ func Run(t *testing.T, open Replicas) {
 		require.Equal(t, idempotency.Running, state(t, s, "n", "g", "b"), "its claim has ended")
 		require.NoError(t, s.Complete(t.Context(), "n", "a", []byte("x"), 30*time.Millisecond))
 		polltest.Until(t, patience, func() bool { return state(t, s, "n", "f", "b") == idempotency.New }, "the answer is still there")
+	})
+	t.Run("claims are renewed", func(t *testing.T) {
+		s := open(t, 1)[0]
+		const short = 30 * time.Millisecond
+		renew := func(name, owner string) {
+			t.Helper()
+			require.NoError(t, s.Renew(t.Context(), name, owner, time.Minute))
+		}
+		for name, renew := range map[string]func(string){
+			"by its owner": func(name string) { renew(name, "a") },
+			"begun again":  func(name string) { begin(t, s, name, "f", "a", time.Minute) },
+		} {
+			n := 0
+			polltest.Until(t, patience, func() bool { // one that has ended before is not renewed
+				n++
+				one := name + strconv.Itoa(n)
+				begin(t, s, one, "f", "a", short)
+				renew(one)
+				<-time.After(2 * short)
+				return state(t, s, one, "f", "b") == idempotency.Running
+			}, "it is not renewed")
+		}
+		begin(t, s, "another's", "f", "a", short)
+		renew("another's", "b")
+		polltest.Until(t, patience, func() bool { return state(t, s, "another's", "f", "c") == idempotency.New }, "its lease has not ended")
+		begin(t, s, "stored", "f", "a", time.Minute)
+		require.NoError(t, s.Complete(t.Context(), "stored", "a", []byte("x"), short))
+		renew("stored", "a")
+		polltest.Until(t, patience, func() bool { return state(t, s, "stored", "f", "b") == idempotency.New }, "the answer is still there")
+		renew("never", "a")
+		require.Equal(t, idempotency.New, state(t, s, "never", "f", "b"))
 	})
 	t.Run("one of many", func(t *testing.T) {
 		s := open(t, 3)

@@ -1,0 +1,37 @@
+package metering_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/metering"
+)
+
+// An Idempotency-Key is claimed as long as its call runs, and not much longer by one that
+// never ends.
+func TestClaimsAreRenewed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := openBooks(t, &replies{})
+		once := func(id string) (*metering.Call, error) {
+			call := b.begin(id, false)
+			call.Idempotent("key", []byte("{}"))
+			return call, call.Once(t.Context())
+		}
+		first, err := once("1")
+		require.NoError(t, err)
+		time.Sleep(30 * time.Minute)
+		_, err = once("2")
+		require.ErrorIs(t, err, metering.ErrRunning)
+		require.NoError(t, first.End(t.Context(), http.StatusInternalServerError, true))
+		_, err = once("3")
+		require.NoError(t, err)
+		time.Sleep(time.Hour + time.Minute)
+		last, err := once("4")
+		require.NoError(t, err)
+		require.NoError(t, last.End(t.Context(), http.StatusOK, true))
+	})
+}

@@ -1,0 +1,213 @@
+package metering_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/account"
+	"muster/query-api/internal/credits"
+	"muster/query-api/internal/idempotency"
+	"muster/query-api/internal/ledger"
+	"muster/query-api/internal/limits"
+	"muster/query-api/internal/metering"
+	"muster/schemas/event"
+)
+
+// replies loses the reply of one operation on the stores, which is done.
+type replies struct {
+	lose string
+	lost bool
+}
+
+var errLost = errors.New("i/o timeout")
+
+func (r *replies) of(op string, err error) error {
+	if err == nil && op == r.lose && !r.lost {
+		r.lost = true
+		return errLost
+	}
+	return err
+}
+
+type lossyCredits struct {
+	credits.Store
+	replies *replies
+}
+
+func (s lossyCredits) Reserve(ctx context.Context, c credits.Claim) (credits.Balance, error) {
+	b, err := s.Store.Reserve(ctx, c)
+	return b, s.replies.of("reserve", err)
+}
+
+func (s lossyCredits) Commit(ctx context.Context, c credits.Claim, requests, used int64) (credits.Balance, error) {
+	b, err := s.Store.Commit(ctx, c, requests, used)
+	return b, s.replies.of("commit", err)
+}
+
+type lossyAnswers struct {
+	idempotency.Store
+	replies *replies
+}
+
+func (s lossyAnswers) Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (idempotency.State, []byte, error) {
+	state, value, err := s.Store.Begin(ctx, name, fingerprint, owner, lease)
+	return state, value, s.replies.of("begin", err)
+}
+
+// books is a meter, and what its ledger was given.
+type books struct {
+	*metering.Meter
+	outbox *ledger.Outbox
+	limits event.Limits
+	ledger map[string]event.Usage
+}
+
+func openBooks(t *testing.T, replies *replies) *books {
+	t.Helper()
+	rates, err := limits.NewMemory(time.Now)
+	require.NoError(t, err)
+	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
+	require.NoError(t, err)
+	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
+	require.NoError(t, err)
+	answers, err := idempotency.NewAnswers(lossyAnswers{disk, replies}, make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	b := &books{outbox: outbox, limits: event.DefaultLimits(), ledger: make(map[string]event.Usage)}
+	b.Meter = metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
+		Credits: lossyCredits{credits.NewMemory(time.Now), replies}, Limits: rates, Ledger: outbox, Answers: answers,
+		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+		Sums: func(context.Context, string) (credits.Sums, error) { return nil, nil },
+	})
+	ctx, stop := context.WithCancel(t.Context())
+	go b.Run(ctx)
+	published := make(chan error, 1)
+	go func() {
+		published <- outbox.Run(ctx, time.Minute, func(ctx context.Context, events []ledger.Event) error {
+			for _, e := range events {
+				if _, there := b.ledger[e.RequestID]; !there || e.Outcome != event.OutcomeUnanswered {
+					b.ledger[e.RequestID] = e.Usage
+				}
+			}
+			return b.Settle(ctx, events)
+		})
+	}()
+	t.Cleanup(func() {
+		stop()
+		require.NoError(t, <-published)
+		require.NoError(t, disk.Close())
+	})
+	return b
+}
+
+// begin begins a call of the enrich endpoint.
+func (b *books) begin(id string, counted bool) *metering.Call {
+	return b.Begin(metering.Request{
+		ID: id, Method: http.MethodPost, Endpoint: "/v1/person/enrich", Counted: counted,
+		Price:     func(p event.Prices) int64 { return p.PersonEnrich },
+		Principal: account.Principal{Organization: event.Organization{ID: "o", Limits: &b.limits}, Key: event.Key{ID: "k"}},
+	})
+}
+
+// balanced checks that balances, with nothing held, and ledger have so many requests and
+// credits.
+func (b *books) balanced(t *testing.T, requests, used int64) {
+	t.Helper()
+	require.NoError(t, b.outbox.Flush(t.Context()))
+	u, err := b.Usage(t.Context(), "o", event.PeriodOf(time.Now()))
+	require.NoError(t, err)
+	require.Equal(t, credits.Balance{Requests: requests, Credits: used}, u.Balance)
+	var sum credits.Balance
+	for _, u := range b.ledger {
+		sum.Requests += u.Requests
+		sum.Credits += u.Credits
+	}
+	require.Equal(t, u.Balance, sum, "the ledger")
+}
+
+// What is done although its reply is lost neither holds nor costs anything when its call
+// has ended, and keeps no Idempotency-Key.
+func TestRepliesAreLost(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		for _, lose := range []string{"begin", "reserve", "commit"} {
+			t.Run(lose, func(t *testing.T) {
+				b := openBooks(t, &replies{lose: lose})
+				call := b.begin("1", counted)
+				call.Idempotent("key", []byte("{}"))
+				res, err := call.Reserve(t.Context(), 1)
+				if lose == "commit" {
+					require.NoError(t, err)
+					_, err = res.Commit(t.Context(), metering.Used{Units: 1})
+				}
+				require.ErrorIs(t, err, metering.ErrUnavailable)
+				require.ErrorIs(t, err, errLost)
+				require.NoError(t, call.End(t.Context(), http.StatusInternalServerError, true))
+				var requests int64
+				if counted && lose == "commit" {
+					requests = 1
+				}
+				b.balanced(t, requests, 0)
+
+				again := b.begin("2", false)
+				again.Idempotent("key", []byte("{}"))
+				res, err = again.Reserve(t.Context(), 1)
+				require.NoError(t, err)
+				_, err = res.Commit(t.Context(), metering.Used{Units: 1})
+				require.NoError(t, err)
+				require.NoError(t, again.End(t.Context(), http.StatusOK, true))
+				b.balanced(t, requests, 1)
+			})
+		}
+	}
+}
+
+// A refusal for credits counts as a request, or as nothing when that is not certain.
+func TestRepliesOfARefusalAreLost(t *testing.T) {
+	for _, lose := range []string{"reserve", "commit", "none"} {
+		t.Run(lose, func(t *testing.T) {
+			b := openBooks(t, &replies{lose: lose})
+			b.limits.Credits = 0
+			call := b.begin("1", true)
+			_, err := call.Reserve(t.Context(), 1)
+			var requests int64
+			if lose == "none" {
+				requests = 1
+				require.ErrorAs(t, err, new(*metering.Refused))
+			} else {
+				require.ErrorIs(t, err, errLost)
+			}
+			require.NoError(t, call.End(t.Context(), http.StatusTooManyRequests, true))
+			b.balanced(t, requests, 0)
+		})
+	}
+}
+
+// A valid call counts as a request where they are counted, and costs nothing, when its
+// caller leaves before the answer does.
+func TestCallersLeave(t *testing.T) {
+	for _, counted := range []bool{false, true} {
+		b := openBooks(t, &replies{})
+		working, answered := b.begin("working", counted), b.begin("answered", counted)
+		_, err := working.Reserve(t.Context(), 1)
+		require.NoError(t, err)
+		res, err := answered.Reserve(t.Context(), 1)
+		require.NoError(t, err)
+		_, err = res.Commit(t.Context(), metering.Used{Units: 1})
+		require.NoError(t, err)
+		require.NoError(t, working.End(t.Context(), http.StatusInternalServerError, false))
+		require.NoError(t, answered.End(t.Context(), http.StatusOK, false))
+		if !counted {
+			b.balanced(t, 0, 0)
+			continue
+		}
+		b.balanced(t, 2, 0)
+		for _, u := range b.ledger {
+			require.Equal(t, event.OutcomeUnanswered, u.Outcome)
+		}
+	}
+}
