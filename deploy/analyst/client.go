@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -69,19 +70,36 @@ func (c *Client) Database() string { return c.database }
 // Query writes the result of one statement to out, in a format of ClickHouse's
 // unless the statement names one itself.
 func (c *Client) Query(ctx context.Context, statement, format string, settings map[string]string, out io.Writer) error {
-	values := url.Values{
-		"database": {c.database}, "default_format": {format}, "readonly": {"2"},
-		// A failure halfway is then an error and not the end of a file.
-		"http_write_exception_in_output_format": {"0"},
-	}
-	if c.user == "" {
-		// The embedded analyst is read-only as it is, and may not say so.
-		values.Del("readonly")
-		values.Del("http_write_exception_in_output_format")
-	}
+	values := url.Values{"database": {c.database}, "default_format": {format}}
 	for name, value := range settings {
 		values.Set(name, value)
 	}
+	if c.user == "" {
+		// The embedded analyst is read-only as it is, and may not say so.
+		return c.ask(ctx, statement, values, out)
+	}
+	bare := maps.Clone(values)
+	for name, value := range map[string]string{
+		"readonly": "2",
+		// A failure halfway is then an error and not the end of a file.
+		"http_write_exception_in_output_format": "0",
+	} {
+		if _, given := settings[name]; !given {
+			values.Set(name, value)
+		}
+	}
+	err := c.ask(ctx, statement, values, out)
+	if failed, ok := errors.AsType[*Error](err); ok && failed.Code == CodeReadonly && strings.Contains(failed.Text, "Cannot modify") {
+		// A user with readonly = 1 may not say so either, and nothing was done yet.
+		return c.ask(ctx, statement, bare, out)
+	}
+	return err
+}
+
+// CodeReadonly is ClickHouse's of what a read-only user may not do.
+const CodeReadonly = 164
+
+func (c *Client) ask(ctx context.Context, statement string, values url.Values, out io.Writer) error {
 	target := c.base
 	target.RawQuery = values.Encode()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, target.String(), strings.NewReader(statement))

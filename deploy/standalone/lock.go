@@ -3,6 +3,8 @@ package standalone
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -35,6 +37,34 @@ func Lock(dataDir string) (release func(), err error) {
 		return nil, fmt.Errorf("lock the data folder: %w", err)
 	}
 	return func() { _ = file.Close() }, nil
+}
+
+// Holder returns the process that has locked a data folder, 0 if none has. The file keeps the number
+// of one that has ended, which may be anybody's by now.
+func Holder(dataDir string) (pid int, err error) {
+	file, err := os.Open(filepath.Join(dataDir, "lock"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look who has locked the data folder: %w", err)
+	}
+	defer func() { _ = file.Close() }() // which gives the lock back
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if err == nil {
+		return 0, nil
+	}
+	if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return 0, fmt.Errorf("look who has locked the data folder %s: %w", dataDir, err)
+	}
+	raw, err := io.ReadAll(file)
+	if err == nil {
+		pid, err = strconv.Atoi(strings.TrimSpace(string(raw)))
+	}
+	if err != nil {
+		return 0, fmt.Errorf("look who has locked the data folder %s: %w", dataDir, err)
+	}
+	return pid, nil
 }
 
 func writePID(file *os.File) error {

@@ -160,7 +160,8 @@ func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
 func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
 	keep := func(m member) bool {
 		name := string(m.name)
-		return name == "deleted" || name == c.version || slices.Contains(strings.Fields(c.identity), name)
+		return name == "deleted" || name == c.version || slices.Contains(strings.Fields(c.identity), name) ||
+			c.kind == KindErasure && (name == "requested_by" || name == "note") // who withdraws, for the log
 	}
 	r.JSON = filterMembers(r.JSON, keep)
 	b, content, bad := c.read(r.JSON)

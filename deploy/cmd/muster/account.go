@@ -35,6 +35,11 @@ func viewOf(o event.Organization) accountView {
 	return accountView{OrganizationID: o.ID, Name: o.Name, Plan: o.Plan, Active: o.Active, CreatedAt: o.CreatedAt, Limits: o.LimitsOf()}
 }
 
+// connecting bounds what waits for brokers and topics as long as its context lives.
+func (c *command) connecting(ctx context.Context) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, c.connectTimeout, fmt.Errorf("the Kafka brokers did not answer within %s, or do not have the topics, which `muster migrate` makes", c.connectTimeout))
+}
+
 // withAccounts runs do with the accounts of the instance.
 func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) error) (err error) {
 	tel, err := c.telemetry(ctx, "account")
@@ -45,7 +50,9 @@ func (c *command) withAccounts(ctx context.Context, do func(*queryapi.Accounts) 
 	if err != nil {
 		return err
 	}
-	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
+	connecting, cancel := c.connecting(ctx)
+	accounts, err := queryapi.OpenAccounts(connecting, queryapi.AccountsConfig{Bus: kafka, Logger: tel.Logger})
+	cancel()
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -57,4 +59,20 @@ func TestAccountCreateTellsNamesakes(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("organizations: [{name: Acme Ltd}]"), 0o600))
 	_, refused := c.run(2, "account", "apply", file)
 	require.Contains(t, refused, "2 organizations have this name")
+}
+
+// A command says so when the brokers do not answer, or have no topics yet.
+func TestCommandsDoNotWaitForever(t *testing.T) {
+	for name, broker := range map[string]string{"nobody": "127.0.0.1:1", "no topics": brokertest.Start(t).Addrs()[0]} {
+		for _, args := range [][]string{{"account", "list"}, {"webhook", "endpoint", "list"}} {
+			env := map[string]string{"KAFKA_BROKERS": broker, "MUSTER_DATA_DIR": t.TempDir()}
+			c := &command{
+				std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] },
+				connectTimeout: 300 * time.Millisecond, signals: new(lateHandler),
+			}
+			root := newRoot(c)
+			root.SetArgs(args)
+			require.ErrorContains(t, root.ExecuteContext(t.Context()), "did not answer within 300ms", "%s: %s", name, args)
+		}
+	}
 }

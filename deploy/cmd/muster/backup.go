@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +16,7 @@ import (
 	"muster/deploy/backup"
 	"muster/deploy/instance"
 	"muster/deploy/standalone"
+	"muster/platform/clickhouse"
 	"muster/platform/engine"
 	"muster/platform/service"
 )
@@ -79,8 +81,9 @@ func (c *command) backupCreate() *cobra.Command {
 		Short: "Pack the data folder of a stopped instance into FILE",
 		Long: `Packs everything: topics, tables, the ledger's outbox, the state of ingest, keys and the root secret. Keep the
 archive as safe as the folder. Stop the instance first, and "muster engine"; one that is stopping is waited for.
+Topics and tables that are on servers of your own (KAFKA_BROKERS, CLICKHOUSE_DSN) are not in it.
 
-Exit status: 0 the archive is whole and on disk; 2 there is none.`,
+Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or tables; 2 there is none.`,
 		Example: `  systemctl stop muster && muster backup create /backups/muster-$(date +%F).tar.zst; systemctl start muster`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -105,11 +108,28 @@ Exit status: 0 the archive is whole and on disk; 2 there is none.`,
 				return fmt.Errorf("back up: %w", err)
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d files, %.1f MB, of them %.1f MB packed\n", args[0], len(m.Files), float64(m.Bytes)/1e6, float64(info.Size())/1e6)
+			if missing := c.elsewhere(); err == nil && len(missing) > 0 {
+				return partlyError{fmt.Errorf("the archive has no %s: they are on servers of your own, whose own tools back them up", strings.Join(missing, " and no "))}
+			}
 			return err
 		},
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is stopping")
 	return cmd
+}
+
+// elsewhere names what a data folder does not hold since servers do, by the variables, or by what an instance that ran
+// in it has not left.
+func (c *command) elsewhere() (missing []string) {
+	_, err := os.Stat(filepath.Join(c.dataDir, instance.FileName))
+	ran := err == nil
+	for _, s := range []struct{ variable, folder, what string }{{"KAFKA_BROKERS", "kafka", "topics"}, {clickhouse.DSNEnv, "clickhouse", "tables"}} {
+		_, err := os.Stat(filepath.Join(c.dataDir, s.folder))
+		if c.getenv(s.variable) != "" || ran && errors.Is(err, fs.ErrNotExist) {
+			missing = append(missing, s.what)
+		}
+	}
+	return missing
 }
 
 // writeNew writes a file that is not there before all of it is.
@@ -125,7 +145,11 @@ func writeNew(path string, write func(io.Writer) error) error {
 	if err := errors.Join(write(file), file.Sync(), file.Close()); err != nil {
 		return err
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := errors.Join(os.Rename(file.Name(), path), dir.Sync(), dir.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
 	return nil

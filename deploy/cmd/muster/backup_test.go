@@ -3,13 +3,16 @@ package main
 import (
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"muster/deploy/instance"
 	"muster/deploy/standalone"
 	"muster/platform/engine"
 )
@@ -116,4 +119,47 @@ func TestBackupOfAServedEngine(t *testing.T) {
 	defer release()
 	_, errors = c.run(2, "engine", "--clickhouse-addr", "127.0.0.1:0")
 	require.Contains(t, errors, standalone.ErrInUse.Error())
+}
+
+// What is on servers of one's own is in no archive, and that is told.
+func TestBackupWithoutServers(t *testing.T) {
+	c, dir, archive := dataFolder(t)
+	for variable, what := range map[string]string{"KAFKA_BROKERS": "topics", "CLICKHOUSE_DSN": "tables"} {
+		file := archive + what
+		_, errors := c.with(variable, "server:1").run(1, "backup", "create", file)
+		require.Contains(t, errors, "the archive has no "+what+":")
+		c.run(0, "backup", "verify", file)
+	}
+	require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "server:1"}))
+	_, errors := c.run(1, "backup", "create", archive+".ran")
+	require.Contains(t, errors, "the archive has no topics:", "it ran here, and left no log")
+}
+
+// The lock's file names a process that may have ended, and another one may have its number.
+func TestStop(t *testing.T) {
+	dir := t.TempDir()
+	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
+	out, _ := c.run(0, "stop")
+	require.Contains(t, out, "nothing serves from")
+	other := exec.Command("sleep", "600")
+	require.NoError(t, other.Start())
+	t.Cleanup(func() { _ = other.Process.Kill() })
+	lock := filepath.Join(dir, "lock")
+	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
+	out, _ = c.run(0, "stop")
+	require.Contains(t, out, "nothing serves from")
+	require.True(t, instance.Alive(other.Process.Pid))
+
+	release, err := standalone.Lock(dir)
+	require.NoError(t, err)
+	pid, err := standalone.Holder(dir)
+	require.NoError(t, err)
+	require.Equal(t, os.Getpid(), pid)
+	// It is asked to stop, and waited for.
+	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
+	_, errors := c.run(2, "stop", "--wait", "1ms")
+	require.Contains(t, errors, "still runs")
+	require.Error(t, other.Wait(), "ended by a signal")
+	release()
+	c.run(0, "stop")
 }

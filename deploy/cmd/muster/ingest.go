@@ -310,6 +310,9 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
   muster ingest runs --forget 019a4b   a run that will not be resumed`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if limit < 1 {
+				return errors.New("--limit must be at least 1")
+			}
 			if forget != "" {
 				return ingest.RemoveRun(c.ingestState(), forget)
 			}

@@ -123,6 +123,21 @@ func TestDeadWebhooksOfErased(t *testing.T) {
 	require.Equal(t, []bool{true, true, false}, erased())
 }
 
+// A withdrawal by identifiers is logged as that of a request is.
+func TestWithdrawalIsLogged(t *testing.T) {
+	c := newCLI(t)
+	c.run(0, "erase", "user_id=1")
+	c.run(0, "erase", "withdraw", "user_id=1", "--by", "Dana", "--note", "case 18")
+	var last event.Erasure
+	cfg := bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}}
+	require.NoError(t, bus.Scan(t.Context(), cfg, []string{event.TopicErasureRequest}, func(m kafka.Message) error {
+		last = event.Erasure{}
+		return json.Unmarshal(m.Value, &last)
+	}))
+	require.Equal(t, event.ErasureWithdrawn, last.Action)
+	require.Equal(t, []string{"Dana", "case 18"}, []string{last.By, last.Note})
+}
+
 // A refresh and the mending of what was rejected, as an operator does it.
 func TestRefreshAndRejected(t *testing.T) {
 	dir := t.TempDir()
@@ -232,4 +247,15 @@ func TestIngestGitTwice(t *testing.T) {
 	out, _ = c.run(0, "ingest", "git", "--make-accounts", "--full", dir)
 	require.Contains(t, out, "codehost-commit")
 	require.NotContains(t, out, nothing)
+}
+
+// A number that lists nothing is refused, as elsewhere.
+func TestRunsLimit(t *testing.T) {
+	c := newCLI(t)
+	people := filepath.Join(t.TempDir(), "people.ndjson")
+	require.NoError(t, os.WriteFile(people, []byte(`{"profile_id":"1","last_updated":"2026-01-01","username":"one"}`+"\n"), 0o600))
+	c.run(0, "ingest", "network-person", people)
+	_, errors := c.run(2, "ingest", "runs", "--limit", "-1")
+	require.Contains(t, errors, "--limit must be at least 1")
+	c.run(0, "ingest", "runs", "--limit", "1")
 }

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"os"
 	"sync/atomic"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -36,7 +37,7 @@ func run(args []string, std streams, getenv func(string) string) int {
 	// Whoever is called over HTTP can have the standard library print there what it sends
 	// after its answer, which may be what it was sent. Nothing of ours is said there.
 	log.SetOutput(io.Discard)
-	c := &command{std: std, getenv: getenv, signals: new(lateHandler)}
+	c := &command{std: std, getenv: getenv, connectTimeout: 15 * time.Second, signals: new(lateHandler)}
 	ctx, release := service.WithSignals(context.Background(), slog.New(c.signals), os.Exit)
 	defer release()
 
@@ -67,6 +68,8 @@ type command struct {
 	dataDir   string
 	logLevel  string
 	logFormat string
+	// connectTimeout bounds how long a command waits for the brokers, and for topics to be there.
+	connectTimeout time.Duration
 	// signals is where it is said that a signal came.
 	signals *lateHandler
 }
@@ -115,7 +118,7 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		&cobra.Group{ID: "people", Title: "Look after callers:"},
 	)
 	root.AddCommand(
-		c.upCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(), c.backupCommand(),
+		c.upCommand(), c.stopCommand(), c.runCommand(), c.engineCommand(), c.migrateCommand(), c.statusCommand(), c.backupCommand(),
 		c.generateCommand(), c.ingestCommand(), c.rejectedCommand(), c.deadCommand(), c.replayCommand(),
 		c.sqlCommand(), c.exportCommand(),
 		c.accountCommand(),

@@ -15,7 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/analyst"
-	"muster/deploy/instance"
+	"muster/platform/clickhouse"
 	"muster/schemas/readmodel"
 )
 
@@ -121,7 +121,7 @@ func explained(err error) error {
 		return err
 	}
 	switch failed.Code {
-	case 164: // READONLY
+	case analyst.CodeReadonly:
 		return fmt.Errorf("%w; only SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN can be asked (is the first word mistyped?)", err)
 	case 60: // UNKNOWN_TABLE
 		// ClickHouse guesses among its own tables.
@@ -139,12 +139,12 @@ func explained(err error) error {
 
 // analystClient finds the server.
 func (c *command) analystClient(own bool) (*analyst.Client, error) {
-	in, err := instance.Find(c.dataDir, c.getenv)
+	dsn, err := c.clickHouse()
 	if err != nil {
 		return nil, err
 	}
 	// A server of one's own has the users that its operator made.
-	return analyst.Open(in.ClickHouseURL, own || c.getenv("CLICKHOUSE_DSN") != "")
+	return analyst.Open(dsn, own || c.getenv(clickhouse.DSNEnv) != "")
 }
 
 // converse asks what comes in, statement by statement. At a terminal it goes

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -30,7 +31,7 @@ func TestSQLMistakes(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	c := cli{t: t, env: map[string]string{
-		"KAFKA_BROKERS": "127.0.0.1:1", "CLICKHOUSE_DSN": server.URL + "/muster", "MUSTER_DATA_DIR": t.TempDir(),
+		"CLICKHOUSE_DSN": server.URL + "/muster", "MUSTER_DATA_DIR": t.TempDir(),
 	}}
 	_, errors := c.run(1, "sql", "SELEC 1")
 	require.Contains(t, errors, "only SELECT, WITH, SHOW, DESCRIBE, EXISTS and EXPLAIN can be asked")
@@ -45,4 +46,22 @@ func TestSQLMistakes(t *testing.T) {
 	require.Contains(t, errors, `the format "Nope" is not known`)
 	_, errors = c.run(1, "sql", "SELECT nam")
 	require.Equal(t, "muster: "+answers["SELECT nam"]+"\n", errors)
+}
+
+// A user who is read-only may not say so.
+func TestSQLOfAReadOnlyUser(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if name := "readonly"; r.URL.Query().Has(name) {
+			w.WriteHeader(http.StatusInternalServerError)
+			_, _ = w.Write([]byte("Code: 164. DB::Exception: Cannot modify '" + name + "' setting in readonly mode. (READONLY) (version 26.7.2.1)\n"))
+			return
+		}
+		_, _ = w.Write([]byte("1\n"))
+	}))
+	t.Cleanup(server.Close)
+	c := cli{t: t, env: map[string]string{
+		"CLICKHOUSE_DSN": strings.Replace(server.URL, "//", "//analyst:secret@", 1) + "/muster", "MUSTER_DATA_DIR": t.TempDir(),
+	}}
+	out, _ := c.run(0, "sql", "--format", "tsv", "SELECT 1")
+	require.Equal(t, "1\n", out)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -85,13 +86,22 @@ func (c *command) operator(ctx context.Context) (*webhook.Operator, error) {
 	return webhook.NewOperator(webhook.OperatorConfig{Bus: kafka, Logger: tel.Logger}), nil
 }
 
+// clickHouse is the address of the store, for what needs no brokers.
+func (c *command) clickHouse() (string, error) {
+	if dsn := strings.TrimSpace(c.getenv(clickhouse.DSNEnv)); dsn != "" {
+		return dsn, nil
+	}
+	in, err := instance.Find(c.dataDir, c.getenv)
+	return in.ClickHouseURL, err
+}
+
 // withReadModels runs do with a connection to the read models.
 func (c *command) withReadModels(ctx context.Context, do func(driver.Conn) error) (err error) {
-	in, err := instance.Find(c.dataDir, c.getenv)
+	dsn, err := c.clickHouse()
 	if err != nil {
 		return err
 	}
-	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: in.ClickHouseURL, ClientName: "muster webhook"})
+	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ClientName: "muster webhook"})
 	if err != nil {
 		return err
 	}

@@ -46,7 +46,9 @@ func (c *command) webhookEndpointList() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			states, err := op.Endpoints(ctx)
+			connecting, cancel := c.connecting(ctx)
+			states, err := op.Endpoints(connecting)
+			cancel()
 			if err != nil {
 				return err
 			}
