@@ -26,7 +26,7 @@ func TestRunIngestRemembers(t *testing.T) {
 		around, err := c.surroundings(t.Context(), "ingest", "127.0.0.1:0")
 		require.NoError(t, err)
 		around.noState = noState
-		require.NoError(t, topics.Ensure(t.Context(), around.kafka, around.tel.Logger))
+		require.NoError(t, topics.Ensure(t.Context(), around.kafka, 0, around.tel.Logger))
 		ctx, cancel := context.WithCancel(t.Context())
 		unit, err := buildIngest(ctx, around)
 		require.NoError(t, err)
