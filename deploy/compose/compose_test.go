@@ -5,14 +5,12 @@ import (
 	"encoding/xml"
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 	"go.yaml.in/yaml/v3"
 )
@@ -22,82 +20,6 @@ func read(t *testing.T, path string, into any) {
 	text, err := os.ReadFile(path)
 	require.NoError(t, err)
 	require.NoError(t, yaml.Unmarshal(text, into), path)
-}
-
-// metricNames are the names that the services' sources give to metrics.
-func metricNames(t *testing.T) map[string]bool {
-	t.Helper()
-	whole := regexp.MustCompile(`"(muster_[a-z0-9_]+)"`)
-	names := regexp.MustCompile(`const ns, sub = "(\w+)", "(\w+)"`)
-	part := regexp.MustCompile(`(?:\(|Subsystem: sub, Name: )"([a-z0-9_]+)", (?:Help: )?"[A-Z]`)
-	option := regexp.MustCompile(`Namespace: "(\w+)", Subsystem: "(\w+)", Name: "(\w+)"`)
-	found := map[string]bool{}
-	for _, module := range []string{"platform", "ingest", "projector", "query-api", "discovery-worker", "webhook-sender"} {
-		require.NoError(t, filepath.WalkDir(filepath.Join("..", "..", module), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
-				return err
-			}
-			raw, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			text := string(raw)
-			for _, m := range whole.FindAllStringSubmatch(text, -1) {
-				found[m[1]] = true
-			}
-			for _, m := range option.FindAllStringSubmatch(text, -1) {
-				found[m[1]+"_"+m[2]+"_"+m[3]] = true
-			}
-			if prefix := names.FindStringSubmatch(text); prefix != nil {
-				for _, m := range part.FindAllStringSubmatch(text, -1) {
-					found[prefix[1]+"_"+prefix[2]+"_"+m[1]] = true
-				}
-			}
-			return nil
-		}))
-	}
-	require.Greater(t, len(found), 30)
-	return found
-}
-
-// Dashboards and alerts ask for metrics that there are.
-func TestMetricsThatAreAskedForExist(t *testing.T) {
-	known := metricNames(t)
-	asked := regexp.MustCompile(`muster_[a-z0-9_]+`)
-	for _, path := range []string{"alerts.yaml", "grafana/muster.json"} {
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		names := asked.FindAllString(string(text), -1)
-		require.NotEmpty(t, names)
-		for _, name := range names {
-			base := name
-			for _, suffix := range []string{"_bucket", "_sum", "_count"} {
-				base = strings.TrimSuffix(base, suffix)
-			}
-			require.True(t, known[name] || known[base], "%s asks for %s, which no service has", path, name)
-		}
-	}
-	var alerts struct {
-		Groups []struct {
-			Rules []struct {
-				Alert, Expr string
-				Annotations struct{ Summary string }
-			}
-		}
-	}
-	read(t, "alerts.yaml", &alerts)
-	for _, rule := range alerts.Groups[0].Rules {
-		require.NotEmpty(t, rule.Alert)
-		require.NotEmpty(t, rule.Expr, rule.Alert)
-		require.NotEmpty(t, rule.Annotations.Summary, rule.Alert)
-	}
-	var dashboard struct {
-		Panels []struct{ Title string }
-	}
-	text, err := os.ReadFile("grafana/muster.json")
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(text, &dashboard, json.MatchCaseInsensitiveNames(true)))
-	require.NotEmpty(t, dashboard.Panels)
 }
 
 // The compose file runs every service of the program, on volumes that it

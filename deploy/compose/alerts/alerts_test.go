@@ -24,6 +24,7 @@ func rules(t *testing.T) map[string]rulefmt.Rule {
 	require.Empty(t, errs)
 	out := map[string]rulefmt.Rule{}
 	for _, r := range groups.Groups[0].Rules {
+		require.NotEmpty(t, r.Annotations["summary"], r.Alert)
 		out[r.Alert] = r
 	}
 	return out
