@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/record"
 )
 
 // Contacts are the e-mail addresses and telephone numbers in a record's members, as they
@@ -28,30 +30,77 @@ const maxContacts = 1024
 // contactsWanted says what is looked for.
 type contactsWanted struct{ emails, phones bool }
 
-// mayBeIn is false when an object has nothing of what is wanted beside addresses that muster has
-// a field for, of which signs are the at signs: most need not be read a second time.
-func (c contactsWanted) mayBeIn(raw []byte, signs int) bool {
-	if c.emails && (bytes.Count(raw, []byte{'@'}) > signs || bytes.Contains(raw, []byte(`\u0040`))) {
+// unknown hands over, one by one, the members that muster has no field for, of a person's
+// record and of what is in it.
+func unknown(r *record.Record, each func(members jsontext.Value)) {
+	give := func(members jsontext.Value) {
+		if len(members) > 0 {
+			each(members)
+		}
+	}
+	place := func(l *record.Location) {
+		if l != nil {
+			give(l.Unknown)
+		}
+	}
+	position := func(p *record.Position) {
+		give(p.Unknown)
+		place(p.Location)
+		if p.Company != nil {
+			give(p.Company.Unknown)
+		}
+	}
+	switch b := r.Body.(type) {
+	case *record.NetworkPerson:
+		give(b.Unknown)
+		place(b.Location)
+		if b.CurrentPosition != nil {
+			position(b.CurrentPosition)
+		}
+		for i := range b.Experience {
+			position(&b.Experience[i])
+		}
+		for i := range b.Education {
+			give(b.Education[i].Unknown)
+			place(b.Education[i].Location)
+			if s := b.Education[i].School; s != nil {
+				give(s.Unknown)
+			}
+		}
+		for i := range b.Certifications {
+			give(b.Certifications[i].Unknown)
+		}
+		for i := range b.Languages {
+			give(b.Languages[i].Unknown)
+		}
+		for i := range b.Skills {
+			give(b.Skills[i].Unknown)
+		}
+	case *record.CodehostPerson:
+		give(b.Unknown)
+		if b.LocationCanon != nil {
+			give(b.LocationCanon.Unknown)
+		}
+	case *record.MicroblogPerson:
+		give(b.Unknown)
+	}
+}
+
+// mayBeIn is false when members have nothing of what is wanted: most need not be read. A name,
+// or an address, may be written in escapes.
+func (c contactsWanted) mayBeIn(members []byte) bool {
+	if c.emails && bytes.IndexByte(members, '@') >= 0 || bytes.IndexByte(members, '\\') >= 0 {
 		return true
 	}
 	if !c.phones {
 		return false
 	}
-	for _, piece := range []string{"hone", "obile", "HONE", "OBILE", `\u`} { // a name may be written in escapes
-		if bytes.Contains(raw, []byte(piece)) {
+	for i, b := range members[:max(0, len(members)-4)] {
+		if b|0x20 == 'h' && bytes.EqualFold(members[i:i+4], []byte("hone")) || b|0x20 == 'b' && bytes.EqualFold(members[i:i+4], []byte("bile")) {
 			return true
 		}
 	}
 	return false
-}
-
-// signs counts the at signs of addresses.
-func signs(addresses ...string) int {
-	n := 0
-	for _, a := range addresses {
-		n += strings.Count(a, "@")
-	}
-	return n
 }
 
 func (c contactsWanted) read(raw []byte) Contacts {

@@ -3,6 +3,8 @@ package suppress
 import (
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -27,7 +29,7 @@ func (a *asked) record(r *record.Record) {
 		a.username(NetworkUsername, b.Username)
 		a.emails(b.Emails)
 		a.email(b.PersonalEmail)
-		a.more(r, signs(b.Emails...)+signs(b.PersonalEmail))
+		a.more(r)
 	case *record.CodehostPerson:
 		a.webset = bitCodehost
 		a.number(UserID, b.UserID)
@@ -36,11 +38,11 @@ func (a *asked) record(r *record.Record) {
 		a.email(b.PersonalEmail)
 		a.email(b.SchoolEmail)
 		a.emails(b.AdditionalEmails)
-		a.more(r, signs(b.Emails...)+signs(b.PersonalEmail, b.SchoolEmail)+signs(b.AdditionalEmails...))
+		a.more(r)
 	case *record.MicroblogPerson:
 		a.id(MicroblogUserID, b.UserID)
 		a.username(MicroblogUsername, b.Username)
-		a.more(r, 0)
+		a.more(r)
 	case *record.CodehostRepo:
 		a.webset = bitCodehost
 		a.number(UserID, b.UserID)
@@ -104,14 +106,17 @@ func (a *asked) phones(numbers []string) {
 	}
 }
 
-// more asks for what a person's record has in members that muster has no field for. The
-// addresses in those that it has one for have so many at signs.
-func (a *asked) more(r *record.Record, signs int) {
+// more asks for what a person's record has in members that muster has no field for.
+func (a *asked) more(r *record.Record) {
 	wanted := contactsWanted{emails: a.set.ofTypes(Email.bit()), phones: a.set.ofTypes(Phone.bit())}
-	if wanted.mayBeIn(r.JSON, signs) {
-		c := wanted.read(r.JSON)
-		a.emails(c.Emails)
-		a.phones(c.Phones)
+	if wanted != (contactsWanted{}) {
+		unknown(r, func(members jsontext.Value) {
+			if wanted.mayBeIn(members) {
+				c := wanted.read(members)
+				a.emails(c.Emails)
+				a.phones(c.Phones)
+			}
+		})
 	}
 	if a.set.HasDrop() && mayBeListed(r) {
 		for _, v := range DropValues(r.JSON) {
