@@ -192,11 +192,10 @@ func (a *Accounts) RevokeKey(ctx context.Context, id string) (event.Key, error) 
 	if !ok {
 		return k, fmt.Errorf("key %q: %w", id, ErrNoSuchAccount)
 	}
-	now := a.time()
-	if !k.ValidAt(now) && !k.RevokedAt.IsZero() {
+	if !k.RevokedAt.IsZero() {
 		return k, nil
 	}
-	k.RevokedAt = now
+	k.RevokedAt = a.time()
 	if err := a.write(ctx, event.TypeKey, k.EventKey(), k); err != nil {
 		return k, fmt.Errorf("revoke key %s: %w", id, err)
 	}

@@ -176,6 +176,9 @@ func (a *Accounts) RotateKey(ctx context.Context, id string, grace time.Duration
 	if end := a.time().Add(grace); old.ExpiresAt.IsZero() || end.Before(old.ExpiresAt) {
 		old.ExpiresAt = end
 	}
+	if grace == 0 && old.RevokedAt.IsZero() { // at once, also where another clock is behind
+		old.RevokedAt = a.time()
+	}
 	old.ReplacedBy = created.ID
 	if err := a.write(ctx, event.TypeKey, old.EventKey(), old); err != nil {
 		return old, created, secret, fmt.Errorf("rotate key %s: the new key exists now, the old one does not end: %w", id, err)

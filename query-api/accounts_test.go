@@ -118,8 +118,9 @@ func TestApplyRevokesEveryKeyOfTheName(t *testing.T) {
 	for _, grace := range []time.Duration{time.Hour, 0} {
 		for _, k := range a.Keys(id) {
 			if k.Name == "ci" && k.ValidAt(time.Now()) {
-				_, _, _, err := a.RotateKey(t.Context(), k.ID, grace)
+				old, _, _, err := a.RotateKey(t.Context(), k.ID, grace)
 				require.NoError(t, err)
+				require.Equal(t, grace == 0, !old.RevokedAt.IsZero(), "without a grace it ends whatever the time is")
 			}
 		}
 		require.Empty(t, apply("{name: ci}"), "it is there")

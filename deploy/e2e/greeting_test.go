@@ -17,7 +17,7 @@ func TestGreetingStopsNothing(t *testing.T) {
 	first := p.APIKey
 	parsed, err := event.ParseAPIKey(first)
 	require.NoError(t, err)
-	p.muster(t, "account", "key", "rotate", parsed.ID(), "--grace", "0s")
+	p.muster(t, "account", "key", "rotate", parsed.ID(), "--grace", "1ns")
 	p.stop(t)
 
 	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")

@@ -107,9 +107,10 @@ type Key struct {
 // EventKey returns the Kafka key.
 func (k Key) EventKey() string { return keyPrefix + k.ID }
 
-// ValidAt reports whether the key is neither revoked nor expired.
+// ValidAt reports whether the key is neither revoked nor expired. A key is revoked whenever
+// that was: the clock that says when is another machine's.
 func (k Key) ValidAt(now time.Time) bool {
-	return (k.RevokedAt.IsZero() || now.Before(k.RevokedAt)) && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
+	return k.RevokedAt.IsZero() && (k.ExpiresAt.IsZero() || now.Before(k.ExpiresAt))
 }
 
 // HasScope reports whether the key may use what needs the scope.

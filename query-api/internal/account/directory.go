@@ -128,7 +128,7 @@ func (d *Directory) Authenticate(authorization []string, now time.Time) (Princip
 	switch {
 	case !known || !matches || !owned:
 		return Principal{}, &Unauthorized{"the API key is not known here: check that it belongs to this service, or ask its operator for a new one"}
-	case !key.RevokedAt.IsZero() && !now.Before(key.RevokedAt):
+	case !key.RevokedAt.IsZero():
 		return Principal{}, &Unauthorized{"the API key was revoked: use another one, or ask the operator of this service for one"}
 	case !key.ValidAt(now):
 		return Principal{}, &Unauthorized{"the API key has expired: use another one, or ask the operator of this service for one"}
