@@ -37,7 +37,7 @@ func (o *owner) call(ctx context.Context, send delivery.Send) delivery.Outcome {
 		m, err := o.message(ctx, send.EndpointID, send.DeliveryID, send.Offset)
 		switch {
 		case errors.Is(err, bus.ErrNoMessage):
-			o.s.logger.LogAttrs(ctx, slog.LevelError, "webhook task is no longer in the log", slog.Int("partition", o.p.Number),
+			o.s.logger.LogAttrs(ctx, slog.LevelWarn, "webhook task is no longer in the log", slog.Int("partition", o.p.Number),
 				slog.String("delivery", send.DeliveryID), slog.Any("error", err))
 			out.Unsent, out.Permanent, out.Error, out.At = true, true, codeLost, o.s.now()
 			return out

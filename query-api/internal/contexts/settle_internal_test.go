@@ -3,8 +3,6 @@ package contexts
 import (
 	"context"
 	"log/slog"
-	"runtime"
-	"sync"
 	"testing"
 	"time"
 
@@ -80,26 +78,15 @@ func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
 	}
 }
 
-// mapLeft is what replicas have in common.
-type mapLeft struct {
-	mu      sync.Mutex
-	left    map[string]bool
-	settled map[string]bool
+// settledFirst is where another replica has noted that it settled whatever is asked for.
+type settledFirst struct{ noted func() }
+
+func (l settledFirst) Note(context.Context, string) (bool, error) {
+	l.noted()
+	return true, nil
 }
 
-func (l *mapLeft) Note(_ context.Context, id string) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.left[id] = true
-	return l.settled[id], nil
-}
-
-func (l *mapLeft) Settle(_ context.Context, id string) (bool, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.settled[id] = true
-	return l.left[id], nil
-}
+func (settledFirst) Settle(context.Context, string) (bool, error) { return false, nil }
 
 // With several replicas an outcome may be settled before the call's own replica has seen it,
 // and before it notes that it answers without it: the caller is answered with the outcome, since
@@ -111,7 +98,9 @@ func TestSettledBeforeTheNote(t *testing.T) {
 		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
-	left := &mapLeft{left: make(map[string]bool), settled: make(map[string]bool)}
+	var d *Desk
+	var outcome event.Context
+	left := settledFirst{noted: func() { d.take(&outcome) }} // the follower is late
 	d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -119,26 +108,8 @@ func TestSettledBeforeTheNote(t *testing.T) {
 	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
 		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "https://hooks.example/a",
 	}}
-	outcome := &event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now}
-	value, err := json.Marshal(outcome)
-	require.NoError(t, err)
-	m := message.NewMessage("m", value)
-	m.SetContext(t.Context())
-	state, err := d.Ask(t.Context(), task, func() {
-		require.NoError(t, d.settle(m), "the group, here or at another replica, settles it")
-		go func() { // and the follower is late
-			for !left.noted("r") {
-				runtime.Gosched()
-			}
-			d.take(outcome)
-		}()
-	})
+	outcome = event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now}
+	state, err := d.Ask(t.Context(), task, func() {})
 	require.NoError(t, err)
 	require.NotNil(t, state, "202, settled, and handed over by nobody but this process")
-}
-
-func (l *mapLeft) noted(id string) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.left[id]
 }
