@@ -51,9 +51,8 @@ func (w *chargedWriter) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if storable(w.status) && w.call.Keeps() {
-		w.kept = append(w.kept, b...)
-		if w.Header().Get("Content-Length") == strconv.Itoa(len(w.kept)) {
+	if storable(w.status) && w.call.Keeps() && len(w.kept)+len(b) <= maxKept {
+		if w.kept = append(w.kept, b...); w.Header().Get("Content-Length") == strconv.Itoa(len(w.kept)) {
 			w.call.Keep(context.WithoutCancel(w.ctx), idempotency.Answer{
 				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept, Header: said(w.Header()),
 			})
@@ -61,6 +60,10 @@ func (w *chargedWriter) Write(b []byte) (int, error) {
 	}
 	return w.ResponseWriter.Write(b)
 }
+
+// maxKept bounds the answers that an Idempotency-Key keeps, in bytes: what is kept of all is bounded, too, and some large
+// ones would push out those of everybody else.
+const maxKept = 16 << 20
 
 // storable says which answers an Idempotency-Key keeps: no errors. Wrong input is found before
 // the key is looked at, and what is refused later may be answered the next time.

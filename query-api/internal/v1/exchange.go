@@ -32,6 +32,7 @@ type exchange struct {
 	principal account.Principal
 	call      *metering.Call // nil: not authenticated
 	cause     error          // of a 5xx
+	answer    share
 }
 
 type exchangeKey struct{}
@@ -85,7 +86,7 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		x := &exchange{id: newRequestID()}
+		x := &exchange{id: newRequestID(), answer: share{room: s.room}}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := s.tracer.Start(context.WithValue(ctx, exchangeKey{}, x), r.Method, trace.WithSpanKind(trace.SpanKindServer))
 		rec := &recorder{ResponseWriter: w}
@@ -93,6 +94,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 		s.metrics.inFlight.Inc()
 		defer func() {
 			s.metrics.inFlight.Dec()
+			defer x.answer.leave()
 			p := recover()
 			if p == http.ErrAbortHandler { //nolint:errorlint // a panic's value, compared as net/http does
 				span.End()
@@ -165,7 +167,7 @@ func (s *Server) record(ctx context.Context, r *http.Request, x *exchange, rec *
 	// The log has an outage of Redis already, and need not tell of it call by call.
 	if broken(rec.status) && !gone && !errors.Is(x.cause, redisguard.ErrAway) {
 		level = slog.LevelError
-		if errors.As(x.cause, new(*search.Busy)) { // there is nothing to mend but the load
+		if errors.As(x.cause, new(*search.Busy)) || errors.Is(x.cause, errFull) { // there is nothing to mend but the load
 			level = slog.LevelWarn
 		}
 	}

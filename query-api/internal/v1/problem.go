@@ -65,6 +65,11 @@ func problemOf(op *operation, err error) *problem {
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
 			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow this one", busy, retryAfter),
 		}
+	case errors.Is(err, errFull):
+		return &problem{
+			status: op.unavailable, retryAfter: retryAfter, cause: err,
+			detail: fmt.Sprintf("%v, and nothing was charged: call again in %d seconds, or ask for fewer records at a time", errFull, retryAfter),
+		}
 	case errors.As(err, &unauthorized):
 		return &problem{status: http.StatusUnauthorized, detail: unauthorized.Reason}
 	case errors.As(err, &refused):

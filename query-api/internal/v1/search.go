@@ -36,6 +36,13 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	if err != nil {
 		return nil, err
 	}
+	size := 0
+	for _, r := range page.Results {
+		size += 2 * len(r) // in the answer, too
+	}
+	if err := exchangeOf(ctx).answer.take(size); err != nil {
+		return nil, err
+	}
 	used := metering.Used{Units: int64(len(page.Results))}
 	for _, id := range page.ProfileIDs {
 		used.Identities = append(used.Identities, "network-person "+id)

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/sync/semaphore"
 
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
@@ -34,6 +35,8 @@ type Config struct {
 	RequestTimeout time.Duration
 	// MaxBodyBytes bounds a request body.
 	MaxBodyBytes int64
+	// AnswerBytes bounds the memory that large answers take together.
+	AnswerBytes int64
 	// Uncounted lets everybody call and counts nothing.
 	Uncounted bool
 	// WebhookAllow are addresses that webhooks may go to although they are not public,
@@ -73,6 +76,7 @@ type Server struct {
 	tracer      trace.Tracer
 	metrics     *metrics
 	now         func() time.Time
+	room        *semaphore.Weighted // of answers
 
 	routes  map[*mux.Route]*operation
 	handler http.Handler
@@ -88,7 +92,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
-		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now, routes: make(map[*mux.Route]*operation),
+		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
+		room: semaphore.NewWeighted(cfg.AnswerBytes), routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and
 	// unknown paths are 404.
@@ -100,8 +105,10 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		x := exchangeOf(r.Context())
 		var stored *metering.Replay
 		if errors.As(err, &stored) {
-			replay(w, stored.Answer)
-			return
+			if err = x.answer.take(2 * len(stored.Answer.Body)); err == nil { // it was encrypted
+				replay(w, stored.Answer)
+				return
+			}
 		}
 		x.fail(w, problemOf(x.operation, err))
 	}

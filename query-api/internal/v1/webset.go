@@ -141,29 +141,41 @@ func (s *Server) one(ctx context.Context, w webset, id string, addons, mustHave 
 	if dryRun {
 		return estimate(ctx, 1)
 	}
-	records, err := s.charged(ctx, w, []lookup{find}, chosen)
+	records, err := s.charged(ctx, w, []lookup{find}, []int{0}, chosen)
 	if err != nil {
 		return nil, err
 	}
 	return answer(records[0].Body), nil
 }
 
-// charged reads records and charges those that are not empty.
-func (s *Server) charged(ctx context.Context, w webset, finds []lookup, addons map[string]bool) ([]readstore.Record, error) {
-	res, err := metering.CallOf(ctx).Reserve(ctx, int64(len(finds)))
+// charged reads records, and charges those that are not empty. The answer has at each place the
+// record of the lookup of that index.
+func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places []int, addons map[string]bool) ([]readstore.Record, error) {
+	res, err := metering.CallOf(ctx).Reserve(ctx, int64(len(places)))
 	if err != nil {
 		return nil, err
 	}
 	defer res.Release()
-	records := make([]readstore.Record, len(finds))
+	share := &exchangeOf(ctx).answer
+	found := make([]readstore.Record, len(finds))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, find := range finds {
 		g.Go(func() (err error) {
-			records[i], err = find(gctx)
-			return err
+			if found[i], err = find(gctx); err != nil {
+				return err
+			}
+			return share.take(len(found[i].Body))
 		})
 	}
 	if err := g.Wait(); err != nil {
+		return nil, err
+	}
+	records, size := make([]readstore.Record, len(places)), 0
+	for i, place := range places {
+		records[i] = found[place]
+		size += len(records[i].Body)
+	}
+	if err := share.take(size); err != nil {
 		return nil, err
 	}
 	used := metering.Used{Groups: []string{w.name}}
@@ -195,19 +207,26 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 	if err != nil {
 		return nil, err
 	}
-	finds := make([]lookup, len(list))
+	finds, places, first := make([]lookup, 0, len(list)), make([]int, len(list)), make(map[string]int)
 	for i, id := range list {
-		if finds[i], err = w.find(id, chosen, must); err != nil {
+		if place, ok := first[id]; ok {
+			places[i] = place
+			continue
+		}
+		find, err := w.find(id, chosen, must)
+		if err != nil {
 			if bad, ok := errors.AsType[*invalid](err); ok {
 				return nil, invalidf("%s[%d]%s", w.name, i, strings.TrimPrefix(bad.detail, w.name))
 			}
 			return nil, err
 		}
+		first[id], places[i] = len(finds), len(finds)
+		finds = append(finds, find)
 	}
 	if dryRun {
-		return estimate(ctx, int64(len(finds)))
+		return estimate(ctx, int64(len(list)))
 	}
-	records, err := s.charged(ctx, w, finds, chosen)
+	records, err := s.charged(ctx, w, finds, places, chosen)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,61 @@
+package queryapi_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/schemas/record"
+)
+
+// largePerson is a record of 900 KB.
+func largePerson() string {
+	return fmt.Sprintf(`{"profile_id":"big","last_updated":"2026-01-01","username":"big","summary":%q}`, strings.Repeat("lorem ipsum ", 75_000))
+}
+
+// listOf names somebody so many times.
+func listOf(n int) string { return `{"network":["` + strings.Repeat(`big","`, n-1) + `big"]}` }
+
+// Answers have a bounded memory together, in which one that does not fit is refused and free.
+func TestLargeAnswers(t *testing.T) {
+	f := start(t, func(c *queryapi.Config, _ *queryapi.Deps) { c.AnswerBytes = 4 << 20 })
+	f.insert(record.KindNetworkPerson, largePerson())
+	for range 4 { // it has given back what it took
+		r := becomes(t, http.StatusOK, func() response { return f.post(networkPath, listOf(5)) })
+		require.Len(t, r.list(), 5)
+		require.Equal(t, 5, charged(t, r))
+	}
+	r := f.post(networkPath, listOf(10))
+	require.Equal(t, http.StatusInternalServerError, r.status, "as of a store that is away")
+	require.Equal(t, "2", r.header.Get("Retry-After"))
+	require.Contains(t, r.detail(), "fewer records")
+	require.NotContains(t, f.log.String(), `"level":"ERROR"`)
+	search := `{"query":{"match_all":{}}}`
+	require.Equal(t, http.StatusOK, f.post("/v1/person/search", search).status)
+	var others []string
+	for i := range 6 {
+		others = append(others, strings.Replace(largePerson(), `"big"`, fmt.Sprintf(`"big%d"`, i), 2))
+	}
+	f.insert(record.KindNetworkPerson, others...)
+	require.Equal(t, http.StatusServiceUnavailable, f.post("/v1/person/search", search).status)
+	require.Equal(t, http.StatusOK, f.post("/v1/person/search", `{"query":{"match_all":{}},"_source":["profile.full_name"]}`).status)
+	f.spends(4*5 + 1 + 7)
+}
+
+// Very large answers are not kept under an Idempotency-Key, where they would push out those of others.
+func TestLargeAnswersKept(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, largePerson())
+	for n, kept := range map[int]bool{10: true, 20: false} {
+		for i := range 2 {
+			r := f.do(http.MethodPost, networkPath, listOf(n), idempotent(fmt.Sprint(n)))
+			require.Equal(t, http.StatusOK, r.status)
+			require.Equal(t, kept && i > 0, r.header.Get("Idempotent-Replayed") == "true", n)
+		}
+	}
+	f.spends(10 + 20 + 20)
+}
