@@ -173,6 +173,9 @@ func TestContext(t *testing.T) {
 		require.Equal(t, "the data store could not answer in time", r.detail())
 		again := f.get("/v1/context/" + r.header.Get("X-Request-Id"))
 		require.Equal(t, http.StatusServiceUnavailable, again.status, again.body)
+		require.Contains(t, again.detail(), "(its request_id is "+r.header.Get("X-Request-Id")+"): the data store could not answer in time")
+		require.Equal(t, "2", r.header.Get("Retry-After"))
+		require.Empty(t, again.header.Get("Retry-After"), "it stays as it is")
 		require.EqualValues(t, 1, f.credits())
 	})
 	t.Run("late without a webhook", func(t *testing.T) {
@@ -280,6 +283,11 @@ func refusedContexts(t *testing.T, f *fixture) {
 		`{"person":"x","webhook_url":"ftp://a.example"}`:       "webhook_url must begin with https://",
 		`{"person":"x","webhook_url":"http://a.b@c.example/"}`: "webhook_url must not carry a user name or password",
 		`{"person":"x","webhook_url":"https://10.0.0.1/"}`:     "webhook_url has an address that is not public",
+		`{"person":"x","webhook_url":"https://100.64.0.1/"}`:   "webhook_url has an address that is not public",
+		`{"person":"x","webhook_url":"https://[fd00::1]/"}`:    "webhook_url has an address that is not public",
+		`{"person":"x","webhook_url":"https://2130706433/"}`:   "webhook_url has a number for a host",
+		`{"person":"x","webhook_url":"https://127.0.0x1./"}`:   "webhook_url has a number for a host",
+		`{"person":"x","confidence":1e999}`:                    "confidence is too large a number",
 		`{"person":"x","webhook_url":"http://1.2.3.4/"}`:       "webhook_url must begin with https://",
 		`{"person":"x","schema":[]}`:                           "schema must be an object, not a list",
 		`{"person":"x","schema":{"a":{"type":"text"}}}`:        `schema.a.type is "text": it must be one of string, number, integer, boolean, array, object`,

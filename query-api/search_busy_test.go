@@ -13,6 +13,7 @@ import (
 
 	"muster/platform/polltest"
 	queryapi "muster/query-api"
+	"muster/schemas/event"
 	"muster/schemas/record"
 )
 
@@ -93,4 +94,27 @@ func TestBusy(t *testing.T) {
 			}, "it is answered: %s", func() any { return r.body })
 		}
 	}
+}
+
+// Credits that other calls hold come back, not with the month.
+func TestCreditsHeldByOthers(t *testing.T) {
+	conn := &slow{}
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		conn.Conn = d.ClickHouse
+		d.ClickHouse = conn
+	})
+	f.withLimits(func(l *event.Limits) { l.Credits = 3 })
+	release := conn.hold(t)
+	first := make(chan response, 1)
+	go func() { first <- f.post(networkPath, `{"network":["a","b","c"]}`) }()
+	polltest.Until(t, patience, func() bool { return conn.waiting.Load() > 0 }, "it is asked")
+	r := f.post(networkPath, `{"network":["a","b"]}`)
+	require.Equal(t, http.StatusTooManyRequests, r.status, r.body)
+	require.Equal(t, "5", r.header.Get("Retry-After"))
+	require.Contains(t, r.detail(), "insufficient credits: 0 credits are held, and this call needs up to 2: other calls that still run have set 3 aside")
+	release()
+	require.Equal(t, http.StatusOK, (<-first).status)
+	becomes(t, http.StatusOK, func() response { return f.post(networkPath, `{"network":["a","b"]}`) })
+	r = f.post(networkPath, `{"network":["a","b","c","d"]}`)
+	require.Contains(t, r.detail(), "new credits come on")
 }

@@ -440,7 +440,7 @@ func TestSearchAnswers(t *testing.T) {
 	for body, want := range map[string]string{
 		`{}`:                                  "query",
 		`{"query":{}}`:                        "empty clause",
-		`{"query":{"mach":{"a":"b"}}}`:        `"match"`,
+		`{"query":{"mach":{"a":"b"}}}`:        `"match"? /docs/guides/search names the clauses`,
 		`{"query":{"knn":{}}}`:                "no vectors",
 		`{"query":{"match":{"hedline":"x"}}}`: "did you mean",
 		`{"query":{"match":{"profile.headline":{"query":"x","operater":"and"}}}}`: `"operator"`,

@@ -106,8 +106,10 @@ func (s *Server) Run(ctx context.Context) error {
 		WriteTimeout:      max(s.cfg.WriteTimeout, 0),
 		IdleTimeout:       s.cfg.IdleTimeout,
 		MaxHeaderBytes:    s.cfg.MaxHeaderBytes,
-		ErrorLog:          slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
-		BaseContext:       func(net.Listener) context.Context { return base },
+		// The handler answers OPTIONS * as well, in its own form.
+		DisableGeneralOptionsHandler: true,
+		ErrorLog:                     slog.NewLogLogger(s.cfg.Logger.Handler(), slog.LevelWarn),
+		BaseContext:                  func(net.Listener) context.Context { return base },
 	}
 	served := make(chan error, 1)
 	go func() { served <- srv.Serve(s.listener) }()

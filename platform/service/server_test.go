@@ -130,6 +130,20 @@ func TestServerBoundsHeaders(t *testing.T) {
 	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, resp.StatusCode)
 }
 
+// What a server is asked about itself comes to the handler as well.
+func TestServerOptionsOfAll(t *testing.T) {
+	s, err := service.NewServer(t.Context(), service.ServerConfig{Addr: "127.0.0.1:0", Handler: http.NotFoundHandler()})
+	require.NoError(t, err)
+	start(t, s.Run)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodOptions, s.URL(), nil)
+	require.NoError(t, err)
+	req.URL.Opaque = "*"
+	resp, err := http.DefaultClient.Do(req)
+	require.NoError(t, err)
+	require.NoError(t, resp.Body.Close())
+	require.Equal(t, http.StatusNotFound, resp.StatusCode)
+}
+
 func TestAdmin(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	counter := prometheus.NewCounter(prometheus.CounterOpts{Name: "muster_test_total", Help: "A test's counter."})

@@ -1547,7 +1547,8 @@ type UnsupportedType = Error
 type EnrichCompanyParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1555,7 +1556,8 @@ type EnrichCompanyParams struct {
 type CreateContextParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1569,7 +1571,8 @@ type GetDescription200JSONResponseBody struct {
 type DiscoverPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1577,7 +1580,8 @@ type DiscoverPersonParams struct {
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1585,7 +1589,8 @@ type EnrichPersonParams struct {
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1593,7 +1598,8 @@ type SearchPeopleParams struct {
 type ExplainSearchParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1617,7 +1623,8 @@ type GetCodehostPersonParams struct {
 type PostCodehostPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -1646,7 +1653,8 @@ type GetNetworkPersonParams struct {
 type PostNetworkPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored.
+	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -9522,8 +9530,8 @@ type ClientInterface interface {
 
 	// GetContext What came of a context call
 	//
-	// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503)
-	// of a task that failed. Free.
+	// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
+	// `Retry-After`) of a task that failed. Free.
 	//
 	// Corresponds with GET /v1/context/{request_id} (the `GetContext` operationId).
 	GetContext(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -9808,8 +9816,8 @@ func (c *Client) CreateContext(ctx context.Context, params *CreateContextParams,
 
 // GetContext What came of a context call
 //
-// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503)
-// of a task that failed. Free.
+// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
+// `Retry-After`) of a task that failed. Free.
 //
 // Corresponds with GET /v1/context/{request_id} (the `GetContext` operationId).
 func (c *Client) GetContext(ctx context.Context, requestId string, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -10967,8 +10975,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetContextWithResponse What came of a context call
 	//
-	// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503)
-	// of a task that failed. Free.
+	// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
+	// `Retry-After`) of a task that failed. Free.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -13610,8 +13618,8 @@ func (c *ClientWithResponses) CreateContextWithResponse(ctx context.Context, par
 
 // GetContextWithResponse What came of a context call
 //
-// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503)
-// of a task that failed. Free.
+// The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
+// `Retry-After`) of a task that failed. Free.
 //
 // Returns a wrapper object for the known response body format(s).
 //

@@ -163,8 +163,8 @@ export interface paths {
         };
         /**
          * What came of a context call
-         * @description The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503)
-         *     of a task that failed. Free.
+         * @description The profile, for 24 hours and to the organization that asked; 202 while it is made; the failure (500 or 503, without
+         *     `Retry-After`) of a task that failed. Free.
          */
         get: operations["getContext"];
         put?: never;
@@ -1442,7 +1442,8 @@ export interface components {
         /**
          * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
          *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-         *     with another body it is a 422. Errors are not stored.
+         *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+         *     search is found while its cursor lives.
          */
         IdempotencyKey: string;
         /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
@@ -1536,7 +1537,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1583,7 +1585,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1635,7 +1638,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1683,7 +1687,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1730,7 +1735,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -1781,7 +1787,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2009,7 +2016,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };
@@ -2111,7 +2119,8 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored.
+                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
             };

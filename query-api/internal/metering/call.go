@@ -261,6 +261,9 @@ func (c *Call) quota(b credits.Balance, charged int64) Quota {
 	}
 }
 
+// heldPause is when it is worth asking again for credits that other calls hold.
+const heldPause = 5 * time.Second
+
 // refusal words what is missing (interface.md, Errors).
 func (c *Call) refusal(claim credits.Claim, e *credits.Exceeded) *Refused {
 	_, end, err := event.PeriodBounds(claim.Period)
@@ -273,6 +276,13 @@ func (c *Call) refusal(claim credits.Claim, e *credits.Exceeded) *Refused {
 			Outcome: event.OutcomeRefusedRequests, RetryAfter: wait,
 			Detail: fmt.Sprintf("monthly request limit exceeded: the plan allows %d requests a month, and they are used up: upgrade the plan, or call again from %s",
 				claim.RequestLimit, next),
+		}
+	}
+	if e.Balance.Credits+claim.Credits <= claim.CreditLimit {
+		return &Refused{
+			Outcome: event.OutcomeRefusedCredits, RetryAfter: heldPause,
+			Detail: fmt.Sprintf("insufficient credits: %d credits are held, and this call needs up to %d: other calls that still run have set %d aside, which come back as far as they are not used: call again in %d seconds",
+				max(0, claim.CreditLimit-e.Balance.Credits-e.Balance.HeldCredits), claim.Credits, e.Balance.HeldCredits, int(heldPause.Seconds())),
 		}
 	}
 	held := max(0, claim.CreditLimit-e.Balance.Credits-e.Balance.HeldCredits)

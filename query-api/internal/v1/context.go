@@ -255,6 +255,11 @@ func (s *Server) GetContext(ctx context.Context, request api.GetContextRequestOb
 		}
 	case state.Status == event.ContextProcessing:
 		return accepted(id)
+	case state.Status == event.ContextFailed: // which it stays: to ask for it again is of no use
+		return nil, &problem{
+			status: state.Failure.Status,
+			detail: fmt.Sprintf("this context call has failed, and a new one may not (its request_id is %s): %s", id, state.Failure.Detail),
+		}
 	}
 	return outcome(state)
 }
@@ -355,6 +360,9 @@ func (s *Server) checkWebhook(organization, address string) error {
 		if strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "localhost") && len(s.cfg.WebhookAllow) == 0 {
 			return invalidf("webhook_url names this machine: give an address that is reached from the internet")
 		}
+		if isNumber(u.Hostname()) {
+			return invalidf("webhook_url has a number for a host: write an address as four numbers with dots, or give a name")
+		}
 		return nil
 	}
 	ip = ip.Unmap()
@@ -363,13 +371,26 @@ func (s *Server) checkWebhook(organization, address string) error {
 			return nil
 		}
 	}
-	if ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsLinkLocalMulticast() || ip.IsUnspecified() || ip.IsMulticast() {
+	network := "tcp4"
+	if ip.Is6() {
+		network = "tcp6"
+	}
+	if s.public.Safe(network, netip.AddrPortFrom(ip, 443).String(), nil) != nil {
 		return invalidf("webhook_url has an address that is not public: give one that is reached from the internet")
 	}
 	if strings.EqualFold(u.Scheme, "http") {
 		return invalidf("webhook_url must begin with https://")
 	}
 	return nil
+}
+
+// isNumber reports whether a host is an IPv4 address in a form that only some programs read: no top-level domain is a
+// number.
+func isNumber(host string) bool {
+	host = strings.TrimSuffix(host, ".")
+	last := host[strings.LastIndexByte(host, '.')+1:]
+	_, err := strconv.ParseUint(last, 0, 64)
+	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
 // schemaProblem words what is wrong with a schema.

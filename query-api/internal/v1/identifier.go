@@ -46,7 +46,7 @@ func companySlug(name, input string) (string, error) {
 	}
 	key := identity.UsernameKey(input)
 	if key == "" {
-		return "", invalidf("%s is not a company slug: for a URL use network_url", name)
+		return "", invalidf("%s is not a company slug of at most %d bytes: for a URL use network_url", name, identity.MaxUsername)
 	}
 	return key, nil
 }

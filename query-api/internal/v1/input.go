@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/url"
 	"reflect"
 	"slices"
@@ -32,6 +33,9 @@ func checkBody(body []byte, into any) ([]byte, error) {
 	}
 	if !utf8.Valid(body) {
 		return nil, invalidf("the request body is not valid UTF-8 (byte %d): encode it as UTF-8", badUTF8(body))
+	}
+	if bytes.HasPrefix(body, []byte("\ufeff")) {
+		return nil, invalidf("the request body begins with a byte-order mark: encode it as UTF-8 without one")
 	}
 	err := json.Unmarshal(body, into, json.RejectUnknownMembers(true))
 	var semantic *json.SemanticError
@@ -64,12 +68,24 @@ func semanticProblem(err *json.SemanticError) *invalid {
 	if errors.Is(err, json.ErrUnknownName) {
 		return unknown("field", err.JSONPointer.LastToken(), fieldNames(err.GoType))
 	}
+	if isTooLarge(err) {
+		return invalidf("%s is too large a number", pointerPath(err.JSONPointer))
+	}
 	want := jsonType(err.GoType)
 	got := kindName(err.JSONKind)
 	if err.JSONPointer == "" {
 		return invalidf("the request body must be %s, not %s", want, got)
 	}
 	return invalidf("%s must be %s, not %s", pointerPath(err.JSONPointer), want, got)
+}
+
+// isTooLarge reports whether a number is of the right type, and too large for it.
+func isTooLarge(err *json.SemanticError) bool {
+	if err.JSONKind != '0' || !slices.Contains([]string{"a number", "an integer"}, jsonType(err.GoType)) {
+		return false
+	}
+	f, bad := strconv.ParseFloat(string(err.JSONValue), 64)
+	return errors.Is(bad, strconv.ErrRange) || bad == nil && f == math.Trunc(f)
 }
 
 // unknown says that a name is not known, and which known one is nearest.

@@ -124,6 +124,9 @@ func TestIntegersHoweverWritten(t *testing.T) {
 		`{"query":{},"size":1.0,"max_credits":.5}`:  "syntax error",
 		`{"query":{},"size":1.0,"max_credits":"1"}`: "max_credits must be an integer, not a string",
 		`{"query":{},"size":1.0,"sizes":1}`:         `unknown field "sizes"`,
+		`{"query":{},"size":99999999999999999999}`:  "size is too large a number",
+		`{"query":{},"size":-1e30}`:                 "size is too large a number",
+		"\ufeff" + `{"query":{}}`:                   "byte-order mark",
 	} {
 		_, err := checkBody([]byte(text), &search)
 		require.ErrorContains(t, err, want, text)

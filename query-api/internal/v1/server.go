@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"code.dny.dev/ssrf"
 	"github.com/gorilla/mux"
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
@@ -77,6 +78,7 @@ type Server struct {
 	metrics     *metrics
 	now         func() time.Time
 	room        *semaphore.Weighted // of answers
+	public      *ssrf.Guardian      // says which addresses webhooks may go to, as their sender does
 
 	routes  map[*mux.Route]*operation
 	handler http.Handler
@@ -93,7 +95,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
-		room: semaphore.NewWeighted(cfg.AnswerBytes), routes: make(map[*mux.Route]*operation),
+		room: semaphore.NewWeighted(cfg.AnswerBytes), public: ssrf.New(ssrf.WithAnyPort()), routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and
 	// unknown paths are 404.
@@ -132,7 +134,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.handler = s.observe(compress(s.document(pages, router)))
+	s.handler = s.observe(compress(s.document(pages, s.plain(router))))
 	return s, nil
 }
 
@@ -172,6 +174,18 @@ func (s *Server) index(router *mux.Router) error {
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.handler.ServeHTTP(w, r) }
+
+// plain refuses paths that are written with escapes where none are needed, such as %2F for a slash: who stands before this
+// may let them pass for others.
+func (s *Server) plain(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.RawPath != "" && !strings.HasPrefix(r.URL.RawPath, ContextPath+"/") {
+			s.notFound(w, r)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	paths := make([]string, 0, len(s.routes))

@@ -119,7 +119,7 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		l.unshown = outer
 		return n, err
 	}
-	return nil, v.errorf("unknown query [%s]: did you mean %q? /v1/openapi.json names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
+	return nil, v.errorf("unknown query [%s]: did you mean %q? /docs/guides/search names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
 }
 
 // nulls refuses parameters that are null. Some clauses and parameters of
