@@ -11651,7 +11651,6 @@ type GetContextResponse429Headers struct {
 
 // GetContextResponse500Headers the declared response headers of an HTTP 500 response for GetContext
 type GetContextResponse500Headers struct {
-	RetryAfter *int
 	XRequestId string
 }
 
@@ -11681,7 +11680,7 @@ type GetContextResponse struct {
 	// JSON429 the response for an HTTP 429 `application/json` response
 	JSON429 *TooMany
 	// JSON500 the response for an HTTP 500 `application/json` response
-	JSON500 *ServerError
+	JSON500 *Unexpected
 	// JSON503 the response for an HTTP 503 `application/json` response
 	JSON503 *Unavailable
 	// Headers200 the parsed response headers for an HTTP 200 response
@@ -11747,7 +11746,7 @@ func (r GetContextResponse) GetJSON429() *TooMany {
 }
 
 // GetJSON500 returns the response for an HTTP 500 `application/json` response
-func (r GetContextResponse) GetJSON500() *ServerError {
+func (r GetContextResponse) GetJSON500() *Unexpected {
 	return r.JSON500
 }
 
@@ -14748,7 +14747,7 @@ func ParseGetContextResponse(rsp *http.Response) (*GetContextResponse, error) {
 		response.JSON429 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 500:
-		var dest ServerError
+		var dest Unexpected
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -14972,13 +14971,6 @@ func ParseGetContextResponse(rsp *http.Response) (*GetContextResponse, error) {
 		response.Headers429 = &headers
 	case rsp.StatusCode == 500:
 		var headers GetContextResponse500Headers
-		if values := rsp.Header.Values("Retry-After"); len(values) > 0 {
-			var value int
-			if err := runtime.BindStyledParameterWithOptions("simple", "Retry-After", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "integer", Format: ""}); err != nil {
-				return nil, err
-			}
-			headers.RetryAfter = &value
-		}
 		if values := rsp.Header.Values("X-Request-Id"); len(values) > 0 {
 			var value string
 			if err := runtime.BindStyledParameterWithOptions("simple", "X-Request-Id", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: true, Type: "string", Format: ""}); err != nil {

@@ -1950,7 +1950,7 @@ export interface operations {
             404: components["responses"]["NotFound"];
             413: components["responses"]["TooLarge"];
             429: components["responses"]["TooMany"];
-            500: components["responses"]["ServerError"];
+            500: components["responses"]["Unexpected"];
             503: components["responses"]["Unavailable"];
         };
     };

@@ -3318,7 +3318,7 @@ func (response GetContext429JSONResponse) VisitGetContextResponse(w http.Respons
 	return err
 }
 
-type GetContext500JSONResponse struct{ ServerErrorJSONResponse }
+type GetContext500JSONResponse struct{ UnexpectedJSONResponse }
 
 func (response GetContext500JSONResponse) VisitGetContextResponse(w http.ResponseWriter) error {
 
@@ -3327,9 +3327,6 @@ func (response GetContext500JSONResponse) VisitGetContextResponse(w http.Respons
 		return err
 	}
 	w.Header().Set("Content-Type", "application/json")
-	if response.Headers.RetryAfter != nil {
-		w.Header().Set("Retry-After", fmt.Sprint(*response.Headers.RetryAfter))
-	}
 	w.Header().Set("X-Request-Id", fmt.Sprint(response.Headers.XRequestId))
 	w.WriteHeader(500)
 	_, err := buf.WriteTo(w)
