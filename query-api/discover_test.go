@@ -17,6 +17,7 @@ import (
 	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // worker stands for the discovery-worker on the other side of the topics.
@@ -190,4 +191,46 @@ func TestDiscoverLate(t *testing.T) {
 	require.Equal(t, "input,known_links,web_search", r.header.Get("X-Degraded"))
 	require.Equal(t, "0", r.header.Get("X-Credits-Charged"))
 	require.Len(t, r.json()["socials"], 1)
+}
+
+// What is kept is of accounts, not of usernames: one that has moved to somebody else, or
+// whose record was withdrawn, is found anew.
+func TestDiscoverKeptOfOthers(t *testing.T) {
+	f := start(t, nil)
+	w := startWorker(f, found)
+	kept := func() bool {
+		t.Helper()
+		before := w.asked()
+		r := f.post("/v1/person/discover", `{"network":"kept-in"}`)
+		require.Equal(t, http.StatusOK, r.status, r.body)
+		require.Equal(t, w.asked() == before, r.header.Get("Age") != "")
+		return w.asked() == before
+	}
+	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "Kept-Linked", "1", 0.99), profile("microblog", "kept_follows", "m1", 0.98))
+	accounts := []struct {
+		kind         record.Kind
+		id, username string
+	}{
+		{record.KindNetworkPerson, `{"profile_id":"p%d"`, `,"username":"kept-in"`},
+		{record.KindCodehostPerson, `{"user_id":%d`, `,"codehost_username":"kept-linked"`},
+		{record.KindMicroblogPerson, `{"user_id":"m%d"`, `,"username":"kept_follows"`},
+	}
+	for _, a := range accounts {
+		f.insert(a.kind, fmt.Sprintf(a.id, 1)+a.username+`,"last_updated":"2026-01-01T00:00:00Z"}`)
+	}
+	require.True(t, kept())
+	for _, a := range accounts {
+		// Somebody else has the username, until they take another one.
+		f.insert(a.kind, fmt.Sprintf(a.id, 2)+a.username+`,"last_updated":"2026-02-01T00:00:00Z"}`)
+		require.False(t, kept(), a.kind)
+		f.insert(a.kind, fmt.Sprintf(a.id, 2)+strings.Replace(a.username, "kept", "other", 1)+`,"last_updated":"2026-03-01T00:00:00Z"}`)
+		require.True(t, kept(), a.kind)
+		// The record is withdrawn, until it comes back.
+		f.insert(a.kind, fmt.Sprintf(a.id, 1)+`,"deleted":true,"last_updated":"2026-02-01T00:00:00Z"}`)
+		require.False(t, kept(), a.kind)
+		f.insert(a.kind, fmt.Sprintf(a.id, 1)+a.username+`,"last_updated":"2026-03-01T00:00:00Z"}`)
+		require.True(t, kept(), a.kind)
+	}
+	f.keep(profile("network", "kept-in", "p1", 0), profile("codehost", "live-only", "99", 0.99))
+	require.True(t, kept(), "an account of the code host that was never on record")
 }

@@ -1,13 +1,19 @@
 package readstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 
 	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/suppress"
 )
 
 // Discovery returns the newest kept result for an account, whose username is a
@@ -30,3 +36,84 @@ func (s *Store) Discovery(ctx context.Context, platform, usernameKey string) (*e
 	}
 	return nil, nil
 }
+
+// Stands says that the accounts of a kept result are still whose they were: no username
+// has moved to another account since, and no record was withdrawn (records.md, rules 2
+// and 3).
+func (s *Store) Stands(ctx context.Context, d *event.Discovery) (bool, error) {
+	reading := s.session(0, 0)
+	keys := make([]lookupKey, len(d.Socials))
+	for i, p := range d.Socials {
+		keys[i] = lookupKey{readmodel.LookupType(p.Platform + ".username"), identity.UsernameKey(p.Username)}
+	}
+	if err := reading.ask(ctx, keys...); err != nil {
+		return false, err
+	}
+	for i, p := range d.Socials {
+		if p.Identity == "" || keys[i].value == "" { // nothing was on record of it, or it has no username by which it is
+			continue
+		}
+		var stands bool
+		var err error
+		switch p.Platform {
+		case identity.Network:
+			stands, err = reading.stands(ctx, networkPlatform(), keys[i].value, p.Identity)
+		case identity.Codehost:
+			stands, err = reading.stands(ctx, codehostPlatform(), keys[i].value, p.Identity)
+		case identity.Microblog:
+			stands, err = s.microblogStands(ctx, keys[i].value, p.Identity)
+		}
+		if err != nil || !stands {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// stands says that an account still has a username.
+func (s *session) stands(ctx context.Context, p platform, username, id string) (bool, error) {
+	who, err := s.holder(ctx, p, username)
+	if err != nil || who != nil || p.name != identity.Codehost {
+		return who.identityOf() == id, err
+	}
+	// What was looked up at the code host itself may never have been on record.
+	user, err := strconv.ParseInt(id, 10, 64)
+	if err != nil {
+		return false, nil //nolint:nilerr // no id of the code host
+	}
+	var rows []*readmodel.CodehostPersonRow
+	err = one(ctx, s.store.codehost[s.codehost], user, &rows)
+	return len(rows) == 0, err
+}
+
+func (s *Store) microblogStands(ctx context.Context, username, id string) (bool, error) {
+	var holders []*readmodel.ProfileRow
+	if err := one(ctx, s.microblog, readmodel.KeyHash(readmodel.LookupMicroblogUsername, username), &holders); err != nil || len(holders) == 0 {
+		return false, err
+	}
+	newest := slices.MaxFunc(holders, func(a, b *readmodel.ProfileRow) int {
+		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(b.ID, a.ID))
+	})
+	return newest.ID == id, nil
+}
+
+// microblogHolders reads who holds usernames of the microblog now, by KeyHash.
+func (s *Store) microblogHolders(ctx context.Context, keys []uint64) (map[uint64][]*readmodel.ProfileRow, error) {
+	var rows []*readmodel.ProfileRow
+	err := s.query(ctx, microblogTable, readmodel.HoldersQuery(identity.Microblog), readmodel.FormatKeys(keys), len(keys), func(list driver.Rows) error {
+		r := new(readmodel.ProfileRow)
+		rows = append(rows, r)
+		return list.Scan(r.Dest()...)
+	})
+	found := make(map[uint64][]*readmodel.ProfileRow, len(keys))
+	for _, r := range readmodel.NewestProfiles(rows) {
+		_, erased := s.suppressed.Subject(suppress.Subject{Platform: r.Platform, ID: r.ID, Username: r.UsernameKey})
+		if !r.Deleted && !erased {
+			k := readmodel.KeyHash(readmodel.LookupMicroblogUsername, r.UsernameKey)
+			found[k] = append(found[k], r)
+		}
+	}
+	return found, err
+}
+
+const microblogTable = "microblog_people"

@@ -86,6 +86,7 @@ type Store struct {
 	codehost    map[readmodel.CodehostColumns]*gather.Gatherer[int64, []*readmodel.CodehostPersonRow]
 	repos       map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]
 	commits     map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]
+	microblog   *gather.Gatherer[uint64, []*readmodel.ProfileRow]
 	companies   *gather.Gatherer[uint64, []*readmodel.CompanyRow]
 	discoveries *gather.Gatherer[uint64, []*readmodel.DiscoveryRow]
 	discovered  *gather.Gatherer[uint64, []discoveredStatement]
@@ -151,6 +152,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 			found[r.InputHash] = append(found[r.InputHash], r)
 		}, nil)
 	s.discovered = gatherRows(ctx, b, readmodel.DiscoveredTable, readmodel.DiscoveredQuery(), fileDiscovered, nil)
+	s.microblog = gatherFetched(ctx, b, microblogTable, s.microblogHolders)
 	s.contexts = gatherRows(ctx, b, readmodel.ContextTable, readmodel.ContextsQuery(),
 		func(found map[uint64][]*readmodel.ContextRow, r *readmodel.ContextRow) {
 			found[r.RequestHash] = append(found[r.RequestHash], r)
@@ -201,26 +203,30 @@ func gatherRows[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b bui
 // destinations of a row's columns, add files one row, and finish, if not nil, makes
 // a key's value of what was filed, before anybody sees it.
 func gatherScanned[K int64 | uint64, V, T any, R row[T]](ctx context.Context, b builder, table, query string, dest func(R) []any, add func(map[K]V, R), finish func(V) V) *gather.Gatherer[K, V] {
+	return gatherFetched(ctx, b, table, func(ctx context.Context, keys []K) (map[K]V, error) {
+		found := make(map[K]V, len(keys))
+		err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
+			r := R(new(T))
+			if err := rows.Scan(dest(r)...); err != nil {
+				return err
+			}
+			add(found, r)
+			return nil
+		})
+		if finish != nil && err == nil {
+			for k, v := range found {
+				found[k] = finish(v)
+			}
+		}
+		return found, err
+	})
+}
+
+// gatherFetched returns a gatherer over what fetch reads of a table.
+func gatherFetched[K int64 | uint64, V any](ctx context.Context, b builder, table string, fetch func(context.Context, []K) (map[K]V, error)) *gather.Gatherer[K, V] {
 	g := gather.New(ctx, gather.Config[K, V]{
 		Name: table, MaxKeys: b.cfg.MaxKeys, InFlight: b.cfg.InFlight, Timeout: b.cfg.QueryTimeout, Linger: b.cfg.Linger,
-		Permits: b.permits,
-		Fetch: func(ctx context.Context, keys []K) (map[K]V, error) {
-			found := make(map[K]V, len(keys))
-			err := b.store.query(ctx, table, query, readmodel.FormatKeys(keys), len(keys), func(rows driver.Rows) error {
-				r := R(new(T))
-				if err := rows.Scan(dest(r)...); err != nil {
-					return err
-				}
-				add(found, r)
-				return nil
-			})
-			if finish != nil && err == nil {
-				for k, v := range found {
-					found[k] = finish(v)
-				}
-			}
-			return found, err
-		},
+		Permits: b.permits, Fetch: fetch,
 		Observe: func(keys int, took time.Duration, err error) { b.observe(table, keys, took, err) },
 	})
 	b.store.closers = append(b.store.closers, g.Close)

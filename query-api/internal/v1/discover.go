@@ -124,8 +124,8 @@ func accountsOf(d *event.Discovery) []string {
 }
 
 // discover answers from what is kept, or asks. Of what is kept only a whole
-// result that found somebody is served: somebody who is not on record yet may be
-// tomorrow.
+// result that found somebody is served, and whose accounts are still theirs: somebody who
+// is not on record yet may be tomorrow.
 func (s *Server) discover(ctx context.Context, account event.Account, maxAge time.Duration) (found *event.Discovery, kept bool, err error) {
 	if maxAge > 0 {
 		old, err := s.store.Discovery(ctx, account.Platform, identity.UsernameKey(account.Username))
@@ -133,7 +133,13 @@ func (s *Server) discover(ctx context.Context, account event.Account, maxAge tim
 			return nil, false, err
 		}
 		if old != nil && old.Found() && old.Complete() && s.now().Sub(old.At) <= maxAge {
-			return old, true, nil
+			stands, err := s.store.Stands(ctx, old)
+			if err != nil {
+				return nil, false, err
+			}
+			if stands {
+				return old, true, nil
+			}
 		}
 	}
 	found, err = s.finder.Find(ctx, account)
