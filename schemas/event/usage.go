@@ -3,6 +3,7 @@ package event
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -78,6 +79,9 @@ func (u *Usage) Void() {
 	u.Outcome, u.Credits = OutcomeUnanswered, 0
 	u.Returned, u.Groups = nil, nil
 }
+
+// Refused reports whether the call was refused.
+func (u *Usage) Refused() bool { return strings.HasPrefix(string(u.Outcome), "refused_") }
 
 const periodForm = "2006-01"
 

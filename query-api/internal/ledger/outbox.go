@@ -20,7 +20,8 @@ type Config struct {
 	// Dir is a folder of this replica alone. Required.
 	Dir string
 	// MaxBytes bounds what is kept while Kafka is away; default 512 MiB, some
-	// million events. Beyond it nothing can be charged.
+	// million events. Beyond it nothing can be charged; refusals that count nothing
+	// take half of it at most.
 	MaxBytes int64
 	// SegmentBytes is the size of a file; default 8 MiB.
 	SegmentBytes int64
@@ -230,7 +231,11 @@ func (o *Outbox) add(kind byte, u *event.Usage) (Entry, error) {
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if o.bytes+int64(len(payload)) > o.cfg.MaxBytes {
+	room := o.cfg.MaxBytes
+	if u.Refused() && u.Requests == 0 { // as many as callers like: charges must have room beside them
+		room /= 2
+	}
+	if o.bytes+int64(len(payload)) > room {
 		return Entry{}, ErrFull
 	}
 	o.seq++

@@ -228,6 +228,15 @@ func TestOutboxIsBounded(t *testing.T) {
 	o, err := ledger.Open(ledger.Config{Dir: t.TempDir(), MaxBytes: 10_000})
 	require.NoError(t, err)
 	for err == nil {
+		refused := call("r")
+		refused.Outcome, refused.Requests = event.OutcomeRefusedRate, 0
+		err = o.Record(refused)
+	}
+	require.ErrorIs(t, err, ledger.ErrFull)
+	require.LessOrEqual(t, o.Bytes(), int64(6_000), "refusals leave room")
+	_, err = o.Prepare(call("x"))
+	require.NoError(t, err)
+	for err == nil {
 		_, err = o.Prepare(call(strings.Repeat("x", 100)))
 	}
 	require.ErrorIs(t, err, ledger.ErrFull)
