@@ -94,7 +94,7 @@ func Remove(ctx context.Context, cfg bus.Config, own *suppress.Key, id string, k
 		return 0, fmt.Errorf("remove entries: %w", err)
 	}
 	if owner {
-		err = Claim(ctx, cfg, own)
+		err = claim(ctx, cfg, own)
 	}
 	return len(tombstones), err
 }

@@ -174,7 +174,7 @@ func (f *Follower) own(ctx context.Context) {
 	}
 	writing, cancel := context.WithTimeoutCause(ctx, connectTimeout, fmt.Errorf("the Kafka brokers did not take it within %s", connectTimeout))
 	defer cancel()
-	if err := Claim(writing, f.bus, f.set.Key()); err != nil && ctx.Err() == nil {
+	if err := claim(writing, f.bus, f.set.Key()); err != nil && ctx.Err() == nil {
 		// Nothing rests on it but being told early.
 		f.logger.WarnContext(ctx, "the topic of erasures does not say whose it is: nobody is told of a wrong root secret before the first erasure", "error", err)
 	}
@@ -187,8 +187,8 @@ func (f *Follower) tell(ctx context.Context) {
 	}
 }
 
-// Claim makes a key the owner of the topic of erasures, which exists.
-func Claim(ctx context.Context, cfg bus.Config, key *suppress.Key) error {
+// claim makes a key the owner of the topic of erasures, which exists.
+func claim(ctx context.Context, cfg bus.Config, key *suppress.Key) error {
 	w := bus.NewWriter(cfg)
 	err := bus.WriteAll(ctx, w, []kafka.Message{{Topic: event.TopicErasure, Key: []byte(suppress.OwnerKey), Value: key.Owner()}})
 	if err = errors.Join(err, w.Close()); err != nil {
