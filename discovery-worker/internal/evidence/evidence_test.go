@@ -118,6 +118,12 @@ func TestRank(t *testing.T) {
 		sum += c.Raw
 	}
 	require.LessOrEqual(t, sum, 1.0)
+
+	// Of equal ones without a record the order is always the same.
+	x, y := people.Unrecorded(event.Account{Platform: "codehost", Username: "xa"}), people.Unrecorded(event.Account{Platform: "codehost", Username: "xb"})
+	seed.Declared = []event.Account{x.Account(), y.Account()}
+	require.Equal(t, "xa", rank(seed, x, y)[0].B.Key)
+	require.Equal(t, "xa", rank(seed, y, x)[0].B.Key)
 }
 
 func TestLoad(t *testing.T) {

@@ -1,6 +1,7 @@
 package evidence
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -163,7 +164,7 @@ func (m *Model) Rank(candidates []*Candidate) {
 		case a.Confidence != b.Confidence && a.Confidence > b.Confidence, a.Confidence == b.Confidence && a.Raw > b.Raw:
 			return -1
 		case a.Confidence == b.Confidence && a.Raw == b.Raw:
-			return strings.Compare(a.B.Identity, b.B.Identity)
+			return cmp.Or(strings.Compare(a.B.Identity, b.B.Identity), strings.Compare(a.B.Key, b.B.Key))
 		}
 		return 1
 	})
