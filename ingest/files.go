@@ -55,7 +55,7 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 			return Summary{}, failed("ingest", err)
 		}
 	}
-	kept, err := openState(ctx, cfg, deps, in.kind, in.paths)
+	kept, err := openState(ctx, cfg, deps, in)
 	if err != nil {
 		return Summary{}, failed("ingest", err)
 	}

@@ -32,6 +32,7 @@ func Mappings() []Mapping { return mapping.All() }
 type inputs struct {
 	kind    record.Kind
 	mapper  convert.Mapper // nil without a mapping
+	mapSum  string         // of its text
 	paths   []string
 	options source.Options
 }
@@ -53,7 +54,7 @@ func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs,
 		if err != nil {
 			return in, err
 		}
-		in.mapper, in.kind = program, convert.Foreign
+		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.Foreign
 		in.options.Kind, in.options.MaxLine = convert.Foreign, maxForeign
 	} else if err := checkKind(kind); err != nil {
 		return in, err

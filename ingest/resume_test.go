@@ -299,3 +299,34 @@ func TestTwoRunsAtATime(t *testing.T) {
 	require.Equal(t, int64(20_000), total[0].Unchanged+total[1].Unchanged)
 	require.Equal(t, int64(20_000), ends(t, cfg.Bus, kind.Topic()))
 }
+
+// A run whose mapping was edited since does not go on: what it made before would stay as the old one made it.
+func TestResumeWithAnotherMapping(t *testing.T) {
+	cfg := kept(t)
+	mapping := func(name, version string) []byte {
+		return []byte(`record("network-person"; {profile_id: .id, username: .id, full_name: "` + name + `", last_updated: "` + version + `"})`)
+	}
+	cfg.Map = write(t, "m.jq", mapping("old", "2026"))
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, `{"id":"p_%d","pad":"%x"}`+"\n", i, i*7919)
+	}
+	whole := gzipped(t, []byte(text.String()))
+	path := write(t, "f.ndjson.gz", whole[:len(whole)-20])
+	before, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	requireExit(t, ingest.ExitFailed, err)
+	again, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	requireExit(t, ingest.ExitFailed, err)
+	require.Equal(t, before.Run, again.Run, "nothing has changed")
+
+	require.NoError(t, os.WriteFile(cfg.Map, mapping("new", "2027"), 0o600))
+	_, err = ingest.Resume(t.Context(), cfg, ingest.Deps{}, before.Run)
+	require.ErrorContains(t, err, "another text")
+	cfg.RunID = "run-2"
+	anew, err := ingest.Files(t.Context(), cfg, ingest.Deps{}, "", []string{path})
+	requireExit(t, ingest.ExitFailed, err)
+	require.Equal(t, "run-2", anew.Run)
+	for id, v := range values(t, cfg.Bus, record.KindNetworkPerson) {
+		require.NotContains(t, v, "old", id)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/ingest/internal/convert"
+	"muster/ingest/internal/mapping"
 	"muster/ingest/internal/runstate"
 	"muster/ingest/internal/source"
 	"muster/ingest/internal/versions"
@@ -52,7 +53,7 @@ var errLost = errors.New("the topics are not those that the run began to publish
 
 // openState opens the state of a run over files, which is a new one or, unless
 // Config.Restart, one over the same files that was stopped.
-func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths []string) (s *state, err error) {
+func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state, err error) {
 	s = new(state)
 	if cfg.StateDir == "" && !cfg.DryRun {
 		return s, nil
@@ -72,8 +73,8 @@ func openState(ctx context.Context, cfg Config, deps Deps, kind record.Kind, pat
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := runstate.Run{ID: cfg.RunID, Kind: kind, Map: mappingOf(cfg), Format: string(cfg.Format), Again: cfg.Again, Generation: s.generation}
-	for _, path := range paths {
+	run := runstate.Run{ID: cfg.RunID, Kind: in.kind, Map: mappingOf(cfg), MapSum: in.mapSum, Format: string(cfg.Format), Again: cfg.Again, Generation: s.generation}
+	for _, path := range in.paths {
 		f := runstate.File{Path: path}
 		if path != source.Stdin {
 			if f, err = runstate.Identify(path); err != nil {
@@ -199,7 +200,7 @@ func mappingOf(cfg Config) string {
 
 // sameTask tells whether two runs are over the same files in the same way.
 func sameTask(a, b runstate.Run) bool {
-	if a.Kind != b.Kind || a.Map != b.Map || a.Format != b.Format || a.Again != b.Again || len(a.Files) != len(b.Files) {
+	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != b.MapSum || a.Format != b.Format || a.Again != b.Again || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i, f := range a.Files {
@@ -288,7 +289,7 @@ func RemoveRun(stateDir, id string) error {
 }
 
 // Resume goes on with a run that was stopped, of which the beginning of the id is
-// enough; without an id with the newest one. It fails when a file is not what it
+// enough; without an id with the newest one. It fails when a file, or the mapping, is not what it
 // was: then it is to be ingested anew, and what is known is not published again.
 // Otherwise it does what [Files] does.
 func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, error) {
@@ -310,6 +311,13 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 			changed = append(changed, fmt.Errorf("%s %s", f.Path, how))
 		}
 		paths = append(paths, f.Absolute)
+	}
+	if run.MapSum != "" {
+		if program, err := mapping.Load(run.Map); err != nil {
+			changed = append(changed, err)
+		} else if program.Sum() != run.MapSum {
+			changed = append(changed, fmt.Errorf("the mapping %s has another text", run.Map))
+		}
 	}
 	if err := errors.Join(changed...); err != nil {
 		return Summary{}, failed("resume", fmt.Errorf(

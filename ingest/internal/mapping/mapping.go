@@ -2,7 +2,9 @@ package mapping
 
 import (
 	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"os"
@@ -50,6 +52,7 @@ var programs embed.FS
 // Program is a compiled mapping.
 type Program struct {
 	name   string
+	sum    string
 	code   *gojq.Code
 	limits Limits
 }
@@ -132,8 +135,12 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
-	return &Program{name: name, code: code, limits: limits.withDefaults()}, nil
+	sum := sha256.Sum256([]byte(source))
+	return &Program{name: name, sum: hex.EncodeToString(sum[:]), code: code, limits: limits.withDefaults()}, nil
 }
+
+// Sum is the SHA-256 of the program's text, in hexadecimal.
+func (p *Program) Sum() string { return p.sum }
 
 // Name is the name that the program was loaded under.
 func (p *Program) Name() string { return p.name }

@@ -35,10 +35,12 @@ const (
 
 // Run is what is known of a run.
 type Run struct {
-	ID     string      `json:"id"`
-	Kind   record.Kind `json:"kind"`
-	Map    string      `json:"map,omitempty"`
-	Format string      `json:"format,omitempty"`
+	ID   string      `json:"id"`
+	Kind record.Kind `json:"kind"`
+	Map  string      `json:"map,omitempty"`
+	// MapSum is the SHA-256 of the mapping's text.
+	MapSum string `json:"map_sum,omitempty"`
+	Format string `json:"format,omitempty"`
 	// Again says that what is known is published, too.
 	Again bool  `json:"again,omitzero"`
 	State State `json:"state"`
