@@ -94,6 +94,7 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 	f := start(t, nil)
 	both := `,"websets":["codehost","network"]}`
 	f.insert(record.KindCodehostPerson,
+		codehostPerson(19, "bea", "2026-01-01", `"emails":["Bea <bea@bücher.example>"]`),
 		codehostPerson(1, "anna", "2026-01-01", `"network_username":"anna-net","emails":["anna@x.example"]`),
 		codehostPerson(2, "bela", "2026-01-01", `"emails":["bela@x.example"]`),
 		codehostPerson(3, "carl", "2026-01-01"),
@@ -163,6 +164,7 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		{"no record of its own, but linked by an account-link", `{"codehost":"unknown-codehost","websets":["network"]}`, "-/n3"},
 		{"no record of its own, and back to the other account", `{"codehost":"unknown-codehost"` + both, "3/n3"},
 		{"e-mail", `{"email":"ANNA@x.example"}`, "1/-"},
+		{"e-mail written with a name, by the other form of its domain", `{"email":"mailto:bea@xn--bcher-kva.example"}`, "19/-"},
 		{"e-mail in no requested webset", `{"email":"anna@x.example","websets":["network"]}`, "-/-"},
 		{"e-mail brings the linked record", `{"email":"anna@x.example"` + both, "1/n1"},
 		{"shared e-mail: the newest", `{"email":"shared@x.example"}`, "11/-"},

@@ -7,6 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"golang.org/x/net/idna"
 	"golang.org/x/text/unicode/norm"
 )
 
@@ -153,8 +154,9 @@ var (
 )
 
 // EmailKey returns the form in which e-mail addresses are compared: surrounding
-// white space removed, lower case, composed (Unicode NFC). It is idempotent. An
-// address that is not one of RFC 5322's addr-spec within RFC 5321's lengths is
+// white space, "mailto:" and a display name removed, lower case, composed (Unicode
+// NFC). It is idempotent. Of an international domain both forms are addresses of their
+// own: [EmailForms]. An address that is not one of RFC 5322's addr-spec within RFC 5321's lengths is
 // an error whose text says why without repeating the address.
 func EmailKey(s string) (string, error) {
 	s = strings.TrimSpace(s)
@@ -162,11 +164,12 @@ func EmailKey(s string) (string, error) {
 		return "", errEmailEmpty
 	}
 	at := strings.LastIndexByte(s, '@')
-	if len(s) > MaxEmail || at > maxEmailLocal {
-		return "", errEmailLong
-	}
-	if isPlainEmail(s, at) {
+	if isPlainEmail(s, at) && len(s) <= MaxEmail && at <= maxEmailLocal {
 		return s, nil
+	}
+	s = bareEmail(s)
+	if len(s) > MaxEmail || strings.LastIndexByte(s, '@') > maxEmailLocal {
+		return "", errEmailLong
 	}
 	if !utf8.ValidString(s) {
 		return "", errEmailForm
@@ -190,6 +193,44 @@ func EmailKey(s string) (string, error) {
 		return "", errEmailForm
 	}
 	return key, nil
+}
+
+// bareEmail takes an address out of "Ada <ada@mail.example>" and
+// "mailto:ada@mail.example?subject=x". What names two addresses is left as it is.
+func bareEmail(s string) string {
+	if inner, ok := strings.CutSuffix(s, ">"); ok {
+		if i := strings.LastIndexByte(inner, '<'); i >= 0 && !strings.Contains(inner[:i], "@") {
+			s = strings.TrimSpace(inner[i+1:])
+		}
+	}
+	const scheme = "mailto:"
+	if len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
+		s, _, _ = strings.Cut(s[len(scheme):], "?")
+		s = strings.TrimSpace(percentDecode(s))
+	}
+	return s
+}
+
+// EmailForms returns the other forms of an address, an [EmailKey], with an
+// international domain: "ada@xn--bcher-kva.example" of "ada@bücher.example" and the
+// other way round; nil of most. They reach the same mailbox, and records have either.
+func EmailForms(key string) []string {
+	at := strings.LastIndexByte(key, '@')
+	domain := key[at+1:]
+	if at < 0 || !strings.Contains(domain, "xn--") && !strings.ContainsFunc(domain, func(r rune) bool { return r >= utf8.RuneSelf }) {
+		return nil
+	}
+	var forms []string
+	for _, convert := range []func(string) (string, error){idna.Lookup.ToASCII, idna.Lookup.ToUnicode} {
+		other, err := convert(domain)
+		if err != nil {
+			continue
+		}
+		if form, err := EmailKey(key[:at+1] + other); err == nil && form != key {
+			forms = append(forms, form)
+		}
+	}
+	return forms
 }
 
 // isPlainEmail recognises, without the cost of the full grammar, the usual

@@ -59,14 +59,21 @@ func TestUsernameKey(t *testing.T) {
 
 func TestEmailKey(t *testing.T) {
 	for in, want := range map[string]string{
-		"jane@mail.example":                    "jane@mail.example",
-		" Jane.Doe+News@Mail.Example ":         "jane.doe+news@mail.example",
-		"j@localhost":                          "j@localhost",
-		"o'neil@mail.example":                  "o'neil@mail.example",
-		"12+user@users.noreply.code.example":   "12+user@users.noreply.code.example",
-		"JÉRÔME@exämple.example":               "jérôme@exämple.example",
-		"je\u0301@mail.example":                "j\u00e9@mail.example",
-		strings.Repeat("a", 64) + "@x.example": strings.Repeat("a", 64) + "@x.example",
+		"jane@mail.example":                     "jane@mail.example",
+		" Jane.Doe+News@Mail.Example ":          "jane.doe+news@mail.example",
+		"j@localhost":                           "j@localhost",
+		"o'neil@mail.example":                   "o'neil@mail.example",
+		"12+user@users.noreply.code.example":    "12+user@users.noreply.code.example",
+		"JÉRÔME@exämple.example":                "jérôme@exämple.example",
+		"je\u0301@mail.example":                 "j\u00e9@mail.example",
+		"Jane <Jane@mail.example>":              "jane@mail.example",
+		"<jane@mail.example>":                   "jane@mail.example",
+		`"Doe, Jane" <jane@mail.example>`:       "jane@mail.example",
+		"mailto:jane@mail.example":              "jane@mail.example",
+		"MailTo:Jane%2Bx@mail.example?cc=a@b":   "jane+x@mail.example",
+		"Jane <mailto:jane@mail.example>":       "jane@mail.example",
+		strings.Repeat("Jane ", 99) + "<j@x.y>": "j@x.y",
+		strings.Repeat("a", 64) + "@x.example":  strings.Repeat("a", 64) + "@x.example",
 	} {
 		got, err := identity.EmailKey(in)
 		require.NoError(t, err, "%q", in)
@@ -74,16 +81,30 @@ func TestEmailKey(t *testing.T) {
 	}
 	for _, in := range []string{
 		"", " ", "jane", "@", "jane@", "@mail.example", "jane@@mail.example", "a@b@c.example", "jane doe@mail.example",
-		"jane@mail .example", "Jane <jane@mail.example>", "<jane@mail.example>", "jane@mail.example, joe@mail.example",
+		"jane@mail .example", "Joe <joe@mail.example>, Jane <jane@mail.example>", "<>", "mailto:", "<mailto:>", "Jane <jane>", "jane@mail.example, joe@mail.example",
 		"jane.@mail.example", ".jane@mail.example", "ja..ne@mail.example", "jane@mail..example", "jane@.example", "jane@mail.example.",
 		"jane\x00@mail.example", "jane@mail.example\x00", "jane\n@mail.example", "\xff@mail.example", "jane@mail.example (Jane)",
-		strings.Repeat("a", 65) + "@x.example", "a@" + strings.Repeat("b", 260), "mailto:jane@mail.example", "'; DROP TABLE people; --@x",
+		strings.Repeat("a", 65) + "@x.example", "a@" + strings.Repeat("b", 260), "mailto:jane@mail.example,joe@mail.example", "'; DROP TABLE people; --@x",
 	} {
 		_, err := identity.EmailKey(in)
 		require.Error(t, err, "%q", in)
 		if len(in) > 5 {
 			require.NotContains(t, err.Error(), in)
 		}
+	}
+}
+
+func TestEmailForms(t *testing.T) {
+	for key, want := range map[string][]string{
+		"ada@mail.example":                 nil,
+		"adä@mail.example":                 nil,
+		"ada@bücher.example":               {"ada@xn--bcher-kva.example"},
+		"ada@xn--bcher-kva.example":        {"ada@bücher.example"},
+		"ada@bücher.xn--bcher-kva.example": {"ada@xn--bcher-kva.xn--bcher-kva.example", "ada@bücher.bücher.example"},
+		"ada@xn--\u00fc.example":           nil,
+		"no address ü":                     nil,
+	} {
+		require.Equal(t, want, identity.EmailForms(key), key)
 	}
 }
 
@@ -104,7 +125,7 @@ func FuzzUsernameKey(f *testing.F) {
 }
 
 func FuzzEmailKey(f *testing.F) {
-	for _, s := range []string{"jane@mail.example", "JÉ@x.example", `"a b"@x.example`, "a@[127.0.0.1]", "İ@x.example", "a@x.example\u00a0"} {
+	for _, s := range []string{"jane@mail.example", "JÉ@x.example", `"a b"@x.example`, "a@[127.0.0.1]", "İ@x.example", "a@x.example\u00a0", "A <a@x.example>", "mailto:a%40x.example?b", "a@bücher.example", "a@xn--bcher-kva.example"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -119,5 +140,10 @@ func FuzzEmailKey(f *testing.F) {
 		require.LessOrEqual(t, len(key), identity.MaxEmail)
 		require.True(t, utf8.ValidString(key))
 		require.Contains(t, key, "@")
+		for _, form := range identity.EmailForms(key) {
+			again, err := identity.EmailKey(form)
+			require.NoError(t, err)
+			require.Equal(t, form, again)
+		}
 	})
 }

@@ -74,7 +74,9 @@ func (a *addresses) look(name, value string) {
 	if err != nil {
 		return
 	}
-	if h, ok := a.set.find(Email, Sum(key)); ok {
-		a.hit = a.set.Everywhere(h) || name == "author_email" && a.set.hit(h, bitCodehost)
+	for _, form := range append(identity.EmailForms(key), key) {
+		if h, ok := a.set.find(Email, Sum(form)); ok {
+			a.hit = a.hit || a.set.Everywhere(h) || name == "author_email" && a.set.hit(h, bitCodehost)
+		}
 	}
 }

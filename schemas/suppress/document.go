@@ -15,7 +15,7 @@ import (
 const maxDocument = 4 << 20
 
 // address finds what may be an e-mail address in a text.
-var address = regexp.MustCompile(`[^\s<>()\[\]{}"',;:|]+@[^\s<>()\[\]{}"',;:|@]+`)
+var address = regexp.MustCompile(`[^\s<>()\[\]{}"',;:|]+@[^\s<>()\[\]{}"',;:|@?]+`)
 
 // Document reports whether a JSON text of any shape tells of somebody who was
 // erased, and by which hash: it holds one of their e-mail addresses anywhere, the URL
@@ -182,7 +182,9 @@ func (d *document) text(text string) {
 	if strings.Contains(text, "@") {
 		for _, a := range address.FindAllString(text, -1) {
 			if key, err := identity.EmailKey(strings.TrimRight(a, ".!?")); err == nil {
-				d.look(Email, key)
+				for _, form := range append(identity.EmailForms(key), key) {
+					d.look(Email, form)
+				}
 			}
 		}
 	}

@@ -94,7 +94,16 @@ func (a *asked) email(address string) {
 	}
 	a.raw = address
 	if key, err := identity.EmailKey(address); err == nil {
-		a.standard(Email, key)
+		a.emailKey(key)
+	}
+}
+
+// emailKey asks for an address, a comparison form, in whichever form of its domain it was
+// erased.
+func (a *asked) emailKey(key string) {
+	a.standard(Email, key)
+	for _, form := range identity.EmailForms(key) {
+		a.standard(Email, form)
 	}
 }
 

@@ -62,7 +62,7 @@ func (s *Set) Subject(p Subject) (Hash, bool) {
 	a.id(t.id, p.ID)
 	a.standard(t.username, p.Username)
 	for _, e := range p.Emails {
-		a.standard(Email, e)
+		a.emailKey(e)
 	}
 	a.phones(p.Phones)
 	for _, v := range p.Drop {
@@ -126,7 +126,7 @@ func (s *Set) Author(email string) bool {
 		return false
 	}
 	a := s.begin(bitCodehost)
-	a.standard(Email, email)
+	a.emailKey(email)
 	_, hit := a.answer()
 	return hit
 }

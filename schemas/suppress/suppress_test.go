@@ -324,6 +324,31 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// An address is found however a record writes it, and in whichever form of an
+// international domain it was erased.
+func TestEmailForms(t *testing.T) {
+	for _, erased := range []string{"ada@bücher.example", "ada@xn--bcher-kva.example"} {
+		s := suppress.NewSet(key(t, 1))
+		put(t, s, suppress.Email, erased, suppress.Entry{})
+		for _, written := range []string{"ada@bücher.example", "Ada@XN--BCHER-KVA.example", "Ada <ada@bücher.example>", "mailto:ada@xn--bcher-kva.example?subject=x"} {
+			_, hit := s.Record(decode(t, record.KindNetworkPerson, `{"profile_id":"p1","username":"u","emails":["`+written+`"],"last_updated":"2026"}`))
+			require.True(t, hit, written)
+			r := decode(t, record.KindCodehostPerson, `{"user_id":1,"codehost_username":"u","school_email":"`+written+`","last_updated":"2026"}`)
+			subject, ok := suppress.SubjectOf(r)
+			require.True(t, ok)
+			_, hit = s.Subject(subject)
+			require.True(t, hit, written)
+			author, err := identity.EmailKey(written)
+			require.NoError(t, err)
+			require.True(t, s.Author(author), written)
+			require.True(t, s.Addresses([]byte(`{"email":"`+written+`"}`)), written)
+			_, hit = s.Document(identity.Default(), []byte(`{"text":"write to `+written+`"}`))
+			require.True(t, hit, written)
+		}
+		require.False(t, s.Author("ada@bucher.example"))
+	}
+}
+
 func TestDocumentOf(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})

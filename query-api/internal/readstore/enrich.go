@@ -122,7 +122,14 @@ func (s *session) identify(ctx context.Context, q PersonQuery) (match, error) {
 	if q.Email == "" {
 		return match{}, nil
 	}
-	return s.byEmail(ctx, q)
+	for _, key := range append([]string{q.Email}, identity.EmailForms(q.Email)...) {
+		q.Email = key
+		m, err := s.byEmail(ctx, q)
+		if err != nil || m != (match{}) {
+			return m, err
+		}
+	}
+	return match{}, nil
 }
 
 func (q PersonQuery) wants(p platform) bool {
