@@ -290,7 +290,8 @@ func TestServerStalls(t *testing.T) {
 			}
 		})
 	}
-	polltest.Until(t, patience, func() bool { return sent.Load() >= before+int64(len(all)-1) }, "the others do not ask")
+	// The note of a call that was left is a pipeline, which is not counted.
+	polltest.Until(t, patience, func() bool { return sent.Load() >= before+int64(len(all)-2) }, "the others do not ask")
 	require.NoError(t, resume())
 	others.Wait()
 	polltest.Until(t, patience, func() bool { err = all["rate"](t.Context(), 1); return err == nil }, "%v", func() any { return err })
