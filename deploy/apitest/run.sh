@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Holds the API description against the last release and the running server. Called by make test-api.
 # oasdiff stays at the newest version whose modules the module proxy has (later ones need github.com/pb33f/go-yaml).
+# accepted.txt names what only looks like a breaking change: bounds that the server of the last release had, and its description had not.
 # EXAMPLES is how many requests are drawn for each operation and phase.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -10,7 +11,7 @@ pid=
 trap '[ -z "$pid" ] || { kill "$pid" && wait "$pid" || true; }; rm -rf "$work"' EXIT
 
 echo "-- breaking changes since the last release"
-go run github.com/oasdiff/oasdiff@v1.20.1 breaking --fail-on ERR "$here/released.yaml" query-api/openapi.yaml
+go run github.com/oasdiff/oasdiff@v1.20.1 breaking --fail-on ERR --err-ignore "$here/accepted.txt" "$here/released.yaml" query-api/openapi.yaml
 
 echo "-- schemathesis"
 python3 -m venv "$work/venv"

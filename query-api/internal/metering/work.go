@@ -49,7 +49,6 @@ func (c *Call) Begun(ctx context.Context, over func(Work) (bool, error)) (*Work,
 	state, answer, claim, err := c.meter.answers.Begin(ctx, bound)
 	switch {
 	case err != nil:
-		c.perhaps(giveUp(claim))
 		return nil, unavailable(err)
 	case looked != nil:
 		return nil, looked
