@@ -103,6 +103,8 @@ func TestAlerts(t *testing.T) {
 		{"Prometheus came later", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400`, 10 * time.Minute, []string{"g t"}},
 		{"a second loss", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x400 6x60`, 110 * time.Minute, []string{"g t"}},
 		{"a loss of two hours ago", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x480`, 2 * time.Hour, nil},
+		{"Prometheus was away for a quarter of an hour", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x720 _x60 5x720` + started("p", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
+		{"as many again after a restart", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 5x80 stale _x639 5x400` + started("p", "1x80 2x1000"), 190 * time.Minute, []string{"g t"}},
 		{"none is lost", "MusterRecordsLost", `muster_bus_lost_records_total{group="g", topic="t", partition="3", instance="p"} 0x480`, time.Hour, nil},
 
 		{"far behind", "MusterProjectionBehind", `muster_bus_lag_seconds{group="g", topic="t", partition="3", instance="p"} 0+15x480`, time.Hour, []string{"g t"}},
@@ -128,6 +130,7 @@ func TestAlerts(t *testing.T) {
 		{"a few on each replica", "MusterWebhooksDead", dead(4, 2, 2), 25 * time.Minute, []string{""}},
 		{"a few", "MusterWebhooksDead", dead(2, 2, 2), 25 * time.Minute, nil},
 		{"long ago", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x480`, 2 * time.Hour, nil},
+		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
 
 		{"batches fail", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} _x80 1+2x400`, time.Hour, []string{"g p"}},
 		{"one failed", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} 0x80 1x400`, 24 * time.Minute, nil},
@@ -165,6 +168,11 @@ func durations(route string) string {
 		fmt.Fprintf(&out, "\tmuster_http_request_seconds_bucket{route=%q, le=%q, instance=\"q\"} 0+%dx480\n", route, bucket, each)
 	}
 	return out.String()
+}
+
+// started is when a process was started, at each scrape.
+func started(instance, times string) string {
+	return fmt.Sprintf("\n\tprocess_start_time_seconds{instance=%q} %s\n", instance, times)
 }
 
 // dead are deliveries given up lately: some of each code on each replica.
