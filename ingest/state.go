@@ -200,7 +200,7 @@ func mappingOf(cfg Config) string {
 
 // sameTask tells whether two runs are over the same files in the same way.
 func sameTask(a, b runstate.Run) bool {
-	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != b.MapSum || a.Format != b.Format || a.Again != b.Again || len(a.Files) != len(b.Files) {
+	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != "" && a.MapSum != b.MapSum || a.Format != b.Format || a.Again != b.Again || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i, f := range a.Files {

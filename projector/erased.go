@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -19,7 +20,7 @@ import (
 type erasedRecord struct {
 	topic     string
 	partition int
-	key       []byte
+	key       []byte // nil when it may be somebody else's
 	// platform, id and username are of a person's record; empty of others.
 	platform, id, username string
 	by                     suppress.Hash
@@ -53,6 +54,17 @@ func (w *worker) erase(m *kafka.Message, rec *record.Record) bool {
 	return true
 }
 
+// mayBury reports whether a key, under which stands the record of somebody else, is nobody's, or
+// of somebody who was erased: a tombstone of another's would take their newest record along.
+func (w *worker) mayBury(kind record.Kind, key []byte) bool {
+	platform := platformOf(kind)
+	if _, hit := w.suppressed.ID(platform, string(key)); hit {
+		return true
+	}
+	_, err := strconv.ParseInt(string(key), 10, 64)
+	return platform == identity.Codehost && err != nil
+}
+
 func (w *worker) isErased(rec *record.Record) bool {
 	_, hit := w.suppressed.Record(rec)
 	return hit
@@ -77,7 +89,9 @@ func (p *Projector) forget(ctx context.Context) error {
 	}
 	var messages []kafka.Message
 	for _, e := range p.erased {
-		messages = append(messages, kafka.Message{Topic: e.topic, Key: e.key, WriterData: e.partition})
+		if e.key != nil {
+			messages = append(messages, kafka.Message{Topic: e.topic, Key: e.key, WriterData: e.partition})
+		}
 		derived, err := derive(p.deps.Suppressed, e.platform, e.id, e.username, e.by)
 		if err != nil {
 			return err

@@ -108,6 +108,7 @@ func TestErasedRecordUnderAnotherKey(t *testing.T) {
 	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
 	topic := record.KindCodehostPerson.Topic()
 	h.publish(kafka.Message{Topic: topic, Key: []byte("x"), Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
+	h.publish(kafka.Message{Topic: topic, Key: []byte("77"), Value: []byte(`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`)})
 	h.caughtUp()
 	last := map[string]kafka.Message{}
 	require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{topic}, func(m kafka.Message) error {
@@ -116,6 +117,7 @@ func TestErasedRecordUnderAnotherKey(t *testing.T) {
 	}))
 	require.Contains(t, last, "x")
 	require.Nil(t, last["x"].Value, "a tombstone")
+	require.NotNil(t, last["77"].Value, "the key is that of another account, whose newest record may stand before")
 	require.Empty(t, h.rejectedRecords())
 }
 

@@ -212,8 +212,11 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 			err = &record.Invalid{Kind: kind, Code: CodeKeyMismatch, Reason: "has a message key that is not its identity"}
 		}
 		if err != nil {
-			if rec != nil && w.erase(m, rec) {
-				continue // no letter has it, nor does the topic
+			if rec != nil && w.erase(m, rec) { // no letter has it
+				if !w.mayBury(kind, m.Key) {
+					w.erased[len(w.erased)-1].key = nil
+				}
+				continue
 			}
 			w.reject(m, kind, err, now)
 			continue

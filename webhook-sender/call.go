@@ -125,8 +125,14 @@ func (o *owner) write(ctx context.Context, e *delivery.Effect) error {
 	if err := writeEach(ctx, o.s, o.s.events, e.Dead, func(d *delivery.DeadLetter) (kafka.Message, error) { return o.deadMessage(ctx, d) }); err != nil {
 		return fmt.Errorf("write dead letters: %w", err)
 	}
-	if err := writeEach(ctx, o.s, o.s.states, others, o.stateMessage); err != nil {
-		return fmt.Errorf("write states: %w", err)
+	var taken []delivery.State // how far tasks are finished: not before the states of those that are not
+	if last := len(others) - 1; last >= 0 && others[last].Taken != nil {
+		others, taken = others[:last], others[last:]
+	}
+	for _, states := range [][]delivery.State{others, taken} {
+		if err := writeEach(ctx, o.s, o.s.states, states, o.stateMessage); err != nil {
+			return fmt.Errorf("write states: %w", err)
+		}
 	}
 	for _, offset := range e.Finished {
 		o.p.Finish(offset)

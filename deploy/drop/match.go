@@ -8,6 +8,7 @@ import (
 
 	ch "muster/platform/clickhouse"
 	"muster/schemas/event"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/suppress"
 )
@@ -60,7 +61,9 @@ func match(ctx context.Context, conn driver.Conn, lists []List) (found, error) {
 			}
 			values := make(map[suppress.DropValue]bool)
 			for _, e := range s.Emails {
-				values[suppress.DropValue{Type: suppress.Email, Sum: suppress.Sum(e)}] = true
+				for _, form := range append(identity.EmailForms(e), e) {
+					values[suppress.DropValue{Type: suppress.Email, Sum: suppress.Sum(form)}] = true
+				}
 			}
 			for _, v := range s.Drop {
 				values[v] = true

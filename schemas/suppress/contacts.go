@@ -21,7 +21,7 @@ type Contacts struct{ Emails, Phones []string }
 // which tell of others. An object that cannot be read is read as far as it goes, and no more
 // than [maxContacts] of each are returned.
 func ContactsIn(raw jsontext.Value) Contacts {
-	return contactsWanted{emails: true, phones: true}.read(raw)
+	return contactsWanted{emails: true, phones: true}.read(raw, 0)
 }
 
 // maxContacts bounds how many addresses, and how many numbers, of one record are looked at.
@@ -31,11 +31,16 @@ const maxContacts = 1024
 type contactsWanted struct{ emails, phones bool }
 
 // unknown hands over, one by one, the members that muster has no field for, of a person's
-// record and of what is in it.
-func unknown(r *record.Record, each func(members jsontext.Value)) {
+// record, whose depth is 0, and of what is in it.
+func unknown(r *record.Record, each func(members jsontext.Value, depth int)) {
+	own := func(members jsontext.Value) {
+		if len(members) > 0 {
+			each(members, 0)
+		}
+	}
 	give := func(members jsontext.Value) {
 		if len(members) > 0 {
-			each(members)
+			each(members, 1)
 		}
 	}
 	place := func(l *record.Location) {
@@ -52,7 +57,7 @@ func unknown(r *record.Record, each func(members jsontext.Value)) {
 	}
 	switch b := r.Body.(type) {
 	case *record.NetworkPerson:
-		give(b.Unknown)
+		own(b.Unknown)
 		place(b.Location)
 		if b.CurrentPosition != nil {
 			position(b.CurrentPosition)
@@ -77,12 +82,12 @@ func unknown(r *record.Record, each func(members jsontext.Value)) {
 			give(b.Skills[i].Unknown)
 		}
 	case *record.CodehostPerson:
-		give(b.Unknown)
+		own(b.Unknown)
 		if b.LocationCanon != nil {
 			give(b.LocationCanon.Unknown)
 		}
 	case *record.MicroblogPerson:
-		give(b.Unknown)
+		own(b.Unknown)
 	}
 }
 
@@ -103,9 +108,10 @@ func (c contactsWanted) mayBeIn(members []byte) bool {
 	return false
 }
 
-func (c contactsWanted) read(raw []byte) Contacts {
+// read reads an object that stands so deep in a record.
+func (c contactsWanted) read(raw []byte, depth int) Contacts {
 	r := contactsReader{want: c, dec: jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
-	r.value(contactsWanted{}, 0)
+	r.value(contactsWanted{}, depth)
 	return r.found
 }
 

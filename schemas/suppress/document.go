@@ -44,12 +44,13 @@ type document struct {
 	set       *Set
 	raw       []byte
 	platforms *identity.Platforms
-	// others is the account type of a platform within the object of one of its accounts whose id
-	// is not suppressed: its name is not that of the account which bore it before.
-	others Type
-	read   int
-	hash   Hash
-	hit    bool
+	// others is the account type of a platform among the members of an object of one of its
+	// accounts whose id is not suppressed: its name is not that of the account which bore it before.
+	others   Type
+	accounts int // objects of accounts, one in the other
+	read     int
+	hash     Hash
+	hit      bool
 }
 
 // value reads one value, which stands in the member name of an object that stands in
@@ -57,15 +58,16 @@ type document struct {
 func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
 	switch dec.PeekKind() {
 	case '{':
-		outer := d.others
-		if types, ok := typesOf(name); ok {
-			d.others = ""
+		others, accounts := d.others, d.accounts
+		d.others = ""
+		if types, ok := typesOf(name); ok && accounts < maxAccounts {
+			d.accounts++
 			if d.isOthers(types, d.raw[dec.InputOffset():]) {
 				d.others = types.account
 			}
 		}
 		whole := d.object(dec, name)
-		d.others = outer
+		d.others, d.accounts = others, accounts
 		return whole
 	case '[':
 		if _, err := dec.ReadToken(); err != nil {
@@ -93,6 +95,9 @@ func (d *document) value(dec *jsontext.Decoder, parent, name string) bool {
 	}
 	return dec.SkipValue() == nil
 }
+
+// maxAccounts bounds how many objects of accounts, one in the other, are read ahead for their ids.
+const maxAccounts = 4
 
 // object reads the members of an object that stands in the member name.
 func (d *document) object(dec *jsontext.Decoder, name string) bool {
@@ -130,7 +135,7 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 			return false
 		}
 		standard, err := Standard(types.id, id.String())
-		others = err == nil && !d.knows(types.id, standard)
+		others = err == nil && standard != "0" && !d.knows(types.id, standard)
 		return others
 	})
 	return others

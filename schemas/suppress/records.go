@@ -119,9 +119,9 @@ func (a *asked) phones(numbers []string) {
 func (a *asked) more(r *record.Record) {
 	wanted := contactsWanted{emails: a.set.ofTypes(Email.bit()), phones: a.set.ofTypes(Phone.bit())}
 	if wanted != (contactsWanted{}) {
-		unknown(r, func(members jsontext.Value) {
+		unknown(r, func(members jsontext.Value, depth int) {
 			if wanted.mayBeIn(members) {
-				c := wanted.read(members)
+				c := wanted.read(members, depth)
 				a.emails(c.Emails)
 				a.phones(c.Phones)
 			}

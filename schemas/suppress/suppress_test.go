@@ -304,6 +304,8 @@ func TestDocument(t *testing.T) {
 		`{"codehost":{"username":"taken"}}`:                                       true,
 		`{"codehost":{"username":"taken","id":42}}`:                               true,
 		`{"codehost":{"username":"taken","id":77}}`:                               false, // who took the name next
+		`{"codehost":{"id":0,"username":"taken"}}`:                                true,
+		`{"codehost":{"id":77,"x":[{"codehost_username":"taken"}]}}`:              true,
 		`{"codehost": {"id":"77","x":{"network_username":"ada-l"}}}`:              true,
 		`{"codehost":{"id":77},"network":{"codehost_username":"taken"}}`:          true,
 		`{"codehost":{"id":77,"network":{"username":"b","y":["taken"]}},"id":[]}`: false,

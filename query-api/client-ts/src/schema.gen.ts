@@ -1406,7 +1406,7 @@ export interface components {
                 "application/json": components["schemas"]["Error"];
             };
         };
-        /** @description Something unexpected, or the store is away; then `Retry-After` is set. */
+        /** @description Something unexpected; or the store is away, or other calls leave this one no room, and then `Retry-After` is set. */
         ServerError: {
             headers: {
                 "X-Request-Id": components["headers"]["X-Request-Id"];

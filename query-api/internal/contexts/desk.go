@@ -231,6 +231,17 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	}
 	d.mu.Unlock()
 	if err := d.publish(ctx, task, accepted); err != nil {
+		if errors.Is(err, ErrUnsure) { // if its task is worked on, it is charged: and handed over, as one that was left
+			if d.cfg.Left != nil && task.Call.WebhookURL != "" {
+				d.note(ctx, id)
+			}
+			d.mu.Lock()
+			defer d.mu.Unlock()
+			if c.done, c.answered = nil, true; c.state.Status != event.ContextProcessing && !c.state.Delivered {
+				d.handOver(c.state)
+			}
+			return nil, err
+		}
 		d.forget(id)
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package contexts
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -33,34 +32,47 @@ func NewRedisLeft(client redis.UniversalClient, prefix string) *RedisLeft {
 	return &RedisLeft{client: client, prefix: prefix}
 }
 
-// Values of a call's key. settledKept is much longer than a call waits.
-const (
-	isLeft, isSettled = "1", "settled"
-	settledKept       = 15 * time.Minute
-)
+// settledKept is much longer than a call waits.
+const settledKept = 15 * time.Minute
+
+// keys are those of a call that was left, which the version before knows it by, and of one whose outcome is
+// settled; both in one slot of a cluster.
+func (r *RedisLeft) keys(requestID string) (left, settled string) {
+	left = r.prefix + requestID
+	return left, "{" + left + "}:settled"
+}
 
 // Note implements [Left].
 func (r *RedisLeft) Note(ctx context.Context, requestID string) (settled bool, err error) {
-	var before *redis.StringCmd
+	left, done := r.keys(requestID)
+	var is *redis.IntCmd
 	if _, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		before = p.Get(ctx, r.prefix+requestID)
-		p.Set(ctx, r.prefix+requestID, isLeft, event.ContextKept)
+		is = p.Exists(ctx, done)
+		p.Set(ctx, left, 1, event.ContextKept)
 		return nil
-	}); err != nil && !errors.Is(err, redis.Nil) {
+	}); err != nil {
 		return false, fmt.Errorf("redis: note a call that was left: %w", err)
 	}
-	return before.Val() == isSettled, nil
+	if is.Val() == 0 {
+		return false, nil
+	}
+	// The call is answered after all: nobody is to find the note, should the outcome come again.
+	if err := r.client.Del(ctx, left).Err(); err != nil {
+		return true, fmt.Errorf("redis: take back the note of a call: %w", err)
+	}
+	return true, nil
 }
 
 // Settle implements [Left].
 func (r *RedisLeft) Settle(ctx context.Context, requestID string) (left bool, err error) {
-	var now *redis.StringCmd
+	note, done := r.keys(requestID)
+	var is *redis.IntCmd
 	if _, err := r.client.TxPipelined(ctx, func(p redis.Pipeliner) error {
-		p.SetNX(ctx, r.prefix+requestID, isSettled, settledKept)
-		now = p.Get(ctx, r.prefix+requestID)
+		p.Set(ctx, done, 1, settledKept)
+		is = p.Exists(ctx, note)
 		return nil
 	}); err != nil {
 		return false, fmt.Errorf("redis: look for a call that was left: %w", err)
 	}
-	return now.Val() == isLeft, nil
+	return is.Val() > 0, nil
 }

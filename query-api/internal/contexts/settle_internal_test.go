@@ -12,6 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
@@ -112,4 +115,34 @@ func TestSettledBeforeTheNote(t *testing.T) {
 	state, err := d.Ask(t.Context(), task, func() {})
 	require.NoError(t, err)
 	require.NotNil(t, state, "202, settled, and handed over by nobody but this process")
+}
+
+// Whether the task of a call was stored is not known: if it was, the call is charged, and its outcome handed over.
+func TestUnsureCallsAreHandedOver(t *testing.T) {
+	b := brokertest.Start(t)
+	cfg := bus.Config{Brokers: b.Addrs()}
+	var topics []bus.Topic
+	for _, name := range []string{event.TopicContext, event.TopicContextTask, event.TopicWebhookTask} {
+		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
+	}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+	d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: event.TopicContextTask, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	now := time.Now()
+	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
+		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute), WebhookURL: "https://hooks.example/a",
+	}}
+	_, err = d.Ask(t.Context(), task, func() { t.Error("it is not known whether it was asked") })
+	require.ErrorIs(t, err, ErrUnsure)
+	value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
+	require.NoError(t, err)
+	m := message.NewMessage("m", value)
+	m.SetContext(t.Context())
+	require.NoError(t, d.settle(m))
+	ends, err := bus.EndOffsets(t.Context(), cfg, []string{event.TopicWebhookTask})
+	require.NoError(t, err)
+	require.Len(t, ends, 1)
+	require.NotZero(t, ends[0].End, "handed to the webhook-sender before it is settled, in the background perhaps once more")
 }

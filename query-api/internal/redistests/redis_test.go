@@ -79,8 +79,7 @@ func TestLeft(t *testing.T) {
 	settle("second", false)
 	settle("second", false)
 	note("second", true)
-	settle("second", true) // once more, for a call that was sent again
-	note("second", false)
+	settle("second", false) // it is answered: nobody hands it over, should the outcome come again
 }
 
 func TestLimits(t *testing.T) {

@@ -177,7 +177,7 @@ func (s *Server) goOn(ctx context.Context, call *metering.Call, work *metering.W
 func unsure(task *event.ContextTask, cause error) *problem {
 	return &problem{
 		status: http.StatusServiceUnavailable, retryAfter: retryAfter, cause: cause,
-		detail: fmt.Sprintf("it is not known whether this call was accepted: call again in %d seconds with the same Idempotency-Key, or look with GET %s/%s whether it was",
+		detail: fmt.Sprintf("it is not known whether this call was accepted: call again in %d seconds with the same Idempotency-Key; if it was, GET %s/%s has the profile once it is made",
 			retryAfter, ContextPath, task.Call.RequestID),
 	}
 }

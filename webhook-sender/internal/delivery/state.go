@@ -138,7 +138,7 @@ func (m *Machine) sweep(now time.Time) {
 	m.swept = now
 	for _, e := range m.endpoints {
 		stopped := !e.stopped.IsZero()
-		if !e.recorded || e.items > 0 || now.Before(e.blocked) || stopped && now.Sub(e.updated) < KeepStopped {
+		if !e.recorded || e.items > 0 || now.Before(e.blocked) && now.Before(e.updated.Add(m.cfg.OpenFor)) || stopped && now.Sub(e.updated) < KeepStopped {
 			continue
 		}
 		e.stopped, e.blocked = time.Time{}, time.Time{}

@@ -1,0 +1,71 @@
+package metering_test
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/credits"
+	"muster/query-api/internal/idempotency"
+	"muster/query-api/internal/ledger"
+	"muster/query-api/internal/limits"
+	"muster/query-api/internal/metering"
+)
+
+// unsent fails the n-th Begin before it is sent, as a client does whose ctx has ended.
+type unsent struct {
+	idempotency.Store
+	fail int
+}
+
+func (s *unsent) Begin(ctx context.Context, name, fingerprint, owner string, lease time.Duration) (idempotency.State, []byte, error) {
+	if s.fail--; s.fail == 0 {
+		return 0, nil, context.Canceled
+	}
+	return s.Store.Begin(ctx, name, fingerprint, owner, lease)
+}
+
+// A look at the work of a key that is not carried out leaves what an earlier call has bound.
+func TestWorkStaysWhenALookAtItFails(t *testing.T) {
+	rates, err := limits.NewMemory(time.Now)
+	require.NoError(t, err)
+	outbox, err := ledger.Open(ledger.Config{Dir: t.TempDir(), Linger: -1})
+	require.NoError(t, err)
+	disk, err := idempotency.OpenDisk(idempotency.DiskConfig{Dir: t.TempDir()})
+	require.NoError(t, err)
+	defer disk.Close()
+	store := &unsent{Store: disk}
+	answers, err := idempotency.NewAnswers(store, make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	m := metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
+		Credits: credits.NewMemory(time.Now), Limits: rates, Ledger: outbox, Answers: answers,
+		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
+	})
+	begin := func(id string) *metering.Call {
+		c := m.Begin(metering.Request{ID: id, Method: "POST", Endpoint: "/v1/context"})
+		c.Idempotent("k", []byte(`{}`))
+		return c
+	}
+	over := func(metering.Work) (bool, error) { return false, nil }
+	first := begin("1")
+	w, err := first.Begun(t.Context(), over)
+	require.NoError(t, err)
+	require.Nil(t, w)
+	require.NoError(t, first.Begins(t.Context(), metering.Work{ID: "1", Asked: true}))
+	require.NoError(t, first.End(t.Context(), http.StatusGatewayTimeout, true))
+
+	second := begin("2")
+	store.fail = 2 // the look at the work; its caller has left
+	_, err = second.Begun(t.Context(), over)
+	require.ErrorIs(t, err, metering.ErrUnavailable)
+	require.NoError(t, second.End(t.Context(), http.StatusServiceUnavailable, false))
+
+	third := begin("3")
+	w, err = third.Begun(t.Context(), over)
+	require.NoError(t, err)
+	require.NotNil(t, w, "the third call begins new work: a second profile is made and charged")
+}
