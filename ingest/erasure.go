@@ -93,7 +93,7 @@ func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureI
 			return nil
 		}
 		if err := set.Apply(m.Key, m.Value); err != nil { // what was just written is among them
-			return err
+			return nil //nolint:nilerr // who follows the set tells, or ends by it if it was not removed since
 		}
 		var e suppress.Entry
 		if h, err := suppress.ParseHash(string(m.Key)); err == nil && json.Unmarshal(m.Value, &e) == nil && e.Derived() {

@@ -4,10 +4,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
 	"muster/ingest"
+	"muster/platform/bus"
+	"muster/schemas/event"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // Whatever is wrong with an erasure, its letter does not keep who is to be forgotten.
@@ -50,4 +54,25 @@ func TestMappedErasure(t *testing.T) {
 	require.Empty(t, all[0].Raw)
 	require.Equal(t, record.CodeMapping, all[0].Code)
 	require.Contains(t, all[0].Reason, "gives an erasure")
+}
+
+// What another root secret wrote, and was removed, keeps no withdrawal from being told as done.
+func TestWithdrawAfterForeignRemoved(t *testing.T) {
+	cfg, deps := config(t), erasures(t)
+	order := record.Erasure{Identifiers: []record.ErasureIdentifier{{Type: "email", Value: "ada@mail.example"}}, RequestedAt: "2026-11-20"}
+	_, err := ingest.Erase(t.Context(), cfg, deps, order)
+	require.NoError(t, err)
+	other, err := suppress.NewKey([]byte(strings.Repeat("x", 32)))
+	require.NoError(t, err)
+	key := []byte(other.Of(suppress.Email, "eve@mail.example").String())
+	w := bus.NewWriter(cfg.Bus)
+	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{
+		{Topic: event.TopicErasure, Key: key, Value: []byte(`{"key":"` + other.ID() + `","type":"email","scope":"all","requested_at":"2026-11-21"}`)},
+		{Topic: event.TopicErasure, Key: key},
+	}))
+	require.NoError(t, w.Close())
+	order.Deleted, order.RequestedAt = true, "2026-11-22"
+	done, err := ingest.Erase(t.Context(), cfg, deps, order)
+	require.NoError(t, err)
+	require.Len(t, done, 1)
 }
