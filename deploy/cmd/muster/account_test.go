@@ -64,7 +64,7 @@ func TestAccountCreateTellsNamesakes(t *testing.T) {
 // A command says so when the brokers do not answer, or have no topics yet.
 func TestCommandsDoNotWaitForever(t *testing.T) {
 	for name, broker := range map[string]string{"nobody": "127.0.0.1:1", "no topics": brokertest.Start(t).Addrs()[0]} {
-		for _, args := range [][]string{{"account", "list"}, {"webhook", "endpoint", "list"}} {
+		for _, args := range [][]string{{"account", "list"}, {"webhook", "endpoint", "list"}, {"webhook", "endpoint", "resume", "ep_a"}} {
 			env := map[string]string{"KAFKA_BROKERS": broker, "MUSTER_DATA_DIR": t.TempDir()}
 			c := &command{
 				std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] },

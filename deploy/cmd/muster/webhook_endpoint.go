@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -9,8 +10,10 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/segmentio/kafka-go"
 	"github.com/spf13/cobra"
 
+	"muster/platform/bus"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	webhook "muster/webhook-sender"
@@ -42,13 +45,7 @@ func (c *command) webhookEndpointList() *cobra.Command {
 			if f.Limit < 1 {
 				return errors.New("--limit must be at least 1")
 			}
-			op, err := c.operator(ctx)
-			if err != nil {
-				return err
-			}
-			connecting, cancel := c.connecting(ctx)
-			states, err := op.Endpoints(connecting)
-			cancel()
+			_, states, err := c.endpoints(ctx)
 			if err != nil {
 				return err
 			}
@@ -76,6 +73,28 @@ func (c *command) webhookEndpointList() *cobra.Command {
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "how many of those last used")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd
+}
+
+// endpoints reads what is known of endpoints. How long it waits for the brokers and the topic is bounded, how long it reads is not.
+func (c *command) endpoints(ctx context.Context) (*webhook.Operator, webhook.Troubled, error) {
+	op, err := c.operator(ctx)
+	if err != nil {
+		return nil, webhook.Troubled{}, err
+	}
+	cfg, err := c.kafka()
+	if err != nil {
+		return nil, webhook.Troubled{}, err
+	}
+	connecting, cancel := c.connecting(ctx)
+	defer cancel()
+	end := bus.Follow(connecting, cfg, bus.FollowConfig{
+		Topics: []string{event.TopicWebhookState}, FromEnd: true, Handle: func(context.Context, kafka.Message) error { return nil },
+	})
+	if err := errors.Join(end.WaitReady(connecting), end.Close()); err != nil {
+		return nil, webhook.Troubled{}, fmt.Errorf("read webhook states: %w", err)
+	}
+	states, err := op.Endpoints(ctx)
+	return op, states, err
 }
 
 // endpointViews joins what the topic of states and the read model know.
@@ -125,11 +144,7 @@ func (c *command) webhookEndpointResume() *cobra.Command {
 			if !strings.HasPrefix(args[0], "ep_") {
 				return fmt.Errorf("%q is no endpoint's id (ep_...): `muster webhook endpoint list` lists them", args[0])
 			}
-			op, err := c.operator(cmd.Context())
-			if err != nil {
-				return err
-			}
-			states, err := op.Endpoints(cmd.Context())
+			op, states, err := c.endpoints(cmd.Context())
 			if err != nil {
 				return err
 			}
