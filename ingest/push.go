@@ -93,12 +93,13 @@ func (p *pushes) init(cfg Config) {
 	p.stopped, p.stop = context.WithCancelCause(context.Background())
 }
 
-// closeKnown notes how far the topics go, within the time that a stop has for it.
+// closeKnown notes how far the topics go. The time for it is what leaves a stop without brokers an orderly one: a
+// group's units have 5 s.
 func (s *Service) closeKnown(ctx context.Context) error {
 	if s.pushes.known == nil {
 		return nil
 	}
-	return closeVersions(ctx, s.cfg, s.deps, s.pushes.known, time.Second)
+	return closeVersions(ctx, s.cfg, s.deps, s.pushes.known, 3*time.Second)
 }
 
 // servePushes answers requests until ctx ends.

@@ -115,7 +115,7 @@ func closeVersions(ctx context.Context, cfg Config, deps Deps, store *versions.S
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), within)
 	defer cancel()
 	if _, err := store.Bind(ctx, topicsOf(cfg)); err != nil {
-		deps.Logger.Debug("the end of the topics is not noted", "error", err)
+		deps.Logger.Warn("the end of the topics is not noted: if the machine starts anew before it is, everything is published again", "error", err)
 	}
 	return store.Close()
 }
@@ -228,7 +228,7 @@ func (s *state) finish(ctx context.Context, deps Deps, sum Summary, outcome erro
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), bindTimeout)
 		defer cancel()
 		if _, err := s.versions.Bind(ctx, s.topics); err != nil {
-			deps.Logger.Debug("the end of the topics is not noted", "error", err)
+			deps.Logger.Warn("the end of the topics is not noted: if the machine starts anew before it is, everything is published again", "error", err)
 		} else if s.versions.Generation() != s.generation {
 			errs = append(errs, errLost)
 		}
