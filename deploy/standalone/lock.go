@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -65,6 +66,24 @@ func Holder(dataDir string) (pid int, err error) {
 		return 0, fmt.Errorf("look who has locked the data folder %s: %w", dataDir, err)
 	}
 	return pid, nil
+}
+
+// Holds says whether a process has the lock of a data folder open. The number in the lock is that of the holder's own
+// container, and may be another process's here. Where it cannot be found out it is true.
+func Holds(dataDir string, pid int) bool {
+	lock, err := os.Stat(filepath.Join(dataDir, "lock"))
+	if err != nil {
+		return true
+	}
+	dir := fmt.Sprintf("/proc/%d/fd", pid)
+	open, err := os.ReadDir(dir)
+	if err != nil {
+		return true
+	}
+	return slices.ContainsFunc(open, func(fd fs.DirEntry) bool {
+		file, err := os.Stat(filepath.Join(dir, fd.Name()))
+		return err == nil && os.SameFile(file, lock)
+	})
 }
 
 func writePID(file *os.File) error {

@@ -141,10 +141,14 @@ func TestStop(t *testing.T) {
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
 	out, _ := c.run(0, "stop")
 	require.Contains(t, out, "nothing serves from")
-	other := exec.Command("sleep", "600")
-	require.NoError(t, other.Start())
-	t.Cleanup(func() { _ = other.Process.Kill() })
 	lock := filepath.Join(dir, "lock")
+	open, err := os.Create(lock)
+	require.NoError(t, err)
+	other := exec.Command("sleep", "600")
+	other.ExtraFiles = []*os.File{open} // as the holder has it
+	require.NoError(t, other.Start())
+	require.NoError(t, open.Close())
+	t.Cleanup(func() { _ = other.Process.Kill() })
 	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
 	out, _ = c.run(0, "stop")
 	require.Contains(t, out, "nothing serves from")

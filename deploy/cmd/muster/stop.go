@@ -17,7 +17,7 @@ func (c *command) stopCommand() *cobra.Command {
 		Use:   "stop",
 		Short: "Stop the muster up, or muster engine, of the data folder, in order",
 		Long: `Asks the process that has locked the data folder to stop, as Ctrl-C does, and returns when it has ended. Whoever
-starts it again by itself, such as systemd, is to be told instead.
+starts it again by itself, such as systemd, is to be told instead. What runs in a container is stopped from within it.
 
 Exit status: 0 nothing serves from the folder any more, or did; 2 it could not be stopped, or --wait passed.`,
 		GroupID: "run",
@@ -30,6 +30,9 @@ Exit status: 0 nothing serves from the folder any more, or did; 2 it could not b
 			if pid == 0 {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "nothing serves from %s\n", c.dataDir)
 				return err
+			}
+			if !standalone.Holds(c.dataDir, pid) {
+				return fmt.Errorf("process %d here is not the one that has locked %s: stop it in its own container", pid, c.dataDir)
 			}
 			if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
 				return fmt.Errorf("stop process %d: %w", pid, err)

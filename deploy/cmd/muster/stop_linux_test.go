@@ -1,0 +1,31 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/deploy/standalone"
+)
+
+// The number in the lock is of the holder's container: whoever has it here is not signalled.
+func TestStopAsksTheHolderAlone(t *testing.T) {
+	dir := t.TempDir()
+	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir}}
+	release, err := standalone.Lock(dir)
+	require.NoError(t, err)
+	defer release()
+	require.True(t, standalone.Holds(dir, os.Getpid()))
+
+	stranger := exec.Command("sleep", "600")
+	require.NoError(t, stranger.Start())
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "lock"), []byte(strconv.Itoa(stranger.Process.Pid)+"\n"), 0o600))
+	_, refused := c.run(2, "stop", "--wait", "1ms")
+	require.Contains(t, refused, "in its own container")
+	require.NoError(t, stranger.Process.Kill())
+	require.ErrorContains(t, stranger.Wait(), "killed")
+}
