@@ -177,18 +177,15 @@ func TestFirstRunOfProfiles(t *testing.T) {
 func curlLines(t *testing.T, p *platform, platform string) map[string]oracle.Object {
 	t.Helper()
 	var lines []string
-	key := ""
 	for line := range strings.Lines(p.out.String()) {
-		if line = strings.TrimSpace(line); strings.HasPrefix(line, "KEY=") {
-			key = line + "\n"
-		} else if strings.HasPrefix(line, "curl ") {
+		if line = strings.TrimSpace(line); strings.HasPrefix(line, "curl ") {
 			lines = append(lines, line)
 		}
 	}
 	asked := map[string]oracle.Object{}
 	counts := 0
 	for _, line := range lines {
-		cmd := exec.CommandContext(t.Context(), "bash", "-c", key+line)
+		cmd := exec.CommandContext(t.Context(), "bash", "-c", line)
 		var errs bytes.Buffer
 		cmd.Stderr = &errs
 		out, err := cmd.Output()

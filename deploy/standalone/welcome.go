@@ -138,11 +138,9 @@ func enrichField(platform string) string {
 func (w Welcome) WriteText(out io.Writer) error {
 	in := w.Instance
 	var b strings.Builder
-	key, first := in.APIKey, ""
+	key := in.APIKey
 	if w.KeepKey {
-		file := filepath.Join(w.DataDir, instance.FileName)
-		key = `"api_key" in ` + file
-		first = fmt.Sprintf("  KEY=$(sed -n 's/^ *\"api_key\": \"\\(.*\\)\".*/\\1/p' %s)\n", shellQuote(file))
+		key = `"api_key" in ` + filepath.Join(w.DataDir, instance.FileName)
 	}
 	fmt.Fprintf(&b, `
 muster is running; Ctrl-C stops it. Its data stays in %s.
@@ -158,7 +156,6 @@ muster is running; Ctrl-C stops it. Its data stays in %s.
 Try:
 
 `, w.DataDir, in.BaseURL, in.BaseURL, key, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
-	b.WriteString(first)
 	for _, line := range w.Curl() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}
@@ -175,7 +172,11 @@ func (w Welcome) Curl() []string {
 	in := w.Instance
 	auth := fmt.Sprintf("-H 'Authorization: Bearer %s'", in.APIKey)
 	if w.KeepKey {
-		auth = `-H "Authorization: Bearer $KEY"`
+		file := filepath.Join(w.DataDir, instance.FileName)
+		if absolute, err := filepath.Abs(file); err == nil {
+			file = absolute
+		}
+		auth = fmt.Sprintf(`-H "Authorization: Bearer $(sed -n 's/^ *"api_key": "\(.*\)".*/\1/p' %s)"`, shellQuote(file))
 	}
 	post := func(path string, body any) string {
 		raw, err := json.Marshal(body, json.Deterministic(true))
