@@ -21,15 +21,20 @@ import (
 	"muster/schemas/event"
 )
 
-// An outcome is not settled before it is delivered, if its caller was told that it will be:
-// the process may end before it has handed it over by itself, and nobody else would.
-func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
-	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+func makeTopics(t *testing.T, cfg bus.Config) {
+	t.Helper()
 	var topics []bus.Topic
 	for _, name := range []string{event.TopicContext, event.TopicContextTask, event.TopicWebhookTask} {
 		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
 	}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+}
+
+// An outcome is not settled before it is delivered, if its caller was told that it will be:
+// the process may end before it has handed it over by itself, and nobody else would.
+func TestOutcomesOfAnsweredCallsAreDeliveredBeforeTheyAreSettled(t *testing.T) {
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	makeTopics(t, cfg)
 	d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
@@ -96,11 +101,7 @@ func (settledFirst) Settle(context.Context, string) (bool, error) { return false
 // nobody else would hand it over if that replica were killed.
 func TestSettledBeforeTheNote(t *testing.T) {
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
-	var topics []bus.Topic
-	for _, name := range []string{event.TopicContext, event.TopicContextTask, event.TopicWebhookTask} {
-		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
-	}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+	makeTopics(t, cfg)
 	var d *Desk
 	var outcome event.Context
 	left := settledFirst{noted: func() { d.take(&outcome) }} // the follower is late
@@ -121,11 +122,7 @@ func TestSettledBeforeTheNote(t *testing.T) {
 func TestUnsureCallsAreHandedOver(t *testing.T) {
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}
-	var topics []bus.Topic
-	for _, name := range []string{event.TopicContext, event.TopicContextTask, event.TopicWebhookTask} {
-		topics = append(topics, bus.Topic{Name: name, Partitions: 1})
-	}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, topics))
+	makeTopics(t, cfg)
 	d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
