@@ -19,7 +19,7 @@ func (s *Set) Addresses(raw []byte) bool {
 	if !s.active() || !s.ofTypes(Email.bit()) {
 		return false
 	}
-	a := addresses{set: s, dec: jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	a := addresses{set: s, dec: lenient(raw)}
 	a.value("")
 	return a.hit
 }
@@ -53,6 +53,11 @@ func (a *addresses) value(name string) bool {
 		return !a.hit
 	}
 	return a.dec.SkipValue() == nil
+}
+
+// lenient reads a text as far as it can be read.
+func lenient(raw []byte) *jsontext.Decoder {
+	return jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
 // each reads what an object or a list has, up to its end.

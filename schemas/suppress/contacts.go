@@ -110,7 +110,7 @@ func (c contactsWanted) mayBeIn(members []byte) bool {
 
 // read reads an object that stands so deep in a record.
 func (c contactsWanted) read(raw []byte, depth int) Contacts {
-	r := contactsReader{want: c, dec: jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))}
+	r := contactsReader{want: c, dec: lenient(raw)}
 	r.value(contactsWanted{}, depth)
 	return r.found
 }

@@ -33,7 +33,7 @@ func (s *Set) DocumentOf(platforms *identity.Platforms, platform string, raw []b
 		return Hash{}, false
 	}
 	d := document{set: s, raw: raw, platforms: platforms}
-	decoder := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	decoder := lenient(raw)
 	if !d.value(decoder, "", platform) && !d.hit {
 		d.text(string(raw[:min(len(raw), maxDocument)]))
 	}
@@ -120,7 +120,7 @@ func (d *document) object(dec *jsontext.Decoder, name string) bool {
 // isOthers reports whether the object that comes next in a text, of an account, has an id that
 // is not suppressed.
 func (d *document) isOthers(types platformTypes, text []byte) bool {
-	dec := jsontext.NewDecoder(bytes.NewReader(text[max(0, bytes.IndexByte(text, '{')):]), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	dec := lenient(text[max(0, bytes.IndexByte(text, '{')):])
 	others := false
 	each(dec, '}', func() bool {
 		key, err := dec.ReadToken()
@@ -172,7 +172,15 @@ func (d *document) named(parent, name, value string) bool {
 		return false
 	}
 	d.look(t, standard)
-	account := map[Type]Type{NetworkUsername: NetworkAccount, CodehostUsername: CodehostAccount, MicroblogUsername: MicroblogAccount}[t]
+	var account Type
+	switch t {
+	case NetworkUsername:
+		account = NetworkAccount
+	case CodehostUsername:
+		account = CodehostAccount
+	case MicroblogUsername:
+		account = MicroblogAccount
+	}
 	if account != "" && account != d.others {
 		d.look(account, standard)
 	}

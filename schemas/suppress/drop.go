@@ -1,7 +1,6 @@
 package suppress
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/base64"
 	"strings"
@@ -192,7 +191,7 @@ type dropFields struct{ first, last, dates, zips, vins, devices, televisions, ph
 // in a location or an address.
 func DropValues(raw []byte) []DropValue {
 	var f dropFields
-	f.object(jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)), 0)
+	f.object(lenient(raw), 0)
 	var out []DropValue
 	add := func(t Type, forms []string) {
 		for _, v := range forms {
