@@ -330,8 +330,14 @@ func TestContextWithSlowModel(t *testing.T) {
 	require.Contains(t, string(r.JSON), "Compiler engineer at Quenlix")
 
 	ctx, cancel = context.WithCancel(t.Context())
-	time.AfterFunc(100*time.Millisecond, cancel)
-	_, err = s.Build(ctx, task)
+	building := make(chan error, 1)
+	go func() {
+		_, err := s.Build(ctx, task)
+		building <- err
+	}()
+	require.Eventually(t, func() bool { return len(server.Calls()) == 2 }, time.Minute, time.Millisecond)
+	cancel()
+	err = <-building
 	require.ErrorIs(t, err, context.Canceled, "a task that is given back has no outcome")
 }
 

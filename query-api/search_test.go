@@ -363,10 +363,16 @@ func TestSearchWalk(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, r.status)
 		require.Equal(t, "max_credits is 0: one result costs 1; for the total alone use size 0", r.detail())
 	}
+	forged := []byte(first["next_cursor"].(string))
+	if forged[0] != 'x' {
+		forged[0] = 'x'
+	} else {
+		forged[0] = 'y'
+	}
 	for _, body := range []string{
 		fmt.Sprintf(`{"query":{"match_none":{}},"cursor":%q}`, first["next_cursor"]),
 		`{"query":{"match_all":{}},"cursor":"AAAA"}`,
-		fmt.Sprintf(`{"query":{"match_all":{}},"cursor":%q}`, "x"+first["next_cursor"].(string)[1:]),
+		fmt.Sprintf(`{"query":{"match_all":{}},"cursor":%q}`, forged),
 	} {
 		require.Contains(t, f.post("/v1/person/search", body).detail(), "cursor")
 	}

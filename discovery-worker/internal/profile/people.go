@@ -39,7 +39,7 @@ const (
 
 // find decides who the input is about and returns their accounts, at most one a
 // platform. degraded names the stages of discovery that gave no answer. The error
-// is that of the store.
+// is that of the store, or of ctx.
 func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []match, degraded []string, err error) {
 	direct, err := b.direct(ctx, said)
 	if err != nil {
@@ -59,6 +59,9 @@ func (b *Builder) find(ctx context.Context, said extract.Profile) (matches []mat
 		}
 	}
 	found := b.discover(ctx, seed.account)
+	if err := ctx.Err(); err != nil {
+		return nil, nil, err // what it lacks is not the store's fault
+	}
 	for _, stage := range found.Degraded {
 		if stage == event.StageInput || stage == event.StageKnownLinks {
 			return nil, nil, errStore
