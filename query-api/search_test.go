@@ -363,6 +363,28 @@ func TestSearchWalk(t *testing.T) {
 		require.Equal(t, http.StatusBadRequest, r.status)
 		require.Equal(t, "max_credits is 0: one result costs 1; for the total alone use size 0", r.detail())
 	}
+	// The query may be written in another way, not its keys in another order.
+	page := func(query, sort string, cursor any) response {
+		return f.post("/v1/person/search", fmt.Sprintf(`{"query":%s,"sort":%s,"size":7,"cursor":%q}`, query, sort, cursor))
+	}
+	const headline, connected = `{"match":{"profile.headline":"data"}}`, `{"exists":{"field":"profile.connections"}}`
+	query, sort := `{"bool":{"must":[`+headline+`],"filter":[`+connected+`]}}`, `[{"profile.connections":"desc","updated_at":"asc"}]`
+	start := f.search(fmt.Sprintf(`{"query":%s,"sort":%s,"size":7}`, query, sort))["next_cursor"]
+	second := page(query, sort, start)
+	require.Equal(t, http.StatusOK, second.status)
+	for _, c := range []struct{ query, sort string }{
+		{strings.ReplaceAll(query, ":", " : "), strings.ReplaceAll(sort, ":", "\n:")},
+		{`{"bool":{"filter":[` + connected + `],"must":[` + headline + `]}}`, sort},
+		{strings.ReplaceAll(query, "data", `d\u0061ta`), sort},
+	} {
+		again := page(c.query, c.sort, start)
+		require.Equal(t, http.StatusOK, again.status, "%s", again.body)
+		require.Equal(t, ids(second.json()), ids(again.json()))
+		third := page(query, sort, again.json()["next_cursor"])
+		require.Equal(t, http.StatusOK, third.status, "%s", third.body)
+	}
+	require.Equal(t, http.StatusBadRequest, page(query, `[{"updated_at":"asc","profile.connections":"desc"}]`, start).status)
+
 	forged := []byte(first["next_cursor"].(string))
 	if forged[0] != 'x' {
 		forged[0] = 'x'

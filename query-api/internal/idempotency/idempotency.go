@@ -135,7 +135,8 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	}
 	name := a.hash(parts...)
 	body := jsontext.Value(append([]byte(nil), c.Body...))
-	if body.Canonicalize() != nil { // not JSON: then as it is
+	// Integers stay as they are: floating point would take those beyond 2^53 for others.
+	if body.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil { // not JSON: then as it is
 		body = c.Body
 	}
 	claim := Claim{answers: a, name: name, owner: c.Owner}

@@ -197,6 +197,32 @@ func (r *recorder) Complete(ctx context.Context, name, owner string, value []byt
 	return r.Disk.Complete(ctx, name, owner, value, kept)
 }
 
+// The same JSON is the same body, and integers that floating point does not tell apart are not.
+func TestBodies(t *testing.T) {
+	answers, err := idempotency.NewAnswers(openDisk(t, idempotency.DiskConfig{Dir: t.TempDir()}), make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	call := idempotency.Call{Organization: "o", Method: "POST", Path: "/v1/x", Owner: "a", Lease: time.Minute}
+	for _, c := range []struct {
+		first, then string
+		want        idempotency.State
+	}{
+		{`{"n":10}`, `{"n":10.0}`, idempotency.Stored},
+		{`{"n":10}`, `{"n":1e1}`, idempotency.Stored},
+		{`{"id":9007199254740993}`, ` {"id": 9007199254740993} `, idempotency.Stored},
+		{`{"id":9007199254740993}`, `{"id":9007199254740992}`, idempotency.Mismatch},
+		{`{"id":-9007199254740993}`, `{"id":-9007199254740992}`, idempotency.Mismatch},
+	} {
+		call.Key, call.Body = c.first+c.then, []byte(c.first)
+		_, _, claim, err := answers.Begin(t.Context(), call)
+		require.NoError(t, err)
+		require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Status: 200}))
+		call.Body = []byte(c.then)
+		state, _, _, err := answers.Begin(t.Context(), call)
+		require.NoError(t, err)
+		require.Equal(t, c.want, state, "%s, then %s", c.first, c.then)
+	}
+}
+
 func TestAnswers(t *testing.T) {
 	given := &recorder{Disk: openDisk(t, idempotency.DiskConfig{Dir: t.TempDir()})}
 	key := bytes.Repeat([]byte{7}, idempotency.KeyBytes)

@@ -171,11 +171,12 @@ type Search struct {
 // Prepare reads a request without touching the store. Errors are the caller's.
 func (s *Searcher) Prepare(r Request) (*Search, error) {
 	now := s.deps.Now()
-	hash := cursor.Hash(r.Query, r.Sort, []byte(r.Organization))
-	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{Query: hash, Now: now.UnixMilli()}}
+	out := &Search{searcher: s, request: r, first: r.Cursor == "", cursor: cursor.Cursor{
+		Query: cursor.Hash(r.Query, r.Sort, r.Organization), Text: cursor.TextHash(r.Query, r.Sort, r.Organization), Now: now.UnixMilli(),
+	}}
 	if !out.first {
 		var err error
-		if out.cursor, err = cursor.Decode(r.Cursor, hash, now, s.deps.Key); err != nil {
+		if out.cursor, err = cursor.Decode(r.Cursor, out.cursor, now, s.deps.Key); err != nil {
 			return nil, err
 		}
 		if out.cursor.Stats == nil {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/query-api/internal/search/planner"
 )
@@ -30,7 +31,10 @@ const maxSize = 1 << 20
 // Cursor is what is carried from page to page.
 type Cursor struct {
 	// Query is the hash of what was asked for and who asks, [Hash].
-	Query []byte `json:"q"`
+	Query []byte `json:"k"`
+	// Text is the same of query and sort as they were written: replicas and cursors of the
+	// version before know no other.
+	Text []byte `json:"q"`
 	// Now is the instant of the first page, which "now" in dates means and from
 	// which the lifetime counts; in milliseconds since 1970.
 	Now int64 `json:"n"`
@@ -51,8 +55,28 @@ var (
 	ErrForeign = errors.New("the cursor belongs to another query: keep query and sort as they were on the first page, or leave it out to begin anew")
 )
 
-// Hash is what binds a cursor to a query: the parts, told apart.
-func Hash(parts ...[]byte) []byte {
+// Hash is what binds a cursor to a query, however its JSON is written: with other white
+// space and escapes, and the members of query in another order. Those of sort are keys,
+// whose order counts. Numbers count as they are written, as they do where a keyword is
+// compared with them.
+func Hash(query, sort jsontext.Value, organization string) []byte {
+	numbers := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
+	query, sort = query.Clone(), sort.Clone()
+	// What is no JSON stays as it is, and is refused where it is read.
+	_ = query.Canonicalize(numbers...)
+	if sort.Canonicalize(append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
+		sort = nil
+	}
+	return TextHash(query, sort, organization)
+}
+
+// TextHash is what binds a cursor to a query as it is written.
+func TextHash(query, sort jsontext.Value, organization string) []byte {
+	return hash(query, sort, []byte(organization))
+}
+
+// hash is that of the parts, told apart.
+func hash(parts ...[]byte) []byte {
 	h := sha256.New()
 	for _, p := range parts {
 		sum := sha256.Sum256(p)
@@ -93,9 +117,9 @@ func sign(content, key []byte) []byte {
 	return mac.Sum(nil)[:16]
 }
 
-// Decode reads a cursor for a query at an instant. The error is one of those
-// of this package.
-func Decode(text string, query []byte, now time.Time, key []byte) (Cursor, error) {
+// Decode reads a cursor at an instant for the query of a new one. The error is one of
+// those of this package.
+func Decode(text string, of Cursor, now time.Time, key []byte) (Cursor, error) {
 	var c Cursor
 	raw, err := base64.RawURLEncoding.DecodeString(text)
 	if err != nil || len(raw) < 16 {
@@ -114,8 +138,9 @@ func Decode(text string, query []byte, now time.Time, key []byte) (Cursor, error
 	if now.Sub(time.UnixMilli(c.Now)) > Lifetime {
 		return c, ErrExpired
 	}
-	if !bytes.Equal(c.Query, query) {
+	if !bytes.Equal(c.Query, of.Query) && !bytes.Equal(c.Text, of.Text) {
 		return c, ErrForeign
 	}
+	c.Query, c.Text = of.Query, of.Text // the next page's, which another replica may read
 	return c, nil
 }
