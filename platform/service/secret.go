@@ -23,8 +23,7 @@ const secretFile = "secret.key"
 // minSecretBytes is the shortest root secret that is accepted: 256 bits when it is random.
 const minSecretBytes = 32
 
-// RootSecret is the one secret from which all keys derive (design.md, "State and secrets"). It prints and logs as
-// "[secret]".
+// RootSecret is the one secret from which all keys derive. It prints and logs as "[secret]".
 type RootSecret struct{ material []byte }
 
 // NewRootSecret makes a root secret of the given bytes; white space around them is not part of it. Fewer than 32

@@ -7,8 +7,8 @@ import (
 	"muster/schemas/record"
 )
 
-// Names of the topics that do not carry records (design.md, The flow). The topic
-// of a kind of record is in its definition.
+// Names of the topics that do not carry records. The topic of a kind of record is
+// in its definition.
 const (
 	TopicSeen     = "muster.record.seen.v1"
 	TopicRejected = "muster.record.rejected.v1"

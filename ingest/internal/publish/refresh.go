@@ -22,8 +22,7 @@ type Outcome struct {
 	Seen int64
 	// Unchanged is the number of records that were known, version included, and
 	// Stale of those that are older than what is known. Of equal versions the one
-	// with the lesser content hash counts as older (design.md, Newest version
-	// wins). Nothing was published for them.
+	// with the lesser content hash counts as older. Nothing was published for them.
 	Unchanged, Stale int64
 	// Refused is the number of records that the brokers found too large, and whose
 	// letters were published: [Batch.OnRefused].

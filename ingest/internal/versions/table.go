@@ -38,7 +38,7 @@ type State struct {
 	Hash    uint64
 }
 
-// newer tells whether a state wins over another (design.md, Newest version wins).
+// newer tells whether a state wins over another: the newest version does, of equal ones the greater content hash.
 func (s State) newer(o State) bool {
 	return s.Version > o.Version || s.Version == o.Version && s.Hash > o.Hash
 }

@@ -2,8 +2,8 @@
 // they are.
 //
 // A call is a task on Kafka and, before it, the event that it was accepted; its
-// outcome is an event that every replica of query-api follows without a group
-// (design.md, The flow), so that the replica whose caller waits sees it, and any
+// outcome is an event that every replica of query-api follows without a group,
+// so that the replica whose caller waits sees it, and any
 // replica can tell how far a call is. What came before this process is in the read
 // model.
 //

@@ -3,7 +3,7 @@
 //
 // A question is a task on Kafka; the answer is an event that every replica of
 // query-api follows without a group, from the end offsets that it took before it
-// was ready, so that the replica that asked sees it (design.md, The flow). Equal
+// was ready, so that the replica that asked sees it. Equal
 // questions of this replica that are asked at the same time are one task; those
 // of several replicas meet at the worker, since tasks are keyed by the account.
 //

@@ -63,7 +63,7 @@ func (c *compiler) strs(list []string) string {
 	return c.param("Array(String)", quoteList(list))
 }
 
-// maxListed is how many values travel as a parameter (design.md, Reads).
+// maxListed is how many values travel as a parameter; more are a table beside the query.
 const maxListed = 1000
 
 // beyondParameter says that a list is too long to be a parameter, of which servers read 128 KiB.
