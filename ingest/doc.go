@@ -1,18 +1,25 @@
 // Package ingest is the way in: it takes what crawlers produced and publishes
 // it, checked and in order, on the topics of records.
 //
-// [Files] is one run over files or standard input (`muster ingest`); [Service]
-// is the part of the platform that listens for records. Both put the same record
-// on the same topic under the same key.
+// [Files] is one run over files or standard input (`muster ingest`), [Git] one over
+// repositories; [Service] is the part of the platform that listens for records.
+// All put the same record on the same topic under the same key. [Erase] and
+// [WithdrawErasure] write who is to be forgotten; [ResubmitRejected] and
+// [ResubmitDead] bring in again what was given up.
 //
 // # What becomes of a line
 //
-// Every line that is not blank is one record of the run's kind. It is published
-// on the kind's topic, with the records split off from it on theirs, or it is
-// published with reason and place on the topic of rejected records. It never
-// stops the stream. So counts reconcile, per kind (records.md, rule 6):
+// Every line or row that is not blank is one record of the run's kind, or an object
+// of which a mapping makes records. A record is published on the kind's topic, with
+// the records split off from it on theirs, unless what is known of its identity says
+// that it brings nothing: the newest version with other content is published, one
+// with the same content is noted as seen, an older one is stale. What is no record is
+// published with reason and place on the topic of rejected records, and who was
+// erased is dropped. Nothing stops the stream. So counts reconcile, per kind
+// (records.md, rule 6; [Counts]):
 //
-//	read + split = published + rejected (+ unfinished, when the run was cut short)
+//	read + split = published + seen + unchanged + stale + rejected + mapped + dropped
+//	             (+ unfinished, when the run was cut short)
 //
 // # Delivery
 //
@@ -24,6 +31,6 @@
 //
 // A run that is interrupted publishes what it has read, waits for the
 // acknowledgements, and reports for each file the place up to which everything is
-// stored. Running it again from the beginning changes no answer: records are
-// idempotent by identity and version.
+// stored. It goes on from there ([Config]), and running it again from the beginning
+// changes no answer: records are idempotent by identity and version.
 package ingest

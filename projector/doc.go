@@ -1,6 +1,8 @@
-// Package projector keeps the read models: it consumes every record topic in
-// batches and writes what the records become (schemas/readmodel) to
-// ClickHouse. It also owns the migrations of those tables (Migrate).
+// Package projector keeps the read models: it consumes every record topic, and the
+// events of discoveries, contexts, usage and webhooks, in batches and writes what
+// they become (schemas/readmodel) to ClickHouse ([Projector]). It also owns the
+// migrations of those tables ([Migrate]), makes them anew from the topics while the
+// API answers ([Replay]), and removes who was erased from them ([Eraser]).
 //
 // # Delivery
 //

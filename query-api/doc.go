@@ -1,10 +1,12 @@
 // Package queryapi serves the /v1 interface over the read models, and holds the
 // operations on the accounts that may call it.
 //
-// [New] builds a [Service], its Run serves until its context ends. The service
-// keeps no state of its own: accounts come from the compacted account topic, of
-// which every replica follows all, and answers from ClickHouse. Any number of
-// replicas may run.
+// [New] builds a [Service], its Run serves until its context ends. Accounts come
+// from the compacted account topic, of which every replica follows all, and
+// answers from ClickHouse. What a replica keeps itself are the usage events that
+// Kafka does not have yet and, without Redis, stored answers, in its data folder,
+// and balances and rates in memory, which are made again of the ledger. Several
+// replicas share answers, balances and rates through Redis.
 //
 // [Accounts] creates and changes organizations and API keys by writing to the
 // account topic; a change is effective on a replica as soon as that has read it.

@@ -29,7 +29,7 @@ func reserve(names ...string) reserved {
 	return set
 }
 
-// reserveLists adds lists and their counts.
+// lists adds lists and their counts.
 func (r reserved) lists(names ...string) reserved {
 	for _, name := range names {
 		r[name] = struct{}{}

@@ -10,7 +10,7 @@
 //   - Nothing of the input is logged, and no error repeats it.
 //
 // How it reads: an object by the names of its members, a text by tables, labels, by headings and the entries below them, by the lines that stand like a card (name, title, company,
-// place), and by sentences of known form. What several of them say is put together in one place (position.go, profile.go), where the surer one wins.
+// place), and by sentences of known form. What several of them say is put together in one place (facts.go, profile.go), where the surer one wins.
 //
 // The lists in data are words for recognition, not facts about anybody: they were written for this package. Names of countries and languages
 // are those of the Unicode CLDR (golang.org/x/text).

@@ -3,7 +3,7 @@
 //
 // Its one job: a [Program], compiled once, turns one JSON object of any shape into
 // zero or more records of the form {"kind": ..., "record": {...}}. Programs are an
-// operator's files, or one of those that are shipped ([Names]).
+// operator's files, or one of those that are shipped ([All]).
 //
 // A program sees the object as its input and three variables: $file and $line, the
 // object's place, and $received, the time of its reception. Beside jq's own
