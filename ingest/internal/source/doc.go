@@ -1,5 +1,5 @@
 // Package source reads records out of what an operator names: files and
-// standard input, as newline-delimited JSON, CSV or TSV, plain or compressed, or as
+// standard input, as newline-delimited JSON or as CSV, plain or compressed, or as
 // Parquet.
 //
 // Its one job is to turn bytes into [Chunk]s of numbered lines, in order, with
@@ -11,7 +11,8 @@
 // line means is not looked at here.
 //
 // Places. A line is known by its number (from 1) and by the offset of its first
-// byte in the uncompressed input (from 0); a row of a table by its number. The same
+// byte in the uncompressed input (from 0); a row of CSV by the line that it begins
+// on, one of Parquet by its number. The same
 // input gives the same places on every reading, so that a place is enough to find a
 // record again and to carry on behind it.
 //
