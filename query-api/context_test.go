@@ -92,6 +92,21 @@ func (w *contextWorker) task(id string) (task event.ContextTask) {
 	return task
 }
 
+// delivery is the first one of a call.
+func (w *contextWorker) delivery(id string) (task event.WebhookTask) {
+	w.f.t.Helper()
+	require.Eventually(w.f.t, func() bool {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		if len(w.deliveries[id]) == 0 {
+			return false
+		}
+		task = w.deliveries[id][0]
+		return true
+	}, patience, 5*time.Millisecond)
+	return task
+}
+
 func complete(profile string) *event.Context {
 	return &event.Context{Status: event.ContextComplete, Profile: jsontext.Value(profile)}
 }
@@ -203,13 +218,17 @@ func TestContext(t *testing.T) {
 		done := complete(aProfile)
 		done.Call = w.task(id).Call
 		require.NoError(t, w.publish(t.Context(), done))
-		require.Eventually(t, func() bool {
-			w.mu.Lock()
-			defer w.mu.Unlock()
-			return len(w.deliveries[id]) > 0
-		}, patience, 5*time.Millisecond)
-		require.Equal(t, aProfile, string(w.deliveries[id][0].Body))
+		require.Equal(t, aProfile, string(w.delivery(id).Body))
+		require.Empty(t, w.delivery(id).Degraded)
 		f.spends(3)
+	})
+	t.Run("early return, without a stage", func(t *testing.T) {
+		id := requestID(f.post("/v1/context", `{"person":"later","response_timeout_sec":0,"webhook_url":"https://hooks.example/a"}`))
+		done := complete(aProfile)
+		done.Call, done.Degraded = w.task(id).Call, []string{event.StageLanguageModel}
+		require.NoError(t, w.publish(t.Context(), done))
+		require.Equal(t, done.Degraded, w.delivery(id).Degraded)
+		require.Equal(t, "language_model", f.get("/v1/context/"+id).header.Get("X-Degraded"), "as the delivery has it")
 	})
 	t.Run("delivered by the worker's clock", func(t *testing.T) {
 		before := f.credits()

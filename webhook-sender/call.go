@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -96,6 +97,9 @@ func (s *Service) attempt(ctx context.Context, task *event.WebhookTask, out *del
 		out.Unsent, out.Error = true, errorSecret
 		s.logger.LogAttrs(ctx, slog.LevelError, "webhook cannot be signed", slog.String("organization", task.OrganizationID), slog.Any("error", err))
 		return breaker.ErrNotTried
+	}
+	if len(task.Degraded) > 0 {
+		headers.Set("X-Degraded", strings.Join(task.Degraded, ","))
 	}
 	r := s.client.Post(ctx, task.URL, headers, task.Body)
 	out.OK, out.HTTPStatus, out.Error, out.Response = r.OK(), r.Status, string(r.Class), r.Excerpt

@@ -26,6 +26,7 @@ func TestDelivers(t *testing.T) {
 	r := newReceiver(t, status(http.StatusNoContent))
 	c.start(t, nil)
 	one := task("d-1", "org1", r.URL+"/hook?token=x")
+	one.Degraded = []string{event.StageWebSearch, event.StageLanguageModel}
 	c.send(t, one, one)
 	a := c.await(t, "d-1", 1)[0]
 	require.Equal(t, event.WebhookDelivered, a.Status)
@@ -35,6 +36,7 @@ func TestDelivers(t *testing.T) {
 	got := r.of("d-1")[0]
 	require.Equal(t, one.Body, got.body)
 	require.Equal(t, "application/json", got.header.Get("Content-Type"))
+	require.Equal(t, "web_search,language_model", got.header.Get("X-Degraded"))
 	verifier, err := standardwebhooks.NewWebhook(secret)
 	require.NoError(t, err)
 	require.NoError(t, verifier.Verify(got.body, got.header))
@@ -43,6 +45,7 @@ func TestDelivers(t *testing.T) {
 	c.send(t, task("d-2", "org1", r.URL+"/hook"))
 	c.await(t, "d-2", 1)
 	require.Len(t, r.of("d-1"), 1, "the same delivery twice")
+	require.NotContains(t, r.of("d-2")[0].header, "X-Degraded", "it is whole")
 }
 
 // What the state of a delivery is survives the sender: a retry that is due later is

@@ -9495,7 +9495,7 @@ type ClientInterface interface {
 	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 	//
 	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -9517,7 +9517,7 @@ type ClientInterface interface {
 	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 	//
 	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -9761,7 +9761,7 @@ func (c *Client) EnrichCompany(ctx context.Context, params *EnrichCompanyParams,
 // the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 // fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 //
 // A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 // `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -9793,7 +9793,7 @@ func (c *Client) CreateContextWithBody(ctx context.Context, params *CreateContex
 // the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 // fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 //
 // A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 // `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -10940,7 +10940,7 @@ type ClientWithResponsesInterface interface {
 	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 	//
 	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -10962,7 +10962,7 @@ type ClientWithResponsesInterface interface {
 	// the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 	// fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 	// `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+	// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 	//
 	// A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 	// `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -13570,7 +13570,7 @@ func (c *ClientWithResponses) EnrichCompanyWithResponse(ctx context.Context, par
 // the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 // fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 //
 // A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 // `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
@@ -13598,7 +13598,7 @@ func (c *ClientWithResponses) CreateContextWithBodyWithResponse(ctx context.Cont
 // the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
 // fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
 // `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+// when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
 //
 // A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
 // `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a

@@ -166,7 +166,7 @@ type ContextFailure struct {
 func (c *Context) Delivery(body []byte, now time.Time) *WebhookTask {
 	return &WebhookTask{
 		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL, RequestID: c.Call.RequestID,
-		Body: body, Identities: c.Identities, CreatedAt: now.UTC(),
+		Body: body, Degraded: c.Degraded, Identities: c.Identities, CreatedAt: now.UTC(),
 	}
 }
 

@@ -3,6 +3,7 @@ package event_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
@@ -21,5 +22,20 @@ func TestCheckPerson(t *testing.T) {
 		many(event.MaxPersonValues + 1): "has more than 200000 values",
 	} {
 		require.ErrorContains(t, event.CheckPerson(jsontext.Value(bad)), why)
+	}
+}
+
+// A delivery says which stages its profile lacks; nothing else may come into its headers.
+func TestContextDelivery(t *testing.T) {
+	c := event.Context{
+		Call:   event.ContextCall{RequestID: "r1", OrganizationID: "org", WebhookURL: "https://hooks.example/a"},
+		Status: event.ContextComplete, Degraded: []string{event.StageWebSearch, event.StageLanguageModel},
+	}
+	task := c.Delivery([]byte(`{}`), time.Now())
+	require.Equal(t, c.Degraded, task.Degraded)
+	require.NoError(t, task.Validate())
+	for _, stage := range []string{"", "a b", "a,b", "a\r\nX-Other: b"} {
+		task.Degraded = []string{stage}
+		require.ErrorContains(t, task.Validate(), "degraded", "%q", stage)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -121,6 +122,8 @@ type WebhookTask struct {
 	RequestID string `json:"request_id,omitempty"`
 	// Body is sent byte by byte as it stands here.
 	Body []byte `json:"body"`
+	// Degraded names the stages that Body lacks, which are sent as X-Degraded.
+	Degraded []string `json:"degraded,omitempty"`
 	// Identities are the records that the body was made of, as "<kind> <identity>": it is
 	// not sent once one of them is erased, even if nothing in it names its person.
 	Identities []string  `json:"identities,omitempty"`
@@ -160,6 +163,8 @@ func (t *WebhookTask) Receiver() (Endpoint, error) {
 		return Endpoint{}, fmt.Errorf("webhook task %s: body of %d bytes, the limit is %d", t.DeliveryID, len(t.Body), MaxWebhookBody)
 	case t.Round != "" && !ValidDeliveryID(t.Round):
 		return Endpoint{}, fmt.Errorf("webhook task %s: round must be letters, digits, _ and -", t.DeliveryID)
+	case slices.ContainsFunc(t.Degraded, func(stage string) bool { return !ValidDeliveryID(stage) }): // a later version's stage is one, too
+		return Endpoint{}, fmt.Errorf("webhook task %s: degraded must name stages in letters, digits, _ and -", t.DeliveryID)
 	}
 	to, err := t.Endpoint()
 	if err != nil {

@@ -141,7 +141,7 @@ export interface paths {
          *     the profile is then delivered there as a Standard Webhook whose `webhook-id` is the `request_id`; a task that
          *     fails is delivered as `{"detail": ...}`. Without a `webhook_url` it answers 504. Either way
          *     `GET /v1/context/{request_id}` has the outcome for 24 hours. A whole profile that is not empty is charged once,
-         *     when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, is free.
+         *     when it is ready, whoever receives it; one that lacks a stage, named in `X-Degraded`, which a delivery has as well, is free.
          *
          *     A call that ended without the profile, by a 504 or a broken connection, and is sent again under its
          *     `Idempotency-Key` goes on with the same profile, which is charged and delivered once: it waits for it, or with a
