@@ -104,7 +104,7 @@ func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget tim
 	})
 	select {
 	case r := <-result:
-		d := *r.Val.(*event.Discovery) //nolint:forcetypeassert // made above
+		d := *r.Val.(*event.Discovery) // made above
 		d.RequestID = task.RequestID
 		return &d, r.Err
 	case <-ctx.Done():

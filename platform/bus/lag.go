@@ -114,7 +114,7 @@ func committedOffsets(ctx context.Context, client *kafka.Client, req *kafka.Offs
 		case errors.Is(err, kafka.GroupIdNotFound): // nobody has joined it yet
 			return &kafka.OffsetFetchResponse{}, nil
 		case errors.As(err, &code) && code.Temporary():
-			return nil, err //nolint:wrapcheck // wrapped by the caller
+			return nil, err // wrapped by the caller
 		}
 		return nil, backoff.Permanent(err)
 	}, backoff.WithBackOff(newBackoff(100*time.Millisecond, time.Second)), backoff.WithMaxElapsedTime(coordinatorWait))

@@ -34,13 +34,6 @@ type AppliedMigration struct {
 	AppliedAt time.Time
 }
 
-// MigrationStatus is a migration and, when it has been applied, when.
-type MigrationStatus struct {
-	Migration
-	Applied   bool
-	AppliedAt time.Time
-}
-
 // Migrate applies the migrations that the database does not have yet, in order, and records each. It returns the names
 // of those it applied, also when a later one failed. Running it again is harmless.
 //
@@ -83,26 +76,6 @@ func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg 
 // PendingMigrations returns what [Migrate] would apply, with the same refusals, and changes nothing.
 func PendingMigrations(ctx context.Context, conn driver.Conn, migrations []Migration) ([]Migration, error) {
 	return pendingMigrations(ctx, conn, migrations)
-}
-
-// MigrationsStatus returns all migrations with whether and when they were applied, with the refusals of [Migrate]. It
-// changes nothing.
-func MigrationsStatus(ctx context.Context, conn driver.Conn, migrations []Migration) ([]MigrationStatus, error) {
-	applied, err := AppliedMigrations(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
-	if err := compare(migrations, applied); err != nil {
-		return nil, err
-	}
-	out := make([]MigrationStatus, len(migrations))
-	for i, m := range migrations {
-		out[i] = MigrationStatus{Migration: m}
-		if i < len(applied) {
-			out[i].Applied, out[i].AppliedAt = true, applied[i].AppliedAt
-		}
-	}
-	return out, nil
 }
 
 // AppliedMigrations returns the record of the database in the order of numbers; none when it was never migrated.

@@ -10,7 +10,6 @@ import (
 
 	"muster/schemas/event"
 	"muster/schemas/identity"
-	"muster/schemas/record"
 )
 
 // DiscoveryTable is the read model of discovery's results: the newest of each
@@ -109,58 +108,4 @@ func DiscoveriesQuery() string {
 FROM ` + DiscoveryTable + `
 WHERE input_hash IN {keys:Array(UInt64)}
 ORDER BY version DESC LIMIT 1 BY input_hash, platform, username_key`
-}
-
-// MicroblogPersonRow is a microblog-person.
-type MicroblogPersonRow struct {
-	UserHash    uint64
-	UserID      string
-	Version     int64
-	ContentHash uint64
-	Deleted     bool
-	SeenVersion bool   // not a person but a newer version of one with this content hash (FreshenMicroblogPeople)
-	Username    string // as the record has it
-	UsernameKey string
-	Name        string
-	Bio         string
-	Location    string
-	Website     string
-	AvatarURL   string
-	Followers   int64 // -1: not known
-	CreatedAt   string
-	AccountType string
-}
-
-// Dest gives the scan destinations in the order of MicroblogPeopleQuery's columns.
-func (r *MicroblogPersonRow) Dest() []any {
-	return []any{
-		&r.UserHash, &r.UserID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.Username, &r.UsernameKey, &r.Name, &r.Bio,
-		&r.Location, &r.Website, &r.AvatarURL, &r.Followers, &r.CreatedAt, &r.AccountType,
-	}
-}
-
-// MicroblogPeopleQuery reads microblog people by MicroblogHash. Withdrawn ones
-// are returned with Deleted set. Compare UserID: hashes may collide. Rows with
-// SeenVersion set are for FreshenMicroblogPeople.
-func MicroblogPeopleQuery() string {
-	return `(SELECT user_hash, user_id, version, content_hash, deleted, false AS seen, username, username_key, name, bio, location, website, avatar_url, ifNull(followers, -1), created_at, toString(account_type)
-FROM microblog_people
-WHERE user_hash IN {keys:Array(UInt64)}
-` + newestOf("user_hash, user_id") + `)
-UNION ALL
-` + seenQuery(record.KindMicroblogPerson, "{keys:Array(UInt64)}",
-		"key_hash, key, version, content_hash, false, true, '', '', '', '', '', '', '', toInt64(-1), '', ''")
-}
-
-// FreshenMicroblogPeople is FreshenNetworkPeople for MicroblogPeopleQuery.
-func FreshenMicroblogPeople(rows []*MicroblogPersonRow) []*MicroblogPersonRow {
-	main, seen := split(rows, func(r *MicroblogPersonRow) bool { return r.SeenVersion })
-	for _, m := range main {
-		for _, s := range seen {
-			if m.UserID == s.UserID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version = s.Version
-			}
-		}
-	}
-	return main
 }

@@ -96,7 +96,7 @@ func InsertInto(ctx context.Context, conn driver.Conn, names Names, token string
 		}
 		writing.Go(func() error { return write(writeCtx) })
 	}
-	return writing.Wait() //nolint:wrapcheck // ours, see above
+	return writing.Wait() // ours, see above
 }
 
 // insertTable writes one table's rows of several batches.

@@ -32,7 +32,7 @@ func TestQueriesGolden(t *testing.T) {
 		NetworkPeopleQuery(NetworkEnrich), NetworkPeopleQuery(NetworkWebset | NetworkOpen), NetworkPeopleQuery(NetworkAddon), NetworkDocumentsQuery(), NetworkSeenQuery(),
 		CodehostPeopleQuery(CodehostEnrich), CodehostPeopleQuery(CodehostWebset), CodehostPeopleQuery(CodehostAddon | CodehostAddonOpen),
 		ReposQuery(EntryEnrich), ReposQuery(EntryEnrich | EntryFull | EntryRedacted), CommitsQuery(EntryFull), CommitsQuery(EntryRedacted),
-		CompaniesQuery(), DiscoveriesQuery(), DiscoveredQuery(), ContextsQuery(), MicroblogPeopleQuery(), CountQuery("lookups"), SizeQuery(),
+		CompaniesQuery(), DiscoveriesQuery(), DiscoveredQuery(), ContextsQuery(), CountQuery("lookups"), SizeQuery(),
 	}, "\n;\n")+"\n")
 }
 

@@ -107,20 +107,15 @@ type UsageSum struct {
 	LastAt            time.Time
 }
 
-// Dest gives the scan destinations in the order of UsageSumsQuery's columns.
+// Dest gives the scan destinations in the order of OrganizationUsageQuery's columns.
 func (s *UsageSum) Dest() []any {
 	return []any{&s.Organization, &s.Key, &s.Endpoint, &s.Calls, &s.Requests, &s.Credits, &s.LastAt}
 }
 
-const usageSums = "SELECT organization_id, key_id, endpoint, calls, requests, credits, last_at FROM " + UsageMonthly +
-	" WHERE period = {" + ParameterPeriod + ":String}"
-
-// UsageSumsQuery reads the usage of every organization in a period.
-func UsageSumsQuery() string { return usageSums }
-
 // OrganizationUsageQuery reads the usage of one organization in a period.
 func OrganizationUsageQuery() string {
-	return usageSums + " AND organization_id = {" + ParameterOrganization + ":String} ORDER BY endpoint, key_id"
+	return "SELECT organization_id, key_id, endpoint, calls, requests, credits, last_at FROM " + UsageMonthly +
+		" WHERE period = {" + ParameterPeriod + ":String} AND organization_id = {" + ParameterOrganization + ":String} ORDER BY endpoint, key_id"
 }
 
 // LastUsedQuery reads when each key of an organization was used last.

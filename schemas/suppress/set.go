@@ -24,9 +24,6 @@ const (
 	Network  Scope = "network"
 )
 
-// ValidScope reports whether a request may have the scope.
-func ValidScope(s Scope) bool { return s == All || s == Codehost || s == Network }
-
 // Entry is what is known of a hash, on event.TopicErasure under it: that who has
 // the identifier is suppressed, or not any more. It names nobody.
 type Entry struct {

@@ -51,7 +51,7 @@ type entity struct {
 
 // sink projects records and keeps people of the truth.
 type sink struct {
-	ctx      context.Context //nolint:containedctx // world.Sink has none
+	ctx      context.Context // world.Sink has none
 	conn     driver.Conn
 	renderer *readmodel.Renderer
 	batch    readmodel.Batch

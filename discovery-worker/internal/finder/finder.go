@@ -1,6 +1,7 @@
 package finder
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -152,15 +153,7 @@ func (f *Finder) find(ctx context.Context, input event.Account) (*event.Discover
 			d.Socials = append(d.Socials, social(r.profile, r.confidence, r.raw, r.evidence))
 		}
 	}
-	slices.SortStableFunc(d.Socials[1:], func(a, b event.Social) int {
-		switch {
-		case a.Confidence > b.Confidence:
-			return -1
-		case a.Confidence < b.Confidence:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(d.Socials[1:], func(a, b event.Social) int { return cmp.Compare(b.Confidence, a.Confidence) })
 	return d, considered
 }
 

@@ -129,7 +129,7 @@ func New(cfg Config, deps Deps) (*Client, error) {
 	}); err != nil {
 		return nil, fmt.Errorf("language model: %w", err)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone() //nolint:forcetypeassert // the standard library's own
+	transport := http.DefaultTransport.(*http.Transport).Clone() // the standard library's own
 	transport.MaxIdleConnsPerHost = cfg.Concurrent
 	c.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return errRedirect }}
 	c.endpoint = strings.TrimRight(cfg.URL, "/") + "/chat/completions"

@@ -142,7 +142,7 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 		if r.Err != nil {
 			return none, fmt.Errorf("%s: %w", g.Name(), r.Err)
 		}
-		return r.Val.(A), nil //nolint:forcetypeassert // made above
+		return r.Val.(A), nil // made above
 	case <-ctx.Done():
 		return none, fmt.Errorf("%s: %w", g.Name(), context.Cause(ctx))
 	}

@@ -245,7 +245,7 @@ func TestServicesFail(t *testing.T) {
 					if _, err := io.WriteString(w, " "); err != nil {
 						return true
 					}
-					w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own
+					w.(http.Flusher).Flush() // the server's own
 				}
 			})
 			// The stream lasts until the call has ended.

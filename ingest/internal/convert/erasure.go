@@ -19,7 +19,7 @@ import (
 // for each identifier, and an event of the log. Neither holds an identifier. What
 // the set knows already, or newer, is not published again.
 func (w *work) erasure(line source.Line, rec *record.Record) error {
-	request := rec.Body.(*record.Erasure) //nolint:forcetypeassert // what Decode gives for the kind
+	request := rec.Body.(*record.Erasure) // what Decode gives for the kind
 	if err := w.Suppressed.Ours(); err != nil {
 		return err
 	}

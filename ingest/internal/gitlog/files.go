@@ -32,7 +32,7 @@ func openFiles(folder string) (billy.Filesystem, error) {
 	case errors.Is(err, fs.ErrNotExist):
 		dot = folder
 	case err != nil:
-		return nil, err //nolint:wrapcheck // names operation, path and cause
+		return nil, err // names operation, path and cause
 	case !info.IsDir():
 		line, err := readLine(dot)
 		if err != nil {
@@ -45,7 +45,7 @@ func openFiles(folder string) (billy.Filesystem, error) {
 		dot = under(folder, strings.TrimSpace(path))
 	}
 	if _, err := os.Stat(dot); err != nil {
-		return nil, err //nolint:wrapcheck // names operation, path and cause
+		return nil, err // names operation, path and cause
 	}
 	var common billy.Filesystem
 	path, err := readLine(filepath.Join(dot, "commondir"))
@@ -93,7 +93,7 @@ type guarded struct{ billy.Filesystem }
 func (g guarded) Open(name string) (billy.File, error) {
 	info, err := g.Stat(name)
 	if err != nil {
-		return nil, err //nolint:wrapcheck // names operation, path and cause
+		return nil, err // names operation, path and cause
 	}
 	most := int64(maxFile)
 	switch first, _, _ := strings.Cut(filepath.ToSlash(filepath.Clean(name)), "/"); first {
@@ -108,5 +108,5 @@ func (g guarded) Open(name string) (billy.File, error) {
 	if info.Size() > most {
 		return nil, &fs.PathError{Op: "open", Path: g.Join(g.Root(), name), Err: fmt.Errorf("is larger than %d MiB", most>>20)}
 	}
-	return g.Filesystem.Open(name) //nolint:wrapcheck // names operation, path and cause
+	return g.Filesystem.Open(name) // names operation, path and cause
 }

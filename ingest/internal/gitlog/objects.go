@@ -153,7 +153,7 @@ func (o *objects) loose(h plumbing.Hash) (kind plumbing.ObjectType, size int64, 
 	name := h.String()
 	f, err := o.fs.Open(o.fs.Join("objects", name[:2], name[2:]))
 	if err != nil {
-		return 0, 0, nil, err //nolint:wrapcheck // names operation, path and cause
+		return 0, 0, nil, err // names operation, path and cause
 	}
 	defer func() {
 		if err != nil {

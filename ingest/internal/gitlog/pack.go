@@ -52,11 +52,11 @@ func (o *objects) open(p *pack) error {
 	path := o.fs.Join("objects", "pack", p.name)
 	info, err := o.fs.Stat(path + ".pack")
 	if err != nil {
-		return err //nolint:wrapcheck // names operation, path and cause
+		return err // names operation, path and cause
 	}
 	index, err := o.fs.Open(path + ".idx")
 	if err != nil {
-		return err //nolint:wrapcheck // names operation, path and cause
+		return err // names operation, path and cause
 	}
 	data, err := o.fs.Open(path + ".pack")
 	if err != nil {
@@ -74,7 +74,7 @@ func (o *objects) list() error {
 	}
 	files, err := o.fs.ReadDir(o.fs.Join("objects", "pack"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err //nolint:wrapcheck // names operation, path and cause
+		return err // names operation, path and cause
 	}
 	for _, f := range files {
 		name, ok := strings.CutSuffix(f.Name(), ".idx")

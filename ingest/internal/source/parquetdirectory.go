@@ -94,7 +94,7 @@ func openDirectory(f *os.File, size int64) (*parquet.File, [][]chunkPlace, error
 	// Indexes and filters serve queries; nothing here asks for a part.
 	file, err := parquet.OpenFile(bytes.NewReader(whole), int64(len(whole)), parquet.SkipPageIndex(true), parquet.SkipBloomFilters(true))
 	if err != nil {
-		return nil, nil, err //nolint:wrapcheck // says what it was doing
+		return nil, nil, err // says what it was doing
 	}
 	complete(file.Root(), places)
 	return file, places, nil

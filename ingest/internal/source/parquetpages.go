@@ -91,7 +91,7 @@ func (c *chunkPages) ReadAt(p []byte, offset int64) (int, error) {
 			return 0, io.EOF
 		}
 		if err := c.room.ctx.Err(); err != nil {
-			return 0, err //nolint:wrapcheck // the context's own
+			return 0, err // the context's own
 		}
 		if err := c.fill(); err != nil {
 			return 0, fmt.Errorf("page at byte %d: %w", c.begin, torn(err))
@@ -310,7 +310,7 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 			return errors.Join(err, errPage)
 		}
 		_, err = snappy.Decode(dst, src)
-		return err //nolint:wrapcheck // the caller does
+		return err // the caller does
 	case format.Lz4Raw:
 		if len(dst) == 0 {
 			return nil
@@ -335,10 +335,10 @@ func (c *chunkPages) uncompress(dst, src []byte) error {
 		return errors.ErrUnsupported
 	}
 	if err != nil {
-		return err //nolint:wrapcheck // the caller does
+		return err // the caller does
 	}
 	if _, err := io.ReadFull(r, dst); err != nil {
-		return err //nolint:wrapcheck // the caller does
+		return err // the caller does
 	}
 	if n, _ := io.ReadFull(r, make([]byte, 1)); n > 0 {
 		return errPage

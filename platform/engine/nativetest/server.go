@@ -28,7 +28,7 @@ type Server struct {
 	user, password string
 	listener       net.Listener
 	client         *http.Client
-	ctx            context.Context //nolint:containedctx // the server's life, which its connections' requests end with
+	ctx            context.Context // the server's life, which its connections' requests end with
 	wg             sync.WaitGroup
 
 	mu      sync.Mutex

@@ -38,7 +38,7 @@ func unreported(name string) string {
 func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error) {
 	at, ok := a.get("inner_hits")
 	if !ok || at.kind == 'n' {
-		return nil, nil //nolint:nilnil // nobody asks
+		return nil, nil // nobody asks
 	}
 	b := arguments(at, parameters(InnerHits()...))
 	for _, m := range at.members {
@@ -74,7 +74,7 @@ func (l *lowering) innerHitsOf(a *args, path string) (*algebra.InnerHits, error)
 		return nil, err
 	}
 	if l.unshown {
-		return nil, nil //nolint:nilnil // as in Elasticsearch
+		return nil, nil // as in Elasticsearch
 	}
 	if hits.From+hits.Size > maxInner {
 		return nil, at.errorf("Inner result window is too large, from + size must be less than or equal to: [%d] but was [%d]", maxInner, hits.From+hits.Size)

@@ -34,7 +34,7 @@ func (g *Generator) innerHits(args map[string]any) {
 	}
 	const c = "nested"
 	hits := object()
-	path := args["path"].(string) //nolint:forcetypeassert // nested has drawn it
+	path := args["path"].(string) // nested has drawn it
 	name := path
 	if g.may(c, "inner_hits.name", 2) || g.inner[name] {
 		name = "hits " + strconv.Itoa(len(g.inner))
@@ -314,7 +314,7 @@ func InnerOf(result []byte) (map[string]Inner, error) {
 		return nil, err
 	}
 	if document.Inner == nil {
-		return nil, nil //nolint:nilnil // nobody asked
+		return nil, nil // nobody asked
 	}
 	out := make(map[string]Inner)
 	for name, s := range document.Inner {
