@@ -11,7 +11,7 @@ SAMPLE    ?= 2000
 # RACE=-race turns the race detector on, as CI does.
 RACE      ?=
 # KAFKAS are the ways in which `make test-kafka` runs Apache Kafka.
-KAFKAS    ?= apache apache-sasl-ssl
+KAFKAS    ?= apache apache-sasl-ssl apache-mtls
 # KAFKA_SEEDS is how many seeds of `make chaos` it adds there.
 KAFKA_SEEDS ?= 4
 # QUERIES and SEED are those of `make test-search`.
@@ -45,7 +45,7 @@ engine: ## fetch and unpack the embedded ClickHouse engine into the user's cache
 test: engine ## all tests that need no further server (RACE=-race for the race detector)
 	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- $(RACE) -timeout 20m $(TESTFLAGS) $(TESTS)
 
-test-kafka: build ## the pipeline suites on a real Apache Kafka, plain and with SASL_SSL, and KAFKA_SEEDS seeds of `make chaos` on it (needs Java 17 and Maven)
+test-kafka: build ## the pipeline suites on a real Apache Kafka, plain, with SASL_SSL and with certificates of the clients, and KAFKA_SEEDS seeds of `make chaos` on it (needs Java 17 and Maven)
 	for kafka in $(KAFKAS); do \
 		MUSTER_TEST_KAFKA=$$kafka $(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- \
 			-count=1 -short -timeout 20m -run 'TestPubSub|TestTopics|TestBatchConsumer|TestMessageR' $(TESTFLAGS) ./platform/bus; \
@@ -57,7 +57,7 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there)
-	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run '^(TestCredits|TestIdempotency|TestLeft|TestLimits|TestLimitsOfTheVersionBefore|TestBalancesOfTheVersionBefore|TestServer(Killed|FailedOverAndBack|Unable|Slow|SlowerThanRates|Stalls)|TestManyCallsOfAKey|TestReplicasOnRedis|TestErasedAnswersOnRedis|TestContext(WhenAReplicaStops|ChargedLater)|TestRedisAway|TestRedisIsAskedNothingAfterTheStop)$$' $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run '^(TestCredits|TestIdempotency|TestLeft|TestLimits|TestLimitsOfTheVersionBefore|TestBalancesOfTheVersionBefore|TestServer(Killed|FailedOverAndBack|Unable|Slow|SlowerThanRates|Stalls|WithCertificates|Watched)|TestManyCallsOfAKey|TestReplicasOnRedis|TestErasedAnswersOnRedis|TestContext(WhenAReplicaStops|ChargedLater)|TestRedisAway|TestRedisFailsOver|TestRedisIsAskedNothingAfterTheStop)$$' $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
 
 .PHONY: test-clickhouse
 test-clickhouse: build engine ## the store's suites on a server that they did not start: that of CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine` (those that kill their engine aside)

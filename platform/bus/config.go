@@ -2,12 +2,10 @@ package bus
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"time"
@@ -16,6 +14,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"muster/platform/tlsclient"
 )
 
 // MaxMessageBytes is what topics and writers carry, in bytes: the default
@@ -60,8 +60,10 @@ const (
 // ConfigFromEnv reads a Config from variables, as [os.Getenv] gives them:
 //
 //	KAFKA_BROKERS         host:port[,host:port...]; empty: no brokers
-//	KAFKA_TLS             true or false; KAFKA_TLS_CA_FILE implies true
+//	KAFKA_TLS             true or false; each of the files implies true
 //	KAFKA_TLS_CA_FILE     PEM file of the authorities to trust instead of the system's
+//	KAFKA_TLS_CERT_FILE, KAFKA_TLS_KEY_FILE
+//	                      PEM files of the client's certificate and its key: package tlsclient
 //	KAFKA_SASL_MECHANISM  PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512; empty: none
 //	KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD
 //	KAFKA_SESSION_TIMEOUT 3s to 30m; empty: the default of GroupTiming
@@ -99,32 +101,24 @@ func ConfigFromEnv(getenv func(string) string) (Config, error) {
 }
 
 func tlsFromEnv(getenv func(string) string) (*tls.Config, error) {
-	caFile := getenv("KAFKA_TLS_CA_FILE")
-	on := caFile != ""
+	files, err := tlsclient.FromEnv(getenv, "KAFKA")
+	if err != nil {
+		return nil, err
+	}
+	on := files != nil
 	if v := getenv("KAFKA_TLS"); v != "" {
-		b, err := strconv.ParseBool(v)
-		if err != nil {
+		if on, err = strconv.ParseBool(v); err != nil {
 			return nil, fmt.Errorf("KAFKA_TLS: %q is neither true nor false", v)
 		}
-		if !b && caFile != "" {
-			return nil, errors.New("KAFKA_TLS is false although KAFKA_TLS_CA_FILE is set")
+		if !on && files != nil {
+			return nil, errors.New("KAFKA_TLS is false although KAFKA_TLS_CA_FILE or KAFKA_TLS_CERT_FILE is set")
 		}
-		on = b
 	}
 	if !on {
 		return nil, nil
 	}
 	cfg := &tls.Config{MinVersion: tls.VersionTLS12}
-	if caFile != "" {
-		pem, err := os.ReadFile(caFile)
-		if err != nil {
-			return nil, fmt.Errorf("KAFKA_TLS_CA_FILE: %w", err)
-		}
-		cfg.RootCAs = x509.NewCertPool()
-		if !cfg.RootCAs.AppendCertsFromPEM(pem) {
-			return nil, fmt.Errorf("KAFKA_TLS_CA_FILE: no certificate in %s", caFile)
-		}
-	}
+	files.Apply(cfg)
 	return cfg, nil
 }
 

@@ -1,14 +1,7 @@
 package bus_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"testing"
@@ -20,6 +13,7 @@ import (
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/platform/bus/bustest"
+	"muster/platform/tlsclient/tlstest"
 )
 
 func env(m map[string]string) func(string) string { return func(k string) string { return m[k] } }
@@ -47,6 +41,10 @@ func TestConfigFromEnv(t *testing.T) {
 func TestConfigFromEnvRefuses(t *testing.T) {
 	noPEM := filepath.Join(t.TempDir(), "ca.pem")
 	require.NoError(t, os.WriteFile(noPEM, []byte("nothing"), 0o600))
+	authority, err := tlstest.NewAuthority()
+	require.NoError(t, err)
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	require.NoError(t, os.WriteFile(ca, authority.PEM, 0o600))
 	const secret = "correct horse"
 	for name, c := range map[string]struct {
 		env  map[string]string
@@ -56,12 +54,14 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 		"port zero":         {map[string]string{"KAFKA_BROKERS": "host:0"}, "KAFKA_BROKERS"},
 		"no host":           {map[string]string{"KAFKA_BROKERS": ":9092"}, "KAFKA_BROKERS"},
 		"tls maybe":         {map[string]string{"KAFKA_TLS": "maybe"}, "KAFKA_TLS"},
-		"tls off with a ca": {map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS"},
+		"tls off with a ca": {map[string]string{"KAFKA_TLS": "false", "KAFKA_TLS_CA_FILE": ca}, "KAFKA_TLS is false although"},
 		"ca missing":        {map[string]string{"KAFKA_TLS_CA_FILE": noPEM + "x"}, "KAFKA_TLS_CA_FILE"},
 		"no duration":       {map[string]string{"KAFKA_SESSION_TIMEOUT": "10"}, "KAFKA_SESSION_TIMEOUT"},
 		"short session":     {map[string]string{"KAFKA_SESSION_TIMEOUT": "2s"}, "KAFKA_SESSION_TIMEOUT"},
 		"long session":      {map[string]string{"KAFKA_SESSION_TIMEOUT": "31m"}, "KAFKA_SESSION_TIMEOUT"},
 		"ca empty":          {map[string]string{"KAFKA_TLS_CA_FILE": noPEM}, "KAFKA_TLS_CA_FILE"},
+		"no key":            {map[string]string{"KAFKA_TLS_CERT_FILE": noPEM}, "KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE go together"},
+		"no certificate":    {map[string]string{"KAFKA_TLS_CERT_FILE": noPEM, "KAFKA_TLS_KEY_FILE": noPEM}, "KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE: "},
 		"mechanism":         {map[string]string{"KAFKA_SASL_MECHANISM": "GSSAPI", "KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
 		"no user":           {map[string]string{"KAFKA_SASL_MECHANISM": "PLAIN", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_USERNAME"},
 		"no mechanism":      {map[string]string{"KAFKA_SASL_USERNAME": "u", "KAFKA_SASL_PASSWORD": secret}, "KAFKA_SASL_MECHANISM"},
@@ -75,24 +75,24 @@ func TestConfigFromEnvRefuses(t *testing.T) {
 	}
 }
 
-// The whole way over TLS with each SASL mechanism, configured by the environment.
+// The whole way over TLS with each SASL mechanism, and with a certificate of the client's, configured by the environment.
 func TestSecureConnections(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	authority, err := tlstest.NewAuthority()
 	require.NoError(t, err)
-	tmpl := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, &key.PublicKey, key)
+	files, err := authority.Write(t.TempDir(), "muster")
 	require.NoError(t, err)
-	ca := filepath.Join(t.TempDir(), "ca.pem")
-	require.NoError(t, os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
+	server, err := authority.Server()
+	require.NoError(t, err)
+	open := server.Clone()
+	open.ClientAuth = tls.NoClientCert
 	for _, mechanism := range []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"} {
 		t.Run(mechanism, func(t *testing.T) {
 			t.Parallel()
 			b := brokertest.StartConfig(t, broker.Config{
-				DataDir: t.TempDir(), Users: []broker.User{{Mechanism: mechanism, Name: "muster", Password: "secret"}},
-				TLS: &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12},
+				DataDir: t.TempDir(), Users: []broker.User{{Mechanism: mechanism, Name: "muster", Password: "secret"}}, TLS: open,
 			})
 			vars := map[string]string{
-				"KAFKA_BROKERS": b.Addrs()[0], "KAFKA_TLS_CA_FILE": ca,
+				"KAFKA_BROKERS": b.Addrs()[0], "KAFKA_TLS_CA_FILE": files.CA,
 				"KAFKA_SASL_MECHANISM": mechanism, "KAFKA_SASL_USERNAME": "muster", "KAFKA_SASL_PASSWORD": "secret",
 			}
 			cfg, err := bus.ConfigFromEnv(env(vars))
@@ -106,4 +106,20 @@ func TestSecureConnections(t *testing.T) {
 			require.Error(t, err)
 		})
 	}
+	t.Run("certificate", func(t *testing.T) {
+		t.Parallel()
+		b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), TLS: server})
+		vars := files.Env("KAFKA")
+		vars["KAFKA_BROKERS"] = b.Addrs()[0]
+		cfg, err := bus.ConfigFromEnv(env(vars))
+		require.NoError(t, err)
+		bustest.RoundTrip(t, cfg)
+
+		delete(vars, "KAFKA_TLS_CERT_FILE")
+		delete(vars, "KAFKA_TLS_KEY_FILE")
+		cfg, err = bus.ConfigFromEnv(env(vars))
+		require.NoError(t, err)
+		_, err = bus.EndOffsets(t.Context(), cfg, []string{"any"})
+		require.ErrorContains(t, err, "certificate required")
+	})
 }

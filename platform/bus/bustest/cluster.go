@@ -8,6 +8,8 @@
 //	MUSTER_TEST_KAFKA=apache  Apache Kafka, fetched, started and stopped by package kafkatest
 //	MUSTER_TEST_KAFKA=apache-sasl-ssl
 //	                          the same with TLS and SCRAM
+//	MUSTER_TEST_KAFKA=apache-mtls
+//	                          the same with TLS and certificates of the clients
 //	MUSTER_TEST_KAFKA=env     the cluster that KAFKA_BROKERS and its companions name
 //
 // A cluster that was asked for and cannot be had fails the tests, it never skips them.
@@ -78,13 +80,15 @@ func start(ctx context.Context) (*Cluster, error) {
 		c, err = apache(ctx, kafkatest.Config{})
 	case "apache-sasl-ssl":
 		c, err = apache(ctx, kafkatest.Config{Secure: true})
+	case "apache-mtls":
+		c, err = apache(ctx, kafkatest.Config{ClientCertificates: true})
 	case "env":
 		c = &Cluster{close: func() error { return nil }}
 		if c.Config, err = bus.ConfigFromEnv(os.Getenv); err == nil && len(c.Config.Brokers) == 0 {
 			err = errors.New("MUSTER_TEST_KAFKA=env, but KAFKA_BROKERS is empty")
 		}
 	default:
-		err = fmt.Errorf("MUSTER_TEST_KAFKA=%q is none of apache, apache-sasl-ssl, env", v)
+		err = fmt.Errorf("MUSTER_TEST_KAFKA=%q is none of apache, apache-sasl-ssl, apache-mtls, env", v)
 	}
 	if err != nil {
 		return nil, err

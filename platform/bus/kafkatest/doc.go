@@ -7,6 +7,6 @@
 //	k, err := kafkatest.Start(ctx, kafkatest.Config{})
 //	defer k.Close()
 //
-// With Config.Secure the listener is SASL_SSL, with a certificate made for the
-// occasion.
+// With Config.Secure the listener is SASL_SSL, with Config.ClientCertificates SSL on both
+// sides, with certificates made for the occasion.
 package kafkatest

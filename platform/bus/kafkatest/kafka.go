@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -34,6 +33,8 @@ const (
 type Config struct {
 	// Secure makes the listener SASL_SSL.
 	Secure bool
+	// ClientCertificates makes the listener SSL, where each client must have a certificate.
+	ClientCertificates bool
 	// Properties are added to the server's, or replace them.
 	Properties map[string]string
 	// ReadyTimeout bounds the start. Default 90 s.
@@ -46,7 +47,7 @@ type Kafka struct {
 	dir       string
 	classpath string
 	addr      string
-	caPEM     []byte
+	tls       *tls.Config // of clients
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -81,18 +82,8 @@ func Start(ctx context.Context, cfg Config) (*Kafka, error) {
 // Addr is the address to bootstrap from, host:port.
 func (k *Kafka) Addr() string { return k.addr }
 
-// CAPEM is the certificate authority of a secure server.
-func (k *Kafka) CAPEM() []byte { return k.caPEM }
-
-// TLS and SASL are what a client of a secure server needs, else nil.
-func (k *Kafka) TLS() *tls.Config {
-	if !k.cfg.Secure {
-		return nil
-	}
-	pool := x509.NewCertPool()
-	pool.AppendCertsFromPEM(k.caPEM)
-	return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
-}
+// TLS and SASL are what a client needs, nil where it needs none.
+func (k *Kafka) TLS() *tls.Config { return k.tls }
 
 // SASL is described at TLS.
 func (k *Kafka) SASL() sasl.Mechanism {
@@ -137,7 +128,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		"controller.quorum.voters":                 fmt.Sprintf("1@127.0.0.1:%d", ports[1]),
 		"controller.listener.names":                "CONTROLLER",
 		"inter.broker.listener.name":               "INTERNAL",
-		"listener.security.protocol.map":           "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT,SECURE:SASL_SSL",
+		"listener.security.protocol.map":           "CONTROLLER:PLAINTEXT,INTERNAL:PLAINTEXT",
 		"listeners":                                fmt.Sprintf("INTERNAL://%s,CONTROLLER://127.0.0.1:%d", k.addr, ports[1]),
 		"log.dirs":                                 filepath.Join(k.dir, "log"),
 		"num.partitions":                           "1",
@@ -152,7 +143,7 @@ func (k *Kafka) prepare(ctx context.Context) error {
 		"group.initial.rebalance.delay.ms":         "0",
 		"group.min.session.timeout.ms":             "1000",
 	}
-	if k.cfg.Secure {
+	if k.cfg.Secure || k.cfg.ClientCertificates {
 		extra, err := freePorts(ctx, 1)
 		if err != nil {
 			return err
