@@ -40,6 +40,12 @@ func (f *fixture) ledger() (events []event.Usage) {
 	f.service.FlushUsage(rec, httptest.NewRequestWithContext(f.t.Context(), http.MethodPost, queryapi.FlushUsagePath, nil))
 	require.Equal(f.t, http.StatusOK, rec.Code, rec.Body)
 	require.JSONEq(f.t, `{"alone":true,"pending":0}`, rec.Body.String())
+	return f.published()
+}
+
+// published is what the ledger's topic has.
+func (f *fixture) published() (events []event.Usage) {
+	f.t.Helper()
 	_, err := bus.Read(f.t.Context(), f.bus, event.TopicUsage, nil, func(m kafka.Message) error {
 		var u event.Usage
 		if err := json.Unmarshal(m.Value, &u); err != nil {

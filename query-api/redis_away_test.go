@@ -27,7 +27,7 @@ import (
 func TestRedisAway(t *testing.T) {
 	server := redistest.Start(t)
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
-		client, err := queryapi.OpenRedis(server.URL())
+		client, err := queryapi.OpenRedis(redisAt(server.URL()))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
 		d.Redis = client

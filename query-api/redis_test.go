@@ -136,7 +136,7 @@ func TestContextChargedLater(t *testing.T) {
 	server := redistest.Start(t)
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
 		c.WebhookAllow = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
-		client, err := queryapi.OpenRedis(server.URL())
+		client, err := queryapi.OpenRedis(redisAt(server.URL()))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
 		d.Redis = client
@@ -195,11 +195,17 @@ func replica(t *testing.T, deps queryapi.Deps) (url string) {
 
 // ask posts to one replica. It may run beside the test's goroutine.
 func ask(t *testing.T, f *fixture, url, path, body string) response {
+	return askWith(t, f, url, path, body, make(http.Header))
+}
+
+// askWith is ask with further headers.
+func askWith(t *testing.T, f *fixture, url, path, body string, header http.Header) response {
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url+path, strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return response{t: t}
 	}
+	req.Header = header
 	req.Header.Set("Authorization", "Bearer "+f.key)
 	req.Header.Set("Content-Type", "application/json")
 	return answerOf(t, req)

@@ -2,6 +2,7 @@ package analyst
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/platform/clickhouse"
 	"muster/schemas/readmodel"
 )
 
@@ -39,13 +41,16 @@ type Client struct {
 	base           url.URL // scheme and host
 	user, password string
 	database       string
+	http           *http.Client
+	// certified: a user without a password is whom the client's certificate names.
+	certified bool
 }
 
-// Open reads a DSN such as http://user:password@host:8123/muster, of which the
+// Open takes a DSN such as http://user:password@host:8123/muster, of which the
 // database is that of the read models. With ownUser false the user is left out:
 // the embedded engine then takes its analyst, who is held to limits.
-func Open(dsn string, ownUser bool) (*Client, error) {
-	u, err := url.Parse(dsn)
+func Open(cfg clickhouse.Config, ownUser bool) (*Client, error) {
+	u, err := url.Parse(cfg.DSN)
 	if err != nil {
 		return nil, errors.New("the ClickHouse address is not a URL")
 	}
@@ -56,7 +61,16 @@ func Open(dsn string, ownUser bool) (*Client, error) {
 	if tables == "" {
 		tables = "default"
 	}
-	c := &Client{base: url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}, database: readmodel.ViewsDatabase(tables)}
+	c := &Client{base: url.URL{Scheme: u.Scheme, Host: u.Host, Path: "/"}, database: readmodel.ViewsDatabase(tables), http: http.DefaultClient}
+	if cfg.TLS != nil {
+		if u.Scheme != "https" {
+			return nil, errors.New("CLICKHOUSE_TLS_CA_FILE or CLICKHOUSE_TLS_CERT_FILE is set, and the ClickHouse address has no TLS: write https://")
+		}
+		transport := http.DefaultTransport.(*http.Transport).Clone()
+		transport.TLSClientConfig = &tls.Config{MinVersion: tls.VersionTLS12}
+		cfg.TLS.Apply(transport.TLSClientConfig)
+		c.http, c.certified = &http.Client{Transport: transport}, transport.TLSClientConfig.GetClientCertificate != nil
+	}
 	if ownUser {
 		c.user = u.User.Username()
 		c.password, _ = u.User.Password()
@@ -106,10 +120,15 @@ func (c *Client) ask(ctx context.Context, statement string, values url.Values, o
 	if err != nil {
 		return fmt.Errorf("ask ClickHouse: %w", err)
 	}
-	if c.user != "" {
+	switch {
+	case c.user == "":
+	case c.password == "" && c.certified:
+		req.Header.Set("X-ClickHouse-User", c.user)
+		req.Header.Set("X-ClickHouse-SSL-Certificate-Auth", "on")
+	default:
 		req.SetBasicAuth(c.user, c.password)
 	}
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := c.http.Do(req)
 	if err != nil {
 		var where *url.Error // its text has the whole statement's address
 		if errors.As(err, &where) {

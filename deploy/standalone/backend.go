@@ -59,7 +59,7 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 
 // clickHouseBackend is a ClickHouse to work with, the embedded one or a server.
 type clickHouseBackend struct {
-	dsn string
+	config clickhouse.Config
 	// down says why it cannot be used any more; nil for a server, which looks
 	// after itself.
 	down  <-chan struct{}
@@ -67,8 +67,12 @@ type clickHouseBackend struct {
 }
 
 func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret) (clickHouseBackend, error) {
-	if dsn := deps.Getenv(clickhouse.DSNEnv); dsn != "" {
-		return clickHouseBackend{dsn: dsn, close: func() error { return nil }}, nil
+	external, err := clickhouse.ConfigFromEnv(deps.Getenv)
+	if err != nil {
+		return clickHouseBackend{}, err
+	}
+	if external.DSN != "" {
+		return clickHouseBackend{config: external, close: func() error { return nil }}, nil
 	}
 	password, err := secret.Key("clickhouse-service-user", 24)
 	if err != nil {
@@ -108,7 +112,7 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 	if err := createDatabase(ctx, process.DSN("default")); err != nil {
 		return clickHouseBackend{}, errors.Join(err, stop())
 	}
-	return clickHouseBackend{dsn: process.DSN(database), down: process.Done(), close: stop}, nil
+	return clickHouseBackend{config: clickhouse.Config{DSN: process.DSN(database)}, down: process.Done(), close: stop}, nil
 }
 
 func unknownIfZero(total int64) int64 {
@@ -130,8 +134,7 @@ func createDatabase(ctx context.Context, dsn string) (err error) {
 	return nil
 }
 
-func openConnection(ctx context.Context, dsn, client string, connections int, deps Deps) (driver.Conn, error) {
-	return clickhouse.Open(ctx, clickhouse.Config{
-		DSN: dsn, ClientName: client, MaxOpenConns: connections, Logger: deps.Telemetry.Logger,
-	})
+func openConnection(ctx context.Context, cfg clickhouse.Config, client string, connections int, deps Deps) (driver.Conn, error) {
+	cfg.ClientName, cfg.MaxOpenConns, cfg.Logger = client, connections, deps.Telemetry.Logger
+	return clickhouse.Open(ctx, cfg)
 }

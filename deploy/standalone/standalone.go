@@ -106,7 +106,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err := topics.Ensure(ctx, kafka, 0, logger); err != nil {
 		return err
 	}
-	writing, err := openConnection(ctx, clickHouse.dsn, "muster projector", 8, deps)
+	writing, err := openConnection(ctx, clickHouse.config, "muster projector", 8, deps)
 	if err != nil {
 		return err
 	}
@@ -115,12 +115,12 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"), WebhookAllow: cfg.WebhookAllow}.WithDefaults()
-	reading, err := openConnection(ctx, clickHouse.dsn, "muster query-api", apiConfig.Connections(), deps)
+	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, reading.Close()) }()
-	finding, err := openConnection(ctx, clickHouse.dsn, "muster discovery-worker", 4, deps)
+	finding, err := openConnection(ctx, clickHouse.config, "muster discovery-worker", 4, deps)
 	if err != nil {
 		return err
 	}
@@ -147,8 +147,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
 		Suppressed: erased.Set(),
 	}
-	if url := deps.Getenv(queryapi.RedisEnv); url != "" {
-		if apiDeps.Redis, err = queryapi.OpenRedis(url); err != nil {
+	if deps.Getenv(queryapi.RedisEnv) != "" {
+		if apiDeps.Redis, err = queryapi.OpenRedis(deps.Getenv); err != nil {
 			return errors.Join(err, admin.Close())
 		}
 		defer func() { err = errors.Join(err, apiDeps.Redis.Close()) }()
@@ -244,7 +244,7 @@ func describe(cfg Config, kafka bus.Config, clickHouse clickHouseBackend) instan
 	earlier, _ := instance.Read(cfg.DataDir) // none, or a damaged one, is replaced
 	in := instance.Instance{
 		APIKey: earlier.APIKey, OperatorToken: operatorToken(earlier.OperatorToken),
-		ClickHouseURL: clickHouse.dsn, PID: os.Getpid(),
+		ClickHouseURL: clickHouse.config.DSN, PID: os.Getpid(),
 	}
 	for i, b := range kafka.Brokers {
 		if i > 0 {

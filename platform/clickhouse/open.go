@@ -15,6 +15,8 @@ import (
 	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/cenkalti/backoff/v5"
+
+	"muster/platform/tlsclient"
 )
 
 // DSNEnv is the environment variable that holds the DSN of a server that is not the embedded engine.
@@ -24,8 +26,11 @@ const DSNEnv = "CLICKHOUSE_DSN"
 type Config struct {
 	// DSN is http://, https://, clickhouse:// (native; clickhouses:// with TLS): user:password@host[,host...]:port/database,
 	// with clickhouse-go's options and any ClickHouse setting as query parameters. TLS trusts the system's authorities
-	// and those of SSL_CERT_DIR. Other values of settings that [Open] pins are refused.
+	// and those of SSL_CERT_DIR, where TLS names no others. Other values of settings that [Open] pins are refused.
 	DSN string
+	// TLS are the authorities and the client's certificate of a DSN with TLS. A user without a password is, over HTTP, whom
+	// the certificate names.
+	TLS *tlsclient.Settings
 	// MaxOpenConns bounds the connections and so the statements at a time; default: twice the processors, at least 8.
 	MaxOpenConns int
 	// ConnMaxLifetime defaults to 1 h, so that a cluster's connections spread out again.
@@ -41,6 +46,17 @@ type Config struct {
 	// ClientName tells the server who asks (system.query_log, client name).
 	ClientName string
 	Logger     *slog.Logger
+}
+
+// ConfigFromEnv reads a Config from variables, as [os.Getenv] gives them. Of a DSN that is not set it has the rest.
+//
+//	CLICKHOUSE_DSN           a Config's DSN
+//	CLICKHOUSE_TLS_CA_FILE   PEM file of the authorities to trust instead of the system's
+//	CLICKHOUSE_TLS_CERT_FILE, CLICKHOUSE_TLS_KEY_FILE
+//	                         PEM files of the client's certificate and its key: package tlsclient
+func ConfigFromEnv(getenv func(string) string) (Config, error) {
+	files, err := tlsclient.FromEnv(getenv, "CLICKHOUSE")
+	return Config{DSN: strings.TrimSpace(getenv(DSNEnv)), TLS: files}, err
 }
 
 // Compression of what travels between client and server.
@@ -112,6 +128,12 @@ func options(cfg Config) (*ch.Options, error) {
 	opts, err := ch.ParseDSN(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("open clickhouse: %w", err) // clickhouse-go redacts it.
+	}
+	if cfg.TLS != nil {
+		if opts.TLS == nil {
+			return nil, errors.New("open clickhouse: CLICKHOUSE_TLS_CA_FILE or CLICKHOUSE_TLS_CERT_FILE is set, and the DSN has no TLS: write https:// or clickhouses://")
+		}
+		cfg.TLS.Apply(opts.TLS)
 	}
 	for name, fixed := range pinned() {
 		if value, ok := opts.Settings[name]; ok && fmt.Sprint(value) != fmt.Sprint(fixed) {

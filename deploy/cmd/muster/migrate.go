@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
 	"muster/deploy/topics"
 	"muster/platform/bus"
 	"muster/platform/clickhouse"
@@ -65,15 +64,12 @@ exist on all of them.`,
 					return err
 				}
 			}
-			dsn := c.getenv(clickhouse.DSNEnv)
-			if dsn == "" {
-				in, err := instance.Find(c.dataDir, c.getenv)
-				if err != nil {
-					return err
-				}
-				dsn = in.ClickHouseURL
+			store, err := c.clickHouse()
+			if err != nil {
+				return err
 			}
-			conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ClientName: "muster migrate", Logger: tel.Logger})
+			store.ClientName, store.Logger = "muster migrate", tel.Logger
+			conn, err := clickhouse.Open(ctx, store)
 			if err != nil {
 				return err
 			}

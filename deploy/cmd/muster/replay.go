@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"muster/deploy/instance"
 	"muster/platform/clickhouse"
 	"muster/projector"
 	"muster/schemas/readmodel"
@@ -53,14 +52,15 @@ Exit status: 0 done; 2 it could not be done, and the live tables are as they wer
 			if err != nil {
 				return err
 			}
-			in, err := instance.Find(c.dataDir, c.getenv)
+			store, err := c.clickHouse()
 			if err != nil {
 				return err
 			}
 			if cfg.Projector.Kafka, err = c.kafka(); err != nil {
 				return err
 			}
-			conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: in.ClickHouseURL, ClientName: "muster replay", Logger: tel.Logger})
+			store.ClientName, store.Logger = "muster replay", tel.Logger
+			conn, err := clickhouse.Open(ctx, store)
 			if err != nil {
 				return err
 			}

@@ -30,7 +30,8 @@ import (
 type surroundings struct {
 	tel   *service.Telemetry
 	kafka bus.Config
-	dsn   string
+	// store is how ClickHouse is reached.
+	store clickhouse.Config
 	addr  string
 	// dataDir holds what a replica must not lose when it is killed.
 	dataDir string
@@ -90,13 +91,14 @@ func (c *command) runCommand() *cobra.Command {
 		Use:   "run SERVICE",
 		Short: "Run one service, as a container does",
 		Long: `Runs one service against servers of your own: KAFKA_BROKERS (with KAFKA_TLS and KAFKA_SASL_...) and
-CLICKHOUSE_DSN, with the root secret MUSTER_SECRET_KEY, which is the same for all services and for the commands
+CLICKHOUSE_DSN (servers that want certificates: "muster up --help"), with the root secret MUSTER_SECRET_KEY, which is the same for all services and for the commands
 beside them ("openssl rand -hex 32" makes one). Any number of replicas of a service may run. Run "muster migrate"
 first. KAFKA_SESSION_TIMEOUT, 10s by default, is how long the partitions of a replica that was killed rest before
 another has them.
 
 Replicas of query-api share limits and credits through Redis: give all of them the same REDIS_URL, and each a data
-folder of its own (--data-dir) that outlives its process.
+folder of its own (--data-dir) that outlives its process. With Sentinels that is
+redis://sentinel:26379/0?master_name=NAME&addr=sentinel2:26379&password=... (deploy/docs/accounts.md, "Sentinels").
 
 ingest remembers in its data folder what was pushed, and publishes nothing that is known or older. "muster ingest"
 on the same folder shares that; on another one it needs --again where both bring the same people or companies.
@@ -150,6 +152,11 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 		return surroundings{}, errors.New("KAFKA_BROKERS is empty: name the brokers, or run everything with `muster up`")
 	}
 	kafka.Logger = tel.Logger
+	store, err := clickhouse.ConfigFromEnv(c.getenv)
+	if err != nil {
+		return surroundings{}, err
+	}
+	store.ClientName, store.Logger = "muster "+name, tel.Logger
 	secret, err := c.rootSecret()
 	if err != nil {
 		return surroundings{}, err
@@ -159,8 +166,15 @@ func (c *command) surroundings(ctx context.Context, name, addr string) (surround
 		return surroundings{}, err
 	}
 	return surroundings{
-		tel: tel, kafka: kafka, dsn: c.getenv(clickhouse.DSNEnv), addr: addr, dataDir: c.dataDir, getenv: c.getenv, secret: secret, erased: erased,
+		tel: tel, kafka: kafka, store: store, addr: addr, dataDir: c.dataDir, getenv: c.getenv, secret: secret, erased: erased,
 	}, nil
+}
+
+// connect opens as many connections to the read models, 0: as many as is usual.
+func (s surroundings) connect(ctx context.Context, connections int) (driver.Conn, error) {
+	cfg := s.store
+	cfg.MaxOpenConns = connections
+	return clickhouse.Open(ctx, cfg)
 }
 
 // flush sends the spans that are still buffered, in the second that a stop has for it.
@@ -208,7 +222,7 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 }
 
 func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
-	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, ClientName: "muster projector", Logger: s.tel.Logger})
+	conn, err := s.connect(ctx, 0)
 	if err != nil {
 		return runnable{}, err
 	}
@@ -243,9 +257,7 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 		return runnable{}, err
 	}
 	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow}.WithDefaults()
-	conn, err := clickhouse.Open(ctx, clickhouse.Config{
-		DSN: s.dsn, ClientName: "muster query-api", MaxOpenConns: cfg.Connections(), Logger: s.tel.Logger,
-	})
+	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err
 	}
@@ -254,8 +266,8 @@ func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 		Suppressed: s.erased.Set(),
 	}
 	closeAll := conn.Close
-	if url := s.getenv(queryapi.RedisEnv); url != "" {
-		if deps.Redis, err = queryapi.OpenRedis(url); err != nil {
+	if s.getenv(queryapi.RedisEnv) != "" {
+		if deps.Redis, err = queryapi.OpenRedis(s.getenv); err != nil {
 			return runnable{}, errors.Join(err, conn.Close())
 		}
 		closeAll = func() error { return errors.Join(deps.Redis.Close(), conn.Close()) }
@@ -285,7 +297,7 @@ func buildDiscovery(ctx context.Context, s surroundings) (runnable, error) {
 	if err != nil {
 		return runnable{}, err
 	}
-	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: s.dsn, ClientName: "muster discovery-worker", Logger: s.tel.Logger})
+	conn, err := s.connect(ctx, 0)
 	if err != nil {
 		return runnable{}, err
 	}

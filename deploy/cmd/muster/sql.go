@@ -139,12 +139,12 @@ func explained(err error) error {
 
 // analystClient finds the server.
 func (c *command) analystClient(own bool) (*analyst.Client, error) {
-	dsn, err := c.clickHouse()
+	cfg, err := c.clickHouse()
 	if err != nil {
 		return nil, err
 	}
 	// A server of one's own has the users that its operator made.
-	return analyst.Open(dsn, own || c.getenv(clickhouse.DSNEnv) != "")
+	return analyst.Open(cfg, own || c.getenv(clickhouse.DSNEnv) != "")
 }
 
 // converse asks what comes in, statement by statement. At a terminal it goes

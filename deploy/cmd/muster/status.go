@@ -44,7 +44,11 @@ Exit status: 0 all services are ready; 1 one is not; 2 the status could not be r
 			if src.Kafka, err = c.kafka(); err != nil {
 				return err
 			}
-			if src.ClickHouse, err = clickhouse.Open(ctx, clickhouse.Config{DSN: in.ClickHouseURL}); err != nil {
+			store, err := c.clickHouse()
+			if err != nil {
+				return err
+			}
+			if src.ClickHouse, err = clickhouse.Open(ctx, store); err != nil {
 				return err
 			}
 			defer func() { _ = src.ClickHouse.Close() }()

@@ -26,6 +26,8 @@ the other commands. Ctrl-C stops everything in order; starting again finds the d
 KAFKA_BROKERS and CLICKHOUSE_DSN replace the embedded engines by servers of your own
 (KAFKA_TLS, KAFKA_TLS_CA_FILE, KAFKA_SASL_MECHANISM, KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD). KAFKA_SESSION_TIMEOUT,
 10s by default, is how long the partitions of a consumer that was killed rest before another has them.
+Servers that want certificates: KAFKA_TLS_CERT_FILE and KAFKA_TLS_KEY_FILE are PEM files of muster's and its key, renewed
+ones being used without a restart; CLICKHOUSE_TLS_... and REDIS_TLS_... with CA_FILE, CERT_FILE and KEY_FILE are the same.
 MUSTER_LIBCHDB names a libchdb library to use instead of the one that npm fetches.
 MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data folder; commands need it then, too.`,
 		Example: `  muster up

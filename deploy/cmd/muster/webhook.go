@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -86,22 +85,25 @@ func (c *command) operator(ctx context.Context) (*webhook.Operator, error) {
 	return webhook.NewOperator(webhook.OperatorConfig{Bus: kafka, Logger: tel.Logger}), nil
 }
 
-// clickHouse is the address of the store, for what needs no brokers.
-func (c *command) clickHouse() (string, error) {
-	if dsn := strings.TrimSpace(c.getenv(clickhouse.DSNEnv)); dsn != "" {
-		return dsn, nil
+// clickHouse reaches the store of the instance, or that which the environment names. It needs no brokers.
+func (c *command) clickHouse() (clickhouse.Config, error) {
+	cfg, err := clickhouse.ConfigFromEnv(c.getenv)
+	if err != nil || cfg.DSN != "" {
+		return cfg, err
 	}
 	in, err := instance.Find(c.dataDir, c.getenv)
-	return in.ClickHouseURL, err
+	cfg.DSN = in.ClickHouseURL
+	return cfg, err
 }
 
 // withReadModels runs do with a connection to the read models.
 func (c *command) withReadModels(ctx context.Context, do func(driver.Conn) error) (err error) {
-	dsn, err := c.clickHouse()
+	cfg, err := c.clickHouse()
 	if err != nil {
 		return err
 	}
-	conn, err := clickhouse.Open(ctx, clickhouse.Config{DSN: dsn, ClientName: "muster webhook"})
+	cfg.ClientName = "muster webhook"
+	conn, err := clickhouse.Open(ctx, cfg)
 	if err != nil {
 		return err
 	}

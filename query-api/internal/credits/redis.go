@@ -20,7 +20,7 @@ import (
 // that was restarted, or took over, knows nothing, even when it has an old state from its
 // disk or from when it was the primary before, until it is given the sums of the ledger
 // again. A primary to which a first replica comes has another replication id too.
-// It works with one server, or a primary that Sentinel watches; not with Redis
+// It works with one server, or a primary that Sentinels watch; not with Redis
 // Cluster.
 type Redis struct {
 	client redis.UniversalClient

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -53,8 +54,21 @@ func New(logger *slog.Logger, registerer prometheus.Registerer, t Timeouts) (*Gu
 	return &Guard{breaker: set, timeouts: t, logger: logger}, nil
 }
 
-// DialHook implements [redis.Hook]. Connecting is part of the command that needs it.
-func (g *Guard) DialHook(next redis.DialHook) redis.DialHook { return next }
+// DialHook implements [redis.Hook]. Connecting is part of the command that needs it; what a
+// Sentinel answers then is no answer to that.
+func (g *Guard) DialHook(next redis.DialHook) redis.DialHook {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := next(ctx, network, address)
+		var reply redis.Error
+		switch {
+		case errors.Is(err, redis.Nil):
+			return nil, errors.New("no Sentinel knows a primary of this master_name")
+		case errors.As(err, &reply):
+			return nil, fmt.Errorf("ask a Sentinel for the primary: %s", reply.Error())
+		}
+		return conn, err
+	}
+}
 
 // ProcessHook implements [redis.Hook].
 func (g *Guard) ProcessHook(next redis.ProcessHook) redis.ProcessHook {

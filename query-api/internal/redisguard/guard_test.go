@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/polltest"
+	"muster/platform/tlsclient"
+	"muster/platform/tlsclient/tlstest"
 	"muster/query-api/internal/limits"
 	"muster/query-api/internal/redisguard"
 	"muster/query-api/internal/redistest"
@@ -55,7 +57,7 @@ func (b *buffer) String() string {
 
 func guarded(t *testing.T, address string, registry *prometheus.Registry, timeouts redisguard.Timeouts) (*redis.Client, *redistest.Sent, *buffer) {
 	t.Helper()
-	client, err := redisguard.Open("redis://"+address+"/0", timeouts)
+	client, err := redisguard.Open("redis://"+address+"/0", nil, timeouts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	log := &buffer{}
@@ -193,13 +195,54 @@ func TestOpenRepeatsNoPassword(t *testing.T) {
 		"redis://:12?S3cret@redis:6379/0", "S3cret@redis:6379", "user:S3cret@redis:6379", "S3cret://redis", "redis://redis:6379/0?S3cret=1",
 		"redis://redis:6379/S3cret", "redis://:S3cret@redis:x6379/0", ":S3cret@redis:6379/0", "redis://redis:6379/0?read_timeout=S3cret", "",
 	} {
-		_, err := redisguard.Open(url, redisguard.DefaultTimeouts())
+		_, err := redisguard.Open(url, nil, redisguard.DefaultTimeouts())
 		require.ErrorIs(t, err, redisguard.ErrURL, url)
 		require.NotContains(t, strings.ToLower(err.Error()), "s3cret")
 	}
-	client, err := redisguard.Open("rediss://muster:p%25%23%2F%3F%40@redis:6380/2", redisguard.DefaultTimeouts())
+	client, err := redisguard.Open("rediss://muster:p%25%23%2F%3F%40@redis:6380/2", nil, redisguard.DefaultTimeouts())
 	require.NoError(t, err)
 	options := client.Options()
 	require.Equal(t, []any{"redis:6380", "muster", "p%#/?@", 2, true}, []any{options.Addr, options.Username, options.Password, options.DB, options.TLSConfig != nil})
 	require.NoError(t, client.Close())
+}
+
+// What a URL with Sentinels may say, and what certificates need.
+func TestOpenWithSentinelsAndCertificates(t *testing.T) {
+	const watched = "rediss://s:S3cret@one:26379/2?master_name=muster&addr=two:26379&username=u&password=S3cret"
+	authority, err := tlstest.NewAuthority()
+	require.NoError(t, err)
+	files, err := authority.Write(t.TempDir(), "muster")
+	require.NoError(t, err)
+	vars := files.Env("REDIS")
+	settings, err := tlsclient.FromEnv(func(name string) string { return vars[name] }, "REDIS")
+	require.NoError(t, err)
+	for name, tc := range map[string]struct {
+		url, says string
+		files     *tlsclient.Settings
+	}{
+		"no name":                      {"redis://one:26379/0?master_name=", "not a URL such as", nil},
+		"no address":                   {watched + "&addr=three", "not a URL such as", nil},
+		"what the library has not":     {watched + "&quorum=2", "not a URL such as", nil},
+		"replicas":                     {watched + "&replica_only=true", "replica_only", nil},
+		"the nearest":                  {watched + "&route_by_latency=true", "route_by_latency", nil},
+		"any":                          {watched + "&route_randomly=true", "route_randomly", nil},
+		"certificates without TLS":     {"redis://:S3cret@redis:6379/0", "write rediss://", settings},
+		"Sentinels of them":            {strings.Replace(watched, "rediss", "redis", 1), "write rediss://", settings},
+		"certificates to a local file": {"unix:///run/redis.sock", "write rediss://", settings},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := redisguard.Open(tc.url, tc.files, redisguard.DefaultTimeouts())
+			require.ErrorContains(t, err, tc.says)
+			require.NotContains(t, err.Error(), "S3cret")
+		})
+	}
+	for url, host := range map[string]string{watched: "", "rediss://redis:6380/0": "redis"} {
+		client, err := redisguard.Open(url, settings, redisguard.DefaultTimeouts())
+		require.NoError(t, err)
+		secure := client.Options().TLSConfig
+		require.Equal(t, host, secure.ServerName, "that of each server, where there are several")
+		require.NotNil(t, secure.GetClientCertificate)
+		require.NotNil(t, secure.RootCAs)
+		require.NoError(t, client.Close())
+	}
 }

@@ -17,6 +17,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
+
+	"muster/platform/tlsclient"
+	"muster/platform/tlsclient/tlstest"
 )
 
 const (
@@ -37,11 +40,13 @@ const (
 // errPort is the error of Restart when somebody else has the port.
 var errPort = errors.New("the port is taken")
 
-// Server is a running server. It may be killed and restarted; its address stays.
+// Server is a running server, or Sentinel. It may be killed and restarted; its address stays.
 type Server struct {
-	program program
-	dir     string
-	port    int
+	program  program
+	dir      string
+	port     int
+	files    tlstest.Files // none: without TLS
+	sentinel string        // its configuration file; empty: a server
 
 	mu     sync.Mutex
 	cmd    *exec.Cmd
@@ -52,9 +57,22 @@ type Server struct {
 // Start starts a server that ends with the test.
 func Start(tb testing.TB) *Server {
 	tb.Helper()
-	p, err := find(tb.Context())
+	return (&Server{}).begin(tb)
+}
+
+// StartTLS starts a server with TLS that wants a certificate of the files' authority from
+// each client, and has that of the files itself.
+func StartTLS(tb testing.TB, files tlstest.Files) *Server {
+	tb.Helper()
+	return (&Server{files: files}).begin(tb)
+}
+
+func (s *Server) begin(tb testing.TB) *Server {
+	tb.Helper()
+	var err error
+	s.program, err = find(tb.Context())
 	require.NoError(tb, err)
-	s := &Server{program: p, dir: tb.TempDir()}
+	s.dir = tb.TempDir()
 	for range draws {
 		s.port = firstPort + rand.IntN(ports) //nolint:gosec // a port is no secret
 		if err = s.Restart(tb.Context()); !errors.Is(err, errPort) {
@@ -67,13 +85,33 @@ func Start(tb testing.TB) *Server {
 }
 
 // URL is what REDIS_URL holds.
-func (s *Server) URL() string { return "redis://127.0.0.1:" + strconv.Itoa(s.port) + "/0" }
+func (s *Server) URL() string {
+	scheme := "redis"
+	if s.files != (tlstest.Files{}) {
+		scheme = "rediss"
+	}
+	return scheme + "://" + s.addr() + "/0"
+}
+
+func (s *Server) addr() string { return "127.0.0.1:" + strconv.Itoa(s.port) }
+
+// options are those of a client.
+func (s *Server) options() (*redis.Options, error) {
+	options, err := redis.ParseURL(s.URL())
+	if err != nil || options.TLSConfig == nil {
+		return options, err
+	}
+	vars := s.files.Env("REDIS")
+	settings, err := tlsclient.FromEnv(func(name string) string { return vars[name] }, "REDIS")
+	settings.Apply(options.TLSConfig)
+	return options, err
+}
 
 // Client connects to the server until the test ends. It waits long for answers: a server
 // that a busy machine keeps from running is not away.
 func (s *Server) Client(tb testing.TB) *redis.Client {
 	tb.Helper()
-	options, err := redis.ParseURL(s.URL())
+	options, err := s.options()
 	require.NoError(tb, err)
 	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = patience, patience, patience
 	c := redis.NewClient(options)
@@ -122,7 +160,7 @@ func (s *Server) Restart(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	// The server outlives ctx, but not this process.
-	cmd := exec.Command(s.program.path, "--port", strconv.Itoa(s.port), "--bind", "127.0.0.1", "--dir", s.dir, "--save", "", "--appendonly", "no") //nolint:gosec,noctx // see above
+	cmd := exec.Command(s.program.path, s.arguments()...) //nolint:gosec,noctx // see above
 	cmd.Env = append(os.Environ(), s.program.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	s.output = &bytes.Buffer{}
@@ -139,10 +177,28 @@ func (s *Server) Restart(ctx context.Context) error {
 	return s.awaitReady(ctx)
 }
 
+func (s *Server) arguments() []string {
+	args := []string{"--save", "", "--appendonly", "no"}
+	if s.sentinel != "" {
+		args = []string{s.sentinel, "--sentinel"}
+	}
+	args = append(args, "--bind", "127.0.0.1", "--dir", s.dir)
+	if s.files == (tlstest.Files{}) {
+		return append(args, "--port", strconv.Itoa(s.port))
+	}
+	return append(args, "--port", "0", "--tls-port", strconv.Itoa(s.port), "--tls-replication", "yes", "--tls-auth-clients", "yes",
+		"--tls-ca-cert-file", s.files.CA, "--tls-cert-file", s.files.Cert, "--tls-key-file", s.files.Key)
+}
+
 func (s *Server) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + strconv.Itoa(s.port), MaxRetries: -1})
+	options, err := s.options()
+	if err != nil {
+		return err
+	}
+	options.MaxRetries = -1
+	c := redis.NewClient(options)
 	defer c.Close()
 	for {
 		err := c.Ping(ctx).Err()

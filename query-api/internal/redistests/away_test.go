@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/platform/polltest"
+	"muster/platform/tlsclient"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/credits"
 	"muster/query-api/internal/idempotency"
@@ -32,9 +33,9 @@ import (
 func patient() redisguard.Timeouts { return redisguard.DefaultTimeouts().Times(60) }
 
 // open connects as the service does.
-func open(t *testing.T, url string, timeouts redisguard.Timeouts) *redis.Client {
+func open(t *testing.T, url string, files *tlsclient.Settings, timeouts redisguard.Timeouts) *redis.Client {
 	t.Helper()
-	client, err := redisguard.Open(url, timeouts)
+	client, err := redisguard.Open(url, files, timeouts)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	guard, err := redisguard.New(slog.New(slog.DiscardHandler), nil, timeouts)
@@ -125,7 +126,7 @@ func TestServerUnable(t *testing.T) {
 			require.NoError(t, err)
 			tc.away(t, server, admin)
 
-			client := open(t, strings.Replace(server.URL(), "//", "//"+tc.user, 1), redisguard.DefaultTimeouts())
+			client := open(t, strings.Replace(server.URL(), "//", "//"+tc.user, 1), nil, redisguard.DefaultTimeouts())
 			all := uses(client, impatient(t, client))
 			said, late := false, 0
 			var took []time.Duration
@@ -202,7 +203,7 @@ func TestServerSlow(t *testing.T) {
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
 	const delay = 100 * time.Millisecond
-	client := open(t, server.Slow(t, delay), redisguard.DefaultTimeouts())
+	client := open(t, server.Slow(t, delay), nil, redisguard.DefaultTimeouts())
 	rate := impatient(t, client)
 	const calls, perMinute = 30, 20
 	// A round is whole when it was not disturbed: none of its calls fails.
@@ -254,7 +255,7 @@ func TestServerStalls(t *testing.T) {
 	server := redistest.Start(t)
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
-	client := open(t, server.URL(), patient())
+	client := open(t, server.URL(), nil, patient())
 	sent := &redistest.Sent{}
 	client.AddHook(sent)
 	rate := impatient(t, client)
@@ -310,7 +311,7 @@ func TestServerSlowerThanRates(t *testing.T) {
 	server := redistest.Start(t)
 	_, err := credits.NewRedis(server.Client(t), "credits:").Load(t.Context(), "2026-11", nil)
 	require.NoError(t, err)
-	client := open(t, server.Slow(t, 400*time.Millisecond), patient())
+	client := open(t, server.Slow(t, 400*time.Millisecond), nil, patient())
 	rate := impatient(t, client)
 	all := uses(client, rate)
 	ctx, stop := context.WithCancel(t.Context())
@@ -348,7 +349,7 @@ func TestServerSlowerThanRates(t *testing.T) {
 func TestManyCallsOfAKey(t *testing.T) {
 	server := redistest.Start(t)
 	const delay, callers, each = 5 * time.Millisecond, 32, 125
-	rate := newRates(t, open(t, server.Slow(t, delay), patient()), "rate:")
+	rate := newRates(t, open(t, server.Slow(t, delay), nil, patient()), "rate:")
 	var all sync.WaitGroup
 	began := time.Now()
 	for range callers {

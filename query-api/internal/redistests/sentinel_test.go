@@ -1,0 +1,70 @@
+//go:build redis
+
+package redistests_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/polltest"
+	"muster/platform/tlsclient"
+	"muster/platform/tlsclient/tlstest"
+	"muster/query-api/internal/redisguard"
+	"muster/query-api/internal/redistest"
+)
+
+// certificates are those of servers and clients alike, and the settings that name them.
+func certificates(t *testing.T) (tlstest.Files, *tlsclient.Settings) {
+	t.Helper()
+	authority, err := tlstest.NewAuthority()
+	require.NoError(t, err)
+	files, err := authority.Write(t.TempDir(), "muster")
+	require.NoError(t, err)
+	vars := files.Env("REDIS")
+	settings, err := tlsclient.FromEnv(func(name string) string { return vars[name] }, "REDIS")
+	require.NoError(t, err)
+	return files, settings
+}
+
+// A server that wants a certificate has it, and nobody is let in without one.
+func TestServerWithCertificates(t *testing.T) {
+	files, settings := certificates(t)
+	server := redistest.StartTLS(t, files)
+	require.NoError(t, open(t, server.URL(), settings, patient()).Ping(t.Context()).Err())
+
+	vars := map[string]string{"REDIS_TLS_CA_FILE": files.CA}
+	anonymous, err := tlsclient.FromEnv(func(name string) string { return vars[name] }, "REDIS")
+	require.NoError(t, err)
+	err = open(t, server.URL(), anonymous, patient()).Ping(t.Context()).Err()
+	require.ErrorIs(t, err, redisguard.ErrAway)
+	require.ErrorContains(t, err, "certificate required")
+}
+
+// A primary that Sentinels watch is found through any of them, with certificates on every
+// way, and the next one after it. Of another name there is none, which is an outage.
+func TestServerWatched(t *testing.T) {
+	files, settings := certificates(t)
+	primary, replica := redistest.StartTLS(t, files), redistest.StartTLS(t, files)
+	replica.Follow(t, primary)
+	sentinels := redistest.StartSentinels(t, "muster", primary, 1)
+	client := open(t, sentinels.URL(), settings, patient())
+	require.NoError(t, client.Set(t.Context(), "k", "before", 0).Err())
+	require.Equal(t, "before", primary.Client(t).Get(t.Context(), "k").Val())
+
+	sentinels.FailOver(t)
+	replica.Becomes(t, "master")
+	var err error
+	polltest.Until(t, patience, func() bool {
+		err = client.Set(t.Context(), "k", "after", 0).Err()
+		return err == nil && replica.Client(t).Get(t.Context(), "k").Val() == "after"
+	}, "it is not found: %v", func() any { return err })
+
+	require.NoError(t, sentinels.One().Kill())
+	require.NoError(t, open(t, sentinels.URL(), settings, patient()).Ping(t.Context()).Err(), "the others know it, too")
+
+	err = open(t, strings.Replace(sentinels.URL(), "master_name=muster", "master_name=other", 1), settings, patient()).Ping(t.Context()).Err()
+	require.ErrorIs(t, err, redisguard.ErrAway)
+	require.ErrorContains(t, err, "no Sentinel knows a primary of this master_name")
+}
