@@ -34,11 +34,23 @@ func external() map[string]any {
 	})
 }
 
+// certified are servers elsewhere that want certificates.
+func certified() map[string]any {
+	of := func(secret string) map[string]any {
+		return map[string]any{"clientCert": map[string]any{"secret": secret}}
+	}
+	return merge(external(), map[string]any{
+		"kafka":      map[string]any{"tls": false, "caSecret": "", "clientCert": map[string]any{"secret": "kafka-user", "cert": "user.crt", "key": "user.key"}},
+		"clickhouse": of("ch-user"), "redis": of("redis-user"),
+	})
+}
+
 // variants are installations that differ in what is theirs.
 func variants() map[string]map[string]any {
 	return map[string]map[string]any{
-		"bundled":  needed(),
-		"external": external(),
+		"bundled":   needed(),
+		"external":  external(),
+		"certified": certified(),
 		"existing secret": {
 			"secrets": map[string]any{"existing": "vault"},
 		},
@@ -260,6 +272,30 @@ func TestCommandsAreTheProgram(t *testing.T) {
 		require.Equal(t, service == "ingest", slices.Contains(args, "--no-state"), "its folder is bounded, and each replica's own")
 	}
 	require.Contains(t, migrate, `"cluster"`)
+}
+
+// Every container that speaks to servers elsewhere has its certificates where its settings say.
+func TestClientCertificates(t *testing.T) {
+	o := render(t, certified())
+	for _, service := range []string{"ingest", "projector", "query-api", "discovery-worker", "webhook-sender"} {
+		spec := o.workloads[release+"-"+service].pod.Spec
+		for _, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
+			require.Contains(t, c.Env, corev1.EnvVar{Name: "KAFKA_TLS", Value: "true"}, "it is implied")
+			for name, want := range map[string]struct{ secret, cert, key string }{
+				"kafka": {"kafka-user", "user.crt", "user.key"}, "clickhouse": {"ch-user", "tls.crt", "tls.key"}, "redis": {"redis-user", "tls.crt", "tls.key"},
+			} {
+				folder := "/etc/muster/" + name + "-cert"
+				require.Contains(t, c.Env, corev1.EnvVar{Name: strings.ToUpper(name) + "_TLS_CERT_FILE", Value: folder + "/" + want.cert})
+				require.Contains(t, c.Env, corev1.EnvVar{Name: strings.ToUpper(name) + "_TLS_KEY_FILE", Value: folder + "/" + want.key})
+				require.Contains(t, c.VolumeMounts, corev1.VolumeMount{Name: name + "-cert", MountPath: folder, ReadOnly: true})
+				require.Contains(t, spec.Volumes, corev1.Volume{Name: name + "-cert", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: want.secret}}})
+			}
+		}
+	}
+	text := fmt.Sprint(render(t, merge(certified(), map[string]any{"kafka": map[string]any{"bundled": true}, "redis": map[string]any{"bundled": true, "password": "p"}})).workloads)
+	require.NotContains(t, text, "kafka-cert", "the chart's own want none")
+	require.NotContains(t, text, "redis-cert")
+	require.Contains(t, text, "clickhouse-cert")
 }
 
 // What is called goes on answering while Kubernetes withdraws its endpoint, and what is

@@ -127,6 +127,12 @@ func TestNetworkPoliciesOfServersElsewhere(t *testing.T) {
 	require.Subset(t, ports, []int32{18443, 28443, 16380, 443, 5000})
 	require.NotContains(t, ports, int32(77))
 	require.NotContains(t, ports, int32(1))
+
+	ports = egress(t, render(t, merge(external(), map[string]any{
+		"redis": map[string]any{"url": "redis://:p@one:26379/0?master_name=m&addr=two:26380&password=x%3A78&addr=three%3A26381"},
+	})), "-services")
+	require.Subset(t, ports, []int32{6379, 26379, 26380, 26381})
+	require.NotContains(t, ports, int32(78))
 	require.Contains(t, egress(t, render(t, variants()["everything"]), "-services"), int32(4318))
 
 	model := map[string]any{"to": []any{map[string]any{"namespaceSelector": map[string]any{}}}, "ports": []any{map[string]any{"port": 8000}}}

@@ -68,13 +68,24 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- else -}}{{ join "," .Values.kafka.brokers }}{{- end -}}
 {{- end }}
 
+{{/* The names of the servers elsewhere for which muster has a certificate of its own. */}}
+{{- define "muster.certified" -}}
+{{- $names := list }}
+{{- range $name := list "kafka" "clickhouse" "redis" }}
+{{- $server := index $.Values $name }}
+{{- if and (not $server.bundled) $server.clientCert.secret }}{{ $names = append $names $name }}{{ end }}
+{{- end }}
+{{- toJson $names }}
+{{- end }}
+
 {{/* The environment of muster's own containers. */}}
 {{- define "muster.env" -}}
 {{- $secret := include "muster.secret" . }}
 - {name: MUSTER_DATA_DIR, value: /data}
 - {name: KAFKA_BROKERS, value: {{ include "muster.brokers" . | quote }}}
 {{- if not .Values.kafka.bundled }}
-- {name: KAFKA_TLS, value: {{ .Values.kafka.tls | quote }}}
+{{- $secured := or .Values.kafka.tls (not (empty .Values.kafka.caSecret)) (not (empty .Values.kafka.clientCert.secret)) }}
+- {name: KAFKA_TLS, value: {{ $secured | quote }}}
 {{- if .Values.kafka.caSecret }}
 - {name: KAFKA_TLS_CA_FILE, value: /etc/muster/kafka/ca.crt}
 {{- end }}
@@ -83,6 +94,12 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 - {name: KAFKA_SASL_USERNAME, value: {{ .Values.kafka.sasl.username | quote }}}
 - name: KAFKA_SASL_PASSWORD
   valueFrom: {secretKeyRef: {name: {{ $secret }}, key: kafka-password}}
+{{- end }}
+{{- end }}
+{{- range $name := include "muster.certified" . | fromJsonArray }}
+{{- with (index $.Values $name).clientCert }}
+- {name: {{ upper $name }}_TLS_CERT_FILE, value: /etc/muster/{{ $name }}-cert/{{ .cert }}}
+- {name: {{ upper $name }}_TLS_KEY_FILE, value: /etc/muster/{{ $name }}-cert/{{ .key }}}
 {{- end }}
 {{- end }}
 {{- if .Values.caSecret }}
@@ -100,13 +117,16 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
 
-{{/* Where muster's own containers find the authorities that they trust, and the volumes of it. */}}
+{{/* Where muster's own containers find the authorities that they trust and their certificates, and the volumes of it. */}}
 {{- define "muster.caMounts" -}}
 {{- if .Values.caSecret }}
 - {name: ca, mountPath: /etc/muster/ca, readOnly: true}
 {{- end }}
 {{- if and (not .Values.kafka.bundled) .Values.kafka.caSecret }}
 - {name: kafka-ca, mountPath: /etc/muster/kafka, readOnly: true}
+{{- end }}
+{{- range $name := include "muster.certified" . | fromJsonArray }}
+- {name: {{ $name }}-cert, mountPath: /etc/muster/{{ $name }}-cert, readOnly: true}
 {{- end }}
 {{- end }}
 
@@ -116,6 +136,9 @@ imagePullSecrets: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- if and (not .Values.kafka.bundled) .Values.kafka.caSecret }}
 - {name: kafka-ca, secret: {secretName: {{ .Values.kafka.caSecret }}}}
+{{- end }}
+{{- range $name := include "muster.certified" . | fromJsonArray }}
+- {name: {{ $name }}-cert, secret: {secretName: {{ (index $.Values $name).clientCert.secret }}}}
 {{- end }}
 {{- end }}
 
