@@ -3,6 +3,6 @@
 // other. An archive is whole or it is refused.
 //
 // An archive is older than what happened since. Whoever was erased in between must not come
-// back with it: Carry takes what an older folder, or a file that WriteErasures made, knows of
+// back with it: Carry takes what an older folder, or a file that Erasures.Write made, knows of
 // erasures into the restored folder before anything is served from it.
 package backup

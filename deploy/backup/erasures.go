@@ -17,6 +17,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/service"
 	"muster/schemas/event"
+	"muster/schemas/record"
 	"muster/schemas/suppress"
 )
 
@@ -32,17 +33,7 @@ func erasureTopics() []string { return []string{event.TopicErasure, event.TopicE
 // maxLine bounds a line of a file of erasures, in bytes.
 const maxLine = 4 << 20
 
-// WriteErasures writes what is known of erasures, a line of JSON each, and says how many lines.
-// It holds keyed hashes, no identifiers.
-func WriteErasures(ctx context.Context, kafka bus.Config, w io.Writer) (n int, err error) {
-	letters, err := scan(ctx, kafka)
-	if err != nil {
-		return 0, err
-	}
-	return len(letters), write(w, letters)
-}
-
-// WriteMessages is WriteErasures for some messages.
+// WriteMessages writes some messages as [Erasures.Write] does.
 func WriteMessages(w io.Writer, messages []kafka.Message) error {
 	letters := make([]letter, len(messages))
 	for i, m := range messages {
@@ -68,7 +59,7 @@ func write(w io.Writer, letters []letter) error {
 	return nil
 }
 
-// ReadErasures reads what WriteErasures wrote.
+// ReadErasures reads what [Erasures.Write] wrote.
 func ReadErasures(r io.Reader) (Erasures, error) {
 	var out Erasures
 	lines := bufio.NewScanner(r)
@@ -92,18 +83,86 @@ func ReadErasures(r io.Reader) (Erasures, error) {
 	return out, nil
 }
 
+// ErasuresAt reads what an instance knows of erasures.
+func ErasuresAt(ctx context.Context, kafka bus.Config) (Erasures, error) { return scan(ctx, kafka) }
+
 // ErasuresOf reads what a data folder knows of erasures, from its embedded broker's log. Nobody
 // serves from it meanwhile.
 func ErasuresOf(ctx context.Context, dir string) (out Erasures, err error) {
-	err = WithBroker(ctx, dir, func(ctx context.Context, kafka bus.Config) error {
-		out.letters, err = scan(ctx, kafka)
+	err = withBroker(ctx, dir, func(ctx context.Context, b *broker.Broker, kafka bus.Config) error {
+		if out, err = scan(ctx, kafka); err != nil {
+			return err
+		}
+		out.log, err = b.TopicID(event.TopicErasure)
 		return err
 	})
 	return out, err
 }
 
 // Erasures are what is known of erasures at some place.
-type Erasures struct{ letters []letter }
+type Erasures struct {
+	letters []letter
+	// removed are the keys of entries that were taken out.
+	removed map[string]bool
+	// log is the ID of the topic in a data folder, zero when there is none. A restore keeps it.
+	log [16]byte
+}
+
+// Len is how many lines Write writes.
+func (e Erasures) Len() int { return len(e.letters) }
+
+// Write writes what is known, a line of JSON each: keyed hashes, no identifiers.
+func (e Erasures) Write(w io.Writer) error { return write(w, e.letters) }
+
+// Follows reports whether a data folder has gone on from where another one, or an archive of it, was: it has the
+// same log, and knows all that stood in that. Only then does it know who was erased since.
+func (e Erasures) Follows(earlier Erasures) (bool, error) {
+	if e.log == [16]byte{} || e.log != earlier.log {
+		return false, nil
+	}
+	n, err := e.Lacks(earlier)
+	return n == 0, err
+}
+
+// Lacks counts the entries of others that are not known here, nor newer ones of the same hashes, nor that they were
+// taken out.
+func (e Erasures) Lacks(others Erasures) (n int, err error) {
+	here, err := e.versions()
+	if err != nil {
+		return 0, err
+	}
+	there, err := others.versions()
+	if err != nil {
+		return 0, err
+	}
+	for key, version := range there {
+		if known, ok := here[key]; (!ok || known < version) && !e.removed[key] {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// versions are those of the newest entries, by their keys.
+func (e Erasures) versions() (map[string]record.Version, error) {
+	newest := make(map[string]record.Version)
+	for _, l := range e.letters {
+		if l.Topic != event.TopicErasure {
+			continue
+		}
+		var entry suppress.Entry
+		err := json.Unmarshal(l.Value, &entry)
+		if err == nil {
+			var version record.Version
+			version, err = record.ParseVersion(entry.RequestedAt)
+			newest[string(l.Key)] = max(newest[string(l.Key)], version)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read the erasures: entry %s: %w", l.Key, err)
+		}
+	}
+	return newest, nil
+}
 
 // Carry brings erasures into a data folder that does not know them, nor newer ones of the
 // same identifiers, and says of how many. Nobody serves from the folder meanwhile.
@@ -125,7 +184,7 @@ func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir str
 		if err != nil {
 			return err
 		}
-		missing, err := e.missing(key, there)
+		missing, err := e.missing(key, there.letters)
 		if err != nil || len(missing) == 0 {
 			return err
 		}
@@ -176,10 +235,11 @@ func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Messag
 	return out, nil
 }
 
-// scan reads both topics. What was removed of the entries is not among them, and neither is whose the topic is.
-func scan(ctx context.Context, cfg bus.Config) (out []letter, err error) {
+// scan reads both topics. What was removed of the entries is not among the letters, and neither is whose the topic is.
+func scan(ctx context.Context, cfg bus.Config) (Erasures, error) {
+	var out []letter
 	removed := make(map[string]bool)
-	err = bus.Scan(ctx, cfg, erasureTopics(), func(m kafka.Message) error {
+	err := bus.Scan(ctx, cfg, erasureTopics(), func(m kafka.Message) error {
 		entry := m.Topic == event.TopicErasure
 		switch {
 		case m.Value == nil && entry:
@@ -194,9 +254,10 @@ func scan(ctx context.Context, cfg bus.Config) (out []letter, err error) {
 		return nil
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read the erasures: %w", err)
+		return Erasures{}, fmt.Errorf("read the erasures: %w", err)
 	}
-	return slices.DeleteFunc(out, func(l letter) bool { return l.Topic == event.TopicErasure && removed[string(l.Key)] }), nil
+	out = slices.DeleteFunc(out, func(l letter) bool { return l.Topic == event.TopicErasure && removed[string(l.Key)] })
+	return Erasures{letters: out, removed: removed}, nil
 }
 
 func ensure(ctx context.Context, cfg bus.Config) error {
@@ -215,11 +276,15 @@ func ensure(ctx context.Context, cfg bus.Config) error {
 
 // WithBroker runs do with the embedded broker of a data folder.
 func WithBroker(ctx context.Context, dir string, do func(context.Context, bus.Config) error) error {
+	return withBroker(ctx, dir, func(ctx context.Context, _ *broker.Broker, kafka bus.Config) error { return do(ctx, kafka) })
+}
+
+func withBroker(ctx context.Context, dir string, do func(context.Context, *broker.Broker, bus.Config) error) error {
 	b, err := broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka")})
 	if err != nil {
 		return err
 	}
 	ctx, end := b.While(ctx)
 	defer end()
-	return errors.Join(do(ctx, bus.Config{Brokers: b.Addrs(), ClientID: "muster backup"}), b.Close())
+	return errors.Join(do(ctx, b, bus.Config{Brokers: b.Addrs(), ClientID: "muster backup"}), b.Close())
 }

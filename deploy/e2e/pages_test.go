@@ -160,6 +160,18 @@ func TestBackupPage(t *testing.T) {
 		require.Contains(t, got.errors, c.want, name)
 	}
 	require.NoDirExists(t, nowhere)
+
+	// Whoever lost the disk, and was started on an empty one, knows of nobody.
+	fresh := start(t, filepath.Join(pg.dir, "fresh"), "--no-sample")
+	got, err := muster(t.Context(), fresh.dataDir, "backup", "erasures", filepath.Join(pg.dir, "erasures.ndjson"))
+	require.NoError(t, err)
+	require.Equal(t, 2, got.status)
+	require.Contains(t, got.errors, "that this instance does not")
+	fresh.muster(t, "stop")
+	got, err = muster(t.Context(), fresh.dataDir, "backup", "restore", filepath.Join(pg.dir, "backup.tar.zst"))
+	require.NoError(t, err)
+	require.Equal(t, 2, got.status)
+	require.Contains(t, got.errors, "is not the one that was backed up")
 }
 
 // The commands of the page on upgrades go through, and back.

@@ -206,6 +206,15 @@ func (a advertised) String() string { return string(a) }
 // Addrs returns the addresses to bootstrap from, host:port.
 func (b *Broker) Addrs() []string { return []string{b.listener.Addr().String()} }
 
+// TopicID is the ID of a topic, made with it and kept with its log; zero when there is none.
+func (b *Broker) TopicID(topic string) (id [16]byte, err error) {
+	info, err := ask(b, func() *kfake.TopicInfo { return b.cluster.TopicInfo(topic) })
+	if err != nil || info == nil {
+		return id, err
+	}
+	return info.TopicID, nil
+}
+
 // Cluster is the broker's own control surface: fault injection for tests.
 func (b *Broker) Cluster() *kfake.Cluster { return b.cluster }
 

@@ -19,6 +19,7 @@ import (
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
 	"muster/platform/service"
+	"muster/schemas/suppress"
 )
 
 func (c *command) backupCommand() *cobra.Command {
@@ -181,25 +182,58 @@ func (c *command) backupErasures() *cobra.Command {
 		Use:   "erasures FILE",
 		Short: "Write who was erased, as keyed hashes, to FILE: for a restore after a disk is lost",
 		Long: `An archive does not know who was erased after it was made. When the old data folder is lost, this file says so:
-write it after every erasure, or every hour, to a place of its own. The instance goes on meanwhile.`,
+write it after every erasure, or every hour, to a place of its own. The instance goes on meanwhile.
+
+A FILE that knows of erasures that this instance does not, such as one that was begun anew after a disk was lost, is
+left as it is.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kafka, err := c.kafka()
 			if err != nil {
 				return err
 			}
-			n := 0
-			err = writeOver(args[0], func(w io.Writer) error {
-				n, err = backup.WriteErasures(cmd.Context(), kafka, w)
-				return err
-			})
+			known, err := backup.ErasuresAt(cmd.Context(), kafka)
 			if err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries\n", args[0], n)
+			if err := replaceable(args[0], known); err != nil {
+				return err
+			}
+			if err := writeOver(args[0], known.Write); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d entries\n", args[0], known.Len())
 			return err
 		},
 	}
+}
+
+// replaceable fails for a file that knows of erasures that are not known here: it may be all that does.
+func replaceable(file string, known backup.Erasures) error {
+	before, err := readErasures(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	lacks := 0
+	if err == nil {
+		lacks, err = known.Lacks(before)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is there, and is no file of `muster backup erasures`: name another one: %w", file, err)
+	}
+	if lacks > 0 {
+		return fmt.Errorf("%s knows of %d erasures that this instance does not, and is left as it is: restore a backup with --erasures %s, or name another file", file, lacks, file)
+	}
+	return nil
+}
+
+func readErasures(path string) (backup.Erasures, error) {
+	in, err := os.Open(path)
+	if err != nil {
+		return backup.Erasures{}, err
+	}
+	defer func() { _ = in.Close() }()
+	return backup.ReadErasures(in)
 }
 
 // writeOver is writeNew over what is there.
@@ -225,8 +259,8 @@ func (c *command) backupRestore() *cobra.Command {
 		Short: "Make the data folder what it was when FILE was made, less who was erased since",
 		Long: `Unpacks an archive and checks every file before anything is changed. What is in the data folder is kept beside
 it, as DATA_DIR.before-TIME, or in it, as DATA_DIR/.before-TIME, when it is a disk of its own. What it knows of erasures is carried into the restored one, so that nobody who was
-erased since the backup comes back; after a disk is lost, --erasures names the file that "muster backup erasures"
-wrote, and without either --no-erasures has to say that nobody was erased since.
+erased since the backup comes back. After a disk is lost, also when muster was started on an empty one since,
+--erasures names the file that "muster backup erasures" wrote, or --no-erasures says that nobody was erased since.
 
 What they bring back is hidden from the first moment on, and removed from tables and topics after the start.`,
 		Args: cobra.ExactArgs(1),
@@ -235,12 +269,24 @@ What they bring back is hidden from the first moment on, and removed from tables
 			if err != nil {
 				return err
 			}
-			return c.restore(cmd, args[0], dir, made, erasures)
+			return c.restore(cmd, restoring{archive: args[0], erasures: erasures, told: erasures != "" || forget}, dir, made)
 		},
 	}
 	cmd.Flags().StringVar(&erasures, "erasures", "", "file of `muster backup erasures`")
 	cmd.Flags().BoolVar(&forget, "no-erasures", false, "nobody was erased since the backup")
 	return cmd
+}
+
+// restoring says what to restore.
+type restoring struct {
+	archive  string
+	erasures string // file of those since; empty for none
+	told     bool   // who was erased since, or that nobody was
+}
+
+// errUntold says that nobody knows who was erased since a backup.
+func errUntold(what string) error {
+	return fmt.Errorf("%s: name the file of `muster backup erasures` with --erasures, or say --no-erasures", what)
 }
 
 // restoreTo finds the data folder, or makes it. One that does not know who was
@@ -261,7 +307,7 @@ func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
 		return "", false, fmt.Errorf("restore: %w", err)
 	}
 	if !known && !knowsErasures(dir) {
-		return "", false, fmt.Errorf("there is no data folder %s that knows who was erased since the backup: name the file of `muster backup erasures` with --erasures, or say --no-erasures", dir)
+		return "", false, errUntold(fmt.Sprintf("there is no data folder %s that knows who was erased since the backup", dir))
 	}
 	if !exists {
 		err = os.Mkdir(dir, 0o700)
@@ -281,14 +327,14 @@ func knowsErasures(dir string) bool {
 
 // restore unpacks an archive and puts it into the place of what is in the folder,
 // which it removes again when it was made for that and stays empty.
-func (c *command) restore(cmd *cobra.Command, archive, dir string, made bool, erasures string) (err error) {
+func (c *command) restore(cmd *cobra.Command, what restoring, dir string, made bool) (err error) {
 	ctx := cmd.Context()
 	release, err := locked(ctx, dir, 30*time.Second)
 	if err != nil {
 		return err // somebody else has the folder by now
 	}
 	defer release()
-	m, n, kept, err := c.replace(ctx, archive, dir, erasures)
+	m, n, kept, err := c.replace(ctx, what, dir)
 	if err != nil {
 		if made {
 			err = errors.Join(err, removeEmpty(dir))
@@ -320,8 +366,8 @@ func removeEmpty(dir string) error {
 
 // replace puts an archive into the place of what is in the folder, which is
 // locked, and says what it carried over and where the former is kept.
-func (c *command) replace(ctx context.Context, archive, dir, erasures string) (m backup.Manifest, n int, kept string, err error) {
-	known, err := knownErasures(ctx, dir, erasures)
+func (c *command) replace(ctx context.Context, what restoring, dir string) (m backup.Manifest, n int, kept string, err error) {
+	known, err := knownErasures(ctx, dir, what.erasures)
 	if err != nil {
 		return m, 0, "", err
 	}
@@ -329,7 +375,13 @@ func (c *command) replace(ctx context.Context, archive, dir, erasures string) (m
 	if err != nil {
 		return m, 0, "", err
 	}
-	if m, n, err = c.extract(ctx, archive, unpacked, known); err == nil {
+	if m, err = extract(ctx, what.archive, unpacked); err == nil && !what.told {
+		err = followed(ctx, dir, unpacked, known)
+	}
+	if err == nil {
+		n, err = c.carry(ctx, unpacked, known)
+	}
+	if err == nil {
 		kept, err = backup.Place(dir, time.Now())
 	}
 	if err != nil { // what was unpacked is gone from there, or has not been moved
@@ -338,7 +390,7 @@ func (c *command) replace(ctx context.Context, archive, dir, erasures string) (m
 	return m, n, kept, err
 }
 
-// knownErasures are those of the present folder, which is locked, and of a file.
+// knownErasures are those of the present folder, which is locked, if it has any, and then of a file.
 func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasures, err error) {
 	if knowsErasures(dir) {
 		here, err := backup.ErasuresOf(ctx, dir)
@@ -348,12 +400,7 @@ func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasur
 		known = append(known, here)
 	}
 	if file != "" {
-		in, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("--erasures: %w", err)
-		}
-		defer func() { _ = in.Close() }()
-		e, err := backup.ReadErasures(in)
+		e, err := readErasures(file)
 		if err != nil {
 			return nil, fmt.Errorf("--erasures: %w", err)
 		}
@@ -362,29 +409,34 @@ func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasur
 	return known, nil
 }
 
-// extract unpacks an archive into a new folder and carries erasures into it.
-func (c *command) extract(ctx context.Context, path, dir string, known []backup.Erasures) (m backup.Manifest, n int, err error) {
+// followed fails unless the present folder, whose erasures are known, has gone on from what was unpacked. Another one may
+// be there since a lost disk was replaced and muster started on it.
+func followed(ctx context.Context, dir, unpacked string, known []backup.Erasures) error {
+	follows := len(known) > 0 && knowsErasures(unpacked)
+	if follows {
+		then, err := backup.ErasuresOf(ctx, unpacked)
+		if err == nil {
+			follows, err = known[0].Follows(then)
+		}
+		if err != nil {
+			return fmt.Errorf("restore: %w", err)
+		}
+	}
+	if !follows {
+		return errUntold(fmt.Sprintf("the data folder %s is not the one that was backed up, or as old as before that, and does not know who was erased since", dir))
+	}
+	return nil
+}
+
+// extract unpacks an archive into a new folder.
+func extract(ctx context.Context, path, dir string) (m backup.Manifest, err error) {
 	file, err := os.Open(path)
 	if err != nil {
-		return m, 0, fmt.Errorf("restore: %w", err)
+		return m, fmt.Errorf("restore: %w", err)
 	}
 	defer func() { _ = file.Close() }()
 	if m, err = backup.Extract(ctx, file, dir); err != nil {
-		return m, 0, err
-	}
-	secret, err := service.LoadRootSecret(c.getenv, dir)
-	if errors.Is(err, service.ErrNoRootSecret) {
-		return m, 0, fmt.Errorf("restore: the archive holds no root secret: set %s to the one that the instance had", service.SecretEnv)
-	}
-	if err != nil {
-		return m, 0, err
-	}
-	for _, e := range known {
-		carried, err := e.Carry(ctx, secret, dir)
-		if err != nil {
-			return m, 0, err
-		}
-		n += carried
+		return m, err
 	}
 	// Its process has ended; the next one writes its own.
 	in, err := instance.Read(dir)
@@ -395,5 +447,27 @@ func (c *command) extract(ctx context.Context, path, dir string, known []backup.
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
-	return m, n, err
+	return m, err
+}
+
+// carry brings erasures into a folder that was unpacked, and says of how many.
+func (c *command) carry(ctx context.Context, dir string, known []backup.Erasures) (n int, err error) {
+	secret, err := service.LoadRootSecret(c.getenv, dir)
+	if errors.Is(err, service.ErrNoRootSecret) {
+		return 0, fmt.Errorf("restore: the archive holds no root secret: set %s to the one that the instance had", service.SecretEnv)
+	}
+	if err != nil {
+		return 0, err
+	}
+	for _, e := range known {
+		carried, err := e.Carry(ctx, secret, dir)
+		if errors.Is(err, suppress.ErrOtherKey) {
+			return 0, fmt.Errorf("restore: who was erased since was noted by an instance with another root secret than that of the archive: move its data folder away, or name the right file with --erasures: %w", err)
+		}
+		if err != nil {
+			return 0, err
+		}
+		n += carried
+	}
+	return n, nil
 }

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"io"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,8 +14,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/deploy/backup"
 	"muster/deploy/instance"
 	"muster/deploy/standalone"
+	"muster/deploy/topics"
+	"muster/platform/bus"
 	"muster/platform/engine"
 )
 
@@ -133,6 +138,80 @@ func TestBackupWithoutServers(t *testing.T) {
 	require.NoError(t, instance.Write(dir, instance.Instance{Kafka: "server:1"}))
 	_, errors := c.run(1, "backup", "create", archive+".ran")
 	require.Contains(t, errors, "the archive has no topics:", "it ran here, and left no log")
+}
+
+// served is a data folder that an instance without erasures has served from, with commands run meanwhile.
+func served(t *testing.T, dir string, commands ...[]string) cli {
+	t.Helper()
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64)}}
+	require.NoError(t, backup.WithBroker(t.Context(), dir, func(ctx context.Context, cfg bus.Config) error {
+		for _, args := range commands {
+			c.with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, args...)
+		}
+		return topics.Ensure(ctx, cfg, 0, slog.New(slog.DiscardHandler))
+	}))
+	return c
+}
+
+// Only the folder that was backed up, as it went on, knows who was erased since. One that a service manager began on an
+// empty disk does not, though it has the same root secret, nor does an older state of the same.
+func TestRestoreIntoAnotherFolder(t *testing.T) {
+	base := t.TempDir()
+	dir, early, late := filepath.Join(base, "data"), filepath.Join(base, "early"), filepath.Join(base, "late")
+	served(t, dir).run(0, "backup", "create", early)
+	served(t, dir, []string{"erase", "user_id=1"}).run(0, "backup", "create", late)
+	c := served(t, dir, []string{"erase", "user_id=2"}, []string{"erase", "withdraw", "user_id=1"})
+	for _, archive := range []string{late, early, late} {
+		out, _ := c.run(0, "backup", "restore", archive)
+		require.Regexp(t, `[1-9]\d* erasures carried over`, out)
+	}
+
+	fresh := served(t, filepath.Join(base, "fresh"))
+	asked := served(t, filepath.Join(base, "asked"), []string{"erase", "user_id=1"})
+	refused := func(c cli, archive string) {
+		t.Helper()
+		_, errors := c.run(2, "backup", "restore", archive)
+		require.Contains(t, errors, "is not the one that was backed up")
+		require.Contains(t, errors, "--no-erasures")
+	}
+	refused(fresh, early)
+	refused(fresh, late)
+	refused(asked, late)
+	fresh.run(0, "backup", "restore", early, "--no-erasures")
+	refused(fresh, late)
+}
+
+// A file that knows of erasures that the instance does not is not written over: it may be the last that does.
+func TestErasuresFileIsKept(t *testing.T) {
+	base := t.TempDir()
+	file := filepath.Join(base, "erasures.ndjson")
+	write := []string{"backup", "erasures", file}
+	lost := filepath.Join(base, "lost")
+	served(t, lost, write)
+	served(t, lost, []string{"erase", "user_id=1", "user_id=2"}, write, []string{"erase", "withdraw", "user_id=1"}, write)
+	before, err := os.ReadFile(file)
+	require.NoError(t, err)
+
+	fresh := filepath.Join(base, "fresh")
+	refused := func(want string) {
+		t.Helper()
+		require.NoError(t, backup.WithBroker(t.Context(), fresh, func(_ context.Context, cfg bus.Config) error {
+			_, errors := served(t, filepath.Join(base, "none")).with("KAFKA_BROKERS", cfg.Brokers[0]).run(2, write...)
+			require.Contains(t, errors, want)
+			return nil
+		}))
+		after, err := os.ReadFile(file)
+		require.NoError(t, err)
+		require.Equal(t, string(before), string(after))
+	}
+	refused("knows of 2 erasures that this instance does not")
+	served(t, fresh, []string{"erase", "user_id=2"})
+	refused("knows of 1 erasures that this instance does not") // the withdrawal
+
+	before = []byte("a diary\n")
+	require.NoError(t, os.WriteFile(file, before, 0o600))
+	refused("is no file of `muster backup erasures`")
 }
 
 // The lock's file names a process that may have ended, and another one may have its number.
