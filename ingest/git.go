@@ -33,8 +33,9 @@ type GitConfig struct {
 	OwnerName string
 	// Full reads all of the history, whatever was read before.
 	Full bool
-	// Unknown is a file that is written with the authors who have no account, in
-	// the form of Authors, to be filled in. It may be empty.
+	// Unknown is a file that is made with the authors who have no account, in
+	// the form of Authors, to be filled in. It may be empty; one that is there is an
+	// error, since it may have been filled in.
 	Unknown string
 }
 
@@ -104,6 +105,9 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	if (g.OwnerID != 0) != (g.OwnerName != "") || g.OwnerID < 0 {
 		return o, errors.New("an owner has a positive id and a name")
 	}
+	if _, err := os.Lstat(g.Unknown); err == nil { // told before anything is read
+		return o, fmt.Errorf("write unknown authors: %s is there already, and may have been filled in: name another file", g.Unknown)
+	}
 	if cfg.StateDir != "" {
 		o.StateDir = filepath.Join(cfg.StateDir, gitDir)
 	}
@@ -172,7 +176,7 @@ func (g GitConfig) report(deps Deps, repositories []*gitlog.Repository) error {
 	if g.Unknown == "" {
 		return nil
 	}
-	f, err := os.OpenFile(g.Unknown, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := os.OpenFile(g.Unknown, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write unknown authors: %w", err)
 	}

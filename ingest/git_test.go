@@ -23,6 +23,21 @@ import (
 	"muster/schemas/record"
 )
 
+// What an operator has filled in is not written over, not even by a dry run, and it is told before anything is read.
+func TestGitKeepsUnknown(t *testing.T) {
+	r := newRepository(t)
+	r.commit("Bob", "bob@x.example", "a.go", "package a")
+	authors := filepath.Join(t.TempDir(), "authors.csv")
+	const filled = "email,user_id,username\nann@x.example,77,ann\n"
+	require.NoError(t, os.WriteFile(authors, []byte(filled), 0o600))
+	s, err := ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Authors: authors, Unknown: authors, Full: true}, []string{r.dir})
+	require.ErrorContains(t, err, "is there already")
+	require.Empty(t, s.Run)
+	after, err := os.ReadFile(authors)
+	require.NoError(t, err)
+	require.Equal(t, filled, string(after))
+}
+
 // repository is a repository that a test makes.
 type repository struct {
 	t    *testing.T

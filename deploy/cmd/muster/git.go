@@ -90,7 +90,7 @@ Persons who follow from commits never displace a record that was crawled.`,
 		},
 	}
 	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
-	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "file to write the authors to whose account is not known")
+	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "file to write the authors to whose account is not known, which must not exist")
 	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil, "further code host whose no-reply addresses are read (git.example)")
 	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false, "make up an account for each author who has none")
 	cmd.Flags().StringVar(&owner, "owner", "", "account that the repositories belong to, as ID:USERNAME")
