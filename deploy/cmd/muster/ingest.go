@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,7 +31,10 @@ func (c *command) kafka() (bus.Config, error) {
 		return cfg, nil
 	}
 	in, err := instance.Read(c.dataDir)
-	if err != nil || !instance.Alive(in.PID) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return cfg, err
+	}
+	if !instance.Alive(in.PID) {
 		return cfg, fmt.Errorf("%w at data folder %q: start one with `muster up`, name its folder with --data-dir, or set KAFKA_BROKERS",
 			instance.ErrNotRunning, c.dataDir)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/deploy/instance"
 	"muster/deploy/topics"
 	"muster/ingest"
 	"muster/platform/broker/brokertest"
@@ -41,4 +42,15 @@ func TestRunIngestRemembers(t *testing.T) {
 		require.NoError(t, <-ended)
 		require.Equal(t, !noState, known())
 	}
+}
+
+// A description that is there and cannot be read, such as another user's, says nothing of whether muster runs.
+func TestUnreadableDescription(t *testing.T) {
+	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": t.TempDir()}}
+	_, errors := c.run(2, "account", "list")
+	require.Contains(t, errors, "no running muster")
+	require.NoError(t, os.Mkdir(filepath.Join(c.env["MUSTER_DATA_DIR"], instance.FileName), 0o700))
+	_, errors = c.run(2, "account", "list")
+	require.Contains(t, errors, instance.FileName)
+	require.NotContains(t, errors, "no running muster")
 }
