@@ -33,7 +33,9 @@ func (c *command) deadResubmit() *cobra.Command {
 		Use:   "resubmit [ID...]",
 		Short: "Write messages that were given up to their topics again",
 		Long: `Writes the messages to the topics that they came from, as they were, so that their services try
-again; webhooks begin anew, from their first attempt on. A letter is resubmitted once: --resubmitted, or naming its ID, does it again.`,
+again; webhooks begin anew, from their first attempt on. A letter is resubmitted once: --resubmitted, or naming its ID, does it again.
+
+Exit status: 0 all of them were; 1 some were not there, or not resubmitted; 2 it could not be done.`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if len(ids) == 0 && !all && flags == (letterFlags{}) {
 				return errors.New("name letters, say which with --handler, --reason, --since or --until, or give --all")
@@ -54,7 +56,7 @@ again; webhooks begin anew, from their first attempt on. A letter is resubmitted
 			if res.Run == "" {
 				return err
 			}
-			return errors.Join(err, printResubmission(cmd, res, asJSON))
+			return errors.Join(err, printResubmission(cmd, res, ids, asJSON))
 		},
 	}
 	flags.register(cmd, true)

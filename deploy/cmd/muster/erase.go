@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -116,6 +117,10 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 				if err != nil {
 					return err
 				}
+				if shown := len(order.Identifiers) - len(suppressedBy(deps.Suppressed, order.Identifiers)); shown > 0 {
+					return errors.Join(printErased(cmd, done, len(order.Identifiers), asJSON), partlyError{fmt.Errorf(
+						"%d identifiers are not suppressed: a withdrawal of them is dated %s or later; give a later --requested-at", shown, order.RequestedAt)})
+				}
 				return printErased(cmd, done, len(order.Identifiers), asJSON)
 			})
 		},
@@ -173,6 +178,21 @@ func parseIdentifiers(args []string) ([]record.ErasureIdentifier, error) {
 	return out, nil
 }
 
+// suppressedBy returns those of the identifiers, which were checked, that suppress somebody.
+func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (out []record.ErasureIdentifier) {
+	for _, i := range identifiers {
+		t, sum := suppress.Type(i.Type), [sha256.Size]byte{}
+		if _, err := hex.Decode(sum[:], []byte(i.SHA256)); err != nil || i.SHA256 == "" {
+			standard, _ := suppress.Standard(t, string(i.Value))
+			sum = suppress.Sum(standard)
+		}
+		if set.Suppressed(set.Key().Hash(t, sum)) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
 func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
 	if asJSON {
 		if done == nil {
@@ -181,7 +201,7 @@ func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON boo
 		return printJSON(cmd, done)
 	}
 	if len(done) == 0 {
-		fmt.Fprintln(cmd.OutOrStdout(), "Nothing to do: this was asked for before, or something newer was.")
+		fmt.Fprintln(cmd.OutOrStdout(), "Nothing was done: this was asked for before, or something newer was.")
 		return nil
 	}
 	for _, e := range done {
@@ -298,7 +318,9 @@ func (c *command) eraseWithdraw() *cobra.Command {
 		Use:   "withdraw REQUEST | withdraw TYPE=VALUE...",
 		Short: "Withdraw a request, or what was asked for of some identifiers",
 		Long: `Lets the people in again whom a request kept out, as far as no later request names them. What was removed is
-not there any more: ingest their records again, with --again for what was published before.`,
+not there any more: ingest their records again, with --again for what was published before.
+
+Exit status: 0 they are let in; 1 none of the identifiers is suppressed, or some still are; 2 it could not be done.`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if by == "" {
@@ -310,13 +332,21 @@ not there any more: ingest their records again, with --again for what was publis
 					if err != nil {
 						return err
 					}
+					held := suppressedBy(deps.Suppressed, identifiers)
+					if len(held) == 0 {
+						return partlyError{errors.New("none of these identifiers is suppressed: there is nothing to withdraw")}
+					}
 					done, err := ingest.Erase(ctx, cfg, deps, record.Erasure{
-						Identifiers: identifiers, RequestedAt: record.VersionOf(time.Now()).String(), RequestedBy: by, Note: note, Deleted: true,
+						Identifiers: held, RequestedAt: record.VersionOf(time.Now()).String(), RequestedBy: by, Note: note, Deleted: true,
 					})
 					if err != nil {
 						return err
 					}
-					return printWithdrawn(cmd, done, asJSON)
+					err = printWithdrawn(cmd, done, len(identifiers), asJSON)
+					if left := len(suppressedBy(deps.Suppressed, held)); err == nil && left > 0 {
+						err = partlyError{fmt.Errorf("%d identifiers are still suppressed: what was asked for is dated in the future; withdraw the request (muster erase list)", left)}
+					}
+					return err
 				}
 				if len(args) > 1 {
 					return errors.New("withdraw one request at a time")
@@ -333,7 +363,7 @@ not there any more: ingest their records again, with --again for what was publis
 				if err != nil {
 					return err
 				}
-				return printWithdrawn(cmd, []event.Erasure{done}, asJSON)
+				return printWithdrawn(cmd, []event.Erasure{done}, len(s.Identifiers), asJSON)
 			})
 		},
 	}
@@ -343,7 +373,7 @@ not there any more: ingest their records again, with --again for what was publis
 	return cmd
 }
 
-func printWithdrawn(cmd *cobra.Command, done []event.Erasure, asJSON bool) error {
+func printWithdrawn(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
 	if asJSON {
 		return printJSON(cmd, done)
 	}
@@ -351,6 +381,6 @@ func printWithdrawn(cmd *cobra.Command, done []event.Erasure, asJSON bool) error
 	for _, e := range done {
 		n += len(e.Identifiers)
 	}
-	fmt.Fprintf(cmd.OutOrStdout(), "%d identifiers are not suppressed any more.\n", n)
+	fmt.Fprintf(cmd.OutOrStdout(), "%d of %d identifiers are not suppressed any more.\n", n, named)
 	return nil
 }

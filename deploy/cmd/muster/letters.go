@@ -402,8 +402,25 @@ func exported(l ingest.Letter, whole bool) (line []byte, ok bool, err error) {
 	return raw, len(raw) > 0 && utf8.Valid(raw) && !strings.ContainsAny(string(raw), "\r\n"), nil
 }
 
-// printResubmission says what became of letters, and fails when some were left.
-func printResubmission(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) error {
+// printResubmission says what became of letters, and fails when some of those that were meant, by their IDs or otherwise,
+// were not given back, or rejected again.
+func printResubmission(cmd *cobra.Command, res ingest.Resubmission, ids []string, asJSON bool) error {
+	named := slices.Compact(slices.Sorted(slices.Values(ids)))
+	missing, skipped, rejected := max(0, int64(len(named))-res.Letters), int64(0), int64(0)
+	for _, n := range res.Skipped {
+		skipped += n
+	}
+	for _, k := range res.Kinds {
+		rejected += k.Rejected
+	}
+	err := printResubmitted(cmd, res, asJSON)
+	if err == nil && missing+skipped+rejected > 0 {
+		err = partlyError{fmt.Errorf("%d letters are not there, %d were not resubmitted, %d records were rejected again", missing, skipped, rejected)}
+	}
+	return err
+}
+
+func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) error {
 	if asJSON {
 		return printJSON(cmd, res)
 	}

@@ -138,6 +138,28 @@ func TestWithdrawalIsLogged(t *testing.T) {
 	require.Equal(t, []string{"Dana", "case 18"}, []string{last.By, last.Note})
 }
 
+// Whoever mistypes an identifier, or meets a request that is dated in the future, is told that nobody was let in, or kept out.
+func TestWithdrawalOfNobody(t *testing.T) {
+	c := newCLI(t)
+	c.run(0, "erase", "user_id=1", "--json")
+	requests := stored(t, c, event.TopicErasureRequest)
+	_, errors := c.run(1, "erase", "withdraw", "email=nobody@nowhere.example", "user_id=10")
+	require.Contains(t, errors, "none of these identifiers is suppressed")
+	require.Equal(t, requests, stored(t, c, event.TopicErasureRequest))
+	out, _ := c.run(0, "erase", "withdraw", "user_id=1", "user_id=10")
+	require.Contains(t, out, "1 of 2 identifiers are not suppressed any more")
+	c.run(1, "erase", "withdraw", "user_id=1")
+
+	out, _ = c.run(0, "erase", "user_id=2", "--requested-at", "2126-06-01", "--json")
+	request := parsed[[]event.Erasure](t, out)[0].RequestID
+	_, errors = c.run(1, "erase", "withdraw", "user_id=2")
+	require.Contains(t, errors, "1 identifiers are still suppressed")
+	c.run(0, "erase", "withdraw", request)
+	_, errors = c.run(1, "erase", "user_id=2")
+	require.Contains(t, errors, "1 identifiers are not suppressed: a withdrawal of them is dated")
+	c.run(0, "erase", "user_id=2", "--requested-at", "2126-06-02")
+}
+
 // A refresh and the mending of what was rejected, as an operator does it.
 func TestRefreshAndRejected(t *testing.T) {
 	dir := t.TempDir()
@@ -205,6 +227,11 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.NoError(t, os.WriteFile(mapping, []byte(`{kind: "network-person", record: (.last_updated = "2026-03")}`), 0o600))
 	_, errors = c.run(2, "rejected", "resubmit")
 	require.Contains(t, errors, "--all")
+	out, errors = c.run(1, "rejected", "resubmit", "9-99999", "9-99999")
+	require.Contains(t, out, "0 letters, 0 resubmitted")
+	require.Contains(t, errors, "1 letters are not there")
+	_, errors = c.run(1, "rejected", "resubmit", "--all", "--kind", "network-person", "--json")
+	require.Contains(t, errors, "1 records were rejected again")
 	out, _ = c.run(0, "rejected", "resubmit", "--all", "--map", mapping)
 	require.Contains(t, out, "1 letters, 1 resubmitted")
 	out, _ = c.run(0, "rejected", "resubmit", "--all")
@@ -225,6 +252,7 @@ func TestRefreshAndRejected(t *testing.T) {
 
 	out, _ = c.run(0, "dead", "list", "--json")
 	require.Equal(t, "[]\n", out)
+	c.run(1, "dead", "resubmit", "webhook-sender.deliver:0-7")
 	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
 	require.Contains(t, errors, `--since: "yesterday"`)
 }

@@ -42,7 +42,9 @@ func (c *command) rejectedResubmit() *cobra.Command {
 what has not is rejected again, as a new letter. A letter is resubmitted once: --resubmitted, or naming
 its ID, does it again, which publishes nothing that is known.
 
-Records over 1 MiB, of which only the beginning is kept, cannot be resubmitted: mend their files.`,
+Records over 1 MiB, of which only the beginning is kept, cannot be resubmitted: mend their files.
+
+Exit status: 0 all of them are valid now; 1 some were not there, not resubmitted, or rejected again; 2 it could not be done.`,
 		Example: `  muster rejected resubmit --reason bad_date
   muster rejected resubmit 3-42 3-43
   muster rejected resubmit --kind foreign --map ./mine.jq`,
@@ -71,7 +73,7 @@ Records over 1 MiB, of which only the beginning is kept, cannot be resubmitted: 
 			if res.Run == "" {
 				return err
 			}
-			return errors.Join(err, printResubmission(cmd, res, asJSON))
+			return errors.Join(err, printResubmission(cmd, res, ids, asJSON))
 		},
 	}
 	flags.register(cmd, false)
