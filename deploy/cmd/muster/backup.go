@@ -306,7 +306,7 @@ func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("restore: %w", err)
 	}
-	if !known && !knowsErasures(dir) {
+	if !known && !hasLog(dir) {
 		return "", false, errUntold(fmt.Sprintf("there is no data folder %s that knows who was erased since the backup", dir))
 	}
 	if !exists {
@@ -315,8 +315,8 @@ func restoreTo(dataDir string, known bool) (dir string, made bool, err error) {
 	return dir, !exists, err
 }
 
-// knowsErasures says whether a folder has a broker's log, or half a restore has put one away.
-func knowsErasures(dir string) bool {
+// hasLog says whether a folder has a broker's log, or half a restore has put one away.
+func hasLog(dir string) bool {
 	for _, path := range []string{"kafka", ".before/kafka"} {
 		if _, err := os.Stat(filepath.Join(dir, path)); err == nil {
 			return true
@@ -334,19 +334,40 @@ func (c *command) restore(cmd *cobra.Command, what restoring, dir string, made b
 		return err // somebody else has the folder by now
 	}
 	defer release()
-	m, n, kept, err := c.replace(ctx, what, dir)
+	r, err := c.replace(ctx, what, dir)
 	if err != nil {
 		if made {
 			err = errors.Join(err, removeEmpty(dir))
 		}
 		return err
 	}
-	out := cmd.OutOrStdout()
-	if kept != "" {
-		fmt.Fprintf(out, "kept %s\n", kept)
+	return r.print(cmd.OutOrStdout(), dir)
+}
+
+// restored is what a restore has done.
+type restored struct {
+	manifest backup.Manifest
+	erasures int    // that were carried over
+	kept     string // where the former content is; empty for none
+	// keys and organizations may call again, which might no more in the former content.
+	keys, organizations []string
+}
+
+func (r restored) print(w io.Writer, dir string) error {
+	var b strings.Builder
+	if r.kept != "" {
+		fmt.Fprintf(&b, "kept %s\n", r.kept)
 	}
-	_, err = fmt.Fprintf(out, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
-		dir, m.CreatedAt.Format(time.RFC3339), len(m.Files), float64(m.Bytes)/1e6, n)
+	fmt.Fprintf(&b, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
+		dir, r.manifest.CreatedAt.Format(time.RFC3339), len(r.manifest.Files), float64(r.manifest.Bytes)/1e6, r.erasures)
+	b.WriteString("Keys, organizations, webhook secrets and standalone.json are of that time: what was revoked, deactivated or rotated since is to be so again.\n")
+	for _, id := range r.keys {
+		fmt.Fprintf(&b, "  muster account key revoke %s\n", id)
+	}
+	for _, id := range r.organizations {
+		fmt.Fprintf(&b, "  muster account deactivate %s\n", id)
+	}
+	_, err := io.WriteString(w, b.String())
 	return err
 }
 
@@ -366,33 +387,53 @@ func removeEmpty(dir string) error {
 
 // replace puts an archive into the place of what is in the folder, which is
 // locked, and says what it carried over and where the former is kept.
-func (c *command) replace(ctx context.Context, what restoring, dir string) (m backup.Manifest, n int, kept string, err error) {
+func (c *command) replace(ctx context.Context, what restoring, dir string) (r restored, err error) {
 	known, err := knownErasures(ctx, dir, what.erasures)
 	if err != nil {
-		return m, 0, "", err
+		return r, err
 	}
 	unpacked, err := backup.Unpacking(dir)
 	if err != nil {
-		return m, 0, "", err
+		return r, err
 	}
-	if m, err = extract(ctx, what.archive, unpacked); err == nil && !what.told {
+	if r.manifest, err = extract(ctx, what.archive, unpacked); err == nil && !what.told {
 		err = followed(ctx, dir, unpacked, known)
 	}
 	if err == nil {
-		n, err = c.carry(ctx, unpacked, known)
+		r.erasures, err = c.carry(ctx, unpacked, known)
 	}
 	if err == nil {
-		kept, err = backup.Place(dir, time.Now())
+		r.keys, r.organizations, err = letIn(ctx, dir, unpacked)
+	}
+	if err == nil {
+		r.kept, err = backup.Place(dir, time.Now())
 	}
 	if err != nil { // what was unpacked is gone from there, or has not been moved
 		err = errors.Join(err, os.RemoveAll(unpacked))
 	}
-	return m, n, kept, err
+	return r, err
+}
+
+// letIn finds the keys and organizations that may call again by what was unpacked, as far as the present folder knows.
+func letIn(ctx context.Context, dir, unpacked string) (keys, organizations []string, err error) {
+	if !hasLog(dir) || !hasLog(unpacked) {
+		return nil, nil, nil
+	}
+	before, err := backup.AccountsOf(ctx, dir)
+	if err != nil {
+		return nil, nil, fmt.Errorf("restore: %w", err)
+	}
+	then, err := backup.AccountsOf(ctx, unpacked)
+	if err != nil {
+		return nil, nil, fmt.Errorf("restore: %w", err)
+	}
+	keys, organizations = then.LetIn(before, time.Now())
+	return keys, organizations, nil
 }
 
 // knownErasures are those of the present folder, which is locked, if it has any, and then of a file.
 func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasures, err error) {
-	if knowsErasures(dir) {
+	if hasLog(dir) {
 		here, err := backup.ErasuresOf(ctx, dir)
 		if err != nil {
 			return nil, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
@@ -412,7 +453,7 @@ func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasur
 // followed fails unless the present folder, whose erasures are known, has gone on from what was unpacked. Another one may
 // be there since a lost disk was replaced and muster started on it.
 func followed(ctx context.Context, dir, unpacked string, known []backup.Erasures) error {
-	follows := len(known) > 0 && knowsErasures(unpacked)
+	follows := len(known) > 0 && hasLog(unpacked)
 	if follows {
 		then, err := backup.ErasuresOf(ctx, unpacked)
 		if err == nil {

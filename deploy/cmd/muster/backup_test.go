@@ -182,6 +182,42 @@ func TestRestoreIntoAnotherFolder(t *testing.T) {
 	refused(fresh, late)
 }
 
+// Whoever may call again by a restore, and might no more before it, is named with what puts that right.
+func TestRestoreNamesWhoIsLetIn(t *testing.T) {
+	base := t.TempDir()
+	dir, archive := filepath.Join(base, "data"), filepath.Join(base, "archive")
+	c := served(t, dir)
+	during := func(do func(c cli)) {
+		require.NoError(t, backup.WithBroker(t.Context(), dir, func(_ context.Context, cfg bus.Config) error {
+			do(c.with("KAFKA_BROKERS", cfg.Brokers[0]))
+			return nil
+		}))
+	}
+	var organization, left, key string
+	during(func(c cli) {
+		for name, id := range map[string]*string{"Acme": &organization, "Left": &left} {
+			out, _ := c.run(0, "account", "create", name, "--json")
+			*id = parsed[accountView](t, out).OrganizationID
+		}
+		out, _ := c.run(0, "account", "key", "create", organization)
+		key = strings.Fields(out)[1][len("mk_live_"):][:8]
+		c.run(0, "account", "key", "create", organization)
+	})
+	c.run(0, "backup", "create", archive)
+	during(func(c cli) {
+		c.run(0, "account", "key", "revoke", key)
+		c.run(0, "account", "deactivate", left)
+	})
+	out, _ := c.run(0, "backup", "restore", archive)
+	_, said, _ := strings.Cut(out, "is to be so again.\n")
+	require.Equal(t, "  muster account key revoke "+key+"\n  muster account deactivate "+left+"\n", said)
+	during(func(c cli) {
+		for line := range strings.Lines(said) {
+			c.run(0, strings.Fields(line)[1:]...)
+		}
+	})
+}
+
 // A file that knows of erasures that the instance does not is not written over: it may be the last that does.
 func TestErasuresFileIsKept(t *testing.T) {
 	base := t.TempDir()

@@ -1,0 +1,57 @@
+package backup
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+)
+
+// Accounts are who may call, as some data folder has it.
+type Accounts struct {
+	organizations map[string]event.Organization
+	keys          map[string]event.Key
+}
+
+// AccountsOf reads the accounts of a data folder, from its embedded broker's log. Nobody serves from it meanwhile.
+func AccountsOf(ctx context.Context, dir string) (Accounts, error) {
+	a := Accounts{organizations: make(map[string]event.Organization), keys: make(map[string]event.Key)}
+	err := WithBroker(ctx, dir, func(ctx context.Context, cfg bus.Config) error {
+		return bus.Scan(ctx, cfg, []string{event.TopicAccount}, func(m kafka.Message) error {
+			switch o, k, err := event.DecodeAccount(m.Key, m.Value); {
+			case err != nil: // nobody is let in by it
+			case o != nil:
+				a.organizations[o.ID] = *o
+			default:
+				a.keys[k.ID] = *k
+			}
+			return nil
+		})
+	})
+	if err != nil {
+		return a, fmt.Errorf("read the accounts: %w", err)
+	}
+	return a, nil
+}
+
+// LetIn returns the IDs of the keys and organizations that may call here, and might no more where it was later.
+func (a Accounts) LetIn(later Accounts, now time.Time) (keys, organizations []string) {
+	for id, k := range a.keys {
+		if then, ok := later.keys[id]; ok && k.ValidAt(now) && !then.ValidAt(now) {
+			keys = append(keys, id)
+		}
+	}
+	for id, o := range a.organizations {
+		if then, ok := later.organizations[id]; ok && o.Active && !then.Active {
+			organizations = append(organizations, id)
+		}
+	}
+	slices.Sort(keys)
+	slices.Sort(organizations)
+	return keys, organizations
+}
