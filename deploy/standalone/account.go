@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/deploy/instance"
 	"muster/platform/bus"
 	queryapi "muster/query-api"
 	"muster/schemas/event"
@@ -14,19 +15,25 @@ import (
 
 const developmentPlan = "development"
 
-// prepareAccounts applies the accounts file and returns what that changed, and the key
-// of [developmentKey].
-func prepareAccounts(ctx context.Context, cfg Config, kafka bus.Config, deps Deps, earlier string) (key string, applied []queryapi.Applied, err error) {
+// prepareAccounts applies the accounts file and returns what that changed, and puts the key of
+// [developmentKey] into the instance's description.
+func prepareAccounts(ctx context.Context, cfg Config, kafka bus.Config, deps Deps, in *instance.Instance) (applied []queryapi.Applied, err error) {
 	accounts, err := queryapi.OpenAccounts(ctx, queryapi.AccountsConfig{Bus: kafka, Logger: deps.Telemetry.Logger})
 	if err != nil {
-		return "", nil, fmt.Errorf("read the accounts: %w", err)
+		return nil, fmt.Errorf("read the accounts: %w", err)
 	}
 	defer func() { err = errors.Join(err, accounts.Close()) }()
 	if applied, err = accounts.Apply(ctx, cfg.Accounts); err != nil {
-		return "", applied, err
+		return applied, err
 	}
-	key, err = developmentKey(ctx, accounts, earlier)
-	return key, applied, err
+	earlier := in.APIKey
+	if in.APIKey, err = developmentKey(ctx, accounts, earlier); err != nil || in.APIKey == earlier {
+		return applied, err
+	}
+	// A start that fails from here on, again and again, is not to leave a key each time.
+	kept := *in
+	kept.PID = 0 // nobody is served yet
+	return applied, instance.Write(cfg.DataDir, kept)
 }
 
 // developmentKey returns an API key of an organization on the development plan:

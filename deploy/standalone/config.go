@@ -1,6 +1,7 @@
 package standalone
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -52,6 +53,19 @@ func (c Config) Validate() error {
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// listenable fails when an address of the services is taken, which they would find out last: an empty data folder is
+// prepared for long before. The engines look at theirs first.
+func (c Config) listenable(ctx context.Context) (err error) {
+	for _, a := range []struct{ what, addr string }{{"api", c.APIAddr}, {"ingest", c.IngestAddr}, {"admin", c.AdminAddr}} {
+		ln, listenErr := new(net.ListenConfig).Listen(ctx, "tcp", a.addr)
+		if listenErr != nil {
+			return fmt.Errorf("listen on the %s address (another one: --%s-addr): %w", a.what, a.what, listenErr)
+		}
+		defer func() { err = errors.Join(err, ln.Close()) }() // once all are there: no two are the same
+	}
+	return nil
 }
 
 // Deps are what a run uses of its surroundings.

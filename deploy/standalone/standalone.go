@@ -49,6 +49,9 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	if _, err := backup.Finish(cfg.DataDir, time.Now()); err != nil {
 		return err
 	}
+	if err := cfg.listenable(ctx); err != nil {
+		return err
+	}
 	sample, err := planSample(cfg)
 	if err != nil {
 		return err
@@ -131,8 +134,8 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	in := describe(cfg, kafka, clickHouse)
-	var applied []queryapi.Applied
-	if in.APIKey, applied, err = prepareAccounts(ctx, cfg, kafka, deps, in.APIKey); err != nil {
+	applied, err := prepareAccounts(ctx, cfg, kafka, deps, &in)
+	if err != nil {
 		return errors.Join(err, deps.Applied(applied))
 	}
 	if err := deps.Applied(applied); err != nil {
