@@ -1349,7 +1349,8 @@ type SearchExplanation struct {
 	// MaxCredits What the page would cost at most.
 	MaxCredits int64 `json:"max_credits"`
 
-	// Query The query as it is understood.
+	// Query The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
+	// a pattern without it is compared with each value.
 	Query *map[string]interface{} `json:"query,omitempty"`
 
 	// Refused Why the query is refused; left out when it is not.
@@ -9629,8 +9630,10 @@ type ClientInterface interface {
 
 	// ExplainSearchWithBody Explain a search
 	//
-	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9639,8 +9642,10 @@ type ClientInterface interface {
 
 	// ExplainSearch Explain a search
 	//
-	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9995,8 +10000,10 @@ func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, b
 
 // ExplainSearchWithBody Explain a search
 //
-// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10015,8 +10022,10 @@ func (c *Client) ExplainSearchWithBody(ctx context.Context, params *ExplainSearc
 
 // ExplainSearch Explain a search
 //
-// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11078,8 +11087,10 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithBodyWithResponse Explain a search
 	//
-	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11088,8 +11099,10 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithResponse Explain a search
 	//
-	// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-	// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13768,8 +13781,10 @@ func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, para
 
 // ExplainSearchWithBodyWithResponse Explain a search
 //
-// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13784,8 +13799,10 @@ func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Cont
 
 // ExplainSearchWithResponse Explain a search
 //
-// Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-// the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -65,8 +65,10 @@ export interface paths {
         put?: never;
         /**
          * Explain a search
-         * @description Says what a search would do, and searches nothing: the query as it is understood, the SQL with its parameters,
-         *     the number of rows that would be read, what the page would cost at most, and why it would be refused. Free.
+         * @description Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
+         *     would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+         *     stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
+         *     (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
          */
         post: operations["explainSearch"];
         delete?: never;
@@ -579,7 +581,10 @@ export interface components {
         SearchExplanation: {
             /** @description Why the query is refused; left out when it is not. */
             refused?: string | null;
-            /** @description The query as it is understood. */
+            /**
+             * @description The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
+             *     a pattern without it is compared with each value.
+             */
             query?: {
                 [key: string]: unknown;
             };

@@ -1241,7 +1241,8 @@ type SearchExplanation struct {
 	// MaxCredits What the page would cost at most.
 	MaxCredits int64 `json:"max_credits"`
 
-	// Query The query as it is understood.
+	// Query The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
+	// a pattern without it is compared with each value.
 	Query *map[string]interface{} `json:"query,omitempty"`
 
 	// Refused Why the query is refused; left out when it is not.

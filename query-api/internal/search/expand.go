@@ -51,53 +51,56 @@ func (s *Search) expand(ctx context.Context) error {
 }
 
 func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
-	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
-		switch n := n.(type) {
-		case algebra.Fuzzy:
-			if n.Rewrite == algebra.RewriteConstant {
-				return s.searcher.anyNear(ctx, n)
-			}
+	return algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) { return s.becomes(ctx, n, blend) })
+}
+
+// becomes is what a node is expanded to, itself where there is nothing to expand.
+func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+	switch n := n.(type) {
+	case algebra.Fuzzy:
+		if n.Rewrite == algebra.RewriteConstant {
+			return s.searcher.anyNear(ctx, n)
+		}
+		terms, err := s.expansion(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		*blend++
+		return rewritten(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
+	case algebra.Phrase:
+		if !n.PrefixLast {
+			return s.searcher.counted(ctx, n)
+		}
+		terms, err := s.expansion(ctx, n)
+		if err != nil {
+			return nil, err
+		}
+		return s.searcher.counted(ctx, finishedPhrase(n, terms))
+	case algebra.Pattern:
+		if n.Rewrite != algebra.RewriteDefault {
 			terms, err := s.expansion(ctx, n)
 			if err != nil {
 				return nil, err
 			}
 			*blend++
-			return rewritten(n.Field, n.Rewrite, terms, *blend, func(t string) float64 { return similarity(n.Text, t, edits(n.Text, t, n.Transpositions)) })
-		case algebra.Phrase:
-			if !n.PrefixLast {
-				return s.searcher.counted(ctx, n)
-			}
-			terms, err := s.expansion(ctx, n)
-			if err != nil {
-				return nil, err
-			}
-			return s.searcher.counted(ctx, finishedPhrase(n, terms))
-		case algebra.Pattern:
-			if n.Rewrite != algebra.RewriteDefault {
-				terms, err := s.expansion(ctx, n)
-				if err != nil {
-					return nil, err
-				}
-				*blend++
-				return rewritten(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
-			}
-			if n.Regexp != nil {
-				return s.searcher.matchingTerms(ctx, n)
-			}
-			if !planner.HasDictionary(n.Field) {
-				return n, nil
-			}
-			terms, err := s.searcher.patternTerms(ctx, n)
-			if err != nil || terms == nil {
-				return n, err
-			}
-			if len(terms) == 0 {
-				return algebra.None{}, nil
-			}
-			return algebra.Set{Field: n.Field, Values: terms}, nil
+			return rewritten(n.Field, n.Rewrite, terms, *blend, func(string) float64 { return 1 })
 		}
-		return n, nil
-	})
+		if n.Regexp != nil {
+			return s.searcher.matchingTerms(ctx, n)
+		}
+		if !planner.HasDictionary(n.Field) {
+			return n, nil
+		}
+		terms, err := s.searcher.patternTerms(ctx, n)
+		if err != nil || terms == nil {
+			return n, err
+		}
+		if len(terms) == 0 {
+			return algebra.None{}, nil
+		}
+		return algebra.Set{Field: n.Field, Values: terms}, nil
+	}
+	return n, nil
 }
 
 // expansion gives the terms of a fuzzy one or an unfinished phrase from the cursor, or
@@ -316,14 +319,14 @@ func (s *Searcher) dictionary(ctx context.Context, f algebra.Field, d planner.Di
 type unindexedError struct{ error }
 
 // living keeps the first terms that somebody has: an index remembers those of
-// replaced people for a while.
+// replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
 func (s *Searcher) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {
 		some := terms[:min(len(terms), max(64, most-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		if err := s.query(ctx, "terms", planner.LivingStatement(f, some), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		if err := s.query(ctx, "terms", planner.LivingStatement(f, some, planner.People{Hidden: s.deps.Store.Hidden()}), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
 			return nil, err
 		}
 		for i, n := range counts {

@@ -3,6 +3,10 @@ package search
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -32,7 +36,8 @@ type Statement struct {
 // Explain says what a search would do. What is refused is an answer, not an
 // error; a wrong cursor is an error. The weights of terms stand for one match
 // of each, since nothing is counted; nor are those left out that nobody has, or fields that cannot matter for the page, and
-// the sample by which those are found is not there. It waits its turn as a search does.
+// the sample by which those are found is not there. The stored terms that fuzzy words, unfinished ones and patterns become
+// have placeholders: only a search, which costs, gives what is stored. It waits its turn as a search does.
 func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err error) {
 	prepared, err := s.Prepare(r)
 	if err == nil {
@@ -55,25 +60,39 @@ func (s *Searcher) Explain(ctx context.Context, r Request) (e *Explanation, err 
 }
 
 func (s *Search) explain(ctx context.Context) (*Explanation, error) {
-	if err := s.expand(ctx); err != nil {
+	if err := s.findExpansions(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
+	blend, hidden := firstBlend, placeholders{names: make(map[string]string)}
+	query, err := s.explained(ctx, s.node, &blend, &hidden)
+	if err != nil {
 		return nil, err
 	}
-	e := &Explanation{Query: algebra.Describe(s.node), Statements: []Statement{}}
-	add := func(step string, p planner.Statement) error {
-		if p.SQL == "" {
-			return nil
+	run, shown := slices.Clone(s.sorts), slices.Clone(s.sorts)
+	for i, key := range s.sorts {
+		if key.Nested == nil {
+			continue
 		}
+		filter, err := s.explained(ctx, key.Nested, &blend, &hidden)
+		if err != nil {
+			return nil, err
+		}
+		run[i].Nested, shown[i].Nested = filter.run, filter.shown
+	}
+	query.run, query.shown = algebra.ShareStatistics(query.run), algebra.ShareStatistics(query.shown)
+	if s.from.Refreshed, err = s.searcher.refreshed(ctx, query.run, run); err != nil {
+		return nil, err
+	}
+	e := &Explanation{Query: algebra.Describe(query.described), Statements: []Statement{}}
+	for _, p := range s.steps(query.shown, shown, hidden.in(s.cursor.Stats)) {
 		if p.Parameters == nil {
 			p.Parameters = map[string]string{}
 		}
-		e.Statements = append(e.Statements, Statement{Step: step, SQL: p.SQL, Parameters: p.Parameters})
-		estimate := p
-		estimate.SQL = "EXPLAIN ESTIMATE " + p.SQL
-		return s.searcher.query(ctx, "estimate", estimate, func(rows driver.Rows) error {
+		e.Statements = append(e.Statements, Statement{Step: p.step, SQL: p.SQL, Parameters: p.Parameters})
+	}
+	for _, p := range s.steps(query.run, run, s.cursor.Stats) {
+		p.SQL = "EXPLAIN ESTIMATE " + p.SQL
+		err := s.searcher.query(ctx, "estimate", p.Statement, func(rows driver.Rows) error {
 			var database, table string
 			var parts, read, marks uint64
 			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
@@ -82,47 +101,214 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 			e.EstimatedRows += int64(read)
 			return nil
 		})
-	}
-	scored := planner.ScoresDecide(s.node) || planner.Scores(s.node, s.sorts) && s.request.Size > 0
-	filters := planner.SortFilters(s.sorts)
-	stats := s.cursor.Stats
-	if s.first {
-		for _, p := range planner.PresenceStatements(s.node, filters, firstBlend) {
-			if err := add("presence", p.Statement); err != nil {
-				return nil, err
-			}
-		}
-		none := planner.NewStats()
-		total := !planner.ScoresDecide(s.node) && !planner.Dear(s.node, s.sorts)
-		counted := false
-		if scored {
-			terms, keys := planner.TermStatement(s.node, filters, total, s.from, none, func(string) bool { return false })
-			counted = len(keys) > 0
-			if err := add("count", terms); err != nil {
-				return nil, err
-			}
-			for _, c := range planner.FieldStatements(s.node, filters, none, func(string) bool { return false }) {
-				if err := add("fields", c.Statement); err != nil {
-					return nil, err
-				}
-			}
-		}
-		if s.request.Size == 0 && (!counted || !total) {
-			if err := add("count", planner.CountStatement(s.node, planner.UnknownStats(s.node, filters), s.from)); err != nil {
-				return nil, err
-			}
-		}
-		stats = planner.UnknownStats(s.node, filters)
-	}
-	if s.request.Size > 0 {
-		rank := planner.Rank{Node: s.node, Sort: s.sorts, Stats: stats, Limit: s.request.Size + 1, From: s.from, Total: s.first}
-		if !s.first {
-			rank.After = &s.cursor.After
-			rank.Identified = rank.After.ProfileID != ""
-		}
-		if err := add("rank", planner.RankStatement(rank)); err != nil {
+		if err != nil {
 			return nil, err
 		}
 	}
 	return e, nil
+}
+
+// step is a statement of a search and what it is for.
+type step struct {
+	step string
+	planner.Statement
+}
+
+// steps are what a query is searched by. stats are those of the cursor.
+func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stats) []step {
+	var out []step
+	add := func(name string, p planner.Statement) {
+		if p.SQL != "" {
+			out = append(out, step{name, p})
+		}
+	}
+	scored := planner.ScoresDecide(n) || planner.Scores(n, sorts) && s.request.Size > 0
+	filters := planner.SortFilters(sorts)
+	if s.first {
+		for _, p := range planner.PresenceStatements(n, filters, firstBlend) {
+			add("presence", p.Statement)
+		}
+		none := planner.NewStats()
+		unknown := func(string) bool { return false }
+		total := !planner.ScoresDecide(n) && !planner.Dear(n, sorts)
+		counted := false
+		if scored {
+			terms, keys := planner.TermStatement(n, filters, total, s.from, none, unknown)
+			counted = len(keys) > 0
+			add("count", terms)
+			for _, c := range planner.FieldStatements(n, filters, none, unknown) {
+				add("fields", c.Statement)
+			}
+		}
+		stats = planner.UnknownStats(n, filters)
+		if s.request.Size == 0 && (!counted || !total) {
+			add("count", planner.CountStatement(n, stats, s.from))
+		}
+	}
+	if s.request.Size > 0 {
+		rank := planner.Rank{Node: n, Sort: sorts, Stats: stats, Limit: s.request.Size + 1, From: s.from, Total: s.first}
+		if !s.first {
+			rank.After = &s.cursor.After
+			rank.Identified = rank.After.ProfileID != ""
+		}
+		add("rank", planner.RankStatement(rank))
+	}
+	return out
+}
+
+// explained is a query, or the filter of a sort key, in the three forms that an explanation has of it.
+type explained struct {
+	// run is what is searched; shown the same without what was read from the store; described is what was asked for.
+	run, shown, described algebra.Node
+}
+
+func (s *Search) explained(ctx context.Context, n algebra.Node, blend *int, hidden *placeholders) (explained, error) {
+	var e explained
+	var became []algebra.Node // in the order in which the nodes are rewritten, which is always the same
+	var err error
+	e.run, err = algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
+		m, err := s.becomes(ctx, n, blend)
+		if err == nil {
+			m, err = s.ofTheLiving(ctx, m, n)
+		}
+		became = append(became, m)
+		return m, err
+	})
+	if err != nil {
+		return e, err
+	}
+	again := func(change func(asked, became algebra.Node) algebra.Node) algebra.Node {
+		i := -1
+		out, _ := algebra.Rewrite(n, func(n algebra.Node) (algebra.Node, error) {
+			i++
+			if !expands(n) {
+				return n, nil
+			}
+			return change(n, became[i]), nil
+		})
+		return out
+	}
+	e.shown = again(func(asked, became algebra.Node) algebra.Node { return hidden.hide(asked, became) })
+	e.described = again(func(asked, became algebra.Node) algebra.Node {
+		if terms, ok := found(asked, became); ok {
+			return algebra.Expanded{Node: asked, Terms: terms}
+		}
+		return asked
+	})
+	return e, nil
+}
+
+// expands says that something is read from the store before a node is planned.
+func expands(n algebra.Node) bool {
+	switch n.(type) {
+	case algebra.Fuzzy, algebra.Pattern, algebra.Phrase:
+		return true
+	}
+	return false
+}
+
+// found is how many terms a node became, where it became other terms than those it was asked with.
+func found(asked, became algebra.Node) (terms int, ok bool) {
+	switch p := asked.(type) {
+	case algebra.Pattern:
+		if _, same := became.(algebra.Pattern); same {
+			return 0, false
+		}
+	case algebra.Phrase:
+		if !p.PrefixLast {
+			return 0, false
+		}
+	}
+	algebra.Walk(became, func(n algebra.Node) {
+		switch n := n.(type) {
+		case algebra.Term:
+			terms++
+		case algebra.Set:
+			terms += len(n.Values)
+		case algebra.Phrase:
+			terms += len(n.Terms[len(n.Terms)-1])
+		}
+	})
+	return terms, true
+}
+
+// ofTheLiving leaves out of a set of found terms those that nobody has any more. A search need not: it finds nobody by
+// them. An explanation would tell that there was somebody who had them.
+func (s *Search) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
+	set, ok := became.(algebra.Set)
+	if _, same := asked.(algebra.Set); !ok || same || len(set.Values) > clause.MaxExpansions {
+		return became, nil
+	}
+	var err error
+	set.Values, err = s.searcher.living(ctx, set.Field, set.Values, len(set.Values))
+	return oneOf(set), err
+}
+
+// placeholders stand in what is shown for terms that were read from the store: who asks has not been given the records
+// that they are of.
+type placeholders struct {
+	names map[string]string // by planner's keys
+	terms int
+}
+
+// of is the placeholder of a term, the same wherever the term is.
+func (p *placeholders) of(f algebra.Field, term string) string {
+	key := planner.TermKey(f.Name(), term)
+	if _, ok := p.names[key]; !ok {
+		p.terms++
+		p.names[key] = "<term " + strconv.Itoa(p.terms) + ">"
+	}
+	return p.names[key]
+}
+
+func (p *placeholders) all(f algebra.Field, terms []string) []string {
+	out := make([]string, len(terms))
+	for i, t := range terms {
+		out[i] = p.of(f, t)
+	}
+	return out
+}
+
+// hide puts placeholders in place of what a node became.
+func (p *placeholders) hide(asked, became algebra.Node) algebra.Node {
+	_, expanded := found(asked, became)
+	out, _ := algebra.Rewrite(became, func(n algebra.Node) (algebra.Node, error) {
+		switch n := n.(type) {
+		case algebra.Term:
+			n.Text = p.of(n.Field, n.Text)
+			return n, nil
+		case algebra.Set:
+			n.Values = p.all(n.Field, n.Values)
+			return n, nil
+		case algebra.Phrase:
+			if last := len(n.Terms) - 1; expanded {
+				n.Terms = append(slices.Clone(n.Terms[:last]), p.all(n.Field, n.Terms[last]))
+			}
+			if n.Found != nil { // hashes of people
+				n.Found = &algebra.Frequencies{Keys: []uint64{0}, Values: []float64{1}}
+			}
+			return n, nil
+		}
+		return n, nil
+	})
+	return out
+}
+
+// in are statistics in which the placeholders count what their terms do.
+func (p *placeholders) in(stats *planner.Stats) *planner.Stats {
+	out := &planner.Stats{Fields: stats.Fields, Terms: maps.Clone(stats.Terms), Absent: maps.Clone(stats.Absent), Bits: maps.Clone(stats.Bits)}
+	for key, name := range p.names {
+		field, _, _ := strings.Cut(key, "\x00")
+		shown := planner.TermKey(field, name)
+		if n, ok := stats.Terms[key]; ok {
+			out.Terms[shown] = n
+		}
+		if stats.Absent[key] {
+			out.Absent[shown] = true
+		}
+		if n, ok := stats.Bits[key]; ok {
+			out.Bits[shown] = n
+		}
+	}
+	return out
 }

@@ -105,7 +105,7 @@ func (c Config) WithDefaults() Config {
 type Deps struct {
 	Conn   driver.Conn
 	Store  *readstore.Store
-	Key    []byte // signs cursors, cursor.KeySize bytes
+	Key    []byte // seals cursors, cursor.KeySize bytes
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time

@@ -4,9 +4,26 @@ import (
 	"math"
 )
 
+// Expanded stands in explanations for a node that becomes others before planning.
+type Expanded struct {
+	Node
+	// Terms is how many of the stored terms it becomes.
+	Terms int
+}
+
 // Describe writes a node as values that marshal to JSON, for people to read.
 func Describe(n Node) any {
 	switch n := n.(type) {
+	case Expanded:
+		out := Describe(n.Node)
+		if kinds, ok := out.(map[string]any); ok {
+			for _, members := range kinds {
+				if m, ok := members.(map[string]any); ok {
+					m["terms_found"] = n.Terms
+				}
+			}
+		}
+		return out
 	case All:
 		return map[string]any{"all": true}
 	case None:

@@ -17,7 +17,8 @@ func Page() string {
 <!-- Made by go test ./internal/search/clause -update in query-api, from the code that decides. -->
 
 ` + "`POST /v1/person/search`" + ` reads Elasticsearch's query language with the semantics of Elasticsearch 8. Everything else is
-refused with the path of what is wrong; nothing is ignored but names in ` + "`_source`" + ` ([why](decisions/2026-11-23-names-in-source.md)). ` + "`POST /v1/person/search/explain`" + ` shows how a query is understood.
+refused with the path of what is wrong; nothing is ignored but names in ` + "`_source`" + ` ([why](decisions/2026-11-23-names-in-source.md)). ` + "`POST /v1/person/search/explain`" + ` shows how a query is understood,
+and of the stored terms that patterns and similar words become how many they are, not which.
 
 ## Fields
 

@@ -3,6 +3,9 @@ package cursor
 import (
 	"bytes"
 	"compress/flate"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -19,10 +22,10 @@ import (
 // Lifetime is how long a cursor is valid after the first page.
 const Lifetime = 24 * time.Hour
 
-// KeySize is the size of the signing key in bytes.
+// KeySize is the size of the key in bytes.
 const KeySize = 32
 
-// KeyName is the name under which the signing key derives from the root secret.
+// KeyName is the name under which the key derives from the root secret.
 const KeyName = "search-cursor"
 
 // maxSize bounds the content of a cursor in bytes.
@@ -32,8 +35,7 @@ const maxSize = 1 << 20
 type Cursor struct {
 	// Query is the hash of what was asked for and who asks, [Hash].
 	Query []byte `json:"k"`
-	// Text is the same of query and sort as they were written: replicas and cursors of the
-	// version before know no other.
+	// Text is the same of query and sort as they were written: cursors of before know no other.
 	Text []byte `json:"q"`
 	// Now is the instant of the first page, which "now" in dates means and from
 	// which the lifetime counts; in milliseconds since 1970.
@@ -88,7 +90,7 @@ func hash(parts ...[]byte) []byte {
 // ErrTooLarge is the error of a cursor that could not be read again.
 var ErrTooLarge = errors.New("the cursor is too large")
 
-// Encode signs a cursor. The error may be ErrTooLarge.
+// Encode seals a cursor: nobody can change it, nor read the stored terms and values in it. The error may be ErrTooLarge.
 func Encode(c Cursor, key []byte) (string, error) {
 	content, err := json.Marshal(c, json.Deterministic(true))
 	if err != nil {
@@ -108,27 +110,57 @@ func Encode(c Cursor, key []byte) (string, error) {
 	if err := w.Close(); err != nil {
 		return "", err
 	}
-	return base64.RawURLEncoding.EncodeToString(append(sign(packed.Bytes(), key), packed.Bytes()...)), nil
+	seal, err := sealing(key)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(seal.Seal(nil, nil, packed.Bytes(), nil)), nil
 }
 
-func sign(content, key []byte) []byte {
+// sealing is what cursors are sealed with.
+func sealing(key []byte) (cipher.AEAD, error) {
+	derived, err := hkdf.Expand(sha256.New, key, "seal", KeySize)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(derived)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// signed is the content of a cursor of before cursors were sealed: 16 bytes that sign it stand in front. There are such
+// cursors for a lifetime after the last replica that made them.
+func signed(raw, key []byte) ([]byte, bool) {
+	if len(raw) < 16 {
+		return nil, false
+	}
 	mac := hmac.New(sha256.New, key)
-	mac.Write(content)
-	return mac.Sum(nil)[:16]
+	mac.Write(raw[16:])
+	return raw[16:], hmac.Equal(raw[:16], mac.Sum(nil)[:16])
 }
 
-// Decode reads a cursor at an instant for the query of a new one. The error is one of
-// those of this package.
+// Decode reads a cursor at an instant for the query of a new one. What is wrong with it is
+// one of the errors of this package.
 func Decode(text string, of Cursor, now time.Time, key []byte) (Cursor, error) {
 	var c Cursor
 	raw, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(raw) < 16 {
+	if err != nil {
 		return c, ErrInvalid
 	}
-	if !hmac.Equal(raw[:16], sign(raw[16:], key)) {
-		return c, ErrInvalid
+	seal, err := sealing(key)
+	if err != nil {
+		return c, err
 	}
-	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(raw[16:])), maxSize))
+	packed, err := seal.Open(nil, nil, raw, nil)
+	if err != nil {
+		ok := false
+		if packed, ok = signed(raw, key); !ok {
+			return c, ErrInvalid
+		}
+	}
+	content, err := io.ReadAll(io.LimitReader(flate.NewReader(bytes.NewReader(packed)), maxSize))
 	if err != nil {
 		return c, ErrInvalid
 	}
@@ -141,6 +173,6 @@ func Decode(text string, of Cursor, now time.Time, key []byte) (Cursor, error) {
 	if !bytes.Equal(c.Query, of.Query) && !bytes.Equal(c.Text, of.Text) {
 		return c, ErrForeign
 	}
-	c.Query, c.Text = of.Query, of.Text // the next page's, which another replica may read
+	c.Query, c.Text = of.Query, of.Text // the next page's
 	return c, nil
 }

@@ -1,6 +1,12 @@
 package cursor
 
 import (
+	"bytes"
+	"compress/flate"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -56,8 +62,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-// Cursors of the version before, which knows the query as it is written, are read, and it
-// reads those of this one.
+// Cursors of before, which know the query as it is written, are read.
 func TestVersionBefore(t *testing.T) {
 	key, now := make([]byte, KeySize), time.Now()
 	query := func(text string) Cursor {
@@ -78,4 +83,46 @@ func TestVersionBefore(t *testing.T) {
 	c, err = Decode(text, query(`{ "match_all" : {} }`), now, key)
 	require.NoError(t, err)
 	require.Equal(t, TextHash([]byte(`{ "match_all" : {} }`), nil, "org"), c.Text, "of the page that it was read for")
+}
+
+// Whoever holds a cursor reads nothing in it, and changes nothing.
+func TestSealed(t *testing.T) {
+	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.Now()
+	text, err := Encode(Cursor{Query: query.Query, Now: now.UnixMilli(), Expansions: map[string][]string{"w": {"sentinel"}}}, key)
+	require.NoError(t, err)
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	require.NoError(t, err)
+	for i := range raw {
+		content, _ := io.ReadAll(flate.NewReader(bytes.NewReader(raw[i:])))
+		require.NotContains(t, string(content), "sentinel")
+		raw[i] ^= 1
+		_, err = Decode(base64.RawURLEncoding.EncodeToString(raw), query, now, key)
+		require.ErrorIs(t, err, ErrInvalid)
+		raw[i] ^= 1
+	}
+	_, err = Decode(text, query, now, make([]byte, KeySize))
+	require.ErrorIs(t, err, ErrInvalid)
+}
+
+// Cursors of before they were sealed hold on for as long as they live.
+func TestSigned(t *testing.T) {
+	key, query, now := bytes.Repeat([]byte{7}, KeySize), Cursor{Query: []byte("q"), Text: []byte("q")}, time.UnixMilli(1)
+	var packed bytes.Buffer
+	w, err := flate.NewWriter(&packed, flate.BestSpeed)
+	require.NoError(t, err)
+	_, err = w.Write([]byte(`{"q":"cQ==","n":1,"t":5,"a":{"h":9}}`))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	mac := hmac.New(sha256.New, key)
+	mac.Write(packed.Bytes())
+	text := base64.RawURLEncoding.EncodeToString(append(mac.Sum(nil)[:16], packed.Bytes()...))
+	c, err := Decode(text, query, now, key)
+	require.NoError(t, err)
+	require.EqualValues(t, 5, c.Total)
+	_, err = Decode(text, query, now.Add(Lifetime+time.Second), key)
+	require.ErrorIs(t, err, ErrExpired)
+	for _, wrong := range []string{"", "AAAA", "B" + text, "*"} {
+		_, err = Decode(wrong, query, now, key)
+		require.ErrorIs(t, err, ErrInvalid, wrong)
+	}
 }

@@ -83,9 +83,9 @@ func PatternTerms(n algebra.Pattern, limit int) Dictionary {
 	return c.dictionary(n.Field, c.fits(n, "v"), limit)
 }
 
-// LivingStatement counts the people with each of some terms; its only row is
-// the list of counts.
-func LivingStatement(f algebra.Field, terms []string) Statement {
+// LivingStatement counts the people with each of some terms, but for the hidden ones; its
+// only row is the list of counts.
+func LivingStatement(f algebra.Field, terms []string, from People) Statement {
 	c := newCompiler(&Stats{})
 	s := &scope{}
 	conditions := make([]string, len(terms))
@@ -95,7 +95,7 @@ func LivingStatement(f algebra.Field, terms []string) Statement {
 		counts[i] = "toInt64(countIf(" + conditions[i] + "))"
 	}
 	return Statement{
-		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE NOT deleted AND " + or(conditions...),
+		SQL:        "SELECT [" + strings.Join(counts, ", ") + "] FROM " + table + " FINAL WHERE " + or(conditions...) + " AND " + from.living(),
 		Parameters: c.params, Tables: c.tables,
 	}
 }

@@ -1,0 +1,100 @@
+package queryapi_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/polltest"
+	queryapi "muster/query-api"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// sentinelQueries find the words and values of somebody by beginnings, patterns and similar words. found is how many
+// terms each becomes.
+func sentinelQueries() map[string]int {
+	return map[string]int{
+		`{"regexp":{"profile.personal_email.keyword":"@&.+nel.*"}}`:                                              1,
+		`{"regexp":{"profile.personal_email.keyword":{"value":"@&.+nel.*","rewrite":"top_terms_10"}}}`:           1,
+		`{"prefix":{"profile.personal_email.keyword":{"value":"sen","rewrite":"top_terms_1024"}}}`:               1,
+		`{"wildcard":{"profile.personal_email.keyword":"s*"}}`:                                                   1,
+		`{"wildcard":{"profile.headline":"se*"}}`:                                                                2,
+		`{"fuzzy":{"profile.headline":"sentinxl"}}`:                                                              1,
+		`{"fuzzy":{"profile.headline":{"value":"sentinxl","rewrite":"constant_score"}}}`:                         1,
+		`{"match":{"profile.headline":{"query":"sentinxl sentinelx","fuzziness":1}}}`:                            1,
+		`{"match_phrase_prefix":{"profile.headline":"quiet sen"}}`:                                               1,
+		`{"match_phrase_prefix":{"profile.headline":"sen"}}`:                                                     1,
+		`{"query_string":{"query":"sen* OR sentinxl~1","default_field":"profile.headline"}}`:                     1,
+		`{"nested":{"path":"experience","query":{"wildcard":{"experience.title":"*ntine*"}}}}`:                   1,
+		`{"nested":{"path":"experience","query":{"regexp":{"experience.title":"~(a)&sen.*"}}}}`:                  1,
+		`{"bool":{"must":[{"prefix":{"profile.full_name.keyword":{"value":"S","rewrite":"scoring_boolean"}}}]}}`: 1,
+	}
+}
+
+func sentinel() string {
+	return `{"profile_id":"sentinel-id","last_updated":"2026-01-01","username":"quiet","full_name":"Sentinel Q","headline":"Quiet sentinel selects","emails":["sentinel@example.com"],` +
+		`"experience":[{"title":"sentinels","company":{"name":"Acme"}}]}`
+}
+
+// What is stored is given by searches alone: an explanation, which is free, says how many terms a pattern becomes, and not which.
+func TestExplainGivesNoStoredTerms(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, append(searchPeople(), sentinel())...)
+	for query, terms := range sentinelQueries() {
+		for _, rest := range []string{``, `,"size":0`, `,"sort":["profile_id.keyword"]`, `,"sort":[{"experience.title.keyword":{"nested":{"path":"experience","filter":{"wildcard":{"experience.title":"*inel*"}}}}}]`} {
+			body := `{"query":` + query + rest + `}`
+			r := f.post("/v1/person/search/explain", body)
+			require.NotContains(t, r.json(), "refused", body)
+			require.NotContains(t, unasked(r.body), "sentinel", body)
+			require.Contains(t, r.body, fmt.Sprintf(`"terms_found":%d`, terms), body)
+			require.Contains(t, r.body, "<term 1>", body)
+			require.NotZero(t, r.json()["estimated_rows"], body)
+		}
+	}
+	// Nor on later pages, whose cursors carry them.
+	second := strings.Replace(sentinel(), "sentinel-id", "other-id", 1)
+	f.insert(record.KindNetworkPerson, second)
+	body := `{"query":{"fuzzy":{"profile.headline":"sentinxl"}},"size":1`
+	r := f.post("/v1/person/search/explain", body+fmt.Sprintf(`,"cursor":%q}`, f.search(body + "}")["next_cursor"]))
+	require.NotContains(t, unasked(r.body), "sentinel")
+	require.Contains(t, r.body, `"terms_found":1`)
+	require.Contains(t, r.body, "<term 1>")
+	// What the caller wrote is there.
+	require.Contains(t, f.post("/v1/person/search/explain", `{"query":{"match_phrase_prefix":{"profile.headline":"quiet sen"}}}`).body, "quiet")
+}
+
+// unasked is an explanation without those words of the queries that are like the stored ones.
+func unasked(explanation string) string {
+	return strings.ToLower(strings.NewReplacer("sentinelx", "", "sentinxl", "").Replace(explanation))
+}
+
+// Of somebody who was erased an explanation does not even say that there was such a word, also while the rows and
+// the indexes have it.
+func TestExplainAfterAnErasure(t *testing.T) {
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
+	f.insert(record.KindNetworkPerson, append(searchPeople(), sentinel())...)
+	erase(t, set, suppress.Email, "sentinel@example.com")
+	becomesTotal(t, f, 5)
+	for query := range sentinelQueries() {
+		r := f.post("/v1/person/search/explain", `{"query":`+query+`}`)
+		require.NotContains(t, r.json(), "refused", query)
+		require.Contains(t, r.body, `"terms_found":0`, query)
+		require.NotContains(t, r.body, `"terms_found":1`, query)
+		require.NotContains(t, unasked(r.body), "sentinel", query)
+	}
+}
+
+// becomesTotal waits until so many people are found.
+func becomesTotal(t *testing.T, f *fixture, want float64) {
+	t.Helper()
+	var total any
+	polltest.Until(t, patience, func() bool {
+		total = f.search(`{"query":{"match_all":{}},"size":0}`)["total"]
+		return total == want
+	}, "%v people are found, not %v", func() any { return total }, want)
+}
