@@ -117,7 +117,11 @@ func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string,
 		if i%1024 == 0 && ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if n.Regexp.Match(term) {
+		ok, err := n.Regexp.Match(ctx, term)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
 			out = append(out, term)
 		}
 	}

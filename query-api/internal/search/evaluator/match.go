@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"context"
 	"errors"
 	"math"
 	"regexp"
@@ -199,7 +200,11 @@ func fits(n algebra.Pattern, term string) bool {
 	case algebra.Wildcard:
 		return wild([]rune(text), []rune(term))
 	}
-	return regexp.MustCompile(n.Expression).MatchString(term) && (n.Regexp == nil || n.Regexp.Match(term))
+	found := regexp.MustCompile(n.Expression).MatchString(term)
+	if found && n.Regexp != nil {
+		found, _ = n.Regexp.Match(context.Background(), term) // fails only with the context
+	}
+	return found
 }
 
 func lowerASCII(s string) string {

@@ -1,6 +1,8 @@
 package termregexp
 
 import (
+	"context"
+	"math/bits"
 	"regexp"
 	"slices"
 	"strconv"
@@ -8,7 +10,10 @@ import (
 )
 
 // Expression is a regular expression.
-type Expression struct{ root node }
+type Expression struct {
+	root  node
+	parts int
+}
 
 // RE2 is an expression for RE2 that matches the same terms or, when it is not
 // exact, more.
@@ -25,10 +30,13 @@ type writer struct {
 	exact bool
 }
 
-// Match says whether the expression matches the whole term.
-func (x *Expression) Match(term string) bool {
-	m := matcher{term: []rune(term), known: make(map[state]set)}
-	return m.ends(x.root, 0).has(len(m.term))
+// Match says whether the expression matches the whole term. What it takes grows with the length of the expression and
+// the cube of that of the term, times the repetitions that are asked for; the error is that of ctx, whose end it heeds.
+func (x *Expression) Match(ctx context.Context, term string) (bool, error) {
+	m := matcher{ctx: ctx, term: []rune(term)}
+	m.known = make([]set, x.parts*m.places())
+	ends := x.root.match(&m, 0)
+	return m.err == nil && ends.has(len(m.term)), m.err
 }
 
 // node is a part of an expression.
@@ -46,14 +54,19 @@ type (
 		spans   []span
 	}
 	span     struct{ from, to rune }
-	sequence []node
+	sequence []part
 	either   []node
 	both     []node
 	not      struct{ node }
 	// repeat is a node several times over; most -1: any number of times.
 	repeat struct {
-		node
+		part
 		least, most int
+	}
+	// part is a node that is asked about the same places many times; number tells it from the others of the expression.
+	part struct {
+		node
+		number int
 	}
 	// numbers are those from low to high, of width digits if that is not 0.
 	numbers struct{ low, high, width int }
@@ -71,34 +84,50 @@ func (s set) join(t set) {
 	}
 }
 
-type state struct {
-	node *node
-	from int
-}
-
 // matcher is the work on one term.
 type matcher struct {
+	ctx   context.Context
 	term  []rune
-	known map[state]set // of the nodes within sequences and repetitions
+	known []set // of parts, by number and place; nil: not known yet
+	steps int
+	err   error // of ctx: what is found from then on means nothing
 }
+
+// places is how many places there are in the term.
+func (m *matcher) places() int { return len(m.term) + 1 }
 
 func (m *matcher) none() set { return make(set, len(m.term)/64+1) }
 
-func (m *matcher) ends(n node, from int) set { return n.match(m, from) }
+// stepsUnseen is after how many steps it is looked whether ctx has ended.
+const stepsUnseen = 1 << 12
 
-// after gives the places where a node may end that begins at any of some places.
-func (m *matcher) after(n *node, from set) set {
+// over counts a step, and says that ctx has ended.
+func (m *matcher) over() bool {
+	if m.steps++; m.steps%stepsUnseen == 0 && m.err == nil {
+		m.err = m.ctx.Err()
+	}
+	return m.err != nil
+}
+
+// from gives the places where a part may end that begins at a place.
+func (m *matcher) from(p part, at int) set {
+	known := &m.known[p.number*m.places()+at]
+	if *known == nil {
+		*known = p.match(m, at)
+	}
+	return *known
+}
+
+// after gives the places where a part may end that begins at any of some places.
+func (m *matcher) after(p part, from set) set {
 	out := m.none()
-	for i := range len(m.term) + 1 {
-		if !from.has(i) {
-			continue
+	for i, places := range from {
+		for ; places != 0; places &= places - 1 {
+			if m.over() {
+				return out
+			}
+			out.join(m.from(p, 64*i+bits.TrailingZeros64(places)))
 		}
-		ends, ok := m.known[state{n, i}]
-		if !ok {
-			ends = m.ends(*n, i)
-			m.known[state{n, i}] = ends
-		}
-		out.join(ends)
 	}
 	return out
 }
@@ -117,8 +146,8 @@ func (n chars) match(m *matcher, from int) set {
 func (n sequence) match(m *matcher, from int) set {
 	at := m.none()
 	at.add(from)
-	for i := range n {
-		at = m.after(&n[i], at)
+	for _, p := range n {
+		at = m.after(p, at)
 	}
 	return at
 }
@@ -126,23 +155,23 @@ func (n sequence) match(m *matcher, from int) set {
 func (n either) match(m *matcher, from int) set {
 	out := m.none()
 	for _, part := range n {
-		out.join(m.ends(part, from))
+		out.join(part.match(m, from))
 	}
 	return out
 }
 
 func (n both) match(m *matcher, from int) set {
-	out := slices.Clone(m.ends(n[0], from))
+	out := slices.Clone(n[0].match(m, from))
 	for _, part := range n[1:] {
-		for i, bits := range m.ends(part, from) {
-			out[i] &= bits
+		for i, places := range part.match(m, from) {
+			out[i] &= places
 		}
 	}
 	return out
 }
 
 func (n not) match(m *matcher, from int) set {
-	found, out := m.ends(n.node, from), m.none()
+	found, out := n.node.match(m, from), m.none()
 	for i := from; i <= len(m.term); i++ {
 		if !found.has(i) {
 			out.add(i)
@@ -154,21 +183,21 @@ func (n not) match(m *matcher, from int) set {
 func (n repeat) match(m *matcher, from int) set {
 	at, out := m.none(), m.none()
 	at.add(from)
-	part := n.node
+	part := n.part
 	// A part that may be nothing does not move on: after as many rounds as there are characters all is known.
 	rounds := n.most
-	if rounds < 0 || rounds > n.least+len(m.term)+1 {
-		rounds = n.least + len(m.term) + 1
+	if rounds < 0 || rounds > n.least+m.places() {
+		rounds = n.least + m.places()
 	}
 	for i := 0; ; i++ {
 		if i >= n.least {
 			out.join(at)
 		}
-		if i == rounds || !slices.ContainsFunc(at, func(bits uint64) bool { return bits != 0 }) {
+		if i == rounds || !slices.ContainsFunc(at, func(places uint64) bool { return places != 0 }) {
 			return out
 		}
-		next := m.after(&part, at)
-		if i >= n.least && slices.Equal(next, at) {
+		next := m.after(part, at)
+		if i >= n.least && slices.Equal(next, at) || m.err != nil {
 			return out
 		}
 		at = next
@@ -227,7 +256,7 @@ func (n chars) write(w *writer) {
 
 func (n sequence) write(w *writer) {
 	for _, part := range n {
-		if _, ok := part.(either); ok {
+		if _, ok := part.node.(either); ok {
 			w.b.WriteString("(?:")
 			part.write(w)
 			w.b.WriteByte(')')

@@ -32,12 +32,19 @@ func Parse(text string, options Options) (x *Expression, problem string) {
 	case r.rest != "":
 		return nil, strconv.Quote(r.rest[:1]) + " is not expected"
 	}
-	return &Expression{n}, ""
+	return &Expression{n, r.parts}, ""
 }
 
 type reader struct {
-	rest string
+	rest  string
+	parts int
 	Options
+}
+
+// part numbers a node.
+func (r *reader) part(n node) part {
+	r.parts++
+	return part{n, r.parts - 1}
 }
 
 // union reads a|b, up to ")" or the end.
@@ -97,10 +104,10 @@ func (r *reader) sequence(depth int) (node, string) {
 		if problem != "" {
 			return nil, problem
 		}
-		list = append(list, n)
+		list = append(list, r.part(n))
 	}
 	if len(list) == 1 {
-		return list[0], ""
+		return list[0].node, ""
 	}
 	return list, ""
 }
@@ -111,11 +118,11 @@ func (r *reader) repeated(depth int) (node, string) {
 	for problem == "" && r.rest != "" {
 		switch r.rest[0] {
 		case '?':
-			n = repeat{n, 0, 1}
+			n = repeat{r.part(n), 0, 1}
 		case '*':
-			n = repeat{n, 0, -1}
+			n = repeat{r.part(n), 0, -1}
 		case '+':
-			n = repeat{n, 1, -1}
+			n = repeat{r.part(n), 1, -1}
 		case '{':
 			var end int
 			if n, end, problem = r.times(n); problem != "" {
@@ -152,7 +159,7 @@ func (r *reader) times(of node) (n node, end int, problem string) {
 	if max(low, high) > maxRepeats {
 		return nil, 0, "a term of at most 1000 repetitions is supported"
 	}
-	return repeat{of, low, high}, end, ""
+	return repeat{r.part(of), low, high}, end, ""
 }
 
 func number(text string, most int) (int, bool) {
@@ -199,7 +206,7 @@ func (r *reader) single(depth int) (node, string) {
 		}
 		var list sequence
 		for _, c := range r.rest[1 : 1+end] {
-			list = append(list, r.literal(c))
+			list = append(list, r.part(r.literal(c)))
 		}
 		r.rest = r.rest[end+2:]
 		return list, ""
@@ -214,7 +221,7 @@ func (r *reader) single(depth int) (node, string) {
 	case c == '.':
 		return chars{negated: true}, ""
 	case c == '@' && r.AnyString:
-		return repeat{chars{negated: true}, 0, -1}, ""
+		return repeat{r.part(chars{negated: true}), 0, -1}, ""
 	case c == '#' && r.Empty:
 		return chars{}, ""
 	}

@@ -1,9 +1,11 @@
 package termregexp_test
 
 import (
+	"context"
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -12,6 +14,13 @@ import (
 
 func all() termregexp.Options {
 	return termregexp.Options{AnyString: true, Empty: true, Interval: true, Intersection: true, Complement: true}
+}
+
+func matches(t *testing.T, x *termregexp.Expression, term string) bool {
+	t.Helper()
+	ok, err := x.Match(t.Context(), term)
+	require.NoError(t, err)
+	return ok
 }
 
 func TestMatch(t *testing.T) {
@@ -56,11 +65,11 @@ func TestMatch(t *testing.T) {
 		re, err := regexp.Compile(superset)
 		require.NoError(t, err, superset)
 		for _, term := range strings.Fields(terms.yes) {
-			require.True(t, x.Match(term), "%s: %s", expression, term)
+			require.True(t, matches(t, x, term), "%s: %s", expression, term)
 			require.True(t, re.MatchString(term), "%s as %s: %s", expression, superset, term)
 		}
 		for _, term := range strings.Fields(terms.no) {
-			require.False(t, x.Match(term), "%s: %s", expression, term)
+			require.False(t, matches(t, x, term), "%s: %s", expression, term)
 			require.False(t, exact && re.MatchString(term), "%s as %s: %s", expression, superset, term)
 		}
 		require.Equal(t, !strings.ContainsAny(expression, "&~"), exact, expression)
@@ -70,10 +79,10 @@ func TestMatch(t *testing.T) {
 func TestOptions(t *testing.T) {
 	plain, problem := termregexp.Parse(`a&~@#<1-2>`, termregexp.Options{})
 	require.Empty(t, problem)
-	require.True(t, plain.Match(`a&~@#<1-2>`))
+	require.True(t, matches(t, plain, `a&~@#<1-2>`))
 	either, problem := termregexp.Parse(`aB[c]`, termregexp.Options{Insensitive: true})
 	require.Empty(t, problem)
-	require.True(t, either.Match("AbC"))
+	require.True(t, matches(t, either, "AbC"))
 }
 
 func TestProblems(t *testing.T) {
@@ -88,11 +97,45 @@ func TestProblems(t *testing.T) {
 	}
 }
 
+// What repetitions of repetitions take does not grow with their depth as a power does: the same place of a part is looked
+// at once. Without that these would take longer than anybody waits.
+func TestMatchNested(t *testing.T) {
+	long := strings.Repeat("engineer", 31)
+	for expression, want := range map[string]bool{
+		"~(" + strings.Repeat("(", 40) + ".?" + strings.Repeat(")*", 40) + "z)":                              true,
+		"~(" + strings.Repeat("(", 90) + "(a|e|.)?" + strings.Repeat(")+", 90) + ")":                         false,
+		"~(((((.?){1000}){1000}){1000}){1000}z)":                                                             true,
+		"(((((e|n|g|i|r)*&~(x))*&~(y))*&~(z))*&@)*":                                                          true,
+		strings.Repeat("(", 30) + "~(e)" + strings.Repeat(")*", 30) + "&~(" + strings.Repeat("@", 50) + "z)": true,
+	} {
+		x, problem := termregexp.Parse(expression, all())
+		require.Empty(t, problem, expression)
+		for _, term := range []string{"engineer", long} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ok, err := x.Match(ctx, term)
+			cancel()
+			require.NoError(t, err, expression)
+			require.Equal(t, want, ok, "%s: %s", expression, term)
+		}
+	}
+}
+
+// Matching ends when nobody waits for it any more.
+func TestMatchEnds(t *testing.T) {
+	x, problem := termregexp.Parse("~((((.?){1000}){1000}){1000}z)", all())
+	require.Empty(t, problem)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := x.Match(ctx, strings.Repeat("engineer", 31))
+	require.ErrorIs(t, err, context.Canceled)
+}
+
 // Both ways of matching agree where there are both.
 func FuzzMatch(f *testing.F) {
 	f.Add(`a(b|c)*d`, "abcd")
 	f.Add(`[^x]{2,4}`, "abc")
 	f.Add(`~(a)&<1-9>`, "5")
+	f.Add(`~(((((.?){9})*)*)*z)`, "abcabc")
 	f.Fuzz(func(t *testing.T, expression, term string) {
 		if len(expression) > 40 || len(term) > 40 {
 			return
@@ -106,10 +149,10 @@ func FuzzMatch(f *testing.F) {
 		if err != nil {
 			return // repetitions of repetitions
 		}
-		matches := x.Match(term)
+		found := matches(t, x, term)
 		if exact {
-			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")), x.Match(strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
-		} else if matches {
+			require.Equal(t, re.MatchString(strings.ToValidUTF8(term, "\uFFFD")), matches(t, x, strings.ToValidUTF8(term, "\uFFFD")), "%q %q", expression, term)
+		} else if found {
 			require.True(t, re.MatchString(term), "%q as %q: %q", expression, superset, term)
 		}
 	})
