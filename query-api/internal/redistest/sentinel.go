@@ -29,6 +29,19 @@ func (s *Server) Follow(tb testing.TB, primary *Server) {
 	}, "it does not follow")
 }
 
+// LoseTrack has a replica that follows the primary hear nothing of it any more.
+func (s *Server) LoseTrack(tb testing.TB, primary *Server) {
+	tb.Helper()
+	c := s.Client(tb)
+	require.NoError(tb, c.ConfigSet(tb.Context(), "masteruser", "nobody").Err())
+	require.NoError(tb, c.ConfigSet(tb.Context(), "masterauth", "wrong").Err())
+	require.NoError(tb, primary.Client(tb).ClientKillByFilter(tb.Context(), "TYPE", "replica").Err())
+	polltest.Until(tb, startTimeout, func() bool {
+		info, err := c.Info(tb.Context(), "replication").Result()
+		return err == nil && strings.Contains(info, "master_link_status:down")
+	}, "it follows still")
+}
+
 // Becomes waits until the server takes itself for a master, or a slave.
 func (s *Server) Becomes(tb testing.TB, role string) {
 	tb.Helper()
