@@ -91,6 +91,9 @@ Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or 
 			if _, err := os.Stat(c.dataDir); err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
+			if err := outside(args[0], c.dataDir); err != nil {
+				return fmt.Errorf("back up: %w", err)
+			}
 			release, err := locked(cmd.Context(), c.dataDir, wait)
 			if err != nil {
 				return err
@@ -117,6 +120,28 @@ Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or 
 	}
 	cmd.Flags().DurationVar(&wait, "wait", 30*time.Second, "how long to wait for an instance that is stopping")
 	return cmd
+}
+
+// outside fails for a file in a folder: an archive there would be packed by itself and by each later one, and lost with
+// the folder.
+func outside(file, dir string) error {
+	parent, err := filepath.EvalSymlinks(filepath.Dir(file))
+	if err == nil {
+		dir, err = filepath.EvalSymlinks(dir)
+	}
+	if err == nil {
+		parent, err = filepath.Abs(parent)
+	}
+	if err == nil {
+		dir, err = filepath.Abs(dir)
+	}
+	if err != nil {
+		return err
+	}
+	if rel, err := filepath.Rel(dir, parent); err == nil && filepath.IsLocal(rel) {
+		return fmt.Errorf("%s is in the data folder %s itself: name a file elsewhere", file, dir)
+	}
+	return nil
 }
 
 // elsewhere names what a data folder does not hold since servers do, by the variables, or by what an instance that ran

@@ -126,6 +126,19 @@ func TestBackupOfAServedEngine(t *testing.T) {
 	require.Contains(t, errors, standalone.ErrInUse.Error())
 }
 
+// An archive in the folder that it packs would pack itself, and be lost with it.
+func TestBackupIntoItself(t *testing.T) {
+	c, dir, archive := dataFolder(t)
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(filepath.Join(dir, "clickhouse"), link))
+	for _, file := range []string{filepath.Join(dir, "a"), filepath.Join(link, "a"), filepath.Join(dir, "..", filepath.Base(dir), "a")} {
+		_, errors := c.run(2, "backup", "create", file)
+		require.Contains(t, errors, "is in the data folder")
+	}
+	c.run(0, "backup", "create", dir+".2")
+	c.run(0, "backup", "verify", archive)
+}
+
 // What is on servers of one's own is in no archive, and that is told.
 func TestBackupWithoutServers(t *testing.T) {
 	c, dir, archive := dataFolder(t)
