@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 
@@ -66,9 +67,41 @@ func (s sampleState) write(dataDir string) error {
 	return nil
 }
 
+// sampleDir begins the names of the folders, in the data folder, that hold a sample while it is loaded.
+const sampleDir = "sample-"
+
+// forgetSample removes what a start that was killed has left of a sample: the files, and their runs of ingest, which
+// cannot go on without them and are nobody's to resume.
+func forgetSample(dataDir string) error {
+	dataDir, err := filepath.Abs(dataDir)
+	if err != nil {
+		return err
+	}
+	left := func(path string) bool {
+		return filepath.Dir(path) == dataDir && strings.HasPrefix(filepath.Base(path), sampleDir)
+	}
+	runs, err := ingest.Runs(ingest.StateDirOf(dataDir))
+	for _, r := range runs {
+		if len(r.Files) == 1 && left(filepath.Dir(r.Files[0].Absolute)) && r.State == "stopped" {
+			err = errors.Join(err, ingest.RemoveRun(ingest.StateDirOf(dataDir), r.ID))
+		}
+	}
+	entries, readErr := os.ReadDir(dataDir)
+	err = errors.Join(err, readErr)
+	for _, e := range entries {
+		if path := filepath.Join(dataDir, e.Name()); e.IsDir() && left(path) {
+			err = errors.Join(err, os.RemoveAll(path))
+		}
+	}
+	return err
+}
+
 // load generates the sample and ingests it the way any file is.
 func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.Config, erased *suppress.Set) (err error) {
-	dir, err := os.MkdirTemp(cfg.DataDir, "sample-")
+	if err := forgetSample(cfg.DataDir); err != nil {
+		return fmt.Errorf("clear up after a sample that was not loaded to its end: %w", err)
+	}
+	dir, err := os.MkdirTemp(cfg.DataDir, sampleDir)
 	if err != nil {
 		return fmt.Errorf("make room for the sample: %w", err)
 	}

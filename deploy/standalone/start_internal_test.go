@@ -3,6 +3,7 @@ package standalone
 import (
 	"log/slog"
 	"net"
+	"os"
 	"path/filepath"
 	"testing"
 
@@ -10,9 +11,12 @@ import (
 
 	"muster/deploy/instance"
 	"muster/deploy/topics"
+	"muster/ingest"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/platform/service"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 // A taken address is told before anything is prepared.
@@ -54,4 +58,34 @@ func TestFailedStartsShareAKey(t *testing.T) {
 	left, err := instance.Read(cfg.DataDir)
 	require.NoError(t, err)
 	require.Zero(t, left.PID, "nobody is told that it runs")
+}
+
+// What a start that was killed in its sample leaves is nobody's to resume.
+func TestKilledSampleIsForgotten(t *testing.T) {
+	dir := t.TempDir()
+	cfg := ingest.Config{Bus: bus.Config{Brokers: brokertest.Start(t).Addrs()}, StateDir: ingest.StateDirOf(dir)}
+	key, err := suppress.NewKey(make([]byte, suppress.KeySize))
+	require.NoError(t, err)
+	erased := suppress.NewSet(key)
+	erased.Loaded()
+	stop := func(folder string) string {
+		require.NoError(t, os.MkdirAll(folder, 0o700))
+		cut := filepath.Join(folder, "people.ndjson.gz")
+		require.NoError(t, os.WriteFile(cut, []byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 1}, 0o600))
+		s, err := ingest.Files(t.Context(), cfg, ingest.Deps{Logger: slog.New(slog.DiscardHandler), Suppressed: erased}, record.KindNetworkPerson, []string{cut})
+		require.Error(t, err)
+		return s.Run
+	}
+	theirs, ours := filepath.Join(dir, "sampled"), filepath.Join(dir, "sample-123")
+	resumable := stop(theirs)
+	stop(ours)
+	for range 2 {
+		require.NoError(t, forgetSample(dir))
+		require.NoDirExists(t, ours)
+		require.DirExists(t, theirs)
+		runs, err := ingest.Runs(cfg.StateDir)
+		require.NoError(t, err)
+		require.Len(t, runs, 1)
+		require.Equal(t, resumable, runs[0].ID)
+	}
 }
