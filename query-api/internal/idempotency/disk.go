@@ -258,7 +258,6 @@ func (d *Disk) write(now time.Time, f frame, value []byte) (*segment, int64, err
 	}
 	offset, n, err := s.append(f, value)
 	if err != nil {
-		s.full = true // its end may be torn
 		return nil, 0, fmt.Errorf("store an answer: %w", err)
 	}
 	d.bytes += n

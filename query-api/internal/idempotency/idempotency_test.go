@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 	"time"
 
@@ -146,6 +147,38 @@ func TestDiskAfterAPowerCut(t *testing.T) {
 	require.NoError(t, os.WriteFile(files[0], bytes.Replace(raw, []byte("answer"), make([]byte, 6), 1), 0o600))
 	state, _ := has(t, openDisk(t, cfg), "a")
 	require.Equal(t, idempotency.New, state)
+}
+
+// An answer for which the disk has no room takes none from others, and leaves no file
+// of its own behind, however many follow it.
+func TestDiskIsFull(t *testing.T) {
+	const room = 100_000
+	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
+	d := openDisk(t, cfg)
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	little := before
+	little.Cur = room
+	t.Cleanup(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) })
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &little))
+	for i := range 10 {
+		store(t, d, fmt.Sprint(i), []byte("small"), time.Hour)
+		stored := onDisk(t, cfg.Dir)
+		name := fmt.Sprint("large ", i)
+		_, _, err := d.Begin(t.Context(), name, "f", "a", time.Minute)
+		require.NoError(t, err)
+		require.ErrorIs(t, d.Complete(t.Context(), name, "a", make([]byte, 2*room), time.Hour), syscall.EFBIG)
+		require.True(t, bytes.Equal(stored, onDisk(t, cfg.Dir)))
+	}
+	files, err := filepath.Glob(filepath.Join(cfg.Dir, "*"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	again := openDisk(t, cfg)
+	for i := range 10 {
+		state, value := has(t, again, fmt.Sprint(i))
+		require.Equal(t, idempotency.Stored, state)
+		require.Equal(t, "small", value)
+	}
 }
 
 func TestPurge(t *testing.T) {

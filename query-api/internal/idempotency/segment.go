@@ -86,7 +86,8 @@ func openSegment(dir string, number uint64) (*segment, error) {
 }
 
 // append writes a frame and its value, and returns where the value is and how much
-// was written.
+// was written. What is written when it fails, such as on a disk that is full, is cut
+// off again; when that fails too, the segment is full.
 func (s *segment) append(f frame, value []byte) (offset, n int64, err error) {
 	b := make([]byte, frameHead, frameHead+len(f.name)+len(f.fingerprint)+len(f.owner)+len(value))
 	b[4] = f.kind
@@ -100,6 +101,10 @@ func (s *segment) append(f frame, value []byte) (offset, n int64, err error) {
 	offset = s.size + int64(len(b))
 	b = append(b, value...)
 	if _, err := s.file.WriteAt(b, s.size); err != nil {
+		if cut := s.file.Truncate(s.size); cut != nil {
+			s.full = true
+			err = errors.Join(err, cut)
+		}
 		return 0, 0, err
 	}
 	s.size += int64(len(b))
