@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -241,6 +242,29 @@ func TestOutboxIsBounded(t *testing.T) {
 	}
 	require.ErrorIs(t, err, ledger.ErrFull)
 	require.LessOrEqual(t, o.Bytes(), int64(11_000))
+	require.NoError(t, o.Close())
+}
+
+// A file that cannot be begun, because its folder cannot be opened to sync it, is begun
+// once it can.
+func TestFileIsBegunAgain(t *testing.T) {
+	o, err := ledger.Open(ledger.Config{Dir: t.TempDir(), SegmentBytes: 1})
+	require.NoError(t, err)
+	require.NoError(t, o.Record(call("fills the first file")))
+	next, err := os.Open(os.DevNull)
+	require.NoError(t, err)
+	lowest := next.Fd()
+	require.NoError(t, next.Close())
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
+	onlyOne := before
+	onlyOne.Cur = uint64(lowest) + 1
+	t.Cleanup(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) })
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &onlyOne))
+	require.ErrorIs(t, o.Record(call("has a file and no folder")), syscall.EMFILE)
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	require.NoError(t, o.Record(call("has both")))
+	require.Equal(t, 2, o.Pending())
 	require.NoError(t, o.Close())
 }
 

@@ -96,10 +96,11 @@ func createSegment(dir string, number uint64) (*segment, error) {
 	if err == nil {
 		err = errors.Join(folder.Sync(), folder.Close())
 	}
-	if err != nil {
-		return nil, errors.Join(err, file.Close())
+	s := &segment{number: number, file: file}
+	if err != nil { // the next try takes the same number
+		return nil, errors.Join(err, s.remove())
 	}
-	return &segment{number: number, file: file}, nil
+	return s, nil
 }
 
 func (s *segment) remove() error {
