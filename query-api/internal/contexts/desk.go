@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -148,16 +149,18 @@ func (d *Desk) take(state *event.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := state.Call.RequestID
-	c := d.known[id]
-	if c == nil {
+	c, again := d.known[id]
+	if !again {
 		c = new(call)
-		d.remember(id, c)
 	}
 	if c.state != nil && c.state.Status != event.ContextProcessing || state.Status == event.ContextProcessing && c.state != nil {
 		return // the first outcome counts
 	}
 	c.state = state
 	d.bytes += len(state.Profile)
+	if !again {
+		d.remember(id, c)
+	}
 	if state.Status == event.ContextProcessing {
 		return
 	}
@@ -178,25 +181,31 @@ func (d *Desk) remember(id string, c *call) {
 	d.shrink()
 }
 
-// shrink forgets the oldest calls for which nobody here waits; d.mu is held.
+// shrink forgets the oldest calls for which nobody here waits; d.mu is held. The outcome
+// of one that was taken here may have to be handed over, and never comes when its task
+// was not published or has expired.
 func (d *Desk) shrink() {
 	for len(d.order) > maxCalls || d.bytes > maxBytes {
-		at := -1
-		for i, id := range d.order {
-			if c := d.known[id]; c.done == nil && (c.state == nil || c.state.Status != event.ContextProcessing || !c.ours) {
-				at = i
-				break
-			}
-		}
+		expired := d.cfg.Now().Add(-event.ContextKept)
+		at := slices.IndexFunc(d.order, func(id string) bool {
+			c := d.known[id]
+			return c.done == nil && (!c.ours || c.state.Status != event.ContextProcessing || c.state.Call.RequestedAt.Before(expired))
+		})
 		if at < 0 {
 			return
 		}
-		if s := d.known[d.order[at]].state; s != nil {
-			d.bytes -= len(s.Profile)
-		}
-		delete(d.known, d.order[at])
-		d.order = append(d.order[:at], d.order[at+1:]...)
+		d.drop(at)
 	}
+}
+
+// drop forgets a call by its place in order; d.mu is held.
+func (d *Desk) drop(at int) {
+	id := d.order[at]
+	if s := d.known[id].state; s != nil {
+		d.bytes -= len(s.Profile)
+	}
+	delete(d.known, id)
+	d.order = slices.Delete(d.order, at, at+1)
 }
 
 // Ask has a task worked on, and waits for its outcome until the call ends. nil says
@@ -316,12 +325,8 @@ func (d *Desk) Lost(state *event.Context) {
 func (d *Desk) forget(id string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.known, id)
-	for i := len(d.order) - 1; i >= 0; i-- {
-		if d.order[i] == id {
-			d.order = append(d.order[:i], d.order[i+1:]...)
-			break
-		}
+	if at := slices.Index(d.order, id); at >= 0 {
+		d.drop(at)
 	}
 }
 

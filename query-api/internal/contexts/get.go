@@ -97,16 +97,18 @@ func (d *Desk) Wait(ctx context.Context, organization, requestID string, timeout
 func (d *Desk) listen(requestID string) (done <-chan struct{}, leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := d.known[requestID]
-	if c == nil {
+	c, again := d.known[requestID]
+	if !again {
 		c = new(call)
-		d.remember(requestID, c)
 	}
 	if c.done != nil || c.state != nil && c.state.Status != event.ContextProcessing {
 		return nil, func() {} // somebody else listens: the read model is asked
 	}
 	own := make(chan struct{})
 	c.done = own
+	if !again {
+		d.remember(requestID, c)
+	}
 	return own, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()

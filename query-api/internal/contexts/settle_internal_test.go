@@ -3,6 +3,7 @@ package contexts
 import (
 	"context"
 	"log/slog"
+	"strconv"
 	"testing"
 	"time"
 
@@ -142,4 +143,45 @@ func TestUnsureCallsAreHandedOver(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, ends, 1)
 	require.NotZero(t, ends[0].End, "handed to the webhook-sender before it is settled, in the background perhaps once more")
+}
+
+// Calls whose outcome never comes are kept for as long as it may, and take no room from
+// others after that.
+func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
+	now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+	d, err := New(Config{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
+	require.NoError(t, err)
+	state := func(id string, profile string) *event.Context {
+		s := &event.Context{Call: event.ContextCall{RequestID: id, RequestedAt: now}, Status: event.ContextProcessing}
+		if profile != "" {
+			s.Status, s.Profile = event.ContextComplete, jsontext.Value(profile)
+		}
+		return s
+	}
+	for i := range maxCalls + 10 {
+		id := "lost " + strconv.Itoa(i)
+		d.remember(id, &call{state: state(id, ""), ours: true, answered: true})
+	}
+	d.take(state("another's", `{}`))
+	require.Len(t, d.known, maxCalls+10)
+	require.NotContains(t, d.known, "another's")
+	require.Zero(t, d.bytes)
+	heard, leave := d.listen("listened to")
+	d.take(state("listened to", `{}`))
+	select {
+	case <-heard:
+	default:
+		require.Fail(t, "who listens is not told")
+	}
+	leave()
+
+	now = now.Add(event.ContextKept + time.Nanosecond)
+	d.take(state("another's", `{}`))
+	require.Len(t, d.known, maxCalls)
+	require.Len(t, d.order, maxCalls)
+	require.Contains(t, d.known, "another's")
+	require.NotContains(t, d.known, "listened to")
+	require.Equal(t, 2, d.bytes)
+	d.forget("another's")
+	require.Zero(t, d.bytes)
 }
