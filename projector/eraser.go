@@ -230,6 +230,9 @@ func (e *Eraser) note(r event.Erasure) bool {
 			p.masked = true
 			if p.swept.IsZero() && !p.held() { // before a start, or by another replica
 				p.swept = r.At
+				if now := e.deps.Now(); now.Before(p.swept) {
+					p.swept = now // the clock of who swept was ahead
+				}
 			}
 		}
 	case event.ErasureRemoved, event.ErasureWithdrawn:

@@ -123,19 +123,23 @@ func insertAll(t *testing.T, h *harness, token string, raws map[record.Kind][]st
 }
 
 // A request whose people were found before the eraser was stopped is rewritten by the one
-// that comes next, though that one finds nobody.
+// that comes next, though that one finds nobody, and whatever the clock showed then.
 func TestEraserGoesOnAfterAStart(t *testing.T) {
-	h := newHarness(t)
-	masked := event.Erasure{RequestID: "r1", Action: event.ErasureRequested, At: time.Now().UTC().Add(-time.Minute), Urgent: true}
-	for _, action := range []event.ErasureAction{event.ErasureRequested, event.ErasureMasked} {
-		masked.Action = action
-		value, err := json.Marshal(&masked)
-		require.NoError(t, err)
-		h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
-			ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test", Time: masked.At, ContentType: "application/json",
-		})})
+	for name, ahead := range map[string]time.Duration{"in time": -time.Minute, "the clock was ahead": 30 * 24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			masked := event.Erasure{RequestID: "r1", At: time.Now().UTC().Add(ahead), Urgent: true}
+			for _, action := range []event.ErasureAction{event.ErasureRequested, event.ErasureMasked} {
+				masked.Action = action
+				value, err := json.Marshal(&masked)
+				require.NoError(t, err)
+				h.publish(kafka.Message{Topic: event.TopicErasureRequest, Key: []byte(masked.RequestID), Value: value, Headers: bus.SetEvent(nil, bus.Event{
+					ID: masked.RequestID + "/" + string(action), Type: event.TypeErasureRequest, Source: "test", Time: masked.At, ContentType: "application/json",
+				})})
+			}
+			startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
+		})
 	}
-	startEraser(t, h, suppressed(t, "ghost")).await(t, event.ErasureRemoved)
 }
 
 // An urgent request that comes while another is rewritten has its own rewriting right
