@@ -107,7 +107,7 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 		return nil
 	}
 	// In force before the other tables are read, which takes longer.
-	if err := e.publish(ctx, derived); err != nil {
+	if err := e.follow(ctx, derived); err != nil {
 		return nil, err
 	}
 	derived = nil
@@ -128,7 +128,7 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 	if err := e.mutual(ctx, f, person); err != nil {
 		return nil, fmt.Errorf("sweep: linked accounts: %w", err)
 	}
-	if err := e.publish(ctx, derived); err != nil {
+	if err := e.follow(ctx, derived); err != nil {
 		return nil, err
 	}
 	for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
@@ -161,11 +161,16 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 
 // unravel lifts the entries that followed from what was withdrawn since it last ran.
 func (e *Eraser) unravel(ctx context.Context) error {
-	set := e.deps.Suppressed
-	lifts := set.Lifts()
-	if lifts == e.lifts {
-		return nil
+	for lifts := e.deps.Suppressed.Lifts(); lifts != e.lifts; lifts = e.deps.Suppressed.Lifts() {
+		if err := e.unravelOnce(ctx); err != nil {
+			return err
+		}
+		e.lifts = lifts
 	}
+	return nil
+}
+
+func (e *Eraser) unravelOnce(ctx context.Context) error {
 	derived := make(map[suppress.Hash]suppress.Entry)
 	err := bus.Scan(ctx, e.cfg.Kafka, []string{event.TopicErasure}, func(m kafka.Message) error {
 		var entry suppress.Entry
@@ -178,18 +183,22 @@ func (e *Eraser) unravel(ctx context.Context) error {
 		return fmt.Errorf("read what followed from withdrawn erasures: %w", err)
 	}
 	var entries []kafka.Message
-	for h, entry := range set.Unravel(derived) {
+	for h, entry := range e.deps.Suppressed.Unravel(derived) {
 		value, err := json.Marshal(entry)
 		if err != nil {
 			return fmt.Errorf("write suppression entry: %w", err)
 		}
 		entries = append(entries, kafka.Message{Topic: event.TopicErasure, Key: []byte(h.String()), Value: value})
 	}
-	if err := e.publish(ctx, entries); err != nil {
+	return e.publish(ctx, entries)
+}
+
+// follow publishes the entries that follow from what was found.
+func (e *Eraser) follow(ctx context.Context, derived []kafka.Message) error {
+	if err := e.unlifted(); err != nil {
 		return err
 	}
-	e.lifts = lifts
-	return nil
+	return e.publish(ctx, derived)
 }
 
 // publish makes entries durable and puts them into force.

@@ -31,20 +31,46 @@ func (f *foundErased) ids(platform string) []string {
 	return out
 }
 
+// errLifted ends a sweep in which an erasure was withdrawn.
+var errLifted = errors.New("an erasure was withdrawn meanwhile")
+
+// unlifted fails once an erasure was withdrawn since the set was unravelled. What was
+// found before that may be of somebody who comes in again, as is said to be done then,
+// and goes by an id that does not tell the one from the other.
+func (e *Eraser) unlifted() error {
+	if e.deps.Suppressed.Lifts() != e.lifts {
+		return errLifted
+	}
+	return nil
+}
+
 // sweep finds what is stored of erased people, makes sure that it stays suppressed,
-// leaves tombstones on its topics and deletes its rows. It repeats itself until
-// nothing more follows from what it has found.
-func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
-	found, err := e.find(ctx)
-	if err != nil || found.empty() {
-		return found, err
+// leaves tombstones on its topics and deletes its rows. It begins anew when an erasure
+// is withdrawn meanwhile, and returns what it last found.
+func (e *Eraser) sweep(ctx context.Context) (last *foundErased, err error) {
+	for {
+		if err := e.unravel(ctx); err != nil {
+			return nil, err
+		}
+		found, err := e.find(ctx)
+		if err == nil && !found.empty() {
+			if last == nil {
+				clear(e.removed)
+			}
+			last = found
+			// Tombstones first: when this is cut short, the rows are still there to be found.
+			if err = e.bury(ctx, found); err == nil {
+				err = e.remove(ctx, found)
+			}
+		}
+		if errors.Is(err, errLifted) {
+			continue
+		}
+		if last == nil {
+			last = found
+		}
+		return last, err
 	}
-	clear(e.removed)
-	// Tombstones first: when this is cut short, the rows are still there to be found.
-	if err := e.bury(ctx, found); err != nil {
-		return found, err
-	}
-	return found, e.remove(ctx, found)
 }
 
 // bury writes tombstones for every key under which the topics may hold something of
@@ -52,6 +78,9 @@ func (e *Eraser) sweep(ctx context.Context) (*foundErased, error) {
 func (e *Eraser) bury(ctx context.Context, f *foundErased) error {
 	var messages []kafka.Message
 	write := func() error {
+		if err := e.unlifted(); err != nil {
+			return err
+		}
 		err := bus.WriteAll(ctx, e.writer, messages)
 		if refused, ok := errors.AsType[*bus.RefusedError](err); ok {
 			return fmt.Errorf("%d tombstones were refused: %w", len(refused.Messages), err)
@@ -278,7 +307,7 @@ func (e *Eraser) count(table string, rows int64) {
 	}
 }
 
-// forEachList hands over hashes as lists that fit a statement.
+// forEachList hands over hashes as lists that fit a statement, while nothing is lifted.
 func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error {
 	for part := range slices.Chunk(hashes, 10*idsAtOnce) {
 		list := make([]byte, 0, 21*len(part))
@@ -287,6 +316,9 @@ func (e *Eraser) forEachList(hashes []uint64, do func(list string) error) error 
 				list = append(list, ',')
 			}
 			list = strconv.AppendUint(list, h, 10)
+		}
+		if err := e.unlifted(); err != nil {
+			return err
 		}
 		if err := do(string(list)); err != nil {
 			return err

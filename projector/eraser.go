@@ -267,9 +267,6 @@ func (e *Eraser) work(ctx context.Context, whole, changed bool) (err error) {
 		urgent = urgent || p.urgent && !p.at.After(begin)
 	}
 	if changed {
-		if err := e.unravel(ctx); err != nil {
-			return err
-		}
 		found, err := e.sweepSteadily(ctx)
 		e.took = e.deps.Now().Sub(begin) // a rewriting holds up no sweep
 		if err != nil {

@@ -1,0 +1,91 @@
+package projector_test
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/bus"
+	"muster/schemas/event"
+	"muster/schemas/identity"
+	"muster/schemas/record"
+	"muster/schemas/suppress"
+)
+
+// gate is a connection on which the first query that says something waits.
+type gate struct {
+	driver.Conn
+	says          string
+	once          sync.Once
+	reached, goOn chan struct{}
+}
+
+func (g *gate) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	if strings.Contains(query, g.says) {
+		g.once.Do(func() {
+			close(g.reached)
+			<-g.goOn
+		})
+	}
+	return g.Conn.Query(ctx, query, args...)
+}
+
+// Somebody whose erasure is withdrawn while a sweep is under way, and who is brought in
+// again, stays; who else was found goes.
+func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
+	for name, c := range map[string]struct {
+		says   string
+		buried bool
+	}{
+		"found":                {"FROM microblog_people", false},
+		"suppressed by the id": {"FROM discovered_links", false},
+		"buried":               {"AS h, toInt64(count()) FROM codehost_people", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHarness(t)
+			set := suppressed(t, "ghost")
+			apply := func(username string, lifted bool) {
+				value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID(), Lifted: lifted})
+				require.NoError(t, err)
+				require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, username).String()), value))
+			}
+			apply("gone", false)
+			insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: {
+				`{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`, `{"user_id":43,"codehost_username":"gone","last_updated":"2026"}`,
+			}})
+			g := &gate{Conn: h.conn, says: c.says, reached: make(chan struct{}), goOn: make(chan struct{})}
+			gated := *h
+			gated.store = &store{tb: t, conn: g}
+			e := startEraser(t, &gated, set)
+			select {
+			case <-g.reached:
+			case <-time.After(5 * time.Minute):
+				t.Fatal("the sweep does not come so far")
+			}
+			apply("ghost", true)
+			insertAll(t, h, "again", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":42,"codehost_username":"ghost","last_updated":"2026-11"}`}})
+			close(g.goOn)
+			e.await(t, event.ErasureMasked)
+			require.EqualValues(t, 1, h.count("SELECT uniqExact(user_id) FROM codehost_people WHERE user_id = 42"))
+			require.Zero(t, h.count("SELECT count() FROM codehost_people WHERE user_id = 43"))
+			_, hit := set.ID(identity.Codehost, "42")
+			require.False(t, hit)
+			_, hit = set.ID(identity.Codehost, "43")
+			require.True(t, hit)
+			buried := map[string]bool{}
+			require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic()}, func(m kafka.Message) error {
+				buried[string(m.Key)] = true
+				return nil
+			}))
+			require.Equal(t, c.buried, buried["42"])
+			require.True(t, buried["43"])
+		})
+	}
+}
