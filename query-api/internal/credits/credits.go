@@ -81,11 +81,11 @@ type Store interface {
 	Reserve(ctx context.Context, c Claim) (Balance, error)
 	// Commit uses so many requests and credits of a claim, no more than were
 	// reserved, and frees the rest; one that is repeated with less frees the rest of
-	// that. It holds for a day without Settle. The error is [ErrLost], [ErrNotLoaded],
-	// or that the store is away.
+	// that. Without Settle it is taken back after a day. The error is [ErrLost],
+	// [ErrNotLoaded], or that the store is away.
 	Commit(ctx context.Context, c Claim, requests, credits int64) (Balance, error)
-	// Settle makes the commits of claims final. Claims that are not there are
-	// passed over, so that it can be repeated.
+	// Settle makes the commits of claims final, also of those that were taken back.
+	// Claims that are not there are passed over, so that it can be repeated.
 	Settle(ctx context.Context, claims []Claim) error
 	// Release frees what is reserved or committed for claims that are not
 	// settled. Claims that are not there are passed over.
@@ -97,7 +97,8 @@ type Store interface {
 	Load(ctx context.Context, period string, sums Sums) (loaded bool, err error)
 }
 
-// commitLease is how long a commit holds without Settle.
+// commitLease is how long a commit holds without Settle: whoever was to publish its event
+// has most likely lost it then, if Kafka has not been away for so long.
 const commitLease = 24 * time.Hour
 
 // check says whether a claim fits beside a balance.

@@ -40,6 +40,7 @@ type lineKey struct{ key, endpoint string }
 type held struct {
 	requests, credits int64 // reserved, or after the commit: used
 	committed         bool
+	back              bool // the commit was taken back: nobody settled it in time
 	line              lineKey
 	until             time.Time
 }
@@ -92,7 +93,8 @@ func (m *Memory) Commit(_ context.Context, c Claim, requests, credits int64) (Ba
 	}
 	a.free(h)
 	h.requests, h.credits = min(requests, h.requests), min(credits, h.credits)
-	h.committed, h.until = true, now.Add(commitLease)
+	h.committed, h.back, h.until = true, false, now.Add(commitLease)
+	a.next = earlier(a.next, h.until)
 	a.use(h, 1)
 	return a.balance, nil
 }
@@ -102,9 +104,14 @@ func (m *Memory) Settle(_ context.Context, claims []Claim) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for _, c := range claims {
-		if a, err := m.account(c); err == nil {
-			delete(a.claims, c.ID)
+		a, err := m.account(c)
+		if err != nil {
+			continue
 		}
+		if h := a.claims[c.ID]; h != nil && h.back {
+			a.use(h, 1)
+		}
+		delete(a.claims, c.ID)
 	}
 	return nil
 }
@@ -229,7 +236,10 @@ func (a *account) drop(id string) {
 
 // free takes back what is held or committed.
 func (a *account) free(h *held) {
-	if h.committed {
+	switch {
+	case h.back:
+		return
+	case h.committed:
 		a.use(h, -1)
 		return
 	}
@@ -237,18 +247,24 @@ func (a *account) free(h *held) {
 	a.balance.HeldCredits -= h.credits
 }
 
-// sweep ends the leases that are over.
+// sweep ends the leases that are over. Commits stay known, since they may be settled yet.
 func (a *account) sweep(now time.Time) {
 	if a.next.IsZero() || now.Before(a.next) {
 		return
 	}
 	a.next = time.Time{}
 	for id, h := range a.claims {
-		if !now.Before(h.until) {
-			a.drop(id)
+		switch {
+		case h.back:
 			continue
+		case now.Before(h.until):
+			a.next = earlier(a.next, h.until)
+		case h.committed:
+			a.free(h)
+			h.back = true
+		default:
+			a.drop(id)
 		}
-		a.next = earlier(a.next, h.until)
 	}
 }
 

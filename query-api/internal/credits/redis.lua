@@ -28,7 +28,7 @@ end
 
 if not load or origin ~= here then return {'unloaded'} end
 local base = prefix .. period .. ':' .. load .. ':' .. organization
-local claims, leases = base .. ':claims', base .. ':leases'
+local claims, leases, back = base .. ':claims', base .. ':leases', base .. ':back'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 
@@ -58,12 +58,32 @@ end
 
 local function drop(id)
   local value = redis.call('HGET', claims, id)
-  if value then free(cjson.decode(value)) end
+  if value then
+    value = cjson.decode(value)
+    free(value)
+  end
   forget(id)
+  redis.call('HDEL', back, id)
+  return value
 end
 
+-- Commits that are taken back stay known, since they may be settled yet.
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', leases, '-inf', now, 'LIMIT', 0, 100)) do
-  drop(id)
+  local c = drop(id)
+  if c and c[1] == 1 then
+    redis.call('HSET', back, id, cjson.encode(c))
+    redis.call('EXPIRE', back, kept)
+  end
+end
+
+-- restore uses what was taken back again.
+local function restore(id)
+  local value = redis.call('HGET', back, id)
+  if value then
+    redis.call('HDEL', back, id)
+    use(cjson.decode(value), 1)
+  end
+  return value
 end
 
 local function balance(state)
@@ -98,7 +118,7 @@ end
 
 if op == 'commit' then
   local id = ARGV[4]
-  local value = redis.call('HGET', claims, id)
+  local value = redis.call('HGET', claims, id) or restore(id)
   if not value then return {'lost'} end
   local c = cjson.decode(value)
   free(c)
@@ -110,7 +130,11 @@ if op == 'commit' then
 end
 
 if op == 'settle' then
-  for i = 4, #ARGV do forget(ARGV[i]) end
+  local late = redis.call('HLEN', back) > 0
+  for i = 4, #ARGV do
+    forget(ARGV[i])
+    if late then restore(ARGV[i]) end
+  end
   return {'ok'}
 end
 

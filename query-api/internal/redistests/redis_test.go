@@ -46,6 +46,21 @@ func TestCredits(t *testing.T) {
 	})
 }
 
+func TestCommitsEndWithoutSettle(t *testing.T) {
+	client := redistest.Start(t).Client(t)
+	creditstest.RunLate(t, credits.NewRedis(client, "c:"), func() {
+		keys, err := client.Keys(t.Context(), "c:*:leases").Result()
+		require.NoError(t, err)
+		for _, key := range keys {
+			ids, err := client.ZRange(t.Context(), key, 0, -1).Result()
+			require.NoError(t, err)
+			for _, id := range ids {
+				require.NoError(t, client.ZAdd(t.Context(), key, redis.Z{Score: 1, Member: id}).Err())
+			}
+		}
+	})
+}
+
 func TestIdempotency(t *testing.T) {
 	server := redistest.Start(t)
 	idempotencytest.Run(t, func(t *testing.T, n int) []idempotency.Store {

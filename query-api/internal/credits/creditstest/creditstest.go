@@ -215,6 +215,55 @@ func Run(t *testing.T, open Replicas) {
 	t.Run("64 callers, the last 100 credits, 3 replicas", func(t *testing.T) { lastCredits(t, open(t, 3)) })
 }
 
+// RunLate tests a store's commits that nobody settles before their leases end, which end
+// has them do: they are in the caller's favour then, until their events are published
+// after all.
+func RunLate(t *testing.T, s credits.Store, end func()) {
+	ctx := t.Context()
+	loaded, err := s.Load(ctx, period, nil)
+	require.NoError(t, err)
+	require.True(t, loaded)
+	settle := func(c credits.Claim) error { return s.Settle(ctx, []credits.Claim{c}) }
+	used := func(organization string, requests, spent int64) {
+		t.Helper()
+		want := credits.Totals{Balance: credits.Balance{Requests: requests, Credits: spent}}
+		if requests > 0 {
+			want.Lines = []credits.Line{{Key: "k", Endpoint: "/v1/x", Calls: 1, Requests: requests, Credits: spent}}
+		}
+		got, err := s.Usage(ctx, organization, period)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	for name, c := range map[string]struct {
+		then            func(credits.Claim) error
+		requests, spent int64
+	}{
+		"settled":  {settle, 1, 5},
+		"released": {func(c credits.Claim) error { return s.Release(ctx, []credits.Claim{c}) }, 0, 0},
+		"unanswered": {func(c credits.Claim) error {
+			_, err := s.Commit(ctx, c, 1, 0)
+			return errors.Join(err, settle(c))
+		}, 1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			claimed := claim("late", 8, 10)
+			claimed.Organization = name
+			_, err := s.Reserve(ctx, claimed)
+			require.NoError(t, err)
+			_, err = s.Commit(ctx, claimed, 1, 5)
+			require.NoError(t, err)
+			used(name, 1, 5)
+			end()
+			used(name, 0, 0)
+			require.NoError(t, c.then(claimed))
+			used(name, c.requests, c.spent)
+			require.NoError(t, settle(claimed))
+			require.NoError(t, s.Release(ctx, []credits.Claim{claimed}))
+			used(name, c.requests, c.spent)
+		})
+	}
+}
+
 // lastCredits lets many callers use up what is left: each needs up to 7 and
 // uses some. At no moment is more promised than there is, and in the end
 // nothing is left that somebody could still have had.
