@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
-	"muster/schemas/readmodel"
 )
 
 // weighted is a field with its boost.
@@ -19,8 +18,10 @@ type weighted struct {
 // maxFields bounds the fields of one clause.
 const maxFields = 1024
 
-// fieldList reads fields with boosts ("name^2") and patterns ("profile.*").
-func (l *lowering) fieldList(v value) ([]weighted, error) {
+// fieldList reads fields with boosts ("name^2") and patterns ("profile.*"). The boosts of a field that a pattern and
+// its name reach are multiplied. Of a name that is there twice the last counts, and with keep, as the query strings have
+// it, the last that has a boost.
+func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 	items := v.items
 	if v.kind == '"' {
 		items = []value{v}
@@ -30,46 +31,52 @@ func (l *lowering) fieldList(v value) ([]weighted, error) {
 	if len(items) > maxFields {
 		return nil, v.errorf("names more than %d fields", maxFields)
 	}
-	var out []weighted
-	add := func(f algebra.Field, boost float64) {
-		i := slices.IndexFunc(out, func(w weighted) bool { return w.field.Name() == f.Name() })
-		if i < 0 {
-			out = append(out, weighted{f, boost})
-			return
-		}
-		out[i].boost *= boost
+	type entry struct {
+		at    value
+		name  string
+		boost float64
 	}
+	var list []entry // each name once
 	for _, item := range items {
 		if item.kind != '"' {
 			return nil, item.errorf("must be a field name, not %s", item.what())
 		}
 		name, power, hasBoost := strings.Cut(item.text, "^")
-		boost := 1.0
+		n := entry{item, name, 1}
 		if hasBoost {
-			b, err := strconv.ParseFloat(power, 32)
+			b, err := strconv.ParseFloat(strings.TrimSpace(power), 32)
 			if err != nil || math.IsNaN(b) || math.IsInf(b, 0) || b < 0 {
 				return nil, item.errorf("the boost after ^ must be a number of 0 or more")
 			}
-			boost = float64(float32(b))
+			n.boost = float64(float32(b))
 		}
-		if strings.Contains(name, "*") {
-			fields, err := l.matching(item, name)
-			if err != nil {
-				return nil, err
-			}
-			for _, f := range fields {
-				if f.Type == readmodel.SearchBoolean {
-					continue // Elasticsearch's patterns do not reach booleans
-				}
-				add(f, boost)
-			}
-			continue
+		switch i := slices.IndexFunc(list, func(m entry) bool { return m.name == name }); {
+		case i < 0:
+			list = append(list, n)
+		case hasBoost || !keep:
+			list[i] = n
 		}
-		f, err := l.field(item, name)
+	}
+	var out []weighted
+	for _, n := range list {
+		var fields []algebra.Field
+		var err error
+		if strings.Contains(n.name, "*") {
+			fields, err = l.matching(n.at, n.name)
+		} else {
+			fields = make([]algebra.Field, 1)
+			fields[0], err = l.field(n.at, n.name)
+		}
 		if err != nil {
 			return nil, err
 		}
-		add(f, boost)
+		for _, f := range fields {
+			if i := slices.IndexFunc(out, func(w weighted) bool { return w.field.Name() == f.Name() }); i >= 0 {
+				out[i].boost *= n.boost
+			} else {
+				out = append(out, weighted{f, n.boost})
+			}
+		}
 	}
 	if len(out) == 0 {
 		return nil, v.errorf("names no field")
@@ -79,7 +86,7 @@ func (l *lowering) fieldList(v value) ([]weighted, error) {
 
 // defaultFields are those of a clause that names none: all of them.
 func (l *lowering) defaultFields(at value) ([]weighted, error) {
-	return l.fieldList(value{path: at.path, kind: '"', text: "*"})
+	return l.fieldList(value{path: at.path, kind: '"', text: "*"}, false)
 }
 
 // suffixed is the field of that name with a suffix, or the field itself when
@@ -92,11 +99,11 @@ func (l *lowering) suffixed(f algebra.Field, suffix string) algebra.Field {
 }
 
 // fieldsOr reads the fields of a clause, all fields when it names none.
-func (l *lowering) fieldsOr(v value, given bool, clause value) ([]weighted, error) {
+func (l *lowering) fieldsOr(v value, given, keep bool, clause value) ([]weighted, error) {
 	if !given || v.kind == 'n' || v.kind == '[' && len(v.items) == 0 {
 		return l.defaultFields(clause)
 	}
-	return l.fieldList(v)
+	return l.fieldList(v, keep)
 }
 
 // allFields says that a list of fields is empty or has a "*": a text that fits
@@ -146,7 +153,7 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	fields, err := l.fieldsOr(fieldsAt, hasFields, v)
+	fields, err := l.fieldsOr(fieldsAt, hasFields, false, v)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +291,7 @@ func lowerCombinedFields(l *lowering, c *Clause, v value) (algebra.Node, error) 
 	if err != nil {
 		return nil, err
 	}
-	list, err := l.fieldList(fieldsAt)
+	list, err := l.fieldList(fieldsAt, false)
 	if err != nil {
 		return nil, err
 	}

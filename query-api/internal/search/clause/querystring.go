@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
 )
 
 func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -75,9 +76,10 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	case hasField && (field.kind != '"' || strings.Contains(field.text, "^")):
 		return nil, field.errorf("must be the name of one field, without a boost: use fields")
 	case hasField:
-		q.all.fields, err = l.fieldList(field)
+		q.all.fields, err = l.fieldList(field, true)
+		q.all.date = ofDate(field.text, q.all.fields)
 	default:
-		q.all.fields, err = l.fieldsOr(fields, hasFields, v)
+		q.all.fields, err = l.fieldsOr(fields, hasFields, true, v)
 	}
 	if err != nil {
 		return nil, err
@@ -142,6 +144,7 @@ type searched struct {
 	named      bool // by a name, rather than by a list: > and < are operators
 	everything bool // the fields are all there are
 	exists     bool // _exists_: the words name fields
+	date       bool // by the name of one field of dates: a word is a date in the zone
 }
 
 // occurrence says how a part of a query counts.
@@ -420,8 +423,14 @@ func (q *queryString) named(name string) (searched, error) {
 		in.everything = true
 	}
 	var err error
-	in.fields, err = q.l.fieldList(value{path: q.at.path, kind: '"', text: name})
+	in.fields, err = q.l.fieldList(value{path: q.at.path, kind: '"', text: name}, true)
+	in.date = ofDate(name, in.fields)
 	return in, err
+}
+
+// ofDate says that a name is that of one field of dates, rather than a pattern.
+func ofDate(name string, fields []weighted) bool {
+	return len(fields) == 1 && fields[0].field.Type == readmodel.SearchDate && !strings.Contains(name, "*")
 }
 
 func (q *queryString) unescape(s string) (string, error) {

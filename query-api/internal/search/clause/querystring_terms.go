@@ -15,6 +15,9 @@ func (q *queryString) text(in searched, text string) (algebra.Node, error) {
 	if in.named && len(text) > 1 && (text[0] == '<' || text[0] == '>') {
 		return q.comparison(in, text[0], text[1:])
 	}
+	if in.date && len(text) > 1 && q.zone != "" {
+		return q.bounded(in, text, text, [2]bool{true, true}) // the day in that zone
+	}
 	return q.words(in.fields, text)
 }
 
@@ -150,7 +153,11 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 			}
 			return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Prefix, Text: body})), nil
 		}
-		return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, "")})), nil
+		analyzer := "" // a named one is for analysed fields, and for whole values only where patterns are analysed
+		if f.IsText() || q.analyseWildcards {
+			analyzer = q.m.analyzer
+		}
+		return q.l.leaf(f, q.rewrite.of(algebra.Pattern{Field: f, Kind: algebra.Wildcard, Text: normalised(f, text, analyzer)})), nil
 	})
 }
 

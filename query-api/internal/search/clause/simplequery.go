@@ -42,7 +42,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	if hasFields && fields.kind != '[' {
 		return nil, fields.errorf("must be a list of field names, not %s", fields.what())
 	}
-	if p.fields, err = l.fieldsOr(fields, hasFields, v); err != nil {
+	if p.fields, err = l.fieldsOr(fields, hasFields, true, v); err != nil {
 		return nil, err
 	}
 	p.rest = text

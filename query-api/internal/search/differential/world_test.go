@@ -105,14 +105,22 @@ func documents(t *testing.T, conn driver.Conn) []searchtest.Document {
 	return out
 }
 
+// clockChanges are instants around which some zone's clocks go forward or back (searchtest's zones).
+func clockChanges() []string {
+	return []string{
+		"2026-03-08T04:30:00Z", "2026-03-08T05:30:00Z", "2026-03-29T00:30:00Z", "2026-03-29T01:30:00Z",
+		"2026-09-06T03:30:00Z", "2026-09-06T04:30:00Z", "2026-10-25T00:30:00Z", "2026-10-25T01:30:00Z",
+	}
+}
+
 // strangePeople have what the generated world lacks: scripts, emoji, long values, repeated words, empty texts.
 func strangePeople() []string {
 	long := make([]byte, 300)
 	for i := range long {
 		long[i] = "abcdefghij"[i%10]
 	}
-	person := func(i int, members string) string {
-		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"2026-01-%02dT00:00:00Z",%s}`, i, i, 1+i%28, members)
+	person := func(i int, updated, members string) string {
+		return fmt.Sprintf(`{"profile_id":"strange-%d","username":"strange-%d","last_updated":"%s",%s}`, i, i, updated, members)
 	}
 	bodies := []string{
 		`"full_name":"田中 太郎","headline":"東京のソフトウェアエンジニア 東京 東京"`,
@@ -127,10 +135,14 @@ func strangePeople() []string {
 		`"full_name":"Two Jobs","experience":[{"title":"Software Engineer","company":{"name":"Acme"},"start":"2001-02-03","end":"2004"},{"title":"Manager of Engineer","company":{"name":"Acme Corp"},"start":"2004-05","description":"Software was here. Engineer too"}]`,
 		`"full_name":"Ångström Ünal","headline":"Straße İstanbul ﬁnance ΣΊΣΥΦΟΣ"`,
 		`"full_name":"a*b?c\\d \"quoted\" (x) [y] {z} /s/","headline":"wild * cards ? and \\ slashes + - && || ! ^ ~ :"`,
+		`"full_name":"Gaps","experience":[{"title":"Omega"},{"title":"!!!"},{"title":"Omega"}]`,
 	}
 	var out []string
 	for i, b := range bodies {
-		out = append(out, person(i, b))
+		out = append(out, person(i, fmt.Sprintf("2026-01-%02dT00:00:00Z", 1+i%28), b))
+	}
+	for _, updated := range clockChanges() {
+		out = append(out, person(len(out), updated, `"headline":"The clocks were changed"`))
 	}
 	return out
 }

@@ -217,6 +217,9 @@ func (e *evaluation) factors(n algebra.Function, p place) float64 {
 	}
 	switch n.ScoreMode {
 	case algebra.ScoreSum:
+		if weights == 0 {
+			return 1
+		}
 		return sum
 	case algebra.ScoreMultiply:
 		return product

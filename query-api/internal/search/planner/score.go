@@ -268,33 +268,39 @@ func (c *compiler) function(n algebra.Function, s *scope) string {
 		parts[i] = p
 	}
 	var joined string
-	any := make([]string, len(parts))
-	for i, p := range parts {
-		any[i] = p.match
-	}
-	pick := func(otherwise string, function string) string {
-		list := make([]string, len(parts))
+	pick := func(parts []part, otherwise, function string) string {
+		matches, list := make([]string, len(parts)), make([]string, len(parts))
 		for i, p := range parts {
+			matches[i] = p.match
 			list[i] = "if(" + p.match + ", toFloat64(" + p.value + "), " + otherwise + ")"
 		}
-		return "if(" + or(any...) + ", " + function + "([" + strings.Join(list, ", ") + "]), 1.)"
+		return "if(" + or(matches...) + ", " + function + "([" + strings.Join(list, ", ") + "]), 1.)"
 	}
 	switch n.ScoreMode {
 	case algebra.ScoreMultiply:
-		joined = pick("1.", "arrayProduct")
+		joined = pick(parts, "1.", "arrayProduct")
 	case algebra.ScoreSum:
-		joined = pick("0.", "arraySum")
+		// Where the weights of what matches add up to 0, the score stays as it is, as for avg.
+		var weighing []part
+		for i, p := range parts {
+			if n.Functions[i].Weight != 0 {
+				weighing = append(weighing, p)
+			}
+		}
+		if joined = "1."; len(weighing) > 0 {
+			joined = pick(weighing, "0.", "arraySum")
+		}
 	case algebra.ScoreMax:
-		joined = pick("-inf", "arrayMax")
+		joined = pick(parts, "-inf", "arrayMax")
 	case algebra.ScoreMin:
-		joined = pick("inf", "arrayMin")
+		joined = pick(parts, "inf", "arrayMin")
 	case algebra.ScoreAvg:
 		weights := make([]string, len(parts))
 		for i, p := range parts {
 			weights[i] = "if(" + p.match + ", " + p.weight + ", 0.)"
 		}
 		total := plus(weights)
-		joined = "if(" + total + " > 0, " + pick("0.", "arraySum") + " / " + total + ", 1.)"
+		joined = "if(" + total + " > 0, " + pick(parts, "0.", "arraySum") + " / " + total + ", 1.)"
 	default: // first
 		var b strings.Builder
 		for _, p := range parts {

@@ -208,7 +208,7 @@ func (g *Generator) function(s scope) any {
 		}
 	}
 	if _, ok := f["weight"]; !ok && g.may("function_score", "weight", 3) {
-		f["weight"] = pick(g.r, 0.5, 2, 3)
+		f["weight"] = pick(g.r, 0, 0.5, 2, 3)
 	}
 	return f
 }
@@ -218,7 +218,7 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 	switch kind := pick(g.r, "weight", "field_value_factor", "field_value_factor", "gauss", "exp", "linear", "random_score"); kind {
 	case "weight":
 		if g.may(c, kind, 1) {
-			return object("weight", pick(g.r, 0.5, 2, 4.5))
+			return object("weight", pick(g.r, 0, 0.5, 2, 4.5))
 		}
 	case "field_value_factor":
 		if s.path != "" || !g.may(c, kind, 1) {

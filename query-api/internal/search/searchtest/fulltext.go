@@ -268,7 +268,7 @@ func (g *Generator) fieldList(clause string, s scope, f field, patterns bool) []
 	var out []any
 	seen := map[string]bool{}
 	for _, n := range names {
-		if seen[n] {
+		if seen[n] && g.r.IntN(10) > 0 {
 			continue
 		}
 		seen[n] = true
@@ -303,6 +303,9 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 		}
 	}
 	query := strings.Join(words, " ")
+	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(16) == 0 && g.may(c, "lenient", 1) {
+		query, args["fields"], args["lenient"] = pick(g.r, "true", "false"), append(list, "*current"), true
+	}
 	switch kind {
 	case "phrase":
 		if g.may(c, "slop", 3) {

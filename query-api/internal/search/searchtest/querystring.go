@@ -147,7 +147,7 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	case 2:
 		name += " "
 	}
-	switch g.r.IntN(15) {
+	switch g.r.IntN(17) {
 	case 0:
 		return `"` + plainPhrase(words) + `"`
 	case 1:
@@ -184,6 +184,9 @@ func (g *Generator) expression(s scope, f field, v string) string {
 		if d, val := g.fieldOf(s, date); val != nil {
 			day, _ := val.(string)
 			if len(day) >= 10 {
+				if g.r.IntN(2) == 0 {
+					return d.path + ":" + day[:10]
+				}
 				return d.path + ":" + pick(g.r, "[", "{") + day[:4] + " TO " + pick(g.r, "*", day[:10]) + pick(g.r, "]", "}")
 			}
 		}
@@ -199,6 +202,15 @@ func (g *Generator) expression(s scope, f field, v string) string {
 	case 13:
 		if g.r.IntN(3) == 0 {
 			return pick(g.r, "*", name+":*")
+		}
+	case 14:
+		if r := []rune(word); len(r) > 2 {
+			at := 1 + g.r.IntN(len(r)-2)
+			return string(r[:at]) + pick(g.r, "?", "*") + string(r[at+1:])
+		}
+	case 15:
+		if s.path == "" || s.path == "experience" {
+			return pick(g.r, "", "experience.is_current:", `experience.is\*:`) + pick(g.r, "true", "false")
 		}
 	}
 	return word
