@@ -51,10 +51,10 @@ func (s *Searcher) counted(ctx context.Context, n algebra.Node) (algebra.Node, e
 		var all []string
 		for i, tokens := range elements {
 			note(algebra.ElementKey(hash, i+1), frequency(p, tokens))
-			if i > 0 && len(all) > 0 && len(tokens) > 0 {
+			if len(all) > 0 && len(tokens) > 0 {
 				all = append(all, make([]string, elementGap)...)
 			}
-			all = append(all, tokens...)
+			all = append(all, slices.DeleteFunc(tokens, func(t string) bool { return t == "" })...) // of a text without words
 		}
 		note(hash, frequency(p, all))
 		return nil

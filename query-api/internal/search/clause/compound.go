@@ -143,6 +143,9 @@ func lowerDisMax(l *lowering, c *Clause, v value) (algebra.Node, error) {
 func lowerNested(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	path := a.must("path")
+	if path.kind == 'n' {
+		a.fail(path.errorf("must not be null"))
+	}
 	query := a.must("query")
 	mode := a.choice("score_mode", "avg", "avg", "sum", "min", "max", "none")
 	if at, ok := a.get("score_mode"); ok && at.kind == '"' && at.text != mode {

@@ -103,7 +103,7 @@ func offset(text string) (zone *time.Location, rest string, ok bool) {
 	} else if next != rest {
 		return nil, "", false
 	}
-	if hours > 18 || minutes > 59 {
+	if hours*60+minutes > 18*60 || minutes > 59 {
 		return nil, "", false
 	}
 	return time.FixedZone(text[:len(text)-len(rest)], sign*(hours*3600+minutes*60)), rest, true
@@ -217,11 +217,40 @@ func (p localDate) millis(zone *time.Location, up bool) (int64, bool) {
 	if p.month < 1 || p.month > 12 || p.day < 1 || p.hour > 23 || p.minute > 59 || p.second > 59 {
 		return 0, false
 	}
-	t := time.Date(p.year, time.Month(p.month), p.day, p.hour, p.minute, p.second, p.nano, zone)
-	if check := time.Date(p.year, time.Month(p.month), p.day, 0, 0, 0, 0, time.UTC); check.Day() != p.day {
+	clock := time.Date(p.year, time.Month(p.month), p.day, p.hour, p.minute, p.second, p.nano, time.UTC)
+	if clock.Day() != p.day {
 		return 0, false // there is no such day
 	}
-	return t.UnixMilli(), true
+	return localTime(clock, zone, noOffset).UnixMilli(), true
+}
+
+// noOffset is that of no zone.
+const noOffset = time.Duration(math.MinInt64)
+
+// localTime is when the clocks of a zone show what clock shows in UTC, as Java has it: what they skip is later by as
+// much as they skip, and of what they show twice it is the one with that offset, or else the first.
+func localTime(clock time.Time, zone *time.Location, offset time.Duration) time.Time {
+	y, m, d := clock.Date()
+	t := time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), clock.Nanosecond(), zone)
+	if skipped := clock.Sub(shown(t)); skipped != 0 {
+		return t.Add(max(skipped, 0)) // time.Date goes forward or back
+	}
+	first, second := t, t
+	start, end := t.ZoneBounds()
+	if !start.IsZero() {
+		if other := t.Add(zoneOffset(t) - zoneOffset(start.Add(-1))); other.Before(start) {
+			first = other
+		}
+	}
+	if !end.IsZero() {
+		if other := t.Add(zoneOffset(t) - zoneOffset(end)); !other.Before(end) {
+			second = other
+		}
+	}
+	if zoneOffset(second) == offset {
+		return second
+	}
+	return first
 }
 
 // math applies +1M, -2d, /d and so on.
@@ -265,18 +294,30 @@ func (d dateReader) math(at value, t time.Time, math string, up bool) (time.Time
 	return t, nil
 }
 
+// zoneOffset is how far the clocks of a time's zone are ahead of UTC.
+func zoneOffset(t time.Time) time.Duration {
+	_, seconds := t.Zone()
+	return time.Duration(seconds) * time.Second
+}
+
+// shown is what the clocks of a time's zone show, in UTC.
+func shown(t time.Time) time.Time { return t.Add(zoneOffset(t)).UTC() }
+
+// set puts the clocks of a time's zone to what clock shows in UTC.
+func set(t, clock time.Time) time.Time { return localTime(clock, t.Location(), zoneOffset(t)) }
+
 // add moves an instant by units of the calendar; a day that the month does not
 // have becomes its last.
 func add(t time.Time, unit byte, n int) (time.Time, bool) {
 	switch unit {
 	case 'y':
-		return addMonths(t, 12*n), true
+		return set(t, addMonths(shown(t), 12*n)), true
 	case 'M':
-		return addMonths(t, n), true
+		return set(t, addMonths(shown(t), n)), true
 	case 'w':
-		return t.AddDate(0, 0, 7*n), true
+		return set(t, shown(t).AddDate(0, 0, 7*n)), true
 	case 'd':
-		return t.AddDate(0, 0, n), true
+		return set(t, shown(t).AddDate(0, 0, n)), true
 	case 'h', 'H':
 		return t.Add(time.Duration(min(max(n, -maxHours), maxHours)) * time.Hour), true
 	case 'm':
@@ -290,45 +331,40 @@ func add(t time.Time, unit byte, n int) (time.Time, bool) {
 // maxHours keeps a number of hours within a time.Duration.
 const maxHours = 2_500_000
 
-func addMonths(t time.Time, n int) time.Time {
-	first := time.Date(t.Year(), t.Month()+time.Month(n), 1, t.Hour(), t.Minute(), t.Second(), t.Nanosecond(), t.Location())
-	last := time.Date(first.Year(), first.Month()+1, 0, 0, 0, 0, 0, time.UTC).Day()
-	return first.AddDate(0, 0, min(t.Day(), last)-1)
+func addMonths(clock time.Time, n int) time.Time {
+	first := clock.AddDate(0, n, 1-clock.Day())
+	last := first.AddDate(0, 1, -1).Day()
+	return first.AddDate(0, 0, min(clock.Day(), last)-1)
 }
 
 // round goes to the first instant of a unit, or the last.
 func round(t time.Time, unit byte, up bool) (time.Time, bool) {
-	y, m, d := t.Date()
-	var next time.Time
+	clock := shown(t)
+	y, m, d := clock.Date()
 	switch unit {
 	case 'y':
-		t = time.Date(y, 1, 1, 0, 0, 0, 0, t.Location())
-		next = t.AddDate(1, 0, 0)
+		clock = time.Date(y, 1, 1, 0, 0, 0, 0, time.UTC)
 	case 'M':
-		t = time.Date(y, m, 1, 0, 0, 0, 0, t.Location())
-		next = t.AddDate(0, 1, 0)
+		clock = time.Date(y, m, 1, 0, 0, 0, 0, time.UTC)
 	case 'w':
-		t = time.Date(y, m, d-(int(t.Weekday())+6)%7, 0, 0, 0, 0, t.Location())
-		next = t.AddDate(0, 0, 7)
+		clock = time.Date(y, m, d-(int(clock.Weekday())+6)%7, 0, 0, 0, 0, time.UTC)
 	case 'd':
-		t = time.Date(y, m, d, 0, 0, 0, 0, t.Location())
-		next = t.AddDate(0, 0, 1)
+		clock = time.Date(y, m, d, 0, 0, 0, 0, time.UTC)
 	case 'h', 'H':
-		t = t.Add(-time.Duration(t.Minute())*time.Minute - time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
-		next = t.Add(time.Hour)
+		clock = time.Date(y, m, d, clock.Hour(), 0, 0, 0, time.UTC)
 	case 'm':
-		t = t.Add(-time.Duration(t.Second())*time.Second - time.Duration(t.Nanosecond()))
-		next = t.Add(time.Minute)
+		clock = time.Date(y, m, d, clock.Hour(), clock.Minute(), 0, 0, time.UTC)
 	case 's':
-		t = t.Add(-time.Duration(t.Nanosecond()))
-		next = t.Add(time.Second)
+		clock = time.Date(y, m, d, clock.Hour(), clock.Minute(), clock.Second(), 0, time.UTC)
 	default:
 		return t, false
 	}
-	if up {
-		return next.Add(-time.Millisecond), true
+	t = set(t, clock)
+	if !up {
+		return t, true
 	}
-	return t, true
+	next, _ := add(t, unit, 1)
+	return next.Add(-time.Millisecond), true
 }
 
 // strictDateOptionalTime reads 2006, 2006-01, 2006-01-02, with a time from the
@@ -406,10 +442,12 @@ func isoDate(text string, yearDigits int) (d localDate, ok bool) {
 	if rest == "" {
 		return d, true
 	}
-	if d.zone, rest, ok = offset(rest); !ok {
-		return d, false
+	if rest[0] != '+' && rest[0] != '-' {
+		d.zone, ok = zoneOf(rest) // Z, Europe/Berlin, UTC+01:00
+		return d, ok
 	}
-	return d, rest == ""
+	d.zone, rest, ok = offset(rest)
+	return d, ok && rest == ""
 }
 
 // epochMillis reads milliseconds since 1970.
@@ -421,10 +459,10 @@ func epochSecond(text string) (localDate, bool) { return epoch(text, 1000) }
 func epoch(text string, unit int64) (localDate, bool) {
 	whole, fraction, hasFraction := strings.Cut(text, ".")
 	n, err := strconv.ParseInt(whole, 10, 64)
-	if err != nil || strings.HasPrefix(whole, "+") || n > maxMillis/unit || n < -maxMillis/unit {
+	if err != nil || strings.HasPrefix(whole, "+") || n > math.MaxInt64/unit || n < math.MinInt64/unit {
 		return localDate{}, false
 	}
-	ms := n * unit
+	ms := min(max(n*unit, -maxMillis), maxMillis) // no value lies beyond
 	if hasFraction {
 		f, rest, ok := digits(fraction, 1, 9)
 		if !ok || rest != "" {
@@ -434,7 +472,7 @@ func epoch(text string, unit int64) (localDate, bool) {
 		if strings.HasPrefix(whole, "-") {
 			part = -part
 		}
-		ms += part
+		ms = min(max(ms+part, -maxMillis), maxMillis)
 	}
 	return localDate{instant: &ms}, true
 }

@@ -36,8 +36,11 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err := a.done(); err != nil {
 		return nil, err
 	}
-	if hasList && len(single.members) > 0 {
+	switch {
+	case hasList && len(single.members) > 0:
 		return nil, v.errorf("either functions or one function beside the query, not both")
+	case len(single.members) > 1:
+		return nil, v.errorf("names two functions, %s and %s: put them into functions", single.members[0].name, single.members[1].name)
 	}
 	var err error
 	f.Node = algebra.All{}
@@ -259,30 +262,35 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	return nil
 }
 
-// span reads a length of time such as 10d in milliseconds.
+// span reads a length of time such as 10d: whole numbers of a unit, in milliseconds, of which it has whole ones. A
+// capital M would be a month, which is none.
 func span(v value) (float64, error) {
-	units := []struct {
-		suffix string
-		ms     float64
-	}{
-		{"nanos", 1e-6}, {"micros", 1e-3}, {"ms", 1}, {"s", 1000}, {"m", 60_000}, {"h", 3_600_000}, {"d", float64(24 * time.Hour / time.Millisecond)},
-	}
 	text := strings.TrimSpace(strings.ToLower(v.text))
-	if v.kind == '"' {
-		for _, u := range units {
-			if number, ok := strings.CutSuffix(text, u.suffix); ok {
-				n, err := strconv.ParseFloat(number, 64)
-				if err != nil {
-					continue
-				}
-				return n * u.ms, nil
-			}
+	for _, u := range []struct {
+		suffix string
+		length time.Duration
+	}{
+		{"nanos", time.Nanosecond}, {"micros", time.Microsecond}, {"ms", time.Millisecond}, {"s", time.Second},
+		{"m", time.Minute}, {"h", time.Hour}, {"d", 24 * time.Hour},
+	} {
+		number, ok := strings.CutSuffix(text, u.suffix)
+		if !ok {
+			continue
 		}
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		switch {
+		case err != nil, u.suffix == "m" && !strings.HasSuffix(v.text, "m"):
+		case u.length < time.Millisecond:
+			return float64(n / int64(time.Millisecond/u.length)), nil
+		default:
+			return float64(n) * float64(u.length/time.Millisecond), nil
+		}
+		break
 	}
-	if n, err := strconv.ParseFloat(text, 64); err == nil && (v.kind == '"' || v.kind == '0') {
-		return n, nil
+	if text != "" && strings.Trim(text, "0") == "" {
+		return 0, nil // the one that needs no unit
 	}
-	return 0, v.errorf("must be a length of time such as 10d, 12h or 500ms")
+	return 0, v.errorf("must be a length of time such as 10d, 12h or 500ms, of the units d, h, m, s, ms, micros and nanos")
 }
 
 func lowerTermsSet(l *lowering, c *Clause, v value) (algebra.Node, error) {
@@ -323,7 +331,7 @@ func lowerTermsSet(l *lowering, c *Clause, v value) (algebra.Node, error) {
 			if err != nil {
 				return nil, err
 			}
-			if field.Type != readmodel.SearchLong {
+			if field.Type != readmodel.SearchLong && field.Type != readmodel.SearchDate {
 				return nil, by.errorf("%s holds no numbers", field.Name())
 			}
 			b.MinimumField = &field

@@ -69,6 +69,13 @@ func TestErrors(t *testing.T) {
 		`{"range":{"updated_at":{"gte":1767225600000.5}}}`:                                                                                             "as a date",
 		`{"term":{"updated_at":1767225600000.5}}`:                                                                                                      "as a date",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                                                                    "is no UTC offset",
+		`{"range":{"updated_at":{"gte":"2026","time_zone":"+18:01"}}}`:                                                                                 "is no UTC offset",
+		`{"range":{"profile.connections":{"gte":1,"time_zone":"nowhere"}}}`:                                                                            "is no UTC offset",
+		`{"range":{"updated_at":{"gte":"2026-01-01T00:00:00+18:30"}}}`:                                                                                 "as a date",
+		`{"nested":{"path":null,"ignore_unmapped":true,"query":{"match_all":{}}}}`:                                                                     "query.nested.path: must not be null",
+		`{"function_score":{"weight":2,"random_score":{}}}`:                                                                                            "names two functions, weight and random_score",
+		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<-1  5<1"}}}`:                                                          "minimum_should_match is a number",
+		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<"}}}`:                                                                 "minimum_should_match is a number",
 		`{"match_all":{"boost":null}}`:                                                                                                                 "query.match_all.boost: must not be null",
 		`{"match":{"profile.headline":{"query":"a","operator":null}}}`:                                                                                 "operator: must not be null",
 		`{"bool":{"must_not":[],"adjust_pure_negative":null}}`:                                                                                         "adjust_pure_negative: must not be null",
@@ -102,6 +109,27 @@ func TestErrors(t *testing.T) {
 		var e *clause.Error
 		require.ErrorAs(t, err, &e, query)
 		require.ErrorContains(t, err, want)
+	}
+}
+
+// A length of time is a whole number of a unit, of which M is none.
+func TestSpans(t *testing.T) {
+	lower := func(scale string) (algebra.Node, error) {
+		return clause.Lower([]byte(`{"function_score":{"gauss":{"updated_at":{"origin":"2024","scale":`+scale+`}}}}`), "query", options())
+	}
+	for scale, want := range map[string]float64{
+		`"10d"`: 864_000_000, `"10 d"`: 864_000_000, `" 10 D "`: 864_000_000, `"+2h"`: 7_200_000, `"1m"`: 60_000, `"30s"`: 30_000, `"5MS"`: 5,
+		`"1500micros"`: 1, `"2999999nanos"`: 2,
+	} {
+		n, err := lower(scale)
+		require.NoError(t, err, scale)
+		require.IsType(t, algebra.Function{}, n)
+		require.InDelta(t, want, n.(algebra.Function).Functions[0].Scale, 0, scale) //nolint:forcetypeassert // see above
+	}
+	for _, scale := range []string{`"1M"`, `" 1m "`, `"1.5d"`, `"100"`, `86400000`, `"1micros"`, `"0"`, `"-1d"`, `"d"`, `""`, `true`} {
+		_, err := lower(scale)
+		var e *clause.Error
+		require.ErrorAs(t, err, &e, scale)
 	}
 }
 
@@ -275,6 +303,36 @@ func TestDates(t *testing.T) {
 		{`"gte":"26-10-04","format":"yy-MM-dd"`, "2026-10-04T00:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"GMT+2"`, "2021-12-31T22:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"UTC-02:30"`, "2022-01-01T02:30:00Z", ""},
+		{`"gte":"2022-01-01T00:00:00Europe/Berlin"`, "2021-12-31T23:00:00Z", ""},
+		{`"gte":"2022-01-01T00UTC+01:00"`, "2021-12-31T23:00:00Z", ""},
+		{`"gte":"2022-01-01","time_zone":"+18:00"`, "2021-12-31T06:00:00Z", ""},
+		{`"gte":"2022-01-01","lte":9223372036854775807`, "2022-01-01T00:00:00Z", ""},
+		// What clocks skip, and what they show twice, is what java.time says.
+		{`"gte":"2026-09-06T00:00","time_zone":"America/Santiago"`, "2026-09-06T04:00:00Z", ""},
+		{`"gte":"2026-04-04T23:30","time_zone":"America/Santiago"`, "2026-04-05T02:30:00Z", ""},
+		{`"gte":"2026-03-08T00:30","time_zone":"America/Havana"`, "2026-03-08T05:30:00Z", ""},
+		{`"gte":"2026-11-01T00:30","time_zone":"America/Havana"`, "2026-11-01T04:30:00Z", ""},
+		{`"gte":"2026-03-29T00:00","time_zone":"Asia/Beirut"`, "2026-03-28T22:00:00Z", ""},
+		{`"gte":"2026-10-24T23:30","time_zone":"Asia/Beirut"`, "2026-10-24T20:30:00Z", ""},
+		{`"gte":"2026-03-29T02:30","time_zone":"Europe/Berlin"`, "2026-03-29T01:30:00Z", ""},
+		{`"gte":"2026-10-25T02:30","time_zone":"Europe/Berlin"`, "2026-10-25T00:30:00Z", ""},
+		{`"gte":"2026-03-08T02:30","time_zone":"America/New_York"`, "2026-03-08T07:30:00Z", ""},
+		{`"gte":"2026-11-01T01:30","time_zone":"America/New_York"`, "2026-11-01T05:30:00Z", ""},
+		{`"gte":"2026-03-29T00:30","time_zone":"Atlantic/Azores"`, "2026-03-29T01:30:00Z", ""},
+		{`"gte":"2026-10-25T00:30","time_zone":"Atlantic/Azores"`, "2026-10-25T00:30:00Z", ""},
+		{`"gte":"2026-03-29T01:30","time_zone":"Europe/London"`, "2026-03-29T01:30:00Z", ""},
+		{`"gte":"2026-10-25T01:30","time_zone":"Europe/London"`, "2026-10-25T00:30:00Z", ""},
+		{`"gte":"2011-12-30T12:00","time_zone":"Pacific/Apia"`, "2011-12-30T22:00:00Z", ""},
+		{`"gte":"2026-10-04T02:15","time_zone":"Australia/Lord_Howe"`, "2026-10-03T15:45:00Z", ""},
+		{`"gte":"2026-04-05T01:45","time_zone":"Australia/Lord_Howe"`, "2026-04-04T14:45:00Z", ""},
+		{`"gte":"2026-09-06T12:00||/d","lte":"2026-09-06T12:00||/d","time_zone":"America/Santiago"`, "2026-09-06T04:00:00Z", "2026-09-07T03:59:59.999Z"},
+		{`"gte":"2026-09-05||+1d","time_zone":"America/Santiago"`, "2026-09-06T04:00:00Z", ""},
+		{`"gte":"2026-08-06||+1M","time_zone":"America/Santiago"`, "2026-09-06T04:00:00Z", ""},
+		{`"gte":"2026-11-15||/M","time_zone":"America/Havana"`, "2026-11-01T05:00:00Z", ""},
+		{`"gte":"2026-11-02T01:30||-1d","time_zone":"America/New_York"`, "2026-11-01T06:30:00Z", ""},
+		{`"gte":"2026-10-31T01:30||+1d","time_zone":"America/New_York"`, "2026-11-01T05:30:00Z", ""},
+		{`"gte":"2026-11-01T06:30:00Z||/h","time_zone":"America/New_York"`, "2026-11-01T06:00:00Z", ""},
+		{`"gte":"2026-10-03T15:45:00Z||/h","time_zone":"Australia/Lord_Howe"`, "2026-10-03T15:30:00Z", ""},
 	} {
 		got := lowered(t, `{"range":{"updated_at":{`+c.bounds+`}}}`)
 		if c.min != "" {

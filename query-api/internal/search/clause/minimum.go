@@ -6,7 +6,7 @@ import (
 )
 
 // minimum reads a minimum_should_match: n, -n, p%, -p%, and conditions
-// "a<spec" separated by spaces, of which the last whose bound is below n holds.
+// "a<spec" separated by one space each, of which the last whose bound is below n holds.
 // Results below zero are zero; nothing bounds them above.
 func minimum(v value, spec string, n int) (int, error) {
 	fail := func() (int, error) {
@@ -15,16 +15,19 @@ func minimum(v value, spec string, n int) (int, error) {
 	spec = strings.TrimSpace(spec)
 	if strings.Contains(spec, "<") {
 		result := n
-		for _, part := range strings.Fields(closeUp(spec)) {
-			bound, rest, ok := strings.Cut(part, "<")
-			limit, err := strconv.Atoi(bound)
-			if !ok || err != nil || strings.Contains(rest, "<") {
+		for _, part := range strings.Split(closeUp(spec), " ") {
+			bounds := strings.Split(part, "<") // what follows a second one is not read
+			limit, err := strconv.Atoi(bounds[0])
+			if err != nil {
 				return fail()
 			}
 			if n <= limit {
 				return result, nil
 			}
-			if result, err = minimum(v, rest, n); err != nil {
+			if len(bounds) < 2 {
+				return fail()
+			}
+			if result, err = minimum(v, bounds[1], n); err != nil {
 				return fail()
 			}
 		}

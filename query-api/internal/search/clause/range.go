@@ -26,8 +26,10 @@ func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if a.err != nil {
 			return nil, a.err
 		}
-		if f.Type != readmodel.SearchDate && (format != "" || zone != "") {
-			return nil, a.at.errorf("format and time_zone are for dates: %s is none", f.Name())
+		if f.Type != readmodel.SearchDate { // for which neither means anything; the zone has to be one
+			if err := new(dateReader).inZone(a.at, zone); err != nil {
+				return nil, err
+			}
 		}
 		if at, ok := a.get("relation"); ok {
 			// Of single values all three mean the same.

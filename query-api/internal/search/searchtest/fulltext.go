@@ -134,6 +134,12 @@ func (g *Generator) matchPhrase(s scope, _ int) any {
 		if g.r.IntN(4) == 0 { // a word twice
 			words = append(words[:len(words):len(words)], pick(g.r, words...))
 		}
+		if f.nested != "" && s.path == "" && g.r.IntN(3) == 0 { // over entries, which are a hundred positions apart
+			if other, ok := pick(g.r, s.values(f)...).(string); ok && other != "" {
+				words = append(g.some(other, 1, true), words[0])
+				args["slop"] = pick(g.r, 97, 99, 100, 199, 200, 250)
+			}
+		}
 	}
 	if g.may("match_phrase", "zero_terms_query", 10) {
 		args["zero_terms_query"] = pick(g.r, "none", "all")

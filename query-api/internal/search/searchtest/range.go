@@ -91,12 +91,15 @@ func (g *Generator) dateRange(args map[string]any, t time.Time) {
 			"strict_date_optional_time": "2006-01-02T15:04:05Z", "epoch_millis": "ms"}[args["format"].(string)]
 	}
 	if layout != "ms" && g.may("range", "time_zone", 5) {
-		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "Europe/Berlin", "UTC")
+		args["time_zone"] = pick(g.r, "+01:00", "-05:00", "UTC", "Europe/Berlin", "America/New_York", "America/Santiago", "America/Havana", "Asia/Beirut")
 	}
 	g.bounds(args, func(side int) any {
 		u := t.AddDate(0, side*g.r.IntN(30), side*g.r.IntN(300))
-		if g.r.IntN(4) == 0 {
+		switch g.r.IntN(8) {
+		case 0, 1:
 			u = t
+		case 2: // around where the clocks of those zones change
+			u = pick(g.r, clockChanges()...).Add(time.Duration(g.r.IntN(12)) * 30 * time.Minute)
 		}
 		var literal string
 		switch layout {
@@ -116,6 +119,14 @@ func (g *Generator) dateRange(args map[string]any, t time.Time) {
 		}
 		return literal + "||" + pick(g.r, "/M", "/y", "/d", "-1y", "+3M/M", "+1w/w", "-36h", "-2d/d", "+90m", "/w")
 	})
+}
+
+// clockChanges are nights in which the clocks of the zones that are drawn go forward or back, from midnight UTC on.
+func clockChanges() []time.Time {
+	night := func(m time.Month, d int) time.Time { return time.Date(2026, m, d, 0, 0, 0, 0, time.UTC) }
+	return []time.Time{
+		night(time.March, 8), night(time.March, 29), night(time.April, 5), night(time.September, 6), night(time.October, 25), night(time.November, 1),
+	}
 }
 
 func parseDate(s string) (time.Time, error) {
