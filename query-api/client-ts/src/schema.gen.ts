@@ -579,7 +579,7 @@ export interface components {
             credits_remaining?: number;
         };
         SearchExplanation: {
-            /** @description Why the query is refused; left out when it is not. */
+            /** @description Why the query is refused; left out when it is not. That scores are negative or no numbers is found out by a search alone. */
             refused?: string | null;
             /**
              * @description The query as it is understood. `terms_found` is how many stored terms a fuzzy word, an unfinished one or a pattern becomes;
@@ -591,7 +591,7 @@ export interface components {
             statements: components["schemas"]["SearchStatement"][];
             /**
              * Format: int64
-             * @description Rows that would be read at most.
+             * @description Rows that those statements would read at most, without what does not stand there (`step`).
              */
             estimated_rows: number;
             /**
@@ -605,7 +605,8 @@ export interface components {
              * @description `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
              *     stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
              *     Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-             *     that nobody can be on it for.
+             *     that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
+             *     with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
              * @enum {string}
              */
             step: "presence" | "count" | "fields" | "rank";

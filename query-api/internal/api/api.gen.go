@@ -1235,7 +1235,7 @@ type Repo struct {
 
 // SearchExplanation defines model for SearchExplanation.
 type SearchExplanation struct {
-	// EstimatedRows Rows that would be read at most.
+	// EstimatedRows Rows that those statements would read at most, without what does not stand there (`step`).
 	EstimatedRows int64 `json:"estimated_rows"`
 
 	// MaxCredits What the page would cost at most.
@@ -1245,7 +1245,7 @@ type SearchExplanation struct {
 	// a pattern without it is compared with each value.
 	Query *map[string]interface{} `json:"query,omitempty"`
 
-	// Refused Why the query is refused; left out when it is not.
+	// Refused Why the query is refused; left out when it is not. That scores are negative or no numbers is found out by a search alone.
 	Refused    *string           `json:"refused,omitempty"`
 	Statements []SearchStatement `json:"statements"`
 }
@@ -1300,14 +1300,16 @@ type SearchStatement struct {
 	// Step `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
 	// stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
 	// Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-	// that nobody can be on it for.
+	// that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
+	// with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
 	Step SearchStatementStep `json:"step"`
 }
 
 // SearchStatementStep `presence` looks for the terms of a query that has many: those that nobody has are left out of the steps after it, which
 // stand here with all of them. `count` counts who has each term, and who matches; `fields` who has each field; `rank` is the page.
 // Of many people and many fields a small part is ranked first, which does not stand here: then the page is ranked without the fields
-// that nobody can be on it for.
+// that nobody can be on it for. Nor stand here what finds the terms of fuzzy and unfinished words, of patterns, and where phrases
+// with `slop` occur that repeat a word; a second `rank` where people changed beside the first; and what reads inner hits.
 type SearchStatementStep string
 
 // Skill defines model for Skill.
