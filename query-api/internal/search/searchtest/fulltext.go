@@ -309,7 +309,7 @@ func (g *Generator) multiMatch(s scope, _ int) any {
 		}
 	}
 	query := strings.Join(words, " ")
-	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(16) == 0 && g.may(c, "lenient", 1) {
+	if list, ok := args["fields"].([]any); ok && (s.path == "" || s.path == "experience") && g.r.IntN(40) == 0 && g.may(c, "lenient", 1) {
 		query, args["fields"], args["lenient"] = pick(g.r, "true", "false"), append(list, "*current"), true
 	}
 	switch kind {

@@ -29,7 +29,7 @@ func (g *Generator) rangeOf(s scope, _ int) any {
 			return nil
 		}
 		name = f.path
-		g.dateRange(args, t)
+		g.dateRange(args, name, t)
 	default:
 		f, v := g.textField(s)
 		if v == "" {
@@ -83,7 +83,7 @@ func (g *Generator) bound(args map[string]any, bound func(side int) any, side in
 	}
 }
 
-func (g *Generator) dateRange(args map[string]any, t time.Time) {
+func (g *Generator) dateRange(args map[string]any, name string, t time.Time) {
 	layout := ""
 	if g.may("range", "format", 4) {
 		args["format"] = pick(g.r, "yyyy-MM-dd", "dd/MM/yyyy", "yyyy", "epoch_millis", "yyyy-MM||yyyy", "strict_date_optional_time")
@@ -95,10 +95,10 @@ func (g *Generator) dateRange(args map[string]any, t time.Time) {
 	}
 	g.bounds(args, func(side int) any {
 		u := t.AddDate(0, side*g.r.IntN(30), side*g.r.IntN(300))
-		switch g.r.IntN(8) {
-		case 0, 1:
+		switch {
+		case g.r.IntN(4) == 0:
 			u = t
-		case 2: // around where the clocks of those zones change
+		case name == "updated_at" && g.r.IntN(4) == 0: // which alone has hours: around where the clocks of those zones change
 			u = pick(g.r, clockChanges()...).Add(time.Duration(g.r.IntN(12)) * 30 * time.Minute)
 		}
 		var literal string
