@@ -34,13 +34,13 @@ backups: deploy/docs/backup.md says how, and in which order.`,
 	return cmd
 }
 
-// locked takes the data folder and that of its engine, and waits for processes
+// locked takes the data folder and that of its engine for some work, and waits for processes
 // that are stopping: an engine outlives a `muster up` that was killed. It then
 // ends a restore that was cut off.
-func locked(ctx context.Context, dir string, wait time.Duration) (release func(), err error) {
+func locked(ctx context.Context, dir, work string, wait time.Duration) (release func(), err error) {
 	waiting, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
-	unlock, err := waitForLock(waiting, dir)
+	unlock, err := waitForLock(waiting, dir, work)
 	if err != nil {
 		return nil, err
 	}
@@ -59,11 +59,11 @@ func locked(ctx context.Context, dir string, wait time.Duration) (release func()
 	return func() { unlockEngine(); unlock() }, nil
 }
 
-func waitForLock(ctx context.Context, dir string) (release func(), err error) {
+func waitForLock(ctx context.Context, dir, work string) (release func(), err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		release, err = standalone.Lock(dir)
+		release, err = standalone.LockFor(dir, work)
 		if !errors.Is(err, standalone.ErrInUse) {
 			return release, err
 		}
@@ -94,7 +94,7 @@ Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or 
 			if err := outside(args[0], c.dataDir); err != nil {
 				return fmt.Errorf("back up: %w", err)
 			}
-			release, err := locked(cmd.Context(), c.dataDir, wait)
+			release, err := locked(cmd.Context(), c.dataDir, cmd.CommandPath(), wait)
 			if err != nil {
 				return err
 			}
@@ -354,7 +354,7 @@ func hasLog(dir string) bool {
 // which it removes again when it was made for that and stays empty.
 func (c *command) restore(cmd *cobra.Command, what restoring, dir string, made bool) (err error) {
 	ctx := cmd.Context()
-	release, err := locked(ctx, dir, 30*time.Second)
+	release, err := locked(ctx, dir, cmd.CommandPath(), 30*time.Second)
 	if err != nil {
 		return err // somebody else has the folder by now
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -284,8 +285,9 @@ func TestStop(t *testing.T) {
 
 	release, err := standalone.Lock(dir)
 	require.NoError(t, err)
-	pid, err := standalone.Holder(dir)
+	pid, work, err := standalone.Holder(dir)
 	require.NoError(t, err)
+	require.Empty(t, work)
 	require.Equal(t, os.Getpid(), pid)
 	// It is asked to stop, and waited for.
 	require.NoError(t, os.WriteFile(lock, []byte(strconv.Itoa(other.Process.Pid)+"\n"), 0o600))
@@ -294,4 +296,13 @@ func TestStop(t *testing.T) {
 	require.Error(t, other.Wait(), "ended by a signal")
 	release()
 	c.run(0, "stop")
+
+	// What ends by itself is let end: a backup that is stopped is none.
+	release, err = locked(t.Context(), dir, "muster backup restore", time.Minute)
+	require.NoError(t, err)
+	defer release()
+	_, errors = c.run(2, "stop")
+	require.Contains(t, errors, "process "+strconv.Itoa(os.Getpid())+" (muster backup restore) has it")
+	_, errors = c.run(2, "backup", "create", filepath.Join(t.TempDir(), "a"), "--wait", "1ms")
+	require.Contains(t, errors, ", muster backup restore)")
 }

@@ -91,7 +91,7 @@ func (c *command) withStopped(ctx context.Context, do func(context.Context, bus.
 	if _, err := os.Stat(filepath.Join(c.dataDir, "kafka")); err != nil {
 		return fmt.Errorf("the data folder %s has no embedded broker's log (with a Kafka of your own, set KAFKA_BROKERS): %w", c.dataDir, err)
 	}
-	release, err := locked(ctx, c.dataDir, 10*time.Second)
+	release, err := locked(ctx, c.dataDir, "muster erase foreign", 10*time.Second)
 	if err != nil {
 		return err
 	}

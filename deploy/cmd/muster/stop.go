@@ -19,17 +19,21 @@ func (c *command) stopCommand() *cobra.Command {
 		Long: `Asks the process that has locked the data folder to stop, as Ctrl-C does, and returns when it has ended. Whoever
 starts it again by itself, such as systemd, is to be told instead. What runs in a container is stopped from within it.
 
-Exit status: 0 nothing serves from the folder any more, or did; 2 it could not be stopped, or --wait passed.`,
+Exit status: 0 nothing serves from the folder any more, or did; 2 it could not be stopped, --wait passed, or a backup or
+restore is at work, which is left to end.`,
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			pid, err := standalone.Holder(c.dataDir)
+			pid, work, err := standalone.Holder(c.dataDir)
 			if err != nil {
 				return err
 			}
 			if pid == 0 {
 				_, err := fmt.Fprintf(cmd.OutOrStdout(), "nothing serves from %s\n", c.dataDir)
 				return err
+			}
+			if work != "" {
+				return fmt.Errorf("nothing serves from %s, but process %d (%s) has it: it ends by itself, and is not stopped half way", c.dataDir, pid, work)
 			}
 			if !standalone.Holds(c.dataDir, pid) {
 				return fmt.Errorf("process %d here is not the one that has locked %s: stop it in its own container", pid, c.dataDir)
@@ -42,7 +46,7 @@ Exit status: 0 nothing serves from the folder any more, or did; 2 it could not b
 			tick := time.NewTicker(100 * time.Millisecond)
 			defer tick.Stop()
 			for {
-				switch now, err := standalone.Holder(c.dataDir); {
+				switch now, _, err := standalone.Holder(c.dataDir); {
 				case err != nil:
 					return err
 				case now != pid:
