@@ -217,7 +217,7 @@ func (a *Accounts) applyOrganization(ctx context.Context, f AccountsFile, entry 
 
 // OrganizationsNamed returns the organizations of a name, oldest first.
 func (a *Accounts) OrganizationsNamed(name string) []event.Organization {
-	return slices.DeleteFunc(a.Organizations(), func(o event.Organization) bool { return o.Name != strings.TrimSpace(name) })
+	return a.directory.Named(strings.TrimSpace(name))
 }
 
 // organizationOf finds the organization that an entry is about; known is false

@@ -57,9 +57,9 @@ func (e *OpenError) Error() string {
 // Is makes errors.Is(err, ErrOpen) true.
 func (e *OpenError) Is(target error) bool { return target == ErrOpen }
 
-// Set is a bounded set of breakers, made on first use of their keys. When a new key finds MaxKeys breakers, the least
-// recently used one that is closed and has no call in flight is forgotten (a closed breaker knows little: its run of
-// failures); when there is none, the least recently used one without calls or waiters, which costs a dead receiver
+// Set is a bounded set of breakers, made on first use of their keys. When a new key finds MaxKeys breakers, one of the 64
+// least recently used ones is forgotten that is closed and has no call in flight (a closed breaker knows little: its run
+// of failures); when there is none, the least recently used one without calls or waiters, which costs a dead receiver
 // some attempts more; and when all are in use the set grows, as far as there are callers.
 type Set struct {
 	cfg     Config
@@ -266,10 +266,15 @@ func (s *Set) release(e *entry) {
 	}
 }
 
+// lookedAt is among how many breakers, the least recently used ones, a closed one is looked for.
+const lookedAt = 64
+
 // evict forgets one breaker, as the comment of Set has it. s.mu is held.
 func (s *Set) evict() bool {
 	var victim *list.Element
-	for el := s.order.Back(); el != nil; el = el.Prev() {
+	looked := 0
+	for el := s.order.Back(); el != nil && (looked < lookedAt || victim == nil); el = el.Prev() {
+		looked++
 		e := el.Value.(*entry)
 		if e.inUse > 0 {
 			continue

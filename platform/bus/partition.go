@@ -251,7 +251,7 @@ func MessageAt(ctx context.Context, cfg Config, topic string, partition int, off
 // fetchFrom asks again before it believes that a message at or past the end is gone: a
 // leader may not know yet how far its log goes, and may answer with nothing.
 func fetchFrom(ctx context.Context, client *kafka.Client, tp topicPartition, offset int64) ([]kafka.Message, error) {
-	f := &fetcher{client: client, tp: tp, position: offset, maxBytes: maxFetchBytes, maxWait: replayWait}
+	f := &fetcher{client: client, tp: tp, position: offset, maxBytes: minFetchBytes, maxWait: replayWait}
 	wait := newBackoff(50*time.Millisecond, time.Second)
 	for try := 0; ; try++ {
 		c, err := f.fetch(ctx)

@@ -159,9 +159,25 @@ func (d *Directory) Key(id string) (event.Key, bool) {
 func (d *Directory) Organizations() []event.Organization {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	return slices.SortedFunc(maps.Values(d.organizations), func(a, b event.Organization) int {
-		return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
+	return slices.SortedFunc(maps.Values(d.organizations), older)
+}
+
+// Named returns the organizations of a name, oldest first.
+func (d *Directory) Named(name string) []event.Organization {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	var out []event.Organization // a few of all, which are not sorted for them
+	for _, o := range d.organizations {
+		if o.Name == name {
+			out = append(out, o)
+		}
+	}
+	slices.SortFunc(out, older)
+	return out
+}
+
+func older(a, b event.Organization) int {
+	return cmp.Or(a.CreatedAt.Compare(b.CreatedAt), cmp.Compare(a.ID, b.ID))
 }
 
 // Keys returns all keys of an organization, oldest first.

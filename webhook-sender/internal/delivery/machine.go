@@ -73,8 +73,9 @@ type host struct {
 	key       string
 	endpoints int
 	running   int
-	sound     int  // calls that run to endpoints that are not failing
-	failing   bool // the last call failed
+	sound     int         // calls that run to endpoints that are not failing
+	failing   bool        // the last call failed
+	parked    []*endpoint // that wait for one of the host's calls to end, in order; they are listed
 }
 
 // Machine is the state of one partition. It is not safe for concurrent use.
@@ -255,36 +256,59 @@ func (m *Machine) Due(now time.Time) []Send {
 // whether another round may send more.
 func (m *Machine) turn(now time.Time, sends *[]Send) (more bool) {
 	list, kept := m.runnable, m.runnable[:0]
+	var back []*endpoint // in place of those of their host that had nothing to send
 	for i, e := range list {
 		if m.running >= m.cfg.Running {
-			m.runnable = append(append(m.spare[:0], list[i:]...), kept...) // theirs is the next turn
+			m.runnable = append(append(append(m.spare[:0], list[i:]...), back...), kept...) // theirs is the next turn
 			clear(list)
 			m.spare = list
 			return false
 		}
-		switch m.sendOne(e, now, sends) {
+		h, result := e.host, m.sendOne(e, now, sends)
+		switch result {
 		case turnSent:
 			more = true
 			kept = append(kept, e)
 		case turnLater:
 			kept = append(kept, e)
+		case turnParked:
+			h.parked = append(h.parked, e)
 		case turnOver:
 			e.listed = false
 			m.drop(e)
 		}
+		if result != turnSent && h.running < m.half() {
+			back = h.unpark(back)
+		}
 	}
 	clear(list[len(kept):])
-	m.runnable = kept
-	return more
+	m.runnable = append(kept, back...)
+	return more || len(back) > 0
+}
+
+// half is how many calls may run to one host.
+func (m *Machine) half() int { return max(m.cfg.Running/2, 1) }
+
+// unpark appends the first of the endpoints that wait for the host. All of them are not
+// looked at for each call that ends: they may be many.
+func (h *host) unpark(list []*endpoint) []*endpoint {
+	if len(h.parked) == 0 {
+		return list
+	}
+	list = append(list, h.parked[0])
+	h.parked[0] = nil
+	h.parked = h.parked[1:]
+	return list
 }
 
 // turn is what came of an endpoint's turn to send.
 type turn int
 
 const (
-	turnOver  turn = iota // nothing more until something changes for it
-	turnSent              // one was sent, another may follow
-	turnLater             // others leave no room
+	turnOver   turn = iota // nothing more until something changes for it
+	turnSent               // one was sent, another may follow
+	turnLater              // others leave no room
+	turnParked             // its host leaves no room
 )
 
 // sendOne sends the endpoint's next delivery.
@@ -293,7 +317,6 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	if e.failing {
 		limit = 1
 	}
-	half := max(m.cfg.Running/2, 1)
 	switch {
 	case len(e.waiting) == 0:
 		return turnOver
@@ -306,11 +329,11 @@ func (m *Machine) sendOne(e *endpoint, now time.Time, sends *[]Send) turn {
 	case now.Before(e.blocked):
 		m.sleep(e, now)
 		return turnOver
-	case (e.failing || e.host.failing) && m.troubled >= half:
+	case (e.failing || e.host.failing) && m.troubled >= m.half():
 		m.putOffAll(e, now)
 		return turnLater
-	case e.host.running >= half:
-		return turnLater
+	case e.host.running >= m.half():
+		return turnParked
 	}
 	it := m.next(e)
 	if now.Sub(it.state.CreatedAt) > MaxAge {
@@ -350,6 +373,7 @@ func (m *Machine) Done(s Send, o Outcome, now time.Time) {
 	}
 	it.running = false
 	m.count(e, -1)
+	m.runnable = e.host.unpark(m.runnable)
 	m.list(e)
 	m.settle(it, o, now)
 	if it.again != nil {

@@ -315,6 +315,7 @@ func (m *Machine) mark(e *endpoint, failed bool, now time.Time) {
 		h.failing = failed
 		if failed {
 			m.troubled += h.sound
+			m.runnable, h.parked = append(m.runnable, h.parked...), nil // what waits for a host in trouble is put off
 		} else {
 			m.troubled -= h.sound
 		}
@@ -395,6 +396,9 @@ func (m *Machine) halt(e *endpoint, now time.Time) {
 // giveUpWaiting gives up what waits for a stopped endpoint. What runs is given up when
 // its call has failed.
 func (m *Machine) giveUpWaiting(e *endpoint, now time.Time) {
+	if e.items == 0 { // the one whose answer stopped it was its last: all deliveries are not looked through for others
+		return
+	}
 	for _, it := range e.waiting {
 		it.queued = false
 		m.release(it)

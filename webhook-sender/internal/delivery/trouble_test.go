@@ -135,6 +135,82 @@ func TestManyPathsOfOneHost(t *testing.T) {
 	require.Contains(t, e.Finished, int64(201), "what waits meanwhile is durable")
 }
 
+// Endpoints of one host take turns as its calls end, also when one of them has nothing to
+// send any more when its turn comes, and other hosts' do not wait for them.
+func TestEndpointsOfAFullHostTakeTurns(t *testing.T) {
+	const n = 50
+	d := newDesk(t, delivery.Config{Running: 8})
+	for i := range n {
+		d.comes("o", fmt.Sprintf("https://slow/hooks/%d", i))
+		if i >= 4 && i < 14 {
+			d.comes("o", "https://slow/hooks/0") // it is stopped before their turn comes
+		}
+	}
+	running := d.Due(d.now)
+	require.Len(t, running, 4)
+	other := d.comes("o", "https://other/")
+	sends := d.Due(d.now)
+	require.Len(t, sends, 1)
+	require.Equal(t, other, sends[0].EndpointID)
+	d.ends(sends, delivery.Outcome{OK: true})
+	d.ends(running[:1], delivery.Outcome{Gone: true, HTTPStatus: 410})
+	running = running[1:]
+	sent := 4
+	for sent < n {
+		sends := d.Due(d.now)
+		require.NotEmpty(t, sends, "%d of %d were sent", sent, n)
+		sent += len(sends)
+		running = append(running, sends...)
+		require.Len(t, running, min(4, len(running)), "half of the calls")
+		d.ends(running[:1], delivery.Outcome{OK: true})
+		running = running[1:]
+	}
+	require.Equal(t, n, sent)
+	d.ends(running, delivery.Outcome{OK: true})
+	require.Empty(t, d.Due(d.now))
+}
+
+// What waits for its turn at a host is put off when the host falls silent.
+func TestAFullHostThatFails(t *testing.T) {
+	d := newDesk(t, delivery.Config{Running: 8})
+	for i := range 20 {
+		d.comes("o", fmt.Sprintf("https://slow/hooks/%d", i))
+	}
+	sends := d.Due(d.now)
+	require.Len(t, sends, 4)
+	d.ends(sends[:1], delivery.Outcome{Error: "timeout"})
+	d.Due(d.now)
+	d.ends(sends[1:], delivery.Outcome{Error: "timeout"})
+	d.Due(d.now)
+	e := d.Effect()
+	require.Len(t, e.Finished, 19, "all but the one whose call runs")
+}
+
+// A receiver may say of each of many addresses that it is gone.
+func BenchmarkGone(b *testing.B) {
+	for _, n := range []int{1000, 30000} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			for b.Loop() {
+				m := delivery.New(delivery.Config{Held: n + 1, HeldBytes: 1 << 30})
+				now := time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
+				for i := range n {
+					task := &event.WebhookTask{DeliveryID: fmt.Sprint(i), OrganizationID: "o", URL: fmt.Sprintf("https://slow/hooks/%d", i), CreatedAt: now}
+					to, err := task.Receiver()
+					require.NoError(b, err)
+					m.Take(task, to, &kafka.Message{Offset: int64(i), Value: make([]byte, 100)}, now)
+				}
+				for sends := m.Due(now); len(sends) > 0; sends = m.Due(now) {
+					for _, s := range sends {
+						m.Done(s, delivery.Outcome{Gone: true, HTTPStatus: 410, At: now}, now)
+					}
+				}
+				m.Effect()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/delivery")
+		})
+	}
+}
+
 // An endpoint's record goes when it has no deliveries any more: that of a breaker soon, a
 // stop when nothing was to be sent there for 90 days.
 func TestEndpointsAreForgotten(t *testing.T) {
