@@ -14,8 +14,9 @@
 //     before are kept until then, and no answer is given meanwhile;
 //   - the machine dies (power, kernel): what the operating system had not yet
 //     flushed is lost, as with Apache Kafka's default settings on a single node.
-//     Config.SyncWrites calls fsync for every batch and closes that gap, at about
-//     two thirds of the throughput;
+//     The next start takes commits back that are behind the end that a partition
+//     has then: else groups would pass over the next messages. Config.SyncWrites calls
+//     fsync for every batch and closes that gap, at about two thirds of the throughput;
 //   - a write fails (the disk is full): the broker stops there, answers nothing
 //     any more, and tells its owner by Failed. What it has acknowledged is in its
 //     files, and there after the next start;

@@ -121,18 +121,22 @@ func TestAFullDiskLosesNothingAcknowledged(t *testing.T) {
 	}
 	for name, test := range map[string]struct {
 		grows string // the file, in the folder of the log
+		there int64  // messages before
 		do    func(context.Context, bus.Config, int64) error
 		done  func(*testing.T, bus.Config) int64
 	}{
-		"offset commits": {"groups.log", commit, committed},
-		"records":        {"partitions/t-0/0.dat", produce, stored},
-		"topics":         {"topics.json", create, created},
+		"offset commits": {"groups.log", 50, commit, committed},
+		"records":        {"partitions/t-0/0.dat", 0, produce, stored},
+		"topics":         {"topics.json", 0, create, created},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
 			cmd, addr := startChild(t, dir, "127.0.0.1:0", serving)
 			cfg := bus.Config{Brokers: []string{addr}}
 			require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
+			for n := range test.there {
+				require.NoError(t, produce(t.Context(), cfg, n))
+			}
 			var last int64 // acknowledged
 			acknowledge := func(n int) {
 				for range n {

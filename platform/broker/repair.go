@@ -1,10 +1,8 @@
 package broker
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -52,8 +50,19 @@ func prepareLog(dir string, logger *slog.Logger) error {
 
 // repairLog cuts off, before kfake reads them, what a failed write left at the
 // ends of files. kfake passes over it, and then writes behind it what its next
-// start would not find. What the disk has damaged it replaces.
+// start would not find. What the disk has damaged it replaces. Commits that are
+// behind the end of a log that Close did not leave it takes back.
 func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err error) {
+	ends := make(map[topicPartition]int64)
+	topics, err := knownTopics(dir)
+	if err != nil {
+		return 0, err
+	}
+	for topic, n := range topics {
+		for partition := range n {
+			ends[topicPartition{topic, partition}] = 0 // unless it has messages
+		}
+	}
 	log := filepath.Join(dir, "log")
 	for _, name := range []string{"groups.log", "pids.log"} {
 		n, err := cutEntries(filepath.Join(log, name))
@@ -70,13 +79,19 @@ func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err err
 		if !p.IsDir() {
 			continue
 		}
-		n, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), closed, logger)
+		n, end, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), closed, logger)
 		if err != nil {
 			return cut, fmt.Errorf("repair %s: %w", p.Name(), err)
 		}
+		if topic, partition, ok := partitionOf(p.Name()); ok {
+			ends[topicPartition{topic, partition}] = end
+		}
 		cut += n
 	}
-	return cut, nil
+	if closed { // what it had committed it has written, too
+		return cut, nil
+	}
+	return cut, clampCommits(dir, ends, logger)
 }
 
 // ErrIncomplete says that messages are there, and not what tells of their topics.
@@ -110,6 +125,29 @@ func lacksMetadata(dir string) error {
 // topic that was deleted while a compaction kept its log, or whose files could not be
 // removed. A topic of that name would write behind them, and not read what it wrote.
 func dropUnknown(dir string) (dropped []string, err error) {
+	partitions, err := knownTopics(dir)
+	if err != nil || partitions == nil {
+		return nil, err
+	}
+	folders, err := os.ReadDir(partitionsDir(dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("read the log: %w", err)
+	}
+	for _, f := range folders {
+		topic, partition, ok := partitionOf(f.Name())
+		if !ok || partition < partitions[topic] {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(partitionsDir(dir), f.Name())); err != nil {
+			return dropped, fmt.Errorf("remove what is left of a deleted topic: %w", err)
+		}
+		dropped = append(dropped, f.Name())
+	}
+	return dropped, nil
+}
+
+// knownTopics reads how many partitions each topic has; nil if no topic was ever made.
+func knownTopics(dir string) (map[string]int32, error) {
 	raw, err := os.ReadFile(filepath.Join(dir, "log", "topics.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -130,25 +168,10 @@ func dropUnknown(dir string) (dropped []string, err error) {
 	for _, t := range known.Topics {
 		partitions[t.Name] = t.Partitions
 	}
-	folders, err := os.ReadDir(partitionsDir(dir))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the log: %w", err)
-	}
-	for _, f := range folders {
-		topic, partition, ok := partitionOf(f.Name())
-		if !ok || partition < partitions[topic] {
-			continue
-		}
-		if err := os.RemoveAll(filepath.Join(partitionsDir(dir), f.Name())); err != nil {
-			return dropped, fmt.Errorf("remove what is left of a deleted topic: %w", err)
-		}
-		dropped = append(dropped, f.Name())
-	}
-	return dropped, nil
+	return partitions, nil
 }
 
-// cutEntries cuts a file after its last whole entry: the length of the rest, its
-// CRC-32C, and the rest.
+// cutEntries cuts a file after its last whole entry.
 func cutEntries(path string) (cut int64, err error) {
 	raw, err := os.ReadFile(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -158,13 +181,8 @@ func cutEntries(path string) (cut int64, err error) {
 		return 0, err
 	}
 	rest := raw
-	for len(rest) >= 8 {
-		length := int(binary.LittleEndian.Uint32(rest))
-		if length < 2 || length > len(rest)-8 ||
-			crc32.Checksum(rest[8:8+length], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(rest[4:]) {
-			break
-		}
-		rest = rest[8+length:]
+	for ok := true; ok; {
+		_, rest, ok = nextEntry(rest)
 	}
 	if len(rest) == 0 {
 		return 0, nil

@@ -103,15 +103,16 @@ func batchAt(raw []byte) (recordbatch.Batch, bool) {
 // repairPartition makes the segments of a partition such that kfake throws nothing away
 // that can be read: an empty batch stands for what cannot, and a copy of the segment as
 // it was is kept. The end of the last one goes, if nothing is behind it: it was being
-// written, or was the last that was, of a log that Close did not leave.
-func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (cut int64, err error) {
+// written, or was the last that was, of a log that Close did not leave. It returns where
+// the partition ends then.
+func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (cut, end int64, err error) {
 	all, err := segments(partition)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	saved, err := readSnapshot(partition)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	next, last := int64(-1), true
 	if closed {
@@ -121,9 +122,9 @@ func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (c
 	for _, s := range slices.Backward(all) {
 		raw, err := os.ReadFile(s.path)
 		if err != nil {
-			return cut, err
+			return cut, 0, err
 		}
-		damaged, whole, batches, end := scan(raw, s.base, next)
+		damaged, whole, batches, behind := scan(raw, s.base, next)
 		cut += int64(len(raw) - whole)
 		switch { // a start may end anywhere: the next one finds the same damage, or none
 		case whole == 0: // kfake would forget it, and write to the one before
@@ -131,36 +132,38 @@ func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (c
 			continue
 		case len(damaged) > 0:
 			if batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger); err != nil {
-				return cut, err
+				return cut, 0, err
 			}
 		case whole < len(raw):
 			if err := os.Truncate(s.path, int64(whole)); err != nil {
-				return cut, err
+				return cut, 0, err
 			}
 		}
 		if last { // the next batch is written to it
+			end = behind
 			n, err := alignIndex(s.index(), batches)
 			cut += n
 			if err == nil {
-				err = dropSnapshot(partition, saved, end, closed)
+				err = dropSnapshot(partition, saved, behind, closed)
 			}
 			if err != nil {
-				return cut, err
+				return cut, 0, err
 			}
 		}
 		next, last = s.base, false
 	}
 	if len(all) > 0 && last && all[len(all)-1].base > 0 { // it would begin at 0 again
-		if err := keepEnd(partition, all[len(all)-1].base); err != nil {
-			return cut, err
+		end = all[len(all)-1].base
+		if err := keepEnd(partition, end); err != nil {
+			return cut, 0, err
 		}
 	}
 	for _, s := range empty {
 		if err := errors.Join(removeAny(s.path), removeAny(s.index())); err != nil {
-			return cut, err
+			return cut, 0, err
 		}
 	}
-	return cut, nil
+	return cut, end, nil
 }
 
 // replaceDamaged writes a segment anew, and returns how many batches it has then.

@@ -112,6 +112,7 @@ func (f *fetcher) run(ctx context.Context, emit func(context.Context, chunk) boo
 		switch {
 		case err == nil:
 			if failures > 0 || pastEnd > 0 {
+				f.reached(ctx, pastEnd)
 				failures, pastEnd, damaged, blocked = 0, 0, 0, 0
 				wait.Reset()
 			}
@@ -204,6 +205,7 @@ func (f *fetcher) relocate(ctx context.Context, pastEnd int) (int, error) {
 		f.position = o.First
 		return 0, nil
 	case f.position <= o.End:
+		f.reached(ctx, pastEnd)
 		return 0, nil
 	case pastEnd < endTries:
 		return pastEnd + 1, nil
@@ -211,6 +213,17 @@ func (f *fetcher) relocate(ctx context.Context, pastEnd int) (int, error) {
 	f.onGap(ctx, gap{tp: f.tp, from: f.position, to: o.First, pastTheEnd: true})
 	f.position = o.First
 	return 0, nil
+}
+
+// reached tells that a log which was shorter than the position has it again. Nothing was
+// lost if its leader only did not know it yet; if brokers have lost the log's end, others
+// have the offsets of what they lost, and nobody can tell.
+func (f *fetcher) reached(ctx context.Context, pastEnd int) {
+	if pastEnd == 0 {
+		return
+	}
+	f.logger.LogAttrs(ctx, slog.LevelError, "the log had been shorter than the position, and is not any more: if the brokers have lost its end, messages written since then, before the position, are not handled",
+		slog.String("topic", f.tp.topic), slog.Int("partition", f.tp.partition), slog.Int64("position", f.position))
 }
 
 func (f *fetcher) fetch(ctx context.Context) (chunk, error) {

@@ -1,8 +1,10 @@
 package bus_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -133,4 +135,58 @@ func TestRefusedPositionIsAskedForWithPauses(t *testing.T) {
 	fault.Remove()
 	<-handled
 	require.NoError(t, f.Close())
+}
+
+// A log that was shorter than the position, and has it again, may have other messages
+// below it: that is told, as nothing else tells of it.
+func TestLogThatWasShorterIsTold(t *testing.T) {
+	b, cfg := own(t)
+	topic := bustest.Topic(t, cfg, 1, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 3)
+	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
+	_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+		GroupID: "g", GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{topic: {{Partition: 0, Offset: 2}}},
+	})
+	require.NoError(t, err)
+	var fetches atomic.Int32
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Err: kerr.OffsetOutOfRange, Count: 1})
+	b.Cluster().ControlKey(int16(kmsg.Fetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().KeepControl()
+		fetches.Add(1)
+		return nil, nil, false
+	})
+	b.Cluster().ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().KeepControl()
+		if fetches.Load() > 1 {
+			return nil, nil, false
+		}
+		req := r.(*kmsg.ListOffsetsRequest)
+		res := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		listed := kmsg.NewListOffsetsResponseTopic()
+		listed.Topic = topic
+		part := kmsg.NewListOffsetsResponseTopicPartition()
+		part.Offset, part.Timestamp = max(0, 2+req.Topics[0].Partitions[0].Timestamp), -1 // -2 asks for the first, -1 for the end, which is 1
+		listed.Partitions = append(listed.Partitions, part)
+		res.Topics = append(res.Topics, listed)
+		return res, nil, true
+	})
+	var log bytes.Buffer
+	handled := make(chan string, 3)
+	c, err := bus.NewBatchConsumer(bus.BatchConsumerConfig{
+		Config: cfg, Group: "g", Topics: []string{topic}, MaxAge: time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)), Timing: bustest.PatientTiming(),
+		Handle: func(_ context.Context, batch bus.Batch) error {
+			for _, m := range batch.Messages {
+				handled <- string(m.Value)
+			}
+			return nil
+		},
+	})
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	require.Equal(t, "v2", <-handled)
+	stop()
+	require.NoError(t, <-ended)
+	require.Contains(t, log.String(), "level=ERROR msg=\"the log had been shorter than the position")
 }
