@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/segmentio/kafka-go"
@@ -49,8 +51,8 @@ func (e *Eraser) alter(ctx context.Context, tables []string, what string) error 
 }
 
 // rewrite takes what was deleted out of the tables: it rewrites the parts that hold
-// deleted rows, and lets those that they replace go soon; settle says when they are
-// gone. The compacted topics' active segments end, and an embedded broker compacts;
+// deleted rows, and lets those that they replace go as soon as that is safe; settle
+// says when they are gone. The compacted topics' active segments end, and an embedded broker compacts;
 // others do within the time that the topics say.
 func (e *Eraser) rewrite(ctx context.Context) error {
 	tables, err := e.tables(ctx)
@@ -60,7 +62,7 @@ func (e *Eraser) rewrite(ctx context.Context) error {
 	if err := e.alter(ctx, tables, "APPLY DELETED MASK"); err != nil {
 		return err
 	}
-	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = 1"); err != nil {
+	if err := e.alter(ctx, tables, "MODIFY SETTING "+partsLifetime+" = "+strconv.Itoa(int(e.cfg.Replaced/time.Second))); err != nil {
 		return err
 	}
 	return e.compact(ctx)

@@ -31,6 +31,11 @@ type EraserConfig struct {
 	Gather time.Duration
 	// Tombstones is how long the logs keep tombstones; default event.TombstoneAge.
 	Tombstones time.Duration
+	// Replaced is how long the engine keeps parts that a rewriting, or a merge meanwhile,
+	// has replaced, in whole seconds; default a minute. What merges make of the text indexes
+	// of search_people they do not synchronize: the system writes it in its own time, which
+	// on Linux is half a minute. When the power goes before, what it replaced is needed.
+	Replaced time.Duration
 }
 
 // EraserDeps are what an Eraser works with. Compact may be nil.
@@ -97,12 +102,13 @@ func NewEraser(cfg EraserConfig, deps EraserDeps) (*Eraser, error) {
 	if cfg.Within != 0 && cfg.Within < time.Minute {
 		return nil, fmt.Errorf("eraser: what was erased may stay on disk for a minute at least, not %s", cfg.Within)
 	}
-	if cfg.Gather < 0 || cfg.Tombstones < 0 {
+	if cfg.Gather < 0 || cfg.Tombstones < 0 || cfg.Replaced < 0 {
 		return nil, errors.New("eraser: negative time")
 	}
 	setDefault(&cfg.Within, 24*time.Hour)
 	setDefault(&cfg.Gather, 300*time.Millisecond)
 	setDefault(&cfg.Tombstones, event.TombstoneAge)
+	setDefault(&cfg.Replaced, time.Minute)
 	if deps.Now == nil {
 		deps.Now = time.Now
 	}

@@ -26,6 +26,8 @@ type erasing struct {
 	set  *suppress.Set
 	told chan event.ErasureAction
 	held atomic.Pointer[time.Time] // what the eraser's clock shows while it stands still
+
+	replaced time.Duration // how long replaced parts are kept
 }
 
 // hold has the eraser's clock stand still: no rewriting ends before it goes on.
@@ -47,13 +49,13 @@ func (e *erasing) now() time.Time {
 // request in the log.
 func startEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
-	return (&erasing{h: h, set: set, told: make(chan event.ErasureAction, 16)}).start(t)
+	return (&erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), replaced: time.Second}).start(t)
 }
 
 // startHeldEraser is startEraser with a clock that stands still.
 func startHeldEraser(t *testing.T, h *harness, set *suppress.Set) *erasing {
 	t.Helper()
-	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16)}
+	e := &erasing{h: h, set: set, told: make(chan event.ErasureAction, 16), replaced: time.Second}
 	e.hold()
 	return e.start(t)
 }
@@ -62,7 +64,7 @@ func (e *erasing) start(t *testing.T) *erasing {
 	t.Helper()
 	h := e.h
 	request(t, h, "r1", time.Now().Add(-time.Second))
-	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second}, projector.EraserDeps{
+	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: h.kafka, Tombstones: time.Second, Replaced: e.replaced}, projector.EraserDeps{
 		Conn: h.conn, Suppressed: e.set, Logger: slog.New(slog.DiscardHandler), Now: e.now,
 	})
 	require.NoError(t, err)
@@ -120,6 +122,17 @@ func insertAll(t *testing.T, h *harness, token string, raws map[record.Kind][]st
 		}
 	}
 	(&store{tb: t, conn: h.conn}).insert(token, recs...)
+}
+
+// Parts that a rewriting replaced stay until the system has written all of the new ones.
+func TestEraserKeepsWhatIsReplaced(t *testing.T) {
+	h := newHarness(t)
+	insertAll(t, h, "before", people("Ghost"))
+	(&erasing{h: h, set: suppressed(t, "ghost"), told: make(chan event.ErasureAction, 16)}).start(t)
+	s := &store{tb: t, conn: h.conn}
+	eventually(t, func(context.Context) bool {
+		return s.count("SELECT countIf(position(engine_full, 'old_parts_lifetime = 60') > 0) FROM system.tables WHERE database = currentDatabase() AND name = 'codehost_people'") == 1
+	}, "the parts' time")
 }
 
 // A request whose people were found before the eraser was stopped is rewritten by the one

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -148,7 +149,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+13, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and eight that change a table or view")
+			require.Len(t, migrations, len(readmodel.Tables())+14, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and nine that change tables or a view")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)
@@ -169,4 +170,36 @@ func TestMigrateTwice(t *testing.T) {
 		require.Zero(t, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND comment = ''"), table)
 		require.EqualValues(t, 3, s.count("SELECT count() FROM system.columns WHERE database = currentDatabase() AND table = '"+table+"' AND name IN ('topic', 'partition', 'offset')"), table)
 	}
+}
+
+// What the engine has acknowledged, and what it makes of that, is on the disk: offsets
+// that are committed behind it are, too, after a power cut.
+func TestTablesAreSynced(t *testing.T) {
+	s := openStore(t)
+	own := "FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree' AND name NOT LIKE 'muster_%'"
+	require.NotZero(t, s.count("SELECT count() "+own))
+	for _, setting := range []string{"fsync_after_insert", "fsync_part_directory", "min_rows_to_fsync_after_merge"} {
+		var without []string
+		require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT groupArray(name) "+own+" AND position(engine_full, '"+setting+" = 1') = 0").Scan(&without))
+		require.Empty(t, without, setting)
+	}
+
+	syncs := func(do func()) uint64 {
+		const sum = "SELECT sum(value) FROM system.events WHERE event = 'FileSync'"
+		before := s.count(sum)
+		do()
+		return s.count(sum) - before
+	}
+	exec := func(statement string) { require.NoError(t, s.conn.Exec(t.Context(), statement)) }
+	exec("SYSTEM STOP MERGES codehost_people")
+	const files = 10 // of a compact part
+	for i := range 2 {
+		require.GreaterOrEqual(t, syncs(func() {
+			s.insert(fmt.Sprint(i), decode(t, record.KindCodehostPerson, fmt.Sprintf(`{"user_id":%d,"codehost_username":"ada","last_updated":"2026"}`, i)))
+		}), uint64(2*files), "an insert into codehost_people and lookups")
+	}
+	exec("SYSTEM START MERGES codehost_people")
+	require.GreaterOrEqual(t, syncs(func() { exec("OPTIMIZE TABLE codehost_people FINAL") }), uint64(files), "a merge")
+	exec("DELETE FROM codehost_people WHERE user_id = 0")
+	require.GreaterOrEqual(t, syncs(func() { exec("ALTER TABLE codehost_people APPLY DELETED MASK SETTINGS mutations_sync = 2") }), uint64(files), "an erasure's rewriting")
 }

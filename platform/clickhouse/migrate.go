@@ -178,6 +178,8 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	if cfg.OnCluster != "" {
 		onCluster = " ON CLUSTER `" + cfg.OnCluster + "`"
 	}
+	// A record is refused that lacks a number, as when a power cut took its row and left a later one's.
+	const synced = " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"
 	for _, statement := range []string{
 		`CREATE TABLE IF NOT EXISTS muster_migrations` + onCluster + ` (
 	number UInt32 COMMENT 'Place of the migration; from 1 without gaps',
@@ -185,7 +187,7 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	owner LowCardinality(String) COMMENT 'Who answers for its tables',
 	checksum FixedString(64) COMMENT 'SHA-256 of the statements as they ran',
 	applied_at DateTime64(3, 'UTC') COMMENT 'When it was finished'
-) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number COMMENT 'Schema migrations that this database has'`,
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number` + synced + ` COMMENT 'Schema migrations that this database has'`,
 		`CREATE TABLE IF NOT EXISTS muster_migrations_lock` + onCluster + ` (
 	token String COMMENT 'One process that migrates or wants to',
 	seen_at DateTime64(3, 'UTC') COMMENT 'Last sign of life, by the clock of the server',

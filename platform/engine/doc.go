@@ -9,11 +9,11 @@
 //
 // Delivery guarantee: a response to an INSERT means that the rows are in the
 // file system. They survive the death of the child, of the parent and of both
-// (kill -9). They are not synced to disk, which is ClickHouse's default as
-// well: a power loss may take what the operating system had not yet written,
-// unless a table sets fsync_after_insert and fsync_part_directory. Kafka offsets
-// are committed after the insert, so what a power loss takes is only lost when
-// the topics lose it too.
+// (kill -9). Only of a table that sets fsync_after_insert and fsync_part_directory
+// are they synced to disk before: of others a power loss may take what the operating
+// system had not yet written, which is ClickHouse's default as well. The read models
+// set both: the offsets that are committed after an insert are in a file of another
+// process, or on another machine, and survive without the rows.
 //
 // One process at a time uses a data folder; a second one waits for it and then
 // gives up with an error.

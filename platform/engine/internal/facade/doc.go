@@ -13,7 +13,7 @@
 //
 // Delivery guarantee: the response to an INSERT is sent after the engine wrote
 // the rows' parts to the file system. They survive the death of this process
-// (kill -9). They are not synced to the disk, as on a ClickHouse server with
-// default settings: a power loss may take the last seconds unless the table
-// has fsync_after_insert and fsync_part_directory.
+// (kill -9), and a power loss if the table has fsync_after_insert and
+// fsync_part_directory. Of others that may take what the operating system had not
+// yet written, as on a ClickHouse server.
 package facade
