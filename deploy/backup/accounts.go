@@ -23,11 +23,13 @@ func AccountsOf(ctx context.Context, dir string) (Accounts, error) {
 	a := Accounts{organizations: make(map[string]event.Organization), keys: make(map[string]event.Key)}
 	err := WithBroker(ctx, dir, func(ctx context.Context, cfg bus.Config) error {
 		return bus.Scan(ctx, cfg, []string{event.TopicAccount}, func(m kafka.Message) error {
-			switch o, k, err := event.DecodeAccount(m.Key, m.Value); {
-			case err != nil: // nobody is let in by it
-			case o != nil:
+			o, k, err := event.DecodeAccount(m.Key, m.Value)
+			if err != nil {
+				return nil //nolint:nilerr // nobody is let in by it
+			}
+			if o != nil {
 				a.organizations[o.ID] = *o
-			default:
+			} else {
 				a.keys[k.ID] = *k
 			}
 			return nil
