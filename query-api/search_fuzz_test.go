@@ -27,6 +27,9 @@ func FuzzSearch(f *testing.F) {
 		`{"query":{"range":{"updated_at":{"gte":"2026-13-45||+1M/d","time_zone":"+25:00","format":"yyyy"}}}}`,
 		`{"query":{"range":{"profile.connections":{"gte":1e400,"lt":-0.0}}}}`,
 		`{"query":{"regexp":{"profile.full_name.keyword":"~(a&b)<1-9>@\"#\"[^]"}}}`,
+		`{"query":{"regexp":{"profile.headline":"~(((((.?)*)*){9})*z)"}}}`,
+		`{"query":{"simple_query_string":{"query":"((a~\\( \"b","fields":["profile.headline"]}}}`,
+		`{"query":{"term":{"profile.connections":9007199254740993.0000000000000000000000000000000001}}}`,
 		`{"query":{"fuzzy":{"profile.headline":{"value":"\ud83d\ude80\ud83d\ude80\ud83d\ude80","fuzziness":"AUTO:0,0","prefix_length":9}}}}`,
 		`{"query":{"terms_set":{"profile.headline":{"terms":["data"],"minimum_should_match_field":"profile.connections"}}},"sort":[{"experience.is_current":{"mode":"median","nested":{"path":"experience"}}}]}`,
 	} {

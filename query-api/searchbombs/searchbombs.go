@@ -90,5 +90,15 @@ func Queries() []string {
 		`{"terms_set":{"profile.summary":{"terms":[`+times(1000, func(i int) string { return fmt.Sprintf(`"w%d"`, i) })+`],"minimum_should_match":500}}}`,
 		`{"match":{"profile.headline":{"query":"data","minimum_should_match":"`+strings.Repeat("1<2 ", 10_000)+`"}}}`,
 	)
+	for _, list := range []string{"0", `""`, "{}", "[]"} { // values under long names
+		out = append(out, wrap(190, `{"`+strings.Repeat("x", 64)+`":`, "["+same(1_000_000/(len(list)+1)-20_000, list)+"]", "}"))
+	}
+	for _, text := range []string{strings.Repeat("(", 32_760), strings.Repeat("(a ", 10_900), strings.Repeat(`\"a `, 8000), strings.Repeat(`a~\\(`, 6000), strings.Repeat(`a~\\\"`, 5000)} {
+		clause := `{"simple_query_string":{"fields":["profile.headline"],"query":"` + text + `"}}`
+		out = append(out, clause, `{"bool":{"should":[`+same(1_000_000/len(clause), clause)+`]}}`)
+	}
+	number := "9007199254740993." + strings.Repeat("3", 1_000_000)
+	out = append(out, `{"term":{"profile.connections":`+number+`}}`, `{"terms":{"profile.connections":[`+number+`]}}`,
+		`{"range":{"profile.connections":{"gte":"`+number+`"}}}`, `{"range":{"updated_at":{"gte":"`+number+`"}}}`)
 	return out
 }

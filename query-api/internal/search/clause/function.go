@@ -27,7 +27,7 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	list, hasList := a.get("functions")
 	boost := a.boost()
 	// A single function may stand beside the query.
-	single := value{path: v.path, kind: '{'}
+	single := value{place: v.place, kind: '{'}
 	for _, name := range factorNames() {
 		if at, ok := a.get(name); ok {
 			single.members = append(single.members, member{name, at})
@@ -231,7 +231,7 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 	}
 	if isDate {
 		if !hasOrigin {
-			origin = value{path: named.path + ".origin", kind: '"', text: "now"}
+			origin = value{place: place{in: &named.place, key: "origin"}, kind: '"', text: "now"}
 		}
 		ms, err := dateReader{now: l.options.Now}.read(origin, origin.text, false)
 		if err != nil {

@@ -3,6 +3,7 @@ package clause
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -17,9 +18,9 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Path + ": " + e.Reason }
 
-// value is a JSON value that knows its path.
+// value is a JSON value that knows where it stands.
 type value struct {
-	path    string
+	place
 	kind    jsontext.Kind
 	text    string // of strings and numbers, the latter as they are written
 	members []member
@@ -31,68 +32,108 @@ type member struct {
 	value
 }
 
-// maxJSONDepth bounds the depth of the JSON text, above what any query needs.
-const maxJSONDepth = 200
+// place is where a value stands. The path of it is written down for errors alone: those of all values of a query would
+// take many times its length.
+type place struct {
+	in    *place // nil: in nothing
+	key   string // its name in an object
+	index int    // its number in a list, from 1; 0: it is in none
+}
+
+// path names the place as JSON paths do.
+func (p *place) path() string {
+	var steps []string
+	for ; p != nil; p = p.in {
+		switch {
+		case p.index > 0:
+			steps = append(steps, "["+strconv.Itoa(p.index-1)+"]")
+		case p.in == nil || p.in.key == "" && p.in.in == nil:
+			steps = append(steps, cut(p.key))
+		default:
+			steps = append(steps, "."+cut(p.key))
+		}
+	}
+	slices.Reverse(steps)
+	return strings.Join(steps, "")
+}
+
+const (
+	// maxJSONDepth bounds the depth of the JSON text, above what any query needs.
+	maxJSONDepth = 200
+	// MaxValues bounds the values of a query, or of its sort keys, above what the other limits leave.
+	MaxValues = 100_000
+)
 
 // parse reads a JSON text that is known to be valid.
 func parse(text []byte, path string) (value, error) {
-	d := jsontext.NewDecoder(bytes.NewReader(text))
-	return parseValue(d, path, 0)
+	r := jsonReader{decoder: jsontext.NewDecoder(bytes.NewReader(text))}
+	return r.value(place{key: path}, 0)
 }
 
-func parseValue(d *jsontext.Decoder, path string, depth int) (value, error) {
+type jsonReader struct {
+	decoder *jsontext.Decoder
+	values  int
+}
+
+func (r *jsonReader) value(at place, depth int) (value, error) {
+	v := value{place: at}
 	if depth > maxJSONDepth {
-		return value{}, &Error{shorten(path), fmt.Sprintf("is nested deeper than %d levels", maxJSONDepth)}
+		return v, v.errorf("is nested deeper than %d levels", maxJSONDepth)
 	}
-	t, err := d.ReadToken()
+	if r.values++; r.values > MaxValues {
+		return v, v.errorf("is one of more than %d values", MaxValues)
+	}
+	t, err := r.decoder.ReadToken()
 	if err != nil {
-		return value{}, &Error{shorten(path), "is not valid JSON"}
+		return v, v.errorf("is not valid JSON")
 	}
-	v := value{path: path, kind: t.Kind()}
-	switch t.Kind() {
+	v.kind = t.Kind()
+	switch v.kind {
 	case '"', '0':
 		v.text = t.String()
-	case '{':
-		for d.PeekKind() != '}' {
-			name, err := d.ReadToken()
-			if err != nil {
-				return value{}, &Error{shorten(path), "is not valid JSON"}
+		return v, nil
+	case '{', '[':
+	default:
+		return v, nil
+	}
+	here := &place{at.in, at.key, at.index} // for all that stands in it
+	for i := 1; ; i++ {
+		switch r.decoder.PeekKind() {
+		case '}', ']':
+			if _, err := r.decoder.ReadToken(); err != nil {
+				return v, v.errorf("is not valid JSON")
 			}
-			key := name.String()
-			child, err := parseValue(d, join(path, key), depth+1)
-			if err != nil {
-				return value{}, err
-			}
-			v.members = append(v.members, member{key, child})
+			return v, nil
 		}
-		if _, err := d.ReadToken(); err != nil {
-			return value{}, &Error{shorten(path), "is not valid JSON"}
-		}
-	case '[':
-		for i := 0; d.PeekKind() != ']'; i++ {
-			child, err := parseValue(d, path+"["+strconv.Itoa(i)+"]", depth+1)
+		if v.kind == '[' {
+			child, err := r.value(place{in: here, index: i}, depth+1)
 			if err != nil {
-				return value{}, err
+				return v, err
 			}
 			v.items = append(v.items, child)
+			continue
 		}
-		if _, err := d.ReadToken(); err != nil {
-			return value{}, &Error{shorten(path), "is not valid JSON"}
+		name, err := r.decoder.ReadToken()
+		if err != nil {
+			return v, v.errorf("is not valid JSON")
 		}
+		key := name.String()
+		child, err := r.value(place{in: here, key: key}, depth+1)
+		if err != nil {
+			return v, err
+		}
+		v.members = append(v.members, member{key, child})
 	}
-	return v, nil
 }
 
 const maxName = 64
 
-func join(path, name string) string {
+// cut keeps the beginning of a long name.
+func cut(name string) string {
 	if len(name) > maxName {
 		name = strings.ToValidUTF8(name[:maxName], "") + "..."
 	}
-	if path == "" {
-		return name
-	}
-	return path + "." + name
+	return name
 }
 
 // shorten keeps the two ends of a path that is too long to be read.
@@ -105,7 +146,7 @@ func shorten(path string) string {
 }
 
 func (v value) errorf(format string, args ...any) error {
-	return &Error{shorten(v.path), fmt.Sprintf(format, args...)}
+	return &Error{shorten(v.path()), fmt.Sprintf(format, args...)}
 }
 
 func (v value) what() string {
@@ -140,9 +181,4 @@ func (v value) scalar() (string, error) {
 }
 
 // quote repeats a caller's word within bounds.
-func quote(s string) string {
-	if len(s) > maxName {
-		s = strings.ToValidUTF8(s[:maxName], "") + "..."
-	}
-	return strconv.Quote(s)
-}
+func quote(s string) string { return strconv.Quote(cut(s)) }

@@ -23,6 +23,8 @@ const (
 	defaultExpansions = 50
 	// MaxAnalysed bounds the length of a text that is analysed, in bytes.
 	MaxAnalysed = 32_768
+	// MaxNumber bounds the length of a number, in bytes.
+	MaxNumber = 400
 )
 
 // Options are what lowering depends on beside the query.
@@ -278,7 +280,7 @@ func (l *lowering) oneField(c *Clause, v value, short string, lower func(f algeb
 		if short == "" {
 			return nil, body.errorf("must be an object, not %s", body.what())
 		}
-		body = value{path: body.path, kind: '{', members: []member{{short, body}}}
+		body = value{place: body.place, kind: '{', members: []member{{short, body}}}
 	}
 	if err := nulls(c, body); err != nil {
 		return nil, err

@@ -86,7 +86,7 @@ func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 
 // defaultFields are those of a clause that names none: all of them.
 func (l *lowering) defaultFields(at value) ([]weighted, error) {
-	return l.fieldList(value{path: at.path, kind: '"', text: "*"}, false)
+	return l.fieldList(value{place: at.place, kind: '"', text: "*"}, false)
 }
 
 // suffixed is the field of that name with a suffix, or the field itself when

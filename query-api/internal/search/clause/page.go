@@ -75,6 +75,8 @@ Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX.
 | characters of a regular expression | %d |
 | terms that a fuzzy or unfinished word becomes | %d |
 | bytes of a text that is analysed | %d |
+| characters of a number | %d |
+| values in the JSON of a query, or of its sort keys | %d |
 
 A query that takes too much time, memory or rows is a 400 that says so.
 
@@ -82,7 +84,7 @@ A query that takes too much time, memory or rows is a 400 that says so.
 
 | clause | why |
 |---|---|
-`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed)
+`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed, MaxNumber, MaxValues)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)

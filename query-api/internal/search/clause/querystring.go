@@ -423,7 +423,7 @@ func (q *queryString) named(name string) (searched, error) {
 		in.everything = true
 	}
 	var err error
-	in.fields, err = q.l.fieldList(value{path: q.at.path, kind: '"', text: name}, true)
+	in.fields, err = q.l.fieldList(value{place: q.at.place, kind: '"', text: name}, true)
 	in.date = ofDate(name, in.fields)
 	return in, err
 }

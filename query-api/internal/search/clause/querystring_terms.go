@@ -231,7 +231,7 @@ func (q *queryString) bounded(in searched, low, high string, included [2]bool) (
 			if f.IsString() {
 				text = normalised(f, text, q.m.analyzer)
 			}
-			return &value{path: q.at.path, kind: '"', text: text}
+			return &value{place: q.at.place, kind: '"', text: text}
 		}
 		b.lower, b.upper = end(low), end(high)
 		return q.l.rangeOf(f, q.at, b, "", q.zone)

@@ -194,6 +194,10 @@ func (p *simpleQuery) parse(depth int) (algebra.Node, error) {
 		case c == '(' && p.has("PRECEDENCE"):
 			end := p.closing()
 			if end < 0 {
+				// Each is a clause, though it asks for nothing: the rest of the text was looked through for its end.
+				if err := p.l.count(p.at, 1); err != nil {
+					return nil, err
+				}
 				over(1)
 				continue
 			}

@@ -59,7 +59,7 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 // are any.
 func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 	if v.kind != '[' {
-		v = value{path: v.path, kind: '[', items: []value{v}}
+		v = value{place: v.place, kind: '[', items: []value{v}}
 	}
 	if len(v.items) > maxSorts {
 		return nil, false, v.errorf("has more than %d keys", maxSorts)
@@ -68,7 +68,7 @@ func (l *lowering) sorts(v value) (out []planner.Sort, given bool, err error) {
 		var list []member
 		switch item.kind {
 		case '"':
-			list = []member{{item.text, value{path: item.path, kind: '{'}}}
+			list = []member{{item.text, value{place: item.place, kind: '{'}}}
 		case '{':
 			list = item.members
 		default:
@@ -129,7 +129,7 @@ func (a *args) numericType(s *planner.Sort) {
 func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 	body := m.value
 	if body.kind == '"' {
-		body = value{path: body.path, kind: '{', members: []member{{"order", body}}}
+		body = value{place: body.place, kind: '{', members: []member{{"order", body}}}
 	}
 	for _, p := range body.members {
 		if p.kind == 'n' && p.name != "missing" {

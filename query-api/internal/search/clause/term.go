@@ -95,6 +95,9 @@ func booleanTerm(f algebra.Field, at value, text string) (string, error) {
 // longOf reads a number. whole is false when it has a fraction, so that no
 // integer equals it, and for the one integer that stands for a missing value.
 func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err error) {
+	if len(text) > MaxNumber { // to read it exactly takes the square of its length
+		return 0, false, at.errorf("is a number of more than %d characters", MaxNumber)
+	}
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, n != readmodel.SearchMissing, nil
 	}
@@ -127,7 +130,7 @@ func lowerTerms(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, v.errorf("must be an object that names a field, not %s", v.what())
 	}
 	var named *member
-	boostOnly := value{path: v.path, kind: '{'}
+	boostOnly := value{place: v.place, kind: '{'}
 	for i := range v.members {
 		m := &v.members[i]
 		if m.name == "boost" {
@@ -237,7 +240,7 @@ func lowerIDs(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, err
 	}
 	if values.kind != '[' {
-		values = value{path: values.path, kind: '[', items: []value{values}}
+		values = value{place: values.place, kind: '[', items: []value{values}}
 	}
 	if err := l.addTerms(values, len(values.items)); err != nil {
 		return nil, err
