@@ -1,11 +1,11 @@
 package contexts
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"sync"
 	"time"
 
@@ -84,13 +84,17 @@ type Desk struct {
 
 	mu     sync.Mutex
 	known  map[string]*call
-	order  []string // of known, oldest first
+	idle   list.List // of known, those that may be forgotten, oldest first
+	held   list.List // of known, the others
 	bytes  int
 	closed bool
 }
 
 // call is one that this process knows of.
 type call struct {
+	id       string
+	in       *list.List // idle or held; nil when it is forgotten
+	at       *list.Element
 	state    *event.Context
 	ours     bool
 	answered bool          // its caller was answered without the outcome
@@ -149,63 +153,81 @@ func (d *Desk) take(state *event.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	id := state.Call.RequestID
-	c, again := d.known[id]
-	if !again {
-		c = new(call)
-	}
+	c, _ := d.of(id)
 	if c.state != nil && c.state.Status != event.ContextProcessing || state.Status == event.ContextProcessing && c.state != nil {
 		return // the first outcome counts
 	}
 	c.state = state
 	d.bytes += len(state.Profile)
-	if !again {
-		d.remember(id, c)
+	if state.Status != event.ContextProcessing {
+		if c.done != nil {
+			close(c.done)
+			c.done = nil
+		}
+		if c.answered {
+			d.handOver(state)
+		}
 	}
-	if state.Status == event.ContextProcessing {
+	d.place(c)
+}
+
+// of returns a call, and whether it was known again or is a new one, which is to be placed;
+// d.mu is held.
+func (d *Desk) of(id string) (c *call, again bool) {
+	c, again = d.known[id]
+	if !again {
+		c = &call{id: id}
+		d.known[id] = c
+	}
+	return c, again
+}
+
+// place holds a call while somebody here waits for its outcome, or that may have to be
+// handed over, as of one that was taken here, and makes room; d.mu is held.
+func (d *Desk) place(c *call) {
+	if d.known[c.id] != c {
 		return
 	}
-	if c.done != nil {
-		close(c.done)
-		c.done = nil
+	to := &d.idle
+	if c.done != nil || c.ours && c.state.Status == event.ContextProcessing {
+		to = &d.held
 	}
-	if c.answered {
-		d.handOver(state)
+	if c.in != to {
+		if c.in != nil {
+			c.in.Remove(c.at)
+		}
+		c.in, c.at = to, to.PushBack(c)
 	}
-	d.shrink()
-}
-
-// remember adds a call; d.mu is held.
-func (d *Desk) remember(id string, c *call) {
-	d.known[id] = c
-	d.order = append(d.order, id)
-	d.shrink()
-}
-
-// shrink forgets the oldest calls for which nobody here waits; d.mu is held. The outcome
-// of one that was taken here may have to be handed over, and never comes when its task
-// was not published or has expired.
-func (d *Desk) shrink() {
-	for len(d.order) > maxCalls || d.bytes > maxBytes {
-		expired := d.cfg.Now().Add(-event.ContextKept)
-		at := slices.IndexFunc(d.order, func(id string) bool {
-			c := d.known[id]
-			return c.done == nil && (!c.ours || c.state.Status != event.ContextProcessing || c.state.Call.RequestedAt.Before(expired))
-		})
-		if at < 0 {
+	for len(d.known) > maxCalls || d.bytes > maxBytes {
+		oldest := d.oldest()
+		if oldest == nil {
 			return
 		}
-		d.drop(at)
+		d.drop(oldest)
 	}
 }
 
-// drop forgets a call by its place in order; d.mu is held.
-func (d *Desk) drop(at int) {
-	id := d.order[at]
-	if s := d.known[id].state; s != nil {
-		d.bytes -= len(s.Profile)
+// oldest returns the call to forget first, nil for none: one whose outcome never comes, since
+// its task was not published or has expired, or one that is not held. d.mu is held.
+func (d *Desk) oldest() *call {
+	if at := d.held.Front(); at != nil {
+		if c := at.Value.(*call); c.done == nil && c.state.Call.RequestedAt.Before(d.cfg.Now().Add(-event.ContextKept)) {
+			return c
+		}
 	}
-	delete(d.known, id)
-	d.order = slices.Delete(d.order, at, at+1)
+	if at := d.idle.Front(); at != nil {
+		return at.Value.(*call)
+	}
+	return nil
+}
+
+// drop forgets a call; d.mu is held.
+func (d *Desk) drop(c *call) {
+	if c.state != nil {
+		d.bytes -= len(c.state.Profile)
+	}
+	delete(d.known, c.id)
+	c.in.Remove(c.at)
 }
 
 // Ask has a task worked on, and waits for its outcome until the call ends. nil says
@@ -222,10 +244,7 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 		d.mu.Unlock()
 		return nil, fmt.Errorf("%w: the service is stopping", ErrUnavailable)
 	}
-	c, again := d.known[id]
-	if !again {
-		c = new(call)
-	}
+	c, again := d.of(id)
 	if c.state == nil {
 		c.state = accepted
 	}
@@ -235,23 +254,23 @@ func (d *Desk) Ask(ctx context.Context, task *event.ContextTask, asked func()) (
 	} else {
 		close(done)
 	}
-	if !again {
-		d.remember(id, c)
-	}
+	d.place(c)
 	d.mu.Unlock()
 	if err := d.publish(ctx, task, accepted); err != nil {
-		if errors.Is(err, ErrUnsure) { // if its task is worked on, it is charged: and handed over, as one that was left
-			if d.cfg.Left != nil && task.Call.WebhookURL != "" {
-				d.note(ctx, id)
-			}
-			d.mu.Lock()
-			defer d.mu.Unlock()
-			if c.done, c.answered = nil, true; c.state.Status != event.ContextProcessing && !c.state.Delivered {
+		unsure := errors.Is(err, ErrUnsure) // if its task is worked on, it is charged: and handed over, as one that was left
+		if unsure && d.cfg.Left != nil && task.Call.WebhookURL != "" {
+			d.note(ctx, id)
+		}
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		switch c.done = nil; {
+		case unsure:
+			if c.answered = true; c.state.Status != event.ContextProcessing && !c.state.Delivered {
 				d.handOver(c.state)
 			}
-			return nil, err
+		case !again && d.known[id] == c: // else the task of an earlier attempt may be worked on
+			d.drop(c)
 		}
-		d.forget(id)
 		return nil, err
 	}
 	asked()
@@ -320,14 +339,6 @@ func (d *Desk) Lost(state *event.Context) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.handOver(state)
-}
-
-func (d *Desk) forget(id string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if at := slices.Index(d.order, id); at >= 0 {
-		d.drop(at)
-	}
 }
 
 // publish writes that a call is accepted, and its task.

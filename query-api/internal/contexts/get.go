@@ -97,23 +97,19 @@ func (d *Desk) Wait(ctx context.Context, organization, requestID string, timeout
 func (d *Desk) listen(requestID string) (done <-chan struct{}, leave func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c, again := d.known[requestID]
-	if !again {
-		c = new(call)
-	}
+	c, _ := d.of(requestID)
 	if c.done != nil || c.state != nil && c.state.Status != event.ContextProcessing {
 		return nil, func() {} // somebody else listens: the read model is asked
 	}
 	own := make(chan struct{})
 	c.done = own
-	if !again {
-		d.remember(requestID, c)
-	}
+	d.place(c)
 	return own, func() {
 		d.mu.Lock()
 		defer d.mu.Unlock()
 		if c.done == own {
 			c.done = nil
+			d.place(c)
 		}
 	}
 }

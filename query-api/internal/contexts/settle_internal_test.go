@@ -119,30 +119,89 @@ func TestSettledBeforeTheNote(t *testing.T) {
 	require.NotNil(t, state, "202, settled, and handed over by nobody but this process")
 }
 
-// Whether the task of a call was stored is not known: if it was, the call is charged, and its outcome handed over.
+// Whether the task of a call was stored is not known: if it was, the call is charged, and its outcome handed over,
+// also when it was called again meanwhile, in vain.
 func TestUnsureCallsAreHandedOver(t *testing.T) {
+	for name, again := range map[string]bool{"once": false, "again, without brokers": true} {
+		t.Run(name, func(t *testing.T) {
+			b := brokertest.Start(t)
+			cfg := bus.Config{Brokers: b.Addrs()}
+			makeTopics(t, cfg)
+			d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, d.Close()) })
+			refuse := func(topic string) {
+				b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: topic, Err: kerr.TopicAuthorizationFailed, Count: -1})
+			}
+			refuse(event.TopicContextTask)
+			now := time.Now()
+			task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
+				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute), WebhookURL: "https://hooks.example/a",
+			}}
+			asked := func() { t.Error("it is not known whether it was asked") }
+			_, err = d.Ask(t.Context(), task, asked)
+			require.ErrorIs(t, err, ErrUnsure)
+			if again {
+				refuse(event.TopicContext)
+				_, err = d.Ask(t.Context(), task, asked)
+				require.ErrorIs(t, err, ErrUnavailable)
+			}
+			value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
+			require.NoError(t, err)
+			m := message.NewMessage("m", value)
+			m.SetContext(t.Context())
+			require.NoError(t, d.settle(m))
+			ends, err := bus.EndOffsets(t.Context(), cfg, []string{event.TopicWebhookTask})
+			require.NoError(t, err)
+			require.Len(t, ends, 1)
+			require.NotZero(t, ends[0].End, "handed to the webhook-sender before it is settled, in the background perhaps once more")
+		})
+	}
+}
+
+// A call for which there were no brokers has no task, and nothing is remembered of it.
+func TestUnavailableCallsAreForgotten(t *testing.T) {
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}
 	makeTopics(t, cfg)
-	d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, d.Close()) })
-	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: event.TopicContextTask, Err: kerr.TopicAuthorizationFailed, Count: -1})
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: event.TopicContext, Err: kerr.TopicAuthorizationFailed, Count: -1})
 	now := time.Now()
-	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
-		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute), WebhookURL: "https://hooks.example/a",
-	}}
-	_, err = d.Ask(t.Context(), task, func() { t.Error("it is not known whether it was asked") })
-	require.ErrorIs(t, err, ErrUnsure)
-	value, err := json.Marshal(event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
+	_, err = d.Ask(t.Context(), &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(time.Minute)}}, func() {})
+	require.ErrorIs(t, err, ErrUnavailable)
+	require.Empty(t, d.known)
+	require.Zero(t, d.held.Len()+d.idle.Len())
+}
+
+// However many calls are worked on, as when a model is slow, the next one costs no more: it is
+// not looked through all of them for one to forget.
+func TestManyCallsThatWaitCostNoMoreEach(t *testing.T) {
+	now := time.Now()
+	d, err := New(Config{Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: func() time.Time { return now }})
 	require.NoError(t, err)
-	m := message.NewMessage("m", value)
-	m.SetContext(t.Context())
-	require.NoError(t, d.settle(m))
-	ends, err := bus.EndOffsets(t.Context(), cfg, []string{event.TopicWebhookTask})
-	require.NoError(t, err)
-	require.Len(t, ends, 1)
-	require.NotZero(t, ends[0].End, "handed to the webhook-sender before it is settled, in the background perhaps once more")
+	const many = 5 * maxCalls
+	began := time.Now()
+	for i := range many {
+		take(d, &event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now}, Status: event.ContextProcessing})
+	}
+	require.Len(t, d.known, many)
+	for i := range many {
+		d.take(&event.Context{Call: event.ContextCall{RequestID: strconv.Itoa(i), RequestedAt: now}, Status: event.ContextComplete, Profile: jsontext.Value(`{}`)})
+	}
+	require.Less(t, time.Since(began), 20*time.Second, "with a look through all of them it takes minutes")
+	require.Len(t, d.known, maxCalls)
+	require.NotNil(t, d.known[strconv.Itoa(many-1)])
+}
+
+// take has a desk know a call as one that it has taken, and answered without an outcome.
+func take(d *Desk, state *event.Context) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c, _ := d.of(state.Call.RequestID)
+	c.state, c.ours, c.answered = state, true, true
+	d.place(c)
 }
 
 // Calls whose outcome never comes are kept for as long as it may, and take no room from
@@ -160,7 +219,7 @@ func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
 	}
 	for i := range maxCalls + 10 {
 		id := "lost " + strconv.Itoa(i)
-		d.remember(id, &call{state: state(id, ""), ours: true, answered: true})
+		take(d, state(id, ""))
 	}
 	d.take(state("another's", `{}`))
 	require.Len(t, d.known, maxCalls+10)
@@ -178,10 +237,11 @@ func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
 	now = now.Add(event.ContextKept + time.Nanosecond)
 	d.take(state("another's", `{}`))
 	require.Len(t, d.known, maxCalls)
-	require.Len(t, d.order, maxCalls)
+	require.Equal(t, maxCalls, d.idle.Len()+d.held.Len())
 	require.Contains(t, d.known, "another's")
 	require.NotContains(t, d.known, "listened to")
 	require.Equal(t, 2, d.bytes)
-	d.forget("another's")
+	d.drop(d.known["another's"])
 	require.Zero(t, d.bytes)
+	require.Zero(t, d.idle.Len())
 }
