@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -280,11 +281,19 @@ func WithBroker(ctx context.Context, dir string, do func(context.Context, bus.Co
 }
 
 func withBroker(ctx context.Context, dir string, do func(context.Context, *broker.Broker, bus.Config) error) error {
-	b, err := broker.Start(ctx, broker.Config{DataDir: filepath.Join(dir, "kafka")})
+	const user = "muster"
+	password := rand.Text() // the port is open to every user of the machine
+	login, err := bus.SCRAM(user, password)
+	if err != nil {
+		return err
+	}
+	b, err := broker.Start(ctx, broker.Config{
+		DataDir: filepath.Join(dir, "kafka"), Users: []broker.User{{Mechanism: login.Name(), Name: user, Password: password}},
+	})
 	if err != nil {
 		return err
 	}
 	ctx, end := b.While(ctx)
 	defer end()
-	return errors.Join(do(ctx, b, bus.Config{Brokers: b.Addrs(), ClientID: "muster backup"}), b.Close())
+	return errors.Join(do(ctx, b, bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster backup"}), b.Close())
 }

@@ -139,7 +139,7 @@ func (b *bench) record(ctx context.Context, inputs []event.Account) (recorded []
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	worker, err := discovery.New(discovery.Config{Bus: b.kafka()}, discovery.Deps{ClickHouse: conn, Logger: b.logger}) //nolint:contextcheck // Close ends its reads, not a context
+	worker, err := discovery.New(discovery.Config{Bus: b.kafka}, discovery.Deps{ClickHouse: conn, Logger: b.logger}) //nolint:contextcheck // Close ends its reads, not a context
 	if err != nil {
 		return nil, err
 	}

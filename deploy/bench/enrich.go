@@ -137,7 +137,7 @@ func (b *bench) servingWith(ctx context.Context, cfg queryapi.Config, suppressed
 		return err
 	}
 	api, err := queryapi.New(ctx, cfg, queryapi.Deps{
-		Secret: secret, ClickHouse: b.conn, Bus: b.kafka(), Logger: b.logger, Registerer: prometheus.NewRegistry(), Suppressed: suppressed,
+		Secret: secret, ClickHouse: b.conn, Bus: b.kafka, Logger: b.logger, Registerer: prometheus.NewRegistry(), Suppressed: suppressed,
 	})
 	if err != nil {
 		return err

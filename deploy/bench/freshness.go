@@ -133,7 +133,7 @@ func (c *crawlMix) describe() string {
 // freshLoad publishes what next gives, or else people alone. The first record of a
 // turn is always one of a person who is new, so that it can be watched.
 func (b *bench) freshLoad(ctx context.Context, base, name string, next func() kafka.Message, out io.Writer) (err error) {
-	writer := bus.NewWriter(b.kafka(), bus.WithBatch(1000, freshLinger))
+	writer := bus.NewWriter(b.kafka, bus.WithBatch(1000, freshLinger))
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}, Timeout: time.Minute}
 	defer client.CloseIdleConnections()

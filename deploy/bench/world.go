@@ -34,6 +34,7 @@ type bench struct {
 	ended   chan error
 	started time.Duration
 	in      instance.Instance
+	kafka   bus.Config
 	conn    driver.Conn
 	logger  *slog.Logger
 	// warm is how long callers ask at least before a measurement begins.
@@ -142,7 +143,10 @@ func (b *bench) up(ctx context.Context) error {
 		return fmt.Errorf("muster up ended (its log is %s): %w", logFile.Name(), err)
 	}
 	b.started = time.Since(began)
-	b.in, err = instance.Read(b.data)
+	if b.in, err = instance.Read(b.data); err != nil {
+		return err
+	}
+	b.kafka, err = b.in.Bus(bus.Config{})
 	return err
 }
 
@@ -160,10 +164,8 @@ func (b *bench) close() error {
 	return err
 }
 
-func (b *bench) kafka() bus.Config { return bus.Config{Brokers: strings.Split(b.in.Kafka, ",")} }
-
 func (b *bench) source() status.Source {
-	return status.Source{Kafka: b.kafka(), Group: projector.Group, Topics: projector.Topics()}
+	return status.Source{Kafka: b.kafka, Group: projector.Group, Topics: projector.Topics()}
 }
 
 // world is what the bench asks about.
@@ -194,7 +196,7 @@ func (b *bench) load(ctx context.Context, out io.Writer) error {
 		if exists(published) {
 			continue
 		}
-		run, err := ingest.Files(ctx, ingest.Config{Bus: b.kafka()}, ingest.Deps{Logger: b.logger},
+		run, err := ingest.Files(ctx, ingest.Config{Bus: b.kafka}, ingest.Deps{Logger: b.logger},
 			record.Kind(kind), []string{filepath.Join(files, world.FileName(kind))})
 		if err != nil {
 			return fmt.Errorf("load %s: %w", kind, err)

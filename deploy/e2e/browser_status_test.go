@@ -83,7 +83,7 @@ func TestBrowserStatusOfOneService(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		admin := freeAddr(t)
 		cmd := exec.CommandContext(ctx, binary, "run", service, "--data-dir", t.TempDir(), "--admin-addr", admin)
-		cmd.Env = append(environment(), "KAFKA_BROKERS="+p.Kafka, "CLICKHOUSE_DSN="+p.ClickHouseURL, p.secret(t))
+		cmd.Env = p.beside(t)
 		cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 		cmd.SysProcAttr = dieWithParent()
 		require.NoError(t, cmd.Start())

@@ -1,7 +1,6 @@
 package e2e_test
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +17,7 @@ import (
 func deadDiscovery(t *testing.T, p *platform) {
 	t.Helper()
 	const handler, payload = "discovery-worker.discovery", "not a task at all"
-	w := bus.NewWriter(bus.Config{Brokers: strings.Split(p.Kafka, ",")})
+	w := bus.NewWriter(p.bus(t))
 	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: event.TopicDiscoveryTask, Key: []byte("codehost:x"), Value: []byte(payload)}}))
 	require.NoError(t, w.Close())
 	type letter struct {

@@ -84,7 +84,7 @@ func TestDiscoveryWorkerKilled(t *testing.T) {
 	web := newOutside(t, `{"results":[]}`)
 
 	worker := exec.Command(binary, "--data-dir", t.TempDir(), "run", "discovery-worker", "--admin-addr", "127.0.0.1:0")
-	worker.Env = append(environment(), "KAFKA_BROKERS="+p.Kafka, "CLICKHOUSE_DSN="+p.ClickHouseURL, p.secret(t), "SEARXNG_URL="+web.URL, "DISCOVERY_PROVIDER_TIMEOUT=1m")
+	worker.Env = append(p.beside(t), "SEARXNG_URL="+web.URL, "DISCOVERY_PROVIDER_TIMEOUT=1m")
 	var log output
 	worker.Stdout, worker.Stderr, worker.SysProcAttr = &log, &log, dieWithParent()
 	require.NoError(t, worker.Start())

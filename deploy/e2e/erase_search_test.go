@@ -92,7 +92,7 @@ func inTopics(t *testing.T, p *platform, all []subject) {
 		if transient(d.Name) {
 			continue
 		}
-		require.NoError(t, bus.Scan(t.Context(), bus.Config{Brokers: []string{p.Kafka}}, []string{d.Name}, func(m kafka.Message) error {
+		require.NoError(t, bus.Scan(t.Context(), p.bus(t), []string{d.Name}, func(m kafka.Message) error {
 			messages++
 			mentions(append(append(m.Key, '\n'), m.Value...), wanted, func(word string) {
 				t.Errorf("%s is in %s, partition %d, offset %d, tombstone %v", word, d.Name, m.Partition, m.Offset, m.Value == nil)

@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/e2e/internal/oracle"
+	"muster/platform/bus"
+	"muster/schemas/event"
 )
 
 // TestFirstRun is a stranger's first quarter of an hour: everything that
@@ -36,7 +38,7 @@ func TestFirstRun(t *testing.T) {
 		require.NoError(t, err)
 		fields, ok := v.(oracle.Object)
 		require.True(t, ok)
-		for _, name := range []string{"base_url", "api_key", "operator_token", "ingest_url", "admin_url", "kafka", "clickhouse_url", "pid"} {
+		for _, name := range []string{"base_url", "api_key", "operator_token", "ingest_url", "admin_url", "kafka", "kafka_user", "kafka_password", "clickhouse_url", "pid"} {
 			require.NotEmpty(t, fields[name], name)
 		}
 		require.Equal(t, oracle.Number(strconv.Itoa(p.cmd.Process.Pid)), fields["pid"])
@@ -57,6 +59,15 @@ func TestFirstRun(t *testing.T) {
 		got := (&api{base: p.BaseURL, client: newClient()}).mustGet(t, "/v1/openapi.json", nil)
 		require.Equal(t, http.StatusOK, got.status, "needs no key (rulings.md, Errors)")
 		_, err := oracle.Decode(got.body)
+		require.NoError(t, err)
+	})
+
+	t.Run("the broker's password", func(t *testing.T) {
+		others := p.bus(t)
+		others.SASL = nil
+		_, err := bus.EndOffsets(t.Context(), others, []string{event.TopicUsage})
+		require.ErrorContains(t, err, "kafka_password of standalone.json", "other users of the machine reach the port, too")
+		_, err = bus.EndOffsets(t.Context(), p.bus(t), []string{event.TopicUsage})
 		require.NoError(t, err)
 	})
 

@@ -248,8 +248,7 @@ func newReplica(t *testing.T, p *platform) *replica {
 func (r *replica) run(t *testing.T, key string) {
 	t.Helper()
 	r.cmd = exec.Command(binary, "--data-dir", r.dir, "run", "query-api", "--addr", r.addr, "--admin-addr", "127.0.0.1:0")
-	r.cmd.Env = append(environment(), "KAFKA_BROKERS="+r.platform.Kafka, "CLICKHOUSE_DSN="+r.platform.ClickHouseURL, r.platform.secret(t))
-	r.cmd.Env = append(r.cmd.Env, r.env...)
+	r.cmd.Env = append(r.platform.beside(t), r.env...)
 	r.cmd.Stdout, r.cmd.Stderr = &r.log, &r.log
 	r.cmd.SysProcAttr = dieWithParent()
 	require.NoError(t, r.cmd.Start())

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/instance"
+	"muster/platform/bus"
 )
 
 // startTimeout is how long `muster up` may take on a busy machine, sample
@@ -127,6 +128,21 @@ func (p *platform) secret(t *testing.T) string {
 	secret, err := os.ReadFile(filepath.Join(p.dataDir, "secret.key"))
 	require.NoError(t, err)
 	return "MUSTER_SECRET_KEY=" + strings.TrimSpace(string(secret))
+}
+
+// bus reaches the platform's broker as its commands do.
+func (p *platform) bus(t *testing.T) bus.Config {
+	t.Helper()
+	cfg, err := p.Bus(bus.Config{})
+	require.NoError(t, err)
+	return cfg
+}
+
+// beside is the environment of a service that runs beside the platform, on its servers.
+func (p *platform) beside(t *testing.T) []string {
+	t.Helper()
+	return append(environment(), "KAFKA_BROKERS="+p.Kafka, "KAFKA_SASL_MECHANISM=SCRAM-SHA-256", "KAFKA_SASL_USERNAME="+p.KafkaUser,
+		"KAFKA_SASL_PASSWORD="+p.KafkaPassword, "CLICKHOUSE_DSN="+p.ClickHouseURL, p.secret(t))
 }
 
 func lastLines(s string, n int) string {

@@ -18,7 +18,7 @@ import (
 func traced(t *testing.T, p *platform, trace string, topics ...string) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
-	require.NoError(t, bus.Scan(t.Context(), bus.Config{Brokers: strings.Split(p.Kafka, ",")}, topics, func(m kafka.Message) error {
+	require.NoError(t, bus.Scan(t.Context(), p.bus(t), topics, func(m kafka.Message) error {
 		for _, h := range m.Headers {
 			if h.Key == "traceparent" && strings.Contains(string(h.Value), trace) {
 				found[m.Topic] = true

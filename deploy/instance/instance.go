@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/platform/bus"
 )
 
 // FileName is the name of the file that describes an instance, in its data
@@ -32,6 +34,10 @@ type Instance struct {
 	AdminURL string `json:"admin_url"`
 	// Kafka are the brokers' addresses, comma-separated.
 	Kafka string `json:"kafka"`
+	// KafkaUser and KafkaPassword are of the embedded broker, which wants them with
+	// SCRAM-SHA-256; empty with brokers elsewhere.
+	KafkaUser     string `json:"kafka_user,omitempty"`
+	KafkaPassword string `json:"kafka_password,omitempty"`
 	// ClickHouseURL is the engine's HTTP interface, with the service user's
 	// credentials and the read models' database.
 	ClickHouseURL string `json:"clickhouse_url"`
@@ -84,11 +90,29 @@ func Find(dataDir string, getenv func(string) string) (Instance, error) {
 			*field = v
 		}
 	}
+	if strings.TrimSpace(getenv("KAFKA_BROKERS")) != "" {
+		in.KafkaUser, in.KafkaPassword = "", "" // others' are not told them
+	}
 	if in.Kafka == "" || in.ClickHouseURL == "" {
 		return in, fmt.Errorf("%w at data folder %q: start one with `muster up --data-dir %s`, "+
 			"name another folder with --data-dir, or set KAFKA_BROKERS and CLICKHOUSE_DSN", ErrNotRunning, dataDir, dataDir)
 	}
 	return in, nil
+}
+
+// Bus returns how to reach the instance's brokers. Of brokers elsewhere the instance knows
+// the addresses alone: env is what the environment says of the rest.
+func (in Instance) Bus(env bus.Config) (bus.Config, error) {
+	env.Brokers = strings.Split(in.Kafka, ",")
+	if in.KafkaUser == "" {
+		return env, nil
+	}
+	env.TLS = nil // the embedded broker has none
+	var err error
+	if env.SASL, err = bus.SCRAM(in.KafkaUser, in.KafkaPassword); err != nil {
+		return env, fmt.Errorf("reach the instance's broker: %w", err)
+	}
+	return env, nil
 }
 
 // Write stores an instance's description in its data folder, atomically and

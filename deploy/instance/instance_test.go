@@ -5,9 +5,11 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/instance"
+	"muster/platform/bus"
 )
 
 func none(string) string { return "" }
@@ -45,6 +47,24 @@ func TestFind(t *testing.T) {
 		require.Equal(t, "k", got.Kafka)
 		require.Equal(t, "d", got.ClickHouseURL)
 		require.Equal(t, "c", got.AdminURL)
+	})
+	t.Run("the embedded broker's password is for that alone", func(t *testing.T) {
+		dir := t.TempDir()
+		in := instance.Instance{Kafka: "127.0.0.1:1", KafkaUser: "muster", KafkaPassword: "secret", ClickHouseURL: "b", PID: os.Getpid()}
+		require.NoError(t, instance.Write(dir, in))
+		got, err := instance.Find(dir, none)
+		require.NoError(t, err)
+		require.Equal(t, in, got)
+		cfg, err := got.Bus(bus.Config{})
+		require.NoError(t, err)
+		require.Equal(t, []string{"127.0.0.1:1"}, cfg.Brokers)
+		require.Equal(t, "SCRAM-SHA-256", cfg.SASL.Name())
+		got, err = instance.Find(dir, func(name string) string { return map[string]string{"KAFKA_BROKERS": "k:1,l:1"}[name] })
+		require.NoError(t, err)
+		require.Empty(t, got.KafkaUser+got.KafkaPassword)
+		cfg, err = got.Bus(bus.Config{SASL: plain.Mechanism{Username: "u"}})
+		require.NoError(t, err)
+		require.Equal(t, bus.Config{Brokers: []string{"k:1", "l:1"}, SASL: plain.Mechanism{Username: "u"}}, cfg)
 	})
 	t.Run("a damaged file", func(t *testing.T) {
 		dir := t.TempDir()

@@ -28,6 +28,8 @@ const (
 // kafkaBackend is a Kafka to work with, the embedded one or a server.
 type kafkaBackend struct {
 	config bus.Config
+	// user and password are those of the embedded one, which config has too.
+	user, password string
 	// compact is nil for a server, which looks after itself.
 	compact func(context.Context) error
 	// while ends a context when the broker has failed, with err as its cause; err is
@@ -37,7 +39,7 @@ type kafkaBackend struct {
 	close func() error
 }
 
-func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error) {
+func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret) (kafkaBackend, error) {
 	external, err := bus.ConfigFromEnv(deps.Getenv)
 	if err != nil {
 		return kafkaBackend{}, err
@@ -46,14 +48,27 @@ func openKafka(ctx context.Context, cfg Config, deps Deps) (kafkaBackend, error)
 		external.Logger = deps.Telemetry.Logger
 		return kafkaBackend{config: external, while: context.WithCancel, err: func() error { return nil }, close: func() error { return nil }}, nil
 	}
+	// Whoever reaches it is the operator: other users of the machine do.
+	key, err := secret.Key("kafka-service-user", 24)
+	if err != nil {
+		return kafkaBackend{}, err
+	}
+	password := hex.EncodeToString(key)
+	login, err := bus.SCRAM(serviceUser, password)
+	if err != nil {
+		return kafkaBackend{}, err
+	}
 	b, err := broker.Start(ctx, broker.Config{
 		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, Logger: deps.Telemetry.Logger,
+		Users: []broker.User{{Mechanism: login.Name(), Name: serviceUser, Password: password}},
 	})
 	if err != nil {
 		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
 	}
 	return kafkaBackend{
-		config: bus.Config{Brokers: b.Addrs(), ClientID: "muster", Logger: deps.Telemetry.Logger}, compact: b.Compact, while: b.While, err: b.Err, close: b.Close,
+		config: bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster", Logger: deps.Telemetry.Logger},
+		user:   serviceUser, password: password,
+		compact: b.Compact, while: b.While, err: b.Err, close: b.Close,
 	}, nil
 }
 

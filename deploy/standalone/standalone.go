@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,7 +22,6 @@ import (
 	"muster/deploy/topics"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
-	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
@@ -64,7 +64,7 @@ func Run(ctx context.Context, cfg Config, deps Deps) (err error) {
 	var kafka kafkaBackend
 	var clickHouse clickHouseBackend
 	starting, startingCtx := errgroup.WithContext(ctx)
-	starting.Go(func() (err error) { kafka, err = openKafka(startingCtx, cfg, deps); return err })
+	starting.Go(func() (err error) { kafka, err = openKafka(startingCtx, cfg, deps, secret); return err })
 	starting.Go(func() (err error) { clickHouse, err = openClickHouse(startingCtx, cfg, deps, secret); return err })
 	startErr := starting.Wait()
 	defer func() {
@@ -133,7 +133,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err != nil {
 		return err
 	}
-	in := describe(cfg, kafka, clickHouse)
+	in := describe(cfg, backend, clickHouse)
 	applied, err := prepareAccounts(ctx, cfg, kafka, deps, &in)
 	if err != nil {
 		return errors.Join(err, deps.Applied(applied))
@@ -243,19 +243,13 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 }
 
 // describe begins an instance's description with what an earlier run left.
-func describe(cfg Config, kafka bus.Config, clickHouse clickHouseBackend) instance.Instance {
+func describe(cfg Config, kafka kafkaBackend, clickHouse clickHouseBackend) instance.Instance {
 	earlier, _ := instance.Read(cfg.DataDir) // none, or a damaged one, is replaced
-	in := instance.Instance{
+	return instance.Instance{
 		APIKey: earlier.APIKey, OperatorToken: operatorToken(earlier.OperatorToken),
+		Kafka: strings.Join(kafka.config.Brokers, ","), KafkaUser: kafka.user, KafkaPassword: kafka.password,
 		ClickHouseURL: clickHouse.config.DSN, PID: os.Getpid(),
 	}
-	for i, b := range kafka.Brokers {
-		if i > 0 {
-			in.Kafka += ","
-		}
-		in.Kafka += b
-	}
-	return in
 }
 
 // watch ends with ctx, or with an error when the engine is gone for good.

@@ -48,7 +48,7 @@ func TestFailedStartsShareAKey(t *testing.T) {
 	cfg, deps := Config{DataDir: t.TempDir()}, Deps{Telemetry: &service.Telemetry{Logger: logger}}
 	var keys []string
 	for range 2 {
-		in := describe(cfg, kafka, clickHouseBackend{})
+		in := describe(cfg, kafkaBackend{config: kafka}, clickHouseBackend{})
 		_, err := prepareAccounts(t.Context(), cfg, kafka, deps, &in)
 		require.NoError(t, err)
 		keys = append(keys, in.APIKey)

@@ -142,6 +142,10 @@ func (w Welcome) WriteText(out io.Writer) error {
 	if w.KeepKey {
 		key = `"api_key" in ` + filepath.Join(w.DataDir, instance.FileName)
 	}
+	login := ""
+	if in.KafkaUser != "" {
+		login = `  (SCRAM-SHA-256; "kafka_user" and "kafka_password" in ` + filepath.Join(w.DataDir, instance.FileName) + ")"
+	}
 	fmt.Fprintf(&b, `
 muster is running; Ctrl-C stops it. Its data stays in %s.
 
@@ -151,11 +155,11 @@ muster is running; Ctrl-C stops it. Its data stays in %s.
   Ingest      %s
   Admin       %s  (status page; /metrics /healthz /readyz)
   ClickHouse  %s  (SQL; without a password: read-only)
-  Kafka       %s
+  Kafka       %s%s
 
 Try:
 
-`, w.DataDir, in.BaseURL, in.BaseURL, key, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka)
+`, w.DataDir, in.BaseURL, in.BaseURL, key, in.IngestURL, in.AdminURL, withoutUser(in.ClickHouseURL), in.Kafka, login)
 	for _, line := range w.Curl() {
 		fmt.Fprintf(&b, "  %s\n", line)
 	}

@@ -47,7 +47,8 @@ type Config struct {
 	SyncWrites bool
 	// TLS, when set, is the server's side of TLS on every connection.
 	TLS *tls.Config
-	// Users, when set, makes SASL mandatory.
+	// Users, when set, makes SASL mandatory. They are all users there are, whoever there
+	// was when the log was written.
 	Users []User
 	// MinSessionTimeout is the shortest consumer group session a client may ask for.
 	// Default 1 s.
@@ -126,7 +127,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 				return nil, err
 			}
 			// kfake listens first, and then reads its log and changes it. A port that is taken changes nothing.
-			if err := markOpen(cfg.DataDir); err != nil {
+			if err := errors.Join(markOpen(cfg.DataDir), forgetUsers(cfg.DataDir)); err != nil {
 				return nil, errors.Join(err, ln.Close())
 			}
 			if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send

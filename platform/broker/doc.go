@@ -56,6 +56,9 @@
 // have a key. Batches that are on disk already are not
 // looked at again.
 //
+// Users are those of Config.Users, whoever there was when the log was written: each may do
+// everything.
+//
 // Topics are never created by being named: a producer or consumer that names a
 // topic that does not exist gets UNKNOWN_TOPIC_OR_PARTITION.
 package broker

@@ -311,6 +311,39 @@ func TestBeforeAuthentication(t *testing.T) {
 	}
 }
 
+// Whoever there was when the log was written, the users are those of the configuration.
+func TestUsersAreTheConfigurations(t *testing.T) {
+	dir := t.TempDir()
+	with := func(password string) bus.Config {
+		t.Helper()
+		mechanism, err := bus.SCRAM("muster", password)
+		require.NoError(t, err)
+		return bus.Config{SASL: mechanism}
+	}
+	for _, password := range []string{"", "first", "second", "", "third"} {
+		cfg := broker.Config{DataDir: dir, Logger: slog.New(slog.DiscardHandler)}
+		clients := bus.Config{}
+		if password != "" {
+			cfg.Users = []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: password}}
+			clients = with(password)
+		}
+		b, err := broker.Start(t.Context(), cfg)
+		require.NoError(t, err)
+		clients.Brokers = b.Addrs()
+		require.NoError(t, bus.EnsureTopics(t.Context(), clients, []bus.Topic{{Name: "t", Partitions: 1}}), "password %q", password)
+		if password != "" {
+			for what, other := range map[string]bus.Config{"nobody": {}, "the first": with("first"), "a guess": with("guess")} {
+				if other.Brokers = b.Addrs(); what == "the first" && password == "first" {
+					continue
+				}
+				_, err := bus.EndOffsets(t.Context(), other, []string{"t"})
+				require.Error(t, err, "%s, with the password %q", what, password)
+			}
+		}
+		require.NoError(t, b.Close())
+	}
+}
+
 // Limiting Produce limits nothing else.
 func TestApiVersions(t *testing.T) {
 	b := brokertest.Start(t)

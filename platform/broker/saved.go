@@ -81,6 +81,15 @@ func markClosed(dir string) error {
 	return syncDir(dir)
 }
 
+// forgetUsers removes the users that an earlier broker has saved. kfake believes them
+// instead of those of the configuration, also where there were none.
+func forgetUsers(dir string) error {
+	if err := removeAny(filepath.Join(dir, "log", "sasl.json")); err != nil {
+		return fmt.Errorf("remove the users of before: %w", err)
+	}
+	return nil
+}
+
 // markOpen takes markClosed back. It comes before anything is written.
 func markOpen(dir string) error {
 	if err := os.Remove(filepath.Join(dir, closedFile)); err != nil {

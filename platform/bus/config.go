@@ -122,6 +122,16 @@ func tlsFromEnv(getenv func(string) string) (*tls.Config, error) {
 	return cfg, nil
 }
 
+// SCRAM authenticates a user with SCRAM-SHA-256. Its error never holds the password.
+func SCRAM(user, password string) (sasl.Mechanism, error) {
+	m, err := scram.Mechanism(scram.SHA256, user, password)
+	if err != nil {
+		// It may quote the password that it could not prepare.
+		return nil, errors.New("user or password: not valid for SCRAM")
+	}
+	return m, nil
+}
+
 func saslFromEnv(getenv func(string) string) (sasl.Mechanism, error) {
 	name, user, pass := getenv("KAFKA_SASL_MECHANISM"), getenv("KAFKA_SASL_USERNAME"), getenv("KAFKA_SASL_PASSWORD")
 	if name == "" {

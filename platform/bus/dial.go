@@ -4,8 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"syscall"
 )
 
 // dial connects to a broker, with TLS if the Config has it.
@@ -16,23 +19,26 @@ func (c Config) dial(ctx context.Context, network, addr string) (net.Conn, error
 		if err != nil {
 			return nil, err
 		}
-		return &answers{Conn: conn}, nil
+		return &answers{Conn: conn, login: c.SASL != nil}, nil
 	}
 	conn, err := (&tls.Dialer{NetDialer: plain, Config: c.TLS}).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &answers{Conn: conn}, nil
+	return &answers{Conn: conn, login: c.SASL != nil}, nil
 }
 
 // answers is a connection that ends where no answer of a broker begins. kafka-go makes
 // room for whatever an answer says that it has: the few bytes that a server of another
-// protocol says, such as an HTTP server, ended the process.
+// protocol says, such as an HTTP server, ended the process. One that the broker ends
+// before it knows who the client is ends with what can be done about it.
 type answers struct {
 	net.Conn
-	size [4]byte // of the next answer: its first bytes
-	read int     // how many of them there are
-	left uint32  // bytes of an answer that are to come
+	login bool    // the client says who it is
+	begun int     // how many answers have begun, as far as that is of interest
+	size  [4]byte // of the next answer: its first bytes
+	read  int     // how many of them there are
+	left  uint32  // bytes of an answer that are to come
 }
 
 // Read implements [net.Conn].
@@ -41,6 +47,9 @@ func (a *answers) Read(p []byte) (int, error) {
 		return 0, notABroker(a.RemoteAddr(), a.size)
 	}
 	n, err := a.Conn.Read(p)
+	if n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return 0, a.ended(err)
+	}
 	for rest := p[:n]; len(rest) > 0; {
 		if a.left > 0 {
 			step := min(len(rest), int(a.left))
@@ -53,11 +62,36 @@ func (a *answers) Read(p []byte) (int, error) {
 			continue
 		}
 		a.read, a.left = 0, binary.BigEndian.Uint32(a.size[:])
+		a.begun = min(a.begun+1, loginAnswers)
 		if a.left > maxAnswerBytes {
 			return 0, notABroker(a.RemoteAddr(), a.size)
 		}
 	}
 	return n, err
+}
+
+// loginAnswers is how many answers a login has, with SCRAM: the versions, the handshake,
+// the challenge, the end.
+const loginAnswers = 4
+
+// ended says what an end of the connection may mean, which is all that brokers say to
+// somebody who has to say who they are and does not, and some to a wrong password.
+func (a *answers) ended(err error) error {
+	lost := err
+	if errors.Is(err, io.EOF) { // which kafka-go would put in place of what is said here
+		lost = io.ErrUnexpectedEOF
+	}
+	switch {
+	case a.login && a.begun > 1 && a.begun < loginAnswers:
+		return fmt.Errorf("%s ended the connection at the login: are user and password right (KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD)? %w",
+			a.RemoteAddr(), lost)
+	case !a.login && a.begun == 1:
+		return fmt.Errorf("%s ended the connection at the first request: if it wants a user and a password, set KAFKA_SASL_MECHANISM, "+
+			"KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD; for the broker of `muster up`, name its data folder with --data-dir instead of "+
+			"KAFKA_BROKERS, or take kafka_user and kafka_password of standalone.json there, with SCRAM-SHA-256: %w",
+			a.RemoteAddr(), lost)
+	}
+	return err
 }
 
 // notABroker says what it can of a server from its first bytes.

@@ -12,6 +12,8 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/broker"
+	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 )
 
@@ -55,6 +57,44 @@ func TestOtherServers(t *testing.T) {
 				},
 			} {
 				ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+				require.ErrorContains(t, does(ctx), tc.says, what)
+				cancel()
+			}
+		})
+	}
+}
+
+// A broker ends the connection of somebody who does not say who they are, and the embedded
+// one at a wrong password too: they are told what that may mean.
+func TestWhoIsIt(t *testing.T) {
+	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: "secret"}}})
+	login := func(user, password string) bus.Config {
+		mechanism, err := bus.SCRAM(user, password)
+		require.NoError(t, err)
+		return bus.Config{Brokers: b.Addrs(), SASL: mechanism}
+	}
+	for name, tc := range map[string]struct {
+		cfg  bus.Config
+		says string
+	}{
+		"nobody":           {bus.Config{Brokers: b.Addrs()}, "KAFKA_SASL_MECHANISM"},
+		"a wrong password": {login("muster", "guess"), "user and password right"},
+		"a wrong user":     {login("anna", "secret"), "user and password right"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for what, does := range map[string]func(ctx context.Context) error{
+				"ends": func(ctx context.Context) error {
+					_, err := bus.EndOffsets(ctx, tc.cfg, []string{"t"})
+					return err
+				},
+				"write": func(ctx context.Context) error {
+					w := bus.NewWriter(tc.cfg)
+					defer func() { require.NoError(t, w.Close()) }()
+					return w.WriteMessages(ctx, kafka.Message{Topic: "t"})
+				},
+			} {
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				require.ErrorContains(t, does(ctx), tc.says, what)
 				cancel()
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -38,7 +39,8 @@ type Follower struct {
 	ready  chan struct{}
 	done   chan struct{}
 	cancel context.CancelFunc
-	err    error // set before done closes
+	err    error                 // set before done closes
+	last   atomic.Pointer[error] // why the topics are still waited for
 }
 
 // Follow reads every partition of the topics, from the beginning unless FromEnd,
@@ -81,6 +83,9 @@ func (f *Follower) WaitReady(ctx context.Context) error {
 		}
 		return errors.New("follow: stopped before it was ready")
 	case <-ctx.Done():
+		if last := f.last.Load(); last != nil {
+			return fmt.Errorf("follow: wait until ready: %w (last: %w)", context.Cause(ctx), *last)
+		}
 		return fmt.Errorf("follow: wait until ready: %w", context.Cause(ctx))
 	}
 }
@@ -103,12 +108,13 @@ func (f *Follower) run(ctx context.Context) error {
 	if len(f.follow.Topics) == 0 || f.follow.Handle == nil {
 		return errors.New("follow: Topics and Handle are required")
 	}
-	if _, err := awaitTopics(ctx, f.cfg, f.follow.Topics); err != nil {
+	if _, err := awaitTopicsSaying(ctx, f.cfg, f.follow.Topics, func(err error) { f.last.Store(&err) }); err != nil {
 		if ctx.Err() != nil {
 			return nil
 		}
 		return fmt.Errorf("follow: %w", err)
 	}
+	f.last.Store(nil)
 	tr := f.cfg.transport(f.follow.Topics...)
 	defer tr.CloseIdleConnections()
 	client := f.cfg.client(tr)

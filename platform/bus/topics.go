@@ -152,7 +152,7 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 		}
 		if err != nil && ctx.Err() == nil {
 			last = err
-			if _, err := fetchTopics(ctx, cfg, topicNames(todo)); err != nil {
+			if _, err := fetchTopics(ctx, cfg, topicNames(todo)); err != nil && ctx.Err() == nil {
 				last = err // says more than that there is no broker
 			}
 		}
@@ -183,6 +183,11 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 // awaitTopics waits until every topic is known with a leader for each of its
 // partitions.
 func awaitTopics(ctx context.Context, cfg Config, names []string) (map[string]kafka.Topic, error) {
+	return awaitTopicsSaying(ctx, cfg, names, func(error) {})
+}
+
+// awaitTopicsSaying is awaitTopics for whoever wants to know why it still waits.
+func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func(error)) (map[string]kafka.Topic, error) {
 	wait := newBackoff(20*time.Millisecond, time.Second)
 	var last error
 	for {
@@ -206,7 +211,10 @@ func awaitTopics(ctx context.Context, cfg Config, names []string) (map[string]ka
 			}
 			err = fmt.Errorf("topic %s has no leader yet: %w", missing, kafka.LeaderNotAvailable)
 		}
-		last = err
+		if ctx.Err() == nil || last == nil { // else it says that the time is over, not why
+			last = err
+		}
+		why(last)
 		if !sleep(ctx, wait.NextBackOff()) {
 			return nil, fmt.Errorf("await topics: %w (last: %w)", context.Cause(ctx), last)
 		}

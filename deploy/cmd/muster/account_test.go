@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/topics"
+	"muster/platform/broker"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 )
@@ -61,18 +62,30 @@ func TestAccountCreateTellsNamesakes(t *testing.T) {
 	require.Contains(t, refused, "2 organizations have this name")
 }
 
-// A command says so when the brokers do not answer, or have no topics yet.
+// A command says so when the brokers do not answer, have no topics yet, or want to know who
+// asks, as the one of `muster up` does.
 func TestCommandsDoNotWaitForever(t *testing.T) {
-	for name, broker := range map[string]string{"nobody": "127.0.0.1:1", "no topics": brokertest.Start(t).Addrs()[0]} {
-		for _, args := range [][]string{{"account", "list"}, {"webhook", "endpoint", "list"}, {"webhook", "endpoint", "resume", "ep_a"}} {
-			env := map[string]string{"KAFKA_BROKERS": broker, "MUSTER_DATA_DIR": t.TempDir()}
-			c := &command{
-				std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] },
-				connectTimeout: 300 * time.Millisecond, signals: new(lateHandler),
-			}
-			root := newRoot(c)
-			root.SetArgs(args)
-			require.ErrorContains(t, root.ExecuteContext(t.Context()), "did not answer within 300ms", "%s: %s", name, args)
+	guarded := brokertest.StartConfig(t, broker.Config{
+		DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: "secret"}},
+	})
+	for name, broker := range map[string]struct{ addr, says string }{
+		"nobody": {"127.0.0.1:1", "connection refused"}, "no topics": {brokertest.Start(t).Addrs()[0], "has no leader yet"},
+		"a password": {guarded.Addrs()[0], "name its data folder with --data-dir"},
+	} {
+		for _, args := range [][]string{{"account", "create", "Mallory"}, {"account", "list"}, {"webhook", "endpoint", "list"}, {"webhook", "endpoint", "resume", "ep_a"}} {
+			t.Run(name+": "+strings.Join(args, " "), func(t *testing.T) {
+				t.Parallel()
+				env := map[string]string{"KAFKA_BROKERS": broker.addr, "MUSTER_DATA_DIR": t.TempDir()}
+				c := &command{
+					std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] },
+					connectTimeout: 3 * time.Second, signals: new(lateHandler),
+				}
+				root := newRoot(c)
+				root.SetArgs(args)
+				err := root.ExecuteContext(t.Context())
+				require.ErrorContains(t, err, "did not answer within 3s")
+				require.ErrorContains(t, err, broker.says)
+			})
 		}
 	}
 }

@@ -38,8 +38,7 @@ func (c *command) kafka() (bus.Config, error) {
 		return cfg, fmt.Errorf("%w at data folder %q: start one with `muster up`, name its folder with --data-dir, or set KAFKA_BROKERS",
 			instance.ErrNotRunning, c.dataDir)
 	}
-	cfg.Brokers = strings.Split(in.Kafka, ",")
-	return cfg, nil
+	return in.Bus(cfg)
 }
 
 // ingestState is the folder of what is kept between runs of ingest.
