@@ -177,14 +177,11 @@ func splitURL(field, input string) (host string, path []string, err error) {
 	if len(input) > MaxURL {
 		return malformed(fmt.Sprintf("is longer than %d bytes", MaxURL))
 	}
-	// A whole URL may arrive escaped, its slashes too.
-	for range 3 {
-		if strings.ContainsRune(input, '/') {
-			break
-		}
-		input = percentDecode(input)
+	rest := cutQuery(input)
+	// A whole URL may arrive escaped, its slashes too, or what stands before some of them.
+	if head, _, slash := strings.Cut(rest, "/"); !slash || !strings.Contains(head, "@") {
+		rest = cutQuery(decodeHead(rest))
 	}
-	rest := input
 	if scheme, after, ok := strings.Cut(rest, ":"); ok && !strings.ContainsAny(scheme, "/.?#") {
 		if !strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "http") {
 			return malformed("is not an http or https URL")
@@ -195,11 +192,11 @@ func splitURL(field, input string) (host string, path []string, err error) {
 		rest = after
 	}
 	rest = strings.TrimPrefix(rest, "//")
-	if i := strings.IndexAny(rest, "?#"); i >= 0 {
-		rest = rest[:i]
-	}
 	host, rawPath, _ := strings.Cut(rest, "/")
-	host = strings.ToLower(percentDecode(host))
+	if !strings.Contains(host, "@") { // whoever follows it comes to what is behind that
+		host, rawPath, _ = strings.Cut(cutQuery(decodeHead(rest)), "/")
+	}
+	host = strings.ToLower(host)
 	host = strings.TrimSuffix(strings.TrimSuffix(host, ":443"), ":80")
 	host = strings.TrimSuffix(host, ".")
 	if host == "" {
@@ -211,7 +208,7 @@ func splitURL(field, input string) (host string, path []string, err error) {
 		}
 	}
 	for segment := range strings.SplitSeq(rawPath, "/") {
-		segment = percentDecode(segment)
+		segment = strings.TrimRight(cutQuery(percentDecode(segment)), "/")
 		switch segment {
 		case "", ".":
 		case "..":
@@ -221,6 +218,26 @@ func splitURL(field, input string) (host string, path []string, err error) {
 		}
 	}
 	return host, path, nil
+}
+
+// decodeHead decodes what stands before the first slash, up to three times.
+func decodeHead(s string) string {
+	for range 3 {
+		head, tail, slash := strings.Cut(s, "/")
+		s = percentDecode(head)
+		if slash {
+			s += "/" + tail
+		}
+	}
+	return s
+}
+
+// cutQuery removes query and fragment.
+func cutQuery(s string) string {
+	if i := strings.IndexAny(s, "?#"); i >= 0 {
+		return s[:i]
+	}
+	return s
 }
 
 func escapeSegment(s string) string { return url.PathEscape(s) }
