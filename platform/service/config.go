@@ -4,19 +4,20 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"os"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 
-	"github.com/antzucaro/matchr"
 	"github.com/go-viper/mapstructure/v2"
 	"github.com/knadh/koanf/parsers/yaml"
 	"github.com/knadh/koanf/providers/confmap"
 	"github.com/knadh/koanf/providers/rawbytes"
 	"github.com/knadh/koanf/v2"
+
+	"muster/platform/nearest"
 )
 
 // Validator is a configuration that can say what is wrong with itself, all of it at once (errors.Join).
@@ -137,7 +138,7 @@ func refuseUnknown(keys []string, known map[string]bool) error {
 	var errs []error
 	for _, key := range keys {
 		if !isKnown(key, known) {
-			errs = append(errs, fmt.Errorf("unknown key %q; did you mean %q?", key, nearest(key, maps.Keys(known))))
+			errs = append(errs, fmt.Errorf("unknown key %q%s", key, meant(key, known)))
 		}
 	}
 	return errors.Join(errs...)
@@ -153,15 +154,12 @@ func isKnown(key string, known map[string]bool) bool {
 	return false
 }
 
-// nearest is the candidate with the fewest typing mistakes; of equally near ones the first by name.
-func nearest(word string, candidates iter.Seq[string]) string {
-	best, least := "", -1
-	for _, c := range slices.Sorted(candidates) {
-		if d := matchr.OSA(word, c); least < 0 || d < least {
-			best, least = c, d
-		}
+// meant names the key or variable that somebody may have meant, if any.
+func meant[V any](word string, known map[string]V) string {
+	if n, ok := nearest.Name(word, slices.Sorted(maps.Keys(known))); ok {
+		return "; did you mean " + strconv.Quote(n) + "?"
 	}
-	return best
+	return ""
 }
 
 // envValues finds the variable of each known key. Going from keys to variables, and not back, is what lets both keys
@@ -185,8 +183,7 @@ func envValues(src ConfigSource, known map[string]bool) (values map[string]any, 
 			values[key] = value
 			continue
 		}
-		warnings = append(warnings,
-			fmt.Sprintf("unknown variable %s; did you mean %s?", name, nearest(name, maps.Keys(names))))
+		warnings = append(warnings, "unknown variable "+name+meant(name, names))
 	}
 	slices.Sort(warnings)
 	return values, warnings, nil

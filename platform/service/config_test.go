@@ -76,7 +76,7 @@ kafka:
 	want.Kafka.Brokers = []string{"c:3"}
 	want.Kafka.Topic = map[string]string{"retention.ms": "5"}
 	require.Equal(t, want, got)
-	require.Equal(t, []string{"unknown variable MUSTER_QUERY_API_ADR; did you mean MUSTER_QUERY_API_ADDR?"}, warnings)
+	require.Equal(t, []string{"unknown variable MUSTER_QUERY_API_ADR; did you mean \"MUSTER_QUERY_API_ADDR\"?"}, warnings)
 
 	got = defaults()
 	_, err = service.LoadConfig(got, service.ConfigSource{Environ: []string{"MUSTER_KAFKA_BROKERS=x:1,y:2,z:3"}})

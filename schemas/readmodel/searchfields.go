@@ -120,6 +120,17 @@ func SearchFields() []SearchField {
 	}
 }
 
+// ShownFields are the members of a result that are not searched (MAPPING.md, 3.3 to 3.5),
+// beside those that no list knows.
+func ShownFields() []string {
+	return []string{
+		"profile.middle_name", "profile.following", "profile.location.city", "profile.location.state", "profile.location.continent",
+		"experience_count", "education.description", "education_count", "certifications.credential_id", "certifications.credential_url",
+		"certifications_count", "languages_count", "skills", "skills.skill", "skills_count", "codehost_username", "microblog_username",
+		"social_accounts", "social_accounts_count",
+	}
+}
+
 // Keyword is the column of whole values.
 func (f SearchField) Keyword() string { return f.Column }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"muster/platform/nearest"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/metering"
@@ -400,7 +401,7 @@ func schemaProblem(err error) error {
 		return err
 	}
 	if e.Unknown != "" {
-		return invalidf("%s has the unknown member %s: did you mean %q? Known are %s", e.Path, quote(e.Unknown), nearest(e.Unknown, e.Known), strings.Join(e.Known, ", "))
+		return invalidf("%s has the unknown member %s: %s", e.Path, quote(e.Unknown), nearest.Hint(e.Unknown, e.Known, "Known are "+strings.Join(e.Known, ", ")))
 	}
 	return invalidf("%s", e.Error())
 }

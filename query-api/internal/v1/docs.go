@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 
+	"muster/platform/nearest"
 	"muster/query-api/internal/docs"
 )
 
@@ -25,7 +26,7 @@ func (s *Server) document(pages *docs.Handler, next http.Handler) http.Handler {
 		case !pages.Has(path):
 			x.fail(w, &problem{
 				status: http.StatusNotFound,
-				detail: "there is no such page: did you mean " + nearest(path, pages.Paths()) + "? " + docs.Path + " leads to all of them",
+				detail: "there is no such page: " + nearest.Hint(path, pages.Paths(), docs.Path+" leads to all of them"),
 			})
 		case r.Method != http.MethodGet && r.Method != http.MethodHead:
 			x.fail(w, &problem{

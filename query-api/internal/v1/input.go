@@ -13,10 +13,11 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/antzucaro/matchr"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/platform/nearest"
+	"muster/query-api/internal/api"
 	"muster/schemas/integer"
 )
 
@@ -66,7 +67,13 @@ func checkBody(body []byte, into any) ([]byte, error) {
 
 func semanticProblem(err *json.SemanticError) *invalid {
 	if errors.Is(err, json.ErrUnknownName) {
-		return unknown("field", err.JSONPointer.LastToken(), fieldNames(err.GoType))
+		name := err.JSONPointer.LastToken()
+		if err.GoType == reflect.TypeFor[api.SearchRequest]() {
+			if where := elsewhere(name); where != "" {
+				return invalidf("unknown field %s: %s", quote(name), where)
+			}
+		}
+		return unknown("field", name, fieldNames(err.GoType))
 	}
 	if isTooLarge(err) {
 		return invalidf("%s is too large a number", pointerPath(err.JSONPointer))
@@ -88,32 +95,12 @@ func isTooLarge(err *json.SemanticError) bool {
 	return errors.Is(bad, strconv.ErrRange) || bad == nil && f == math.Trunc(f)
 }
 
-// unknown says that a name is not known, and which known one is nearest.
+// unknown says that a name is not known, and which known one may be meant.
 func unknown(what, name string, known []string) *invalid {
 	if len(known) == 0 {
 		return invalidf("unknown %s %s: there are none here", what, quote(name))
 	}
-	return invalidf("unknown %s %s: did you mean %q? Known are %s", what, quote(name), nearest(name, known), strings.Join(known, ", "))
-}
-
-// nearest is the known name with the fewest typing mistakes, of equally near
-// ones the first. A name that is a part of a known one counts as one mistake.
-func nearest(name string, known []string) string {
-	if len(name) > 4*maxQuoted {
-		name = name[:4*maxQuoted]
-	}
-	name = strings.ToLower(name)
-	if slices.Contains(known, "cursor") && slices.Contains([]string{"from", "search_after", "scroll", "scroll_id", "offset", "page"}, name) {
-		return "cursor" // what other searches call the way to later pages
-	}
-	mistakes := func(k string) int {
-		n := matchr.OSA(name, k)
-		if n > 1 && len(name) >= 3 && strings.Contains(k, name) {
-			return 1
-		}
-		return n
-	}
-	return slices.MinFunc(known, func(a, b string) int { return mistakes(a) - mistakes(b) })
+	return invalidf("unknown %s %s: %s", what, quote(name), nearest.Hint(name, known, "Known are "+strings.Join(known, ", ")))
 }
 
 // fieldNames are the JSON names of a request type.

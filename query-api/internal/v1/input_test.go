@@ -76,15 +76,11 @@ func FuzzCheckQuery(f *testing.F) {
 	})
 }
 
-func TestNearest(t *testing.T) {
-	known := []string{"codehost", "network_username", "email", "websets"}
-	for name, want := range map[string]string{
-		"codehst": "codehost", "EMAIL": "email", "e-mail": "email", "webset": "websets", "username": "network_username",
-		"": "email", strings.Repeat("x", 1<<20): "codehost",
-	} {
-		require.Equal(t, want, nearest(name, known), name[:min(len(name), 20)])
-	}
-	require.Equal(t, "cursor", nearest("from", []string{"sort", "cursor"}))
+func TestUnknown(t *testing.T) {
+	known := []string{"codehost", "email"}
+	require.Equal(t, `unknown field "codehst": did you mean "codehost"? Known are codehost, email`, unknown("field", "codehst", known).Error())
+	require.Equal(t, `unknown field "phone": known are codehost, email`, unknown("field", "phone", known).Error())
+	require.Equal(t, `unknown parameter "x": there are none here`, unknown("parameter", "x", nil).Error())
 	require.Contains(t, unknown("field", strings.Repeat("é", 100), known).Error(), `..."`)
 }
 

@@ -2,7 +2,9 @@ package v1
 
 import (
 	"context"
+	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -11,6 +13,7 @@ import (
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/search"
+	"muster/query-api/internal/search/clause"
 )
 
 // SearchPeople is POST /v1/person/search.
@@ -120,6 +123,43 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 	}
 	r.Organization = exchangeOf(ctx).principal.Organization.ID
 	return r, nil
+}
+
+// elsewhere says where a search has what other searches have as a field of the request, or
+// why it does not; empty: it is no such field.
+func elsewhere(name string) string {
+	if slices.ContainsFunc(clause.Clauses(), func(c clause.Clause) bool { return c.Name == name }) {
+		return fmt.Sprintf("put the clause into query: {\"query\": {%q: ...}}", name)
+	}
+	switch name {
+	case "from", "search_after", "scroll", "scroll_id", "offset", "page", "pit":
+		return "send next_cursor of the answer as cursor for the next page"
+	case "limit", "per_page":
+		return "size says how many"
+	case "aggs", "aggregations", "facets":
+		return "aggregations are not supported; total is the number of all who match"
+	case "highlight":
+		return "it is not supported: words are not marked"
+	case "suggest":
+		return "it is not supported: fuzziness of a clause finds misspelt words"
+	case "track_total_hits":
+		return "leave it out: total is exact"
+	case "track_scores":
+		return "leave it out: scores are not shown"
+	case "post_filter":
+		return "put it into the filter of a bool clause in query"
+	case "min_score":
+		return "function_score has it, as a clause in query"
+	case "collapse":
+		return "leave it out: nobody comes twice"
+	case "fields", "stored_fields", "docvalue_fields":
+		return "say in _source what is shown"
+	case "explain", "profile":
+		return "POST /v1/person/search/explain shows how a query is understood"
+	case "rescore", "script_fields", "runtime_mappings":
+		return "it is not supported: order by sort, or by function_score"
+	}
+	return ""
 }
 
 // ExplainSearch is POST /v1/person/search/explain.

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"golang.org/x/sync/semaphore"
 
+	"muster/platform/nearest"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
@@ -195,7 +196,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	paths = append(paths, docs.Path)
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusNotFound,
-		detail: fmt.Sprintf("there is no such path: did you mean %s? /v1/openapi.json describes them all", nearest(r.URL.Path, paths)),
+		detail: "there is no such path: " + nearest.Hint(r.URL.Path, paths, "/v1/openapi.json describes them all"),
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"golang.org/x/sync/errgroup"
 
+	"muster/platform/nearest"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/metering"
 	"muster/query-api/internal/readstore"
@@ -116,14 +117,14 @@ func (a answer) VisitGetCodehostPersonResponse(w http.ResponseWriter) error { re
 // VisitPostCodehostPersonResponse implements api.PostCodehostPersonResponseObject.
 func (a answer) VisitPostCodehostPersonResponse(w http.ResponseWriter) error { return a.write(w) }
 
-// texts are the values of an optional list.
+// texts are the values of an optional list, without white space around them.
 func texts[T ~string](list *[]T) []string {
 	if list == nil {
 		return nil
 	}
 	out := make([]string, len(*list))
 	for i, v := range *list {
-		out[i] = string(v)
+		out[i] = strings.TrimSpace(string(v))
 	}
 	return out
 }
@@ -272,7 +273,7 @@ func identifiers(name string, ids api.Identifiers) (list []string, isList bool, 
 		list = make([]string, len(all))
 		for i, v := range all {
 			if v.Kind() != '"' {
-				return nil, false, invalidf("%s[%d] must be a string, not %s", name, i, kindName(v.Kind()))
+				return nil, false, invalidf("%s[%d] must be a string, not %s%s", name, i, kindName(v.Kind()), numberHint(name, v.Kind()))
 			}
 			if err := json.Unmarshal(v, &list[i]); err != nil {
 				return nil, false, fmt.Errorf("read identifier: %w", err)
@@ -331,6 +332,6 @@ func unknownValue(parameter string, i int, value string, allowed []string) *inva
 	if value == "" {
 		return invalidf("%s[%d] is empty: allowed are %s", parameter, i, strings.Join(allowed, ", "))
 	}
-	return invalidf("%s[%d] is %s, which is not allowed: did you mean %q? Allowed are %s",
-		parameter, i, quote(value), nearest(value, allowed), strings.Join(allowed, ", "))
+	return invalidf("%s[%d] is %s, which is not allowed: %s",
+		parameter, i, quote(value), nearest.Hint(value, allowed, "Allowed are "+strings.Join(allowed, ", ")))
 }

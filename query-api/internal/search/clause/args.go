@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/antzucaro/matchr"
-
+	"muster/platform/nearest"
 	"muster/query-api/internal/search/algebra"
 	"muster/schemas/text"
 )
@@ -209,19 +208,5 @@ func suggestion(name string, known []string) string {
 	if len(known) == 0 {
 		return "there are none here"
 	}
-	return "did you mean " + strconv.Quote(nearest(name, known)) + "? Known are " + strings.Join(known, ", ")
-}
-
-// nearest is the known name with the fewest typing mistakes, of equally near
-// ones the first. A part of a known name counts as one mistake.
-func nearest(name string, known []string) string {
-	name = strings.ToLower(name[:min(len(name), 4*maxName)])
-	mistakes := func(k string) int {
-		n := matchr.OSA(name, k)
-		if n > 1 && len(name) >= 3 && strings.Contains(k, name) {
-			return 1
-		}
-		return n
-	}
-	return slices.MinFunc(known, func(a, b string) int { return mistakes(a) - mistakes(b) })
+	return nearest.Hint(name, known, "Known are "+strings.Join(known, ", "))
 }

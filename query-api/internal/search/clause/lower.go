@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/platform/nearest"
 	"muster/query-api/internal/search/algebra"
 	"muster/schemas/readmodel"
 )
@@ -121,7 +122,7 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		l.unshown = outer
 		return n, err
 	}
-	return nil, v.errorf("unknown query [%s]: did you mean %q? /docs/guides/search names the clauses", strings.ReplaceAll(quote(m.name), `"`, ""), nearest(m.name, clauseNames()))
+	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), nearest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
 }
 
 // nulls refuses parameters that are null. Some clauses and parameters of
@@ -191,8 +192,16 @@ func (l *lowering) field(at value, name string) (algebra.Field, error) {
 	if len(l.below(name)) > 0 {
 		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
 	}
+	const list = "/docs/guides/search lists the fields"
+	shown := readmodel.ShownFields()
+	if slices.Contains(shown, strings.TrimSuffix(name, keywordSuffix)) {
+		return algebra.Field{}, at.errorf("the field %s is shown, but not searched: %s", quote(name), list)
+	}
 	names := fieldNames()
-	return algebra.Field{}, at.errorf("unknown field %s: did you mean %q?", quote(name), nearest(name, names))
+	if meant, ok := nearest.Name(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is shown, but not searched: %s", quote(name), meant, list)
+	}
+	return algebra.Field{}, at.errorf("unknown field %s: %s", quote(name), nearest.Hint(name, names, list))
 }
 
 // below are the fields of an object.

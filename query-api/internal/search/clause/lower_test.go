@@ -31,11 +31,17 @@ func lowered(t *testing.T, query string) string {
 // What is wrong is said with its place.
 func TestErrors(t *testing.T) {
 	for query, want := range map[string]string{
-		`{}`:                     `query: query malformed, empty clause found: name one, such as {"match_all": {}} for everybody`,
-		`[]`:                     "query: must be a query clause",
-		`{"match":{},"term":{}}`: "[match] malformed query",
-		`{"mtach":{"a":1}}`:      `unknown query [mtach]: did you mean "match"?`,
-		`{"geo_distance":{}}`:    "the clause geo_distance is not supported: people have no coordinates",
+		`{}`:                             `query: query malformed, empty clause found: name one, such as {"match_all": {}} for everybody`,
+		`[]`:                             "query: must be a query clause",
+		`{"match":{},"term":{}}`:         "[match] malformed query",
+		`{"mtach":{"a":1}}`:              `unknown query [mtach]: did you mean "match"? /docs/guides/search names the clauses`,
+		`{"frobnicate":{}}`:              `unknown query [frobnicate]: /docs/guides/search names the clauses`,
+		`{"match":{"hedline":"a"}}`:      `unknown field "hedline": did you mean "profile.headline"? /docs/guides/search lists the fields`,
+		`{"match":{"open_to_work":"a"}}`: `query.match: unknown field "open_to_work": /docs/guides/search lists the fields`,
+		`{"match":{"skills.skill":"a"}}`: `query.match: the field "skills.skill" is shown, but not searched: /docs/guides/search lists the fields`,
+		`{"term":{"codehost_username.keyword":"a"}}`: `the field "codehost_username.keyword" is shown, but not searched`,
+		`{"range":{"following":{"gte":1}}}`:          `unknown field "following": did you mean "profile.following"? It is shown, but not searched`,
+		`{"geo_distance":{}}`:                        "the clause geo_distance is not supported: people have no coordinates",
 		`{"bool":{"must":[{"match":{"profile.headline":"a"}},{"match":{"profile.hedline":"a"}}]}}`:                                                     `query.bool.must[1].match: unknown field "profile.hedline": did you mean "profile.headline"?`,
 		`{"match":{"profile.headline":{"query":"a","oparator":"and"}}}`:                                                                                `query.match.profile.headline: unknown parameter "oparator": did you mean "operator"?`,
 		`{"term":{"profile.headline":"a","profile.summary":"b"}}`:                                                                                      "[term] query doesn't support multiple fields, found [profile.headline] and [profile.summary]",
