@@ -1,13 +1,18 @@
 package queryapi_test
 
 import (
+	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
 	queryapi "muster/query-api"
+	"muster/query-api/internal/search/clause"
 	"muster/schemas/readmodel"
 )
 
@@ -35,4 +40,51 @@ func TestDescriptionIsServed(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(got.body), &document))
 	require.Equal(t, "3.1.0", document["openapi"])
 	require.Equal(t, http.StatusBadRequest, f.get("/v1/openapi.json?pretty=1").status)
+}
+
+// Whatever a result of a search shows is searched, or a query for it is told that it is not.
+func TestShownIsSearchedOrSaidNotToBe(t *testing.T) {
+	var walk func(path string, s *openapi3.Schema)
+	walk = func(path string, s *openapi3.Schema) {
+		if s.Items != nil {
+			s = s.Items.Value
+		}
+		for name, member := range s.Properties {
+			below := strings.TrimPrefix(path+"."+name, ".")
+			if below == "discovered_link" { // of an add-on, not of a result
+				continue
+			}
+			walk(below, member.Value)
+		}
+		if len(s.Properties) > 0 && path != "skills" {
+			return // an object: its fields are searched
+		}
+		_, err := clause.Lower(fmt.Appendf(nil, `{"exists":{"field":%q}}`, path), "query", clause.Options{})
+		if slices.Contains(readmodel.ShownFields(), path) {
+			require.ErrorContains(t, err, fmt.Sprintf("the field %q is shown, but not searched", path))
+			return
+		}
+		require.NoError(t, err, path)
+	}
+	walk("", loadDescription(t).Components.Schemas["EnrichedNetwork"].Value)
+}
+
+// A null counts as absent, in the description as at the server.
+func TestDescriptionOfDiscoveryTakesNulls(t *testing.T) {
+	f := start(t, nil)
+	schema := loadDescription(t).Components.Schemas["PersonDiscoverRequest"].Value
+	for body, valid := range map[string]bool{
+		`{"codehost":"x","dry_run":true}`:                                           true,
+		`{"codehost":"x","network":null,"url":null,"dry_run":true}`:                 true,
+		`{"codehost":null,"dry_run":true}`:                                          false,
+		`{"codehost":null,"network":null,"dry_run":true}`:                           false,
+		`{"codehost":"x","network":"y","dry_run":true}`:                             false,
+		`{"codehost":"x","max_age_days":null,"microblog":null,"dry_run":true}`:      true,
+		`{"codehost":"x","network":"y","microblog":null,"url":null,"dry_run":true}`: false,
+	} {
+		var value any
+		require.NoError(t, json.Unmarshal([]byte(body), &value))
+		require.Equal(t, valid, schema.VisitJSON(value) == nil, body)
+		require.Equal(t, valid, f.post("/v1/person/discover", body).status == http.StatusOK, body)
+	}
 }

@@ -22,11 +22,32 @@ const (
 	companyPath  = "/v1/company/enrich"
 	networkPath  = "/v1/webset/network/person"
 	codehostPath = "/v1/webset/codehost/person"
+	searchPath   = "/v1/person/search"
 )
 
 // list returns a JSON list of n strings.
 func list(n int) string {
 	return "[" + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + "]"
+}
+
+// A body is plain only if no header says otherwise.
+func TestContentEncodings(t *testing.T) {
+	f := start(t, nil)
+	for _, c := range []struct {
+		codings []string
+		want    int
+	}{
+		{nil, 200}, {[]string{"identity"}, 200}, {[]string{"Identity", "identity"}, 200}, {[]string{"gzip"}, 415},
+		{[]string{"identity", "gzip"}, 415}, {[]string{"identity, zstd"}, 415},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.service.URL()+networkPath, strings.NewReader(`{"network":"x"}`))
+		require.NoError(t, err)
+		r.Header = http.Header{"Authorization": {"Bearer " + f.key}, "Content-Type": {"application/json"}, "Content-Encoding": c.codings}
+		res, err := http.DefaultClient.Do(r)
+		require.NoError(t, err)
+		require.NoError(t, res.Body.Close())
+		require.Equal(t, c.want, res.StatusCode, c.codings)
+	}
 }
 
 // Every case of bad input: its status, and words of a detail that helps.
@@ -64,12 +85,12 @@ func TestBadInput(t *testing.T) {
 		detail []string
 	}{
 		// 404 and 405 come before everything else.
-		{"unknown path", "POST", "/v1/person/enrch", "", auth(""), 404, []string{`did you mean /v1/person/enrich?`}},
+		{"unknown path", "POST", "/v1/person/enrch", "", auth(""), 404, []string{`did you mean "/v1/person/enrich"?`}},
 		{"trailing slash", "POST", enrichPath + "/", `{}`, nil, 404, []string{enrichPath}},
 		{"root", "GET", "/", "", auth(""), 404, []string{"no such path"}},
 		{"double slash", "GET", "//v1/openapi.json", "", auth(""), 404, nil},
-		{"an escaped slash", "POST", "/v1/person%2Fenrich", `{"codehost": "x"}`, nil, 404, []string{"did you mean /v1/person/enrich"}},
-		{"an escaped letter", "GET", "/v1/%75sage", "", nil, 404, []string{"did you mean /v1/usage"}},
+		{"an escaped slash", "POST", "/v1/person%2Fenrich", `{"codehost": "x"}`, nil, 404, []string{`did you mean "/v1/person/enrich"?`}},
+		{"an escaped letter", "GET", "/v1/%75sage", "", nil, 404, []string{`did you mean "/v1/usage"?`}},
 		{"method", "GET", enrichPath, "", auth(""), 405, []string{"use POST"}},
 		{"method of two", "DELETE", networkPath, "", auth(""), 405, []string{"use GET or POST"}},
 		{"head", "PUT", "/v1/openapi.json", "", auth(""), 405, []string{"use GET"}},
@@ -80,7 +101,8 @@ func TestBadInput(t *testing.T) {
 		{"no type", "POST", enrichPath, `{"codehost":"x"}`, map[string]string{"Content-Type": "", "Authorization": ""}, 415, []string{"Content-Type: application/json"}},
 		{"wrong type", "POST", enrichPath, `codehost=x`, map[string]string{"Content-Type": "application/x-www-form-urlencoded", "Authorization": ""}, 415, []string{"application/json"}},
 		{"wrong charset", "POST", enrichPath, `{}`, map[string]string{"Content-Type": "application/json; charset=latin1"}, 415, []string{"UTF-8"}},
-		{"compressed", "POST", enrichPath, `{}`, map[string]string{"Content-Encoding": "gzip"}, 415, []string{"uncompressed"}},
+		{"compressed", "POST", enrichPath, `{}`, map[string]string{"Content-Encoding": "gzip"}, 415, []string{`Content-Encoding "gzip"`, "uncompressed"}},
+		{"compressed after all", "POST", enrichPath, `{}`, map[string]string{"Content-Encoding": "identity, gzip"}, 415, []string{`"gzip"`}},
 
 		// Then the key, before anything is read of the input.
 		{"no key", "POST", enrichPath, `{`, auth(""), 401, []string{"missing API key", "Authorization: Bearer"}},
@@ -107,7 +129,7 @@ func TestBadInput(t *testing.T) {
 		{"wrong type in a list", "POST", enrichPath, `{"codehost": "x", "websets": ["codehost", 1]}`, nil, 422, []string{"websets[1] must be a string, not a number"}},
 		{"misspelt field", "POST", enrichPath, `{"codehst": "x"}`, nil, 422, []string{`unknown field "codehst"`, `did you mean "codehost"?`}},
 		{"other case", "POST", enrichPath, `{"Codehost": "x"}`, nil, 422, []string{`did you mean "codehost"?`}},
-		{"field of the other endpoint", "POST", companyPath, `{"network_username": "x"}`, nil, 422, []string{`did you mean "network_`}},
+		{"field of the other endpoint", "POST", companyPath, `{"network_username": "x"}`, nil, 422, []string{`unknown field "network_username": known are company_id, network_id`}},
 		{"misspelt field of a webset", "POST", codehostPath, `{"codehost": "x", "musthave": []}`, nil, 400, []string{`did you mean "must_have"?`}},
 		{"field twice", "POST", enrichPath, `{"codehost": "x", "codehost": "y"}`, nil, 422, []string{`"codehost" appears twice`}},
 		{"field twice by escape", "POST", enrichPath, `{"codehost": "x", "c\u006fdehost": "y"}`, nil, 422, []string{`"codehost" appears twice`}},
@@ -121,7 +143,7 @@ func TestBadInput(t *testing.T) {
 		{"no identifier", "POST", enrichPath, `{}`, nil, 422, []string{"codehost, network_username, email"}},
 		{"only websets", "POST", enrichPath, `{"websets": ["network"]}`, nil, 422, []string{"at least one of codehost"}},
 		{"only nulls", "POST", enrichPath, `{"codehost": null, "email": null}`, nil, 422, []string{"at least one of codehost"}},
-		{"unknown webset", "POST", enrichPath, `{"codehost": "x", "websets": ["codehost", "microblog"]}`, nil, 422, []string{`websets[1] is "microblog"`, "Allowed are codehost, network"}},
+		{"unknown webset", "POST", enrichPath, `{"codehost": "x", "websets": ["codehost", "microblog"]}`, nil, 422, []string{`websets[1] is "microblog"`, "allowed are codehost, network"}},
 		{"no webset", "POST", enrichPath, `{"codehost": "x", "websets": []}`, nil, 422, []string{"websets is empty"}},
 		{"empty identifier", "POST", enrichPath, `{"codehost": " "}`, nil, 422, []string{"codehost is empty"}},
 		{"empty beside a good one", "POST", enrichPath, `{"codehost": "x", "network_username": ""}`, nil, 422, []string{"network_username is empty"}},
@@ -142,6 +164,15 @@ func TestBadInput(t *testing.T) {
 		{"NUL in an id", "POST", companyPath, `{"network_id": "1\u0000"}`, nil, 422, []string{"network_id holds control characters"}},
 		{"long id", "POST", companyPath, `{"company_id": "` + strings.Repeat("x", 401) + `"}`, nil, 422, []string{"longer than 400"}},
 
+		// Search.
+		{"clause beside query", "POST", searchPath, `{"match_all": {}}`, nil, 400, []string{`unknown field "match_all": put the clause into query: {"query": {"match_all": ...}}`}},
+		{"bool beside query", "POST", searchPath + "/explain", `{"query": {"match_all": {}}, "bool": {}}`, nil, 400, []string{`put the clause into query`}},
+		{"aggregations", "POST", searchPath, `{"query": {"match_all": {}}, "aggs": {}}`, nil, 400, []string{`unknown field "aggs": aggregations are not supported`}},
+		{"total hits", "POST", searchPath, `{"query": {"match_all": {}}, "track_total_hits": true}`, nil, 400, []string{"total is exact"}},
+		{"another way to pages", "POST", searchPath, `{"query": {"match_all": {}}, "from": 10}`, nil, 400, []string{"next_cursor", "cursor"}},
+		{"misspelt field of a search", "POST", searchPath, `{"qurey": {"match_all": {}}}`, nil, 400, []string{`did you mean "query"?`}},
+		{"field of no search", "POST", searchPath, `{"query": {"match_all": {}}, "colour": 1}`, nil, 400, []string{`unknown field "colour": known are _source, cursor`}},
+
 		// Websets, GET.
 		{"missing parameter", "GET", networkPath, "", nil, 400, []string{`"network" is missing`, "username or a profile URL"}},
 		{"empty parameter", "GET", networkPath + "?network=", "", nil, 400, []string{"network is empty"}},
@@ -154,10 +185,11 @@ func TestBadInput(t *testing.T) {
 		{"parameter with NUL", "GET", networkPath + "?network=x%00", "", nil, 400, []string{"network is not a username"}},
 		{"SQL in a parameter", "GET", networkPath + "?network=" + sql, "", nil, 400, []string{"network is not a username"}},
 		{"SQL in the other parameter", "GET", codehostPath + "?codehost=" + sql, "", nil, 400, []string{"codehost is not a username"}},
-		{"SQL in addons", "GET", networkPath + "?network=x&addons=" + sql, "", nil, 400, []string{"addons[0]", "Allowed are codehost, personal_email"}},
+		{"SQL in addons", "GET", networkPath + "?network=x&addons=" + sql, "", nil, 400, []string{"addons[0]", "allowed are codehost, personal_email"}},
 		{"SQL in must_have", "GET", networkPath + "?network=x&must_have=" + sql, "", nil, 400, []string{"must_have[0]", "experience"}},
 		{"unknown add-on", "GET", networkPath + "?network=x&addons=codehost,email", "", nil, 400, []string{`addons[1] is "email"`, "codehost, personal_email"}},
-		{"add-on of the other webset", "GET", codehostPath + "?codehost=x&addons=codehost", "", nil, 400, []string{"Allowed are network"}},
+		{"unknown add-on after a blank", "GET", networkPath + "?network=x&addons=codehost,%20email", "", nil, 400, []string{`addons[1] is "email"`}},
+		{"add-on of the other webset", "GET", codehostPath + "?codehost=x&addons=codehost", "", nil, 400, []string{"allowed are network"}},
 		{"empty add-on", "GET", codehostPath + "?codehost=x&addons=", "", nil, 400, []string{"addons[0] is empty"}},
 		{"unknown must_have", "GET", networkPath + "?network=x&must_have=jobs", "", nil, 400, []string{`must_have[0] is "jobs"`, "experience"}},
 		{"must_have of the other webset", "GET", networkPath + "?network=x&must_have=repos", "", nil, 400, []string{`must_have[0] is "repos"`}},
@@ -175,6 +207,7 @@ func TestBadInput(t *testing.T) {
 		{"empty list", "POST", networkPath, `{"network": []}`, nil, 400, []string{"network is an empty list", "1 to 100"}},
 		{"101 identifiers", "POST", networkPath, `{"network": ` + list(101) + `}`, nil, 400, []string{"101", "at most 100"}},
 		{"wrong type of an element", "POST", codehostPath, `{"codehost": ["x", 7]}`, nil, 400, []string{"codehost[1] must be a string"}},
+		{"number in a list", "POST", codehostPath, `{"codehost": [583231]}`, nil, 400, []string{"codehost[0] must be a string, not a number: write a numeric user id in quotes"}},
 		{"null element", "POST", codehostPath, `{"codehost": ["x", null]}`, nil, 400, []string{"codehost[1] must be a string"}},
 		{"bad element", "POST", networkPath, `{"network": ["x", "y", "https://evil.example/in/x"]}`, nil, 400, []string{"network[2] is a URL of a foreign host"}},
 		{"empty element", "POST", networkPath, `{"network": ["x", ""]}`, nil, 400, []string{"network[1] is empty"}},

@@ -63,3 +63,26 @@ func TestRefusedForCreditsCountsAsRequest(t *testing.T) {
 		require.Equal(t, want["endpoints"], got["endpoints"])
 	}
 }
+
+// A refusal for credits advises what can be done: to ask for less only where less can be asked for.
+func TestRefusedForCreditsAdvises(t *testing.T) {
+	f := start(t, nil)
+	for _, c := range []struct {
+		credits           int64
+		path, body, wants string
+	}{
+		{0, enrichPath, `{"codehost":"x"}`, "up to 1: upgrade the plan;"},
+		{0, companyPath, `{"network_slug":"x"}`, "up to 1: upgrade the plan;"},
+		{0, networkPath, `{"network":"x"}`, "up to 1: upgrade the plan;"},
+		{0, networkPath, `{"network":["x"]}`, "up to 1: upgrade the plan;"},
+		{0, networkPath, `{"network":["x","y"]}`, "up to 2: upgrade the plan;"},
+		{2, networkPath, `{"network":["x","y","z"]}`, "up to 3: reduce the list of identifiers to at most 2 or upgrade the plan;"},
+		{3, searchPath, `{"query":{"match_all":{}},"size":10}`, "up to 10: reduce size to at most 3 or upgrade the plan;"},
+		{0, searchPath, `{"query":{"match_all":{}},"size":1}`, "up to 1: reduce size to at most 0 or upgrade the plan;"}, // the total is free
+	} {
+		f.withLimits(func(l *event.Limits) { l.Credits = c.credits })
+		got := f.post(c.path, c.body)
+		require.Equal(t, http.StatusTooManyRequests, got.status, got.body)
+		require.Contains(t, got.detail(), c.wants, c.path)
+	}
+}

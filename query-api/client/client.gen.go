@@ -740,10 +740,10 @@ type ContextAcceptedStatus string
 
 // ContextField defines model for ContextField.
 type ContextField struct {
-	// Description What is meant, in the words that the value is looked for with.
+	// Description What is meant, in the words that the value is looked for with; at most 4,000 bytes of UTF-8.
 	Description *string `json:"description,omitempty"`
 
-	// Enum The only values that may be given.
+	// Enum The only values that may be given, all of the type; at most 500.
 	Enum *[]interface{} `json:"enum,omitempty"`
 
 	// Items Type of an array's elements, as a field.
@@ -785,7 +785,7 @@ type ContextRequest struct {
 	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 answers at once.
 	ResponseTimeoutSec *float64 `json:"response_timeout_sec,omitempty"`
 
-	// Schema Fields to generate, by name.
+	// Schema Fields to generate, by name: names of at most 128 bytes, those of `properties` too, 5 levels and 300 types in all.
 	Schema *jsontext.Value `json:"schema,omitempty"`
 
 	// WebhookUrl Where the profile goes when it is not ready in time; https.
@@ -1039,7 +1039,7 @@ type Experience struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries and fragments do not matter.
+// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400.
 type Identifier = string
 
 // Identifiers One identifier, or a list of 1 to 100.
@@ -1550,7 +1550,7 @@ type UnsupportedType = Error
 type EnrichCompanyParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1559,7 +1559,7 @@ type EnrichCompanyParams struct {
 type CreateContextParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1574,7 +1574,7 @@ type GetDescription200JSONResponseBody struct {
 type DiscoverPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1583,7 +1583,7 @@ type DiscoverPersonParams struct {
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1592,7 +1592,7 @@ type EnrichPersonParams struct {
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1601,7 +1601,7 @@ type SearchPeopleParams struct {
 type ExplainSearchParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1626,7 +1626,7 @@ type GetCodehostPersonParams struct {
 type PostCodehostPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1656,7 +1656,7 @@ type GetNetworkPersonParams struct {
 type PostNetworkPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -9602,13 +9602,14 @@ type ClientInterface interface {
 
 	// SearchPeopleWithBody Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+	// result (schema `EnrichedNetwork`) shows, and gives
 	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay as they are, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9617,13 +9618,14 @@ type ClientInterface interface {
 
 	// SearchPeople Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+	// result (schema `EnrichedNetwork`) shows, and gives
 	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay as they are, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9952,13 +9954,14 @@ func (c *Client) EnrichPerson(ctx context.Context, params *EnrichPersonParams, b
 
 // SearchPeopleWithBody Search for people
 //
-// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+// result (schema `EnrichedNetwork`) shows, and gives
 // the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 // the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay as they are, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9977,13 +9980,14 @@ func (c *Client) SearchPeopleWithBody(ctx context.Context, params *SearchPeopleP
 
 // SearchPeople Search for people
 //
-// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+// result (schema `EnrichedNetwork`) shows, and gives
 // the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 // the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay as they are, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11059,13 +11063,14 @@ type ClientWithResponsesInterface interface {
 
 	// SearchPeopleWithBodyWithResponse Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+	// result (schema `EnrichedNetwork`) shows, and gives
 	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay as they are, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11074,13 +11079,14 @@ type ClientWithResponsesInterface interface {
 
 	// SearchPeopleWithResponse Search for people
 	//
-	// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+	// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+	// result (schema `EnrichedNetwork`) shows, and gives
 	// the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 	// the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay as they are, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13741,13 +13747,14 @@ func (c *ClientWithResponses) EnrichPersonWithResponse(ctx context.Context, para
 
 // SearchPeopleWithBodyWithResponse Search for people
 //
-// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+// result (schema `EnrichedNetwork`) shows, and gives
 // the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 // the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay as they are, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13762,13 +13769,14 @@ func (c *ClientWithResponses) SearchPeopleWithBodyWithResponse(ctx context.Conte
 
 // SearchPeopleWithResponse Search for people
 //
-// Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+// Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+// result (schema `EnrichedNetwork`) shows, and gives
 // the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
 // the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay as they are, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -2,7 +2,7 @@
  * The TypeScript client of the muster API. The types are generated from
  * openapi.yaml; here are the retries, the walk through a search, and the check
  * of a webhook's signature. It needs a runtime with fetch: Node 18 or newer, or
- * a browser.
+ * a page of the API's own origin, since the API answers no CORS preflight.
  */
 import createClient, { type Client } from "openapi-fetch";
 import { Webhook } from "standardwebhooks";

@@ -39,13 +39,14 @@ export interface paths {
         put?: never;
         /**
          * Search for people
-         * @description Takes a query in Elasticsearch's query language over the search document (schema `EnrichedNetwork`) and gives
+         * @description Takes a query in Elasticsearch's query language over the fields that /docs/guides/search lists, most of what a
+         *     result (schema `EnrichedNetwork`) shows, and gives
          *     the people whom Elasticsearch would give, in its order: by relevance (BM25), or by `sort`, and last by
          *     the profile. Text is found word by word; `<field>.keyword` is the whole value. `experience`, `education`,
          *     `certifications` and `languages` are `nested` and visible from the root.
          *
          *     A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-         *     must stay as they are, `size` and `_source` may change.
+         *     must stay the same, however they are written, `size` and `_source` may change.
          */
         post: operations["searchPeople"];
         delete?: never;
@@ -360,7 +361,7 @@ export interface components {
              */
             credits_remaining: number;
         };
-        /** @description A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries and fragments do not matter. */
+        /** @description A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. */
         Identifier: string;
         /** @enum {string} */
         WebsetName: "codehost" | "network";
@@ -385,7 +386,7 @@ export interface components {
              *     most 200,000 values.
              */
             person: string | Record<string, unknown>;
-            /** @description Fields to generate, by name. */
+            /** @description Fields to generate, by name: names of at most 128 bytes, those of `properties` too, 5 levels and 300 types in all. */
             schema?: {
                 [key: string]: components["schemas"]["ContextField"];
             } | null;
@@ -407,9 +408,9 @@ export interface components {
         ContextField: {
             /** @enum {string} */
             type: "string" | "number" | "integer" | "boolean" | "array" | "object";
-            /** @description What is meant, in the words that the value is looked for with. */
+            /** @description What is meant, in the words that the value is looked for with; at most 4,000 bytes of UTF-8. */
             description?: string | null;
-            /** @description The only values that may be given. */
+            /** @description The only values that may be given, all of the type; at most 500. */
             enum?: unknown[] | null;
             /** @description Type of an array's elements, as a field. */
             items?: unknown;
@@ -456,7 +457,15 @@ export interface components {
             max_age_days?: number | null;
             /** @description Checks the call and answers what it would cost at most; nobody is looked for and nothing charged. */
             dry_run?: boolean | null;
-        } & (unknown | unknown | unknown | unknown);
+        } & ({
+            network: string;
+        } | {
+            codehost: string;
+        } | {
+            microblog: string;
+        } | {
+            url: string;
+        });
         /** @description The input and who was found; with `dry_run`, a `DryRun`. */
         PersonDiscoverResponse: {
             socials?: components["schemas"]["Social"][];
@@ -1390,7 +1399,7 @@ export interface components {
             content: {
                 /**
                  * @example {
-                 *       "detail": "the request body must be uncompressed JSON in UTF-8: send the header \"Content-Type: application/json\""
+                 *       "detail": "the request body must be JSON in UTF-8: send the header \"Content-Type: application/json\""
                  *     }
                  */
                 "application/json": components["schemas"]["Error"];
@@ -1448,7 +1457,7 @@ export interface components {
         /**
          * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
          *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-         *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+         *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
          *     search is found while its cursor lives.
          */
         IdempotencyKey: string;
@@ -1543,7 +1552,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -1591,7 +1600,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -1644,7 +1653,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -1693,7 +1702,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -1741,7 +1750,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -1793,7 +1802,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2022,7 +2031,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];
@@ -2125,7 +2134,7 @@ export interface operations {
                 /**
                  * @description Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
                  *     answered with the stored answer and not charged again. While the first one runs it is a 409;
-                 *     with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+                 *     with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
                  *     search is found while its cursor lives.
                  */
                 "Idempotency-Key"?: components["parameters"]["IdempotencyKey"];

@@ -707,7 +707,7 @@ type ContextRequest struct {
 	// ResponseTimeoutSec How long the call waits for the profile, in seconds; 0 answers at once.
 	ResponseTimeoutSec *float64 `json:"response_timeout_sec,omitempty"`
 
-	// Schema Fields to generate, by name.
+	// Schema Fields to generate, by name: names of at most 128 bytes, those of `properties` too, 5 levels and 300 types in all.
 	Schema *jsontext.Value `json:"schema,omitempty"`
 
 	// WebhookUrl Where the profile goes when it is not ready in time; https.
@@ -945,7 +945,7 @@ type Experience struct {
 	Title   *string      `json:"title,omitempty"`
 }
 
-// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries and fragments do not matter.
+// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400.
 type Identifier = string
 
 // Identifiers One identifier, or a list of 1 to 100.
@@ -1440,7 +1440,7 @@ type UnsupportedType = Error
 type EnrichCompanyParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1449,7 +1449,7 @@ type EnrichCompanyParams struct {
 type CreateContextParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1464,7 +1464,7 @@ type GetDescription200JSONResponseBody struct {
 type DiscoverPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1473,7 +1473,7 @@ type DiscoverPersonParams struct {
 type EnrichPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1482,7 +1482,7 @@ type EnrichPersonParams struct {
 type SearchPeopleParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1491,7 +1491,7 @@ type SearchPeopleParams struct {
 type ExplainSearchParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1516,7 +1516,7 @@ type GetCodehostPersonParams struct {
 type PostCodehostPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
@@ -1546,7 +1546,7 @@ type GetNetworkPersonParams struct {
 type PostNetworkPersonParams struct {
 	// IdempotencyKey Makes it safe to send the call again: for 24 hours a call with the same key, path and body is
 	// answered with the stored answer and not charged again. While the first one runs it is a 409;
-	// with another body it is a 422. Errors are not stored, nor are answers of more than 16 MiB; a page of a
+	// with another body it is a 422. A dry run neither needs nor uses the key. Errors are not stored, nor are answers of more than 16 MiB; a page of a
 	// search is found while its cursor lives.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }

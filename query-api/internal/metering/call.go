@@ -29,6 +29,8 @@ type Request struct {
 	Counted bool
 	// Sized says how a caller makes a call smaller, for the text of a refusal.
 	Sized string
+	// None says that it may be made so small that it costs nothing.
+	None bool
 	// Quota: a 200 of the endpoint states the period's credits.
 	Quota bool
 }
@@ -286,14 +288,14 @@ func (c *Call) refusal(claim credits.Claim, e *credits.Exceeded) *Refused {
 		}
 	}
 	held := max(0, claim.CreditLimit-e.Balance.Credits-e.Balance.HeldCredits)
-	smaller := "the size of the request"
-	if c.request.Sized != "" {
-		smaller = c.request.Sized
+	advice := "upgrade the plan"
+	if price := c.UnitPrice(); c.request.Sized != "" && price > 0 && (held >= price || c.request.None) {
+		advice = fmt.Sprintf("reduce %s to at most %d or upgrade the plan", c.request.Sized, held/price)
 	}
 	return &Refused{
 		Outcome: event.OutcomeRefusedCredits, RetryAfter: wait,
-		Detail: fmt.Sprintf("insufficient credits: %d credits are held, and this call needs up to %d: reduce %s or upgrade the plan; new credits come on %s",
-			held, claim.Credits, smaller, next),
+		Detail: fmt.Sprintf("insufficient credits: %d credits are held, and this call needs up to %d: %s; new credits come on %s",
+			held, claim.Credits, advice, next),
 	}
 }
 

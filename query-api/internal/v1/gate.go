@@ -115,10 +115,16 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation)
 	if op.body == nil {
 		return nil, nil
 	}
+	if coding := encoded(r); coding != "" {
+		return nil, &problem{
+			status: http.StatusUnsupportedMediaType,
+			detail: "the request body is sent with Content-Encoding " + quote(coding) + ": send it uncompressed, without Content-Encoding",
+		}
+	}
 	if !isJSON(r) {
 		return nil, &problem{
 			status: http.StatusUnsupportedMediaType,
-			detail: `the request body must be uncompressed JSON in UTF-8: send the header "Content-Type: application/json"`,
+			detail: `the request body must be JSON in UTF-8: send the header "Content-Type: application/json"`,
 		}
 	}
 	var buf bytes.Buffer
@@ -142,12 +148,21 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation)
 	return buf.Bytes(), nil
 }
 
+// encoded is the first encoding of the body that changes it, of however many headers; empty: none.
+func encoded(r *http.Request) string {
+	for _, value := range r.Header.Values("Content-Encoding") {
+		for coding := range strings.SplitSeq(value, ",") {
+			if coding = strings.TrimSpace(coding); coding != "" && !strings.EqualFold(coding, "identity") {
+				return coding
+			}
+		}
+	}
+	return ""
+}
+
 // isJSON reports whether the body is declared as JSON. No declaration at all
 // passes here: an empty body has no type.
 func isJSON(r *http.Request) bool {
-	if coding := r.Header.Get("Content-Encoding"); coding != "" && !strings.EqualFold(coding, "identity") {
-		return false
-	}
 	text := r.Header.Get("Content-Type")
 	if text == "" || text == "application/json" {
 		return true
@@ -171,7 +186,7 @@ func (s *Server) authorize(w http.ResponseWriter, r *http.Request, op *operation
 	}
 	x.principal = who
 	x.call = s.meter.Begin(metering.Request{
-		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price, Counted: op.counted, Sized: op.sized, Quota: op.quota,
+		ID: x.id, Method: op.method, Endpoint: op.path, Principal: who, Price: op.price, Counted: op.counted, Sized: op.sized, None: op.none, Quota: op.quota,
 	})
 	rate := x.call.Rate(r.Context())
 	rateHeaders(w.Header(), rate, s.now())

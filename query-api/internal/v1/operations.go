@@ -24,6 +24,7 @@ type operation struct {
 	price   func(event.Prices) int64
 	counted bool
 	sized   string
+	none    bool // it may be made to cost nothing
 	quota   bool
 	// patient calls may take as long as discovery does, waiting ones as long as their
 	// caller says.
@@ -61,7 +62,7 @@ func operations() []operation {
 			id: "searchPeople", method: http.MethodPost, path: "/v1/person/search", scope: event.ScopeSearch,
 			invalid: bad, unavailable: http.StatusServiceUnavailable,
 			body:  func() any { return new(api.SearchRequest) },
-			price: func(p event.Prices) int64 { return p.Search }, sized: "size", quota: true,
+			price: func(p event.Prices) int64 { return p.Search }, sized: "size", none: true, quota: true,
 		},
 		{
 			id: "explainSearch", method: http.MethodPost, path: "/v1/person/search/explain", scope: event.ScopeSearch,
