@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"io"
 	"log/slog"
 	"os"
@@ -15,10 +14,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"muster/deploy/backup"
 	"muster/deploy/instance"
 	"muster/deploy/standalone"
 	"muster/deploy/topics"
+	"muster/platform/broker"
 	"muster/platform/bus"
 	"muster/platform/engine"
 )
@@ -154,17 +153,26 @@ func TestBackupWithoutServers(t *testing.T) {
 	require.Contains(t, errors, "the archive has no topics:", "it ran here, and left no log")
 }
 
+// during runs do with the broker of a data folder, without its password, which these commands are not told.
+func during(t *testing.T, dir string, do func(cfg bus.Config)) {
+	t.Helper()
+	b, err := broker.Start(t.Context(), broker.Config{DataDir: filepath.Join(dir, "kafka")})
+	require.NoError(t, err)
+	defer func() { require.NoError(t, b.Close()) }()
+	do(bus.Config{Brokers: b.Addrs()})
+}
+
 // served is a data folder that an instance without erasures has served from, with commands run meanwhile.
 func served(t *testing.T, dir string, commands ...[]string) cli {
 	t.Helper()
 	require.NoError(t, os.MkdirAll(dir, 0o700))
 	c := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, "MUSTER_SECRET_KEY": strings.Repeat("s", 64)}}
-	require.NoError(t, backup.WithBroker(t.Context(), dir, func(ctx context.Context, cfg bus.Config) error {
+	during(t, dir, func(cfg bus.Config) {
 		for _, args := range commands {
 			c.with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, args...)
 		}
-		return topics.Ensure(ctx, cfg, 0, slog.New(slog.DiscardHandler))
-	}))
+		require.NoError(t, topics.Ensure(t.Context(), cfg, 0, slog.New(slog.DiscardHandler)))
+	})
 	return c
 }
 
@@ -202,10 +210,8 @@ func TestRestoreNamesWhoIsLetIn(t *testing.T) {
 	dir, archive := filepath.Join(base, "data"), filepath.Join(base, "archive")
 	c := served(t, dir)
 	during := func(do func(c cli)) {
-		require.NoError(t, backup.WithBroker(t.Context(), dir, func(_ context.Context, cfg bus.Config) error {
-			do(c.with("KAFKA_BROKERS", cfg.Brokers[0]))
-			return nil
-		}))
+		t.Helper()
+		during(t, dir, func(cfg bus.Config) { do(c.with("KAFKA_BROKERS", cfg.Brokers[0])) })
 	}
 	var organization, left, key string
 	during(func(c cli) {
@@ -246,11 +252,10 @@ func TestErasuresFileIsKept(t *testing.T) {
 	fresh := filepath.Join(base, "fresh")
 	refused := func(want string) {
 		t.Helper()
-		require.NoError(t, backup.WithBroker(t.Context(), fresh, func(_ context.Context, cfg bus.Config) error {
+		during(t, fresh, func(cfg bus.Config) {
 			_, errors := served(t, filepath.Join(base, "none")).with("KAFKA_BROKERS", cfg.Brokers[0]).run(2, write...)
 			require.Contains(t, errors, want)
-			return nil
-		}))
+		})
 		after, err := os.ReadFile(file)
 		require.NoError(t, err)
 		require.Equal(t, string(before), string(after))

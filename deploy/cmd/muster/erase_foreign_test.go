@@ -13,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/deploy/suppression"
-	"muster/platform/broker"
 	"muster/platform/bus"
 	"muster/platform/polltest"
 	"muster/platform/service"
@@ -133,10 +132,9 @@ func TestForeignEntriesInADataFolder(t *testing.T) {
 	right := cli{t: t, env: map[string]string{"MUSTER_DATA_DIR": dir, service.SecretEnv: strings.Repeat("s", 64)}}
 	_, errors := right.run(2, "erase", "foreign")
 	require.Contains(t, errors, "has no embedded broker's log")
-	b, err := broker.Start(t.Context(), broker.Config{DataDir: filepath.Join(dir, "kafka")})
-	require.NoError(t, err)
-	right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", b.Addrs()[0]).run(0, "erase", "user_id=1")
-	require.NoError(t, b.Close())
+	during(t, dir, func(cfg bus.Config) {
+		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase", "user_id=1")
+	})
 	out, _ := right.run(1, "erase", "foreign", "--json")
 	id := parsed[[]suppression.KeyUse](t, out)[0].ID
 	right.run(0, "erase", "foreign", "--remove", id, "--keep", filepath.Join(t.TempDir(), "foreign.ndjson"))
