@@ -76,7 +76,7 @@ func cleanUsername(s string) (string, bool) {
 	name := strings.TrimSpace(s)
 	// An escape may itself have been escaped; each round is shorter, so this ends.
 	for {
-		decoded := percentDecode(name)
+		decoded := PercentDecode(name)
 		if decoded == name {
 			break
 		}
@@ -89,8 +89,8 @@ func cleanUsername(s string) (string, bool) {
 	return name, true
 }
 
-// percentDecode decodes every valid percent-escape and leaves the rest.
-func percentDecode(s string) string {
+// PercentDecode decodes every valid percent-escape and leaves the rest.
+func PercentDecode(s string) string {
 	i := strings.IndexByte(s, '%')
 	if i < 0 {
 		return s
@@ -206,7 +206,7 @@ func bareEmail(s string) string {
 	const scheme = "mailto:"
 	if len(s) > len(scheme) && strings.EqualFold(s[:len(scheme)], scheme) {
 		s, _, _ = strings.Cut(s[len(scheme):], "?")
-		s = strings.TrimSpace(percentDecode(s))
+		s = strings.TrimSpace(PercentDecode(s))
 	}
 	return s
 }

@@ -126,7 +126,7 @@ func (p *Platforms) FindAccounts(urls []string) []Account {
 func (p *Platforms) looksLikeURL(input string) bool {
 	decoded := input
 	for range 3 {
-		decoded = percentDecode(decoded)
+		decoded = PercentDecode(decoded)
 	}
 	return strings.ContainsAny(decoded, "/\\") || strings.Contains(decoded, "://") ||
 		p.find(strings.ToLower(strings.TrimSuffix(decoded, "."))) != nil
@@ -208,7 +208,7 @@ func splitURL(field, input string) (host string, path []string, err error) {
 		}
 	}
 	for segment := range strings.SplitSeq(rawPath, "/") {
-		segment = strings.TrimRight(cutQuery(percentDecode(segment)), "/")
+		segment = strings.TrimRight(cutQuery(PercentDecode(segment)), "/")
 		switch segment {
 		case "", ".":
 		case "..":
@@ -224,7 +224,7 @@ func splitURL(field, input string) (host string, path []string, err error) {
 func decodeHead(s string) string {
 	for range 3 {
 		head, tail, slash := strings.Cut(s, "/")
-		s = percentDecode(head)
+		s = PercentDecode(head)
 		if slash {
 			s += "/" + tail
 		}

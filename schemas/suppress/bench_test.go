@@ -3,6 +3,7 @@ package suppress_test
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/go-json-experiment/json"
@@ -75,4 +76,25 @@ func BenchmarkRecord(b *testing.B) {
 			key.Of(suppress.Email, "ada.lovelace@example.org")
 		}
 	})
+}
+
+// BenchmarkDocument reads what is about to leave, of nobody who was erased: a person, and
+// what takes the longest a byte.
+func BenchmarkDocument(b *testing.B) {
+	set := suppress.NewSet(suppress.NoKey())
+	put(b, set, suppress.Email, "ada@example.com", suppress.Entry{})
+	for name, text := range map[string]string{
+		"person":    `{"full_name":"Bob Byte","emails":["bob@example.com"],"summary":"Engineer at Acme. Write to bob.byte@example.org or see https://network.example/in/bob"},`,
+		"addresses": `"a@b",`, "marks": `"b*é*a@é.b*c",`, "foreign": `"邮a@b请",`, "at": `"@@@@@@@@",`, "domains": `"é@é",`,
+	} {
+		raw := []byte("[" + strings.Repeat(text, 1<<20/len(text)) + "0]")
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(raw)))
+			for b.Loop() {
+				if _, hit := set.Document(identity.Default(), raw); hit {
+					b.Fatal("is in the set")
+				}
+			}
+		})
+	}
 }

@@ -115,6 +115,11 @@ func (c contactsWanted) read(raw []byte, depth int) Contacts {
 	return r.found
 }
 
+// ofPhones says that a member, whose name is in lower case, has telephone numbers.
+func ofPhones(name string) bool {
+	return strings.Contains(name, "phone") || strings.Contains(name, "mobile")
+}
+
 // tellsOfOthers says that a member of a person's record is a list of what others made or are.
 func tellsOfOthers(name string) bool {
 	switch name {
@@ -144,7 +149,7 @@ func (r *contactsReader) value(is contactsWanted, depth int) bool {
 				return r.dec.SkipValue() == nil
 			}
 			is.emails = is.emails || r.want.emails && (strings.HasSuffix(name, "email") || strings.HasSuffix(name, "emails"))
-			is.phones = is.phones || r.want.phones && (strings.Contains(name, "phone") || strings.Contains(name, "mobile"))
+			is.phones = is.phones || r.want.phones && ofPhones(name)
 			return r.value(is, depth+1)
 		})
 	case '[':

@@ -2,8 +2,11 @@ package suppress
 
 import (
 	"bytes"
-	"regexp"
+	"html"
+	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -14,13 +17,18 @@ import (
 // and links.
 const maxDocument = 4 << 20
 
-// address finds what may be an e-mail address in a text.
-var address = regexp.MustCompile(`[^\s<>()\[\]{}"',;:|]+@[^\s<>()\[\]{}"',;:|@?]+`)
+// maxLocal and maxDomain bound how many bytes around an @ are read: an address has fewer.
+const (
+	maxLocal  = 128
+	maxDomain = 512
+)
 
 // Document reports whether a JSON text of any shape tells of somebody who was
 // erased, and by which hash: it holds one of their e-mail addresses anywhere, the URL
-// of one of their profiles, or an id or username in a member that is named for it. A
-// text that is no JSON is searched for addresses and URLs alone. It is for what is
+// of one of their profiles, or an id, username or telephone number in a member that is named
+// for it; a number also at any depth below. A text that is no JSON is searched for addresses
+// and URLs alone. Whatever marks stand around an address, and escapes of URLs or HTML, do not
+// hide it. It is for what is
 // about to leave and was made of anything, such as a webhook's body.
 func (s *Set) Document(platforms *identity.Platforms, raw []byte) (Hash, bool) {
 	return s.DocumentOf(platforms, "", raw)
@@ -47,7 +55,8 @@ type document struct {
 	// others is the account type of a platform among the members of an object of one of its
 	// accounts whose id is not suppressed: its name is not that of the account which bore it before.
 	others   Type
-	accounts int // objects of accounts, one in the other
+	accounts int  // objects of accounts, one in the other
+	phones   bool // within a member that is named for telephone numbers
 	read     int
 	hash     Hash
 	hit      bool
@@ -109,7 +118,14 @@ func (d *document) object(dec *jsontext.Decoder, name string) bool {
 		if err != nil {
 			return false
 		}
-		if !d.value(dec, name, strings.ToLower(key.String())) {
+		member, phones := strings.ToLower(key.String()), d.phones
+		if strings.Contains(member, "@") {
+			d.text(member)
+		}
+		d.phones = phones || ofPhones(member)
+		whole := !d.hit && d.value(dec, name, member)
+		d.phones = phones
+		if !whole {
 			return false
 		}
 	}
@@ -143,6 +159,14 @@ func (d *document) isOthers(types platformTypes, text []byte) bool {
 
 // named looks up a value whose member says what it is.
 func (d *document) named(parent, name, value string) bool {
+	if d.phones {
+		for _, form := range phoneForms(value) {
+			d.look(Phone, form)
+		}
+		if digits := DropPhoneNumber(value); len(digits) >= 7 {
+			d.look(DropPhone, digits)
+		}
+	}
 	t := Type(name)
 	switch {
 	case name == "username" || name == "id" || name == "user_id":
@@ -155,14 +179,6 @@ func (d *document) named(parent, name, value string) bool {
 		case name != "user_id":
 			return false
 		}
-	case strings.Contains(name, "phone") || strings.Contains(name, "mobile"):
-		for _, form := range phoneForms(value) {
-			d.look(Phone, form)
-		}
-		if digits := DropPhoneNumber(value); len(digits) >= 7 {
-			d.look(DropPhone, digits)
-		}
-		return d.hit
 	case t == ProfileID, t == NetworkUsername, t == CodehostUsername, t == MicroblogUsername:
 	default:
 		return false
@@ -187,19 +203,20 @@ func (d *document) named(parent, name, value string) bool {
 	return d.hit
 }
 
-// text looks for addresses and profile URLs.
+// text looks for addresses and profile URLs, as they are written and without escapes.
 func (d *document) text(text string) {
 	if d.read += len(text); d.read > maxDocument {
 		return
 	}
-	if strings.Contains(text, "@") {
-		for _, a := range address.FindAllString(text, -1) {
-			if key, err := identity.EmailKey(strings.TrimRight(a, ".!?")); err == nil {
-				for _, form := range append(identity.EmailForms(key), key) {
-					d.look(Email, form)
-				}
-			}
-		}
+	d.written(text)
+	if plain := html.UnescapeString(identity.PercentDecode(text)); plain != text {
+		d.written(plain)
+	}
+}
+
+func (d *document) written(text string) {
+	if d.set.ofTypes(Email.bit()) {
+		d.addresses(text)
 	}
 	if strings.Contains(text, "/") {
 		for _, a := range d.platforms.FindMentions(text) {
@@ -208,6 +225,74 @@ func (d *document) text(text string) {
 			}
 		}
 	}
+}
+
+// addresses looks for addresses: what stands around each @ up to where no address goes on, up
+// to the first mark, which few addresses have, and up to the first letter that is not Latin,
+// since Chinese has no space there.
+func (d *document) addresses(text string) {
+	for from := 0; !d.hit; {
+		next := strings.IndexByte(text[from:], '@')
+		if next < 0 {
+			return
+		}
+		at := from + next
+		local := strings.TrimLeft(tail(text[max(from, at-maxLocal):at], endsAddress), "'")
+		word := strings.TrimLeft(tail(local, isMark), "._+-")
+		locals := [...]string{word, tail(word, isForeign), local}
+		domain := strings.TrimRight(head(text[at+1:min(len(text), at+1+maxDomain)], endsDomain), ".!'")
+		word = strings.TrimRight(head(domain, isMark), "._+-")
+		domains := [...]string{word, strings.TrimRight(head(word, isForeign), "._-"), domain}
+		for i, local := range locals {
+			for j, domain := range domains {
+				if local != "" && domain != "" && !slices.Contains(locals[:i], local) && !slices.Contains(domains[:j], domain) {
+					d.address(text[at-len(local) : at+1+len(domain)])
+				}
+			}
+		}
+		from = at + 1
+	}
+}
+
+func (d *document) address(written string) {
+	key, err := identity.EmailKey(written)
+	if err != nil {
+		return
+	}
+	for _, form := range append(identity.EmailForms(key), key) {
+		d.look(Email, form)
+	}
+}
+
+// endsAddress reports whether a rune stands in no address.
+func endsAddress(r rune) bool {
+	return unicode.IsSpace(r) || strings.ContainsRune(`<>()[]{}",;:|@`, r)
+}
+
+func endsDomain(r rune) bool { return endsAddress(r) || r == '?' }
+
+// isMark reports whether a rune is none of those that addresses are made of as a rule.
+func isMark(r rune) bool {
+	return !unicode.In(r, unicode.L, unicode.M, unicode.N) && !strings.ContainsRune("._+-", r)
+}
+
+func isForeign(r rune) bool { return r >= utf8.RuneSelf && !unicode.Is(unicode.Latin, r) }
+
+// tail returns what follows the last rune of a kind, head what stands before the first.
+func tail(s string, of func(rune) bool) string {
+	at := strings.LastIndexFunc(s, of)
+	if at < 0 {
+		return s
+	}
+	_, size := utf8.DecodeRuneInString(s[at:])
+	return s[at+size:]
+}
+
+func head(s string, of func(rune) bool) string {
+	if at := strings.IndexFunc(s, of); at >= 0 {
+		return s[:at]
+	}
+	return s
 }
 
 // look looks an identifier up, whatever scope it was erased in.

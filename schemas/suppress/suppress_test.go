@@ -316,6 +316,11 @@ func TestDocument(t *testing.T) {
 		`{"links":["https://network.example/in/Ada-L?x=1"]}`:                      true,
 		`{"network_username":"ada-l"}`:                                            true,
 		`{"phone_number":"(415) 555-0100"}`:                                       true,
+		`{"phones":[{"number":"+1 415 555 0100"}]}`:                               true,
+		`{"contact":{"Mobile":{"of":["home",{"value":14155550100}]}}}`:            true,
+		`{"phones":[],"number":"+1 415 555 0100"}`:                                false,
+		`{"phones":[{"user_id":42}]}`:                                             true,
+		`{"by_address":{"Ada@example.com":1}}`:                                    true,
 		`broken {"x":"ada@example.com`:                                            true,
 		`{"microblog":{"username":"ada"},"count":42,"id":"42"}`:                   false,
 		`{"name":"ada","other":"bob@example.com","network":null}`:                 false,
@@ -323,6 +328,32 @@ func TestDocument(t *testing.T) {
 	} {
 		_, hit := s.Document(identity.Default(), []byte(raw))
 		require.Equal(t, want, hit, raw)
+	}
+}
+
+// Marks and escapes around an address do not hide it, and those that are part of another's do not show it.
+func TestDocumentFindsAddresses(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	for _, address := range []string{"ada@example.com", "o'hara@example.com", "ada@bücher.example", "阿达@example.com", "a/b@example.com", "_x@example.com"} {
+		put(t, s, suppress.Email, address, suppress.Entry{})
+	}
+	put(t, s, suppress.NetworkUsername, "ada-l", suppress.Entry{})
+	for text, want := range map[string]bool{
+		"“ada@example.com”": true, "«ada@example.com»": true, "‘ada@example.com’": true, "'ada@example.com'": true,
+		"**ada@example.com**": true, "_ada@example.com_": true, "`ada@example.com`": true, "~~ada@example.com~~": true, "d'ada@example.com": true,
+		"https://x.example/?email=ada@example.com": true, "email=ada@example.com&x=1": true, "ada%40example.com": true, "?to=%22ada%40example.com%22": true,
+		"%22ada@example.com%22": true, "ada&#64;example.com": true, "ada&#x40;example.com": true, "ada&commat;example.com": true,
+		"e-mail：ada@example.com": true, "ada@example.com，": true, "ada@example.com。": true, "邮箱ada@example.com请": true, "阿达@example.com": true,
+		"•ada@example.com": true, "- ada@example.com": true, "-ada@example.com": true, "ada@example.com/": true, "ada@example.com#x": true, "\ufeffada@example.com": true,
+		"ada@example.com…": true, "ada@example.com!": true, "ada@example.com—call": true, "@ada@example.com": true, "bob@x.example/ada@example.com": true,
+		"邮箱ada@bücher.example请": true, "“ADA@xn--bcher-kva.example”": true, "o'hara@example.com": true, "'o'hara@example.com'": true, "a/b@example.com": true, "_x@example.com": true,
+		"https%3A%2F%2Fnetwork.example%2Fin%2FAda-L": true,
+		"lovelace_ada@example.com":                   false, "lovelace.ada@example.com": false, "lovelace-ada@example.com": false, "x+ada@example.com": false,
+		"ada@example.com.uk": false, "ada@sub.example.com": false, "ada@example.community": false, "ada@": false, "@example.com": false, "ada @example.com": false,
+		"éada@example.com": false,
+	} {
+		_, hit := s.Document(identity.Default(), []byte(`{"text":"`+text+`"}`))
+		require.Equal(t, want, hit, text)
 	}
 }
 
@@ -366,5 +397,6 @@ func FuzzDocument(f *testing.F) {
 	s := suppress.NewSet(key(f, 1))
 	put(f, s, suppress.Email, "ada@example.com", suppress.Entry{})
 	f.Add([]byte(`{"a":[1,{"b":"x@y.z"}],"a":"http://network.example/in/x"}`))
+	f.Add([]byte("{\"a\":\"“x@y.z”邮a@b%40c&#64;d@@e@\xff\"}"))
 	f.Fuzz(func(_ *testing.T, raw []byte) { s.Document(identity.Default(), raw) })
 }
