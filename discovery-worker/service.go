@@ -40,23 +40,23 @@ const handlerName = "discovery"
 // default.
 type Config struct {
 	// Bus says how to reach Kafka.
-	Bus bus.Config `koanf:"-"`
+	Bus bus.Config
 	// MaxInFlight is how many tasks of one partition are worked on at a time; the
 	// default is 8.
-	MaxInFlight int `koanf:"max_in_flight"`
+	MaxInFlight int
 	// MaxQueries bounds the read-model queries that run at once, and is how many
 	// connections the ClickHouse pool needs; the default is the number of
 	// processors, at least 2.
-	MaxQueries int `koanf:"max_queries"`
+	MaxQueries int
 	// QueryTimeout bounds one query; the default is 5 s.
-	QueryTimeout time.Duration `koanf:"query_timeout"`
+	QueryTimeout time.Duration
 	// Margin is what is kept of a task's time for its answer to arrive; the default
 	// is 500 ms.
-	Margin time.Duration `koanf:"margin"`
+	Margin time.Duration
 	// Providers are asked beside the read models.
-	Providers Providers `koanf:"-"`
+	Providers Providers
 	// Timing of the consumer group; zero fields take the bus's defaults.
-	Timing bus.GroupTiming `koanf:"-"`
+	Timing bus.GroupTiming
 }
 
 // Validate says what is wrong with the configuration.

@@ -22,53 +22,53 @@ import (
 // means its default.
 type Config struct {
 	// Bus says how to reach Kafka.
-	Bus bus.Config `koanf:"-"`
+	Bus bus.Config
 	// Addr is the host:port that the [Service] listens on; port 0 takes a free
 	// one. The default is 127.0.0.1:0.
-	Addr string `koanf:"addr"`
+	Addr string
 	// Workers is the number of goroutines that decode; the default is one for
 	// each CPU.
-	Workers int `koanf:"workers"`
+	Workers int
 	// Readers is the number of inputs that are read beside one another; each is
 	// read in its own order. The default is one for each CPU, at most 4.
-	Readers int `koanf:"readers"`
+	Readers int
 	// Lanes is the number of writes to Kafka that may be in flight. Records of
 	// one identity share a lane. The default is 8, one for each partition of a
 	// topic of records.
-	Lanes int `koanf:"lanes"`
+	Lanes int
 	// ConnectTimeout bounds how long a run waits for the brokers before it has
 	// read anything. The default is 15 s. Later outages are waited out.
-	ConnectTimeout time.Duration `koanf:"connect_timeout"`
+	ConnectTimeout time.Duration
 	// DrainTimeout bounds how long an interrupted run waits for the
 	// acknowledgement of what it has read. The default is 3 s.
-	DrainTimeout time.Duration `koanf:"drain_timeout"`
+	DrainTimeout time.Duration
 	// StateDir is the folder of what is kept between runs: the last version of
 	// every identity, and how far each run came. It may be shared by processes.
 	// Without it everything is published, and a run that is stopped begins anew.
-	StateDir string `koanf:"-"`
+	StateDir string
 	// Restart begins anew although a run over the same files was stopped.
-	Restart bool `koanf:"-"`
+	Restart bool
 	// Again publishes also what is known, except what is older than that.
-	Again bool `koanf:"-"`
+	Again bool
 	// Whole publishes records whole of which only the version is new. A version alone counts
 	// beside the content that was published with StateDir: it is for ways in beside which
 	// others may have published newer content, without it.
-	Whole bool `koanf:"-"`
+	Whole bool
 	// DryRun decodes, checks and counts, and publishes nothing. No brokers are
 	// needed.
-	DryRun bool `koanf:"-"`
+	DryRun bool
 	// Map is the mapping that makes records of the input's objects: the name of
 	// one that is shipped, or a file. Without it the objects are records.
-	Map string `koanf:"-"`
+	Map string
 	// Format is that of the inputs; by default each input's is found out.
-	Format Format `koanf:"-"`
+	Format Format
 	// Token authorizes HTTP push. Without one nobody is.
-	Token string `koanf:"-"`
+	Token string
 	// Push bounds what is pushed over HTTP.
-	Push PushConfig `koanf:"push"`
+	Push PushConfig
 	// RunID names the run in the headers of its messages and in rejected
 	// records. The default is a new UUIDv7.
-	RunID string `koanf:"-"`
+	RunID string
 }
 
 // Deps are what [Files] and [Service] use of their surroundings. Every field may

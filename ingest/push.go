@@ -33,18 +33,18 @@ import (
 type PushConfig struct {
 	// Concurrent is how many pushes may run at a time; more are answered with 429.
 	// The default is 4.
-	Concurrent int `koanf:"concurrent"`
+	Concurrent int
 	// MaxBytes is the largest body, compressed and not; larger ones are answered
 	// with 413. The default is 1 GiB.
-	MaxBytes int64 `koanf:"max_bytes"`
+	MaxBytes int64
 	// Stall is how long the brokers may acknowledge nothing before a push is
 	// answered with 503. The default is 10 s.
-	Stall time.Duration `koanf:"stall"`
+	Stall time.Duration
 	// Idle is how long a client may send nothing before it is answered with 408.
 	// The default is 1 minute.
-	Idle time.Duration `koanf:"idle"`
+	Idle time.Duration
 	// Rejected is how many rejected records an answer lists. The default is 100.
-	Rejected int `koanf:"rejected"`
+	Rejected int
 }
 
 func (c PushConfig) withDefaults() PushConfig {

@@ -38,60 +38,60 @@ import (
 // Config is the configuration of a [Service]. Zero fields take their defaults.
 type Config struct {
 	// Addr is host:port to listen on; port 0 takes a free one. Default 127.0.0.1:8080.
-	Addr string `koanf:"addr"`
+	Addr string
 	// DataDir is a folder of this replica alone, for usage events that are not
 	// published yet and, without Redis, answers to calls with an Idempotency-Key. Required.
-	DataDir string `koanf:"data_dir"`
+	DataDir string
 	// RequestTimeout bounds the work on one request; default 10 s.
-	RequestTimeout time.Duration `koanf:"request_timeout"`
+	RequestTimeout time.Duration
 	// ReadHeaderTimeout, ReadTimeout, WriteTimeout and IdleTimeout are those of
 	// a connection; defaults 10 s, 30 s, 60 s and 2 min.
-	ReadHeaderTimeout time.Duration `koanf:"read_header_timeout"`
-	ReadTimeout       time.Duration `koanf:"read_timeout"`
-	WriteTimeout      time.Duration `koanf:"write_timeout"`
-	IdleTimeout       time.Duration `koanf:"idle_timeout"`
+	ReadHeaderTimeout time.Duration
+	ReadTimeout       time.Duration
+	WriteTimeout      time.Duration
+	IdleTimeout       time.Duration
 	// StopTimeout is how long requests in flight may take when the service stops; default 4 s.
-	StopTimeout time.Duration `koanf:"stop_timeout"`
+	StopTimeout time.Duration
 	// MaxBodyBytes bounds a request body; default 1 MiB (rulings.md, Errors).
-	MaxBodyBytes int64 `koanf:"max_body_bytes"`
+	MaxBodyBytes int64
 	// WebhookAllow are addresses that webhooks may go to although they are not public,
 	// and by plain http too: what the webhook-sender allows.
-	WebhookAllow []netip.Prefix `koanf:"-"`
+	WebhookAllow []netip.Prefix
 	// AnswerBytes bounds the memory that answers of more than 4 MiB take together; default 256 MiB.
-	AnswerBytes int64 `koanf:"answer_bytes"`
+	AnswerBytes int64
 	// DiscoveryBudget is the time from a discovery call to its answer; default 20 s.
-	DiscoveryBudget time.Duration `koanf:"discovery_budget"`
+	DiscoveryBudget time.Duration
 	// GatherKeys bounds the keys of one read-model query; default and maximum 256.
-	GatherKeys int `koanf:"gather_keys"`
+	GatherKeys int
 	// GatherQueries bounds the queries of one kind that run at once; default 2.
-	GatherQueries int `koanf:"gather_queries"`
+	GatherQueries int
 	// GatherLinger is how long a query waits for more keys when many callers
 	// are about; default 200 µs, negative for none.
-	GatherLinger time.Duration `koanf:"gather_linger"`
+	GatherLinger time.Duration
 	// MaxQueries bounds all read-model queries that run at once, and is how many
 	// connections the ClickHouse pool needs; default: as many as there are
 	// processors, at least 2. Raise it for a store of many nodes.
-	MaxQueries int `koanf:"max_queries"`
+	MaxQueries int
 	// Uncounted lets everybody call and counts nothing. It is for measuring what
 	// counting costs, and cannot be set from outside the program.
-	Uncounted bool `koanf:"-"`
+	Uncounted bool
 	// redisPatience multiplies how long Redis is waited for; 0 is 1. It is for tests, which
 	// do not want a server to be away because their machine is busy.
 	redisPatience int
 	// QueryTimeout bounds one read-model query; default 5 s.
-	QueryTimeout time.Duration `koanf:"query_timeout"`
+	QueryTimeout time.Duration
 	// SearchTimeout bounds one search, its wait for others included; default 1.5 s.
-	SearchTimeout time.Duration `koanf:"search_timeout"`
+	SearchTimeout time.Duration
 	// SearchMemory bounds the memory of one statement of a search, in bytes; default 1 GiB.
-	SearchMemory uint64 `koanf:"search_memory"`
+	SearchMemory uint64
 	// SearchRows bounds the rows that one statement of a search reads; default 200 million.
-	SearchRows uint64 `koanf:"search_rows"`
+	SearchRows uint64
 	// SearchQueries bounds the searches that run at once; default: as many as
 	// there are processors, at least 2.
-	SearchQueries int `koanf:"search_queries"`
+	SearchQueries int
 	// SearchStatsAge is how old the statistics may be that scores use; default 10 s,
 	// negative: never kept. What takes long to count is kept longer.
-	SearchStatsAge time.Duration `koanf:"search_stats_age"`
+	SearchStatsAge time.Duration
 }
 
 // WithDefaults fills in the zero fields.
