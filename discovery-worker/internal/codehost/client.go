@@ -240,6 +240,8 @@ func (c *Client) take(address string) (*token, *answer, error) {
 const (
 	refused = time.Hour
 	limited = time.Minute
+	// longest bounds how long one rests because the host said so: its windows are an hour.
+	longest = time.Hour + 5*time.Minute
 )
 
 // note keeps what an answer says of its token, and reports whether another token
@@ -248,26 +250,27 @@ func (c *Client) note(t *token, res *provider.Head, err error) (again bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
+	rest := func(after time.Duration) { t.rests = now.Add(min(after, longest)) }
 	if retry := (*provider.RetryError)(nil); errors.As(err, &retry) { // the limit of a moment
-		t.rests = now.Add(retry.After)
+		rest(retry.After)
 		return true
 	}
 	remaining, bad := strconv.Atoi(res.Header.Get("X-RateLimit-Remaining"))
 	if bad == nil {
 		t.remaining = remaining
 		if reset, bad := strconv.ParseInt(res.Header.Get("X-RateLimit-Reset"), 10, 64); bad == nil && remaining == 0 {
-			t.rests = time.Unix(reset, 0)
+			rest(time.Unix(reset, 0).Sub(now))
 		}
 	}
 	switch res.Status {
 	case http.StatusUnauthorized:
-		t.rests = now.Add(refused)
+		rest(refused)
 		return true
 	case http.StatusForbidden, http.StatusTooManyRequests:
 		if after, ok := provider.RetryAfter(res.Header, now); ok {
-			t.rests = now.Add(after)
+			rest(after)
 		} else if !t.rests.After(now) {
-			t.rests = now.Add(limited)
+			rest(limited)
 		}
 		return true
 	}

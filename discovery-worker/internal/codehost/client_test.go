@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -201,4 +202,44 @@ func TestAnswersThatAreNone(t *testing.T) {
 	}
 	_, err := codehost.New(codehost.Config{URL: "ftp://x"}, nil, identity.Default(), time.Now)
 	require.Error(t, err)
+}
+
+// A host that names a time far ahead, by mistake, is asked again once its window must have ended.
+func TestFarLimits(t *testing.T) {
+	for name, refuse := range map[string]func(http.Header) int{
+		"seconds": func(h http.Header) int { h.Set("Retry-After", "2147483647"); return http.StatusTooManyRequests },
+		"a date": func(h http.Header) int {
+			h.Set("Retry-After", "Fri, 31 Dec 9999 23:59:59 GMT")
+			return http.StatusForbidden
+		},
+		"a reset": func(h http.Header) int {
+			h.Set("X-RateLimit-Remaining", "0")
+			h.Set("X-RateLimit-Reset", "9999999999")
+			return http.StatusForbidden
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked atomic.Int32
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				status := http.StatusNotFound
+				if asked.Add(1) == 1 {
+					status = refuse(w.Header())
+				}
+				w.WriteHeader(status)
+			}))
+			t.Cleanup(server.Close)
+			now := time.Date(2026, 11, 21, 6, 0, 0, 0, time.UTC)
+			c, err := codehost.New(codehost.Config{URL: server.URL}, provider.NewClient(), identity.Default(), func() time.Time { return now })
+			require.NoError(t, err)
+			_, err = c.Ask(t.Context(), "junoa")
+			require.ErrorContains(t, err, "every token is used up")
+			now = now.Add(time.Hour)
+			_, err = c.Ask(t.Context(), "junoa")
+			require.ErrorContains(t, err, "every token is used up")
+			now = now.Add(10 * time.Minute)
+			_, err = c.Ask(t.Context(), "junoa")
+			require.NoError(t, err)
+			require.EqualValues(t, 2, asked.Load())
+		})
+	}
 }
