@@ -192,3 +192,15 @@ func FuzzExtract(f *testing.F) {
 		require.NoError(t, err)
 	})
 }
+
+// Sentences are bounded for an input, not for each of its texts: a list of many short ones took a
+// minute of a core.
+func TestSentencesOfAnInputAreBounded(t *testing.T) {
+	e := newExtractor(t)
+	for before, want := range map[int]bool{maxSentences - 1: true, maxSentences: false} {
+		object := `{"name":"Ada Moreau","bio":[` + strings.Repeat(`"She likes tea.",`, before) + `"She studied Physics at Oslo University."]}`
+		p, err := e.Extract(t.Context(), Input{Object: jsontext.Value(object)})
+		require.NoError(t, err)
+		require.Equal(t, want, p.Fields["education"].Value != nil, before)
+	}
+}

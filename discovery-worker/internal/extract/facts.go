@@ -68,6 +68,7 @@ type entry struct {
 type facts struct {
 	identifiers []Identifier
 	seen        map[string]int // type, platform and key of identifiers
+	sentences   int            // that were read, of all texts of the input
 
 	name, first, last, headline found
 	city, state, country        found

@@ -10,7 +10,7 @@ import (
 
 // Bounds of prose.
 const (
-	maxSentences = 2000
+	maxSentences = 2000 // of an input
 	maxSentence  = 1200 // bytes
 )
 
@@ -116,7 +116,6 @@ func sentencesOf(p part) []part {
 
 // sentences reads the lines that nothing else has read, as sentences.
 func (d *document) sentences(ctx context.Context) error {
-	seen := 0
 	job := position{confidence: stated, current: true}
 	for i, line := range d.lines {
 		if d.used[i] || line.start == line.end {
@@ -141,7 +140,7 @@ func (d *document) sentences(ctx context.Context) error {
 		all := sentencesOf(line)
 		before := len(d.f.positions)
 		for _, s := range all {
-			if seen++; seen > maxSentences {
+			if d.f.sentences++; d.f.sentences > maxSentences {
 				return ctx.Err()
 			}
 			if t := s.text(); len(t) <= maxSentence && strings.Contains(t, " ") {
