@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -67,8 +68,9 @@ func (s sampleState) write(dataDir string) error {
 	return nil
 }
 
-// sampleDir begins the names of the folders, in the data folder, that hold a sample while it is loaded.
-const sampleDir = "sample-"
+// sampleDir begins the names of the folders, in the data folder, that hold a sample while it is loaded; digits follow.
+// The data folder may be one in which its operator has folders of their own, such as samples.
+const sampleDir = "muster-sample-"
 
 // forgetSample removes what a start that was killed has left of a sample: the files, and their runs of ingest, which
 // cannot go on without them and are nobody's to resume.
@@ -78,7 +80,9 @@ func forgetSample(dataDir string) error {
 		return err
 	}
 	left := func(path string) bool {
-		return filepath.Dir(path) == dataDir && strings.HasPrefix(filepath.Base(path), sampleDir)
+		number, ours := strings.CutPrefix(filepath.Base(path), sampleDir)
+		_, err := strconv.ParseUint(number, 10, 64)
+		return filepath.Dir(path) == dataDir && ours && err == nil
 	}
 	runs, err := ingest.Runs(ingest.StateDirOf(dataDir))
 	for _, r := range runs {
