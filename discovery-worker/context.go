@@ -42,13 +42,9 @@ const (
 // outcome is published, and before that its delivery, if its caller has left.
 func (s *Service) handleContext(msg *message.Message, publisher message.Publisher) error {
 	var task event.ContextTask
-	err := json.Unmarshal(msg.Payload, &task)
-	if err == nil {
-		err = task.Validate()
-	}
-	if err != nil {
+	if err := readTask(msg.Payload, &task); err != nil {
 		s.metrics.contexts.WithLabelValues("malformed").Inc()
-		return fmt.Errorf("%w: %w", errMalformed, err)
+		return err
 	}
 	if over, err := s.over(msg.Context(), &task.Call); over || err != nil {
 		return err
@@ -65,8 +61,7 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 		failure := contextFailure(err, s.deps.Now().Sub(task.Call.RequestedAt))
 		if failure == nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
-			s.deps.Logger.WarnContext(msg.Context(), "context task is tried again", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
-			return err
+			return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
 		}
 		s.deps.Logger.ErrorContext(msg.Context(), "context task failed", slog.String("request_id", task.Call.RequestID), slog.Any("error", err))
 		out.Status, out.Failure = event.ContextFailed, failure
@@ -86,7 +81,7 @@ func (s *Service) handleContext(msg *message.Message, publisher message.Publishe
 		err = s.end(msg.Context(), publisher, out)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("context task %s is tried again: %w", task.Call.RequestID, err)
 	}
 	s.metrics.contexts.WithLabelValues(contextOutcome(out)).Inc()
 	s.metrics.contextSeconds.Observe(s.deps.Now().Sub(start).Seconds())
@@ -103,8 +98,7 @@ func (s *Service) over(ctx context.Context, call *event.ContextCall) (bool, erro
 		ended, err := s.reader.Ended(ctx, call.RequestID)
 		if err != nil {
 			s.metrics.contexts.WithLabelValues("retried").Inc()
-			s.deps.Logger.WarnContext(ctx, "context task is tried again", slog.String("request_id", call.RequestID), slog.Any("error", err))
-			return false, err
+			return false, fmt.Errorf("context task %s is tried again: %w", call.RequestID, err)
 		}
 		if !ended {
 			return false, nil

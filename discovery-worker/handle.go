@@ -23,13 +23,9 @@ const source = "/muster/discovery-worker"
 // published: a worker that dies before leaves the task to the next one.
 func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 	var task event.DiscoveryTask
-	err := json.Unmarshal(msg.Payload, &task)
-	if err == nil {
-		err = task.Validate()
-	}
-	if err != nil {
+	if err := readTask(msg.Payload, &task); err != nil {
 		s.metrics.tasks.WithLabelValues("malformed").Inc()
-		return nil, fmt.Errorf("%w: %w", errMalformed, err)
+		return nil, err
 	}
 	now := s.deps.Now()
 	if now.Sub(task.Deadline) > event.DiscoveryTaskAge {

@@ -195,9 +195,6 @@ type shared struct{ message.Publisher }
 // Close implements message.Publisher.
 func (shared) Close() error { return nil }
 
-// errMalformed is a message that is no task; it can never be worked on.
-var errMalformed = errors.New("not a discovery task")
-
 // Ready is nil when the brokers know the topics and the read models answer.
 func (s *Service) Ready(ctx context.Context) error {
 	if _, err := bus.EndOffsets(ctx, s.cfg.Bus, Topics()); err != nil {
