@@ -2,6 +2,7 @@ package projector
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strconv"
@@ -105,6 +106,9 @@ func (e *Eraser) settle(ctx context.Context) (bool, error) {
 		left, err = e.find(ctx)
 		return err
 	})
+	if errors.Is(err, errLifted) {
+		return false, nil // it is looked at again
+	}
 	if err != nil {
 		return false, err
 	}

@@ -93,7 +93,7 @@ type Desk struct {
 // call is one that this process knows of.
 type call struct {
 	id       string
-	in       *list.List // idle or held; nil when it is forgotten
+	in       *list.List // idle or held
 	at       *list.Element
 	state    *event.Context
 	ours     bool

@@ -486,5 +486,8 @@ func (c *Call) failed(ctx context.Context, r *Reservation, status int, sent bool
 	}
 	u := c.event(status, outcome)
 	u.Requests = r.claim.Requests
-	return c.meter.ledger.Record(&u)
+	if err := c.meter.ledger.Record(&u); err != nil {
+		return errors.Join(err, c.releases(r.claim)(ctx)) // no event will settle it
+	}
+	return nil
 }

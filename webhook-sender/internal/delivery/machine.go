@@ -400,7 +400,7 @@ func (m *Machine) settle(it *item, o Outcome, now time.Time) {
 	it.state.Attempts++
 	it.state.UpdatedAt = now
 	if !o.Unsent {
-		m.mark(e, !o.OK, now)
+		m.mark(e, !o.OK && !o.Gone, now) // who says that it is gone is not in trouble
 	}
 	switch {
 	case o.OK:

@@ -199,10 +199,8 @@ func BenchmarkGone(b *testing.B) {
 					require.NoError(b, err)
 					m.Take(task, to, &kafka.Message{Offset: int64(i), Value: make([]byte, 100)}, now)
 				}
-				for sends := m.Due(now); len(sends) > 0; sends = m.Due(now) {
-					for _, s := range sends {
-						m.Done(s, delivery.Outcome{Gone: true, HTTPStatus: 410, At: now}, now)
-					}
+				for running := m.Due(now); len(running) > 0; running = append(running[1:], m.Due(now)...) {
+					m.Done(running[0], delivery.Outcome{Gone: true, HTTPStatus: 410, At: now}, now)
 				}
 				m.Effect()
 			}
