@@ -253,6 +253,37 @@ func TestAuthentication(t *testing.T) {
 	require.Equal(t, 403, resp.StatusCode, "a foreign name without credentials is DNS rebinding")
 }
 
+// A page of another origin in the operator's browser reads nothing, neither by a call nor as
+// a script's source.
+func TestPagesOfOtherOrigins(t *testing.T) {
+	for name, c := range map[string]struct {
+		header, value, password string
+		want                    int
+	}{
+		"a program":                    {"Accept", "*/*", "", 200},
+		"typed into the address bar":   {"Sec-Fetch-Site", "none", "", 200},
+		"a script's source":            {"Sec-Fetch-Site", "cross-site", "", 403},
+		"a page of another port":       {"Sec-Fetch-Site", "same-site", "", 403},
+		"a call of an older browser's": {"Origin", "http://evil.example", "", 403},
+		"with credentials":             {"Sec-Fetch-Site", "cross-site", enginetest.Password, 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+enginetest.Addr(t)+"/?query=SELECT+1", nil)
+			require.NoError(t, err)
+			req.Header.Set(c.header, c.value)
+			if c.password != "" {
+				req.SetBasicAuth(enginetest.User, c.password)
+			}
+			resp, err := http.DefaultClient.Do(req)
+			require.NoError(t, err)
+			resp.Body.Close()
+			require.Equal(t, c.want, resp.StatusCode)
+			require.Equal(t, "nosniff", resp.Header.Get("X-Content-Type-Options"))
+			require.Equal(t, "same-origin", resp.Header.Get("Cross-Origin-Resource-Policy"))
+		})
+	}
+}
+
 func TestGetIsReadonly(t *testing.T) {
 	db := freshDatabase(t)
 	r := call{method: http.MethodGet, params: url.Values{"query": {"CREATE TABLE t (a UInt8) ENGINE = Memory"}, "database": {db}}}.do(t)

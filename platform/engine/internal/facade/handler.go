@@ -33,6 +33,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
 	defer s.active.Done()
 	// A deadline of this connection's last response must not end this one.
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // supported by every connection
+	// No page of another origin takes an answer for a script or a picture.
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cross-Origin-Resource-Policy", "same-origin")
 	if len(r.RequestURI) > maxURISize {
 		http.Error(w, "HTTP request URI invalid or too long", http.StatusBadRequest)
 		return

@@ -51,6 +51,9 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 		// under a name of its own (DNS rebinding).
 		return nil, errAuthenticationFailed.errorf("Requests without credentials must address the server as localhost or by its IP address")
 	}
+	if ways == 0 && fromAnotherPage(r) {
+		return nil, errAuthenticationFailed.errorf("Requests without credentials must not come from a page of another origin")
+	}
 	for i := range s.cfg.Users {
 		u := &s.cfg.Users[i]
 		if u.Name == name && (u.Password == "" && password == "" || u.Password != "" && equal(u.Password, password)) {
@@ -64,6 +67,18 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
+}
+
+// fromAnotherPage says that a browser sent the request for a page that is not the server's own, as a script's source for
+// example (Fetch Metadata Request Headers, W3C). What is no browser sends neither header.
+func fromAnotherPage(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "":
+		return r.Header.Get("Origin") != ""
+	case "none", "same-origin":
+		return false
+	}
+	return true
 }
 
 func addressedByIP(host string) bool {
