@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -278,6 +279,33 @@ func TestChunkedBodyLimit(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, want, resp.StatusCode, fmt.Sprint(size))
 	}
+}
+
+// What is sent without a key is read, since 413 and 415 come before 401, and not kept.
+func TestBodiesWithoutAKeyAreNotKept(t *testing.T) {
+	f := start(t, nil)
+	body := strings.Repeat(" ", 1<<20)
+	send := func(contentType string) int {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.service.URL()+enrichPath, strings.NewReader(body))
+		require.NoError(t, err)
+		req.Header.Set("Content-Type", contentType)
+		resp, err := http.DefaultTransport.RoundTrip(req)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, resp.Body)
+		require.NoError(t, err)
+		require.NoError(t, resp.Body.Close())
+		return resp.StatusCode
+	}
+	const calls = 32
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range calls {
+		require.Equal(t, http.StatusUnauthorized, send("application/json"))
+	}
+	runtime.ReadMemStats(&after)
+	require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(calls<<20/2), "half of the bodies, with all that the test allocates")
+	require.Equal(t, http.StatusUnsupportedMediaType, send("text/plain"))
+	require.Equal(t, http.StatusUnsupportedMediaType, send(""))
 }
 
 // endless is a reader of one byte without end.

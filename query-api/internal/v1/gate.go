@@ -29,7 +29,11 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		x := exchangeOf(r.Context())
 		op := s.routes[mux.CurrentRoute(r)]
 		x.operation = op
-		body, err := s.readBody(w, r, op)
+		unknown := s.unknown(r, op)
+		body, err := s.readBody(w, r, op, unknown == nil)
+		if err == nil {
+			err = unknown
+		}
 		if err == nil && !s.cfg.Uncounted {
 			err = s.authorize(w, r, op, x)
 		}
@@ -100,8 +104,19 @@ func linger(w http.ResponseWriter, timeout time.Duration) {
 	_, _ = c.SetReadDeadline(until), c.SetWriteDeadline(until)
 }
 
-// readBody answers 413 and 415, and reads the body of an operation that has one.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation) ([]byte, error) {
+// unknown is the 401 of who has no key, before the body is read: it comes after 413 and 415, but
+// what they send is not kept, as slow and as often as they may send it.
+func (s *Server) unknown(r *http.Request, op *operation) error {
+	if s.cfg.Uncounted || op.scope == "" {
+		return nil
+	}
+	_, err := s.accounts.Authenticate(r.Header.Values("Authorization"), s.now())
+	return err
+}
+
+// readBody answers 413 and 415, and reads the body of an operation that has one; it returns
+// the body if that is to be kept.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation, keep bool) ([]byte, error) {
 	limit := s.cfg.MaxBodyBytes
 	tooLarge := func() error {
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: sizeDetail(limit)}
@@ -128,10 +143,14 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation)
 		}
 	}
 	var buf bytes.Buffer
-	if r.ContentLength > 0 {
+	to := io.Writer(&buf)
+	switch {
+	case !keep:
+		to = io.Discard
+	case r.ContentLength > 0:
 		buf.Grow(int(r.ContentLength) + bytes.MinRead)
 	}
-	n, err := buf.ReadFrom(http.MaxBytesReader(w, r.Body, limit))
+	n, err := io.Copy(to, http.MaxBytesReader(w, r.Body, limit))
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(err, &over):
