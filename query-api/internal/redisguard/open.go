@@ -1,8 +1,10 @@
 package redisguard
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
+	"net"
 	"net/url"
 	"time"
 
@@ -91,11 +93,26 @@ func openWatched(address string, files *tlsclient.Settings, t Timeouts) (*redis.
 	if err := secure(options.TLSConfig, files); err != nil {
 		return nil, err
 	}
-	options.DialTimeout, options.ReadTimeout, options.WriteTimeout = t.Dial, t.Answer, t.Answer
+	options.Dialer = dialer(options.TLSConfig, t.Dial)
+	// The Sentinel that answered last is given up once it was asked twice, with two tries each, and then
+	// all are asked. A shorter time would end each dial before that, as long as this one is silent. Callers
+	// leave sooner, and the connection is there for the next one.
+	options.DialTimeout = 7 * (t.Dial + t.Answer)
+	options.ReadTimeout, options.WriteTimeout = t.Answer, t.Answer
 	options.ContextTimeoutEnabled = true
 	options.PoolSize, options.MaxRetries, options.DialerRetries = 64, 1, 1
 	options.DisableIdentity = true
 	return redis.NewFailoverClient(options), nil
+}
+
+// dialer returns the library's dialer with a time of its own for each connection, to a Sentinel or to a server,
+// the handshake of TLS included; secure is nil without TLS.
+func dialer(secure *tls.Config, timeout time.Duration) func(ctx context.Context, network, address string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: timeout, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 5 * time.Second, Count: 3}}
+	if secure == nil {
+		return plain.DialContext
+	}
+	return (&tls.Dialer{NetDialer: plain, Config: secure}).DialContext
 }
 
 // secure adds files to what a URL says of TLS; nil: it has none.

@@ -59,8 +59,9 @@ type Sentinels struct {
 	all  []*Server
 }
 
-// sentinelsDown is how long a server is silent before Sentinels take it for down.
-const sentinelsDown = time.Second
+// sentinelsDown is how long a server is silent before Sentinels take it for down. They choose no replica that has
+// heard nothing for more than ten times as long, which is how long a test may have after LoseTrack.
+const sentinelsDown = 3 * time.Second
 
 // StartSentinels starts three Sentinels, of which two have to agree, and returns when they
 // and the primary's replicas, of which there are so many, know of each other. They have the
@@ -97,8 +98,8 @@ func (s *Server) client(tb testing.TB) *redis.SentinelClient {
 	return c
 }
 
-// One is one of them.
-func (s *Sentinels) One() *Server { return s.all[0] }
+// All are those that the URL names.
+func (s *Sentinels) All() []*Server { return s.all }
 
 // URL is what REDIS_URL holds.
 func (s *Sentinels) URL() string {

@@ -61,10 +61,32 @@ func TestServerWatched(t *testing.T) {
 		return err == nil && replica.Client(t).Get(t.Context(), "k").Val() == "after"
 	}, "it is not found: %v", func() any { return err })
 
-	require.NoError(t, sentinels.One().Kill())
+	require.NoError(t, sentinels.All()[0].Kill())
 	require.NoError(t, open(t, sentinels.URL(), settings, patient()).Ping(t.Context()).Err(), "the others know it, too")
 
 	err = open(t, strings.Replace(sentinels.URL(), "master_name=muster", "master_name=other", 1), settings, patient()).Ping(t.Context()).Err()
 	require.ErrorIs(t, err, redisguard.ErrAway)
 	require.ErrorContains(t, err, "no Sentinel knows a primary of this master_name")
+}
+
+// Any of the Sentinels may be silent, that which was asked last among them: connections are begun with another one.
+func TestServerWatchedInSilence(t *testing.T) {
+	primary := redistest.Start(t)
+	sentinels := redistest.StartSentinels(t, "muster", primary, 0)
+	client := open(t, sentinels.URL(), nil, redisguard.DefaultTimeouts())
+	answers := func() {
+		t.Helper()
+		var err error
+		polltest.Until(t, patience, func() bool {
+			err = client.Ping(t.Context()).Err()
+			return err == nil
+		}, "it is not found: %v", func() any { return err })
+	}
+	answers()
+	for _, one := range sentinels.All() {
+		require.NoError(t, one.Pause())
+		require.NoError(t, primary.Client(t).ClientKillByFilter(t.Context(), "TYPE", "normal").Err())
+		answers()
+		require.NoError(t, one.Resume())
+	}
 }
