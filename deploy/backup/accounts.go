@@ -41,10 +41,12 @@ func AccountsOf(ctx context.Context, dir string) (Accounts, error) {
 	return a, nil
 }
 
-// LetIn returns the IDs of the keys and organizations that may call here, and might no more where it was later.
+// LetIn returns the IDs of the keys and organizations that may call here, and might no more where it was later, or
+// not for as long: a key that was rotated goes on there until its grace ends.
 func (a Accounts) LetIn(later Accounts, now time.Time) (keys, organizations []string) {
 	for id, k := range a.keys {
-		if then, ok := later.keys[id]; ok && k.ValidAt(now) && !then.ValidAt(now) {
+		then, ok := later.keys[id]
+		if ok && k.ValidAt(now) && (!then.ValidAt(now) || ends(then).Before(ends(k))) {
 			keys = append(keys, id)
 		}
 	}
@@ -56,4 +58,12 @@ func (a Accounts) LetIn(later Accounts, now time.Time) (keys, organizations []st
 	slices.Sort(keys)
 	slices.Sort(organizations)
 	return keys, organizations
+}
+
+// ends is when a key expires; one that never does, after all others.
+func ends(k event.Key) time.Time {
+	if k.ExpiresAt.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return k.ExpiresAt
 }

@@ -167,7 +167,7 @@ func (e Erasures) versions() (map[string]record.Version, error) {
 
 // Carry brings erasures into a data folder that does not know them, nor newer ones of the
 // same identifiers, and says of how many. Nobody serves from the folder meanwhile.
-// suppress.ErrOtherKey says that they were made with another root secret.
+// suppress.ErrOtherKey says that some of them were made with another root secret.
 func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir string) (n int, err error) {
 	if len(e.letters) == 0 {
 		return 0, nil
@@ -206,7 +206,8 @@ func (e Erasures) Carry(ctx context.Context, secret *service.RootSecret, dir str
 	return n, nil
 }
 
-// missing are the messages that change what is there.
+// missing are the messages that change what is there. Entries there of another root secret, as an archive has them that
+// was made before they were taken out, are left as they are: nobody is recognized by them.
 func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Message, err error) {
 	set, requests := suppress.NewSet(key), map[string]bool{}
 	for _, l := range there {
@@ -214,7 +215,7 @@ func (e Erasures) missing(key *suppress.Key, there []letter) (out []kafka.Messag
 			requests[string(l.Key)+"\x00"+string(l.Value)] = true
 			continue
 		}
-		if err := set.Apply(l.Key, l.Value); err != nil {
+		if err := set.Apply(l.Key, l.Value); err != nil && !errors.Is(err, suppress.ErrOtherKey) {
 			return nil, err
 		}
 	}

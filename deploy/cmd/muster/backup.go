@@ -125,23 +125,26 @@ Exit status: 0 the archive is whole and on disk; 1 it is, without the topics or 
 // outside fails for a file in a folder: an archive there would be packed by itself and by each later one, and lost with
 // the folder.
 func outside(file, dir string) error {
-	parent, err := filepath.EvalSymlinks(filepath.Dir(file))
-	if err == nil {
-		dir, err = filepath.EvalSymlinks(dir)
-	}
-	if err == nil {
-		parent, err = filepath.Abs(parent)
-	}
-	if err == nil {
-		dir, err = filepath.Abs(dir)
-	}
+	parent, err := resolved(filepath.Dir(file))
 	if err != nil {
+		return err
+	}
+	if dir, err = resolved(dir); err != nil {
 		return err
 	}
 	if rel, err := filepath.Rel(dir, parent); err == nil && filepath.IsLocal(rel) {
 		return fmt.Errorf("%s is in the data folder %s itself: name a file elsewhere", file, dir)
 	}
 	return nil
+}
+
+// resolved is the absolute path of a folder without links: the working directory, too, may be known by one.
+func resolved(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	return filepath.EvalSymlinks(dir)
 }
 
 // elsewhere names what a data folder does not hold since servers do, by the variables, or by what an instance that ran
@@ -528,7 +531,7 @@ func (c *command) carry(ctx context.Context, dir string, known []backup.Erasures
 	for _, e := range known {
 		carried, err := e.Carry(ctx, secret, dir)
 		if errors.Is(err, suppress.ErrOtherKey) {
-			return 0, fmt.Errorf("restore: who was erased since was noted by an instance with another root secret than that of the archive: move its data folder away, or name the right file with --erasures: %w", err)
+			return 0, fmt.Errorf("restore: some of who was erased since is noted with another root secret than the archive's: `muster erase foreign` shows it, and removes what is there by mistake; or name the right file with --erasures: %w", err)
 		}
 		if err != nil {
 			return 0, err

@@ -1,0 +1,34 @@
+package backup
+
+import (
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/event"
+	"muster/schemas/suppress"
+)
+
+// An archive may have entries of another root secret, which were taken out of the present folder since: those since are
+// brought into it all the same. What was noted with another secret than the archive's cannot be.
+func TestMissingPassesOverOthersEntries(t *testing.T) {
+	noted := func(secret byte, user string) (*suppress.Key, letter) {
+		material := make([]byte, suppress.KeySize)
+		material[0] = secret
+		key, err := suppress.NewKey(material)
+		require.NoError(t, err)
+		raw, err := json.Marshal(suppress.Entry{Type: suppress.UserID, Scope: suppress.All, RequestedAt: "2026-01-01T00:00:00.000Z", Key: key.ID()})
+		require.NoError(t, err)
+		return key, letter{Topic: event.TopicErasure, Key: []byte(key.Of(suppress.UserID, user).String()), Value: raw}
+	}
+	key, known := noted(1, "1")
+	_, since := noted(1, "2")
+	_, others := noted(2, "3")
+	missing, err := Erasures{letters: []letter{known, since}}.missing(key, []letter{others, known})
+	require.NoError(t, err)
+	require.Len(t, missing, 1)
+	require.Equal(t, since.Key, missing[0].Key)
+	_, err = Erasures{letters: []letter{known, others}}.missing(key, []letter{known})
+	require.ErrorIs(t, err, suppress.ErrOtherKey)
+}
