@@ -4,11 +4,30 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"muster/deploy/instance"
+	"muster/platform/tlsclient/tlstest"
 )
+
+// Certificates are for a ClickHouse that CLICKHOUSE_DSN names; the instance's own engine has no TLS, nor needs it.
+func TestSQLOfAnInstanceBesideCertificates(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("1\n")) }))
+	t.Cleanup(server.Close)
+	authority, err := tlstest.NewAuthority()
+	require.NoError(t, err)
+	files, err := authority.Write(t.TempDir(), "muster")
+	require.NoError(t, err)
+	c := cli{t: t, env: files.Env("CLICKHOUSE")}
+	c.env["MUSTER_DATA_DIR"] = t.TempDir()
+	require.NoError(t, instance.Write(c.env["MUSTER_DATA_DIR"], instance.Instance{Kafka: "127.0.0.1:1", ClickHouseURL: server.URL + "/muster", PID: os.Getpid()}))
+	out, _ := c.run(0, "sql", "--format", "tsv", "SELECT 1")
+	require.Equal(t, "1\n", out)
+}
 
 // Mistakes are answered with what is right.
 func TestSQLMistakes(t *testing.T) {

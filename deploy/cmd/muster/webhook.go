@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -93,6 +94,9 @@ func (c *command) clickHouse() (clickhouse.Config, error) {
 	}
 	in, err := instance.Find(c.dataDir, c.getenv)
 	cfg.DSN = in.ClickHouseURL
+	if strings.HasPrefix(cfg.DSN, "http://") {
+		cfg.TLS = nil // the embedded engine has none
+	}
 	return cfg, err
 }
 
