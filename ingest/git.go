@@ -35,7 +35,7 @@ type GitConfig struct {
 	Full bool
 	// Unknown is a file that is made with the authors who have no account, in
 	// the form of Authors, to be filled in. It may be empty; one that is there is an
-	// error, since it may have been filled in.
+	// error, since it may have been filled in, and a pipe or a device is written to.
 	Unknown string
 }
 
@@ -105,8 +105,8 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	if (g.OwnerID != 0) != (g.OwnerName != "") || g.OwnerID < 0 {
 		return o, errors.New("an owner has a positive id and a name")
 	}
-	if _, err := os.Lstat(g.Unknown); err == nil { // told before anything is read
-		return o, fmt.Errorf("write unknown authors: %s is there already, and may have been filled in: name another file", g.Unknown)
+	if _, err := g.unknownMode(); err != nil { // told before anything is read
+		return o, err
 	}
 	if cfg.StateDir != "" {
 		o.StateDir = filepath.Join(cfg.StateDir, gitDir)
@@ -117,6 +117,17 @@ func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	var err error
 	o.Authors, err = gitlog.ReadAuthors(g.Authors)
 	return o, err
+}
+
+// unknownMode says how Unknown is opened: made anew, unless it is a pipe or a device, which hold nothing.
+func (g GitConfig) unknownMode() (int, error) {
+	if _, err := os.Lstat(g.Unknown); err != nil {
+		return os.O_WRONLY | os.O_CREATE | os.O_EXCL, nil //nolint:nilerr // what is wrong is told by making it
+	}
+	if info, err := os.Stat(g.Unknown); err == nil && !info.Mode().IsRegular() && !info.IsDir() {
+		return os.O_WRONLY, nil
+	}
+	return 0, fmt.Errorf("write unknown authors: %s is there already, and may have been filled in: name another file", g.Unknown)
 }
 
 // gitState opens what is known of identities.
@@ -176,7 +187,11 @@ func (g GitConfig) report(deps Deps, repositories []*gitlog.Repository) error {
 	if g.Unknown == "" {
 		return nil
 	}
-	f, err := os.OpenFile(g.Unknown, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	mode, err := g.unknownMode()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(g.Unknown, mode, 0o600)
 	if err != nil {
 		return fmt.Errorf("write unknown authors: %w", err)
 	}

@@ -3,7 +3,9 @@ package ingest_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -36,6 +38,20 @@ func TestGitKeepsUnknown(t *testing.T) {
 	after, err := os.ReadFile(authors)
 	require.NoError(t, err)
 	require.Equal(t, filled, string(after))
+}
+
+// A pipe, such as standard output, holds nothing that was filled in.
+func TestGitWritesUnknownToPipes(t *testing.T) {
+	r := newRepository(t)
+	r.commit("Bob", "bob@x.example", "a.go", "package a")
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	defer func() { _ = read.Close() }()
+	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
+	require.NoError(t, errors.Join(err, write.Close()))
+	list, err := io.ReadAll(read)
+	require.NoError(t, err)
+	require.Equal(t, "email,user_id,username,name,commits\nbob@x.example,,,Bob,1\n", string(list))
 }
 
 // repository is a repository that a test makes.
