@@ -19,8 +19,8 @@ func (c *command) stopCommand() *cobra.Command {
 		Long: `Asks the process that has locked the data folder to stop, as Ctrl-C does, and returns when it has ended. Whoever
 starts it again by itself, such as systemd, is to be told instead. What runs in a container is stopped from within it.
 
-Exit status: 0 nothing serves from the folder any more, or did; 2 it could not be stopped, --wait passed, or a backup or
-restore is at work, which is left to end.`,
+Exit status: 0 nothing serves from the folder any more, or did; 2 it could not be stopped, --wait passed, or other work
+has the folder, such as a backup, a restore or "erase foreign", which is left to end.`,
 		GroupID: "run",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
