@@ -82,8 +82,7 @@ func TestKilledSampleIsForgotten(t *testing.T) {
 		theirs = append(theirs, filepath.Join(dir, name))
 		resumable = append(resumable, stop(filepath.Join(dir, name)))
 	}
-	ours, err := os.MkdirTemp(dir, sampleDir)
-	require.NoError(t, err)
+	ours := filepath.Join(dir, sampleDir+"123")
 	stop(ours)
 	for range 2 {
 		require.NoError(t, forgetSample(dir))
