@@ -244,31 +244,34 @@ func TestAuthentication(t *testing.T) {
 			}
 		})
 	}
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+enginetest.Addr(t)+"/", one())
-	require.NoError(t, err)
-	req.Host = "evil.example:8123"
-	resp, err := http.DefaultClient.Do(req)
-	require.NoError(t, err)
-	resp.Body.Close()
-	require.Equal(t, 403, resp.StatusCode, "a foreign name without credentials is DNS rebinding")
+	for _, credentials := range []string{"", "?user=default", "?password="} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+enginetest.Addr(t)+"/"+credentials, one())
+		require.NoError(t, err)
+		req.Host = "evil.example:8123"
+		resp, err := http.DefaultClient.Do(req)
+		require.NoError(t, err)
+		resp.Body.Close()
+		require.Equal(t, 403, resp.StatusCode, "a foreign name without a password is DNS rebinding")
+	}
 }
 
 // A page of another origin in the operator's browser reads nothing, neither by a call nor as
 // a script's source.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	for name, c := range map[string]struct {
-		header, value, password string
-		want                    int
+		header, value, password, query string
+		want                           int
 	}{
-		"a program":                    {"Accept", "*/*", "", 200},
-		"typed into the address bar":   {"Sec-Fetch-Site", "none", "", 200},
-		"a script's source":            {"Sec-Fetch-Site", "cross-site", "", 403},
-		"a page of another port":       {"Sec-Fetch-Site", "same-site", "", 403},
-		"a call of an older browser's": {"Origin", "http://evil.example", "", 403},
-		"with credentials":             {"Sec-Fetch-Site", "cross-site", enginetest.Password, 200},
+		"a program":                    {"Accept", "*/*", "", "", 200},
+		"typed into the address bar":   {"Sec-Fetch-Site", "none", "", "", 200},
+		"a script's source":            {"Sec-Fetch-Site", "cross-site", "", "", 403},
+		"a source that names a user":   {"Sec-Fetch-Site", "cross-site", "", "&user=default", 403},
+		"a page of another port":       {"Sec-Fetch-Site", "same-site", "", "", 403},
+		"a call of an older browser's": {"Origin", "http://evil.example", "", "", 403},
+		"with credentials":             {"Sec-Fetch-Site", "cross-site", enginetest.Password, "", 200},
 	} {
 		t.Run(name, func(t *testing.T) {
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+enginetest.Addr(t)+"/?query=SELECT+1", nil)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+enginetest.Addr(t)+"/?query=SELECT+1"+c.query, nil)
 			require.NoError(t, err)
 			req.Header.Set(c.header, c.value)
 			if c.password != "" {

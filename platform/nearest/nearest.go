@@ -14,8 +14,8 @@ import (
 const maxName = 256
 
 // Name is the known name with the fewest typing mistakes, of equally near ones the first. A
-// part of it, three letters or more, counts as one mistake, as leaving out what stands
-// before its last point does. There is none with a mistake in more than every third letter:
+// part of it, three letters or more and more than a third of it, counts as one mistake, as
+// leaving out what stands before its last point does. There is none with a mistake in more than every third letter:
 // who follows a hint by chance finds something else.
 func Name(name string, known []string) (string, bool) {
 	name = strings.ToLower(strings.ToValidUTF8(name[:min(len(name), maxName)], ""))
@@ -33,7 +33,7 @@ func Name(name string, known []string) (string, bool) {
 func mistakes(name, known string) (n int, near bool) {
 	n = matchr.OSA(name, known)
 	near = 3*n <= max(utf8.RuneCountInString(name), utf8.RuneCountInString(known))
-	if n > 1 && len(name) >= 3 && strings.Contains(known, name) {
+	if n > 1 && len(name) >= 3 && 3*len(name) > len(known) && strings.Contains(known, name) {
 		return 1, true
 	}
 	if i := strings.LastIndexByte(known, '.'); i >= 0 && !strings.Contains(name, ".") {

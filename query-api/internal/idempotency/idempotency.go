@@ -17,6 +17,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/query-api/internal/canonical"
 )
 
 // Kept is how long an answer is kept.
@@ -136,7 +138,7 @@ func (a *Answers) Begin(ctx context.Context, c Call) (State, Answer, Claim, erro
 	name := a.hash(parts...)
 	body := jsontext.Value(append([]byte(nil), c.Body...))
 	// Integers stay as they are: floating point would take those beyond 2^53 for others.
-	if body.Canonicalize(jsontext.CanonicalizeRawInts(false)) != nil { // not JSON: then as it is
+	if canonical.JSON(&body, jsontext.CanonicalizeRawInts(false)) != nil { // then as it is
 		body = c.Body
 	}
 	claim := Claim{answers: a, name: name, owner: c.Owner}

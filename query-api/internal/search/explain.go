@@ -236,12 +236,19 @@ func found(asked, became algebra.Node) (terms int, ok bool) {
 // them. An explanation would tell that there was somebody who had them.
 func (s *Search) ofTheLiving(ctx context.Context, became, asked algebra.Node) (algebra.Node, error) {
 	set, ok := became.(algebra.Set)
-	if _, same := asked.(algebra.Set); !ok || same || len(set.Values) > clause.MaxExpansions {
+	if _, same := asked.(algebra.Set); !ok || same {
 		return became, nil
 	}
-	var err error
-	set.Values, err = s.searcher.living(ctx, set.Field, set.Values, len(set.Values))
-	return oneOf(set), err
+	var found []string
+	for some := range slices.Chunk(set.Values, clause.MaxExpansions) {
+		living, err := s.searcher.living(ctx, set.Field, some, len(some))
+		if err != nil {
+			return nil, err
+		}
+		found = append(found, living...)
+	}
+	set.Values = found
+	return oneOf(set), nil
 }
 
 // placeholders stand in what is shown for terms that were read from the store: who asks has not been given the records

@@ -113,8 +113,8 @@ func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string,
 		return found, nil
 	}
 	out := found[:0]
-	for i, term := range found {
-		if i%1024 == 0 && ctx.Err() != nil {
+	for _, term := range found {
+		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
 		ok, err := n.Regexp.Match(ctx, term)

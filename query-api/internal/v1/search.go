@@ -128,7 +128,7 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 // elsewhere says where a search has what other searches have as a field of the request, or
 // why it does not; empty: it is no such field.
 func elsewhere(name string) string {
-	if slices.ContainsFunc(clause.Clauses(), func(c clause.Clause) bool { return c.Name == name }) {
+	if slices.ContainsFunc(clause.Clauses(), func(c clause.Clause) bool { return c.Name == name && c.Refused == "" }) {
 		return fmt.Sprintf("put the clause into query: {\"query\": {%q: ...}}", name)
 	}
 	switch name {

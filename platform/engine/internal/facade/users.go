@@ -46,19 +46,21 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 	if name == "" {
 		name = "default"
 	}
-	if ways == 0 && !addressedByIP(r.Host) {
-		// A page in the operator's browser could otherwise reach this address
-		// under a name of its own (DNS rebinding).
-		return nil, errAuthenticationFailed.errorf("Requests without credentials must address the server as localhost or by its IP address")
-	}
-	if ways == 0 && fromAnotherPage(r) {
-		return nil, errAuthenticationFailed.errorf("Requests without credentials must not come from a page of another origin")
-	}
 	for i := range s.cfg.Users {
 		u := &s.cfg.Users[i]
-		if u.Name == name && (u.Password == "" && password == "" || u.Password != "" && equal(u.Password, password)) {
+		switch {
+		case u.Name != name, u.Password == "" && password != "", u.Password != "" && !equal(u.Password, password):
+			continue
+		case u.Password != "":
 			return u, nil
+		case !addressedByIP(r.Host):
+			// A page in the operator's browser could otherwise reach this address
+			// under a name of its own (DNS rebinding).
+			return nil, errAuthenticationFailed.errorf("Requests without a password must address the server as localhost or by its IP address")
+		case fromAnotherPage(r):
+			return nil, errAuthenticationFailed.errorf("Requests without a password must not come from a page of another origin")
 		}
+		return u, nil
 	}
 	return nil, errAuthenticationFailed.errorf("%s: Authentication failed: password is incorrect, or there is no user with such name", name)
 }
@@ -70,7 +72,8 @@ func equal(a, b string) bool {
 }
 
 // fromAnotherPage says that a browser sent the request for a page that is not the server's own, as a script's source for
-// example (Fetch Metadata Request Headers, W3C). What is no browser sends neither header.
+// example (Fetch Metadata Request Headers, W3C). What is no browser sends neither header; nor does one on http
+// to an address that is not loopback, where the answer's headers keep a page from it.
 func fromAnotherPage(r *http.Request) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "":

@@ -56,7 +56,20 @@ func (d *dateReader) inZone(at value, name string) error {
 	return nil
 }
 
+// zoneOf is the zone of a name, or of a fixed offset.
 func zoneOf(name string) (*time.Location, bool) {
+	if zone, ok := fixedZone(name); ok {
+		return zone, true
+	}
+	if slices.Contains([]string{"Local", "EST", "MST", "HST", "ROC"}, name) {
+		return nil, false // Java does not know them
+	}
+	zone, err := time.LoadLocation(name)
+	return zone, err == nil
+}
+
+// fixedZone is a zone that has one offset.
+func fixedZone(name string) (*time.Location, bool) {
 	hours := name // +2, perhaps after GMT
 	for _, prefix := range []string{"UTC", "GMT", "UT"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok && (strings.HasPrefix(rest, "+") || strings.HasPrefix(rest, "-")) {
@@ -67,14 +80,11 @@ func zoneOf(name string) (*time.Location, bool) {
 	if len(hours) == len("+2") {
 		hours = hours[:1] + "0" + hours[1:]
 	}
-	if zone, rest, ok := offset(hours); ok && rest == "" {
-		return zone, true
+	if slices.Contains([]string{"UTC", "GMT", "UT"}, name) {
+		return time.UTC, true
 	}
-	if slices.Contains([]string{"Local", "EST", "MST", "HST", "ROC"}, name) {
-		return nil, false // Java does not know them
-	}
-	zone, err := time.LoadLocation(name)
-	return zone, err == nil
+	zone, rest, ok := offset(hours)
+	return zone, ok && rest == ""
 }
 
 // offset reads Z, +hh, +hhmm or +hh:mm at the beginning of a text.
@@ -443,7 +453,7 @@ func isoDate(text string, yearDigits int) (d localDate, ok bool) {
 		return d, true
 	}
 	if rest[0] != '+' && rest[0] != '-' {
-		d.zone, ok = zoneOf(rest) // Z, Europe/Berlin, UTC+01:00
+		d.zone, ok = fixedZone(rest) // Z, UTC+01:00; one by name would be read from a file, for each of thousands of dates
 		return d, ok
 	}
 	d.zone, rest, ok = offset(rest)

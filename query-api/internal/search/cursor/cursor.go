@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/query-api/internal/canonical"
 	"muster/query-api/internal/search/planner"
 )
 
@@ -64,9 +65,9 @@ var (
 func Hash(query, sort jsontext.Value, organization string) []byte {
 	numbers := []jsontext.Options{jsontext.CanonicalizeRawInts(false), jsontext.CanonicalizeRawFloats(false)}
 	query, sort = query.Clone(), sort.Clone()
-	// What is no JSON stays as it is, and is refused where it is read.
-	_ = query.Canonicalize(numbers...)
-	if sort.Canonicalize(append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
+	// What is no JSON, or nested too deep, stays as it is, and is refused where it is read.
+	_ = canonical.JSON(&query, numbers...)
+	if canonical.JSON(&sort, append(numbers, jsontext.ReorderRawObjects(false))...) == nil && (sort.Kind() == 'n' || string(sort) == "[]") {
 		sort = nil
 	}
 	return TextHash(query, sort, organization)

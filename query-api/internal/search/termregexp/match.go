@@ -34,7 +34,7 @@ type writer struct {
 // the cube of that of the term, times the repetitions that are asked for; the error is that of ctx, whose end it heeds.
 func (x *Expression) Match(ctx context.Context, term string) (bool, error) {
 	m := matcher{ctx: ctx, term: []rune(term)}
-	m.known = make([]set, x.parts*m.places())
+	m.known = make([][]set, x.parts)
 	ends := x.root.match(&m, 0)
 	return m.err == nil && ends.has(len(m.term)), m.err
 }
@@ -88,7 +88,7 @@ func (s set) join(t set) {
 type matcher struct {
 	ctx   context.Context
 	term  []rune
-	known []set // of parts, by number and place; nil: not known yet
+	known [][]set // of parts, by number and place; nil: not known yet
 	steps int
 	err   error // of ctx: what is found from then on means nothing
 }
@@ -111,7 +111,10 @@ func (m *matcher) over() bool {
 
 // from gives the places where a part may end that begins at a place.
 func (m *matcher) from(p part, at int) set {
-	known := &m.known[p.number*m.places()+at]
+	if m.known[p.number] == nil {
+		m.known[p.number] = make([]set, m.places())
+	}
+	known := &m.known[p.number][at]
 	if *known == nil {
 		*known = p.match(m, at)
 	}
