@@ -60,6 +60,9 @@ func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg 
 		if err != nil {
 			return err
 		}
+		if err := cfg.synchronize(ctx, conn); err != nil {
+			return err
+		}
 		for _, m := range pending {
 			started := time.Now()
 			if err := apply(ctx, conn, m); err != nil {
@@ -173,13 +176,24 @@ func (cfg MigrateConfig) withDefaults() MigrateConfig {
 	return cfg
 }
 
-func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) error {
-	onCluster := ""
-	if cfg.OnCluster != "" {
-		onCluster = " ON CLUSTER `" + cfg.OnCluster + "`"
+// synchronize has the record of migrations synchronized to the disk, also one that was made by a version before: it is
+// refused when it lacks a number, as when a power cut took its row and left a later one's.
+func (cfg MigrateConfig) synchronize(ctx context.Context, conn driver.Conn) error {
+	if err := conn.Exec(ctx, "ALTER TABLE muster_migrations"+cfg.onCluster()+" MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1"); err != nil {
+		return fmt.Errorf("synchronize the record of migrations: %w", err)
 	}
-	// A record is refused that lacks a number, as when a power cut took its row and left a later one's.
-	const synced = " SETTINGS fsync_after_insert = 1, fsync_part_directory = 1"
+	return nil
+}
+
+func (cfg MigrateConfig) onCluster() string {
+	if cfg.OnCluster == "" {
+		return ""
+	}
+	return " ON CLUSTER `" + cfg.OnCluster + "`"
+}
+
+func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) error {
+	onCluster := cfg.onCluster()
 	for _, statement := range []string{
 		`CREATE TABLE IF NOT EXISTS muster_migrations` + onCluster + ` (
 	number UInt32 COMMENT 'Place of the migration; from 1 without gaps',
@@ -187,7 +201,7 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	owner LowCardinality(String) COMMENT 'Who answers for its tables',
 	checksum FixedString(64) COMMENT 'SHA-256 of the statements as they ran',
 	applied_at DateTime64(3, 'UTC') COMMENT 'When it was finished'
-) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number` + synced + ` COMMENT 'Schema migrations that this database has'`,
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number COMMENT 'Schema migrations that this database has'`,
 		`CREATE TABLE IF NOT EXISTS muster_migrations_lock` + onCluster + ` (
 	token String COMMENT 'One process that migrates or wants to',
 	seen_at DateTime64(3, 'UTC') COMMENT 'Last sign of life, by the clock of the server',

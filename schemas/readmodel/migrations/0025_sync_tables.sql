@@ -15,4 +15,3 @@ ALTER TABLE {{.Local "webhook_attempts"}}{{.OnCluster}} MODIFY SETTING fsync_aft
 ALTER TABLE {{.Local "discoveries"}}{{.OnCluster}} MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 ALTER TABLE {{.Local "contexts"}}{{.OnCluster}} MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
 ALTER TABLE {{.Local "discovered_links"}}{{.OnCluster}} MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1;
-ALTER TABLE muster_migrations{{.OnCluster}} MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1;
