@@ -75,6 +75,7 @@ func TestErrors(t *testing.T) {
 		`{"range":{"updated_at":{"gte":1767225600000.5}}}`:                                                                                             "as a date",
 		`{"term":{"updated_at":1767225600000.5}}`:                                                                                                      "as a date",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                                                                    "is no UTC offset",
+		`{"range":{"updated_at":{"gte":"2022-01-01T00:00:00Europe/Berlin"}}}`:                                                                          "as a date",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"+18:01"}}}`:                                                                                 "is no UTC offset",
 		`{"range":{"profile.connections":{"gte":1,"time_zone":"nowhere"}}}`:                                                                            "is no UTC offset",
 		`{"range":{"updated_at":{"gte":"2026-01-01T00:00:00+18:30"}}}`:                                                                                 "as a date",
@@ -309,7 +310,6 @@ func TestDates(t *testing.T) {
 		{`"gte":"26-10-04","format":"yy-MM-dd"`, "2026-10-04T00:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"GMT+2"`, "2021-12-31T22:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"UTC-02:30"`, "2022-01-01T02:30:00Z", ""},
-
 		{`"gte":"2022-01-01T00UTC+01:00"`, "2021-12-31T23:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"+18:00"`, "2021-12-31T06:00:00Z", ""},
 		{`"gte":"2022-01-01","lte":9223372036854775807`, "2022-01-01T00:00:00Z", ""},
