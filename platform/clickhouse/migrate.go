@@ -176,10 +176,13 @@ func (cfg MigrateConfig) withDefaults() MigrateConfig {
 	return cfg
 }
 
-// synchronize has the record of migrations synchronized to the disk, also one that was made by a version before: it is
-// refused when it lacks a number, as when a power cut took its row and left a later one's.
+// Settings of the record of migrations, which is refused when it lacks a number, as when a power cut took its row and
+// left a later one's.
+const synchronized = "fsync_after_insert = 1, fsync_part_directory = 1"
+
+// synchronize sets them where a version before made the table.
 func (cfg MigrateConfig) synchronize(ctx context.Context, conn driver.Conn) error {
-	if err := conn.Exec(ctx, "ALTER TABLE muster_migrations"+cfg.onCluster()+" MODIFY SETTING fsync_after_insert = 1, fsync_part_directory = 1"); err != nil {
+	if err := conn.Exec(ctx, "ALTER TABLE muster_migrations"+cfg.onCluster()+" MODIFY SETTING "+synchronized); err != nil {
 		return fmt.Errorf("synchronize the record of migrations: %w", err)
 	}
 	return nil
@@ -201,7 +204,7 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	owner LowCardinality(String) COMMENT 'Who answers for its tables',
 	checksum FixedString(64) COMMENT 'SHA-256 of the statements as they ran',
 	applied_at DateTime64(3, 'UTC') COMMENT 'When it was finished'
-) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number COMMENT 'Schema migrations that this database has'`,
+) ENGINE = ` + fmt.Sprintf(cfg.Engine, "applied_at") + ` ORDER BY number SETTINGS ` + synchronized + ` COMMENT 'Schema migrations that this database has'`,
 		`CREATE TABLE IF NOT EXISTS muster_migrations_lock` + onCluster + ` (
 	token String COMMENT 'One process that migrates or wants to',
 	seen_at DateTime64(3, 'UTC') COMMENT 'Last sign of life, by the clock of the server',

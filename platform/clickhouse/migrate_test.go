@@ -149,6 +149,23 @@ func TestMigrate(t *testing.T) {
 	require.Error(t, err)
 }
 
+// The record of a database that a version before made is synchronized like a new one.
+func TestMigrateSynchronizesItsRecord(t *testing.T) {
+	conn := open(t)
+	settings := func() []bool {
+		create := scan[string](t, conn, "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = 'muster_migrations'")
+		return []bool{strings.Contains(create, "fsync_after_insert = 1"), strings.Contains(create, "fsync_part_directory = 1")}
+	}
+	_, err := clickhouse.Migrate(t.Context(), conn, load(t, createT1), clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true}, settings())
+	exec(t, conn, "ALTER TABLE muster_migrations RESET SETTING fsync_after_insert, fsync_part_directory")
+	require.Equal(t, []bool{false, false}, settings())
+	_, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2), clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	require.Equal(t, []bool{true, true}, settings())
+}
+
 func TestMigrateGoesOnAfterAFailure(t *testing.T) {
 	conn := open(t)
 	broken := load(t, createT1, createT3+"SELECT throwIf(1);\n")
