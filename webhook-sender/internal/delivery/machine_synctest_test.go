@@ -231,6 +231,9 @@ func TestGoneAndRetryAfter(t *testing.T) {
 		s.take("b", "https://h/")
 		s.run(61 * time.Minute)
 		require.Equal(t, map[string]string{"a": "endpoint_stopped", "b": "gone"}, s.dead)
+		require.Equal(t, 1, s.log["b"][0].Attempt)
+		require.Len(t, s.log["a"], 2)
+		require.Equal(t, 2, s.log["a"][1].Attempt, "what was decided without a call stands beside the attempt before")
 		s.restart()
 		s.take("c", "https://h/")
 		s.effect()
@@ -313,6 +316,7 @@ func TestNextDelay(t *testing.T) {
 		require.InDelta(t, 0.8*base.Seconds(), low.Seconds(), 0.01*base.Seconds())
 		require.InDelta(t, 1.2*base.Seconds(), high.Seconds(), 0.01*base.Seconds())
 	}
+	require.Equal(t, 10, delivery.MaxAttempts())
 	_, ok := delivery.NextDelay(delivery.MaxAttempts(), 0, 0)
 	require.False(t, ok)
 	later, _ := delivery.NextDelay(1, time.Hour, 0)

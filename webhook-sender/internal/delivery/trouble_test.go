@@ -37,6 +37,16 @@ func (d *desk) comes(organization, url string) string {
 	return to.ID()
 }
 
+// orders takes a task of a name, or an order to make it again.
+func (d *desk) orders(id, round string) {
+	d.Helper()
+	task := &event.WebhookTask{DeliveryID: id, OrganizationID: "o", URL: "https://h/", CreatedAt: d.now, Round: round}
+	to, err := task.Receiver()
+	require.NoError(d, err)
+	d.Take(task, to, &kafka.Message{Offset: d.offset}, d.now)
+	d.offset++
+}
+
 // ends has calls end in one way.
 func (d *desk) ends(sends []delivery.Send, o delivery.Outcome) {
 	o.At = d.now
@@ -98,7 +108,107 @@ func TestHeldBytes(t *testing.T) {
 	require.True(t, d.Full(id))
 	d.Relieve(d.now)
 	require.False(t, d.Full(id))
-	require.Len(t, d.Due(d.now), 3)
+	sends := d.Due(d.now)
+	require.Len(t, sends, 3)
+	for _, s := range sends {
+		require.Nil(t, s.Task, "it was put off")
+	}
+	d.comes("o", "https://h/")
+	d.ends(d.Due(d.now), delivery.Outcome{OK: true})
+	d.comes("o", "https://h/")
+	sends = d.Due(d.now)
+	require.Len(t, sends, 1)
+	require.NotNil(t, sends[0].Task, "it has caught up")
+}
+
+// Only those whose bodies fill their part of the memory are put off.
+func TestRelieveOfOne(t *testing.T) {
+	d := newDesk(t, delivery.Config{HeldPerEndpoint: 2})
+	full, other := d.comes("o", "https://full/"), d.comes("o", "https://other/")
+	require.False(t, d.Full(full))
+	d.comes("o", "https://full/")
+	require.True(t, d.Full(full))
+	require.False(t, d.Full(other))
+	d.Relieve(d.now)
+	for _, s := range d.Due(d.now) {
+		require.Equal(t, s.EndpointID == other, s.Task != nil)
+	}
+}
+
+// What is older than a delivery may get is given up, with its body: when its turn comes,
+// and when the next attempt would be later than that.
+func TestExpires(t *testing.T) {
+	for name, c := range map[string]struct {
+		waits, retryAfter time.Duration
+		code              string
+	}{
+		"sent in time":     {waits: delivery.MaxAge},
+		"waits too long":   {waits: delivery.MaxAge + 1, code: delivery.CodeExpired},
+		"retried in time":  {retryAfter: delivery.MaxAge},
+		"retried too late": {retryAfter: delivery.MaxAge + 1, code: delivery.CodeExpired},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, delivery.Config{})
+			d.comes("o", "https://h/")
+			begin := d.now
+			d.now = d.now.Add(c.waits)
+			out := delivery.Outcome{OK: true}
+			if c.retryAfter > 0 {
+				out = delivery.Outcome{Error: "status", HTTPStatus: 429, RetryAfter: c.retryAfter}
+			}
+			d.ends(d.Due(d.now), out)
+			e := d.Effect()
+			require.Equal(t, []int64{0}, e.Finished)
+			require.Len(t, e.Attempts, 1)
+			require.Equal(t, begin, e.Attempts[0].CreatedAt)
+			if c.code == "" {
+				require.Empty(t, e.Dead)
+				return
+			}
+			require.Len(t, e.Dead, 1)
+			require.Equal(t, c.code, e.Dead[0].Code())
+			require.Equal(t, event.WebhookDead, e.Attempts[0].Status)
+			require.NotNil(t, e.Dead[0].Task)
+			require.Zero(t, d.Waiting())
+		})
+	}
+}
+
+// A dead letter tells when the delivery failed first, and what it failed of last.
+func TestLetterTellsTheFirstFailure(t *testing.T) {
+	d := newDesk(t, delivery.Config{})
+	d.comes("o", "https://h/")
+	first := d.now
+	d.ends(d.Due(d.now), failure())
+	require.Equal(t, 1, d.Waiting())
+	d.now, _ = d.Next()
+	d.ends(d.Due(d.now), delivery.Outcome{Permanent: true, Error: "redirect", HTTPStatus: 302})
+	e := d.Effect()
+	require.Len(t, e.Dead, 1)
+	require.Equal(t, "status", e.Attempts[0].Error)
+	require.Equal(t, first, e.Dead[0].State.FirstFailure)
+	require.Equal(t, d.now, e.Dead[0].State.UpdatedAt)
+	require.Equal(t, 2, e.Dead[0].State.Attempts)
+	require.Equal(t, "redirect", e.Dead[0].Code())
+}
+
+// Of the deliveries that are over the one that ended first is forgotten, by its last end.
+func TestForgetsWhatEndedFirst(t *testing.T) {
+	d := newDesk(t, delivery.Config{Finished: 2})
+	for _, m := range [][2]string{{"a"}, {"b"}, {"a", "r1"}, {"c"}} {
+		d.orders(m[0], m[1])
+		sends := d.Due(d.now)
+		require.Len(t, sends, 1, m)
+		d.ends(sends, delivery.Outcome{OK: true})
+	}
+	require.Empty(t, d.Due(d.now))
+	d.orders("a", "")
+	d.orders("c", "")
+	require.Empty(t, d.Due(d.now), "they are known")
+	e := d.Effect()
+	require.Subset(t, e.Finished, []int64{4, 5})
+	d.orders("b", "")
+	require.Len(t, d.Due(d.now), 1)
 }
 
 // An organization whose calls each name a path of their own on a host that is silent has
@@ -218,15 +328,16 @@ func TestEndpointsAreForgotten(t *testing.T) {
 	sends := d.Due(d.now)
 	d.ends(sends[:1], delivery.Outcome{Refused: true, RetryAfter: 30 * time.Second})
 	d.ends(sends[1:], delivery.Outcome{Gone: true, HTTPStatus: 410})
-	states := d.endpoints()
-	require.NotNil(t, states[blocked])
-	require.NotNil(t, states[stopped])
+	require.Equal(t, map[string]*event.EndpointState{
+		blocked: {EndpointID: blocked, OrganizationID: "o", Address: "https://h:443/blocked", BlockedUntil: d.now.Add(30 * time.Second), UpdatedAt: d.now},
+		stopped: {EndpointID: stopped, OrganizationID: "o", Address: "https://h:443/stopped", StoppedAt: d.now, UpdatedAt: d.now},
+	}, d.endpoints())
 	d.now = d.now.Add(time.Minute)
 	d.ends(d.Due(d.now), delivery.Outcome{Unsent: true, Permanent: true, Error: "subject_erased"})
 	require.Empty(t, d.endpoints())
 	d.now = d.now.Add(time.Hour)
 	require.Empty(t, d.Due(d.now))
-	states = d.endpoints()
+	states := d.endpoints()
 	require.Len(t, states, 1)
 	require.Contains(t, states, blocked)
 	require.Nil(t, states[blocked])
@@ -250,6 +361,87 @@ func TestEndpointsAreForgotten(t *testing.T) {
 	require.Nil(t, states[stopped])
 	d.comes("o", "https://h/stopped")
 	require.Len(t, d.Due(d.now), 1)
+}
+
+// A call that succeeds takes the word of an open breaker off the topic, with the first of
+// them.
+func TestBlockedNoMore(t *testing.T) {
+	d := newDesk(t, delivery.Config{})
+	id := d.comes("o", "https://h/")
+	d.ends(d.Due(d.now), failure())
+	d.now, _ = d.Next()
+	d.ends(d.Due(d.now), delivery.Outcome{Refused: true, RetryAfter: 30 * time.Second})
+	require.NotNil(t, d.endpoints()[id])
+	require.Empty(t, d.Due(d.now))
+	d.now, _ = d.Next()
+	d.ends(d.Due(d.now), delivery.Outcome{OK: true})
+	require.Equal(t, map[string]*event.EndpointState{id: nil}, d.endpoints())
+	d.comes("o", "https://h/")
+	d.ends(d.Due(d.now), delivery.Outcome{OK: true})
+	require.Empty(t, d.endpoints())
+}
+
+// An endpoint that is resumed receives as many calls as one that was never in trouble.
+func TestResumedIsInNoTrouble(t *testing.T) {
+	d := newDesk(t, delivery.Config{})
+	id := d.comes("o", "https://h/")
+	for range 15 {
+		d.comes("o", "https://h/")
+	}
+	sends := d.Due(d.now)
+	d.ends(sends, delivery.Outcome{Error: "timeout"})
+	require.Len(t, d.Due(d.now), 1)
+	d.Resume(id, d.offset, d.now)
+	require.Len(t, d.Due(d.now), 7)
+	d.Whole(t)
+}
+
+// A delivery that is made again is not forgotten as the one that is over.
+func TestMadeAgainIsNotForgotten(t *testing.T) {
+	for name, first := range map[string]func(*desk){
+		"ordered while it runs":   func(d *desk) { d.orders("a", "r1") },
+		"ordered when it is over": func(*desk) {},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, delivery.Config{Remember: time.Minute})
+			d.orders("a", "")
+			sends := d.Due(d.now)
+			first(d)
+			d.ends(sends, delivery.Outcome{OK: true})
+			d.orders("a", "r1")
+			d.ends(d.Due(d.now), failure())
+			d.now = d.now.Add(2 * time.Second)
+			d.ends(d.Due(d.now), failure())
+			d.now = d.now.Add(2 * time.Minute)
+			d.ends(d.Due(d.now), failure())
+			require.Equal(t, 1, d.Waiting())
+			e := d.Effect()
+			for _, s := range e.States {
+				require.NotNil(t, s.Delivery, "its state is taken off the topic")
+			}
+		})
+	}
+}
+
+// What waits for an endpoint that is gone, for a turn or for its time, is given up at
+// once, in the order of the tasks.
+func TestGoneGivesUpWhatWaits(t *testing.T) {
+	d := newDesk(t, delivery.Config{PerEndpoint: 4})
+	for range 12 {
+		d.comes("o", "https://h/")
+	}
+	sends := d.Due(d.now)
+	require.Len(t, sends, 4)
+	d.ends(sends[1:], failure())
+	d.ends(sends[:1], gone())
+	require.Zero(t, d.Waiting())
+	e := d.Effect()
+	require.Len(t, e.Dead, 12)
+	for i, l := range e.Dead {
+		require.EqualValues(t, i, l.State.Offset)
+		require.Equal(t, d.now, l.State.FirstFailure)
+	}
+	d.Whole(t)
 }
 
 // Until when a breaker is open was said by another process, whose clock may be ahead.
