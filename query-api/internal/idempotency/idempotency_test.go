@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -136,6 +137,26 @@ func TestDiskRemovesWhatIsOver(t *testing.T) {
 	require.Equal(t, "third", value)
 }
 
+// A claim whose lease is over goes when its key is claimed anew: its end takes nothing from
+// the claim in its place.
+func TestDiskClaimedAnew(t *testing.T) {
+	now := time.Now()
+	d := openDisk(t, idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }})
+	begin := func(name, owner string, lease time.Duration) idempotency.State {
+		t.Helper()
+		state, _, err := d.Begin(t.Context(), name, "f", owner, lease)
+		require.NoError(t, err)
+		return state
+	}
+	require.Equal(t, idempotency.New, begin("older", "a", time.Hour)) // what is over behind it is not looked at
+	require.Equal(t, idempotency.New, begin("name", "a", time.Minute))
+	now = now.Add(time.Minute)
+	require.Equal(t, idempotency.New, begin("name", "b", 2*time.Hour))
+	now = now.Add(time.Hour)
+	require.NoError(t, d.Sweep())
+	require.Equal(t, idempotency.Running, begin("name", "c", time.Hour))
+}
+
 // A power cut may leave a file as long as it was written, without what was in it.
 func TestDiskAfterAPowerCut(t *testing.T) {
 	cfg := idempotency.DiskConfig{Dir: t.TempDir()}
@@ -202,6 +223,47 @@ func TestPurge(t *testing.T) {
 	require.NotEqual(t, before, onDisk(t, cfg.Dir)[:len(before)], "overwritten")
 	require.Equal(t, idempotency.Stored, state("other"))
 	require.Equal(t, idempotency.New, state("erased"))
+}
+
+// An answer about somebody who was erased is not given, but forgotten, and its call made
+// again. One that cannot be forgotten, since nothing can be written, is an error, of a
+// purge too.
+func TestErasedAnswers(t *testing.T) {
+	now := time.Now()
+	cfg := idempotency.DiskConfig{Dir: t.TempDir(), Now: func() time.Time { return now }}
+	d := openDisk(t, cfg)
+	answers, err := idempotency.NewAnswers(d, make([]byte, idempotency.KeyBytes))
+	require.NoError(t, err)
+	erased := func(a idempotency.Answer) bool { return slices.Contains(a.Identities, "erased") }
+	begin := func(key, owner string) (idempotency.State, idempotency.Claim, error) {
+		state, answer, claim, err := answers.Begin(t.Context(), idempotency.Call{
+			Organization: "o", Method: "POST", Path: "/", Key: key, Owner: owner, Lease: time.Minute, Erased: erased,
+		})
+		require.Equal(t, state == idempotency.Stored, answer.Status == 200)
+		require.False(t, erased(answer))
+		return state, claim, err
+	}
+	for _, key := range []string{"erased", "other", "erased too"} {
+		state, claim, err := begin(key, "a")
+		require.NoError(t, err)
+		require.Equal(t, idempotency.New, state)
+		identity, _, _ := strings.Cut(key, " ")
+		require.NoError(t, claim.Complete(t.Context(), idempotency.Answer{Status: 200, Identities: []string{identity}}))
+	}
+	for key, want := range map[string]idempotency.State{"erased": idempotency.New, "other": idempotency.Stored} {
+		state, _, err := begin(key, "b")
+		require.NoError(t, err)
+		require.Equal(t, want, state)
+	}
+	state, _, err := begin("erased", "c")
+	require.NoError(t, err)
+	require.Equal(t, idempotency.Running, state)
+
+	now = now.Add(time.Hour) // what is written next begins a file
+	require.NoError(t, os.RemoveAll(cfg.Dir))
+	_, _, err = begin("erased too", "b")
+	require.ErrorIs(t, err, os.ErrNotExist)
+	require.ErrorIs(t, answers.Purge(t.Context(), erased), os.ErrNotExist)
 }
 
 // onDisk is what is in the files of a folder.
@@ -290,6 +352,7 @@ func TestAnswers(t *testing.T) {
 		func(c *idempotency.Call) { c.Organization = "o2" }, func(c *idempotency.Call) { c.Method = "PUT" },
 		func(c *idempotency.Call) { c.Path = "/v1/y" }, func(c *idempotency.Call) { c.Key = "l" },
 		func(c *idempotency.Call) { c.Organization, c.Method = "o1P", "OST" },
+		func(c *idempotency.Call) { c.Part = "p" }, func(c *idempotency.Call) { c.Part = "q" },
 	} {
 		other := call
 		change(&other)
