@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -50,6 +51,14 @@ func (s lossyCredits) Commit(ctx context.Context, c credits.Claim, requests, use
 	return b, s.replies.of("commit", err)
 }
 
+func (s lossyCredits) Settle(ctx context.Context, claims []credits.Claim) error {
+	return s.replies.of("settle", s.Store.Settle(ctx, claims))
+}
+
+func (s lossyCredits) Release(ctx context.Context, claims []credits.Claim) error {
+	return s.replies.of("release", s.Store.Release(ctx, claims))
+}
+
 type lossyAnswers struct {
 	idempotency.Store
 	replies *replies
@@ -66,6 +75,7 @@ type books struct {
 	outbox *ledger.Outbox
 	limits event.Limits
 	ledger map[string]event.Usage
+	later  atomic.Int64 // how far the clock of the balances is ahead, in nanoseconds
 }
 
 func openBooks(t *testing.T, replies *replies) *books {
@@ -80,7 +90,7 @@ func openBooks(t *testing.T, replies *replies) *books {
 	require.NoError(t, err)
 	b := &books{outbox: outbox, limits: event.DefaultLimits(), ledger: make(map[string]event.Usage)}
 	b.Meter = metering.New(metering.Config{Lease: time.Hour}, metering.Deps{
-		Credits: lossyCredits{credits.NewMemory(time.Now), replies}, Limits: rates, Ledger: outbox, Answers: answers,
+		Credits: lossyCredits{credits.NewMemory(func() time.Time { return time.Now().Add(time.Duration(b.later.Load())) }), replies}, Limits: rates, Ledger: outbox, Answers: answers,
 		IdentityKey: make([]byte, 32), Now: time.Now, Logger: slog.New(slog.DiscardHandler),
 		Sums: func(context.Context, string) (credits.Sums, error) { return nil, nil },
 	})
