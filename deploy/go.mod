@@ -30,7 +30,6 @@ require (
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
 	muster/webhook-sender v0.0.0
 )
 
@@ -58,6 +57,7 @@ require (
 	github.com/throttled/throttled/v2 v2.15.0 // indirect
 	github.com/yuin/goldmark v1.8.7 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
+	golang.org/x/term v0.47.0 // indirect
 	gopkg.in/tomb.v1 v1.0.0-20141024135613-dd632973f1e7 // indirect
 	mvdan.cc/xurls/v2 v2.6.0 // indirect
 )

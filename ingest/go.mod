@@ -19,9 +19,10 @@ require (
 	github.com/twmb/franz-go/pkg/kfake v0.0.0-20260918054303-01f206a7e32c
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0
 	golang.org/x/sys v0.49.0
-	golang.org/x/term v0.47.0
 	muster/platform v0.0.0
 )
+
+require golang.org/x/term v0.47.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.2 // indirect

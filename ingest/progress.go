@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
 
 	"muster/ingest/internal/source"
+	"muster/platform/console"
 )
 
 // Snapshot is how a run stands.
@@ -42,7 +42,7 @@ type Progress interface {
 // NewProgress returns a progress bar when out is a terminal, and otherwise lines
 // in the log.
 func NewProgress(out *os.File, logger *slog.Logger) Progress {
-	if term.IsTerminal(int(out.Fd())) {
+	if console.IsTerminal(out) {
 		return NewBar(out)
 	}
 	return NewLog(logger, 5*time.Second)
@@ -104,7 +104,7 @@ func (b *Bar) describe(s Snapshot) string {
 	if s.File == source.Stdin {
 		name = "standard input"
 	}
-	text := fmt.Sprintf("%s %s records, %s/s", name, grouped(s.Read), grouped(b.rate.of(s)))
+	text := fmt.Sprintf("%s %s records, %s/s", console.Text(name), grouped(s.Read), grouped(b.rate.of(s)))
 	if s.Rejected > 0 {
 		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
 	}

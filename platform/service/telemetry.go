@@ -18,7 +18,8 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
-	"golang.org/x/term"
+
+	"muster/platform/console"
 )
 
 // LogFormat says how log lines are written.
@@ -154,16 +155,16 @@ func logHandler(cfg TelemetryConfig) (slog.Handler, error) {
 	format := cfg.LogFormat
 	if format == LogAuto || format == "" {
 		format = LogJSON
-		if f, ok := cfg.Output.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+		if console.IsTerminal(cfg.Output) {
 			format = LogText
 		}
 	}
-	opts := &slog.HandlerOptions{Level: cfg.LogLevel}
+	opts, out := &slog.HandlerOptions{Level: cfg.LogLevel}, console.Writer(cfg.Output)
 	switch format {
 	case LogText:
-		return slog.NewTextHandler(cfg.Output, opts), nil
+		return slog.NewTextHandler(out, opts), nil
 	case LogJSON:
-		return slog.NewJSONHandler(cfg.Output, opts), nil
+		return slog.NewJSONHandler(out, opts), nil
 	default:
 		return nil, fmt.Errorf("log format %q: want auto, text or json", format)
 	}

@@ -3,11 +3,11 @@ package main
 import (
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/schollz/progressbar/v3"
-	"golang.org/x/term"
+
+	"muster/platform/console"
 )
 
 // bar shows the progress of long work: a bar on a terminal, a line in the log
@@ -28,8 +28,7 @@ type bar struct {
 const sayEvery = 10 * time.Second
 
 func newBar(out io.Writer, logger *slog.Logger) *bar {
-	file, ok := out.(*os.File)
-	return &bar{out: out, terminal: ok && term.IsTerminal(int(file.Fd())), logger: logger}
+	return &bar{out: out, terminal: console.IsTerminal(out), logger: logger}
 }
 
 // Begin implements standalone.Progress.

@@ -238,7 +238,7 @@ func (d *defectList) add(r event.Rejected) {
 		d.more++
 		return
 	}
-	d.lines = append(d.lines, fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, strings.TrimSpace(r.Path+" "+r.Reason)))
+	d.lines = append(d.lines, cell(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, strings.TrimSpace(r.Path+" "+r.Reason))))
 }
 
 func (d *defectList) String() string {

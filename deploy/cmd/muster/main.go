@@ -15,6 +15,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"muster/platform/console"
 	"muster/platform/service"
 )
 
@@ -22,7 +23,8 @@ func main() {
 	os.Exit(run(os.Args[1:], streams{in: os.Stdin, out: os.Stdout, err: os.Stderr}, os.Getenv))
 }
 
-// streams are the standard streams of the process.
+// streams are the standard streams of the process. Commands write to those of cobra, which may be shown what
+// others wrote; logs and progress know by themselves what a terminal is shown.
 type streams struct {
 	in       io.Reader
 	out, err io.Writer
@@ -44,8 +46,9 @@ func run(args []string, std streams, getenv func(string) string) int {
 	root := newRoot(c)
 	root.SetArgs(args)
 	root.SetIn(std.in)
-	root.SetOut(std.out)
-	root.SetErr(std.err)
+	told := console.Writer(std.err)
+	root.SetOut(console.Writer(std.out))
+	root.SetErr(told)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0
@@ -53,11 +56,11 @@ func run(args []string, std streams, getenv func(string) string) int {
 	var coder exitCoder
 	if errors.As(err, &coder) {
 		if message := err.Error(); message != "" {
-			fmt.Fprintln(std.err, "muster:", message)
+			fmt.Fprintln(told, "muster:", message)
 		}
 		return coder.ExitCode()
 	}
-	fmt.Fprintln(std.err, "muster:", err)
+	fmt.Fprintln(told, "muster:", err)
 	return 2
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"muster/deploy/analyst"
 	"muster/platform/clickhouse"
+	"muster/platform/console"
 	"muster/schemas/readmodel"
 )
 
@@ -98,7 +99,7 @@ Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 				}
 				return nil
 			}
-			return c.converse(cmd.Context(), ask)
+			return c.converse(cmd, ask)
 		},
 	}
 	flags := cmd.Flags()
@@ -149,11 +150,11 @@ func (c *command) analystClient(own bool) (*analyst.Client, error) {
 
 // converse asks what comes in, statement by statement. At a terminal it goes
 // on after a mistake.
-func (c *command) converse(ctx context.Context, ask func(analyst.Cell) error) error {
-	terminal := isTerminal(c.std.in)
+func (c *command) converse(cmd *cobra.Command, ask func(analyst.Cell) error) error {
+	terminal := console.IsTerminal(c.std.in)
 	prompt := func(text string) {
 		if terminal {
-			fmt.Fprint(c.std.err, text)
+			fmt.Fprint(cmd.ErrOrStderr(), text)
 		}
 	}
 	var statement strings.Builder
@@ -161,10 +162,10 @@ func (c *command) converse(ctx context.Context, ask func(analyst.Cell) error) er
 	flush := func() error {
 		for _, cell := range analyst.Cells("", statement.String()) {
 			if err := ask(cell); err != nil {
-				if !terminal || ctx.Err() != nil {
+				if !terminal || cmd.Context().Err() != nil {
 					return err
 				}
-				fmt.Fprintln(c.std.err, err)
+				fmt.Fprintln(cmd.ErrOrStderr(), err)
 				failed = err
 			}
 		}
@@ -191,15 +192,6 @@ func (c *command) converse(ctx context.Context, ask func(analyst.Cell) error) er
 		return err
 	}
 	return failed
-}
-
-func isTerminal(stream any) bool {
-	f, ok := stream.(*os.File)
-	if !ok {
-		return false
-	}
-	info, err := f.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
 func (c *command) exportCommand() *cobra.Command {

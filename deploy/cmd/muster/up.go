@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/standalone"
+	"muster/platform/console"
 	queryapi "muster/query-api"
 )
 
@@ -71,7 +72,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 				Progress:      bar,
 				Applied:       func(done []queryapi.Applied) error { return printApplied(cmd, done) },
 				Started: func(w standalone.Welcome) {
-					w.KeepKey = !isTerminal(c.std.out)
+					w.KeepKey = !console.IsTerminal(c.std.out)
 					greetErr = w.WriteText(cmd.OutOrStdout())
 				},
 			})

@@ -1,0 +1,90 @@
+package main
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker/brokertest"
+	"muster/platform/console/consoletest"
+)
+
+// onTerminal returns what a command line shows on a terminal, and requires its exit status.
+func (c cli) onTerminal(status int, args ...string) (out, errors string) {
+	c.t.Helper()
+	stdout, shownOut := consoletest.Open(c.t)
+	stderr, shownErr := consoletest.Open(c.t)
+	got := run(args, streams{in: strings.NewReader(""), out: stdout, err: stderr}, func(name string) string { return c.env[name] })
+	require.NoError(c.t, stdout.Close())
+	require.NoError(c.t, stderr.Close())
+	out, errors = shownOut(), shownErr()
+	require.Equal(c.t, status, got, "%s\n%q%q", strings.Join(args, " "), out, errors)
+	return out, errors
+}
+
+const (
+	hostile  = "\x1b]0;pwned\x07\u009b2J"
+	harmless = `\u001b]0;pwned\u0007\u009b2J`
+)
+
+// What analysts' rows and the server's errors hold is obeyed by no terminal, and nobody else is given it changed.
+func TestSQLOnATerminal(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if statement, err := io.ReadAll(r.Body); err != nil || strings.Contains(string(statement), "nothing") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		_, _ = w.Write([]byte("│ " + hostile + " │\n"))
+	}))
+	t.Cleanup(server.Close)
+	c := cli{t: t, env: map[string]string{"CLICKHOUSE_DSN": server.URL + "/muster", "MUSTER_DATA_DIR": t.TempDir()}}
+	out, _ := c.onTerminal(0, "sql", "SELECT 1")
+	require.Equal(t, "│ "+harmless+" │\n", out)
+	_, errors := c.onTerminal(1, "sql", "SELECT nothing")
+	require.Contains(t, errors, harmless)
+
+	out, _ = c.run(0, "sql", "SELECT 1")
+	require.Equal(t, "│ "+hostile+" │\n", out)
+	path := filepath.Join(t.TempDir(), "out")
+	c.onTerminal(0, "sql", "--output", path, "SELECT 1")
+	written, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Equal(t, "│ "+hostile+" │\n", string(written))
+}
+
+// Neither a file's name nor a record makes lines or a title of its own, in progress, summaries, logs and lists.
+func TestIngestOnATerminal(t *testing.T) {
+	dir := t.TempDir()
+	c := cli{t: t, env: map[string]string{"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"), "MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3)}}
+	path := filepath.Join(dir, "a"+hostile+"\nb.ndjson")
+	require.NoError(t, os.WriteFile(path, []byte(`{"profile_id":"1","last_updated":"\u001b]0;pwned\u0007"}`+"\n"), 0o600))
+	for _, tc := range []struct {
+		status int
+		args   []string
+		names  bool // the file is named on standard output
+	}{
+		{1, []string{"ingest", "--dry-run", "network-person", path}, true},
+		{1, []string{"ingest", "network-person", path}, false},
+		{2, []string{"ingest", "network-person", path + "x"}, false},
+		{0, []string{"rejected", "list"}, true},
+		{0, []string{"rejected", "list", "--json"}, true},
+	} {
+		out, errors := c.onTerminal(tc.status, tc.args...)
+		require.NotContains(t, out+errors, "\x1b]")
+		require.NotContains(t, out+errors, "\u009b")
+		require.NotContains(t, out+errors, "\x07")
+		require.NotContains(t, out, "\nb.ndjson", tc.args)
+		if tc.names {
+			require.Contains(t, out, harmless)
+		}
+	}
+	out, _ := c.run(0, "rejected", "list", "--json")
+	shown, _ := c.onTerminal(0, "rejected", "list", "--json")
+	require.Contains(t, out, "\u009b")
+	require.Equal(t, parsed[[]letterView](t, out), parsed[[]letterView](t, shown))
+}

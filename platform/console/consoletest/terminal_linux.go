@@ -1,0 +1,37 @@
+// Package consoletest has terminals for tests.
+package consoletest
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+	"golang.org/x/term"
+)
+
+// Open returns a terminal and what was shown on it until it was closed, which the caller does before he asks.
+func Open(t testing.TB) (terminal *os.File, screen func() string) {
+	t.Helper()
+	screenFile, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = screenFile.Close() })
+	number, err := unix.IoctlGetInt(int(screenFile.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(screenFile.Fd()), unix.TIOCSPTLCK, 0))
+	terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = terminal.Close() })
+	_, err = term.MakeRaw(int(terminal.Fd())) // line feeds stay as they are
+	require.NoError(t, err)
+	shown := make(chan string, 1)
+	go func() {
+		var all strings.Builder
+		_, _ = io.Copy(&all, screenFile) // ends with EIO when the terminal is closed
+		shown <- all.String()
+	}()
+	return terminal, func() string { return <-shown }
+}
