@@ -124,7 +124,11 @@ func tlsFromEnv(getenv func(string) string) (*tls.Config, error) {
 
 // SCRAM authenticates a user with SCRAM-SHA-256. Its error never holds the password.
 func SCRAM(user, password string) (sasl.Mechanism, error) {
-	m, err := scram.Mechanism(scram.SHA256, user, password)
+	return scramOf(scram.SHA256, user, password)
+}
+
+func scramOf(algo scram.Algorithm, user, password string) (sasl.Mechanism, error) {
+	m, err := scram.Mechanism(algo, user, password)
 	if err != nil {
 		// It may quote the password that it could not prepare.
 		return nil, errors.New("user or password: not valid for SCRAM")
@@ -143,20 +147,20 @@ func saslFromEnv(getenv func(string) string) (sasl.Mechanism, error) {
 	if user == "" || pass == "" {
 		return nil, errors.New("KAFKA_SASL_MECHANISM needs KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD")
 	}
-	algo := scram.SHA512
+	var m sasl.Mechanism
+	var err error
 	switch strings.ToUpper(name) {
 	case "PLAIN":
 		return plain.Mechanism{Username: user, Password: pass}, nil
 	case "SCRAM-SHA-256":
-		algo = scram.SHA256
+		m, err = scramOf(scram.SHA256, user, pass)
 	case "SCRAM-SHA-512":
+		m, err = scramOf(scram.SHA512, user, pass)
 	default:
 		return nil, fmt.Errorf("KAFKA_SASL_MECHANISM: %q is none of PLAIN, SCRAM-SHA-256, SCRAM-SHA-512", name)
 	}
-	m, err := scram.Mechanism(algo, user, pass)
 	if err != nil {
-		// The error may quote the password it could not prepare.
-		return nil, errors.New("KAFKA_SASL_USERNAME or KAFKA_SASL_PASSWORD: not valid for SCRAM")
+		return nil, fmt.Errorf("KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD: %w", err)
 	}
 	return m, nil
 }

@@ -19,13 +19,24 @@ func (c Config) dial(ctx context.Context, network, addr string) (net.Conn, error
 		if err != nil {
 			return nil, err
 		}
-		return &answers{Conn: conn, login: c.SASL != nil}, nil
+		return &answers{Conn: conn, login: c.loginAnswers()}, nil
 	}
 	conn, err := (&tls.Dialer{NetDialer: plain, Config: c.TLS}).DialContext(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
-	return &answers{Conn: conn, login: c.SASL != nil}, nil
+	return &answers{Conn: conn, login: c.loginAnswers()}, nil
+}
+
+// loginAnswers is how many answers a login has: the versions, the handshake, and those of the mechanism.
+func (c Config) loginAnswers() int {
+	switch {
+	case c.SASL == nil:
+		return 0
+	case c.SASL.Name() == "PLAIN":
+		return 3 // the end
+	}
+	return 4 // SCRAM: the challenge, the end
 }
 
 // answers is a connection that ends where no answer of a broker begins. kafka-go makes
@@ -34,7 +45,7 @@ func (c Config) dial(ctx context.Context, network, addr string) (net.Conn, error
 // before it knows who the client is ends with what can be done about it.
 type answers struct {
 	net.Conn
-	login bool    // the client says who it is
+	login int     // how many answers the login has: none if the client does not say who it is
 	begun int     // how many answers have begun, as far as that is of interest
 	size  [4]byte // of the next answer: its first bytes
 	read  int     // how many of them there are
@@ -62,17 +73,13 @@ func (a *answers) Read(p []byte) (int, error) {
 			continue
 		}
 		a.read, a.left = 0, binary.BigEndian.Uint32(a.size[:])
-		a.begun = min(a.begun+1, loginAnswers)
+		a.begun = min(a.begun+1, max(a.login, 2))
 		if a.left > maxAnswerBytes {
 			return 0, notABroker(a.RemoteAddr(), a.size)
 		}
 	}
 	return n, err
 }
-
-// loginAnswers is how many answers a login has, with SCRAM: the versions, the handshake,
-// the challenge, the end.
-const loginAnswers = 4
 
 // ended says what an end of the connection may mean, which is all that brokers say to
 // somebody who has to say who they are and does not, and some to a wrong password.
@@ -82,10 +89,10 @@ func (a *answers) ended(err error) error {
 		lost = io.ErrUnexpectedEOF
 	}
 	switch {
-	case a.login && a.begun > 1 && a.begun < loginAnswers:
-		return fmt.Errorf("%s ended the connection at the login: are user and password right (KAFKA_SASL_USERNAME, KAFKA_SASL_PASSWORD)? %w",
-			a.RemoteAddr(), lost)
-	case !a.login && a.begun == 1:
+	case a.begun > 1 && a.begun < a.login:
+		return fmt.Errorf("%s ended the connection at the login: are user and password right (KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD, "+
+			"or those of standalone.json in its data folder)? %w", a.RemoteAddr(), lost)
+	case a.login == 0 && a.begun == 1:
 		return fmt.Errorf("%s ended the connection at the first request: if it wants a user and a password, set KAFKA_SASL_MECHANISM, "+
 			"KAFKA_SASL_USERNAME and KAFKA_SASL_PASSWORD; for the broker of `muster up`, name its data folder with --data-dir instead of "+
 			"KAFKA_BROKERS, or take kafka_user and kafka_password of standalone.json there, with SCRAM-SHA-256: %w",
