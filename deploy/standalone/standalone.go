@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,60 +144,71 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 
-	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: cfg.AdminAddr, Logger: logger, Registry: registry})
-	if err != nil {
-		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
-	}
 	apiDeps := queryapi.Deps{
 		ClickHouse: reading, Bus: kafka, Secret: secret, Logger: logger, Registerer: registry, Tracing: deps.Telemetry.Tracing,
 		Suppressed: erased.Set(),
 	}
 	if deps.Getenv(queryapi.RedisEnv) != "" {
 		if apiDeps.Redis, err = queryapi.OpenRedis(deps.Getenv); err != nil {
-			return errors.Join(err, admin.Close())
+			return err
 		}
 		defer func() { err = errors.Join(err, apiDeps.Redis.Close()) }()
 	}
+
+	// What listens is closed by its Run, and here as long as none runs.
+	var idle []io.Closer
+	defer func() {
+		for _, c := range slices.Backward(idle) {
+			err = errors.Join(err, c.Close())
+		}
+	}()
+	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: cfg.AdminAddr, Logger: logger, Registry: registry})
+	if err != nil {
+		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
+	}
+	idle = append(idle, admin)
 	api, err := queryapi.New(ctx, apiConfig, apiDeps)
 	if err != nil {
-		return errors.Join(fmt.Errorf("start query-api (another address: --api-addr): %w", err), admin.Close())
+		return fmt.Errorf("start query-api (another address: --api-addr): %w", err)
 	}
+	idle = append(idle, api)
 	projection, err := projector.New(projector.Config{Kafka: kafka}, projector.Deps{
 		Conn: writing, Logger: logger, Registerer: registry, Tracer: deps.Telemetry.Tracing, Suppressed: erased.Set(),
 	})
 	if err != nil {
-		return errors.Join(err, admin.Close(), api.Close())
+		return err
 	}
 	eraser, err := projector.NewEraser(projector.EraserConfig{Kafka: kafka, Within: cfg.EraseWithin}, projector.EraserDeps{
 		Conn: writing, Suppressed: erased.Set(), Compact: backend.compact, Logger: logger,
 	})
 	if err != nil {
-		return errors.Join(err, admin.Close(), api.Close())
+		return err
 	}
 	records, err := ingest.New(ctx, ingest.Config{
 		Bus: kafka, Addr: cfg.IngestAddr, Token: in.OperatorToken, StateDir: ingest.StateDirOf(cfg.DataDir),
 	}, ingest.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
-		return errors.Join(fmt.Errorf("start ingest (another address: --ingest-addr): %w", err), admin.Close(), api.Close())
+		return fmt.Errorf("start ingest (another address: --ingest-addr): %w", err)
 	}
+	idle = append(idle, records)
 	providers, err := discovery.ProvidersFromEnv(deps.Getenv)
 	if err != nil {
-		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		return err
 	}
 	finder, err := discovery.New(discovery.Config{Bus: kafka, Providers: providers}, discovery.Deps{ClickHouse: finding, Logger: logger, Registerer: registry, Suppressed: erased.Set()}) //nolint:contextcheck // Close ends its reads, not a context
 	if err != nil {
-		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		return err
 	}
 	webhookKey, err := secret.Key(event.WebhookKeyName, event.WebhookKeySize)
 	if err != nil {
-		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		return err
 	}
 	if err := developmentSecret(ctx, kafka, deps, webhookKey); err != nil {
-		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		return err
 	}
 	sender, err := webhook.New(webhook.Config{Bus: kafka, Key: webhookKey, Allow: cfg.WebhookAllow}, webhook.Deps{Logger: logger, Registerer: registry, Suppressed: erased.Set()})
 	if err != nil {
-		return errors.Join(err, admin.Close(), api.Close(), records.Close())
+		return err
 	}
 	in.BaseURL, in.AdminURL, in.IngestURL = api.URL(), admin.URL(), records.URL()
 
@@ -228,7 +241,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		},
 	} {
 		if err := group.Add(u); err != nil {
-			return errors.Join(err, admin.Close(), api.Close(), records.Close())
+			return err
 		}
 	}
 	for name, check := range map[string]service.Check{
@@ -236,9 +249,10 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check,
 	} {
 		if err := admin.AddCheck(name, check); err != nil {
-			return errors.Join(err, admin.Close(), api.Close(), records.Close())
+			return err
 		}
 	}
+	idle = nil
 	return group.Run(ctx)
 }
 
