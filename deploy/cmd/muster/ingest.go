@@ -135,8 +135,8 @@ was interrupted, or could not read an input to its end. Running it again is safe
 			}
 			var summary ingest.Summary
 			if resume {
-				if cfg.Restart || cfg.DryRun || cfg.Again {
-					return errors.New("--resume goes with none of --restart, --dry-run and --again")
+				if cfg.Restart || cfg.DryRun || cfg.Again || cfg.Map != "" || cmd.Flags().Changed("format") {
+					return errors.New("--resume goes with none of --restart, --dry-run, --again, --map and --format")
 				}
 				err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
 					summary, err = ingest.Resume(ctx, cfg, deps, strings.Join(args, ""))

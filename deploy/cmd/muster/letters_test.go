@@ -249,6 +249,10 @@ func TestRefreshAndRejected(t *testing.T) {
 	require.NotContains(t, out, runs[1].ID)
 	_, errors = c.run(2, "ingest", "--resume")
 	require.Contains(t, errors, "no run was stopped")
+	for _, flag := range []string{"--again", "--restart", "--dry-run", "--map=" + mapping, "--format=csv"} {
+		_, errors = c.run(2, "ingest", "--resume", flag)
+		require.Contains(t, errors, "--resume goes with none of", flag)
+	}
 
 	out, _ = c.run(0, "dead", "list", "--json")
 	require.Equal(t, "[]\n", out)
