@@ -41,23 +41,34 @@ func AccountsOf(ctx context.Context, dir string) (Accounts, error) {
 	return a, nil
 }
 
-// LetIn returns the IDs of the keys and organizations that may call here, and might no more where it was later, or
-// not for as long: a key that was rotated goes on there until its grace ends.
-func (a Accounts) LetIn(later Accounts, now time.Time) (keys, organizations []string) {
+// LetIn are the IDs of who may call by an earlier state, and might not by a later one.
+type LetIn struct {
+	Keys, Organizations []string
+	// Rotated are the keys that may call by both, by the later one for less long: until the grace of their rotation ends.
+	Rotated []string
+}
+
+// LetIn returns who may call here, and might no more, or not for as long, where it was later.
+func (a Accounts) LetIn(later Accounts, now time.Time) (in LetIn) {
 	for id, k := range a.keys {
 		then, ok := later.keys[id]
-		if ok && k.ValidAt(now) && (!then.ValidAt(now) || ends(then).Before(ends(k))) {
-			keys = append(keys, id)
+		switch {
+		case !ok || !k.ValidAt(now):
+		case !then.ValidAt(now):
+			in.Keys = append(in.Keys, id)
+		case ends(then).Before(ends(k)):
+			in.Rotated = append(in.Rotated, id)
 		}
 	}
 	for id, o := range a.organizations {
 		if then, ok := later.organizations[id]; ok && o.Active && !then.Active {
-			organizations = append(organizations, id)
+			in.Organizations = append(in.Organizations, id)
 		}
 	}
-	slices.Sort(keys)
-	slices.Sort(organizations)
-	return keys, organizations
+	slices.Sort(in.Keys)
+	slices.Sort(in.Organizations)
+	slices.Sort(in.Rotated)
+	return in
 }
 
 // ends is when a key expires; one that never does, after all others.

@@ -117,8 +117,7 @@ type restored struct {
 	manifest backup.Manifest
 	erasures int    // that were carried over
 	kept     string // where the former content is; empty for none
-	// keys and organizations may call again, which might no more in the former content.
-	keys, organizations []string
+	letIn    backup.LetIn
 }
 
 func (r restored) print(w io.Writer, dir string) error {
@@ -129,10 +128,13 @@ func (r restored) print(w io.Writer, dir string) error {
 	fmt.Fprintf(&b, "restored %s as of %s: %d files, %.1f MB, %d erasures carried over\n",
 		dir, r.manifest.CreatedAt.Format(time.RFC3339), len(r.manifest.Files), float64(r.manifest.Bytes)/1e6, r.erasures)
 	b.WriteString("Keys, organizations, webhook secrets and standalone.json are of that time: what was revoked, deactivated or rotated since is to be so again.\n")
-	for _, id := range r.keys {
+	for _, id := range r.letIn.Keys {
 		fmt.Fprintf(&b, "  muster account key revoke %s\n", id)
 	}
-	for _, id := range r.organizations {
+	for _, id := range r.letIn.Rotated { // the key that replaced it is not there: its callers have this one
+		fmt.Fprintf(&b, "  muster account key rotate %s\n", id)
+	}
+	for _, id := range r.letIn.Organizations {
 		fmt.Fprintf(&b, "  muster account deactivate %s\n", id)
 	}
 	_, err := io.WriteString(w, b.String())
@@ -171,7 +173,7 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 		r.erasures, err = c.carry(ctx, unpacked, known)
 	}
 	if err == nil {
-		r.keys, r.organizations, err = letIn(ctx, dir, unpacked)
+		r.letIn, err = letIn(ctx, dir, unpacked)
 	}
 	if err == nil {
 		r.kept, err = backup.Place(dir, time.Now())
@@ -183,20 +185,19 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 }
 
 // letIn finds the keys and organizations that may call again by what was unpacked, as far as the present folder knows.
-func letIn(ctx context.Context, dir, unpacked string) (keys, organizations []string, err error) {
+func letIn(ctx context.Context, dir, unpacked string) (in backup.LetIn, err error) {
 	if !hasLog(dir) || !hasLog(unpacked) {
-		return nil, nil, nil
+		return in, nil
 	}
 	before, err := backup.AccountsOf(ctx, dir)
 	if err != nil {
-		return nil, nil, fmt.Errorf("restore: %w", err)
+		return in, fmt.Errorf("restore: %w", err)
 	}
 	then, err := backup.AccountsOf(ctx, unpacked)
 	if err != nil {
-		return nil, nil, fmt.Errorf("restore: %w", err)
+		return in, fmt.Errorf("restore: %w", err)
 	}
-	keys, organizations = then.LetIn(before, time.Now())
-	return keys, organizations, nil
+	return then.LetIn(before, time.Now()), nil
 }
 
 // knownErasures are those of the present folder, which is locked, if it has any, and then of a file.
