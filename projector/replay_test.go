@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,6 +135,49 @@ func TestReplay(t *testing.T) {
 	require.EqualValues(t, parts/1000, h.count("SELECT sum(total_rows) FROM system.tables WHERE database = currentDatabase()")/1000, "nothing is left beside the tables")
 	require.Zero(t, h.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND (name LIKE '%\\\\_\\\\_new%' OR name LIKE '%\\\\_\\\\_old%')"))
 	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE database = currentDatabase() AND name = 'network_people'"))
+}
+
+// Comparing a table slice by slice reads its rows about once, however many slices there are, and each row in one.
+func TestReplayReadsRowsOnce(t *testing.T) {
+	const rows, number = 40_000, 32
+	for table, values := range map[string]string{
+		"lookups":        "(key_hash, value) SELECT xxHash64(toString(number)), toString(number)",
+		"codehost_lists": "(user_id, list) SELECT intDiv(number, 2) * intDiv(number, 2) - 1000, toString(number % 2)",
+		"seen_versions":  "(kind, key_hash, key) SELECT if(number % 2, 'codehost-person', 'network-person'), if(number % 2, number, xxHash64(toString(number))), toString(number)",
+	} {
+		t.Run(table, func(t *testing.T) {
+			s := openStore(t)
+			i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == table })
+			r := readmodel.Rebuild{Model: readmodel.Models()[i], ID: "1"}
+			var existing string
+			require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = '"+table+"'").Scan(&existing))
+			create, err := r.Create(existing)
+			require.NoError(t, err)
+			for _, statement := range append(create,
+				"INSERT INTO "+table+" "+values+fmt.Sprint(" FROM numbers(", rows, ")"), "OPTIMIZE TABLE "+table+" FINAL",
+				"INSERT INTO "+r.Fresh()+" "+values+fmt.Sprint(" FROM numbers(", rows/2, ")"), "OPTIMIZE TABLE "+r.Fresh()+" FINAL") {
+				require.NoError(t, s.conn.Exec(t.Context(), statement))
+			}
+
+			var sample []string
+			require.NoError(t, s.conn.QueryRow(t.Context(), r.SampleQuery()).Scan(&sample))
+			parts := readmodel.Slices(sample, number)
+			require.Len(t, parts, number)
+			var behind, live, read uint64
+			for _, part := range parts {
+				n := s.count(r.CountBehind(part))
+				require.Less(t, n, uint64(rows)/8)
+				behind += n
+				var c readmodel.Comparison
+				require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
+				live += c.Live
+				read += s.count("SELECT sum(rows) FROM (EXPLAIN ESTIMATE " + r.CountBehind(part) + ")")
+			}
+			require.EqualValues(t, rows/2, behind)
+			require.EqualValues(t, rows, live)
+			require.Less(t, read, uint64(3*rows), "of %d rows in both tables", rows+rows/2)
+		})
+	}
 }
 
 func TestReplayRefuses(t *testing.T) {

@@ -150,18 +150,22 @@ func (r *replay) catchUp(ctx context.Context) error {
 	}
 }
 
-// slices is how many parts a table is compared in.
-func (r *replay) slices(ctx context.Context, t readmodel.Rebuild) (uint64, error) {
+// slices are the parts that a table is compared in.
+func (r *replay) slices(ctx context.Context, t readmodel.Rebuild) ([]readmodel.Slice, error) {
 	const least = 8
 	var n uint64
 	for _, table := range []string{t.Table, t.Fresh()} {
 		var rows uint64
 		if err := r.deps.Conn.QueryRow(ctx, "SELECT count() FROM "+table).Scan(&rows); err != nil {
-			return 0, fmt.Errorf("count %s: %w", table, err)
+			return nil, fmt.Errorf("count %s: %w", table, err)
 		}
 		n += rows
 	}
-	return max(least, n/r.cfg.SliceRows+1), nil
+	var sample []string
+	if err := r.deps.Conn.QueryRow(ctx, t.SampleQuery()).Scan(&sample); err != nil {
+		return nil, fmt.Errorf("part %s: %w", t.Table, err)
+	}
+	return readmodel.Slices(sample, int(max(least, n/r.cfg.SliceRows+1))), nil //nolint:gosec // small
 }
 
 // keepNewer copies from the live tables what the topics have no more, or older.
@@ -176,9 +180,8 @@ func (r *replay) keepNewer(ctx context.Context) error {
 			return err
 		}
 		rebuilt := Rebuilt{Table: t.Table, Kept: t.Kept()}
-		r.deps.Progress.Begin("Keeping what is newer in "+t.Table, int64(parts)) //nolint:gosec // small
-		for i := range parts {
-			s := readmodel.Slice{Index: i, Of: parts}
+		r.deps.Progress.Begin("Keeping what is newer in "+t.Table, int64(len(parts)))
+		for i, s := range parts {
 			var behind uint64
 			if err := r.deps.Conn.QueryRow(ctx, t.CountBehind(s)).Scan(&behind); err != nil {
 				return fmt.Errorf("look for newer rows in %s: %w", t.Table, err)
@@ -221,11 +224,11 @@ func (r *replay) compare(ctx context.Context) error {
 			return err
 		}
 		rebuilt := &r.report.Tables[i]
-		rebuilt.Partitions = int(parts)                           //nolint:gosec // small
-		r.deps.Progress.Begin("Comparing "+t.Table, int64(parts)) //nolint:gosec // small
+		rebuilt.Partitions = len(parts)
+		r.deps.Progress.Begin("Comparing "+t.Table, int64(len(parts)))
 		var behind uint64
-		for n := range parts {
-			c, err := r.compareSlice(ctx, t, readmodel.Slice{Index: n, Of: parts})
+		for n, s := range parts {
+			c, err := r.compareSlice(ctx, t, s)
 			if err != nil {
 				return err
 			}

@@ -194,12 +194,53 @@ func (r Rebuild) Drop(table string) []string {
 	return statements
 }
 
-// Slice is one of a number of parts of a table, by the hash of its key, so that
-// any table can be compared in bounded memory.
-type Slice struct{ Index, Of uint64 }
+// Slice is a range of a table, so that any table can be compared in bounded memory: the rows of which the column
+// that slices are made by is at least From and below To, decimal numbers. An empty bound is none.
+type Slice struct{ From, To string }
 
-func (s Slice) where(key string) string {
-	return "cityHash64(" + key + ") % " + strconv.FormatUint(s.Of, 10) + " = " + strconv.FormatUint(s.Index, 10)
+// slicedBy is the first column of the order that has many values, so that the primary key finds the rows of a slice.
+func (m Model) slicedBy() string {
+	if m.Key[0] == "kind" {
+		return m.Key[1]
+	}
+	return m.Key[0]
+}
+
+// SampleQuery reads values of the column that slices are made by from the live and the fresh table, in order: some
+// of them that were drawn by chance, or all.
+func (r Rebuild) SampleQuery() string {
+	by := r.slicedBy()
+	return "SELECT arrayMap(v -> toString(v), arraySort(groupArraySample(65536)(" + by + "))) FROM (SELECT " + by + " FROM " + r.Table +
+		" UNION ALL SELECT " + by + " FROM " + r.Fresh() + ")"
+}
+
+// Slices parts a table into slices of about as many rows, one behind the other, by what SampleQuery found. They are
+// fewer where one value has the rows of several: those stay together.
+func Slices(sample []string, number int) []Slice {
+	parts := []Slice{{}}
+	for i := 1; i < number && len(sample) > 0; i++ {
+		last, next := &parts[len(parts)-1], sample[i*len(sample)/number]
+		if next == last.From {
+			continue
+		}
+		last.To = next
+		parts = append(parts, Slice{From: next})
+	}
+	return parts
+}
+
+func (r Rebuild) within(s Slice) string {
+	var bounds []string
+	if s.From != "" {
+		bounds = append(bounds, r.slicedBy()+" >= "+s.From)
+	}
+	if s.To != "" {
+		bounds = append(bounds, r.slicedBy()+" < "+s.To)
+	}
+	if len(bounds) == 0 {
+		return "true"
+	}
+	return strings.Join(bounds, " AND ")
 }
 
 // sides are the keys and versions of the live and the fresh table.
@@ -208,8 +249,8 @@ func (r Rebuild) sides(s Slice, liveOnly string) string {
 	if liveOnly != "" {
 		liveOnly = " AND " + liveOnly
 	}
-	return "SELECT " + key + ", ver, 0 AS fresh FROM " + r.Table + " WHERE " + s.where(key) + liveOnly +
-		"\n    UNION ALL SELECT " + key + ", ver, 1 AS fresh FROM " + r.Fresh() + " WHERE " + s.where(key)
+	return "SELECT " + key + ", ver, 0 AS fresh FROM " + r.Table + " WHERE " + r.within(s) + liveOnly +
+		"\n    UNION ALL SELECT " + key + ", ver, 1 AS fresh FROM " + r.Fresh() + " WHERE " + r.within(s)
 }
 
 // behind are the keys of a slice that the fresh table lacks or has older.
@@ -238,7 +279,7 @@ func (r Rebuild) CopyBehind(s Slice, columns []string) string {
 		here = "\nSETTINGS parallel_distributed_insert_select = 0"
 	}
 	return "INSERT INTO " + r.Fresh() + " (" + list + ")\nSELECT " + list + " FROM " + r.Table +
-		" WHERE " + s.where(key) + " AND (" + key + ") GLOBAL IN (\n" + r.behind(s) + "\n)" + here
+		" WHERE " + r.within(s) + " AND (" + key + ") GLOBAL IN (\n" + r.behind(s) + "\n)" + here
 }
 
 // ColumnsQuery reads the names of the columns that an insert gives, in order.

@@ -28,9 +28,9 @@ func TestRebuildGolden(t *testing.T) {
 		r := Rebuild{Model: Models()[5], Layout: tt.layout, ID: "20261121t021500123"}
 		create, err := r.Create(tt.existing)
 		require.NoError(t, err)
-		s := Slice{Index: 3, Of: 16}
+		s := Slice{From: "-3", To: "16"}
 		b.WriteString("## " + tt.name + "\n")
-		for _, list := range [][]string{create, {r.CountBehind(s), r.CopyBehind(s, []string{"user_id", "list", "items"})},
+		for _, list := range [][]string{create, {r.SampleQuery(), r.CountBehind(Slice{}), r.CountBehind(s), r.CopyBehind(s, []string{"user_id", "list", "items"})},
 			{r.CompareQuery(s, []Progress{{Topic: r.Topics[0], Partition: 2, Next: 17}, {Topic: "another", Next: 1}})},
 			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.Freeze(), r.Exchange(), r.Thaw(r.Fresh())}, r.Keep(), r.Drop(r.Fresh()), r.Drop(r.Kept())} {
 			b.WriteString(strings.Join(list, "\n;\n") + "\n;\n")
@@ -41,6 +41,23 @@ func TestRebuildGolden(t *testing.T) {
 
 	_, err := Rebuild{ID: "x"}.Create("CREATE MATERIALIZED VIEW a (b Int8)")
 	require.Error(t, err)
+}
+
+func TestSlices(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		sample []string
+		number int
+		want   []Slice
+	}{
+		{"of nothing", nil, 8, []Slice{{}}},
+		{"one", []string{"1", "2"}, 1, []Slice{{}}},
+		{"equal", []string{"-7", "1", "2", "3", "5", "9"}, 3, []Slice{{To: "2"}, {"2", "5"}, {From: "5"}}},
+		{"more than values", []string{"4", "6"}, 4, []Slice{{To: "4"}, {"4", "6"}, {From: "6"}}},
+		{"one value has most", []string{"1", "4", "4", "4", "4", "6"}, 6, []Slice{{To: "4"}, {"4", "6"}, {From: "6"}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, Slices(tt.sample, tt.number)) })
+	}
 }
 
 func TestParseRebuilt(t *testing.T) {
