@@ -165,7 +165,7 @@ func TestLostMeanwhile(t *testing.T) {
 	requireExit(t, ingest.ExitFailed, first.err)
 	require.ErrorContains(t, first.err, "is published when it is run again")
 	require.ErrorContains(t, first.err, "1 record was rejected")
-	runs, err := ingest.Runs(cfg.StateDir)
+	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.EqualValues(t, "stopped", runs[1].State)
 	require.NotEmpty(t, runs[1].Error)

@@ -246,7 +246,7 @@ func TestDryRun(t *testing.T) {
 		require.Equal(t, int64(111), rejected[0].Source.Line)
 	}
 	require.Equal(t, stored, ends(t, cfg.Bus, kind.Topic(), event.TopicSeen, event.TopicRejected))
-	runs, err := ingest.Runs(cfg.StateDir)
+	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
 

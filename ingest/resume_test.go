@@ -101,7 +101,7 @@ func killed(t *testing.T, people []string, forget bool) bool {
 		if ended {
 			break
 		}
-		runs, err := ingest.Runs(cfg.StateDir)
+		runs, err := ingest.Runs(cfg.StateDir, 0)
 		require.NoError(t, err)
 		require.Len(t, runs, 1)
 		if runs[0].State == "done" {
@@ -124,7 +124,7 @@ func killed(t *testing.T, people []string, forget bool) bool {
 		return false
 	}
 	require.Len(t, values(t, cfg.Bus, kind), len(people), "a record is missing")
-	runs, err := ingest.Runs(cfg.StateDir)
+	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
 	require.EqualValues(t, "done", runs[0].State)
@@ -141,7 +141,7 @@ func killed(t *testing.T, people []string, forget bool) bool {
 
 // notedLines is the number of lines that the runs have noted as stored.
 func notedLines(t *testing.T, stateDir string) int64 {
-	runs, err := ingest.Runs(stateDir)
+	runs, err := ingest.Runs(stateDir, 0)
 	require.NoError(t, err)
 	var n int64
 	for _, r := range runs {
@@ -266,14 +266,14 @@ func TestResumeOfAChangedFile(t *testing.T) {
 	require.Equal(t, int64(5100), c.Read)
 	require.Equal(t, stored, c.Unchanged, "nothing is published twice")
 
-	runs, err := ingest.Runs(cfg.StateDir)
+	runs, err := ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 2)
 	require.Equal(t, fixed.Run, runs[0].ID, "the newest first")
 	require.EqualValues(t, "stopped", runs[1].State)
 	require.NotEmpty(t, runs[1].Error)
 	require.NoError(t, ingest.RemoveRun(cfg.StateDir, s.Run))
-	runs, err = ingest.Runs(cfg.StateDir)
+	runs, err = ingest.Runs(cfg.StateDir, 0)
 	require.NoError(t, err)
 	require.Len(t, runs, 1)
 }

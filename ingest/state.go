@@ -166,7 +166,7 @@ func (s *state) openScratch(cfg Config) (err error) {
 // takeUp takes up the newest run over the same files that was stopped, if any. It
 // begins again when the brokers do not have what it published.
 func (s *state) takeUp(run runstate.Run, deps Deps) error {
-	runs, err := s.runs.List()
+	runs, err := s.runs.Unfinished()
 	if err != nil {
 		deps.Logger.Warn("some runs cannot be read", "error", err)
 	}
@@ -269,13 +269,13 @@ func (s *state) close() error {
 // Run is what is known of a run of [Files].
 type Run = runstate.Run
 
-// Runs returns the runs that a state folder knows, the newest first.
-func Runs(stateDir string) ([]Run, error) {
+// Runs returns the runs that a state folder knows, or a number of them that is above 0, the newest first.
+func Runs(stateDir string, number int) ([]Run, error) {
 	store, err := runstate.Open(filepath.Join(stateDir, runsDir))
 	if err != nil {
 		return nil, err
 	}
-	return store.List()
+	return store.List(number)
 }
 
 // RemoveRun makes a state folder forget a run that is not being worked on. What it
@@ -350,7 +350,7 @@ func stopped(stateDir, id string) (Run, error) {
 		}
 		return run, err
 	}
-	runs, err := store.List()
+	runs, err := store.Unfinished()
 	for _, run := range runs {
 		if run.State == runstate.Stopped {
 			return run, nil

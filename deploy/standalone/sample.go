@@ -84,7 +84,7 @@ func forgetSample(dataDir string) error {
 		_, err := strconv.ParseUint(number, 10, 64)
 		return filepath.Dir(path) == dataDir && ours && err == nil
 	}
-	runs, err := ingest.Runs(ingest.StateDirOf(dataDir))
+	runs, err := ingest.Runs(ingest.StateDirOf(dataDir), 0)
 	for _, r := range runs {
 		if len(r.Files) == 1 && left(filepath.Dir(r.Files[0].Absolute)) && r.State == "stopped" {
 			err = errors.Join(err, ingest.RemoveRun(ingest.StateDirOf(dataDir), r.ID))

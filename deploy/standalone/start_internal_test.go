@@ -90,7 +90,7 @@ func TestKilledSampleIsForgotten(t *testing.T) {
 		for _, folder := range theirs {
 			require.FileExists(t, filepath.Join(folder, "people.ndjson.gz"))
 		}
-		runs, err := ingest.Runs(cfg.StateDir)
+		runs, err := ingest.Runs(cfg.StateDir, 0)
 		require.NoError(t, err)
 		var left []string
 		for _, r := range runs {

@@ -319,10 +319,7 @@ States: running (a process works on it), stopped (it can be resumed), done.`,
 			if forget != "" {
 				return ingest.RemoveRun(c.ingestState(), forget)
 			}
-			runs, err := ingest.Runs(c.ingestState())
-			if len(runs) > limit {
-				runs = runs[:limit]
-			}
+			runs, err := ingest.Runs(c.ingestState(), limit)
 			views := []runView{}
 			for _, r := range runs {
 				views = append(views, viewOfRun(r, time.Now()))

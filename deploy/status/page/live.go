@@ -104,12 +104,12 @@ func (p *Page) runs(_ context.Context, d *Document) error {
 	if p.src.StateDir == "" {
 		return nil
 	}
-	runs, err := ingest.Runs(p.src.StateDir)
+	runs, err := ingest.Runs(p.src.StateDir, shownRuns)
 	if err != nil {
 		return fmt.Errorf("read the ingest runs: %w", err)
 	}
 	d.Runs = nil
-	for _, run := range runs[:min(len(runs), shownRuns)] {
+	for _, run := range runs {
 		one := Run{
 			ID: run.ID, Kind: string(run.Kind), State: string(run.State), Began: run.Began, Files: len(run.Files), Rejected: run.Rejected(), Error: run.Error,
 		}

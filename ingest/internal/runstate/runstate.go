@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/ingest/internal/convert"
 	"muster/schemas/record"
@@ -163,20 +164,32 @@ var (
 	ErrRunning = errors.New("the run is being worked on by another process")
 )
 
-// List returns all runs, the newest first. A run whose folder cannot be read is
+// List returns all runs, or a number of them that is above 0, the newest first. A run whose folder cannot be read is
 // left out and its error returned with the others.
-func (s *Store) List() ([]Run, error) {
-	entries, err := os.ReadDir(s.dir)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("list the runs: %w", err)
+func (s *Store) List(number int) ([]Run, error) {
+	return s.list(number, func(string) bool { return true })
+}
+
+// Unfinished returns the runs that are not done, as List does.
+func (s *Store) Unfinished() ([]Run, error) {
+	return s.list(0, func(id string) bool { return !s.isDone(id) })
+}
+
+func (s *Store) list(number int, want func(id string) bool) ([]Run, error) {
+	ids, err := s.ids()
+	if err != nil {
+		return nil, err
 	}
 	var runs []Run
 	var errs []error
-	for _, e := range slices.Backward(entries) { // ids begin with the time
-		if !e.IsDir() {
+	for _, id := range ids {
+		if number > 0 && len(runs) == number {
+			break
+		}
+		if !want(id) {
 			continue
 		}
-		r, err := s.read(e.Name())
+		r, err := s.read(id)
 		switch {
 		case errors.Is(err, ErrUnknown): // is being made, or removed
 		case err != nil:
@@ -186,6 +199,47 @@ func (s *Store) List() ([]Run, error) {
 		}
 	}
 	return runs, errors.Join(errs...)
+}
+
+// ids are the names of the runs' folders, the newest first: they begin with the time.
+func (s *Store) ids() ([]string, error) {
+	entries, err := os.ReadDir(s.dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("list the runs: %w", err)
+	}
+	var ids []string
+	for _, e := range slices.Backward(entries) {
+		if e.IsDir() {
+			ids = append(ids, e.Name())
+		}
+	}
+	return ids, nil
+}
+
+// isDone reports whether a run is done, as the beginning of its file says: the rest is long where the inputs are many.
+func (s *Store) isDone(id string) bool {
+	f, err := os.Open(filepath.Join(s.dir, id, fileName))
+	if err != nil {
+		return false
+	}
+	defer func() { _ = f.Close() }()
+	d := jsontext.NewDecoder(f)
+	if _, err := d.ReadToken(); err != nil {
+		return false
+	}
+	for {
+		name, err := d.ReadToken()
+		if err != nil || name.Kind() != '"' {
+			return false
+		}
+		if name.String() == "state" {
+			state, err := d.ReadToken()
+			return err == nil && state.String() == string(Done)
+		}
+		if d.SkipValue() != nil {
+			return false
+		}
+	}
 }
 
 // Get returns the run of an id, of which the beginning is enough if it is unique.
@@ -301,20 +355,32 @@ func (s *Store) Remove(id string) error {
 // an input of theirs is never recognized, so that keep of them are left; and those that
 // were stopped before a time.
 func (s *Store) Prune(keep int, before time.Time) error {
-	runs, err := s.List()
-	errs := []error{err}
-	for _, r := range runs {
-		switch {
-		case r.State == Running:
-			continue
-		case r.State == Done || slices.ContainsFunc(r.Files, func(f File) bool { return f.Absolute == "" }):
+	ids, err := s.ids()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, id := range ids {
+		goesOn := false
+		if !s.isDone(id) {
+			r, err := s.read(id)
+			if err != nil && !errors.Is(err, ErrUnknown) {
+				errs = append(errs, err)
+			}
+			if err != nil || r.State == Running {
+				continue
+			}
+			goesOn = r.State != Done && !slices.ContainsFunc(r.Files, func(f File) bool { return f.Absolute == "" })
+			if goesOn && !r.Ended.Before(before) {
+				continue
+			}
+		}
+		if !goesOn {
 			if keep--; keep >= 0 {
 				continue
 			}
-		case !r.Ended.Before(before):
-			continue
 		}
-		err := s.Remove(r.ID)
+		err := s.Remove(id)
 		if !errors.Is(err, ErrUnknown) && !errors.Is(err, ErrRunning) { // another process was faster
 			errs = append(errs, err)
 		}

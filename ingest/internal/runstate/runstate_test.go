@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -77,14 +78,52 @@ func TestRun(t *testing.T) {
 	require.Equal(t, []string{"01e", "01b"}, ids(t, s), "what is worked on stays")
 	require.NoError(t, h.Finish(runstate.Stopped, ""))
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "01b", "run.json"), []byte(`{"id`), 0o600))
-	runs, err := s.List()
+	runs, err := s.List(0)
 	require.ErrorContains(t, err, "01b")
 	require.Len(t, runs, 1, "the others are listed")
 }
 
+// Of many runs only those are read that are asked for; of one that is done, whether it is.
+func TestReadsWhatIsAskedFor(t *testing.T) {
+	dir := t.TempDir()
+	s, err := runstate.Open(dir)
+	require.NoError(t, err)
+	for _, id := range []string{"01", "02", "03", "04", "05"} {
+		state := runstate.Done
+		if id == "04" {
+			state = runstate.Stopped
+		}
+		require.NoError(t, begin(t, s, id, runstate.File{Path: "a", Absolute: "/a"}).Finish(state, ""))
+	}
+	for _, id := range []string{"01", "02", "03"} { // whoever reads their files whole notices
+		path := filepath.Join(dir, id, "run.json")
+		raw, err := os.ReadFile(path)
+		require.NoError(t, err)
+		head, _, found := strings.Cut(string(raw), `"files"`)
+		require.True(t, found)
+		require.NoError(t, os.WriteFile(path, []byte(head), 0o600))
+	}
+	names := func(runs []runstate.Run, err error) (ids []string) {
+		t.Helper()
+		require.NoError(t, err)
+		for _, r := range runs {
+			ids = append(ids, r.ID)
+		}
+		return ids
+	}
+	require.Equal(t, []string{"05", "04"}, names(s.List(2)))
+	require.Equal(t, []string{"04"}, names(s.Unfinished()))
+	require.NoError(t, s.Prune(4, time.Time{}))
+	_, err = s.List(0)
+	require.Error(t, err)
+	require.NoError(t, s.Prune(4, time.Now().Add(time.Minute)))
+	require.Equal(t, []string{"05"}, names(s.List(1)))
+	require.Empty(t, names(s.Unfinished()), "it was stopped before that time")
+}
+
 func ids(t *testing.T, s *runstate.Store) []string {
 	t.Helper()
-	runs, err := s.List()
+	runs, err := s.List(0)
 	require.NoError(t, err)
 	var all []string
 	for _, r := range runs {
@@ -159,7 +198,7 @@ func TestLookingIsNotWorking(t *testing.T) {
 				case <-over:
 					return
 				case <-every.C:
-					_, _ = s.List()
+					_, _ = s.List(0)
 				}
 			}
 		})
@@ -167,7 +206,7 @@ func TestLookingIsNotWorking(t *testing.T) {
 	defer lookers.Wait()
 	defer close(over)
 	for range 200 {
-		runs, err := s.List()
+		runs, err := s.List(0)
 		require.NoError(t, err)
 		require.Len(t, runs, 1)
 		require.Equal(t, runstate.Stopped, runs[0].State)
