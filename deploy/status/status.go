@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -40,10 +41,7 @@ type Source struct {
 }
 
 // Consumer is a consumer group and what it consumes.
-type Consumer struct {
-	Group  string
-	Topics []string
-}
+type Consumer = bus.GroupTopics
 
 // EventConsumers are the groups that keep read models of muster's own events.
 func EventConsumers() []Consumer {
@@ -145,17 +143,17 @@ func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
 // Topics says how far consumer groups are behind, by what Kafka has: whatever
 // process asks.
 func Topics(ctx context.Context, kafka bus.Config, consumers []Consumer, now time.Time) (out []TopicLag, err error) {
-	for _, c := range consumers {
-		partitions, err := bus.Lag(ctx, kafka, c.Group, c.Topics)
-		if err != nil {
-			return nil, fmt.Errorf("read the lag from Kafka: %w", err)
-		}
+	lags, err := bus.Lags(ctx, kafka, consumers)
+	if err != nil {
+		return nil, fmt.Errorf("read the lag from Kafka: %w", err)
+	}
+	for i, partitions := range lags {
 		oldest, err := bus.Oldest(ctx, kafka, partitions)
 		if err != nil {
 			return nil, fmt.Errorf("read the lag from Kafka: %w", err)
 		}
 		for _, t := range sumByTopic(partitions) {
-			t.Group = c.Group
+			t.Group = consumers[i].Group
 			if since, waits := oldest[t.Topic]; waits {
 				t.Behind = max(0, now.Sub(since).Seconds())
 			}
@@ -224,25 +222,17 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 	if err := src.publishLedger(ctx); err != nil {
 		return err
 	}
-	var waiting []target
-	for _, c := range src.consumers() {
-		t, err := targetOf(ctx, src.Kafka, c)
-		if err != nil {
-			return err
-		}
-		waiting = append(waiting, t)
+	goal, err := goalOf(ctx, src.Kafka, src.consumers())
+	if err != nil {
+		return err
 	}
 	// Asking costs the brokers a few requests: short waits are noticed at once,
 	// long ones within a second.
 	const longest = time.Second
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, longest) {
-		var missing int64
-		for _, t := range waiting {
-			n, err := t.missing(ctx, src.Kafka)
-			if err != nil {
-				return err
-			}
-			missing += n
+		missing, err := goal.missing(ctx, src.Kafka)
+		if err != nil {
+			return err
 		}
 		if progress != nil {
 			progress(missing)
@@ -258,10 +248,10 @@ func Wait(ctx context.Context, src Source, progress func(missing int64)) error {
 	}
 }
 
-// target is what a consumer group's offsets shall reach.
-type target struct {
-	Consumer
-	ends map[partition]int64
+// goal is what the offsets of consumer groups shall reach.
+type goal struct {
+	consumers []Consumer
+	ends      map[partition]int64
 }
 
 type partition struct {
@@ -269,30 +259,34 @@ type partition struct {
 	id    int
 }
 
-// targetOf takes the ends that a consumer's topics have now.
-func targetOf(ctx context.Context, kafka bus.Config, c Consumer) (target, error) {
-	t := target{Consumer: c, ends: map[partition]int64{}}
-	ends, err := bus.EndOffsets(ctx, kafka, c.Topics)
+// goalOf takes the ends that the consumers' topics have now.
+func goalOf(ctx context.Context, kafka bus.Config, consumers []Consumer) (goal, error) {
+	g := goal{consumers: consumers, ends: map[partition]int64{}}
+	var topics []string
+	for _, c := range consumers {
+		topics = append(topics, c.Topics...)
+	}
+	ends, err := bus.EndOffsets(ctx, kafka, topics)
 	if err != nil {
-		return t, fmt.Errorf("read the topics' ends: %w", err)
+		return g, fmt.Errorf("read the topics' ends: %w", err)
 	}
 	for _, e := range ends {
 		// An empty partition has nothing to wait for, whatever was committed.
 		if e.End > e.First {
-			t.ends[partition{e.Topic, e.Partition}] = e.End
+			g.ends[partition{e.Topic, e.Partition}] = e.End
 		}
 	}
-	return t, nil
+	return g, nil
 }
 
 // missing is how many offsets are not committed yet.
-func (t target) missing(ctx context.Context, kafka bus.Config) (n int64, err error) {
-	lags, err := bus.Lag(ctx, kafka, t.Group, t.Topics)
+func (g goal) missing(ctx context.Context, kafka bus.Config) (n int64, err error) {
+	lags, err := bus.Lags(ctx, kafka, g.consumers)
 	if err != nil {
 		return 0, fmt.Errorf("read the lag from Kafka: %w", err)
 	}
-	for _, l := range lags {
-		end, ok := t.ends[partition{l.Topic, l.Partition}]
+	for _, l := range slices.Concat(lags...) {
+		end, ok := g.ends[partition{l.Topic, l.Partition}]
 		if from := max(l.Committed, l.First); ok && from < end {
 			n += end - from
 		}

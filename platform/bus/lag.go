@@ -1,12 +1,10 @@
 package bus
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cenkalti/backoff/v5"
@@ -37,36 +35,75 @@ type PartitionOffsets struct {
 	End       int64 // the offset the next message will get
 }
 
+// GroupTopics are a consumer group and topics that it consumes.
+type GroupTopics struct {
+	Group  string
+	Topics []string
+}
+
 // Lag returns the lag of group in every partition of topics, ordered by topic and
 // partition. Topics that do not exist are left out. A coordinator that is not found
 // yet, as after a start, is waited for, 10 s at most.
 func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]PartitionLag, error) {
-	if err := cfg.validate(); err != nil {
-		return nil, fmt.Errorf("lag of group %s: %w", group, err)
+	lags, err := Lags(ctx, cfg, []GroupTopics{{group, topics}})
+	if err != nil {
+		return nil, err
 	}
+	return lags[0], nil
+}
+
+// Lags returns what Lag does for each of several groups. The brokers are asked for the
+// bounds of all topics at once.
+func Lags(ctx context.Context, cfg Config, groups []GroupTopics) ([][]PartitionLag, error) {
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("lag: %w", err)
+	}
+	var topics []string
+	for _, g := range groups {
+		topics = append(topics, g.Topics...)
+	}
+	slices.Sort(topics)
+	topics = slices.Compact(topics)
 	tr := cfg.transport(topics...)
 	defer tr.CloseIdleConnections()
 	client := cfg.client(tr)
 	offsets, err := partitionOffsets(ctx, cfg, client, topics)
 	if err != nil {
-		return nil, fmt.Errorf("lag of group %s: %w", group, err)
+		return nil, fmt.Errorf("lag: %w", err)
+	}
+	lags := make([][]PartitionLag, len(groups))
+	for i, g := range groups {
+		var theirs []PartitionOffsets
+		for _, o := range offsets {
+			if slices.Contains(g.Topics, o.Topic) {
+				theirs = append(theirs, o)
+			}
+		}
+		if lags[i], err = lagOf(ctx, client, g.Group, theirs); err != nil {
+			return nil, fmt.Errorf("lag of group %s: %w", g.Group, err)
+		}
+	}
+	return lags, nil
+}
+
+// lagOf is how far a group is behind in partitions with these bounds.
+func lagOf(ctx context.Context, client *kafka.Client, group string, offsets []PartitionOffsets) ([]PartitionLag, error) {
+	if len(offsets) == 0 {
+		return nil, nil
 	}
 	req := &kafka.OffsetFetchRequest{GroupID: group, Topics: make(map[string][]int)}
 	for _, o := range offsets {
 		req.Topics[o.Topic] = append(req.Topics[o.Topic], o.Partition)
 	}
-	if len(offsets) == 0 {
-		return nil, nil
-	}
 	res, err := committedOffsets(ctx, client, req)
 	if err != nil {
-		return nil, fmt.Errorf("lag of group %s: committed offsets: %w", group, err)
+		return nil, fmt.Errorf("committed offsets: %w", err)
 	}
 	committed := make(map[topicPartition]int64)
 	for topic, parts := range res.Topics {
 		for _, p := range parts {
 			if p.Error != nil {
-				return nil, fmt.Errorf("lag of group %s: committed offset of %s/%d: %w", group, topic, p.Partition, p.Error)
+				return nil, fmt.Errorf("committed offset of %s/%d: %w", topic, p.Partition, p.Error)
 			}
 			committed[topicPartition{topic, p.Partition}] = p.CommittedOffset
 		}
@@ -86,7 +123,7 @@ func Lag(ctx context.Context, cfg Config, group string, topics []string) ([]Part
 		policy, known := policies[o.Topic]
 		if !known {
 			if policy, err = cleanupPolicy(ctx, client, o.Topic); err != nil {
-				return nil, fmt.Errorf("lag of group %s: %w", group, err)
+				return nil, err
 			}
 			policies[o.Topic] = policy
 		}
@@ -147,40 +184,6 @@ func partitionOffsets(ctx context.Context, cfg Config, client *kafka.Client, top
 		}
 	}
 	return listOffsets(ctx, client, tps)
-}
-
-// offsetsPerRequest bounds how many partitions are asked for at a time: kafka-go
-// sends two requests a partition, each on a connection of its own.
-const offsetsPerRequest = 8
-
-// listOffsets reads the bounds of the partitions, ordered by topic and partition.
-func listOffsets(ctx context.Context, client *kafka.Client, tps []topicPartition) ([]PartitionOffsets, error) {
-	out := make([]PartitionOffsets, 0, len(tps))
-	for chunk := range slices.Chunk(tps, offsetsPerRequest) {
-		req := &kafka.ListOffsetsRequest{Topics: make(map[string][]kafka.OffsetRequest)}
-		for _, tp := range chunk {
-			req.Topics[tp.topic] = append(req.Topics[tp.topic], kafka.FirstOffsetOf(tp.partition), kafka.LastOffsetOf(tp.partition))
-		}
-		res, err := client.ListOffsets(ctx, req)
-		if err != nil {
-			return nil, fmt.Errorf("list offsets: %w", err)
-		}
-		for topic, parts := range res.Topics {
-			for _, p := range parts {
-				if p.Error != nil {
-					return nil, fmt.Errorf("list offsets of %s/%d: %w", topic, p.Partition, p.Error)
-				}
-				out = append(out, PartitionOffsets{Topic: topic, Partition: p.Partition, First: p.FirstOffset, End: p.LastOffset})
-			}
-		}
-	}
-	if len(out) != len(tps) {
-		return nil, errors.New("list offsets: the brokers left partitions out")
-	}
-	slices.SortFunc(out, func(a, b PartitionOffsets) int {
-		return cmp.Or(strings.Compare(a.Topic, b.Topic), cmp.Compare(a.Partition, b.Partition))
-	})
-	return out, nil
 }
 
 type topicPartition struct {

@@ -1,0 +1,43 @@
+package bus_test
+
+import (
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"muster/platform/bus"
+	"muster/platform/bus/bustest"
+)
+
+// What the lag of several groups costs does not grow with the partitions.
+func TestLagsAskOnce(t *testing.T) {
+	b, cfg := own(t)
+	many, few := bustest.Topic(t, cfg, 40, nil), bustest.Topic(t, cfg, 2, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), many, 0, 50)
+	var bounds, connections atomic.Int32
+	for key, count := range map[kmsg.Key]*atomic.Int32{kmsg.ListOffsets: &bounds, kmsg.ApiVersions: &connections} {
+		b.Cluster().ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
+			b.Cluster().KeepControl()
+			count.Add(1)
+			return nil, nil, false
+		})
+	}
+	groups := []bus.GroupTopics{{Group: "a", Topics: []string{many}}, {Group: "b", Topics: []string{few}}, {Group: "c", Topics: []string{few, many}}, {Group: "d"}}
+	lags, err := bus.Lags(t.Context(), cfg, groups)
+	require.NoError(t, err)
+	require.EqualValues(t, 2, bounds.Load(), "the beginning and the end")
+	require.LessOrEqual(t, connections.Load(), int32(6))
+	for i, partitions := range []int{40, 2, 42, 0} {
+		require.Len(t, lags[i], partitions)
+		alone, err := bus.Lag(t.Context(), cfg, groups[i].Group, groups[i].Topics)
+		require.NoError(t, err)
+		require.Equal(t, alone, lags[i])
+	}
+	var waiting int64
+	for _, l := range lags[2] {
+		waiting += l.Lag
+	}
+	require.EqualValues(t, 50, waiting)
+}
