@@ -37,12 +37,9 @@ type Welcome struct {
 func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 	best := 0
 	for _, e := range []struct{ platform, query string }{
-		{identity.Codehost, `
-			SELECT codehost_username FROM codehost_people FINAL
-			WHERE deleted = 0 ORDER BY length(network_username_keys) > 0 DESC, user_id LIMIT 20`},
-		{identity.Network, `
-			SELECT username FROM network_people FINAL
-			WHERE deleted = 0 AND username != '' ORDER BY profile_hash LIMIT 20`},
+		{identity.Codehost, examplesQuery("codehost_people", "user_id", "codehost_username", " AND notEmpty(network_username_keys)")},
+		{identity.Codehost, examplesQuery("codehost_people", "user_id", "codehost_username", "")},
+		{identity.Network, examplesQuery("network_people", "profile_hash", "username", "")},
 	} {
 		if best > 0 {
 			break
@@ -64,9 +61,7 @@ func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 			}
 		}
 	}
-	companies, err := names(ctx, conn, `
-		SELECT slug_key FROM network_companies FINAL
-		WHERE deleted = 0 AND slug_key != '' ORDER BY company_hash LIMIT 1`)
+	companies, err := names(ctx, conn, examplesQuery("network_companies", "company_hash", "slug_key", ""))
 	if err != nil {
 		return fmt.Errorf("look for an example company: %w", err)
 	}
@@ -74,6 +69,13 @@ func (w *Welcome) findExamples(ctx context.Context, conn driver.Conn) error {
 		w.Company = companies[0]
 	}
 	return nil
+}
+
+// examplesQuery reads some names of a table, of rows that are current. It finds them in the first that come, since
+// going through a whole table takes the first calls' time.
+func examplesQuery(table, key, name, also string) string {
+	where := "deleted = 0 AND " + name + " != ''" + also
+	return "SELECT " + name + " FROM " + table + " FINAL WHERE " + key + " IN (SELECT " + key + " FROM " + table + " WHERE " + where + " LIMIT 20) AND " + where
 }
 
 func names(ctx context.Context, conn driver.Conn, query string) (list []string, err error) {
