@@ -9,7 +9,7 @@ import (
 )
 
 // UsageGroup is the consumer group of the ledger's projection.
-const UsageGroup = "muster.projector.usage"
+const UsageGroup = readmodel.UsageGroup
 
 // usageAge is how old a batch of the ledger may get: nobody waits for its rows,
 // since callers ask the balances, and an insert of ten rows costs the engine nearly what

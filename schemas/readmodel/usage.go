@@ -123,9 +123,13 @@ func LastUsedQuery() string {
 	return "SELECT key_id, max(at) FROM " + UsageTable + " WHERE organization_id = {" + ParameterOrganization + ":String} GROUP BY key_id"
 }
 
-// UsageOffsetsQuery reads, by partition of the ledger's topic, the offset that
-// the next row will have: everything before it is in the read model, because
-// the projector inserts a partition's events in their order.
+// UsageGroup is the consumer group of the ledger's projection: what is before its commits is in the read model,
+// unless that was lost.
+const UsageGroup = "muster.projector.usage"
+
+// UsageOffsetsQuery reads, by partition of the ledger's topic, the offset after
+// the last one that has a row. The projector inserts a partition's events in their
+// order: everything before is in the read model, while the log is the one of the rows.
 func UsageOffsetsQuery() string {
 	return "SELECT partition, max(offset) + 1 FROM " + UsageTable + " GROUP BY partition"
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
@@ -11,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
+	ch "muster/platform/clickhouse"
 	"muster/query-api/internal/credits"
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
@@ -86,25 +88,41 @@ func merge(lines []credits.Line, l credits.Line) []credits.Line {
 	return append(lines, l)
 }
 
-// projected is, by partition, up to where the read model is complete.
+// projected is, by partition, up to where the read model is complete: before the last offset that it has a row of,
+// and before what its projector has committed. After a power cut the log may end below offsets that have rows, and
+// give them to other events, of which the rows say nothing.
 func (r Reader) projected(ctx context.Context) (from map[int]int64, err error) {
-	rows, err := r.Conn.Query(ctx, readmodel.UsageOffsetsQuery())
+	rows, err := r.rowOffsets(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("read the ledger's offsets: %w", err)
 	}
+	lags, err := bus.Lag(ctx, r.Bus, readmodel.UsageGroup, []string{event.TopicUsage})
+	if errors.Is(err, kafka.GroupAuthorizationFailed) {
+		return rows, nil // a user with rights to topics alone: nothing else says where the log was cut
+	}
+	if err != nil {
+		return nil, err
+	}
 	from = make(map[int]int64)
-	for rows.Next() {
-		var partition int32
-		var next int64
-		if err := rows.Scan(&partition, &next); err != nil {
-			return nil, fmt.Errorf("read the ledger's offsets: %w", err)
+	for _, l := range lags {
+		if l.Committed <= l.End { // else it was committed of a longer log
+			from[l.Partition] = min(rows[l.Partition], max(l.Committed, 0))
 		}
-		from[int(partition)] = next
 	}
-	if err := rows.Close(); err != nil {
-		return nil, fmt.Errorf("read the ledger's offsets: %w", err)
-	}
-	return from, rows.Err()
+	return from, nil
+}
+
+// rowOffsets is, by partition, the offset after the last one that the read model has a row of.
+func (r Reader) rowOffsets(ctx context.Context) (map[int]int64, error) {
+	next := make(map[int]int64)
+	err := ch.ReadRows(ctx, r.Conn, readmodel.UsageOffsetsQuery(), func(rows driver.Rows) error {
+		var partition int32
+		var offset int64
+		err := rows.Scan(&partition, &offset)
+		next[int(partition)] = offset
+		return err
+	})
+	return next, err
 }
 
 // rows sums what the read model has, without what is in tail.

@@ -1,0 +1,87 @@
+package queryapi_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"muster/platform/broker/brokertest"
+	"muster/platform/bus"
+	"muster/platform/engine/enginetest"
+	"muster/query-api/internal/ledger"
+	"muster/schemas/event"
+	"muster/schemas/readmodel"
+)
+
+// The ledger's topic has lost its end, of which the read model has rows, and given the offsets to other events.
+func TestLedgerThatLostItsEnd(t *testing.T) {
+	b := brokertest.Start(t)
+	reader := ledger.Reader{Conn: openStore(t, enginetest.Tables(t, migrate)), Bus: bus.Config{Brokers: b.Addrs()}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), reader.Bus, []bus.Topic{{Name: event.TopicUsage, Partitions: 2, Replication: 1}}))
+	const organization = "org"
+	at := time.Now().UTC()
+	period := event.PeriodOf(at)
+	usage := func(id string) *event.Usage {
+		return &event.Usage{
+			RequestID: id, OrganizationID: organization, At: at, Period: period, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1,
+		}
+	}
+	rows := &readmodel.UsageBatch{}
+	// Offsets 0 and 1 are projected, as 10 was of the longer log; 2 and 3 are not.
+	rows.Add(usage("10"), readmodel.Position{Topic: event.TopicUsage, Offset: 10})
+	writer := bus.NewWriter(reader.Bus)
+	t.Cleanup(func() { require.NoError(t, writer.Close()) })
+	for i := range int64(4) {
+		u := usage(fmt.Sprint(i))
+		raw, err := json.Marshal(u)
+		require.NoError(t, err)
+		require.NoError(t, bus.WriteAll(t.Context(), writer, []kafka.Message{{Topic: event.TopicUsage, Partition: 0, Key: []byte("a"), Value: raw}}))
+		if i < 2 {
+			rows.Add(u, readmodel.Position{Topic: event.TopicUsage, Offset: i})
+		}
+	}
+	require.NoError(t, readmodel.InsertUsage(t.Context(), reader.Conn, "u", rows))
+	partition := -1
+	_, err := bus.Read(t.Context(), reader.Bus, event.TopicUsage, nil, func(m kafka.Message) error {
+		partition = m.Partition
+		return nil
+	})
+	require.NoError(t, err)
+	require.Zero(t, partition, "the rows say so")
+
+	sums := func() (calls int64) {
+		t.Helper()
+		found, err := reader.Sums(t.Context(), period)
+		require.NoError(t, err)
+		for _, l := range found[organization] {
+			calls += l.Calls
+		}
+		return calls
+	}
+	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
+	for _, committed := range []int64{-1, 0, 2, 11} {
+		if committed >= 0 {
+			_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+				GroupID: readmodel.UsageGroup, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Partition: 0, Offset: committed}}},
+			})
+			require.NoError(t, err)
+		}
+		require.EqualValues(t, 5, sums(), "committed %d", committed)
+		for id, want := range map[string]bool{"1": true, "3": true, "10": true, "4": false} {
+			has, err := reader.Has(t.Context(), organization, period, id)
+			require.NoError(t, err)
+			require.Equal(t, want, has, "committed %d: %s", committed, id)
+		}
+	}
+
+	// A user who may not ask for the group: the rows alone say what is projected.
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.GroupAuthorizationFailed, Count: -1})
+	require.EqualValues(t, 3, sums())
+}
