@@ -18,22 +18,19 @@ type Accounts struct {
 	keys          map[string]event.Key
 }
 
-// AccountsOf reads the accounts of a data folder, from its embedded broker's log. Nobody serves from it meanwhile.
-func AccountsOf(ctx context.Context, dir string) (Accounts, error) {
+func accounts(ctx context.Context, cfg bus.Config) (Accounts, error) {
 	a := Accounts{organizations: make(map[string]event.Organization), keys: make(map[string]event.Key)}
-	err := WithBroker(ctx, dir, func(ctx context.Context, cfg bus.Config) error {
-		return bus.Scan(ctx, cfg, []string{event.TopicAccount}, func(m kafka.Message) error {
-			o, k, err := event.DecodeAccount(m.Key, m.Value)
-			if err != nil {
-				return nil //nolint:nilerr // nobody is let in by it
-			}
-			if o != nil {
-				a.organizations[o.ID] = *o
-			} else {
-				a.keys[k.ID] = *k
-			}
-			return nil
-		})
+	err := bus.Scan(ctx, cfg, []string{event.TopicAccount}, func(m kafka.Message) error {
+		o, k, err := event.DecodeAccount(m.Key, m.Value)
+		if err != nil {
+			return nil //nolint:nilerr // nobody is let in by it
+		}
+		if o != nil {
+			a.organizations[o.ID] = *o
+		} else {
+			a.keys[k.ID] = *k
+		}
+		return nil
 	})
 	if err != nil {
 		return a, fmt.Errorf("read the accounts: %w", err)

@@ -87,17 +87,25 @@ func ReadErasures(r io.Reader) (Erasures, error) {
 // ErasuresAt reads what an instance knows of erasures.
 func ErasuresAt(ctx context.Context, kafka bus.Config) (Erasures, error) { return scan(ctx, kafka) }
 
-// ErasuresOf reads what a data folder knows of erasures, from its embedded broker's log. Nobody
-// serves from it meanwhile.
-func ErasuresOf(ctx context.Context, dir string) (out Erasures, err error) {
+// Known is what a data folder knows of who was erased, and of who may call.
+type Known struct {
+	Erasures Erasures
+	Accounts Accounts
+}
+
+// KnownOf reads what a data folder knows, from its embedded broker's log. Nobody serves from it meanwhile.
+func KnownOf(ctx context.Context, dir string) (known Known, err error) {
 	err = withBroker(ctx, dir, func(ctx context.Context, b *broker.Broker, kafka bus.Config) error {
-		if out, err = scan(ctx, kafka); err != nil {
+		if known.Erasures, err = scan(ctx, kafka); err != nil {
 			return err
 		}
-		out.log, err = b.TopicID(event.TopicErasure)
+		if known.Erasures.log, err = b.TopicID(event.TopicErasure); err != nil {
+			return err
+		}
+		known.Accounts, err = accounts(ctx, kafka)
 		return err
 	})
-	return out, err
+	return known, err
 }
 
 // Erasures are what is known of erasures at some place.

@@ -158,24 +158,36 @@ func removeEmpty(dir string) error {
 // replace puts an archive into the place of what is in the folder, which is
 // locked, and says what it carried over and where the former is kept.
 func (c *command) replace(ctx context.Context, what restoring, dir string) (r restored, err error) {
-	known, err := knownErasures(ctx, dir, what.erasures)
+	here, err := knownOf(ctx, dir)
 	if err != nil {
-		return r, err
+		return r, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
+	}
+	known := []backup.Erasures{here.Erasures}
+	if what.erasures != "" {
+		e, err := readErasures(what.erasures)
+		if err != nil {
+			return r, fmt.Errorf("--erasures: %w", err)
+		}
+		known = append(known, e)
 	}
 	unpacked, err := backup.Unpacking(dir)
 	if err != nil {
 		return r, err
 	}
-	if r.manifest, err = extract(ctx, what.archive, unpacked); err == nil && !what.told {
-		err = followed(ctx, dir, unpacked, known)
+	var then backup.Known
+	if r.manifest, err = extract(ctx, what.archive, unpacked); err == nil && hasLog(dir) {
+		if then, err = knownOf(ctx, unpacked); err != nil {
+			err = fmt.Errorf("restore: %w", err)
+		}
+	}
+	if err == nil && !what.told {
+		err = followed(dir, here, then)
 	}
 	if err == nil {
 		r.erasures, err = c.carry(ctx, unpacked, known)
 	}
 	if err == nil {
-		r.letIn, err = letIn(ctx, dir, unpacked)
-	}
-	if err == nil {
+		r.letIn = then.Accounts.LetIn(here.Accounts, time.Now())
 		r.kept, err = backup.Place(dir, time.Now())
 	}
 	if err != nil { // what was unpacked is gone from there, or has not been moved
@@ -184,53 +196,20 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 	return r, err
 }
 
-// letIn finds the keys and organizations that may call again by what was unpacked, as far as the present folder knows.
-func letIn(ctx context.Context, dir, unpacked string) (in backup.LetIn, err error) {
-	if !hasLog(dir) || !hasLog(unpacked) {
-		return in, nil
+// knownOf is what a folder knows, which is locked: nothing if it has no broker's log.
+func knownOf(ctx context.Context, dir string) (backup.Known, error) {
+	if !hasLog(dir) {
+		return backup.Known{}, nil
 	}
-	before, err := backup.AccountsOf(ctx, dir)
-	if err != nil {
-		return in, fmt.Errorf("restore: %w", err)
-	}
-	then, err := backup.AccountsOf(ctx, unpacked)
-	if err != nil {
-		return in, fmt.Errorf("restore: %w", err)
-	}
-	return then.LetIn(before, time.Now()), nil
+	return backup.KnownOf(ctx, dir)
 }
 
-// knownErasures are those of the present folder, which is locked, if it has any, and then of a file.
-func knownErasures(ctx context.Context, dir, file string) (known []backup.Erasures, err error) {
-	if hasLog(dir) {
-		here, err := backup.ErasuresOf(ctx, dir)
-		if err != nil {
-			return nil, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
-		}
-		known = append(known, here)
-	}
-	if file != "" {
-		e, err := readErasures(file)
-		if err != nil {
-			return nil, fmt.Errorf("--erasures: %w", err)
-		}
-		known = append(known, e)
-	}
-	return known, nil
-}
-
-// followed fails unless the present folder, whose erasures are known, has gone on from what was unpacked. Another one may
-// be there since a lost disk was replaced and muster started on it.
-func followed(ctx context.Context, dir, unpacked string, known []backup.Erasures) error {
-	follows := len(known) > 0 && hasLog(unpacked)
-	if follows {
-		then, err := backup.ErasuresOf(ctx, unpacked)
-		if err == nil {
-			follows, err = known[0].Follows(then)
-		}
-		if err != nil {
-			return fmt.Errorf("restore: %w", err)
-		}
+// followed fails unless the present folder has gone on from what was unpacked. Another one may be there since a lost
+// disk was replaced and muster started on it.
+func followed(dir string, here, then backup.Known) error {
+	follows, err := here.Erasures.Follows(then.Erasures)
+	if err != nil {
+		return fmt.Errorf("restore: %w", err)
 	}
 	if !follows {
 		return errUntold(fmt.Sprintf("the data folder %s is not the one that was backed up, or as old as before that, and does not know who was erased since", dir))
