@@ -217,6 +217,64 @@ func TestUnravel(t *testing.T) {
 	require.Empty(t, s.Unravel(derived))
 }
 
+// TestDerive: an entry that follows from another suppresses where that one does, and with
+// one that is known of another scope everywhere; from what is not suppressed nothing
+// follows.
+func TestDerive(t *testing.T) {
+	const none suppress.Scope = ""
+	for name, c := range map[string]struct {
+		cause, known, want suppress.Scope // none: there is no entry
+		causeLifted        bool
+		knownLifted        bool
+	}{
+		"everywhere":               {cause: suppress.All, want: suppress.All},
+		"in one webset":            {cause: suppress.Codehost, want: suppress.Codehost},
+		"in the other":             {cause: suppress.Network, want: suppress.Network},
+		"of nothing":               {cause: none, want: none},
+		"of what is lifted":        {cause: suppress.All, causeLifted: true, want: none},
+		"known everywhere":         {cause: suppress.Network, known: suppress.All, want: none},
+		"known there":              {cause: suppress.Network, known: suppress.Network, want: none},
+		"known elsewhere":          {cause: suppress.Network, known: suppress.Codehost, want: suppress.All},
+		"known in less":            {cause: suppress.All, known: suppress.Codehost, want: suppress.All},
+		"known, and lifted again":  {cause: suppress.Network, known: suppress.All, knownLifted: true, want: suppress.Network},
+		"all of the other, lifted": {cause: suppress.Codehost, known: suppress.Network, knownLifted: true, want: suppress.Codehost},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := suppress.NewSet(key(t, 1))
+			put(t, s, suppress.Email, "bob@example.com", suppress.Entry{})
+			if c.cause != none {
+				put(t, s, suppress.Email, "ada@example.com", suppress.Entry{Scope: c.cause, Lifted: c.causeLifted})
+			}
+			if c.known != none {
+				put(t, s, suppress.ProfileID, "p1", suppress.Entry{Scope: c.known, Lifted: c.knownLifted, RequestedAt: "2026-12"})
+			}
+			before := s.Suppressed(s.Key().Of(suppress.ProfileID, "p1"))
+			require.Equal(t, c.known != none && !c.knownLifted, before)
+			h, e, ok := s.Derive(identity.Network, "p1", s.Key().Of(suppress.Email, "ada@example.com"))
+			require.Equal(t, c.want != none, ok)
+			require.Equal(t, c.want, e.Scope)
+			if !ok {
+				return
+			}
+			require.Equal(t, s.Key().Of(suppress.ProfileID, "p1"), h)
+			raw, err := json.Marshal(e)
+			require.NoError(t, err)
+			require.NoError(t, s.Apply([]byte(h.String()), raw))
+			require.True(t, s.Suppressed(h), "it is newer than what was known")
+			require.Equal(t, c.want == suppress.All, s.Everywhere(h))
+		})
+	}
+}
+
+// TestHasPhones: numbers are looked for when there are any.
+func TestHasPhones(t *testing.T) {
+	s := suppress.NewSet(key(t, 1))
+	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
+	require.False(t, s.HasPhones())
+	put(t, s, suppress.Phone, "14155550100", suppress.Entry{})
+	require.True(t, s.HasPhones())
+}
+
 func TestOtherKeyIsRefused(t *testing.T) {
 	s := suppress.NewSet(key(t, 1))
 	h := key(t, 2).Of(suppress.Email, "ada@example.com")
@@ -293,13 +351,14 @@ func BenchmarkMisses(b *testing.B) {
 }
 
 func TestDocument(t *testing.T) {
-	s := suppress.NewSet(key(t, 1))
-	put(t, s, suppress.Email, "ada@example.com", suppress.Entry{})
-	put(t, s, suppress.CodehostUsername, "ada", suppress.Entry{})
-	put(t, s, suppress.NetworkAccount, "ada-l", suppress.Entry{})
-	put(t, s, suppress.UserID, "42", suppress.Entry{})
-	put(t, s, suppress.Phone, "14155550100", suppress.Entry{})
-	put(t, s, suppress.CodehostAccount, "taken", suppress.Entry{}) // was 42's
+	marked, bare := suppress.NewSet(key(t, 1)), suppress.NewSet(key(t, 1))
+	for typ, v := range map[suppress.Type]string{
+		suppress.Email: "ada@example.com", suppress.CodehostUsername: "ada", suppress.NetworkAccount: "ada-l", suppress.MicroblogUsername: "ada_m",
+		suppress.UserID: "42", suppress.Phone: "14155550100", suppress.CodehostAccount: "taken", // was 42's
+	} {
+		put(t, marked, typ, v, suppress.Entry{})
+		put(t, bare, typ, v, suppress.Entry{Mark: unmarked})
+	}
 	for raw, want := range map[string]bool{
 		`{"codehost":{"username":"taken"}}`:                                       true,
 		`{"codehost":{"username":"taken","id":42}}`:                               true,
@@ -314,6 +373,8 @@ func TestDocument(t *testing.T) {
 		`{"codehost":{"id":42}}`:                                                  true,
 		`{"user_id":"42"}`:                                                        true,
 		`{"links":["https://network.example/in/Ada-L?x=1"]}`:                      true,
+		`{"links":["https://network.example/in/bob"]}`:                            false,
+		`{"microblog_username":"Ada_m"}`:                                          true,
 		`{"network_username":"ada-l"}`:                                            true,
 		`{"phone_number":"(415) 555-0100"}`:                                       true,
 		`{"phones":[{"number":"+1 415 555 0100"}]}`:                               true,
@@ -326,8 +387,10 @@ func TestDocument(t *testing.T) {
 		`{"name":"ada","other":"bob@example.com","network":null}`:                 false,
 		`{}`: false,
 	} {
-		_, hit := s.Document(identity.Default(), []byte(raw))
-		require.Equal(t, want, hit, raw)
+		for name, s := range map[string]*suppress.Set{"with marks": marked, "of before there were any": bare} {
+			_, hit := s.Document(identity.Default(), []byte(raw))
+			require.Equal(t, want, hit, "%s, %s", raw, name)
+		}
 	}
 }
 
