@@ -235,14 +235,71 @@ func TestOutboxIsBounded(t *testing.T) {
 	}
 	require.ErrorIs(t, err, ledger.ErrFull)
 	require.LessOrEqual(t, o.Bytes(), int64(6_000), "refusals leave room")
-	_, err = o.Prepare(call("x"))
-	require.NoError(t, err)
+	for range 5 { // charges and requests that are counted have the rest
+		free := call("free")
+		free.Requests = 0
+		_, err = o.Prepare(free)
+		require.NoError(t, err)
+		counted := call("counted")
+		counted.Outcome = event.OutcomeRefusedCredits
+		require.NoError(t, o.Record(counted))
+	}
 	for err == nil {
 		_, err = o.Prepare(call(strings.Repeat("x", 100)))
 	}
 	require.ErrorIs(t, err, ledger.ErrFull)
 	require.LessOrEqual(t, o.Bytes(), int64(11_000))
 	require.NoError(t, o.Close())
+}
+
+// What is published gives its room back, and its file; a file with an event whose answer
+// is on its way stays, however much behind it is published.
+func TestRoomComesBack(t *testing.T) {
+	dir := t.TempDir()
+	o, err := ledger.Open(ledger.Config{Dir: dir, MaxBytes: 10_000, SegmentBytes: 1_000, Linger: -1})
+	require.NoError(t, err)
+	p := &topic{events: make(map[string]event.Outcome)}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx, 0, p.publish) }()
+	fill := func(round int) {
+		for i := range 4 {
+			require.NoError(t, o.Record(call(fmt.Sprintf("%d-%d", round, i))), "round %d", round)
+		}
+		require.NoError(t, o.Flush(t.Context()))
+	}
+	for round := range 50 {
+		fill(round)
+	}
+	require.LessOrEqual(t, o.Bytes(), int64(2_000))
+
+	// What is prepared fills a file; the next one is published.
+	var slow []ledger.Entry
+	for i := range 5 {
+		e, err := o.Prepare(call(fmt.Sprint("slow ", i)))
+		require.NoError(t, err)
+		slow = append(slow, e)
+	}
+	fill(50)
+	fill(51)
+	killed, err := ledger.Open(ledger.Config{Dir: copyOf(t, dir)})
+	require.NoError(t, err)
+	require.GreaterOrEqual(t, killed.Pending(), len(slow))
+	require.NoError(t, killed.Close())
+	for i, e := range slow {
+		if i == 0 {
+			require.NoError(t, e.Void())
+		} else {
+			require.NoError(t, e.Answered())
+		}
+	}
+	require.NoError(t, o.Flush(t.Context()))
+	require.LessOrEqual(t, o.Bytes(), int64(2_000))
+	stop()
+	require.NoError(t, <-ended)
+	require.Len(t, p.events, 52*4+len(slow))
+	require.Equal(t, event.OutcomeUnanswered, p.events["slow 0"])
+	require.Equal(t, event.OutcomeCharged, p.events["slow 1"])
 }
 
 // A file that cannot be begun, because its folder cannot be opened to sync it, is begun
