@@ -50,3 +50,32 @@ func TestCommitsEndWithoutSettle(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, int64(5), u.Credits)
 }
+
+// Each lease ends at its own time, in whatever order they began.
+func TestLeasesEndInTheirOrder(t *testing.T) {
+	for _, leases := range [][]time.Duration{{time.Minute, time.Hour}, {time.Hour, time.Minute}} {
+		now := time.Date(2026, 11, 20, 0, 0, 0, 0, time.UTC)
+		m := credits.NewMemory(func() time.Time { return now })
+		_, err := m.Load(t.Context(), "2026-11", nil)
+		require.NoError(t, err)
+		for _, lease := range leases {
+			_, err := m.Reserve(t.Context(), credits.Claim{
+				ID: lease.String(), Organization: "o", Period: "2026-11", Requests: 1, Credits: 5, RequestLimit: 2, CreditLimit: 10, Lease: lease,
+			})
+			require.NoError(t, err)
+		}
+		for _, c := range []struct {
+			later time.Duration
+			held  credits.Balance
+		}{
+			{0, credits.Balance{HeldRequests: 2, HeldCredits: 10}},
+			{2 * time.Minute, credits.Balance{HeldRequests: 1, HeldCredits: 5}},
+			{2 * time.Hour, credits.Balance{}},
+		} {
+			now = now.Add(c.later)
+			u, err := m.Usage(t.Context(), "o", "2026-11")
+			require.NoError(t, err)
+			require.Equal(t, c.held, u.Balance, "%v, after %v", leases, c.later)
+		}
+	}
+}
