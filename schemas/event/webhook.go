@@ -65,7 +65,6 @@ func ParseEndpoint(organization, address string) (Endpoint, error) {
 	if err != nil {
 		return fail("is not a URL") // the error would repeat it
 	}
-	u.Scheme = strings.ToLower(u.Scheme)
 	port := u.Port()
 	switch {
 	case u.Scheme != "https" && u.Scheme != "http":
