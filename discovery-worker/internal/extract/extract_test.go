@@ -204,3 +204,38 @@ func TestSentencesOfAnInputAreBounded(t *testing.T) {
 		require.Equal(t, want, p.Fields["education"].Value != nil, before)
 	}
 }
+
+// A sentence says what somebody works as, for whom, since when and where; which of it, and
+// whether it is over, hangs on its form.
+func TestJobs(t *testing.T) {
+	e := newExtractor(t)
+	for text, want := range map[string][]string{
+		"Ada Moreau works as a former nurse at Northwind.":                  {"past.title: nurse", "past.company: Northwind"},
+		"Ada Moreau works as happy at Northwind.":                           nil,
+		"Ada Moreau is on leave at Northwind.":                              nil,
+		"Ada Moreau is glad at Northwind.":                                  {"current_position.summary: glad", "current_position.company.name: Northwind"},
+		"Ada Moreau leads a team at Northwind.":                             {"current_position.company.name: Northwind"},
+		"Ada Moreau works at Lyon as an engineer.":                          {"current_position.summary: engineer", "location.city: Lyon"},
+		"Ada Moreau worked for France as a diplomat.":                       {"past.title: diplomat"},
+		"Ada Moreau is a Senior Engineer for Lyon since 2019.":              {"current_position.summary: Senior Engineer", "current_position.start: 2019-01-01", "location.city: Lyon"},
+		"Ada Moreau is an engineer at Baobab Analytics in Accra.":           {"current_position.summary: engineer", "current_position.company.name: Baobab Analytics", "location.city: Accra"},
+		"Ada Moreau was an engineer at Baobab Analytics in Accra.":          {"past.title: engineer", "past.company: Baobab Analytics"},
+		"Ada Moreau is the CFO of Bank of America.":                         {"current_position.summary: CFO", "current_position.company.name: Bank of America"},
+		"Ada Moreau is the author of many books.":                           nil,
+		"Ada Moreau is a former nurse.":                                     {"past.title: nurse"},
+		"Ada Moreau is a nurse in Lyon.":                                    {"current_position.summary: nurse", "location.city: Lyon"},
+		"Ada Moreau was a nurse in Lyon.":                                   {"past.title: nurse"},
+		"Ada Moreau joined Northwind in March 2019 as an engineer.":         {"current_position.summary: engineer", "current_position.company.name: Northwind", "current_position.start: 2019-03-01"},
+		"Ada Moreau joined Northwind in March 2019 as very happy.":          {"current_position.company.name: Northwind", "current_position.start: 2019-03-01"},
+		"I'm Ada Moreau, a frontend developer at Papertrail Games.":         {"current_position.summary: frontend developer", "current_position.company.name: Papertrail Games"},
+		"Ada Moreau was a nurse from 2010 to 2014.":                         {"past.title: nurse", "past.start: 2010", "past.end: 2014"},
+		"Hello! I'm Ada Moreau, a nurse from Lyon.":                         {"current_position.summary: nurse"},
+		"Hello! I'm Ada Moreau, a nurse at Northwind Inc. and its friends.": {"current_position.summary: nurse", "current_position.company.name: Northwind Inc"},
+		"Hello! I'm Ada Moreau, a lover of cats and dogs.":                  nil,
+	} {
+		p, err := e.Extract(t.Context(), Input{Text: text})
+		require.NoError(t, err)
+		want = append(want, "full_name: Ada Moreau", "first_name: Ada", "last_name: Moreau")
+		require.ElementsMatch(t, want, flat(t, p, 0), text)
+	}
+}

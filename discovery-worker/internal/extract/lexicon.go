@@ -128,6 +128,9 @@ func (w *lexicon) isTitle(s string) bool {
 	return false
 }
 
+// isShortTitle reports whether a phrase names a job in so few words that it says little else.
+func (w *lexicon) isShortTitle(s string) bool { return w.isTitle(s) && len(strings.Fields(s)) <= 6 }
+
 // isCompany reports whether a name has a word of a company's form.
 func (w *lexicon) isCompany(s string) bool {
 	fields := strings.Fields(strings.ToLower(strings.NewReplacer(".", "", ",", " ").Replace(s)))

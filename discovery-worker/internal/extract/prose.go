@@ -4,8 +4,6 @@ import (
 	"context"
 	"regexp"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 )
 
 // Bounds of prose.
@@ -20,10 +18,10 @@ const (
 	capital  = `[\p{Lu}][\p{L}\p{M}'’.-]{0,40}`
 	nameExpr = `(?:(?:Prof|Dr|Mr|Mrs|Ms|Herr|Frau|Professor)\.?\s+){0,3}` + capital + `(?:\s+(?:van|von|der|den|de|del|della|di|da|dos|du|la|el|al|bin|ter|` + capital + `)){1,5}`
 	orgWord  = `[\p{Lu}\d][\p{L}\p{M}\d'’&+./-]{0,40}`
-	orgExpr  = `(@?` + orgWord + `(?:\s+(?:(?:of|and|&|for|de|du|des|del|della|do|da|dos|der|für|y|et|von|van|the|la|le)\s+){0,2}(?:&|` + orgWord + `)){0,7})`
+	orgExpr  = `(?P<company>@?` + orgWord + `(?:\s+(?:(?:of|and|&|for|de|du|des|del|della|do|da|dos|der|für|y|et|von|van|the|la|le)\s+){0,2}(?:&|` + orgWord + `)){0,7})`
 	article  = `(?:(?:the |der |dem |die |das |la |le |el |il |lo |l'|una? |o |a |an |de |het |our |bufete |empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
-	jobExpr  = `([\p{L}][^.,;:()!?]{1,90}?)`
-	jobMost  = `([\p{L}][^.;:()!?,]{1,90})`
+	jobExpr  = `(?P<title>[\p{L}][^.,;:()!?]{1,90}?)`
+	jobMost  = `(?P<title>[\p{L}][^.;:()!?,]{1,90})`
 )
 
 // prosePatterns are the forms of sentences that are known.
@@ -54,10 +52,10 @@ func newProsePatterns(d *dates) *prosePatterns {
 	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
 	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
 	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
-	former := `(\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
+	former := `(?P<former>\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
 	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved|di)`
 	day := `(?i:` + d.date + `)`
-	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(` + day + `))?`
+	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(?P<since>` + day + `))?`
 	return &prosePatterns{
 		intro: regexp.MustCompile(`(?:^|[\s,.!])(?i:i['’]m|i am|my name is|my name's|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+(` + nameExpr + `)(?:$|[\s,.!])`),
 		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
@@ -73,7 +71,7 @@ func newProsePatterns(d *dates) *prosePatterns {
 			`\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr + date + `(?:$|[,.;!]|\s+(?:and|where|in|for|from|with|on|since)\s)`),
 		worksAt: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr + date),
 		leads:   regexp.MustCompile(`(?:^|\s)(?i:leads|heads|runs|manages|directs|leitet|dirige)\s+[^.;,]{2,60}?\s+(?i:at|bei|chez)\s+` + article + `` + orgExpr),
-		joined:  regexp.MustCompile(`(?:^|\s)(?i:joined|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?(?:\s+as\s+(?:an? |the |its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
+		joined:  regexp.MustCompile(`(?:^|\s)(?i:joined|joins)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(?P<since>` + day + `))?(?:\s+as\s+(?:an? |the |its )?` + jobExpr + `)?(?:$|[,.;]|\s+(?:and|where|after|from|to|with)\s)`),
 		degree:  regexp.MustCompile(`(?i:holds?|has|have|earned|received|completed|got|obtained|did|finished)\s+(?i:an? |his |her |their |my )?([\p{L}.'’]{2,12}(?:\s+of\s+\p{Lu}\p{L}+)?)(?:\s+(?i:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?\s+(?i:from|at)\s+(?i:the )?` + orgExpr + `(?:\s+in\s+(` + day + `))?`),
 		graduated: regexp.MustCompile(`(?i:graduated)\s+(?:in\s+(` + day + `)\s+)?(?i:from)\s+(?i:the )?` + orgExpr +
 			`(?:\s+with\s+(?:an?\s+)?(?:([\p{L}.'’]{2,12})\s+)??(?:degree\s+)?in\s+([\p{L}][\p{L}\p{M} &-]{1,60}?))?(?:\s+in\s+(` + day + `))?(?:$|[,.;]|\s+(?:and|where)\s)`),
@@ -282,148 +280,8 @@ func (d *document) predicates(s part) {
 	}
 }
 
-// jobs reads jobs out of a sentence about the person.
-func (d *document) jobs(s part) {
-	e, t := d.e, s.text()
-	x := e.prose
-	past := func(at int) bool { return x.pastSign.MatchString(t[:at]) }
-	add := func(title, company part, m []int, former, date int) bool {
-		p := position{confidence: stated, span: s.span()}
-		p.past = past(m[1]) && !isNow.MatchString(t) && !untilNow.MatchString(t) || former > 0 && m[2*former] >= 0
-		if title.v != nil {
-			title = title.trim(",")
-			if !d.isJob(title.text()) {
-				return false
-			}
-			if m := formerWord.FindStringIndex(title.text()); m != nil {
-				p.past = true
-				title = title.sub(m[1], title.end-title.start)
-			}
-			p.title = text(title, stated)
-		}
-		if company.v != nil {
-			company = orgHead(company)
-			if e.words.cities[strings.ToLower(company.text())] || e.words.countries[strings.ToLower(company.text())] {
-				if pl, ok := e.place(company, true); ok && !p.past {
-					d.f.addPlace(pl, stated)
-				}
-				company = part{}
-			}
-			p.company = text(company, stated)
-		}
-		p.current = !p.past
-		if date > 0 && m[2*date] >= 0 {
-			p.start, _ = e.dates.parse(t[m[2*date]:m[2*date+1]])
-		} else if when, ok := e.dates.find(t); ok && when.current == !p.past {
-			p.start, p.end = when.start, when.end
-		}
-		d.f.addPosition(p)
-		if company.v != nil && !p.past { // "at Baobab Analytics in Accra"
-			if m := inPlace.FindStringSubmatchIndex(s.v.text[company.end:s.end]); m != nil {
-				rest := part{s.v, company.end, s.end}
-				if pl, ok := e.place(piece(rest, m, 1), true); ok {
-					d.f.addPlace(pl, stated)
-				}
-			}
-		}
-		return p.title.ok() || p.company.ok()
-	}
-	if m := x.joined.FindStringSubmatchIndex(t); m != nil {
-		p := position{company: text(orgHead(piece(s, m, 1)), stated), title: text(piece(s, m, 3), stated), current: true, confidence: stated, span: s.span()}
-		if m[4] >= 0 {
-			p.start, _ = e.dates.parse(t[m[4]:m[5]])
-		}
-		if p.title.ok() && !d.isJob(p.title.value) {
-			p.title = found{}
-		}
-		d.f.addPosition(p)
-		return
-	}
-	if m := x.worksAs.FindStringSubmatchIndex(t); m != nil && add(piece(s, m, 1), piece(s, m, 2), m, 0, 3) {
-		return
-	}
-	if m := x.worksAtAs.FindStringSubmatchIndex(t); m != nil && add(piece(s, m, 2), piece(s, m, 1), m, 0, 3) {
-		return
-	}
-	if m := x.worksAt.FindStringSubmatchIndex(t); m != nil && add(part{}, piece(s, m, 1), m, 0, 2) {
-		return
-	}
-	if m := x.leads.FindStringSubmatchIndex(t); m != nil && add(part{}, piece(s, m, 1), m, 0, 0) {
-		return
-	}
-	if m := x.isAt.FindStringSubmatchIndex(t); m != nil && add(piece(s, m, 2), piece(s, m, 3), m, 1, 4) {
-		return
-	}
-	if m := x.isOf.FindStringSubmatchIndex(t); m != nil {
-		title, org := piece(s, m, 2), piece(s, m, 3)
-		if head := title.text()[strings.LastIndexByte(title.text(), ' ')+1:]; orgHeads[head] { // "CFO of Bank | of | America"
-			if i := strings.LastIndex(title.text(), " of "); i > 0 {
-				org = part{s.v, title.start + i + 4, org.end}
-				title = title.sub(0, i)
-			}
-		}
-		if e.words.isTitle(title.text()) && add(title, org, m, 1, 4) {
-			return
-		}
-	}
-	if m := x.isJob.FindStringSubmatchIndex(t); m != nil {
-		title := piece(s, m, 2)
-		if e.words.isTitle(title.text()) && !authorOf.MatchString(title.text()) && len(strings.Fields(title.text())) <= 6 && add(title, part{}, m, 1, 0) {
-			if in := inPlace.FindStringSubmatchIndex(s.v.text[title.end:s.end]); in != nil && !past(m[1]) {
-				rest := part{s.v, title.end, s.end}
-				if pl, ok := e.place(piece(rest, in, 1), true); ok {
-					d.f.addPlace(pl, stated)
-				}
-			}
-			return
-		}
-	}
-	// "I'm Ben Carter, a frontend developer at Papertrail Games"
-	if m := afterName.FindStringIndex(t); m != nil {
-		rest := s.sub(m[1], len(t))
-		if clause, _, ok := strings.Cut(rest.text(), ". "); ok {
-			rest = rest.sub(0, len(clause))
-		}
-		title, company := e.titleAt(rest)
-		if company.v == nil {
-			if in := titleEnd.FindStringIndex(title.text()); in != nil {
-				title = title.sub(0, in[0])
-			}
-		}
-		if title = title.trim(",."); e.words.isTitle(title.text()) && len(strings.Fields(title.text())) <= 6 {
-			m := []int{0, m[1]}
-			add(title, company, m, 0, 0)
-		}
-	}
-}
-
-var (
-	untilNow   = regexp.MustCompile(`(?i)\b(?:for (?:the )?(?:last|past)|since)\b.{0,40}\b(?:have|has|['’]ve) (?:worked|served|been)\b|\b(?:have|has|['’]ve) (?:worked|served|been)\b.{0,80}\b(?:since|for (?:the )?(?:last|past))\b`)
-	isNow      = regexp.MustCompile(`(?i)\b(?:is|now|currently|has been)\b`)
-	formerWord = regexp.MustCompile(`^(?i:former(?:ly)?|ex|retired|previous|ehemalige[rn]?|ancien(?:ne)?)[\s-]+`)
-	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|i|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
-	afterName  = regexp.MustCompile(`(?i:i['’]m|i am|je suis|ich bin|my name is)\s+` + nameExpr + `,\s+(?i:an? |the |une? |eine? )?`)
-	authorOf   = regexp.MustCompile(`^(?i:author|writer|editor|creator|father|mother|winner|recipient|son|daughter) of `)
-	titleEnd   = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
-	ofFirm     = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)
-	notJob     = regexp.MustCompile(`(?i)^(?:looking|working|going|not|very|so|happy|excited|proud|known|born|married|interested|responsible|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)
-)
-
-// orgHeads begin the name of an organization that goes on with "of".
-var orgHeads = map[string]bool{"Bank": true, "University": true, "Institute": true, "School": true, "College": true, "Ministry": true, "Department": true, "Church": true, "Museum": true, "Academy": true, "House": true, "City": true} //nolint:gochecknoglobals // a constant set
-
-// isJob reports whether a phrase between "is" and "at" may be a job.
-func (d *document) isJob(s string) bool {
-	words := strings.Fields(s)
-	if len(words) == 0 || len(words) > 8 || notJob.MatchString(s) {
-		return false
-	}
-	if d.e.words.isTitle(s) {
-		return true
-	}
-	r, _ := utf8.DecodeRuneInString(s)
-	return len(words) <= 3 && unicode.IsLetter(r)
-}
+// ofFirm ends before what says where a firm is, not the person.
+var ofFirm = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)
 
 // studies reads education out of a sentence about the person.
 func (d *document) studies(s part) {

@@ -1,0 +1,190 @@
+package extract
+
+import (
+	"regexp"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// sentenceJob is a job as a sentence states it; a piece that is not there is empty.
+type sentenceJob struct {
+	title, company, since part
+	former                bool // a word before the title says that it is over
+	past                  bool // so may the sentence, up to the end of its form
+}
+
+// job reads a sentence of a form, whose groups are named for what they cover.
+func (x *prosePatterns) job(form *regexp.Regexp, s part) (sentenceJob, bool) {
+	t := s.text()
+	m := form.FindStringSubmatchIndex(t)
+	if m == nil {
+		return sentenceJob{}, false
+	}
+	group := func(name string) part {
+		if i := form.SubexpIndex(name); i > 0 {
+			return piece(s, m, i)
+		}
+		return part{}
+	}
+	return sentenceJob{
+		title: group("title"), company: group("company"), since: group("since"),
+		former: group("former").v != nil, past: x.pastSign.MatchString(t[:m[1]]),
+	}, true
+}
+
+// jobs reads a job out of a sentence about the person, by the first form that gives one.
+func (d *document) jobs(s part) {
+	x, words := d.e.prose, d.e.words
+	if j, ok := x.job(x.joined, s); ok {
+		d.addJoined(j, s)
+		return
+	}
+	for _, form := range []*regexp.Regexp{x.worksAs, x.worksAtAs, x.worksAt, x.leads, x.isAt} {
+		if j, ok := x.job(form, s); ok && d.addJob(j, s) {
+			return
+		}
+	}
+	if j, ok := x.job(x.isOf, s); ok {
+		if j = wholeOrg(j); words.isTitle(j.title.text()) && d.addJob(j, s) {
+			return
+		}
+	}
+	if j, ok := x.job(x.isJob, s); ok && words.isShortTitle(j.title.text()) && !authorOf.MatchString(j.title.text()) && d.addJob(j, s) {
+		if !j.past {
+			d.placeBehind(j.title, s)
+		}
+		return
+	}
+	if j, ok := d.jobBehindName(s); ok {
+		d.addJob(j, s)
+	}
+}
+
+// wholeOrg gives an organization the head of its name back: "CFO of Bank | of | America".
+func wholeOrg(j sentenceJob) sentenceJob {
+	title := j.title.text()
+	if i := strings.LastIndex(title, " of "); i > 0 && orgHeads[title[strings.LastIndexByte(title, ' ')+1:]] {
+		j.company.start = j.title.start + i + len(" of ")
+		j.title = j.title.sub(0, i)
+	}
+	return j
+}
+
+// jobBehindName reads what follows a name: "I'm Ben Carter, a frontend developer at
+// Papertrail Games".
+func (d *document) jobBehindName(s part) (sentenceJob, bool) {
+	t := s.text()
+	m := afterName.FindStringIndex(t)
+	if m == nil {
+		return sentenceJob{}, false
+	}
+	rest := s.sub(m[1], len(t))
+	if clause, _, ok := strings.Cut(rest.text(), ". "); ok {
+		rest = rest.sub(0, len(clause))
+	}
+	title, company := d.e.titleAt(rest)
+	if company.v == nil {
+		if in := titleEnd.FindStringIndex(title.text()); in != nil {
+			title = title.sub(0, in[0])
+		}
+	}
+	title = title.trim(",.")
+	return sentenceJob{title: title, company: company, past: d.e.prose.pastSign.MatchString(t[:m[1]])}, d.e.words.isShortTitle(title.text())
+}
+
+// addJoined adds the job of somebody who joined an organization, as whatever it was.
+func (d *document) addJoined(j sentenceJob, s part) {
+	p := position{company: text(orgHead(j.company), stated), current: true, confidence: stated, span: s.span()}
+	if j.title.v != nil && d.isJob(j.title.text()) {
+		p.title = text(j.title, stated)
+	}
+	if j.since.v != nil {
+		p.start, _ = d.e.dates.parse(j.since.text())
+	}
+	d.f.addPosition(p)
+}
+
+// addJob adds a job, and reports whether there was one: what stands in the title's place
+// may be something else.
+func (d *document) addJob(j sentenceJob, s part) bool {
+	t := s.text()
+	p := position{confidence: stated, span: s.span()}
+	p.past = j.former || j.past && !isNow.MatchString(t) && !untilNow.MatchString(t)
+	if j.title.v != nil {
+		title := j.title.trim(",")
+		if !d.isJob(title.text()) {
+			return false
+		}
+		if m := formerWord.FindStringIndex(title.text()); m != nil {
+			p.past = true
+			title = title.sub(m[1], title.end-title.start)
+		}
+		p.title = text(title, stated)
+	}
+	if j.company.v != nil {
+		p.company = d.employer(orgHead(j.company), s, p.past)
+	}
+	p.current = !p.past
+	if j.since.v != nil {
+		p.start, _ = d.e.dates.parse(j.since.text())
+	} else if when, ok := d.e.dates.find(t); ok && when.current == p.current {
+		p.start, p.end = when.start, when.end
+	}
+	d.f.addPosition(p)
+	return p.title.ok() || p.company.ok()
+}
+
+// employer is the organization of a job. What stands there or behind it may be a place:
+// the person's, unless the job is over.
+func (d *document) employer(org, s part, past bool) found {
+	e := d.e
+	if name := strings.ToLower(org.text()); e.words.cities[name] || e.words.countries[name] {
+		if pl, ok := e.place(org, true); ok && !past {
+			d.f.addPlace(pl, stated)
+		}
+		return found{}
+	}
+	if !past {
+		d.placeBehind(org, s)
+	}
+	return text(org, stated)
+}
+
+// placeBehind reads the place that follows a piece of a sentence: "at Baobab Analytics in
+// Accra".
+func (d *document) placeBehind(p, s part) {
+	rest := part{s.v, p.end, s.end}
+	if m := inPlace.FindStringSubmatchIndex(rest.text()); m != nil {
+		if pl, ok := d.e.place(piece(rest, m, 1), true); ok {
+			d.f.addPlace(pl, stated)
+		}
+	}
+}
+
+var (
+	untilNow   = regexp.MustCompile(`(?i)\b(?:for (?:the )?(?:last|past)|since)\b.{0,40}\b(?:have|has|['’]ve) (?:worked|served|been)\b|\b(?:have|has|['’]ve) (?:worked|served|been)\b.{0,80}\b(?:since|for (?:the )?(?:last|past))\b`)
+	isNow      = regexp.MustCompile(`(?i)\b(?:is|now|currently|has been)\b`)
+	formerWord = regexp.MustCompile(`^(?i:former(?:ly)?|ex|retired|previous|ehemalige[rn]?|ancien(?:ne)?)[\s-]+`)
+	inPlace    = regexp.MustCompile(`^,?\s+(?i:in|à|en|a|em|i|and based in|based in)\s+(\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,3}(?:,\s+\p{Lu}[\p{L}\p{M}'’-]*(?:\s+\p{Lu}[\p{L}\p{M}'’-]*){0,2})?)`)
+	afterName  = regexp.MustCompile(`(?i:i['’]m|i am|je suis|ich bin|my name is)\s+` + nameExpr + `,\s+(?i:an? |the |une? |eine? )?`)
+	authorOf   = regexp.MustCompile(`^(?i:author|writer|editor|creator|father|mother|winner|recipient|son|daughter) of `)
+	titleEnd   = regexp.MustCompile(`\s+(?i:based|living|from|in|who|and i|with)\s|[,.;]`)
+	notJob     = regexp.MustCompile(`(?i)^(?:looking|working|going|not|very|so|happy|excited|proud|known|born|married|interested|responsible|available|here|based|best|currently|in|at|on|from|part|one|also|able|still)\b`)
+)
+
+// orgHeads begin the name of an organization that goes on with "of".
+var orgHeads = map[string]bool{"Bank": true, "University": true, "Institute": true, "School": true, "College": true, "Ministry": true, "Department": true, "Church": true, "Museum": true, "Academy": true, "House": true, "City": true} //nolint:gochecknoglobals // a constant set
+
+// isJob reports whether a phrase between "is" and "at" may be a job.
+func (d *document) isJob(s string) bool {
+	words := strings.Fields(s)
+	if len(words) == 0 || len(words) > 8 || notJob.MatchString(s) {
+		return false
+	}
+	if d.e.words.isTitle(s) {
+		return true
+	}
+	r, _ := utf8.DecodeRuneInString(s)
+	return len(words) <= 3 && unicode.IsLetter(r)
+}
