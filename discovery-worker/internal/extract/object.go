@@ -78,113 +78,45 @@ func pair(n node) (label string, value node, ok bool) {
 
 // member reads one member of an object.
 func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member, p *position, depth int) error {
+	if m.value.kind == 'n' || len(m.key) > 200 || strings.HasPrefix(m.key, "@") {
+		return nil
+	}
+	if others.MatchString(m.key) && (m.value.kind == '{' || m.value.kind == '[') {
+		return nil
+	}
+	kind, c := e.kindOf(m), confidenceAt(depth)
+	if inner, ok := wrapped(m.value); ok && kind != "" {
+		m.value = inner
+	}
 	v := m.value
-	if v.kind == 'n' || len(m.key) > 200 || strings.HasPrefix(m.key, "@") {
+	if e.platformMember(f, parent, m, c) || e.structured(f, kind, v, p, c) {
 		return nil
 	}
-	if others.MatchString(m.key) && (v.kind == '{' || v.kind == '[') {
-		return nil
-	}
-	kind := e.words.kind(m.key)
-	c := confidenceAt(depth)
-	switch labelKey(m.key) {
-	case "account", "institution": // a text of this name is something else
-		if v.kind == '{' {
-			kind = "company"
-		}
-	}
-	if kind == "company" && v.kind == '[' && len(v.members) > 0 && v.members[0].value.kind == '{' {
-		e.companyOf(v.members[0].value, p, c)
-		return nil
-	}
-	if kind != "" && v.kind == '{' {
-		if inner, ok := wrapped(v); ok {
-			v, m.value = inner, inner
-		}
-	}
-	switch labelKey(m.key) {
-	case "login", "html url", "profile url", "twitter username", "id", "type", "username", "user name", "handle":
-		if e.platformMember(f, parent, m, c) {
-			return nil
-		}
-		kind = e.words.labels[labelKey(m.key)]
-	}
-	switch kind {
-	case "experience":
-		if v.kind == '[' || v.kind == '{' && len(v.members) > 0 {
-			e.jobList(f, v, c)
-			return nil
-		}
-	case "current position":
-		if v.kind == '{' {
-			e.job(f, v, p, c)
-			return nil
-		}
-	case "education":
-		e.schoolList(f, v, c)
-		return nil
-	case "skills", "languages":
-		for _, s := range v.strings("skill", "name", "language", "title", "value") {
-			if kind == "skills" {
-				e.skillList(f, s.part(), c)
-			} else {
-				e.languageList(f, s.part(), c)
-			}
-		}
-		return nil
-	case "company", "title":
-		if v.kind == '{' {
-			e.job(f, v, p, c)
-			if kind == "company" {
-				e.companyOf(v, p, c)
-			}
-			return nil
-		}
-	case "work email": // {"work": {...}}, or the list of jobs of JSON Resume
-		if v.kind == '{' {
-			e.job(f, v, p, c)
-			return nil
-		}
-		if v.kind == '[' && len(v.members) > 0 && v.members[0].value.kind == '{' {
-			e.jobList(f, v, c)
-			return nil
-		}
-	case identity.Codehost, identity.Network, identity.Microblog:
-		if v.kind == '{' {
-			e.accountOf(f, kind, v, c)
-			return nil
-		}
-	case "bio":
-		if v.kind == '"' {
-			return e.text(ctx, f, v.path(), v.text, bodyMember)
-		}
-	}
-	if kind == "" || v.kind == '{' || kind == "bio" || kind == "person" {
+	switch {
+	case kind == "bio" && v.kind == '"':
+		return e.text(ctx, f, v.path(), v.text, bodyMember)
+	case kind == "", kind == "bio", kind == "person", v.kind == '{':
 		return e.members(ctx, f, v, p, depth+1)
 	}
-	values := v.strings("value", "address", "number", "email", "url", "name", "text")
-	for i, s := range values {
-		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
-			break
-		}
-		text := without(s.text, orders(s.text))
-		if text != s.text {
-			continue
-		}
-		e.value(f, kind, s.part(), p, c)
-		switch kind {
-		case "email", "personal email", "work email", "phone":
-		default:
-			e.identifiers(f, s.path(), s.text, "")
+	e.values(f, kind, v, p, c)
+	return nil
+}
+
+// kindOf is what the name of a member says that it is.
+func (e *Extractor) kindOf(m member) string {
+	switch labelKey(m.key) {
+	case "account", "institution": // a text of this name is something else
+		if m.value.kind == '{' {
+			return "company"
 		}
 	}
-	return nil
+	return e.words.kind(m.key)
 }
 
 // wrapped is the value of an object that holds one value and what is said about it:
 // {"value": "Ada", "verified": true}.
 func wrapped(v node) (node, bool) {
-	if len(v.members) > 4 {
+	if v.kind != '{' || len(v.members) > 4 {
 		return node{}, false
 	}
 	for _, m := range v.members {
@@ -194,6 +126,57 @@ func wrapped(v node) (node, bool) {
 		}
 	}
 	return node{}, false
+}
+
+// structured reads a value whose kind has parts, such as a job. It is false for any other.
+func (e *Extractor) structured(f *facts, kind string, v node, p *position, c float64) bool {
+	object := v.kind == '{'
+	objects := v.kind == '[' && len(v.members) > 0 && v.members[0].value.kind == '{'
+	switch {
+	case kind == "experience" && (v.kind == '[' || object && len(v.members) > 0),
+		kind == "work email" && objects: // "work", the list of jobs of JSON Resume
+		e.jobList(f, v, c)
+	case object && (kind == "current position" || kind == "title" || kind == "work email"):
+		e.job(f, v, p, c)
+	case object && kind == "company":
+		e.job(f, v, p, c)
+		e.companyOf(v, p, c)
+	case objects && kind == "company":
+		e.companyOf(v.members[0].value, p, c)
+	case kind == "education":
+		e.schoolList(f, v, c)
+	case kind == "skills":
+		for _, s := range v.strings("skill", "name", "language", "title", "value") {
+			e.skillList(f, s.part(), c)
+		}
+	case kind == "languages":
+		for _, s := range v.strings("skill", "name", "language", "title", "value") {
+			e.languageList(f, s.part(), c)
+		}
+	case object && (kind == identity.Codehost || kind == identity.Network || kind == identity.Microblog):
+		e.accountOf(f, kind, v, c)
+	default:
+		return false
+	}
+	return true
+}
+
+// values reads the texts and numbers of a value of a known kind.
+func (e *Extractor) values(f *facts, kind string, v node, p *position, c float64) {
+	for i, s := range v.strings("value", "address", "number", "email", "url", "name", "text") {
+		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
+			return
+		}
+		if len(orders(s.text)) > 0 {
+			continue
+		}
+		e.value(f, kind, s.part(), p, c)
+		switch kind {
+		case "email", "personal email", "work email", "phone":
+		default:
+			e.identifiers(f, s.path(), s.text, "")
+		}
+	}
 }
 
 // companyOf reads an employer that is an object.
@@ -212,14 +195,39 @@ func (e *Extractor) companyOf(v node, p *position, c float64) {
 // platformMember reads members whose meaning hangs on the object around them:
 // what a platform's own interface gives.
 func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) bool {
-	platform, own := "", false
-	for _, s := range parent.members {
-		if s.value.kind != '"' && labelKey(s.key) != "public repos" && labelKey(s.key) != "public gists" {
+	switch labelKey(m.key) {
+	case "login", "username", "user name", "handle":
+		platform, _ := e.platformOf(parent)
+		if platform == "" || m.value.kind != '"' {
+			return false
+		}
+		e.username(f, platform, m.value.part(), c)
+	case "id":
+		if platform, own := e.platformOf(parent); platform == identity.Codehost && own && m.value.kind == '0' && number.FindString(m.value.text) == m.value.text {
+			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path()}})
+		}
+	case "type":
+	case "html url", "profile url":
+		if m.value.kind == '"' {
+			e.identifiers(f, m.value.path(), m.value.text, "")
+		}
+	default:
+		return false
+	}
+	return true
+}
+
+// platformOf is the platform whose account an object describes by its links or by the names
+// of its members, "" for none; own says that the names are those of the code host.
+func (e *Extractor) platformOf(n node) (platform string, own bool) {
+	for _, m := range n.members {
+		key := labelKey(m.key)
+		if m.value.kind != '"' && key != "public repos" && key != "public gists" {
 			continue
 		}
-		switch labelKey(s.key) {
+		switch key {
 		case "html url", "profile url", "url", "link":
-			if name, _, err := e.platforms.ParseAny(s.value.text); err == nil {
+			if name, _, err := e.platforms.ParseAny(m.value.text); err == nil {
 				platform = name
 			}
 		case "login", "public repos", "public gists":
@@ -229,27 +237,7 @@ func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) b
 	if platform == "" && own {
 		platform = identity.Codehost
 	}
-	switch labelKey(m.key) {
-	case "login", "username", "user name", "handle":
-		if platform != "" && m.value.kind == '"' {
-			e.username(f, platform, m.value.part(), c)
-			return true
-		}
-		return false
-	case "id":
-		if platform == identity.Codehost && own && m.value.kind == '0' && number.FindString(m.value.text) == m.value.text {
-			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path()}})
-		}
-		return true
-	case "type":
-		return true
-	case "html url", "profile url":
-		if m.value.kind == '"' {
-			e.identifiers(f, m.value.path(), m.value.text, "")
-		}
-		return true
-	}
-	return false
+	return platform, own
 }
 
 // accountOf reads an object that describes an account.
