@@ -3,6 +3,7 @@ package contexts
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -119,15 +120,36 @@ func TestSettledBeforeTheNote(t *testing.T) {
 	require.NotNil(t, state, "202, settled, and handed over by nobody but this process")
 }
 
+// noted is where replicas note which calls are answered without their outcome.
+type noted struct {
+	calls []string
+	then  func() // nil: nothing happens meanwhile
+}
+
+func (n *noted) Note(_ context.Context, id string) (bool, error) {
+	n.calls = append(n.calls, id)
+	if n.then != nil {
+		n.then()
+	}
+	return false, nil
+}
+
+func (n *noted) Settle(_ context.Context, id string) (bool, error) {
+	return slices.Contains(n.calls, id), nil
+}
+
 // Whether the task of a call was stored is not known: if it was, the call is charged, and its outcome handed over,
 // also when it was called again meanwhile, in vain.
 func TestUnsureCallsAreHandedOver(t *testing.T) {
-	for name, again := range map[string]bool{"once": false, "again, without brokers": true} {
+	for name, c := range map[string]struct {
+		again bool
+		left  Left
+	}{"once": {}, "again, without brokers": {again: true}, "with other replicas": {left: &noted{}}} {
 		t.Run(name, func(t *testing.T) {
 			b := brokertest.Start(t)
 			cfg := bus.Config{Brokers: b.Addrs()}
 			makeTopics(t, cfg)
-			d, err := New(Config{Bus: cfg, Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+			d, err := New(Config{Bus: cfg, Left: c.left, Alone: c.left == nil, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, d.Close()) })
 			refuse := func(topic string) {
@@ -141,7 +163,7 @@ func TestUnsureCallsAreHandedOver(t *testing.T) {
 			asked := func() { t.Error("it is not known whether it was asked") }
 			_, err = d.Ask(t.Context(), task, asked)
 			require.ErrorIs(t, err, ErrUnsure)
-			if again {
+			if c.again {
 				refuse(event.TopicContext)
 				_, err = d.Ask(t.Context(), task, asked)
 				require.ErrorIs(t, err, ErrUnavailable)
@@ -244,4 +266,94 @@ func TestCallsWithoutAnOutcomeAreForgotten(t *testing.T) {
 	d.drop(d.known["another's"])
 	require.Zero(t, d.bytes)
 	require.Zero(t, d.idle.Len())
+}
+
+// A call ends with its outcome if that is there, and else by whatever ends the waiting; other
+// replicas are told of the outcome that it is answered without.
+func TestHowCallsEnd(t *testing.T) {
+	b := brokertest.Start(t)
+	cfg := bus.Config{Brokers: b.Addrs()}
+	makeTopics(t, cfg)
+	const hook = "https://hooks.example/a"
+	come := func(status event.ContextStatus, delivered bool) func(*Desk, *event.Context, context.CancelFunc) {
+		return func(d *Desk, c *event.Context, _ context.CancelFunc) {
+			c.Status, c.Delivered = status, delivered
+			d.take(c)
+		}
+	}
+	for name, c := range map[string]struct {
+		patience time.Duration
+		webhook  string
+		before   func(*Desk, *event.Context, context.CancelFunc)
+		ends     string
+		answered bool
+		noted    bool
+		err      error
+	}{
+		"with its outcome":                {patience: time.Hour, webhook: hook, before: come(event.ContextComplete, false), ends: "complete", answered: true},
+		"with its failure":                {patience: time.Hour, before: come(event.ContextFailed, false), ends: "failed", answered: true},
+		"with one that the worker handed": {patience: time.Hour, webhook: hook, before: come(event.ContextComplete, true), ends: "accepted", noted: true},
+		"at its end":                      {ends: "late"},
+		"at its end, with a webhook":      {webhook: hook, ends: "accepted", noted: true},
+		"as its caller leaves":            {patience: time.Hour, webhook: hook, before: func(_ *Desk, _ *event.Context, leave context.CancelFunc) { leave() }, ends: "left", noted: true, err: context.Canceled},
+		"as the service leaves":           {patience: time.Hour, before: func(d *Desk, _ *event.Context, _ context.CancelFunc) { d.Leave() }, ends: "late"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			left, metrics := &noted{}, prometheus.NewPedanticRegistry()
+			d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: metrics, Now: time.Now})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, d.Close()) })
+			now := time.Now()
+			task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
+				RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now.Add(c.patience), WebhookURL: c.webhook,
+			}}
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			if c.before != nil {
+				c.before(d, &event.Context{Call: task.Call, Profile: jsontext.Value(`{}`), Failure: &event.ContextFailure{Status: 500}, At: now}, cancel)
+			}
+			state, err := d.Ask(ctx, task, func() {})
+			require.ErrorIs(t, err, c.err)
+			require.Equal(t, c.answered, state != nil)
+			require.Equal(t, c.noted, len(left.calls) == 1)
+			families, err := metrics.Gather()
+			require.NoError(t, err)
+			require.Len(t, families, 1)
+			require.Len(t, families[0].GetMetric(), 1)
+			require.Equal(t, c.ends, families[0].GetMetric()[0].GetLabel()[0].GetValue())
+		})
+	}
+	t.Run("a desk that is closed takes none", func(t *testing.T) {
+		d, err := New(Config{Bus: cfg, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+		require.NoError(t, err)
+		require.NoError(t, d.Close())
+		_, err = d.Ask(t.Context(), &event.ContextTask{}, func() {})
+		require.ErrorIs(t, err, ErrUnavailable)
+		require.Empty(t, d.known)
+	})
+}
+
+// An outcome that comes while other replicas are told that its call is answered without it is
+// handed over: they did not see the note when they settled it, perhaps.
+func TestOutcomesThatComeMeanwhileAreHandedOver(t *testing.T) {
+	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
+	makeTopics(t, cfg)
+	left := &noted{}
+	d, err := New(Config{Bus: cfg, Left: left, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, d.Close()) })
+	now := time.Now()
+	task := &event.ContextTask{Person: jsontext.Value(`"x"`), Call: event.ContextCall{
+		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "https://hooks.example/a",
+	}}
+	left.then = func() {
+		d.take(&event.Context{Call: task.Call, Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now})
+	}
+	state, err := d.Ask(t.Context(), task, func() {})
+	require.NoError(t, err)
+	require.Nil(t, state)
+	d.handing.Wait()
+	ends, err := bus.EndOffsets(t.Context(), cfg, []string{event.TopicWebhookTask})
+	require.NoError(t, err)
+	require.EqualValues(t, 1, ends[0].End)
 }
