@@ -180,14 +180,10 @@ func (s *Service) deliver(ctx context.Context, publisher message.Publisher, c *e
 	if !late(c) || c.Delivered {
 		return nil
 	}
-	body := []byte(c.Profile)
-	if c.Status == event.ContextFailed {
-		var err error
-		if body, err = json.Marshal(map[string]string{"detail": c.Failure.Detail}); err != nil {
-			return fmt.Errorf("write failure: %w", err)
-		}
+	task, err := c.Delivery(c.At)
+	if err != nil {
+		return err
 	}
-	task := c.Delivery(body, c.At)
 	key, id, value, err := task.Message()
 	if err != nil { // query-api accepted the address
 		s.deps.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))

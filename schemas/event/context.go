@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
 
@@ -161,13 +162,20 @@ type ContextFailure struct {
 	Detail string `json:"detail"`
 }
 
-// Delivery is the webhook that brings the outcome, as body, to the call's receiver. Its id is
-// the request's (rulings.md, Context).
-func (c *Context) Delivery(body []byte, now time.Time) *WebhookTask {
+// Delivery is the webhook that brings the outcome to the call's receiver: the profile, or
+// what a failure tells. Its id is the request's (rulings.md, Context).
+func (c *Context) Delivery(now time.Time) (*WebhookTask, error) {
+	body := []byte(c.Profile)
+	if c.Status == ContextFailed {
+		var err error
+		if body, err = json.Marshal(map[string]string{"detail": c.Failure.Detail}); err != nil {
+			return nil, fmt.Errorf("write the failure of context call %s: %w", c.Call.RequestID, err)
+		}
+	}
 	return &WebhookTask{
 		DeliveryID: c.Call.RequestID, OrganizationID: c.Call.OrganizationID, URL: c.Call.WebhookURL, RequestID: c.Call.RequestID,
 		Body: body, Degraded: c.Degraded, Identities: c.Identities, CreatedAt: now.UTC(),
-	}
+	}, nil
 }
 
 // Validate reports what makes the event unusable.

@@ -29,13 +29,20 @@ func TestCheckPerson(t *testing.T) {
 func TestContextDelivery(t *testing.T) {
 	c := event.Context{
 		Call:   event.ContextCall{RequestID: "r1", OrganizationID: "org", WebhookURL: "https://hooks.example/a"},
-		Status: event.ContextComplete, Degraded: []string{event.StageWebSearch, event.StageLanguageModel},
+		Status: event.ContextComplete, Profile: jsontext.Value(`{"full_name":"Ada"}`), Degraded: []string{event.StageWebSearch, event.StageLanguageModel},
 	}
-	task := c.Delivery([]byte(`{}`), time.Now())
+	task, err := c.Delivery(time.Now())
+	require.NoError(t, err)
+	require.JSONEq(t, `{"full_name":"Ada"}`, string(task.Body))
 	require.Equal(t, c.Degraded, task.Degraded)
 	require.NoError(t, task.Validate())
 	for _, stage := range []string{"", "a b", "a,b", "a\r\nX-Other: b"} {
 		task.Degraded = []string{stage}
 		require.ErrorContains(t, task.Validate(), "degraded", "%q", stage)
 	}
+	c.Status, c.Profile, c.Failure = event.ContextFailed, nil, &event.ContextFailure{Status: 500, Detail: "not made"}
+	task, err = c.Delivery(time.Now())
+	require.NoError(t, err)
+	require.NoError(t, task.Validate())
+	require.JSONEq(t, `{"detail":"not made"}`, string(task.Body))
 }

@@ -10,7 +10,6 @@ import (
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/cenkalti/backoff/v5"
-	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
 
 	"muster/platform/bus"
@@ -100,22 +99,20 @@ func (d *Desk) handOver(c *event.Context) {
 	})
 }
 
-// deliver hands an outcome to the webhook-sender, unless the worker has.
+// deliver hands an outcome to the webhook-sender, unless the worker has. One that never can be
+// is logged.
 func (d *Desk) deliver(ctx context.Context, c *event.Context) error {
 	if c.Call.WebhookURL == "" || c.Delivered {
 		return nil
 	}
-	body := []byte(c.Profile)
-	if c.Status == event.ContextFailed {
-		var err error
-		if body, err = json.Marshal(map[string]string{"detail": c.Failure.Detail}); err != nil {
-			return fmt.Errorf("write failure: %w", err)
-		}
+	task, err := c.Delivery(d.cfg.Now())
+	if err != nil {
+		return err
 	}
-	task := c.Delivery(body, d.cfg.Now())
 	key, id, value, err := task.Message()
-	if err != nil { // it was accepted with this address
-		return backoff.Permanent(err)
+	if err != nil { // it was accepted with this address, which stays as it is
+		d.cfg.Logger.ErrorContext(ctx, "context profile cannot be delivered", slog.String("request_id", c.Call.RequestID), slog.Any("error", err))
+		return nil
 	}
 	return bus.WriteAll(ctx, d.writer, []kafka.Message{{
 		Topic: event.TopicWebhookTask, Key: []byte(key), Value: value, Headers: bus.SetTrace(ctx, bus.SetEvent(nil, bus.Event{

@@ -357,3 +357,18 @@ func TestOutcomesThatComeMeanwhileAreHandedOver(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1, ends[0].End)
 }
+
+// An outcome for an address that is none any more, since a release takes less than an earlier one,
+// is settled: it would come again for ever, before all that follow.
+func TestWhatCannotBeDeliveredIsSettled(t *testing.T) {
+	d, err := New(Config{Alone: true, Logger: slog.New(slog.DiscardHandler), Registerer: prometheus.NewRegistry(), Now: time.Now})
+	require.NoError(t, err)
+	now := time.Now()
+	value, err := json.Marshal(event.Context{Status: event.ContextComplete, Profile: jsontext.Value(`{}`), At: now, Call: event.ContextCall{
+		RequestID: "r", OrganizationID: "o", KeyID: "k", RequestedAt: now, RespondBy: now, WebhookURL: "gopher://hooks.example/a",
+	}})
+	require.NoError(t, err)
+	m := message.NewMessage("m", value)
+	m.SetContext(t.Context())
+	require.NoError(t, d.settle(m))
+}
