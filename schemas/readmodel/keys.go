@@ -42,6 +42,18 @@ const (
 // of a platform ("codehost", "network", "microblog").
 func LookupLink(platform string) LookupType { return LookupType("link." + platform) }
 
+// LookupUsername is the lookup type of a platform's usernames.
+func LookupUsername(platform string) LookupType { return LookupType(platform + ".username") }
+
+// LookupEmail is the lookup type of a platform's e-mail addresses.
+func LookupEmail(platform string) LookupType { return LookupType(platform + ".email") }
+
+// LookupDeclared is the lookup type under which records of a platform are filed by the
+// usernames of another that they declare.
+func LookupDeclared(platform, other string) LookupType {
+	return LookupType(platform + "." + other + "_username")
+}
+
 // Target kinds of lookups: what the column target names.
 const (
 	// TargetNetworkPerson: target is a profile_id.

@@ -273,7 +273,7 @@ func summary(p *people.Profile) *string {
 
 // keyOf is a lookup of a platform's usernames.
 func keyOf(a event.Account) people.Key {
-	return people.Key{Type: people.UsernameLookup(a.Platform), Value: identity.UsernameKey(a.Username)}
+	return people.Key{Type: readmodel.LookupUsername(a.Platform), Value: identity.UsernameKey(a.Username)}
 }
 
 // others are the platforms beside one.

@@ -70,7 +70,7 @@ func (s *search) linkKeys(from *people.Profile) linkKeys {
 			continue
 		}
 		k.declares = append(k.declares,
-			people.Key{Type: people.DeclaresLookup(platform, from.Platform), Value: from.Key},
+			people.Key{Type: readmodel.LookupDeclared(platform, from.Platform), Value: from.Key},
 			people.Key{Type: readmodel.LookupMention(platform, from.Platform), Value: from.Key})
 	}
 	return k

@@ -114,7 +114,7 @@ func (s *search) similarKeys(of *people.Profile) map[people.Key]int {
 			}
 			ask(people.Key{Type: readmodel.LookupName(platform), Value: k}, rank)
 		}
-		ask(people.Key{Type: people.UsernameLookup(platform), Value: of.Key}, rankHandle)
+		ask(people.Key{Type: readmodel.LookupUsername(platform), Value: of.Key}, rankHandle)
 		ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(of.Username)}, rankHandle)
 		for _, n := range of.Names {
 			for _, g := range evidence.Guesses(n) {
@@ -123,10 +123,10 @@ func (s *search) similarKeys(of *people.Profile) map[people.Key]int {
 		}
 		for _, e := range of.Emails[:min(len(of.Emails), 10)] {
 			if platform != identity.Microblog {
-				ask(people.Key{Type: people.EmailLookup(platform), Value: e}, rankEmail)
+				ask(people.Key{Type: readmodel.LookupEmail(platform), Value: e}, rankEmail)
 			}
 			if mailbox := evidence.Mailbox(e); mailbox != "" {
-				ask(people.Key{Type: people.UsernameLookup(platform), Value: mailbox}, rankHandle)
+				ask(people.Key{Type: readmodel.LookupUsername(platform), Value: mailbox}, rankHandle)
 				ask(people.Key{Type: readmodel.LookupHandle(platform), Value: identity.HandleKey(mailbox)}, rankGuess)
 			}
 		}
@@ -217,7 +217,7 @@ func (s *search) claims(ctx context.Context, profiles map[people.Ref]*people.Pro
 	keys := make([]people.Key, 0, len(profiles))
 	for ref, p := range profiles {
 		if ref.Platform != s.seed.Platform && p.Key != "" && p.Person {
-			k := people.Key{Type: people.DeclaresLookup(s.seed.Platform, ref.Platform), Value: p.Key}
+			k := people.Key{Type: readmodel.LookupDeclared(s.seed.Platform, ref.Platform), Value: p.Key}
 			asked[k] = ref
 			keys = append(keys, k)
 		}

@@ -145,7 +145,7 @@ func (r *Reader) fetchHolders(ctx context.Context, platform string, keys []uint6
 	}
 	found := make(map[uint64][]*readmodel.ProfileRow, len(keys))
 	for _, row := range rows {
-		key := readmodel.KeyHash(UsernameLookup(platform), row.UsernameKey)
+		key := readmodel.KeyHash(readmodel.LookupUsername(platform), row.UsernameKey)
 		found[key] = append(found[key], row)
 	}
 	return found, nil
@@ -294,7 +294,7 @@ func (r *Reader) Holder(ctx context.Context, a event.Account) (*Profile, error) 
 	if key == "" || from == nil {
 		return nil, nil
 	}
-	lists, err := from.Get(ctx, []uint64{readmodel.KeyHash(UsernameLookup(a.Platform), key)})
+	lists, err := from.Get(ctx, []uint64{readmodel.KeyHash(readmodel.LookupUsername(a.Platform), key)})
 	if err != nil {
 		return nil, fmt.Errorf("read who holds a username: %w", err)
 	}
@@ -334,22 +334,6 @@ func (r *Reader) Newest(ctx context.Context, profiles map[Ref]*Profile, suits fu
 	return slices.MaxFunc(list, func(a, b *Profile) int {
 		return cmp.Or(cmp.Compare(a.Version, b.Version), cmp.Compare(b.Identity, a.Identity))
 	}), nil
-}
-
-// UsernameLookup is the lookup type of a platform's usernames.
-func UsernameLookup(platform string) readmodel.LookupType {
-	return readmodel.LookupType(platform + ".username")
-}
-
-// DeclaresLookup is the lookup type under which records of a platform are filed
-// by the usernames of another that they declare.
-func DeclaresLookup(platform, other string) readmodel.LookupType {
-	return readmodel.LookupType(platform + "." + other + "_username")
-}
-
-// EmailLookup is the lookup type of a platform's e-mail addresses.
-func EmailLookup(platform string) readmodel.LookupType {
-	return readmodel.LookupType(platform + ".email")
 }
 
 // rowOf is a scan target of readmodel.

@@ -13,6 +13,7 @@ import (
 	"muster/discovery-worker/internal/people"
 	"muster/schemas/event"
 	"muster/schemas/identity"
+	"muster/schemas/readmodel"
 )
 
 // match is an account that may be that of whom the input is about.
@@ -253,7 +254,7 @@ const maxDescribed = 50
 func (b *Builder) holders(ctx context.Context, email string) ([]*people.Profile, error) {
 	var keys []people.Key
 	for _, platform := range []string{identity.Network, identity.Codehost} {
-		keys = append(keys, people.Key{Type: people.EmailLookup(platform), Value: email})
+		keys = append(keys, people.Key{Type: readmodel.LookupEmail(platform), Value: email})
 	}
 	found, err := b.reader.Lookup(ctx, keys)
 	if err != nil {

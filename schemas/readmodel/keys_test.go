@@ -1,0 +1,30 @@
+package readmodel_test
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// The lookup types of a platform that is a variable are those that rows are filed under by name.
+func TestLookupsOfPlatforms(t *testing.T) {
+	for want, is := range map[readmodel.LookupType]readmodel.LookupType{
+		readmodel.LookupNetworkUsername:           readmodel.LookupUsername(identity.Network),
+		readmodel.LookupCodehostUsername:          readmodel.LookupUsername(identity.Codehost),
+		readmodel.LookupMicroblogUsername:         readmodel.LookupUsername(identity.Microblog),
+		readmodel.LookupNetworkEmail:              readmodel.LookupEmail(identity.Network),
+		readmodel.LookupCodehostEmail:             readmodel.LookupEmail(identity.Codehost),
+		readmodel.LookupNetworkCodehostUsername:   readmodel.LookupDeclared(identity.Network, identity.Codehost),
+		readmodel.LookupNetworkMicroblogUsername:  readmodel.LookupDeclared(identity.Network, identity.Microblog),
+		readmodel.LookupCodehostNetworkUsername:   readmodel.LookupDeclared(identity.Codehost, identity.Network),
+		readmodel.LookupCodehostMicroblogUsername: readmodel.LookupDeclared(identity.Codehost, identity.Microblog),
+		readmodel.LookupLinkCodehost:              readmodel.LookupLink(identity.Codehost),
+		readmodel.LookupLinkNetwork:               readmodel.LookupLink(identity.Network),
+		readmodel.LookupLinkMicroblog:             readmodel.LookupLink(identity.Microblog),
+	} {
+		require.Equal(t, want, is)
+	}
+}
