@@ -70,6 +70,15 @@ func (a *args) text(name, otherwise string) string {
 	return s
 }
 
+// filled reads a text that may be left out, but not be empty.
+func (a *args) filled(name string) string {
+	s := a.text(name, "")
+	if v, ok := a.get(name); ok && v.kind != 'n' && s == "" {
+		a.fail(v.errorf("must not be empty: leave it out"))
+	}
+	return s
+}
+
 // choice reads a word of a list; letter case does not matter.
 func (a *args) choice(name, otherwise string, words ...string) string {
 	v, ok := a.get(name)
@@ -88,8 +97,8 @@ func (a *args) number(name string, otherwise float64) float64 {
 	if !ok || v.kind == 'n' {
 		return otherwise
 	}
-	n, err := strconv.ParseFloat(v.text, 64)
-	if (v.kind != '0' && v.kind != '"') || err != nil || math.IsInf(n, 0) || math.IsNaN(n) {
+	n, ok := v.number()
+	if !ok {
 		a.fail(v.errorf("must be a number"))
 	}
 	return n
@@ -100,11 +109,13 @@ func (a *args) integer(name string, otherwise, least, most int) int {
 	if !ok || v.kind == 'n' {
 		return otherwise
 	}
-	n, err := strconv.Atoi(v.text)
-	if (v.kind != '0' && v.kind != '"') || err != nil || n < least || n > most {
+	x, ok := v.number()
+	x = math.Trunc(x) // Elasticsearch cuts off a fraction
+	if !ok || x < float64(least) || x > float64(most) {
 		a.fail(v.errorf("must be an integer from %d to %d", least, most))
+		return otherwise
 	}
-	return n
+	return int(x)
 }
 
 func (a *args) flag(name string, otherwise bool) bool {
@@ -126,7 +137,7 @@ func (a *args) flag(name string, otherwise bool) bool {
 // 32-bit number.
 func (a *args) boost() float64 {
 	b := a.number("boost", 1)
-	if b < 0 {
+	if math.Signbit(b) {
 		a.fail(a.at.errorf("boost must not be negative"))
 	}
 	if b > math.MaxFloat32 {

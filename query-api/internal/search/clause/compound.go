@@ -96,7 +96,9 @@ func lowerConstantScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 func lowerBoosting(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	a := arguments(v, c.Parameters)
 	positive, negative := a.must("positive"), a.must("negative")
-	a.must("negative_boost")
+	if at := a.must("negative_boost"); at.kind == 'n' {
+		a.fail(at.errorf("must not be null"))
+	}
 	factor := a.number("negative_boost", 0)
 	boost := a.boost()
 	if factor < 0 {

@@ -185,7 +185,14 @@ func (d dateReader) date(text string, up bool) (int64, bool) {
 			continue
 		}
 		if parsed.instant != nil {
-			return *parsed.instant, true
+			t := time.UnixMilli(*parsed.instant).UTC()
+			if up && parsed.precision < toNano {
+				t = t.Add(time.Second - time.Millisecond)
+			}
+			if d.zone != nil {
+				t = localTime(t, d.zone, noOffset) // Elasticsearch reads it as what the zone's clocks show, too
+			}
+			return min(max(t.UnixMilli(), -maxMillis), maxMillis), true // no value lies beyond
 		}
 		zone := parsed.zone
 		if zone == nil {
@@ -472,7 +479,10 @@ func epoch(text string, unit int64) (localDate, bool) {
 	if err != nil || strings.HasPrefix(whole, "+") || n > math.MaxInt64/unit || n < math.MinInt64/unit {
 		return localDate{}, false
 	}
-	ms := min(max(n*unit, -maxMillis), maxMillis) // no value lies beyond
+	ms, to := min(max(n*unit, -maxMillis), maxMillis), toNano
+	if unit == 1000 && !hasFraction {
+		to = toSecond
+	}
 	if hasFraction {
 		f, rest, ok := digits(fraction, 1, 9)
 		if !ok || rest != "" {
@@ -484,7 +494,7 @@ func epoch(text string, unit int64) (localDate, bool) {
 		}
 		ms = min(max(ms+part, -maxMillis), maxMillis)
 	}
-	return localDate{instant: &ms}, true
+	return localDate{instant: &ms, precision: to}, true
 }
 
 func pow10(n int) float64 {

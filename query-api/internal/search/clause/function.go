@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"hash/crc32"
 	"math"
 	"strconv"
 	"strings"
@@ -81,7 +82,8 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 func (l *lowering) factor(v value) (algebra.Factor, error) {
 	a := arguments(v, parameters(append(factorNames(), "filter")...))
 	f := algebra.Factor{Kind: algebra.FactorWeight, Weight: a.number("weight", 1), Multiplier: 1}
-	_, weighted := a.get("weight")
+	weight, weighted := a.get("weight")
+	weighted = weighted && weight.kind != 'n'
 	if f.Weight < 0 {
 		a.fail(v.errorf("weight must not be negative"))
 	}
@@ -165,8 +167,11 @@ func (l *lowering) randomScore(f *algebra.Factor, v value) error {
 			return err
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil && seed.kind != '"' {
+			return seed.errorf("must be an integer or a string")
+		}
 		if err != nil {
-			return seed.errorf("must be an integer")
+			n = int64(crc32.ChecksumIEEE([]byte(text)))
 		}
 		f.Seed = n
 	}
@@ -214,6 +219,11 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 		return err
 	}
 	f.Field = field
+	for _, m := range named.members {
+		if m.kind == 'n' {
+			return m.errorf("must not be null: leave it out")
+		}
+	}
 	a := arguments(named.value, parameters("origin", "scale", "offset", "decay"))
 	origin, hasOrigin := a.get("origin")
 	scale := a.must("scale")

@@ -3,6 +3,7 @@ package clause
 import (
 	"bytes"
 	"fmt"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -178,6 +179,12 @@ func (v value) scalar() (string, error) {
 		return "false", nil
 	}
 	return "", v.errorf("must be a string, a number or a boolean, not %s", v.what())
+}
+
+// number is that of a number, or of a string, as Java reads it: with no _ between digits.
+func (v value) number() (x float64, ok bool) {
+	x, err := strconv.ParseFloat(v.text, 64)
+	return x, (v.kind == '0' || v.kind == '"') && err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) && !strings.Contains(v.text, "_")
 }
 
 // quote repeats a caller's word within bounds.

@@ -110,7 +110,24 @@ func TestErrors(t *testing.T) {
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{"_source":5}}}`:                                                         `inner_hits._source: must be true, false`,
 		`{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{"_source":{"only":[]}}}}`:                                               `unknown member "only"`,
 		`{"bool":{"must":[{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{}}},{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{}}}]}}`: "already contains an entry for key [experience]",
-		`{"simple_query_string":{"query":"a~","fields":["_id"]}}`: "can only use fuzzy queries on texts: _id is none",
+		`{"simple_query_string":{"query":"a~","fields":["_id"]}}`:                                      "can only use fuzzy queries on texts: _id is none",
+		`{"simple_query_string":{"query":"5*","fields":["profile.connections"]}}`:                      "can only use prefix queries on texts: profile.connections is none",
+		`{"simple_query_string":{"query":"5~1","fields":["profile.headline","updated_at"]}}`:           "can only use fuzzy queries on texts: updated_at is none",
+		`{"query_string":{"query":"_id:a*","default_field":"profile.headline"}}`:                       "can only use wildcard queries on texts: _id is none",
+		`{"query_string":{"query":"updated_at:[2024 TO 2025]","time_zone":"Europe/Berlni"}}`:           `time_zone "Europe/Berlni" is no UTC offset`,
+		`{"query_string":{"query":"a","time_zone":""}}`:                                                "query_string.time_zone: must not be empty",
+		`{"range":{"updated_at":{"gte":"2024","time_zone":""}}}`:                                       "updated_at.time_zone: must not be empty",
+		`{"range":{"updated_at":{"gte":"2024","format":""}}}`:                                          "updated_at.format: must not be empty",
+		`{"term":{"profile.connections":"1_000"}}`:                                                     `"1_000" is no number it could hold`,
+		`{"match":{"profile.headline":{"query":"a","boost":"1_0"}}}`:                                   "boost: must be a number",
+		`{"match":{"profile.headline":{"query":"a","boost":-0.0}}}`:                                    "boost must not be negative",
+		`{"match_phrase":{"profile.headline":{"query":"a","slop":-1.5}}}`:                              "slop: must be an integer from 0",
+		`{"match_phrase":{"profile.headline":{"query":"a","slop":"NaN"}}}`:                             "slop: must be an integer from 0",
+		`{"boosting":{"positive":{"match_all":{}},"negative":{"match_all":{}},"negative_boost":null}}`: "negative_boost: must not be null",
+		`{"function_score":{"functions":[{"weight":null}]}}`:                                           "functions[0]: names no function",
+		`{"function_score":{"random_score":{"seed":1.5}}}`:                                             "seed: must be an integer or a string",
+		`{"function_score":{"linear":{"profile.connections":{"origin":null,"scale":1}}}}`:              "origin: must not be null",
+		`{"function_score":{"linear":{"profile.connections":{"origin":1,"scale":1,"decay":null}}}}`:    "decay: must not be null",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		var e *clause.Error
@@ -138,6 +155,34 @@ func TestSpans(t *testing.T) {
 		var e *clause.Error
 		require.ErrorAs(t, err, &e, scale)
 	}
+}
+
+// Of a number that counts something the fraction is cut off; slop 0 is as none.
+func TestWholeNumbers(t *testing.T) {
+	slop := func(slop string) string {
+		return lowered(t, `{"match_phrase":{"profile.headline":{"query":"a b","slop":`+slop+`}}}`)
+	}
+	for _, same := range []string{`2.0`, `2.9`, `"2"`, `"2.5"`, `2e0`} {
+		require.Equal(t, slop(`2`), slop(same), same)
+	}
+	require.Equal(t, slop(`0`), slop(`-0.5`))
+	prefix := func(more string) string {
+		return lowered(t, `{"multi_match":{"query":"a b","fields":["profile.headline"],"type":"bool_prefix"`+more+`}}`)
+	}
+	require.Equal(t, prefix(""), prefix(`,"slop":0`))
+}
+
+// A seed is a number or any text, of which equal ones give equal scores.
+func TestSeeds(t *testing.T) {
+	seeded := func(seed string) int64 {
+		n, err := clause.Lower([]byte(`{"function_score":{"random_score":{"seed":`+seed+`}}}`), "query", options())
+		require.NoError(t, err, seed)
+		require.IsType(t, algebra.Function{}, n)
+		return n.(algebra.Function).Functions[0].Seed //nolint:forcetypeassert // see above
+	}
+	require.Equal(t, seeded(`"session-1"`), seeded(`"session-1"`))
+	require.NotEqual(t, seeded(`"session-1"`), seeded(`"session-2"`))
+	require.Equal(t, seeded(`7`), seeded(`"7"`))
 }
 
 // Without a number people sort by a number; what is none is refused.
@@ -313,6 +358,13 @@ func TestDates(t *testing.T) {
 		{`"gte":"2022-01-01T00UTC+01:00"`, "2021-12-31T23:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"+18:00"`, "2021-12-31T06:00:00Z", ""},
 		{`"gte":"2022-01-01","lte":9223372036854775807`, "2022-01-01T00:00:00Z", ""},
+		{`"lte":9223372036854775807,"gte":"2022","time_zone":"-01:00"`, "2022-01-01T01:00:00Z", ""},
+		// What is left out of epoch_second are its milliseconds, and a zone is that of instants, too.
+		{`"gte":1640995200,"lte":1640995200,"format":"epoch_second"`, "2022-01-01T00:00:00Z", "2022-01-01T00:00:00.999Z"},
+		{`"gt":"1640995200","lt":"1640995260","format":"epoch_second"`, "2022-01-01T00:00:01Z", "2022-01-01T00:00:59.999Z"},
+		{`"lte":"1640995200.5","format":"epoch_second"`, "", "2022-01-01T00:00:00.5Z"},
+		{`"gte":1640995200000,"lte":"1640995200000","time_zone":"-08:00"`, "2022-01-01T08:00:00Z", "2022-01-01T08:00:00Z"},
+		{`"gte":"1640995200000||/d","time_zone":"Europe/Berlin"`, "2021-12-31T23:00:00Z", ""},
 		// What clocks skip, and what they show twice, is what java.time says.
 		{`"gte":"2026-09-06T00:00","time_zone":"America/Santiago"`, "2026-09-06T04:00:00Z", ""},
 		{`"gte":"2026-04-04T23:30","time_zone":"America/Santiago"`, "2026-04-05T02:30:00Z", ""},

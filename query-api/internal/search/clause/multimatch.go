@@ -127,7 +127,6 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if err := a.fuzziness(&m); err != nil {
 		return nil, err
 	}
-	_, hasSlop := a.get("slop")
 	m.slop = a.integer("slop", 0, 0, maxSlop)
 	m.lenient = a.flag("lenient", !hasFields || allFields(fieldsAt))
 	a.noSynonyms()
@@ -141,7 +140,7 @@ func lowerMultiMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		return nil, v.errorf("tie_breaker must be from 0 to 1")
 	}
 	switch {
-	case hasSlop && kind == "bool_prefix":
+	case m.slop != 0 && kind == "bool_prefix":
 		return nil, v.errorf("[slop] not allowed for type [bool_prefix]")
 	case m.fuzzy.given && slices.Contains([]string{"cross_fields", "phrase", "phrase_prefix"}, kind):
 		return nil, v.errorf("[fuzziness] not allowed for type [%s]", kind)

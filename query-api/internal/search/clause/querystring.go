@@ -17,7 +17,7 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	q.m.analyzer = a.analyzer("analyzer")
 	_, hasLenient := a.get("lenient")
 	q.m.lenient = a.flag("lenient", false)
-	q.zone = a.text("time_zone", "")
+	q.zone = a.filled("time_zone")
 	q.quoteSuffix = a.text("quote_field_suffix", "")
 	q.rewrite = a.rewrite("rewrite")
 	if q.quoteAnalyzer = a.analyzer("quote_analyzer"); q.quoteAnalyzer == "" {
@@ -52,6 +52,9 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	spec, given := a.minimumText()
 	boost := a.boost()
 	if err := a.done(); err != nil {
+		return nil, err
+	}
+	if err := new(dateReader).inZone(v, q.zone); err != nil { // where it is lenient, too
 		return nil, err
 	}
 	text, err := at.scalar()

@@ -140,7 +140,7 @@ func (q *queryString) wildcard(in searched, text string) (algebra.Node, error) {
 		return nil, err
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
-		if !f.IsString() {
+		if !f.IsString() || f.Identity && isPrefix {
 			return nil, q.errorf("can only use wildcard queries on texts: %s is none", f.Name())
 		}
 		if isPrefix && f.IsText() && q.analyseWildcards {

@@ -21,7 +21,7 @@ func lowerRange(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		if err != nil {
 			return nil, err
 		}
-		format, zone := a.text("format", ""), a.text("time_zone", "")
+		format, zone := a.filled("format"), a.filled("time_zone")
 		boost := a.boost()
 		if a.err != nil {
 			return nil, a.err

@@ -405,10 +405,10 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 		m := p.m
 		m.fuzzy = fuzziness{given: true, edits: edits}
 		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
-			if !f.IsString() {
+			if f.Identity && m.lenient {
 				return algebra.None{}, nil
 			}
-			if f.Identity && !m.lenient {
+			if f.Identity || !f.IsString() {
 				return nil, p.at.errorf("can only use fuzzy queries on texts: %s is none", f.Name())
 			}
 			return p.l.leaf(f, fuzzyTerm(f, normalised(f, text, m.analyzer), m)), nil
@@ -416,10 +416,10 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 	case star && len(text) > 1 && p.has("PREFIX"):
 		prefix := strings.TrimSuffix(text, "*")
 		return p.over(1, func(f algebra.Field) (algebra.Node, error) {
-			if !f.IsString() {
+			if f.Identity && p.m.lenient {
 				return algebra.None{}, nil
 			}
-			if f.Identity && !p.m.lenient {
+			if f.Identity || !f.IsString() {
 				return nil, p.at.errorf("can only use prefix queries on texts: %s is none", f.Name())
 			}
 			if p.analyseWildcards && (f.IsText() || p.m.analyzer != "") {
