@@ -41,65 +41,52 @@ func (s source) element(path string, element jsontext.Value) ([]byte, error) {
 // object copies the members of an object that are shown. whole says that an
 // outer name was included.
 func (s source) object(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	if err := e.WriteToken(jsontext.BeginObject); err != nil {
+	if err := copyToken(d, e); err != nil {
 		return err
 	}
 	for d.PeekKind() != '}' {
-		name, err := d.ReadToken()
-		if err != nil {
+		if err := s.member(d, e, path, whole); err != nil {
 			return err
 		}
-		key := name.String()
-		full := key
-		if path != "" {
-			full = path + "." + key
-		}
-		if full == "profile_id" {
-			if err := copyMember(d, e, key); err != nil {
-				return err
-			}
-			continue
-		}
-		if s.None || anyMatches(s.Excludes, full) {
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-			continue
-		}
-		shown := whole || anyMatches(s.Includes, full)
-		below := !shown && anyBelow(s.Includes, full) || shown && anyBelow(s.Excludes, full)
-		switch {
-		case below && (d.PeekKind() == '{' || d.PeekKind() == '['):
-			text, err := s.value(d, full, shown)
-			if err != nil {
-				return err
-			}
-			if !shown && isEmpty(text) {
-				continue
-			}
-			if err := e.WriteToken(jsontext.String(key)); err != nil {
-				return err
-			}
-			if err := e.WriteValue(text); err != nil {
-				return err
-			}
-		case shown:
-			if err := copyMember(d, e, key); err != nil {
-				return err
-			}
-		default:
-			if err := d.SkipValue(); err != nil {
-				return err
-			}
-		}
 	}
-	if _, err := d.ReadToken(); err != nil {
+	return copyToken(d, e)
+}
+
+// member copies what is shown of the next member of the object at a path.
+func (s source) member(d *jsontext.Decoder, e *jsontext.Encoder, path string, whole bool) error {
+	name, err := d.ReadToken()
+	if err != nil {
 		return err
 	}
-	return e.WriteToken(jsontext.EndObject)
+	key := name.String()
+	if path != "" {
+		path += "."
+	}
+	path += key
+	always := path == "profile_id"
+	if !always && (s.None || anyMatches(s.Excludes, path)) {
+		return d.SkipValue()
+	}
+	shown := always || whole || anyMatches(s.Includes, path)
+	partly := !shown && anyBelow(s.Includes, path) || shown && anyBelow(s.Excludes, path)
+	var text jsontext.Value
+	switch k := d.PeekKind(); {
+	case partly && (k == '{' || k == '['):
+		if text, err = s.value(d, path, shown); err == nil && !shown && isEmpty(text) {
+			return nil
+		}
+	case shown:
+		text, err = d.ReadValue()
+	default:
+		return d.SkipValue()
+	}
+	if err != nil {
+		return err
+	}
+	if err := e.WriteToken(jsontext.String(key)); err != nil {
+		return err
+	}
+	return e.WriteValue(text)
 }
 
 // value is the part of an object, or of a list, that is shown: of a list those elements of which something is.
@@ -114,10 +101,7 @@ func (s source) copyValue(d *jsontext.Decoder, e *jsontext.Encoder, path string,
 	if d.PeekKind() == '{' {
 		return s.object(d, e, path, whole)
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	if err := e.WriteToken(jsontext.BeginArray); err != nil {
+	if err := copyToken(d, e); err != nil {
 		return err
 	}
 	for d.PeekKind() != ']' {
@@ -137,23 +121,17 @@ func (s source) copyValue(d *jsontext.Decoder, e *jsontext.Encoder, path string,
 			return err
 		}
 	}
-	if _, err := d.ReadToken(); err != nil {
-		return err
-	}
-	return e.WriteToken(jsontext.EndArray)
+	return copyToken(d, e)
 }
 
 func isEmpty(v jsontext.Value) bool { return string(v) == "{}" || string(v) == "[]" }
 
-func copyMember(d *jsontext.Decoder, e *jsontext.Encoder, key string) error {
-	v, err := d.ReadValue()
+func copyToken(d *jsontext.Decoder, e *jsontext.Encoder) error {
+	t, err := d.ReadToken()
 	if err != nil {
 		return err
 	}
-	if err := e.WriteToken(jsontext.String(key)); err != nil {
-		return err
-	}
-	return e.WriteValue(v)
+	return e.WriteToken(t)
 }
 
 // anyMatches says that a pattern names the path or an object that holds it.
