@@ -227,24 +227,16 @@ func (q *queryString) query(in searched) (algebra.Node, error) {
 	}
 	defer func() { q.depth-- }()
 	var parts []part
-	single := false
+	single := false // the first clause, which nothing stands before, is one node
 	for first := true; first || q.kind(0) != tokenEnd && q.kind(0) != tokenClose; first = false {
-		and := !first && q.took(tokenAnd)
-		or := !first && !and && q.took(tokenOr)
-		modifier := should
-		switch {
-		case q.took(tokenPlus):
-			modifier = must
-		case q.took(tokenMinus, tokenNot):
-			modifier = mustNot
-		}
+		j := q.joint(first)
 		if err := q.l.count(q.at, 1); err != nil {
 			return nil, err
 		}
 		var n algebra.Node
-		var several []algebra.Node
+		var several []algebra.Node // of bare words in a row
 		var err error
-		if modifier == should && !and && !or && q.kind(0) == tokenTerm && q.rowGoesOn(1) {
+		if j == (joint{}) && q.kind(0) == tokenTerm && q.rowGoesOn(1) {
 			n, several, err = q.row(in)
 		} else {
 			n, err = q.clause(in)
@@ -254,39 +246,15 @@ func (q *queryString) query(in searched) (algebra.Node, error) {
 		}
 		if len(parts) > 0 {
 			last := &parts[len(parts)-1]
-			if and && last.occur != mustNot {
-				last.occur = must
-			}
-			if q.and && or && last.occur != mustNot {
-				last.occur = should
-			}
+			last.occur = q.before(j, last.occur)
 		}
-		if several != nil { // bare words in a row
-			for _, m := range several {
-				occur := should
-				if q.and {
-					occur = must
-				}
-				parts = append(parts, part{m, occur})
-			}
-			single = false
-			continue
+		if n != nil {
+			several = []algebra.Node{n}
+			single = first && j == joint{}
 		}
-		if n == nil {
-			continue
+		for _, m := range several {
+			parts = append(parts, part{m, q.behind(j)})
 		}
-		occur := modifier
-		switch {
-		case q.and && modifier != mustNot:
-			occur = must
-			if or {
-				occur = should
-			}
-		case and && modifier == should:
-			occur = must
-		}
-		single = first && modifier == should
-		parts = append(parts, part{n, occur})
 	}
 	switch {
 	case len(parts) == 0:
@@ -294,6 +262,54 @@ func (q *queryString) query(in searched) (algebra.Node, error) {
 	case len(parts) == 1 && single:
 		return parts[0].node, nil
 	}
+	return together(parts)
+}
+
+// joint is what stands before a clause.
+type joint struct {
+	and, or  bool
+	modifier occurrence // of + and -
+}
+
+func (q *queryString) joint(first bool) (j joint) {
+	j.and = !first && q.took(tokenAnd)
+	j.or = !first && !j.and && q.took(tokenOr)
+	switch {
+	case q.took(tokenPlus):
+		j.modifier = must
+	case q.took(tokenMinus, tokenNot):
+		j.modifier = mustNot
+	}
+	return j
+}
+
+// before says how the clause in front of a joint counts, which counts like occur without it.
+func (q *queryString) before(j joint, occur occurrence) occurrence {
+	switch {
+	case occur == mustNot:
+		return mustNot
+	case j.and:
+		return must
+	case j.or && q.and:
+		return should
+	}
+	return occur
+}
+
+// behind says how the clause after a joint counts.
+func (q *queryString) behind(j joint) occurrence {
+	switch {
+	case j.modifier == mustNot:
+		return mustNot
+	case j.or && q.and:
+		return should
+	case j.and, q.and:
+		return must
+	}
+	return j.modifier
+}
+
+func together(parts []part) (algebra.Node, error) {
 	var b algebra.Bool
 	for _, p := range parts {
 		switch p.occur {
