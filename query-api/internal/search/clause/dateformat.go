@@ -103,105 +103,124 @@ func offsetFits(letter byte, n int, text string) bool {
 // patternFormat reads dates of a Java pattern of numeric parts, and of months as
 // MMM.
 func patternFormat(pattern string, style patternStyle) (dateFormat, bool) {
-	type part struct {
-		letter  byte // 0: literal
-		n       int
-		literal string
-	}
-	var parts []part
-	seen := make(map[byte]bool)
-	for i := 0; i < len(pattern); {
-		c := pattern[i]
-		switch {
-		case c == '\'':
-			end := strings.IndexByte(pattern[i+1:], '\'')
-			if end < 0 {
-				return nil, false
-			}
-			literal := pattern[i+1 : i+1+end]
-			if literal == "" {
-				literal = "'"
-			}
-			parts = append(parts, part{literal: literal})
-			i += end + 2
-		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
-			n := 1
-			for i+n < len(pattern) && pattern[i+n] == c {
-				n++
-			}
-			if c == 'u' {
-				c = 'y'
-			}
-			if !strings.ContainsRune("yMdHmsSXZ", rune(c)) || seen[c] || n > 9 || c == 'M' && n > 3 || c == 'X' && n > 3 || c == 'Z' && n == 4 {
-				return nil, false
-			}
-			seen[c] = true
-			parts = append(parts, part{letter: c, n: n})
-			i += n
-		default:
-			parts = append(parts, part{literal: string(c)})
-			i++
-		}
-	}
-	if !seen['y'] {
+	parts, ok := dateParts(pattern)
+	if !ok {
 		return nil, false
 	}
 	return func(text string) (d localDate, ok bool) {
-		rest := text
 		for _, p := range parts {
-			if p.letter == 0 {
-				if rest, ok = strings.CutPrefix(rest, p.literal); !ok {
-					return d, false
-				}
-				continue
-			}
-			if p.letter == 'X' || p.letter == 'Z' {
-				before := rest
-				if d.zone, rest, ok = offset(rest); !ok || !style.named && !offsetFits(p.letter, p.n, before[:len(before)-len(rest)]) {
-					return d, false
-				}
-				continue
-			}
-			if p.letter == 'M' && p.n == 3 {
-				if d.month, rest, ok = monthName(rest); !ok {
-					return d, false
-				}
-				d.precision = max(d.precision, toMonth)
-				continue
-			}
-			least, most := style.digits(p.letter, p.n)
-			before := len(rest)
-			var n int
-			if n, rest, ok = digits(rest, least, most); !ok {
+			if text, ok = p.read(&d, text, style); !ok {
 				return d, false
 			}
-			var to precision
-			switch p.letter {
-			case 'y':
-				d.year, to = n, toYear
-				if p.n == 2 {
-					d.year += 2000
-				}
-			case 'M':
-				d.month, to = n, toMonth
-			case 'd':
-				d.day, to = n, toDay
-			case 'H':
-				d.hour, to = n, toHour
-			case 'm':
-				d.minute, to = n, toMinute
-			case 's':
-				d.second, to = n, toSecond
-			case 'S':
-				for range 9 - (before - len(rest)) {
-					n *= 10
-				}
-				d.nano, to = n, toNano
-			}
-			d.precision = max(d.precision, to)
 		}
-		return d, rest == ""
+		return d, text == ""
 	}, true
+}
+
+// datePart is a part of a pattern: n times a letter, or text that stands in dates as it is.
+type datePart struct {
+	letter  byte // 0: literal
+	n       int
+	literal string
+}
+
+// dateParts are the parts of a pattern that has each letter in one place at most, and a year.
+func dateParts(pattern string) (parts []datePart, ok bool) {
+	seen := make(map[byte]bool)
+	for pattern != "" {
+		var p datePart
+		if p, pattern, ok = cutDatePart(pattern); !ok || p.letter != 0 && seen[p.letter] {
+			return nil, false
+		}
+		seen[p.letter] = true
+		parts = append(parts, p)
+	}
+	return parts, seen['y']
+}
+
+// cutDatePart takes the first part off a pattern.
+func cutDatePart(pattern string) (p datePart, rest string, ok bool) {
+	switch c := pattern[0]; {
+	case c == '\'':
+		p.literal, rest, ok = strings.Cut(pattern[1:], "'")
+		for ok && strings.HasPrefix(rest, "'") { // two of them stand for one
+			var more string
+			more, rest, ok = strings.Cut(rest[1:], "'")
+			p.literal += "'" + more
+		}
+		if p.literal == "" {
+			p.literal = "'"
+		}
+		return p, rest, ok
+	case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z':
+		rest = strings.TrimLeft(pattern, pattern[:1])
+		p = datePart{letter: c, n: len(pattern) - len(rest)}
+		if c == 'u' {
+			p.letter = 'y'
+		}
+		return p, rest, p.known()
+	}
+	return datePart{literal: pattern[:1]}, pattern[1:], true
+}
+
+// known says that dates can be read by so many of the letter.
+func (p datePart) known() bool {
+	switch p.letter {
+	case 'y', 'd', 'H', 'm', 's', 'S':
+		return p.n <= 9
+	case 'M', 'X':
+		return p.n <= 3
+	case 'Z':
+		return p.n <= 9 && p.n != 4
+	}
+	return false
+}
+
+// read takes the part off the front of a text, into d.
+func (p datePart) read(d *localDate, text string, style patternStyle) (rest string, ok bool) {
+	switch {
+	case p.letter == 0:
+		return strings.CutPrefix(text, p.literal)
+	case p.letter == 'X' || p.letter == 'Z':
+		d.zone, rest, ok = offset(text)
+		return rest, ok && (style.named || offsetFits(p.letter, p.n, text[:len(text)-len(rest)]))
+	case p.letter == 'M' && p.n == 3:
+		d.month, rest, ok = monthName(text)
+		d.precision = max(d.precision, toMonth)
+		return rest, ok
+	}
+	least, most := style.digits(p.letter, p.n)
+	n, rest, ok := digits(text, least, most)
+	switch {
+	case p.letter == 'y' && p.n == 2:
+		n += 2000
+	case p.letter == 'S':
+		for range 9 - (len(text) - len(rest)) {
+			n *= 10
+		}
+	}
+	field, precision := p.field(d)
+	*field, d.precision = n, max(d.precision, precision)
+	return rest, ok
+}
+
+// field is what a number of the letter says of a date, and how precise it makes that.
+func (p datePart) field(d *localDate) (*int, precision) {
+	switch p.letter {
+	case 'y':
+		return &d.year, toYear
+	case 'M':
+		return &d.month, toMonth
+	case 'd':
+		return &d.day, toDay
+	case 'H':
+		return &d.hour, toHour
+	case 'm':
+		return &d.minute, toMinute
+	case 's':
+		return &d.second, toSecond
+	}
+	return &d.nano, toNano
 }
 
 // monthName reads Jan, Feb and so on.
