@@ -26,7 +26,7 @@ const (
 	manyMore   = 100
 	// presenceStep is the most terms that one statement looks for: what it costs to analyse grows faster than they do.
 	presenceStep = 100
-	// maxSought is the most values of a set that are looked for.
+	// maxSought is the most values of a set, or words at a place of a phrase, that are looked for.
 	maxSought = 16
 	// manySelects is the most terms of columns without a text index that are looked for one by one.
 	manySelects = 128
@@ -35,44 +35,7 @@ const (
 // PresenceStatements look for the terms of a query, none when it has so few that they are not worth it. first
 // is the first of the terms' expansions among the numbers of blends: those are somewhere, or they would not be there.
 func PresenceStatements(n algebra.Node, filters []algebra.Node, first int) []Presence {
-	terms := make(map[string]algebra.Term)
-	add := func(f algebra.Field, text string) {
-		if f.IsString() {
-			terms[termKey(f, text)] = algebra.Term{Field: f, Text: text}
-		}
-	}
-	visit := func(n algebra.Node) {
-		switch n := n.(type) {
-		case algebra.Term:
-			if !n.Absent && n.Blend < first {
-				add(n.Field, n.Text)
-			}
-		case algebra.Set:
-			if len(n.Values) <= maxSought {
-				for _, v := range n.Values {
-					add(n.Field, v)
-				}
-			}
-		case algebra.Phrase:
-			for _, position := range n.Terms {
-				if len(position) <= maxSought {
-					for _, t := range position {
-						add(n.Field, t)
-					}
-				}
-			}
-		case algebra.Combined:
-			for _, f := range n.Fields {
-				if !n.Absent(f) {
-					add(f, n.Text)
-				}
-			}
-		}
-	}
-	algebra.Walk(n, visit)
-	for _, f := range filters {
-		algebra.Walk(f, visit)
-	}
+	terms := soughtTerms(n, filters, first)
 	if len(terms) < 2 {
 		return nil // an index that filters finds the one as fast
 	}
@@ -103,6 +66,44 @@ func PresenceStatements(n algebra.Node, filters []algebra.Node, first int) []Pre
 		groups += len(out[i].Groups)
 	}
 	return out
+}
+
+// soughtTerms are the words of a query that may be nowhere, by their keys in Stats.
+func soughtTerms(n algebra.Node, filters []algebra.Node, first int) map[string]algebra.Term {
+	terms := make(map[string]algebra.Term)
+	add := func(f algebra.Field, texts ...string) {
+		if !f.IsString() || len(texts) > maxSought {
+			return
+		}
+		for _, text := range texts {
+			terms[termKey(f, text)] = algebra.Term{Field: f, Text: text}
+		}
+	}
+	visit := func(n algebra.Node) {
+		switch n := n.(type) {
+		case algebra.Term:
+			if !n.Absent && n.Blend < first {
+				add(n.Field, n.Text)
+			}
+		case algebra.Set:
+			add(n.Field, n.Values...)
+		case algebra.Phrase:
+			for _, position := range n.Terms {
+				add(n.Field, position...)
+			}
+		case algebra.Combined:
+			for _, f := range n.Fields {
+				if !n.Absent(f) {
+					add(f, n.Text)
+				}
+			}
+		}
+	}
+	algebra.Walk(n, visit)
+	for _, f := range filters {
+		algebra.Walk(f, visit)
+	}
+	return terms
 }
 
 // presenceByTerm asks the text indexes, which answer for each term in place of its column.
