@@ -131,84 +131,24 @@ func RankStatement(r Rank) Statement {
 		floor = r.Floor - floatStep*c.bound(r.Node) - 2*math.SmallestNonzeroFloat32
 		r.Node = c.above(r.Node, floor)
 	}
-	source, staged := r.From.source(), false
-	if r.Staged && !r.From.Refreshed {
-		if candidates := c.necessary(r.Node, &scope{}); candidates != yes && candidates != no {
-			source, staged = "(SELECT * FROM "+source+" WHERE "+candidates+")", true
-		}
-	}
+	source, staged := c.source(r)
 	c.direct = !staged && r.Sample == 0 && !r.From.Refreshed && !readsTokens(r.Node, r.Stats) && !slices.ContainsFunc(filters, ScoresDecide)
 	if Scored(r.Sort) {
 		c.score(r.Node, &scope{}) // notes, for conditions inside of scores too, what they can share: thrown away
 	}
 	condition := c.reaching(r.Node, floor)
+	keys := c.rankKeys(r.Sort, r.Node)
+	where := c.after(r.After, keys)
 	columns, id := []string{"profile_hash"}, "''"
 	if r.Identified {
 		columns, id = append(columns, "profile_id"), "profile_id"
 	}
-	var values, missing, order, after []string
-	equal := yes
-	for i, s := range r.Sort {
-		if s.Kind == SortDocument {
-			continue
-		}
-		value, absent, kind := c.sortKey(s, r.Node)
-		v, m := "k"+strconv.Itoa(i), "m"+strconv.Itoa(i)
-		columns = append(columns, value+" AS "+v)
-		values = append(values, "toString("+v+")")
-		direction, beyond := " ASC", " > "
-		if s.Descending {
-			direction, beyond = " DESC", " < "
-		}
-		if absent == no {
-			missing = append(missing, "toUInt8(0)")
-			if s.Kind == SortScore && fallible(r.Node) {
-				direction += " NULLS FIRST" // a score that is none is seen at once
-			}
-			order = append(order, v+direction)
-		} else {
-			columns = append(columns, absent+" AS "+m)
-			missing = append(missing, "toUInt8("+m+")")
-			if s.MissingFirst {
-				order = append(order, m+" DESC")
-			} else {
-				order = append(order, m+" ASC")
-			}
-			order = append(order, v+direction)
-		}
-		if r.After == nil || i >= len(r.After.Keys) {
-			continue
-		}
-		last := r.After.Keys[i]
-		given := c.param(kind, last.Value)
-		if kind == "String" {
-			given = c.str(last.Value)
-		}
-		switch {
-		case absent == no:
-			after = append(after, and(equal, "("+v+beyond+given+")"))
-			equal = and(equal, "("+v+" = "+given+")")
-		case last.Missing && s.MissingFirst:
-			after = append(after, and(equal, "(NOT "+m+")"))
-			equal = and(equal, m)
-		case last.Missing:
-			equal = and(equal, m)
-		case s.MissingFirst:
-			after = append(after, and(equal, "(NOT "+m+" AND "+v+beyond+given+")"))
-			equal = and(equal, "(NOT "+m+" AND "+v+" = "+given+")")
-		default:
-			after = append(after, and(equal, "("+m+" OR "+v+beyond+given+")"))
-			equal = and(equal, "(NOT "+m+" AND "+v+" = "+given+")")
-		}
-	}
-	where := yes
-	if p := r.After; p != nil {
-		hash := c.param("UInt64", strconv.FormatUint(p.Hash, 10))
-		after = append(after, and(equal, "(profile_hash > "+hash+")"))
-		if p.ProfileID != "" { // else the last one is the only one of her hash
-			after = append(after, and(equal, "(profile_hash = "+hash+")", "(profile_id > "+c.str(p.ProfileID)+")"))
-		}
-		where = or(after...)
+	var values, missing, order []string
+	for _, k := range keys {
+		columns = append(columns, k.columns...)
+		values = append(values, "toString("+k.value+")")
+		missing = append(missing, "toUInt8("+k.missing+")")
+		order = append(order, k.order())
 	}
 	order = append(order, "profile_hash ASC")
 	if r.Identified {
@@ -231,6 +171,107 @@ func RankStatement(r Rank) Statement {
 		SQL: c.named(sql), Parameters: c.params, Tables: c.tables, Staged: staged, OneThread: !r.Total && InTableOrder(r.Node, r.Sort),
 		TokensRead: !staged && (readsTokens(r.Node, r.Stats) || slices.ContainsFunc(filters, ScoresDecide)), Eager: eager(r.Node, r.Sort, r.Stats),
 	}
+}
+
+// source is what stands behind FROM, and whether it holds those candidates alone that the indexes find.
+func (c *compiler) source(r Rank) (source string, staged bool) {
+	source = r.From.source()
+	if !r.Staged || r.From.Refreshed {
+		return source, false
+	}
+	candidates := c.necessary(r.Node, &scope{})
+	if candidates == yes || candidates == no {
+		return source, false
+	}
+	return "(SELECT * FROM " + source + " WHERE " + candidates + ")", true
+}
+
+// rankKey is a sort key of a statement.
+type rankKey struct {
+	Sort
+	columns []string // that make it
+	// value and missing are their names; missing is no where everybody has a value.
+	value, missing string
+	kind           string // of value
+	fallible       bool   // value may be a score that is none
+}
+
+func (c *compiler) rankKeys(sorts []Sort, n algebra.Node) []rankKey {
+	var keys []rankKey
+	for i, s := range sorts {
+		if s.Kind == SortDocument {
+			continue
+		}
+		value, absent, kind := c.sortKey(s, n)
+		k := rankKey{Sort: s, value: "k" + strconv.Itoa(i), missing: no, kind: kind, fallible: s.Kind == SortScore && fallible(n)}
+		k.columns = []string{value + " AS " + k.value}
+		if absent != no {
+			k.missing = "m" + strconv.Itoa(i)
+			k.columns = append(k.columns, absent+" AS "+k.missing)
+		}
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// order is the key in ORDER BY.
+func (k rankKey) order() string {
+	order := k.value + " ASC"
+	if k.Descending {
+		order = k.value + " DESC"
+	}
+	switch {
+	case k.fallible:
+		return order + " NULLS FIRST" // such a score is seen at once
+	case k.missing == no:
+		return order
+	case k.MissingFirst:
+		return k.missing + " DESC, " + order
+	}
+	return k.missing + " ASC, " + order
+}
+
+// after is the condition under which somebody comes after a place.
+func (c *compiler) after(p *Place, keys []rankKey) string {
+	if p == nil {
+		return yes
+	}
+	var after []string
+	equal := yes // in all keys before
+	for i, last := range p.Keys[:min(len(p.Keys), len(keys))] {
+		beyond, same := c.compared(keys[i], last)
+		after, equal = append(after, and(equal, beyond)), and(equal, same)
+	}
+	hash := c.param("UInt64", strconv.FormatUint(p.Hash, 10))
+	after = append(after, and(equal, "(profile_hash > "+hash+")"))
+	if p.ProfileID != "" { // else the last one is the only one of her hash
+		after = append(after, and(equal, "(profile_hash = "+hash+")", "(profile_id > "+c.str(p.ProfileID)+")"))
+	}
+	return or(after...)
+}
+
+// compared are the conditions under which a key's value comes after the last one, and is the same.
+func (c *compiler) compared(k rankKey, last Key) (beyond, same string) {
+	if last.Missing && k.missing != no {
+		if k.MissingFirst {
+			return "(NOT " + k.missing + ")", k.missing
+		}
+		return no, k.missing
+	}
+	given := c.value(k.kind, last.Value)
+	beyond, same = k.value+" > "+given, k.value+" = "+given
+	if k.Descending {
+		beyond = k.value + " < " + given
+	}
+	switch {
+	case k.missing == no:
+		return "(" + beyond + ")", "(" + same + ")"
+	case k.MissingFirst:
+		beyond = "NOT " + k.missing + " AND " + beyond
+	default:
+		beyond = k.missing + " OR " + beyond
+	}
+	return "(" + beyond + ")", "(NOT " + k.missing + " AND " + same + ")"
 }
 
 // floatStep is more than what a score is rounded by, of the greatest.
@@ -318,9 +359,13 @@ func (c *compiler) substituted(s Sort, value, absent, kind string) (string, stri
 	if s.Missing == nil || absent == no {
 		return value, absent, kind
 	}
-	given := c.param(kind, *s.Missing)
+	return "if(" + absent + ", " + c.value(kind, *s.Missing) + ", " + value + ")", no, kind
+}
+
+// value is a parameter of a sort key's type.
+func (c *compiler) value(kind, text string) string {
 	if kind == "String" {
-		given = c.str(*s.Missing)
+		return c.str(text)
 	}
-	return "if(" + absent + ", " + given + ", " + value + ")", no, kind
+	return c.param(kind, text)
 }
