@@ -117,76 +117,104 @@ func (f *Follower) run(ctx context.Context) error {
 	f.last.Store(nil)
 	tr := f.cfg.transport(f.follow.Topics...)
 	defer tr.CloseIdleConnections()
-	client := f.cfg.client(tr)
-
-	var wg sync.WaitGroup
-	defer wg.Wait()
-	chunks := make(chan chunk)
-	following := make(map[topicPartition]bool)
-	start := func(tp topicPartition, position int64) {
-		following[tp] = true
-		ft := &fetcher{client: client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: f.follow.MaxWait, logger: f.follow.Logger, onGap: f.reportGap}
-		wg.Go(func() {
-			ft.run(ctx, func(ctx context.Context, c chunk) bool {
-				select {
-				case chunks <- c:
-					return true
-				case <-ctx.Done():
-					return false
-				}
-			})
-		})
+	p := followed{
+		Follower: f, client: f.cfg.client(tr), chunks: make(chan chunk),
+		known: make(map[topicPartition]bool), waiting: make(map[topicPartition]int64),
 	}
-
-	waiting := make(map[topicPartition]int64) // end offset each partition must reach
-	offsets, err := f.startOffsets(ctx, client)
-	if err != nil {
-		return nil // ctx ended
-	}
-	for _, o := range offsets {
-		tp := topicPartition{o.Topic, o.Partition}
-		position := o.First
-		if f.follow.FromEnd {
-			position = o.End
-		}
-		if position < o.End {
-			waiting[tp] = o.End
-		}
-		start(tp, position)
-	}
-	if len(waiting) == 0 {
-		close(f.ready)
+	defer p.fetchers.Wait()
+	if !p.begin(ctx) {
+		return nil
 	}
 	watch := time.NewTicker(f.follow.PartitionWatch)
 	defer watch.Stop()
 	for {
 		select {
-		case c := <-chunks:
+		case c := <-p.chunks:
 			for i := range c.messages {
 				if !f.handle(ctx, c.messages[i]) {
 					return nil
 				}
 			}
-			if end, ok := waiting[c.tp]; ok && (c.next >= end || c.drained) {
-				delete(waiting, c.tp)
-				if len(waiting) == 0 {
-					close(f.ready)
-				}
-			}
+			p.handled(c)
 		case <-watch.C:
-			meta, err := fetchTopics(ctx, f.cfg, f.follow.Topics)
-			if err != nil {
-				continue // next time
-			}
-			for name, t := range meta {
-				for _, p := range t.Partitions {
-					if tp := (topicPartition{name, p.ID}); !following[tp] {
-						start(tp, kafka.FirstOffset) // all of it came after the start
-					}
-				}
-			}
+			p.startNew(ctx)
 		case <-ctx.Done():
 			return nil
+		}
+	}
+}
+
+// followed are the partitions of a follower that runs, each with a goroutine that fetches.
+type followed struct {
+	*Follower
+	client   *kafka.Client
+	chunks   chan chunk
+	fetchers sync.WaitGroup
+	known    map[topicPartition]bool
+	waiting  map[topicPartition]int64 // the end offset that each must reach before the follower is ready
+}
+
+// begin starts with the partitions that there are. It returns false when ctx ended before.
+func (p *followed) begin(ctx context.Context) bool {
+	offsets, err := p.startOffsets(ctx, p.client)
+	if err != nil {
+		return false
+	}
+	for _, o := range offsets {
+		tp := topicPartition{o.Topic, o.Partition}
+		position := o.First
+		if p.follow.FromEnd {
+			position = o.End
+		}
+		if position < o.End {
+			p.waiting[tp] = o.End
+		}
+		p.start(ctx, tp, position)
+	}
+	if len(p.waiting) == 0 {
+		close(p.ready)
+	}
+	return true
+}
+
+func (p *followed) start(ctx context.Context, tp topicPartition, position int64) {
+	p.known[tp] = true
+	ft := &fetcher{client: p.client, tp: tp, position: position, maxBytes: maxFetchBytes, maxWait: p.follow.MaxWait, logger: p.follow.Logger, onGap: p.reportGap}
+	p.fetchers.Go(func() {
+		ft.run(ctx, func(ctx context.Context, c chunk) bool {
+			select {
+			case p.chunks <- c:
+				return true
+			case <-ctx.Done():
+				return false
+			}
+		})
+	})
+}
+
+// handled notes how far a partition has come.
+func (p *followed) handled(c chunk) {
+	end, ok := p.waiting[c.tp]
+	if !ok || c.next < end && !c.drained {
+		return
+	}
+	delete(p.waiting, c.tp)
+	if len(p.waiting) == 0 {
+		close(p.ready)
+	}
+}
+
+// startNew starts with partitions that came since. When it cannot look it is for the next time.
+func (p *followed) startNew(ctx context.Context) {
+	meta, err := fetchTopics(ctx, p.cfg, p.follow.Topics)
+	if err != nil {
+		return
+	}
+	for name, t := range meta {
+		for _, partition := range t.Partitions {
+			if tp := (topicPartition{name, partition.ID}); !p.known[tp] {
+				p.start(ctx, tp, kafka.FirstOffset) // all of it came after the start
+			}
 		}
 	}
 }
