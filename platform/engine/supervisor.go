@@ -46,12 +46,11 @@ type Process struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the supervisor has ended
 
-	mu       sync.Mutex
-	addr     string
-	pid      int // 0 while no child runs
-	restarts int
-	ready    chan struct{} // closed while the child serves
-	lastErr  error
+	mu      sync.Mutex
+	addr    string
+	pid     int           // 0 while no child runs
+	ready   chan struct{} // closed while the child serves
+	lastErr error
 }
 
 // Start starts the engine's child process and returns when it serves. The child
@@ -101,8 +100,10 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 // child is one run of the process.
 type child struct {
 	cmd     *exec.Cmd
-	control io.Closer  // its end tells the child that this process is gone
-	exit    chan error // receives once
+	control io.Closer      // its end tells the child that this process is gone
+	untold  error          // why the child was not told its configuration
+	ready   chan readyLine // closed, also without a line
+	exit    chan error     // receives once
 }
 
 // deniedError is a failure that the restriction to the engine's own files can
@@ -134,6 +135,40 @@ func (p *Process) spawn(ctx context.Context) (*child, error) {
 }
 
 func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) {
+	c, err := p.start(confined)
+	if err != nil {
+		return nil, err
+	}
+	timer := time.NewTimer(p.cfg.StartTimeout)
+	defer timer.Stop()
+	select {
+	case ready, ok := <-c.ready:
+		go func() { c.exit <- c.cmd.Wait() }()
+		if ok && ready.Error == "" {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			p.addr, p.pid = ready.Addr, c.cmd.Process.Pid
+			p.cfg.Server.Addr = ready.Addr
+			close(p.ready)
+			return c, nil
+		}
+		err = c.failure(ready, <-c.exit)
+		c.control.Close()
+		return nil, err
+	case <-timer.C:
+		err = fmt.Errorf("engine: the child process did not serve within %s", p.cfg.StartTimeout)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	_ = c.cmd.Process.Kill() // it may have ended by itself
+	<-c.ready
+	_ = c.cmd.Wait() // killed
+	c.control.Close()
+	return nil, err
+}
+
+// start starts a child and tells it its configuration.
+func (p *Process) start(confined bool) (*child, error) {
 	config, err := json.Marshal(p.cfg.Server, durations())
 	if err != nil {
 		return nil, fmt.Errorf("engine: encode the child's configuration: %w", err)
@@ -159,61 +194,39 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, controlRead.Close(), control.Close()))
 	}
 	cmd.ExtraFiles = []*os.File{controlRead, readyWrite} // controlFD, readyFD
-	startErr := cmd.Start()
+	err = cmd.Start()
 	controlRead.Close()
 	readyWrite.Close()
-	if startErr != nil {
-		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(startErr, control.Close(), ready.Close()))
+	if err != nil {
+		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, control.Close(), ready.Close()))
 	}
-	c := &child{cmd: cmd, control: control, exit: make(chan error, 1)}
-	lines := make(chan readyLine, 1)
+	c := &child{cmd: cmd, control: control, ready: make(chan readyLine, 1), exit: make(chan error, 1)}
 	go func() {
-		defer close(lines)
+		defer close(c.ready)
 		defer ready.Close()
 		line, err := bufio.NewReader(ready).ReadBytes('\n')
 		var report readyLine
 		if err == nil && json.Unmarshal(line, &report) == nil {
-			lines <- report
+			c.ready <- report
 		}
 	}()
-	_, writeErr := control.Write(append(config, '\n'))
-	timer := time.NewTimer(p.cfg.StartTimeout)
-	defer timer.Stop()
-	var failure error
-	select {
-	case ready, ok := <-lines:
-		go func() { c.exit <- cmd.Wait() }()
-		if ok && ready.Error == "" {
-			p.mu.Lock()
-			p.addr, p.pid = ready.Addr, cmd.Process.Pid
-			p.cfg.Server.Addr = ready.Addr
-			close(p.ready)
-			p.mu.Unlock()
-			return c, nil
-		}
-		err := <-c.exit
-		control.Close()
-		switch {
-		case ready.Denied:
-			return nil, deniedError{errors.New(ready.Error)}
-		case ready.Error != "":
-			return nil, errors.New(ready.Error)
-		}
-		err = fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(err, writeErr))
-		if code := cmd.ProcessState.ExitCode(); code == notExecuted || code == notLoaded {
-			err = deniedError{err}
-		}
-		return nil, err
-	case <-timer.C:
-		failure = fmt.Errorf("engine: the child process did not serve within %s", p.cfg.StartTimeout)
-	case <-ctx.Done():
-		failure = ctx.Err()
+	_, c.untold = control.Write(append(config, '\n'))
+	return c, nil
+}
+
+// failure is why a child ended, as exit says, before it served.
+func (c *child) failure(ready readyLine, exit error) error {
+	switch {
+	case ready.Denied:
+		return deniedError{errors.New(ready.Error)}
+	case ready.Error != "":
+		return errors.New(ready.Error)
 	}
-	_ = cmd.Process.Kill() // it may have ended by itself
-	<-lines
-	_ = cmd.Wait() // killed
-	control.Close()
-	return nil, failure
+	err := fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(exit, c.untold))
+	if code := c.cmd.ProcessState.ExitCode(); code == notExecuted || code == notLoaded {
+		return deniedError{err}
+	}
+	return err
 }
 
 // supervise waits for the child and starts the next one, until ctx ends.
@@ -256,9 +269,6 @@ func (p *Process) supervise(ctx context.Context, c *child) {
 			}
 			p.cfg.Logger.Error("engine: restart", "error", err)
 		}
-		p.mu.Lock()
-		p.restarts++
-		p.mu.Unlock()
 	}
 }
 
@@ -317,13 +327,6 @@ func (p *Process) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.pid
-}
-
-// Restarts counts how often the child was started again.
-func (p *Process) Restarts() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.restarts
 }
 
 // WaitReady waits until the child serves.
