@@ -89,11 +89,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	host, portText, err := net.SplitHostPort(cfg.Addr)
-	if err != nil {
-		return nil, fmt.Errorf("broker: start: address %q: %w", cfg.Addr, err)
-	}
-	port, err := strconv.ParseUint(portText, 10, 16)
+	host, port, err := splitAddr(cfg.Addr)
 	if err != nil {
 		return nil, fmt.Errorf("broker: start: address %q: %w", cfg.Addr, err)
 	}
@@ -113,35 +109,49 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	b.gate.vetter.partition = func(tp topicPartition) (*kfake.PartitionInfo, error) {
 		return ask(b, func() *kfake.PartitionInfo { return b.cluster.PartitionInfo(tp.topic, tp.partition) })
 	}
+	listen := func(network, addr string) (net.Listener, error) {
+		// kfake always asks for 127.0.0.1; only its port is of interest.
+		_, port, err := net.SplitHostPort(addr)
+		if err != nil {
+			return nil, err
+		}
+		return b.listen(ctx, cfg, network, net.JoinHostPort(host, port))
+	}
+	opts := append(cfg.options(), kfake.Ports(port), kfake.ListenFn(listen), kfake.WithLogger(&logAdapter{logger: cfg.Logger, failure: failed}))
+	if err := b.run(opts); err != nil {
+		b.gate.shut()
+		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.closeListener(), unlockDir(lock))
+	}
+	debug.FreeOSMemory() // checking the log leaves as much garbage as the log is large
+	b.gate.open()
+	go func() { // a failed broker refuses its clients, whenever its owner gets round to closing it
+		select {
+		case <-b.Failed():
+			_ = b.leave()
+		case <-b.gate.shutting:
+		}
+	}()
+	return b, nil
+}
+
+func splitAddr(addr string) (host string, port int, err error) {
+	host, text, err := net.SplitHostPort(addr)
+	if err != nil {
+		return "", 0, err
+	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	return host, int(n), err
+}
+
+// options say how kfake keeps the log, and who may use it.
+func (cfg *Config) options() []kfake.Opt {
 	opts := []kfake.Opt{
 		kfake.NumBrokers(1),
-		kfake.Ports(int(port)),
-		kfake.ListenFn(func(network, addr string) (net.Listener, error) {
-			// kfake always asks for 127.0.0.1; only its port is of interest.
-			_, p, err := net.SplitHostPort(addr)
-			if err != nil {
-				return nil, err
-			}
-			ln, err := (&net.ListenConfig{}).Listen(ctx, network, net.JoinHostPort(host, p))
-			if err != nil {
-				return nil, err
-			}
-			// kfake listens first, and then reads its log and changes it. A port that is taken changes nothing.
-			if err := errors.Join(markOpen(cfg.DataDir), forgetUsers(cfg.DataDir)); err != nil {
-				return nil, errors.Join(err, ln.Close())
-			}
-			if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send
-				ln = tls.NewListener(ln, cfg.TLS)
-			}
-			b.listener = &gatedListener{Listener: ln, gate: b.gate, logger: cfg.Logger, advertise: advertised(cfg.Advertise)}
-			return b.listener, nil
-		}),
 		kfake.DataDir(filepath.Join(cfg.DataDir, "log")),
 		kfake.ClusterID("muster"),
 		kfake.MaxVersions(versions()),
 		kfake.DefaultNumPartitions(1),
 		kfake.GroupMinSessionTimeout(cfg.MinSessionTimeout),
-		kfake.WithLogger(&logAdapter{logger: cfg.Logger, failure: failed}),
 		kfake.BrokerConfigs(map[string]string{
 			// A century: the cleaner's ticker must never fire (see the package comment).
 			"log.cleaner.backoff.ms": strconv.FormatInt((100 * 365 * 24 * time.Hour).Milliseconds(), 10),
@@ -165,20 +175,24 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 			opts = append(opts, kfake.Superuser(u.Mechanism, u.Name, u.Password))
 		}
 	}
-	if err := b.run(opts); err != nil {
-		b.gate.shut()
-		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), b.closeListener(), unlockDir(lock))
+	return opts
+}
+
+// listen makes the listener, whose connections go through the gate. kfake listens first, and then reads its log and
+// changes it: a port that is taken changes nothing.
+func (b *Broker) listen(ctx context.Context, cfg Config, network, addr string) (net.Listener, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, network, addr)
+	if err != nil {
+		return nil, err
 	}
-	debug.FreeOSMemory() // checking the log leaves as much garbage as the log is large
-	b.gate.open()
-	go func() { // a failed broker refuses its clients, whenever its owner gets round to closing it
-		select {
-		case <-b.Failed():
-			_ = b.leave()
-		case <-b.gate.shutting:
-		}
-	}()
-	return b, nil
+	if err := errors.Join(markOpen(cfg.DataDir), forgetUsers(cfg.DataDir)); err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	if cfg.TLS != nil { // here, not by kfake: the gate reads what clients send
+		ln = tls.NewListener(ln, cfg.TLS)
+	}
+	b.listener = &gatedListener{Listener: ln, gate: b.gate, logger: cfg.Logger, advertise: advertised(cfg.Advertise)}
+	return b.listener, nil
 }
 
 // run starts kfake, which may fail for good while it does.
