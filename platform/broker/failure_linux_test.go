@@ -61,7 +61,8 @@ func TestCompactionOnAFullDiskLosesNothing(t *testing.T) {
 	cmd, addr := startChild(t, dir, "127.0.0.1:0", serving)
 	cfg := bus.Config{Brokers: []string{addr}}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}}}))
-	w := bus.NewWriter(cfg, bus.WithCompression(0))
+	w := bus.NewWriter(cfg)
+	w.Compression = 0
 	for i := range 20 {
 		var msgs []kafka.Message
 		for k := range 100 {

@@ -163,7 +163,8 @@ func TestCompressedBatchesAreStored(t *testing.T) {
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1}}))
 	var want []string
 	for codec := kafka.Compression(0); codec <= kafka.Zstd; codec++ {
-		w := bus.NewWriter(cfg, bus.WithCompression(codec))
+		w := bus.NewWriter(cfg)
+		w.Compression = codec
 		value := bytes.Repeat([]byte{'a' + byte(codec)}, 100_000)
 		want = append(want, string(value))
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: value, Headers: []kafka.Header{{Key: "h", Value: []byte("v")}}}}))

@@ -156,7 +156,8 @@ func TestCompactedTopicsTakeNoMessageWithoutAKey(t *testing.T) {
 	keyed := bus.Topic{Name: "t", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact,delete"}}
 	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{keyed, {Name: "plain", Partitions: 1}}))
 	for codec := range kafka.Compression(2) {
-		w := bus.NewWriter(cfg, bus.WithCompression(codec))
+		w := bus.NewWriter(cfg)
+		w.Compression = codec
 		require.ErrorIs(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: []byte("lost")}}), kafka.InvalidRecord)
 		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "plain", Value: []byte("kept")}, {Topic: "t", Key: []byte{}, Value: []byte("kept")}}))
 		require.NoError(t, w.Close())

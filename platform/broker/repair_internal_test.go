@@ -53,7 +53,8 @@ func TestNoRoomToCompact(t *testing.T) {
 // fill writes records of a kilobyte each.
 func fill(t *testing.T, b *Broker, topic string, n int) {
 	t.Helper()
-	w := bus.NewWriter(bus.Config{Brokers: b.Addrs()}, bus.WithCompression(0))
+	w := bus.NewWriter(bus.Config{Brokers: b.Addrs()})
+	w.Compression = 0
 	for range n {
 		require.NoError(t, w.WriteMessages(t.Context(), kafka.Message{Topic: topic, Key: []byte("k"), Value: []byte(strings.Repeat("x", 1000))}))
 	}

@@ -120,7 +120,8 @@ func TestBatchTooLargeIsSplit(t *testing.T) {
 		msgs[i].Value = append(msgs[i].Value, strings.Repeat(fmt.Sprint(i), 500)...)
 	}
 	msgs[7].Value = []byte(strings.Repeat("x", 5000))
-	w := bustest.Writer(t, cfg, bus.WithCompression(0))
+	w := bustest.Writer(t, cfg)
+	w.Compression = 0
 	err := bus.WriteAll(t.Context(), w, msgs)
 	var refused *bus.RefusedError
 	require.ErrorAs(t, err, &refused)

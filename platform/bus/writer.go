@@ -33,13 +33,6 @@ func WithBatch(messages int, wait time.Duration) WriterOption {
 	return func(w *kafka.Writer) { w.BatchSize, w.BatchTimeout = messages, wait }
 }
 
-// WithCompression sets the codec. The default, [kafka.Snappy], costs half the CPU of
-// kafka-go's LZ4 at the same ratio, and no 4 MiB of buffer for every batch; Zstd
-// halves the size again at nine times the CPU.
-func WithCompression(c kafka.Compression) WriterOption {
-	return func(w *kafka.Writer) { w.Compression = c }
-}
-
 // WithTopics says which topics will be written: the writer then keeps the metadata
 // of those only, which matters on clusters with many topics. Others are refused as
 // unknown.
@@ -78,8 +71,10 @@ func NewWriter(cfg Config, opts ...WriterOption) *kafka.Writer {
 		WriteBackoffMax:        500 * time.Millisecond,
 		WriteTimeout:           requestTimeout,
 		ReadTimeout:            requestTimeout,
-		Compression:            kafka.Snappy,
-		Transport:              cfg.transport(),
+		// Half the CPU of kafka-go's LZ4 at the same ratio, and no 4 MiB of buffer for every batch; Zstd
+		// halves the size again at nine times the CPU.
+		Compression: kafka.Snappy,
+		Transport:   cfg.transport(),
 	}
 	for _, o := range opts {
 		o(w)
@@ -144,86 +139,96 @@ func isOneOf(err error, of ...kafka.Error) bool {
 // so that the last stored message of a key is the last one given: compaction
 // keeps that one.
 func WriteAll(ctx context.Context, w *kafka.Writer, msgs []kafka.Message) error {
-	pending := make([]int, 0, len(msgs))
-	var refused []RefusedMessage
-	refuse := func(i int, err error) {
-		refused = append(refused, RefusedMessage{Index: i, Topic: msgs[i].Topic, Err: err})
-	}
-	for i := range msgs {
-		if n := messageSize(&msgs[i]); w.BatchBytes > 0 && n > w.BatchBytes {
-			refuse(i, fmt.Errorf("message of %d bytes, limit %d: %w", n, w.BatchBytes, kafka.MessageSizeTooLarge))
-			continue
-		}
-		pending = append(pending, i)
-	}
+	g := newWriting(w, msgs)
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
-	var unknownSince time.Time
-	single := false // after the broker found a whole batch too large
-	for len(pending) > 0 {
-		errs, err := writeOnce(ctx, w, msgs, pending, single)
+	for len(g.pending) > 0 {
+		errs, err := writeOnce(ctx, w, msgs, g.pending, g.single)
 		if err == nil {
 			break
 		}
 		if ctx.Err() != nil {
-			return fmt.Errorf("write %d messages: %w", len(pending), context.Cause(ctx))
+			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))
 		}
 		if errs == nil { // nothing was attempted: the whole call failed
 			if IsPermanentWriteError(err) {
-				return fmt.Errorf("write %d messages: %w", len(pending), err)
+				return fmt.Errorf("write %d messages: %w", len(g.pending), err)
 			}
-			errs = make([]error, len(pending))
-			for i := range errs {
-				errs[i] = err
-			}
+			errs = slices.Repeat([]error{err}, len(g.pending))
 		}
-		unknownOnly := true
-		for _, e := range errs {
-			if e != nil && !errors.Is(e, kafka.UnknownTopicOrPartition) {
-				unknownOnly = false
-			}
-		}
-		if !unknownOnly {
-			unknownSince = time.Time{}
-		} else if unknownSince.IsZero() {
-			unknownSince = time.Now()
-		}
-		giveUpUnknown := unknownOnly && time.Since(unknownSince) > unknownTopicPatience
-
-		var retry []int
-		again := make(map[string]bool)
-		split := false
-		for n, i := range pending {
-			e := errs[n]
-			key := msgs[i].Topic + "\x00" + string(msgs[i].Key)
-			switch {
-			case e == nil && (msgs[i].Key == nil || !again[key]):
-			case e == nil:
-				retry = append(retry, i)
-			case !single && (errors.Is(e, kafka.MessageSizeTooLarge) || errors.Is(e, kafka.RecordListTooLarge)):
-				// The batch was too large for the topic; its messages may not be.
-				split = true
-				again[key] = true
-				retry = append(retry, i)
-			case IsPermanentWriteError(e), giveUpUnknown:
-				refuse(i, e)
-			default:
-				again[key] = true
-				retry = append(retry, i)
-			}
-		}
-		pending = retry
-		if split {
-			single = true
+		if g.sort(errs) {
 			continue
 		}
-		if len(pending) > 0 && !sleep(ctx, wait.NextBackOff()) {
-			return fmt.Errorf("write %d messages: %w", len(pending), context.Cause(ctx))
+		if len(g.pending) > 0 && !sleep(ctx, wait.NextBackOff()) {
+			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))
 		}
 	}
-	if len(refused) > 0 {
-		return &RefusedError{Messages: refused}
+	if len(g.refused) > 0 {
+		return &RefusedError{Messages: g.refused}
 	}
 	return nil
+}
+
+// writing is how far WriteAll has come.
+type writing struct {
+	msgs    []kafka.Message
+	pending []int // to be written, in order
+	refused []RefusedMessage
+	// single: each message is written by itself, since the broker found a whole batch too large.
+	single       bool
+	unknownSince time.Time // nothing but unknown topics has been in the way; zero: something else was
+}
+
+func newWriting(w *kafka.Writer, msgs []kafka.Message) *writing {
+	g := &writing{msgs: msgs, pending: make([]int, 0, len(msgs))}
+	for i := range msgs {
+		if n := messageSize(&msgs[i]); w.BatchBytes > 0 && n > w.BatchBytes {
+			g.refuse(i, fmt.Errorf("message of %d bytes, limit %d: %w", n, w.BatchBytes, kafka.MessageSizeTooLarge))
+			continue
+		}
+		g.pending = append(g.pending, i)
+	}
+	return g
+}
+
+func (g *writing) refuse(i int, err error) {
+	g.refused = append(g.refused, RefusedMessage{Index: i, Topic: g.msgs[i].Topic, Err: err})
+}
+
+// sort takes out of pending what is written, by its errors, and what never will be. It
+// returns true when a batch was too large for its topic, whose messages may not be.
+func (g *writing) sort(errs []error) (split bool) {
+	giveUp := g.unknownTooLong(errs)
+	var retry []int
+	failed := make(map[string]bool) // keys of which a message is written again, and those after it
+	for n, i := range g.pending {
+		m, err := &g.msgs[i], errs[n]
+		key := m.Topic + "\x00" + string(m.Key)
+		tooLarge := !g.single && isOneOf(err, kafka.MessageSizeTooLarge, kafka.RecordListTooLarge)
+		switch {
+		case err == nil && (m.Key == nil || !failed[key]):
+		case err != nil && !tooLarge && (giveUp || IsPermanentWriteError(err)):
+			g.refuse(i, err)
+		default:
+			split = split || tooLarge
+			failed[key] = true
+			retry = append(retry, i)
+		}
+	}
+	g.pending, g.single = retry, g.single || split
+	return split
+}
+
+// unknownTooLong says that nothing but unknown topics has been in the way for longer than patience lasts.
+func (g *writing) unknownTooLong(errs []error) bool {
+	other := func(err error) bool { return err != nil && !errors.Is(err, kafka.UnknownTopicOrPartition) }
+	switch {
+	case slices.ContainsFunc(errs, other):
+		g.unknownSince = time.Time{}
+		return false
+	case g.unknownSince.IsZero():
+		g.unknownSince = time.Now()
+	}
+	return time.Since(g.unknownSince) > unknownTopicPatience
 }
 
 // writeOnce returns one error a pending message, or none and the error of the

@@ -378,7 +378,8 @@ func stopsInTimeWithoutWork(t *testing.T, c *Cluster) {
 
 func largeMessages(t *testing.T, c *Cluster) {
 	topic := Topic(t, c.Config, 1, nil)
-	w := Writer(t, c.Config, bus.WithCompression(0))
+	w := Writer(t, c.Config)
+	w.Compression = 0
 	value := make([]byte, 1<<20) // a record of 1 MiB, as issued by the records' contract
 	for i := range value {
 		value[i] = byte(i * 7)
