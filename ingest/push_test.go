@@ -209,7 +209,7 @@ func TestPushSilent(t *testing.T) {
 	cfg.Push.Idle = time.Second
 	s := serve(t, cfg, ingest.Deps{})
 	dial := func() net.Conn {
-		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", s.Addr())
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL(), "http://"))
 		require.NoError(t, err)
 		require.NoError(t, conn.SetDeadline(time.Now().Add(20*time.Second)))
 		return conn

@@ -53,10 +53,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// Addr is the address that is listened on, as host:port.
-func (s *Service) Addr() string { return s.server.Addr() }
-
-// URL is Addr as an http URL without a path.
+// URL is the address that is listened on, as an http URL without a path.
 func (s *Service) URL() string { return s.server.URL() }
 
 // Run makes sure that the topics of records exist and answers requests until ctx

@@ -117,7 +117,7 @@ func (h *harness) caughtUp() {
 		}
 	}()
 	eventually(h.t, func(ctx context.Context) bool {
-		lag, err := projector.Lag(ctx, h.kafka)
+		lag, err := bus.Lag(ctx, h.kafka, projector.Group, projector.Topics())
 		if err != nil {
 			missing.Store(err.Error())
 			return false

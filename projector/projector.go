@@ -235,16 +235,6 @@ func (p *Projector) Check(ctx context.Context) error {
 	return nil
 }
 
-// Lag is how far the projector is behind, by partition. All zero means that
-// every record published before the call is in the read models.
-func Lag(ctx context.Context, cfg bus.Config) ([]bus.PartitionLag, error) {
-	lag, err := bus.Lag(ctx, cfg, Group, Topics())
-	if err != nil {
-		return nil, fmt.Errorf("projector lag: %w", err)
-	}
-	return lag, nil
-}
-
 // projections are the consumers by what they project; a replay has those of records alone.
 func (p *Projector) projections() (names []string, consumers []*bus.BatchConsumer) {
 	if p.usage == nil {

@@ -171,7 +171,7 @@ func TestPausesWhileClickHouseFails(t *testing.T) {
 	opened, err := testutil.GatherAndCount(registry, "muster_breaker_state", "muster_breaker_transitions_total")
 	require.NoError(t, err)
 	require.NotZero(t, opened)
-	lag, err := projector.Lag(t.Context(), h.kafka)
+	lag, err := bus.Lag(t.Context(), h.kafka, projector.Group, projector.Topics())
 	require.NoError(t, err)
 	require.EqualValues(t, 1, totalLag(lag), "the record is not committed")
 	require.NoError(t, h.conn.Exec(t.Context(), people.Thaw("network_people")))
@@ -325,7 +325,7 @@ func TestRebalancesMidBatch(t *testing.T) {
 // unless a later one of the same identity has replaced it.
 func (h *harness) requireInsertedCommitted() {
 	h.t.Helper()
-	lags, err := projector.Lag(h.t.Context(), h.kafka)
+	lags, err := bus.Lag(h.t.Context(), h.kafka, projector.Group, projector.Topics())
 	require.NoError(h.t, err)
 	for _, l := range lags {
 		if l.Committed <= 0 || l.Topic != record.KindNetworkPerson.Topic() {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net/http"
 	"net/netip"
 	"sync"
 	"sync/atomic"
@@ -376,13 +375,7 @@ func (s *Service) Close() error {
 	return nil
 }
 
-// Handler answers the /v1 interface without the listener.
-func (s *Service) Handler() http.Handler { return s.api }
-
-// Addr is the address that is listened on, as host:port.
-func (s *Service) Addr() string { return s.server.Addr() }
-
-// URL is Addr as an http URL without a path.
+// URL is the address that is listened on, as an http URL without a path.
 func (s *Service) URL() string { return s.server.URL() }
 
 // Ready is a readiness check: the accounts are known, the balances are there, and the store has answered

@@ -78,9 +78,6 @@ func Open(cfg clickhouse.Config, ownUser bool) (*Client, error) {
 	return c, nil
 }
 
-// Database is the one of the views, where names without a database are looked up.
-func (c *Client) Database() string { return c.database }
-
 // Query writes the result of one statement to out, in a format of ClickHouse's
 // unless the statement names one itself.
 func (c *Client) Query(ctx context.Context, statement, format string, settings map[string]string, out io.Writer) error {

@@ -313,3 +313,11 @@ func (s *Set) changed(e *entry, from, to gobreaker.State) {
 		s.cfg.Logger.Info("circuit breaker changed", "set", s.cfg.Name, "from", from.String(), "to", to.String())
 	}
 }
+
+// MayDeadLetter says whether an error can be the message's fault. It is false for [ErrOpen] and for a context that
+// was cancelled: those messages are healthy and must be delivered again. It is the filter for Watermill's
+// PoisonQueueWithFilter, to be combined with what the handler knows to be transient; without a filter a poison queue
+// drains a topic of healthy messages while a breaker is open.
+func MayDeadLetter(err error) bool {
+	return err != nil && !errors.Is(err, ErrOpen) && !errors.Is(err, context.Canceled)
+}

@@ -265,3 +265,18 @@ func TestSetIsSafeForConcurrentUse(t *testing.T) {
 	wg.Wait()
 	require.LessOrEqual(t, len(s.States()), 4)
 }
+
+func TestMayDeadLetter(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"none":           {nil, false},
+		"bad message":    {errors.New("cannot decode"), true},
+		"breaker open":   {fmt.Errorf("call: %w", &breaker.OpenError{Key: "a"}), false},
+		"shutdown":       {fmt.Errorf("call: %w", context.Canceled), false},
+		"handler's time": {context.DeadlineExceeded, true},
+	} {
+		t.Run(name, func(t *testing.T) { require.Equal(t, tc.want, breaker.MayDeadLetter(tc.err)) })
+	}
+}

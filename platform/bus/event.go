@@ -84,11 +84,6 @@ func SetMessageEvent(msg *message.Message, e Event) {
 	setEvent(metadataCarrier(msg.Metadata), e)
 }
 
-// GetMessageEvent reads the event from msg. The error wraps [ErrNotAnEvent].
-func GetMessageEvent(msg *message.Message) (Event, error) {
-	return getEvent(metadataCarrier(msg.Metadata), msg.UUID)
-}
-
 func setEvent(c interface{ Set(key, value string) }, e Event) {
 	c.Set(HeaderSpecVersion, specVersion)
 	c.Set(HeaderType, e.Type)
@@ -132,11 +127,6 @@ func getEvent(c carrier, id string) (Event, error) {
 func SetTrace(ctx context.Context, headers []kafka.Header) []kafka.Header {
 	propagation.TraceContext{}.Inject(ctx, headerCarrier{&headers})
 	return headers
-}
-
-// TraceContext returns ctx with the remote span that the headers name, if they do.
-func TraceContext(ctx context.Context, headers []kafka.Header) context.Context {
-	return propagation.TraceContext{}.Extract(ctx, headerCarrier{&headers})
 }
 
 // ownHeaders are headers that nobody else has yet: they are changed in place.

@@ -6,6 +6,6 @@
 //
 // Delivery: an insert is acknowledged once it is durable on the server, never before (async_insert is pinned to 0, and
 // waits if the server's profile overrides that). An insert that failed may or may not have happened; it is repeated
-// with the same rows in the same order and the same token ([InsertContext]), which lets the server drop the copy while
-// its deduplication window lasts. Correctness must not rest on that: rows are keyed and versioned.
+// with the same rows in the same order and the same insert_deduplication_token, which names what the rows come from
+// (bus.Batch's Token) and not the attempt, and lets the server drop the copy while its deduplication window lasts. Correctness must not rest on that: rows are keyed and versioned.
 package clickhouse

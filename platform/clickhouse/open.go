@@ -244,13 +244,6 @@ func supportedSettings(ctx context.Context, conn driver.Conn) (supported map[str
 	return supported, rows.Err()
 }
 
-// InsertContext makes inserts under ctx carry a deduplication token. A repeated insert must have the same token, rows
-// and order; the token names what the rows come from (bus.Batch's Token), not the attempt. It replaces the settings of
-// an outer [QueryContext].
-func InsertContext(ctx context.Context, token string) context.Context {
-	return ch.Context(ctx, ch.WithSettings(ch.Settings{"insert_deduplication_token": token}))
-}
-
 // Limits bound a query on the server. Zero means: as the server has it.
 type Limits struct {
 	// MaxExecutionTime is rounded up to whole seconds. A deadline of the context, when it has one, takes its place
@@ -264,8 +257,7 @@ type Limits struct {
 }
 
 // QueryContext makes queries under ctx run within limits, and with further settings such as the ones of one table's
-// reads. A query that exceeds a limit fails; results are never cut. It replaces the settings of an outer
-// [InsertContext].
+// reads. A query that exceeds a limit fails; results are never cut. It replaces the settings of an outer one.
 func QueryContext(ctx context.Context, l Limits, further ch.Settings) context.Context {
 	settings := ch.Settings{}
 	set := func(name string, value uint64) {

@@ -169,11 +169,12 @@ func TestOpenFailsAtOnceWhenRefused(t *testing.T) {
 	}
 }
 
-func TestInsertContextDeduplicates(t *testing.T) {
+func TestRepeatedInsertIsDropped(t *testing.T) {
 	conn := open(t)
 	exec(t, conn, `CREATE TABLE t (n UInt64) ENGINE = MergeTree ORDER BY n SETTINGS non_replicated_deduplication_window = 100`)
 	insert := func(token string, numbers ...uint64) {
-		batch, err := conn.PrepareBatch(clickhouse.InsertContext(t.Context(), token), "INSERT INTO t")
+		ctx := ch.Context(t.Context(), ch.WithSettings(ch.Settings{"insert_deduplication_token": token}))
+		batch, err := conn.PrepareBatch(ctx, "INSERT INTO t")
 		require.NoError(t, err)
 		for _, n := range numbers {
 			require.NoError(t, batch.Append(n))

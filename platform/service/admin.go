@@ -96,10 +96,7 @@ func NewAdmin(ctx context.Context, cfg AdminConfig) (*Admin, error) {
 	return a, nil
 }
 
-// Addr is the address that is listened on, as host:port.
-func (a *Admin) Addr() string { return a.server.Addr() }
-
-// URL is Addr as an http URL without a path.
+// URL is the address that is listened on, as an http URL without a path.
 func (a *Admin) URL() string { return a.server.URL() }
 
 // Handle adds a page. The pattern is that of [http.ServeMux]; a pattern that is taken already panics, as there.

@@ -18,7 +18,8 @@ const (
 	KindMicroblogPerson Kind = "microblog-person"
 	KindAccountLink     Kind = "account-link"
 	// KindErasure asks for people to be forgotten. It is handed in as records are
-	// and never published as one: see [Request].
+	// and never published as one: they are orders, which have no
+	// topic of their own, no read model, and are not among [Definitions].
 	KindErasure Kind = "erasure"
 	// KindCodehostList is made by Split and never handed in.
 	KindCodehostList Kind = "codehost-list"
@@ -27,7 +28,7 @@ const (
 // Definition describes a kind of record.
 type Definition struct {
 	Kind Kind
-	// Topic is the compacted Kafka topic of the kind; empty for a [Request].
+	// Topic is the compacted Kafka topic of the kind; empty for erasures.
 	Topic string
 	// IdentityFields and VersionField are names of top-level fields.
 	IdentityFields []string
@@ -37,10 +38,6 @@ type Definition struct {
 	// Internal marks a kind that is not handed in from outside.
 	Internal bool
 }
-
-// Request is the definition of erasures: orders rather than records, which have no
-// topic of their own, no read model, and are not among [Definitions].
-func Request() Definition { return erasureCodec().definition() }
 
 //go:embed jsonschema/*.json
 var schemas embed.FS
@@ -56,7 +53,7 @@ func Definitions() []Definition {
 }
 
 // Lookup returns the definition of a kind.
-// Those of [Request] are among them.
+// That of erasures is among them.
 func Lookup(kind Kind) (Definition, bool) {
 	c, ok := codecOf(kind)
 	if !ok {

@@ -171,7 +171,8 @@ func identifiersSchema() object {
 
 // allDefinitions are those of records and of requests.
 func allDefinitions() []record.Definition {
-	return append(record.Definitions(), record.Request())
+	erasure, _ := record.Lookup(record.KindErasure)
+	return append(record.Definitions(), erasure)
 }
 
 func accountSchema() object {

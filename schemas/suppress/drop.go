@@ -58,13 +58,8 @@ type DropValue struct {
 	Sum  [sha256.Size]byte
 }
 
-// DropEmail is the standard form of an address: without white space, in lower case.
-// It and those below are what a list's hash is made of, empty when a value can be none.
-func DropEmail(v string) string {
-	return strings.ToLower(strings.Join(strings.Fields(v), ""))
-}
-
-// DropPhoneNumber keeps the last ten digits.
+// DropPhoneNumber keeps the last ten digits. It and those below are the standard forms that a list's hash is made of,
+// empty when a value can be none.
 func DropPhoneNumber(v string) string {
 	digits := keep(v, func(r rune) bool { return '0' <= r && r <= '9' })
 	return digits[max(0, len(digits)-10):]

@@ -21,11 +21,6 @@ func delays() [retries]time.Duration {
 	}
 }
 
-// MaxAttempts is how often a delivery is tried.
-func MaxAttempts() int {
-	return retries + 1
-}
-
 // NextDelay is the pause after a number of failed attempts: the schedule's, spread
 // by random in [0, 1), or what Retry-After asks for when that is later. ok is
 // false when there is no further attempt.
