@@ -56,10 +56,8 @@ func ingestibleKinds() []string {
 }
 
 func (c *command) ingestCommand() *cobra.Command {
-	kinds := ingestibleKinds()
-	cfg := ingest.Config{}
-	var resume, asJSON bool
-	format := "auto"
+	run := ingestRun{command: c, format: "auto"}
+	cfg := &run.cfg
 	cmd := &cobra.Command{
 		Use:   "ingest KIND FILE... | ingest --map MAPPING FILE... | ingest --resume [RUN]",
 		Short: "Stream records in from files, standard input or git repositories",
@@ -73,7 +71,7 @@ func (c *command) ingestCommand() *cobra.Command {
 
 Several files are read at the same time, each in its own order.
 
-Kinds: ` + strings.Join(kinds, ", ") + `.
+Kinds: ` + strings.Join(ingestibleKinds(), ", ") + `.
 
 CSV: a column's name is the path of its field: profile_id, location.city, skills.0.skill. An empty cell is
 no field. Numbers and booleans are read as the kind's JSON Schema asks; a list of strings is separated by ";",
@@ -108,7 +106,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
   muster ingest --resume                                   the run that was stopped last`,
 		GroupID: "data",
 		Args: func(cmd *cobra.Command, args []string) error {
-			if resume {
+			if run.resume {
 				return cobra.MaximumNArgs(1)(cmd, args)
 			}
 			if cfg.Map != "" {
@@ -116,81 +114,101 @@ was interrupted, or could not read an input to its end. Running it again is safe
 			}
 			return cobra.MinimumNArgs(2)(cmd, args)
 		},
-		ValidArgs: kinds,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			tel, err := c.telemetry(cmd.Context(), "ingest")
-			if err != nil {
-				return err
-			}
-			cfg.StateDir = c.ingestState()
-			deps := ingest.Deps{Logger: tel.Logger, Stdin: c.std.in}
-			if file, ok := c.std.err.(*os.File); ok {
-				deps.Progress = ingest.NewProgress(file, tel.Logger)
-			}
-			defects := defectList{max: maxShownDefects}
-			if cfg.DryRun {
-				deps.Rejected = defects.add
-			} else if cfg.Bus, err = c.kafka(); err != nil {
-				return err
-			}
-			var summary ingest.Summary
-			if resume {
-				if cfg.Restart || cfg.DryRun || cfg.Again || cfg.Map != "" || cmd.Flags().Changed("format") {
-					return errors.New("--resume goes with none of --restart, --dry-run, --again, --map and --format")
-				}
-				err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
-					summary, err = ingest.Resume(ctx, cfg, deps, strings.Join(args, ""))
-					return err
-				})
-			} else {
-				var kind record.Kind // a mapping says of what kind each record is
-				d, isKind := record.Lookup(record.Kind(args[0]))
-				isKind = isKind && !d.Internal
-				switch {
-				case cfg.Map == "" && !isKind:
-					return fmt.Errorf("%q is no kind of record; the kinds are %s", args[0], strings.Join(kinds, ", "))
-				case cfg.Map == "":
-					kind, args = d.Kind, args[1:]
-				case isKind && len(args) > 1:
-					return fmt.Errorf("a mapping says of what kind each record is: leave %q out", args[0])
-				}
-				if cfg.Format, err = ingest.ParseFormat(format); err != nil {
-					return fmt.Errorf("--format: %w", err)
-				}
-				err = c.publishing(cmd.Context(), cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
-					summary, err = ingest.Files(ctx, cfg, deps, kind, args)
-					return err
-				})
-			}
-			if summary.Run == "" {
-				return err
-			}
-			err = whyRejected(cfg, summary, err)
-			if asJSON {
-				return errors.Join(err, printJSON(cmd, summaryView{summary, summary.Elapsed.Seconds()}))
-			}
-			fmt.Fprint(cmd.OutOrStdout(), defects.String())
-			fmt.Fprint(cmd.OutOrStdout(), summary.String())
-			switch {
-			case cfg.DryRun:
-				fmt.Fprintln(cmd.OutOrStdout(), "This was a dry run: nothing was published.")
-			case !summary.Complete():
-				fmt.Fprintf(cmd.OutOrStdout(), "`muster ingest --resume %s` goes on from there.\n", summary.Run)
-			}
-			return err
-		},
+		ValidArgs: ingestibleKinds(),
+		RunE:      run.do,
 	}
 	cmd.Flags().IntVar(&cfg.Workers, "workers", 0, "goroutines that decode (0: one for each CPU)")
 	cmd.Flags().IntVar(&cfg.Readers, "readers", 0, "files that are read at the same time (0: one for each CPU, at most 4)")
-	cmd.Flags().StringVar(&format, "format", format, "format of the inputs: auto, ndjson, csv, tsv or parquet")
+	cmd.Flags().StringVar(&run.format, "format", run.format, "format of the inputs: auto, ndjson, csv, tsv or parquet")
 	cmd.Flags().StringVar(&cfg.Map, "map", "", "mapping that makes records of the objects: a name or a file with a jq program")
-	cmd.Flags().BoolVar(&resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
+	cmd.Flags().BoolVar(&run.resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
 	cmd.Flags().BoolVar(&cfg.Restart, "restart", false, "begin anew although a run over the same files was stopped")
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records, say what would be done, and publish nothing (no platform is needed)")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
+	cmd.Flags().BoolVar(&run.asJSON, "json", false, "print the summary as JSON")
 	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
 	return cmd
+}
+
+// ingestRun is what the flags of `muster ingest` ask for.
+type ingestRun struct {
+	*command
+	cfg            ingest.Config
+	format         string
+	resume, asJSON bool
+}
+
+func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
+	tel, err := r.telemetry(cmd.Context(), "ingest")
+	if err != nil {
+		return err
+	}
+	r.cfg.StateDir = r.ingestState()
+	deps := ingest.Deps{Logger: tel.Logger, Stdin: r.std.in}
+	if file, ok := r.std.err.(*os.File); ok {
+		deps.Progress = ingest.NewProgress(file, tel.Logger)
+	}
+	defects := defectList{max: maxShownDefects}
+	if r.cfg.DryRun {
+		deps.Rejected = defects.add
+	} else if r.cfg.Bus, err = r.kafka(); err != nil {
+		return err
+	}
+	work, err := r.work(cmd, args)
+	if err != nil {
+		return err
+	}
+	var summary ingest.Summary
+	err = r.publishing(cmd.Context(), r.cfg, deps, tel, func(ctx context.Context, deps ingest.Deps) (err error) {
+		summary, err = work(ctx, deps)
+		return err
+	})
+	if summary.Run == "" {
+		return err
+	}
+	err = whyRejected(r.cfg, summary, err)
+	if r.asJSON {
+		return errors.Join(err, printJSON(cmd, summaryView{summary, summary.Elapsed.Seconds()}))
+	}
+	fmt.Fprint(cmd.OutOrStdout(), defects.String())
+	fmt.Fprint(cmd.OutOrStdout(), summary.String())
+	switch {
+	case r.cfg.DryRun:
+		fmt.Fprintln(cmd.OutOrStdout(), "This was a dry run: nothing was published.")
+	case !summary.Complete():
+		fmt.Fprintf(cmd.OutOrStdout(), "`muster ingest --resume %s` goes on from there.\n", summary.Run)
+	}
+	return err
+}
+
+// work is what flags and arguments ask for: a run that goes on, or a new one.
+func (r *ingestRun) work(cmd *cobra.Command, args []string) (func(context.Context, ingest.Deps) (ingest.Summary, error), error) {
+	if r.resume {
+		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Again || r.cfg.Map != "" || cmd.Flags().Changed("format") {
+			return nil, errors.New("--resume goes with none of --restart, --dry-run, --again, --map and --format")
+		}
+		return func(ctx context.Context, deps ingest.Deps) (ingest.Summary, error) {
+			return ingest.Resume(ctx, r.cfg, deps, strings.Join(args, ""))
+		}, nil
+	}
+	var kind record.Kind // a mapping says of what kind each record is
+	d, isKind := record.Lookup(record.Kind(args[0]))
+	isKind = isKind && !d.Internal
+	switch {
+	case r.cfg.Map == "" && !isKind:
+		return nil, fmt.Errorf("%q is no kind of record; the kinds are %s", args[0], strings.Join(ingestibleKinds(), ", "))
+	case r.cfg.Map == "":
+		kind, args = d.Kind, args[1:]
+	case isKind && len(args) > 1:
+		return nil, fmt.Errorf("a mapping says of what kind each record is: leave %q out", args[0])
+	}
+	var err error
+	if r.cfg.Format, err = ingest.ParseFormat(r.format); err != nil {
+		return nil, fmt.Errorf("--format: %w", err)
+	}
+	return func(ctx context.Context, deps ingest.Deps) (ingest.Summary, error) {
+		return ingest.Files(ctx, r.cfg, deps, kind, args)
+	}, nil
 }
 
 // rejectedError is that of a run that rejected records, with where their reasons are.

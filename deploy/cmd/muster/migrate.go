@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
 
 	"muster/deploy/topics"
@@ -43,12 +46,7 @@ exist on all of them.`,
 				return err
 			}
 			if printSQL {
-				for _, m := range migrations {
-					fmt.Fprintf(out, "-- %s, owner %s\n", m, m.Owner)
-					for _, s := range m.Statements {
-						fmt.Fprintf(out, "%s;\n\n", s)
-					}
-				}
+				printMigrations(out, migrations)
 				return nil
 			}
 			tel, err := c.telemetry(ctx, "migrate")
@@ -75,15 +73,7 @@ exist on all of them.`,
 			}
 			defer func() { err = errors.Join(err, conn.Close()) }()
 			if dryRun {
-				pending, err := clickhouse.PendingMigrations(ctx, conn, migrations)
-				if err != nil {
-					return err
-				}
-				for _, m := range pending {
-					fmt.Fprintf(out, "would apply %s (owner %s)\n", m, m.Owner)
-				}
-				_, err = fmt.Fprintf(out, "%d of %d migrations are to be applied\n", len(pending), len(migrations))
-				return err
+				return printPending(ctx, out, conn, migrations)
 			}
 			applied, err := projector.Migrate(ctx, conn, layout, clickhouse.MigrateConfig{Logger: tel.Logger})
 			for _, name := range applied {
@@ -102,4 +92,25 @@ exist on all of them.`,
 	flags.BoolVar(&dryRun, "dry-run", false, "only list what would be applied")
 	flags.BoolVar(&printSQL, "print", false, "only print the SQL of all migrations; needs no server")
 	return cmd
+}
+
+func printMigrations(out io.Writer, migrations []clickhouse.Migration) {
+	for _, m := range migrations {
+		fmt.Fprintf(out, "-- %s, owner %s\n", m, m.Owner)
+		for _, s := range m.Statements {
+			fmt.Fprintf(out, "%s;\n\n", s)
+		}
+	}
+}
+
+func printPending(ctx context.Context, out io.Writer, conn driver.Conn, migrations []clickhouse.Migration) error {
+	pending, err := clickhouse.PendingMigrations(ctx, conn, migrations)
+	if err != nil {
+		return err
+	}
+	for _, m := range pending {
+		fmt.Fprintf(out, "would apply %s (owner %s)\n", m, m.Owner)
+	}
+	_, err = fmt.Fprintf(out, "%d of %d migrations are to be applied\n", len(pending), len(migrations))
+	return err
 }
