@@ -183,12 +183,11 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 		return err
 	}
 	for _, platform := range identity.PlatformNames() {
-		for part := range slices.Chunk(f.ids(platform), idsAtOnce) {
-			for _, d := range doomedRows(platform) {
-				for _, table := range append([]string{d.table}, beside[d.table]...) {
-					if err := e.delete(ctx, table, d.hash, d.where, part); err != nil {
-						return err
-					}
+		ids := f.ids(platform)
+		for _, d := range doomedRows(platform) {
+			for _, table := range append([]string{d.table}, beside[d.table]...) {
+				if err := e.delete(ctx, table, d.hash, d.where, ids); err != nil {
+					return err
 				}
 			}
 		}
@@ -197,11 +196,9 @@ func (e *Eraser) remove(ctx context.Context, f *foundErased) error {
 	for id := range f.links {
 		links = append(links, id)
 	}
-	for part := range slices.Chunk(links, idsAtOnce) {
-		for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
-			if err := e.delete(ctx, table, "link_hash", "link_id IN {ids:Array(String)}", part); err != nil {
-				return err
-			}
+	for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
+		if err := e.delete(ctx, table, "link_hash", "link_id IN {ids:Array(String)}", links); err != nil {
+			return err
 		}
 	}
 	if err := e.removeEvents(ctx, f, append([]string{"codehost_commits"}, beside["codehost_commits"]...)); err != nil {
@@ -260,22 +257,25 @@ func cutAccount(target, platform string) (string, bool) {
 	return "", false
 }
 
-// delete deletes the rows that meet a condition, by a hash of what names them.
+// delete deletes the rows that meet a condition on ids, by a hash of what names them. It
+// looks for all of them first: a deletion rewrites, and is waited for, and takes many at once.
 func (e *Eraser) delete(ctx context.Context, table, hash, where string, ids []string) error {
 	var hashes []uint64
 	var found int64
-	err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+" GROUP BY h", ids, func(rows driver.Rows) error {
-		var h uint64
-		var n int64
-		if err := rows.Scan(&h, &n); err != nil {
-			return err
+	for part := range slices.Chunk(ids, idsAtOnce) {
+		err := e.read(ctx, "SELECT "+hash+" AS h, toInt64(count()) FROM "+e.layout.From(table)+" WHERE "+where+" GROUP BY h", part, func(rows driver.Rows) error {
+			var h uint64
+			var n int64
+			if err := rows.Scan(&h, &n); err != nil {
+				return err
+			}
+			hashes = append(hashes, h)
+			found += n
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("look for rows of %s: %w", table, err)
 		}
-		hashes = append(hashes, h)
-		found += n
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("look for rows of %s: %w", table, err)
 	}
 	if err := e.deleteHashes(ctx, table, hash, hashes); err != nil {
 		return err

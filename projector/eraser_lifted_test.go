@@ -2,8 +2,10 @@ package projector_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -88,4 +90,39 @@ func TestEraserLeavesWhoIsWithdrawnMeanwhile(t *testing.T) {
 			require.True(t, buried["43"])
 		})
 	}
+}
+
+// deletions counts the statements that delete from a table.
+type deletions struct {
+	driver.Conn
+	from string
+	n    atomic.Int32
+}
+
+func (d *deletions) Exec(ctx context.Context, query string, args ...any) error {
+	if strings.HasPrefix(query, "DELETE FROM "+d.from+" ") {
+		d.n.Add(1)
+	}
+	return d.Conn.Exec(ctx, query, args...)
+}
+
+// More people than one query names go with one deletion of each table.
+func TestEraserDeletesManyAtOnce(t *testing.T) {
+	h := newHarness(t)
+	set := suppressed(t, "ghost")
+	var people []string
+	for i := range 1200 {
+		name := fmt.Sprint("gone-", i)
+		value, err := json.Marshal(suppress.Entry{Type: suppress.CodehostUsername, Scope: suppress.All, RequestedAt: "2026-11-21", Key: set.Key().ID()})
+		require.NoError(t, err)
+		require.NoError(t, set.Apply([]byte(set.Key().Of(suppress.CodehostUsername, name).String()), value))
+		people = append(people, fmt.Sprintf(`{"user_id":%d,"codehost_username":"%s","last_updated":"2026"}`, 1000+i, name))
+	}
+	insertAll(t, h, "before", map[record.Kind][]string{record.KindCodehostPerson: append(people, `{"user_id":1,"codehost_username":"stays","last_updated":"2026"}`)})
+	d := &deletions{Conn: h.conn, from: "codehost_people"}
+	counted := *h
+	counted.store = &store{tb: t, conn: d}
+	startEraser(t, &counted, set).await(t, event.ErasureMasked)
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
+	require.EqualValues(t, 1, d.n.Load())
 }
