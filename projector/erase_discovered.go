@@ -15,21 +15,21 @@ import (
 const hashOfDiscovered = "cityHash64(found_hash, input_hash)"
 
 // discovered takes in the links that discovery found to, or from, erased people.
-func (e *Eraser) discovered(ctx context.Context, f *foundErased) error {
+func (f *finding) discovered(ctx context.Context) error {
 	const query = "SELECT " + hashOfDiscovered + ", toString(found_platform), found_key, found_identity, toString(input_platform), input_key, input_identity FROM " + readmodel.DiscoveredTable
-	err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 		var hash uint64
 		var found, input event.Social
 		if err := rows.Scan(&hash, &found.Platform, &found.Username, &found.Identity, &input.Platform, &input.Username, &input.Identity); err != nil {
 			return err
 		}
-		if erasedDiscovery(e.deps.Suppressed, &event.Discovery{Input: input.Account, Socials: []event.Social{input, found}}) {
-			f.discovered[hash] = true
+		if erasedDiscovery(f.deps.Suppressed, &event.Discovery{Input: input.Account, Socials: []event.Social{input, found}}) {
+			f.found.discovered[hash] = true
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("sweep: discovered links: %w", err)
+		return fmt.Errorf("discovered links: %w", err)
 	}
 	return nil
 }

@@ -43,36 +43,56 @@ func identifiedTables() []identified {
 	}
 }
 
+// finding is a look for everybody who is erased.
+type finding struct {
+	*Eraser
+	found   *foundErased
+	beside  map[string][]string // the tables beside a live one, by its name
+	derived []kafka.Message     // entries that follow from what was found
+}
+
 // find compares all rows with the set. In the tables beside the live ones people are
 // looked for by their ids, which are suppressed once they were found: a replay may
 // have copied them just when they were deleted. What else such a table says of
 // somebody is compared when it is live.
 func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
-	f := newFound()
-	set := e.deps.Suppressed
-	if set.Len() == 0 {
-		return f, nil
+	found := newFound()
+	if e.deps.Suppressed.Len() == 0 {
+		return found, nil
 	}
 	beside, err := e.tablesBeside(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var derived []kafka.Message
-	person := func(s suppress.Subject, by suppress.Hash) error {
-		if _, known := f.people[s.Platform][s.ID]; known && s.Username == "" {
-			return nil
+	f := &finding{Eraser: e, found: found, beside: beside}
+	for _, step := range []func(context.Context) error{
+		f.people,
+		f.follow, // in force before the other tables are read, which takes longer
+		f.identified, f.mutual,
+		f.follow,
+		f.links, f.commits, f.events, f.discovered,
+	} {
+		if err := step(ctx); err != nil {
+			return nil, fmt.Errorf("sweep: %w", err)
 		}
-		f.people[s.Platform][s.ID] = by
-		more, err := derive(set, s.Platform, s.ID, s.Username, by)
-		derived = append(derived, more...)
-		return err
 	}
+	return found, nil
+}
+
+// tables are a table and those beside it.
+func (f *finding) tables(name string) []string {
+	return append([]string{name}, f.beside[name]...)
+}
+
+// people compares the people of all platforms with the set.
+func (f *finding) people(ctx context.Context) error {
+	set := f.deps.Suppressed
 	// Telephone numbers, addresses that muster has no field for, and what else may be on a list of
 	// deletions have no columns.
 	emails, others := set.HasEmails(), set.HasPhones() || set.HasDrop()
 	for _, t := range readmodel.PeopleTables() {
 		query := "SELECT " + t.ID + ", " + t.Username + ", " + t.Emails + ", " + t.Body(emails, others) + " FROM " + t.Name
-		err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+		err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 			s := suppress.Subject{Platform: t.Platform}
 			var body string
 			if err := rows.Scan(&s.ID, &s.Username, &s.Emails, &body); err != nil {
@@ -82,57 +102,106 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 				s.Beside([]byte(body))
 			}
 			if by, hit := set.Subject(s); hit {
-				return person(s, by)
+				return f.person(s, by)
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
+			return fmt.Errorf("people: %w", err)
 		}
 	}
-	identify := func(t identified, table string) error {
-		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT "+t.id+" FROM "+e.layout.From(table)+t.where, func(rows driver.Rows) error {
-			s := suppress.Subject{Platform: t.platform}
-			if err := rows.Scan(&s.ID); err != nil {
-				return err
-			}
-			if by, hit := set.ID(s.Platform, s.ID); hit {
-				return person(s, by)
-			}
-			return nil
-		})
-		if err != nil {
-			return fmt.Errorf("sweep: %w", err)
-		}
+	return nil
+}
+
+// person takes somebody in who was found by an entry, with the entries that follow from it.
+func (f *finding) person(s suppress.Subject, by suppress.Hash) error {
+	if _, known := f.found.people[s.Platform][s.ID]; known && s.Username == "" {
 		return nil
 	}
-	// In force before the other tables are read, which takes longer.
-	if err := e.follow(ctx, derived); err != nil {
-		return nil, err
+	f.found.people[s.Platform][s.ID] = by
+	more, err := derive(f.deps.Suppressed, s.Platform, s.ID, s.Username, by)
+	f.derived = append(f.derived, more...)
+	return err
+}
+
+// follow publishes the entries that follow from what was found.
+func (f *finding) follow(ctx context.Context) error {
+	if err := f.unlifted(); err != nil {
+		return err
 	}
-	derived = nil
+	derived := f.derived
+	f.derived = nil
+	return f.publish(ctx, derived)
+}
+
+// identified looks for people by their ids: in the tables beside those of people, and in all
+// that have rows of people without an account.
+func (f *finding) identified(ctx context.Context) error {
 	for _, t := range readmodel.PeopleTables() {
-		for _, table := range beside[t.Name] {
-			if err := identify(identified{platform: t.Platform, id: t.ID}, table); err != nil {
-				return nil, err
+		for _, table := range f.beside[t.Name] {
+			if err := f.identify(ctx, identified{platform: t.Platform, id: t.ID}, table); err != nil {
+				return err
 			}
 		}
 	}
 	for _, t := range identifiedTables() {
-		for _, table := range append([]string{t.table}, beside[t.table]...) {
-			if err := identify(t, table); err != nil {
-				return nil, err
+		for _, table := range f.tables(t.table) {
+			if err := f.identify(ctx, t, table); err != nil {
+				return err
 			}
 		}
 	}
-	if err := e.mutual(ctx, f, person); err != nil {
-		return nil, fmt.Errorf("sweep: linked accounts: %w", err)
+	return nil
+}
+
+func (f *finding) identify(ctx context.Context, t identified, table string) error {
+	query := "SELECT " + t.id + " FROM " + f.layout.From(table) + t.where
+	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
+		s := suppress.Subject{Platform: t.platform}
+		if err := rows.Scan(&s.ID); err != nil {
+			return err
+		}
+		if by, hit := f.deps.Suppressed.ID(s.Platform, s.ID); hit {
+			return f.person(s, by)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("people of %s: %w", table, err)
 	}
-	if err := e.follow(ctx, derived); err != nil {
-		return nil, err
+	return nil
+}
+
+// mutual takes in the accounts on the other of the two platforms that name a found
+// one and are named by it: they are one person. A claim of one side may be wrong.
+func (f *finding) mutual(ctx context.Context) error {
+	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
+		for part := range slices.Chunk(f.found.ids(s.from), idsAtOnce) {
+			err := f.read(ctx, readmodel.MutualAccountsQuery(s.from), part, func(rows driver.Rows) error {
+				var from, to, username string
+				if err := rows.Scan(&from, &to, &username); err != nil {
+					return err
+				}
+				by := f.found.people[s.from][from]
+				if _, known := f.found.people[s.to][to]; known || !f.deps.Suppressed.Everywhere(by) {
+					return nil
+				}
+				return f.person(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
+			})
+			if err != nil {
+				return fmt.Errorf("linked accounts: %w", err)
+			}
+		}
 	}
-	for _, table := range append([]string{"account_links"}, beside["account_links"]...) {
-		err := ch.ReadRows(ctx, e.deps.Conn, "SELECT link_id, a_platform, a_key, b_platform, b_key FROM "+e.layout.From(table), func(rows driver.Rows) error {
+	return nil
+}
+
+// links finds the account-links of erased accounts.
+func (f *finding) links(ctx context.Context) error {
+	set := f.deps.Suppressed
+	for _, table := range f.tables("account_links") {
+		query := "SELECT link_id, a_platform, a_key, b_platform, b_key FROM " + f.layout.From(table)
+		err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 			var id, aPlatform, a, bPlatform, b string
 			if err := rows.Scan(&id, &aPlatform, &a, &bPlatform, &b); err != nil {
 				return err
@@ -140,23 +209,15 @@ func (e *Eraser) find(ctx context.Context) (*foundErased, error) {
 			_, hitA := set.Account(aPlatform, a)
 			_, hitB := set.Account(bPlatform, b)
 			if hitA || hitB {
-				f.links[id] = true
+				f.found.links[id] = true
 			}
 			return nil
 		})
 		if err != nil {
-			return nil, fmt.Errorf("sweep: links: %w", err)
+			return fmt.Errorf("links: %w", err)
 		}
 	}
-	for _, table := range append([]string{"codehost_commits"}, beside["codehost_commits"]...) {
-		if err := e.findCommits(ctx, f, table); err != nil {
-			return nil, fmt.Errorf("sweep: commits: %w", err)
-		}
-	}
-	if err := e.findEvents(ctx, f); err != nil {
-		return nil, fmt.Errorf("sweep: results: %w", err)
-	}
-	return f, e.discovered(ctx, f)
+	return nil
 }
 
 // unravel lifts the entries that followed from what was withdrawn since it last ran.
@@ -193,14 +254,6 @@ func (e *Eraser) unravelOnce(ctx context.Context) error {
 	return e.publish(ctx, entries)
 }
 
-// follow publishes the entries that follow from what was found.
-func (e *Eraser) follow(ctx context.Context, derived []kafka.Message) error {
-	if err := e.unlifted(); err != nil {
-		return err
-	}
-	return e.publish(ctx, derived)
-}
-
 // publish makes entries durable and puts them into force.
 func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
 	if err := bus.WriteAll(ctx, e.writer, entries); err != nil {
@@ -209,30 +262,6 @@ func (e *Eraser) publish(ctx context.Context, entries []kafka.Message) error {
 	for _, m := range entries {
 		if err := e.deps.Suppressed.Apply(m.Key, m.Value); err != nil {
 			return fmt.Errorf("publish suppression entries: %w", err)
-		}
-	}
-	return nil
-}
-
-// mutual takes in the accounts on the other of the two platforms that name a found
-// one and are named by it: they are one person. A claim of one side may be wrong.
-func (e *Eraser) mutual(ctx context.Context, f *foundErased, person func(suppress.Subject, suppress.Hash) error) error {
-	for _, s := range []struct{ from, to string }{{identity.Network, identity.Codehost}, {identity.Codehost, identity.Network}} {
-		for part := range slices.Chunk(f.ids(s.from), idsAtOnce) {
-			err := e.read(ctx, readmodel.MutualAccountsQuery(s.from), part, func(rows driver.Rows) error {
-				var from, to, username string
-				if err := rows.Scan(&from, &to, &username); err != nil {
-					return err
-				}
-				by := f.people[s.from][from]
-				if _, known := f.people[s.to][to]; known || !e.deps.Suppressed.Everywhere(by) {
-					return nil
-				}
-				return person(suppress.Subject{Platform: s.to, ID: to, Username: username}, by)
-			})
-			if err != nil {
-				return err
-			}
 		}
 	}
 	return nil

@@ -71,19 +71,28 @@ const (
 	attemptHash = "cityHash64(organization_id, delivery_id, created_at, round, attempt)"
 )
 
-// findCommits finds the commits of erased authors in accounts of others, in a table of
-// commits. The entry's author is looked at in the engine and compared here: the key of
-// the hashes stays here.
-func (e *Eraser) findCommits(ctx context.Context, f *foundErased, table string) error {
+// commits finds the commits of erased authors in accounts of others.
+func (f *finding) commits(ctx context.Context) error {
+	for _, table := range f.tables("codehost_commits") {
+		if err := f.commitsOf(ctx, table); err != nil {
+			return fmt.Errorf("commits: %w", err)
+		}
+	}
+	return nil
+}
+
+// commitsOf finds those of a table of commits. The entry's author is looked at in the engine
+// and compared here: the key of the hashes stays here.
+func (f *finding) commitsOf(ctx context.Context, table string) error {
 	const author = readmodel.CommitAuthor
 	erased := make(map[string]bool)
-	query := "SELECT DISTINCT " + author + " AS address FROM " + e.layout.From(table) + " WHERE position(entry, '@') > 0 AND address != ''"
-	err := ch.ReadRows(ctx, e.deps.Conn, query, func(rows driver.Rows) error {
+	query := "SELECT DISTINCT " + author + " AS address FROM " + f.layout.From(table) + " WHERE position(entry, '@') > 0 AND address != ''"
+	err := ch.ReadRows(ctx, f.deps.Conn, query, func(rows driver.Rows) error {
 		var address string
 		if err := rows.Scan(&address); err != nil {
 			return err
 		}
-		if key, err := identity.EmailKey(address); err == nil && e.deps.Suppressed.Author(key) {
+		if key, err := identity.EmailKey(address); err == nil && f.deps.Suppressed.Author(key) {
 			erased[address] = true
 		}
 		return nil
@@ -98,15 +107,15 @@ func (e *Eraser) findCommits(ctx context.Context, f *foundErased, table string) 
 	for len(addresses) > 0 {
 		part := addresses[:min(len(addresses), idsAtOnce)]
 		addresses = addresses[len(part):]
-		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + e.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
-		err := e.read(ctx, query, part, func(rows driver.Rows) error {
+		query := "SELECT " + commitHash + ", concat(toString(user_id), '/', sha), toString(user_id) FROM " + f.layout.From(table) + " WHERE " + author + " IN {ids:Array(String)}"
+		err := f.read(ctx, query, part, func(rows driver.Rows) error {
 			var h uint64
 			var key, owner string
 			if err := rows.Scan(&h, &key, &owner); err != nil {
 				return err
 			}
-			if _, all := f.people[identity.Codehost][owner]; !all {
-				f.commits[h] = commit{key}
+			if _, all := f.found.people[identity.Codehost][owner]; !all {
+				f.found.commits[h] = commit{key}
 			}
 			return nil
 		})
@@ -117,10 +126,10 @@ func (e *Eraser) findCommits(ctx context.Context, f *foundErased, table string) 
 	return nil
 }
 
-// findEvents finds results of discovery and of context calls, and answers of webhooks'
+// events finds results of discovery and of context calls, and answers of webhooks'
 // receivers, that tell of erased people.
-func (e *Eraser) findEvents(ctx context.Context, f *foundErased) error {
-	set := e.deps.Suppressed
+func (f *finding) events(ctx context.Context) error {
+	set := f.deps.Suppressed
 	for _, t := range []struct {
 		query string
 		hit   func(text string) bool
@@ -129,17 +138,17 @@ func (e *Eraser) findEvents(ctx context.Context, f *foundErased) error {
 		{"SELECT input_hash, result FROM " + readmodel.DiscoveryTable, func(text string) bool {
 			var d event.Discovery
 			return json.Unmarshal([]byte(text), &d) == nil && erasedDiscovery(set, &d)
-		}, f.discoveries},
+		}, f.found.discoveries},
 		{"SELECT request_hash, result FROM " + readmodel.ContextTable + " WHERE version > 0", func(text string) bool {
 			var c event.Context
 			return json.Unmarshal([]byte(text), &c) == nil && erasedContext(set, &c)
-		}, f.contexts},
+		}, f.found.contexts},
 		{"SELECT " + attemptHash + ", response FROM " + readmodel.WebhookAttemptsTable + " WHERE response != ''", func(text string) bool {
 			_, hit := set.Document(identity.Default(), []byte(text))
 			return hit
-		}, f.attempts},
+		}, f.found.attempts},
 	} {
-		err := ch.ReadRows(ctx, e.deps.Conn, t.query, func(rows driver.Rows) error {
+		err := ch.ReadRows(ctx, f.deps.Conn, t.query, func(rows driver.Rows) error {
 			var hash uint64
 			var text string
 			if err := rows.Scan(&hash, &text); err != nil {
@@ -151,7 +160,7 @@ func (e *Eraser) findEvents(ctx context.Context, f *foundErased) error {
 			return nil
 		})
 		if err != nil {
-			return err
+			return fmt.Errorf("results: %w", err)
 		}
 	}
 	return nil
@@ -170,8 +179,8 @@ func erasedContext(set *suppress.Set, c *event.Context) bool {
 	return hit
 }
 
-// removeEvents deletes what findEvents and findCommits have found; of an attempt to
-// deliver only the answer goes.
+// removeEvents deletes the events and commits that were found; of an attempt to deliver
+// only the answer goes.
 func (e *Eraser) removeEvents(ctx context.Context, f *foundErased, commits []string) error {
 	if err := e.deleteHashes(ctx, readmodel.DiscoveryTable, "input_hash", hashes(f.discoveries)); err != nil {
 		return err

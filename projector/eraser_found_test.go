@@ -154,3 +154,26 @@ func TestRefusedRecordAndItsPartsAreRejected(t *testing.T) {
 	h.caughtUp()
 	require.Len(t, h.rejectedRecords(), 2)
 }
+
+// Accounts that name each other are one person's, and their links go with them; who is only named
+// stays.
+func TestEraserFindsLinkedAccounts(t *testing.T) {
+	h := newHarness(t)
+	set := suppressedBy(t, suppress.Email, "ada@example.com")
+	link := func(network, codehost string) string {
+		return `{"a":{"platform":"network","username":"` + network + `"},"b":{"platform":"codehost","username":"` + codehost + `"},"source":"s","observed_at":"2026"}`
+	}
+	insertAll(t, h, "before", map[record.Kind][]string{
+		record.KindNetworkPerson: {`{"profile_id":"p1","username":"ada","emails":["ada@example.com"],"codehost_username":"adahub","last_updated":"2026"}`},
+		record.KindCodehostPerson: {
+			`{"user_id":7,"codehost_username":"adahub","network_username":"ada","last_updated":"2026"}`,
+			`{"user_id":8,"codehost_username":"claims","network_username":"ada","last_updated":"2026"}`,
+		},
+		record.KindAccountLink: {link("bob", "adahub"), link("bob", "bobhub")},
+	})
+	startEraser(t, h, set).await(t, event.ErasureMasked)
+	require.Zero(t, h.count("SELECT count() FROM network_people"))
+	require.Zero(t, h.count("SELECT count() FROM codehost_people WHERE user_id = 7"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM account_links"))
+}
