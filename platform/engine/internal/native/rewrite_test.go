@@ -1,7 +1,10 @@
 package native
 
 import (
+	"bytes"
 	"encoding/binary"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -64,6 +67,43 @@ func TestParseType(t *testing.T) {
 		_, err := parseType(name)
 		require.Error(t, err, name)
 	}
+}
+
+// Callers make names of types without end: few of them are kept, and none that is long.
+func TestTypesBound(t *testing.T) {
+	var names []string
+	for n := range 2 * maxCachedTypes {
+		names = append(names, fmt.Sprintf("FixedString(%d)", n+1))
+	}
+	for n := range 100 {
+		names = append(names, fmt.Sprintf("Tuple(FixedString(%d), Enum8('%s' = 1))", n+1, strings.Repeat("a", 100_000)))
+	}
+	var got []byte
+	for _, name := range names {
+		wide, err := parseType(name)
+		require.NoError(t, err)
+		block := append(appendString(appendString([]byte{1, 1}, "c"), name), make([]byte, width(wide))...)
+		got, err = AppendBlocks(got[:0], block, 0)
+		require.NoError(t, err)
+		require.True(t, bytes.Equal(block, got), "%.40s", name)
+	}
+	kept := 0
+	types.byName.Range(func(name, _ any) bool {
+		kept++
+		require.LessOrEqual(t, len(name.(string)), maxCachedName)
+		return true
+	})
+	require.LessOrEqual(t, kept, maxCachedTypes)
+	require.EqualValues(t, kept, types.count.Load())
+}
+
+// width is how many bytes a value takes of a type whose values all take the same.
+func width(t *columnType) int {
+	n := t.width
+	for _, e := range t.elements {
+		n += width(e)
+	}
+	return n
 }
 
 func FuzzAppendBlocks(f *testing.F) {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 type kind uint8
@@ -47,18 +48,31 @@ var geometric = map[string]string{
 	"Polygon":  "Array(Ring)", "MultiLineString": "Array(LineString)", "MultiPolygon": "Array(Polygon)",
 }
 
-// types caches parsed types by name; a process sees a bounded number of them.
-var types sync.Map
+// The bounds of types: callers make names, as of enumerations, FixedString(N) and tuples.
+const (
+	maxCachedTypes = 4096
+	maxCachedName  = 256 // bytes
+)
+
+// types caches parsed types by name, within its bounds: others are parsed each time.
+var types struct {
+	byName sync.Map
+	count  atomic.Int64
+}
 
 func typeOf(name string) (*columnType, error) {
-	if t, ok := types.Load(name); ok {
+	if t, ok := types.byName.Load(name); ok {
 		return t.(*columnType), nil
 	}
 	t, err := parseType(name)
-	if err != nil {
-		return nil, err
+	if err != nil || len(name) > maxCachedName || types.count.Load() >= maxCachedTypes {
+		return t, err
 	}
-	types.Store(name, t)
+	if types.count.Add(1) > maxCachedTypes {
+		types.count.Add(-1)
+	} else if _, known := types.byName.LoadOrStore(name, t); known {
+		types.count.Add(-1)
+	}
 	return t, nil
 }
 
