@@ -184,7 +184,7 @@ func inRound(m kafka.Message, round string) (kafka.Message, error) {
 }
 
 // writeSome writes messages and returns why some were refused, by their index.
-func writeSome(ctx context.Context, writer *kafka.Writer, messages []kafka.Message) (map[int]error, error) {
+func writeSome(ctx context.Context, writer *bus.Writer, messages []kafka.Message) (map[int]error, error) {
 	err := bus.WriteAll(ctx, writer, messages)
 	refused, ok := errors.AsType[*bus.RefusedError](err)
 	if !ok {
@@ -197,7 +197,7 @@ func writeSome(ctx context.Context, writer *kafka.Writer, messages []kafka.Messa
 	return why, nil
 }
 
-func writerOf(w *kafka.Writer) func(context.Context, []kafka.Message) error {
+func writerOf(w *bus.Writer) func(context.Context, []kafka.Message) error {
 	return func(ctx context.Context, messages []kafka.Message) error { return bus.WriteAll(ctx, w, messages) }
 }
 

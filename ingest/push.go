@@ -19,7 +19,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-	"github.com/segmentio/kafka-go"
 
 	"muster/ingest/internal/source"
 	"muster/ingest/internal/versions"
@@ -81,7 +80,7 @@ type pushes struct {
 	token   [sha256.Size]byte
 	stopped context.Context // ends with Service.Run's
 	stop    context.CancelCauseFunc
-	writer  *kafka.Writer
+	writer  *bus.Writer
 	known   *versions.Store
 	erasing chan struct{} // held by the push whose erasures are compared and published
 }

@@ -47,7 +47,7 @@ type run struct {
 	writing     context.Context
 	stopWriting context.CancelCauseFunc
 
-	writer    *kafka.Writer
+	writer    *bus.Writer
 	ownWriter bool
 	publisher *publish.Publisher
 	mapper    convert.Mapper       // nil without a mapping
@@ -97,7 +97,7 @@ type job struct {
 
 // newRun begins a run. It writes with the given writer, or with one of its own
 // if that is nil. What is known of identities, if not nil, is left out.
-func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *kafka.Writer, known *versions.Store) *run {
+func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer *bus.Writer, known *versions.Store) *run {
 	r := &run{
 		cfg: cfg, deps: deps, meters: meters, asked: ctx, began: time.Now(), tally: make(convert.Tally), rejected: deps.Rejected,
 		askedFor: suppress.NewSet(deps.suppressionKey()), via: "file",

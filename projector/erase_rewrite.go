@@ -182,12 +182,7 @@ func (e *Eraser) roll(ctx context.Context) error {
 			}
 		}
 	}
-	writer := bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), inPartition)
-	err := bus.WriteAll(ctx, writer, messages)
-	if closeErr := writer.Close(); err == nil {
-		err = closeErr
-	}
-	if err != nil {
+	if err := bus.WriteAll(ctx, e.writer, messages); err != nil {
 		return fmt.Errorf("roll the topics: %w", err)
 	}
 	return nil

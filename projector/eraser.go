@@ -62,7 +62,7 @@ type EraserDeps struct {
 type Eraser struct {
 	cfg    EraserConfig
 	deps   EraserDeps
-	writer *kafka.Writer
+	writer *bus.Writer
 
 	layout  readmodel.Layout           // of the tables, as they were last seen
 	pending map[string]*pendingErasure // requests that are not removed yet
@@ -121,7 +121,7 @@ func (e *Eraser) Run(ctx context.Context) (err error) {
 	if e.deps.Suppressed.WaitLoaded(ctx) != nil {
 		return nil
 	}
-	e.writer = bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger))
+	e.writer = bus.NewWriter(e.cfg.Kafka, bus.WithWriterLogger(e.deps.Logger), inPartition)
 	defer func() {
 		if closeErr := e.writer.Close(); closeErr != nil {
 			err = fmt.Errorf("eraser: close writer: %w", closeErr)

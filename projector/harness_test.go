@@ -27,7 +27,7 @@ type harness struct {
 	*store
 	t      *testing.T
 	kafka  bus.Config
-	writer *kafka.Writer
+	writer *bus.Writer
 }
 
 func newHarness(t *testing.T) *harness {

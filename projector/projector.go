@@ -11,7 +11,6 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/segmentio/kafka-go"
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
@@ -86,7 +85,7 @@ type Projector struct {
 	tracer    trace.Tracer
 	consumer  *bus.BatchConsumer
 	breaker   *breaker.Set
-	writer    *kafka.Writer // nil in a replay: what it rejects was rejected before
+	writer    *bus.Writer // nil in a replay: what it rejects was rejected before
 	tables    readmodel.Names
 	reached   *reached           // nil but in a replay
 	usage     *bus.BatchConsumer // nil in a replay

@@ -45,7 +45,7 @@ type Accounts struct {
 	now       func() time.Time
 	directory *account.Directory
 	follower  *bus.Follower
-	writer    *kafka.Writer
+	writer    *bus.Writer
 
 	mu sync.Mutex // a change is a read and a write
 }

@@ -23,7 +23,7 @@ import (
 // contextWorker stands for the discovery-worker on the other side of the topics.
 type contextWorker struct {
 	f          *fixture
-	writer     *kafka.Writer
+	writer     *bus.Writer
 	mu         sync.Mutex
 	tasks      map[string]event.ContextTask
 	deliveries map[string][]event.WebhookTask

@@ -155,7 +155,7 @@ const (
 )
 
 // writeEach writes the message of each of what there is, in order.
-func writeEach[T any](ctx context.Context, s *Service, w *kafka.Writer, all []T, message func(*T) (kafka.Message, error)) error {
+func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T, message func(*T) (kafka.Message, error)) error {
 	var pending []kafka.Message
 	bytes := 0
 	for i := range all {
@@ -177,7 +177,7 @@ func writeEach[T any](ctx context.Context, s *Service, w *kafka.Writer, all []T,
 // writeAll writes messages, and tries until ctx ends: an owner that fails has all that was
 // delivered meanwhile delivered again. What the brokers refuse for its own sake is told and
 // left.
-func (s *Service) writeAll(ctx context.Context, w *kafka.Writer, messages []kafka.Message) error {
+func (s *Service) writeAll(ctx context.Context, w *bus.Writer, messages []kafka.Message) error {
 	for pause := 100 * time.Millisecond; len(messages) > 0; pause = min(2*pause, 10*time.Second) {
 		err := bus.WriteAll(ctx, w, messages)
 		if err == nil || ctx.Err() != nil {

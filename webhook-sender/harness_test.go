@@ -34,7 +34,7 @@ func key() []byte { return make([]byte, event.WebhookKeySize) }
 type cluster struct {
 	broker   *broker.Broker
 	bus      bus.Config
-	writer   *kafka.Writer
+	writer   *bus.Writer
 	mu       sync.Mutex
 	attempts map[string][]event.WebhookAttempt // by delivery
 	dead     []kafka.Message

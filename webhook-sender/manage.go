@@ -40,7 +40,7 @@ type Secrets struct {
 	sealer   *event.WebhookSealer
 	secrets  *secrets
 	follower *bus.Follower
-	writer   *kafka.Writer
+	writer   *bus.Writer
 }
 
 // Secret is a secret as an operator sees it.

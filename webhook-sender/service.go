@@ -97,8 +97,8 @@ type Service struct {
 	breakers  *breaker.Set
 	secrets   *secrets
 	consumer  *bus.PartitionConsumer
-	events    *kafka.Writer
-	states    *kafka.Writer
+	events    *bus.Writer
+	states    *bus.Writer
 }
 
 // New returns a service. It does not connect.

@@ -41,7 +41,7 @@ type stage struct {
 	kafka   bus.Config
 	dsn     string
 	conn    driver.Conn
-	writer  *kafka.Writer
+	writer  *bus.Writer
 	running *exec.Cmd // the projector
 }
 

@@ -177,7 +177,7 @@ func (w *webhookBench) receive(rw http.ResponseWriter, r *http.Request) {
 
 // send writes tasks; those to the first endpoint go to the dead one if there is
 // one, and are not waited for.
-func (w *webhookBench) send(ctx context.Context, writer *kafka.Writer, from, n int, dead bool) error {
+func (w *webhookBench) send(ctx context.Context, writer *bus.Writer, from, n int, dead bool) error {
 	messages := make([]kafka.Message, 0, n)
 	body := []byte(`{"full_name": "` + strings.Repeat("x", 800) + `"}`)
 	now := time.Now()
@@ -294,7 +294,7 @@ func (w *webhookBench) besideDead(ctx context.Context, out io.Writer, full float
 }
 
 // paced sends n deliveries evenly.
-func (w *webhookBench) paced(ctx context.Context, writer *kafka.Writer, n, perTick int, dead bool) ([]time.Duration, error) {
+func (w *webhookBench) paced(ctx context.Context, writer *bus.Writer, n, perTick int, dead bool) ([]time.Duration, error) {
 	done := w.begin(n)
 	tick := time.NewTicker(webhookTick)
 	defer tick.Stop()

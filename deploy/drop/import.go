@@ -170,7 +170,7 @@ type importing struct {
 	opts   Options
 	log    *logged
 	means  found
-	writer *kafka.Writer
+	writer *bus.Writer
 	waits  map[string]bool
 }
 

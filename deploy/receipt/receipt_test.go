@@ -29,7 +29,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
 
 // stores are a broker, migrated tables and a writer to the broker.
-func stores(t *testing.T) (bus.Config, driver.Conn, *kafka.Writer) {
+func stores(t *testing.T) (bus.Config, driver.Conn, *bus.Writer) {
 	t.Helper()
 	cfg := bus.Config{Brokers: brokertest.Start(t).Addrs()}
 	conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t)})

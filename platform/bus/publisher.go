@@ -39,7 +39,7 @@ type Publisher struct {
 
 	mu      sync.Mutex
 	closed  bool
-	writers map[string]*kafka.Writer // by topic: each knows the metadata of its own only
+	writers map[string]*Writer // by topic: each knows the metadata of its own only
 	running sync.WaitGroup
 }
 
@@ -61,7 +61,7 @@ func NewPublisher(cfg PublisherConfig) (*Publisher, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Publisher{cfg: cfg, writers: make(map[string]*kafka.Writer)}, nil
+	return &Publisher{cfg: cfg, writers: make(map[string]*Writer)}, nil
 }
 
 func metadataKey(_ string, msg *message.Message) ([]byte, error) {
@@ -99,7 +99,7 @@ func (p *Publisher) Publish(topic string, messages ...*message.Message) error {
 }
 
 // begin returns the topic's writer and counts the caller among the running.
-func (p *Publisher) begin(topic string) (*kafka.Writer, error) {
+func (p *Publisher) begin(topic string) (*Writer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

@@ -23,6 +23,19 @@ const (
 	batchWait     = 5 * time.Millisecond
 )
 
+// Writer is a [kafka.Writer] whose Close leaves nothing.
+type Writer struct{ *kafka.Writer }
+
+// Close waits for what is being written and ends the writer's connections: kafka-go's
+// own leaves them open, and goes on to ask for the metadata every [metadataTTL].
+func (w *Writer) Close() error {
+	err := w.Writer.Close()
+	if t, ok := w.Transport.(*kafka.Transport); ok {
+		t.CloseIdleConnections()
+	}
+	return err
+}
+
 // WriterOption changes a writer made by [NewWriter].
 type WriterOption func(*kafka.Writer)
 
@@ -56,7 +69,7 @@ func WithWriterLogger(l *slog.Logger) WriterOption {
 //
 // It gives up after four attempts, so that Close returns soon while the brokers
 // are away; [WriteAll] goes on for as long as its context lasts.
-func NewWriter(cfg Config, opts ...WriterOption) *kafka.Writer {
+func NewWriter(cfg Config, opts ...WriterOption) *Writer {
 	w := &kafka.Writer{
 		Addr:                   kafka.TCP(cfg.Brokers...),
 		Balancer:               kafka.Murmur2Balancer{},
@@ -79,7 +92,7 @@ func NewWriter(cfg Config, opts ...WriterOption) *kafka.Writer {
 	for _, o := range opts {
 		o(w)
 	}
-	return w
+	return &Writer{w}
 }
 
 // RefusedMessage is a message that no retry can write.
@@ -138,7 +151,7 @@ func isOneOf(err error, of ...kafka.Error) bool {
 // A retry repeats, beside each failed message, the later ones of the same key,
 // so that the last stored message of a key is the last one given: compaction
 // keeps that one.
-func WriteAll(ctx context.Context, w *kafka.Writer, msgs []kafka.Message) error {
+func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 	g := newWriting(w, msgs)
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
 	for len(g.pending) > 0 {
@@ -178,7 +191,7 @@ type writing struct {
 	unknownSince time.Time // nothing but unknown topics has been in the way; zero: something else was
 }
 
-func newWriting(w *kafka.Writer, msgs []kafka.Message) *writing {
+func newWriting(w *Writer, msgs []kafka.Message) *writing {
 	g := &writing{msgs: msgs, pending: make([]int, 0, len(msgs))}
 	for i := range msgs {
 		if n := messageSize(&msgs[i]); w.BatchBytes > 0 && n > w.BatchBytes {
@@ -233,7 +246,7 @@ func (g *writing) unknownTooLong(errs []error) bool {
 
 // writeOnce returns one error a pending message, or none and the error of the
 // whole call when nothing was attempted.
-func writeOnce(ctx context.Context, w *kafka.Writer, msgs []kafka.Message, pending []int, single bool) ([]error, error) {
+func writeOnce(ctx context.Context, w *Writer, msgs []kafka.Message, pending []int, single bool) ([]error, error) {
 	if single {
 		errs := make([]error, len(pending))
 		var last error

@@ -83,8 +83,8 @@ func (b *Batch) Each(topic string, do func(kafka.Message)) {
 
 // Publisher writes batches.
 type Publisher struct {
-	writer  *kafka.Writer
-	single  atomic.Pointer[kafka.Writer]
+	writer  *bus.Writer
+	single  atomic.Pointer[bus.Writer]
 	opts    Options
 	lanes   []chan group
 	running sync.WaitGroup
@@ -119,7 +119,7 @@ type Options struct {
 // messages that are not acknowledged then count as not written. The writer stays
 // the caller's to close, after [Publisher.Close]. There are at most
 // versions.Stripes lanes.
-func New(ctx context.Context, writer *kafka.Writer, lanes int, opts Options) *Publisher {
+func New(ctx context.Context, writer *bus.Writer, lanes int, opts Options) *Publisher {
 	p := &Publisher{writer: writer, opts: opts, stopped: make(chan struct{}), whole: make(map[record.Kind]bool)}
 	for _, d := range record.Definitions() {
 		p.whole[d.Kind] = opts.Whole || !event.SeenKind(d.Kind)
@@ -215,7 +215,7 @@ func (p *Publisher) Close() error {
 	}
 	p.running.Wait()
 	if w := p.single.Load(); w != nil {
-		p.err = errors.Join(p.err, w.Close())
+		p.err = errors.Join(p.err, w.Writer.Close()) // its connections are those of p.writer, which goes on
 	}
 	return p.err
 }
@@ -276,7 +276,7 @@ func (p *Publisher) write(ctx context.Context, groups []group) error {
 	}
 }
 
-func (p *Publisher) attempt(ctx context.Context, writer *kafka.Writer, groups []group) error {
+func (p *Publisher) attempt(ctx context.Context, writer *bus.Writer, groups []group) error {
 	if p.opts.Versions != nil {
 		return p.writeNew(ctx, writer, groups)
 	}
@@ -290,7 +290,7 @@ func (p *Publisher) attempt(ctx context.Context, writer *kafka.Writer, groups []
 }
 
 // send writes to the brokers.
-func (p *Publisher) send(ctx context.Context, writer *kafka.Writer, out outgoing) error {
+func (p *Publisher) send(ctx context.Context, writer *bus.Writer, out outgoing) error {
 	if p.opts.Dry || len(out.messages) == 0 {
 		return nil
 	}

@@ -24,7 +24,7 @@ import (
 
 const topic = "things"
 
-func start(t *testing.T) (*broker.Broker, bus.Config, *kafka.Writer) {
+func start(t *testing.T) (*broker.Broker, bus.Config, *bus.Writer) {
 	t.Helper()
 	b := brokertest.Start(t)
 	cfg := bus.Config{Brokers: b.Addrs()}

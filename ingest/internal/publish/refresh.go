@@ -60,7 +60,7 @@ func (b *Batch) note(outcomes Outcomes) {
 
 // writeNew writes what is not known yet and notes it as known. The identities are
 // held meanwhile.
-func (p *Publisher) writeNew(ctx context.Context, writer *kafka.Writer, groups []group) (err error) {
+func (p *Publisher) writeNew(ctx context.Context, writer *bus.Writer, groups []group) (err error) {
 	var identities []versions.Identity
 	for _, g := range groups {
 		for _, i := range g.items {

@@ -27,7 +27,7 @@ func Topic(t testing.TB, cfg bus.Config, partitions int, settings map[string]str
 }
 
 // Writer returns a writer that is closed when the test ends.
-func Writer(t testing.TB, cfg bus.Config, opts ...bus.WriterOption) *kafka.Writer {
+func Writer(t testing.TB, cfg bus.Config, opts ...bus.WriterOption) *bus.Writer {
 	t.Helper()
 	w := bus.NewWriter(cfg, opts...)
 	t.Cleanup(func() { require.NoError(t, w.Close()) })
@@ -45,7 +45,7 @@ func Messages(topic string, first, n int) []kafka.Message {
 }
 
 // Produce writes n messages, as Messages makes them.
-func Produce(t testing.TB, w *kafka.Writer, topic string, first, n int) {
+func Produce(t testing.TB, w *bus.Writer, topic string, first, n int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -72,7 +72,7 @@ type Config struct {
 type Desk struct {
 	cfg     Config
 	process string
-	writer  *kafka.Writer
+	writer  *bus.Writer
 	calls   *prometheus.CounterVec
 
 	handing sync.WaitGroup
