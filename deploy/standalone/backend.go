@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -32,6 +33,8 @@ type kafkaBackend struct {
 	user, password string
 	// compact is nil for a server, which looks after itself.
 	compact func(context.Context) error
+	// retain applies what the topics say of how long messages stay; nil for a server, too.
+	retain func(context.Context) error
 	// while ends a context when the broker has failed, with err as its cause; err is
 	// nil until then.
 	while func(context.Context) (context.Context, context.CancelFunc)
@@ -68,8 +71,31 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 	return kafkaBackend{
 		config: bus.Config{Brokers: b.Addrs(), SASL: login, ClientID: "muster", Logger: deps.Telemetry.Logger},
 		user:   serviceUser, password: password,
-		compact: b.Compact, while: b.While, err: b.Err, close: b.Close,
+		compact: b.Compact, retain: b.Retain, while: b.While, err: b.Err, close: b.Close,
 	}, nil
+}
+
+// retentionEvery is how often the embedded broker looks for messages that have been kept for
+// long enough. The first time is as long after the start: what waited has been handled by then.
+const retentionEvery = time.Hour
+
+// runRetention has the embedded broker drop what has been kept for long enough, until ctx ends.
+func (b kafkaBackend) runRetention(ctx context.Context, logger *slog.Logger) error {
+	ticker := time.NewTicker(retentionEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		}
+		if b.retain == nil {
+			continue
+		}
+		if err := b.retain(ctx); err != nil && ctx.Err() == nil {
+			logger.WarnContext(ctx, "messages that have been kept for long enough stay for another while", slog.Any("error", err))
+		}
+	}
 }
 
 // clickHouseBackend is a ClickHouse to work with, the embedded one or a server.

@@ -225,6 +225,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},
 		{Name: "clickhouse", Run: clickHouse.watch},
+		{Name: "retention", Run: func(ctx context.Context) error { return backend.runRetention(ctx, logger) }},
 		// Nobody works before it is known who was erased.
 		{Name: "suppression", Run: erased.Run, Ready: service.Poll(erased.Ready, ready), StartTimeout: 10 * time.Minute},
 		{Name: "projector", Needs: []string{"clickhouse", "suppression"}, Run: projection.Run, Ready: service.Poll(projection.Check, ready)},

@@ -68,7 +68,7 @@ type Broker struct {
 	dir      string
 	free     func(dir string) (int64, error) // bytes of its disk
 
-	compacting sync.Mutex // one compaction at a time
+	compacting sync.Mutex // one compaction, or retention, at a time
 
 	closeOnce sync.Once
 	closeErr  error

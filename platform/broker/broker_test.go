@@ -283,22 +283,31 @@ func TestRestartKeepsEverything(t *testing.T) {
 	require.Less(t, stored, 400, "what was superseded is gone")
 }
 
-func TestCompactAppliesRetention(t *testing.T) {
-	b := brokertest.Start(t)
-	cfg := bus.Config{Brokers: b.Addrs()}
-	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
-		{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}},
-		{Name: "unset", Partitions: 1},
-	}))
-	w := bus.NewWriter(cfg)
-	defer func() { require.NoError(t, w.Close()) }()
-	old := time.Now().Add(-time.Hour)
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "short", Value: []byte("x"), Time: old}, {Topic: "unset", Value: []byte("x"), Time: old}}))
-	require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "short", Value: []byte("y")}, {Topic: "unset", Value: []byte("y")}}))
-	require.NoError(t, b.Compact(t.Context()))
-	o, err := bus.EndOffsets(t.Context(), cfg, []string{"short", "unset"})
-	require.NoError(t, err)
-	require.Equal(t, []bus.PartitionOffsets{{Topic: "short", First: 1, End: 2}, {Topic: "unset", First: 0, End: 2}}, o)
+func TestRetention(t *testing.T) {
+	for name, apply := range map[string]func(*broker.Broker, context.Context) error{"compact": (*broker.Broker).Compact, "retain": (*broker.Broker).Retain} {
+		t.Run(name, func(t *testing.T) {
+			b := brokertest.Start(t)
+			cfg := bus.Config{Brokers: b.Addrs()}
+			require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{
+				{Name: "compacted", Partitions: 1, Config: map[string]string{"cleanup.policy": "compact"}},
+				{Name: "short", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}},
+				{Name: "unset", Partitions: 1},
+			}))
+			w := bus.NewWriter(cfg)
+			defer func() { require.NoError(t, w.Close()) }()
+			for _, at := range []time.Time{time.Now().Add(-time.Hour), time.Now()} {
+				for _, topic := range []string{"compacted", "short", "unset"} {
+					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("k"), Value: []byte("x"), Time: at}}))
+				}
+			}
+			require.NoError(t, apply(b, t.Context()))
+			o, err := bus.EndOffsets(t.Context(), cfg, []string{"compacted", "short", "unset"})
+			require.NoError(t, err)
+			require.Equal(t, []bus.PartitionOffsets{{Topic: "compacted", End: 2}, {Topic: "short", First: 1, End: 2}, {Topic: "unset", End: 2}}, o)
+			require.NoError(t, b.Close())
+			require.ErrorContains(t, apply(b, t.Context()), "the broker is closed")
+		})
+	}
 }
 
 // A partition whose messages have all been retained long enough goes on where it

@@ -35,36 +35,51 @@ var errClosed = errors.New("the broker is closed")
 // Compaction keeps the last message of a key, which need not be its newest
 // version: compact when the consumers have caught up.
 func (b *Broker) Compact(ctx context.Context) error {
+	return b.clean(ctx, "compact", func() error {
+		switch noRoom := b.room(); {
+		case errors.Is(noRoom, ErrNoRoom):
+			return errors.Join(noRoom, b.replaceLog(b.cluster.ApplyRetention)) // which makes some
+		case noRoom != nil:
+			return noRoom
+		}
+		return b.replaceLog(b.cluster.Compact)
+	})
+}
+
+// Retain applies retention and compacts nothing: no message is read, so that the broker answers again
+// within a moment. When ctx ends first, or the process dies, it is as with Compact.
+func (b *Broker) Retain(ctx context.Context) error {
+	return b.clean(ctx, "apply retention", func() error { return b.replaceLog(b.cluster.ApplyRetention) })
+}
+
+// clean has the log cleaned when nobody else does, and by itself when ctx ends first.
+func (b *Broker) clean(ctx context.Context, what string, how func() error) error {
 	done := make(chan error, 1)
-	go func() { done <- b.compact() }()
+	go func() {
+		b.compacting.Lock()
+		defer b.compacting.Unlock()
+		select {
+		case <-b.gate.shutting: // kfake does not answer any more
+			done <- errClosed
+		default:
+			done <- how()
+		}
+	}()
 	select {
 	case err := <-done:
 		if err != nil {
-			return fmt.Errorf("broker: compact: %w", err)
+			return fmt.Errorf("broker: %s: %w", what, err)
 		}
 		return nil
 	case <-b.Failed():
-		return fmt.Errorf("broker: compact: %w", b.Err())
+		return fmt.Errorf("broker: %s: %w", what, b.Err())
 	case <-ctx.Done():
-		return fmt.Errorf("broker: compact: %w", context.Cause(ctx))
+		return fmt.Errorf("broker: %s: %w", what, context.Cause(ctx))
 	}
 }
 
-func (b *Broker) compact() error {
-	b.compacting.Lock()
-	defer b.compacting.Unlock()
-	select {
-	case <-b.gate.shutting: // kfake does not answer any more
-		return errClosed
-	default:
-	}
-	clean, noRoom := b.cluster.Compact, b.room()
-	switch {
-	case errors.Is(noRoom, ErrNoRoom):
-		clean = b.cluster.ApplyRetention // which makes some
-	case noRoom != nil:
-		return noRoom
-	}
+// replaceLog has kfake change its files, which are kept as they were until that has ended.
+func (b *Broker) replaceLog(change func()) error {
 	// What is appended from here on is not acknowledged before the kept files are gone.
 	release := b.gate.hold()
 	defer release()
@@ -76,7 +91,7 @@ func (b *Broker) compact() error {
 	if synced == nil {
 		cleaned := make(chan error, 1)
 		go func() {
-			clean()
+			change()
 			cleaned <- keepEnds(b.dir, b.runningEnd)
 		}()
 		select {
@@ -103,7 +118,7 @@ func (b *Broker) compact() error {
 			return b.Err()
 		}
 	}
-	return errors.Join(noRoom, synced, removeDropped(b.dir))
+	return errors.Join(synced, removeDropped(b.dir))
 }
 
 // keepLog gives the files of all partitions second names.

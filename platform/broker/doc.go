@@ -36,8 +36,10 @@
 // Compaction stops the whole broker while it runs, and keeps the last message of
 // a key, which need not be the newest version of what it states. So there is no
 // timer for it, and none at start: it happens when Compact is called, by somebody
-// who knows that the consumers have caught up. Retention is applied at the same
-// moments, and only to topics that set retention.ms or retention.bytes explicitly. A
+// who knows that the consumers have caught up. Retention is applied then, too, and by
+// Retain, which stops the broker for a moment only and wants a timer of its owner's: to
+// topics that set retention.ms or retention.bytes explicitly. Nobody reads what it has
+// taken; a file goes from the disk, 16 MiB at most, when all in it has expired. A
 // batch of old times expires with those that came before it, not before them. A
 // partition without messages goes on where it ended.
 //
