@@ -212,7 +212,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	in.BaseURL, in.AdminURL, in.IngestURL = api.URL(), admin.URL(), records.URL()
 
-	group := service.NewGroup(service.GroupConfig{Logger: logger, StopTimeout: stopTimeout})
+	group := service.NewGroup(service.GroupConfig{Logger: logger})
 	source := status.Source{
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
 	}

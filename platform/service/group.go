@@ -32,8 +32,9 @@ type Unit struct {
 // GroupConfig configures a [Group].
 type GroupConfig struct {
 	Logger *slog.Logger
-	// StopTimeout is the time all units together have to stop in order; default 5 s. After it the contexts of all
-	// remaining units end at once.
+	// StopTimeout is the time all units together have to stop in order; default 8 s, twice what a [Server] gives its
+	// requests: what has a time of its own to stop in ends by that. After it the contexts of all remaining units end
+	// at once.
 	StopTimeout time.Duration
 }
 
@@ -127,7 +128,7 @@ func NewGroup(cfg GroupConfig) *Group {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	cfg.StopTimeout = positive(cfg.StopTimeout, 5*time.Second)
+	cfg.StopTimeout = positive(cfg.StopTimeout, 8*time.Second)
 	return &Group{cfg: cfg, names: make(map[string]*member)}
 }
 

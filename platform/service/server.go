@@ -88,8 +88,9 @@ func (s *Server) Close() error {
 }
 
 // Run serves until ctx ends, then stops accepting and waits for the requests in flight, at most StopTimeout. Requests
-// that are still running then are cut off: their contexts end, their connections close, Run waits for their handlers
-// for another StopTimeout and returns an error. Requests in flight do not see ctx's end before that.
+// that are still running then, such as those whose callers have not sent all of the body, are cut off: their contexts
+// end, their connections close, and Run waits for their handlers for another StopTimeout. That is a warning in the log;
+// handlers that go on all the same are an error. Requests in flight do not see ctx's end before they are cut off.
 func (s *Server) Run(ctx context.Context) error {
 	base, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
@@ -122,23 +123,28 @@ func (s *Server) Run(ctx context.Context) error {
 	defer cancel()
 	// Shutdown takes connections without a first request for busy ones, for five seconds.
 	silent.close()
-	err := srv.Shutdown(grace)
+	shut := srv.Shutdown(grace)
+	var err error
 	if e := <-served; !errors.Is(e, http.ErrServerClosed) {
-		err = errors.Join(err, fmt.Errorf("http server %s: %w", s.Addr(), e))
+		err = fmt.Errorf("http server %s: %w", s.Addr(), e)
 	}
-	if err == nil {
-		return nil
+	if shut == nil {
+		return err
 	}
 	cutOff()
-	err = errors.Join(fmt.Errorf("http server %s: requests cut off after %v: %w", s.Addr(), s.cfg.StopTimeout, err),
-		srv.Close())
+	if errors.Is(shut, context.DeadlineExceeded) { // a caller's doing, or a slow store's
+		s.cfg.Logger.Warn("requests were cut off, since they had not ended in time for the stop", slog.String("address", s.Addr()), slog.Duration("after", s.cfg.StopTimeout))
+	} else {
+		err = errors.Join(err, fmt.Errorf("http server %s: stop: %w", s.Addr(), shut))
+	}
+	err = errors.Join(err, srv.Close())
 	handlers := make(chan struct{})
 	go func() { s.inflight.Wait(); close(handlers) }()
 	select {
 	case <-handlers:
 		return err
 	case <-time.After(s.cfg.StopTimeout):
-		return errors.Join(err, errors.New("http server: handlers ignore the end of their context"))
+		return errors.Join(err, fmt.Errorf("http server %s: handlers ignore the end of their context", s.Addr()))
 	}
 }
 
