@@ -72,8 +72,8 @@ func (s *Service) handle(msg *message.Message) ([]*message.Message, error) {
 }
 
 // find works on an account once, however many tasks ask for it at the same time.
-// The work goes on when the task that began it is given back. The error is the
-// end of ctx.
+// The work goes on when the task that began it is given back, until Run ends. The
+// error is the end of ctx.
 func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget time.Duration) (*event.Discovery, error) {
 	key := task.Input.Platform + ":" + identity.UsernameKey(task.Input.Username)
 	result := s.working.DoChan(key, func() (done any, err error) {
@@ -87,7 +87,9 @@ func (s *Service) find(ctx context.Context, task event.DiscoveryTask, budget tim
 				}
 			}
 		}()
-		working, cancel := context.WithTimeout(context.WithoutCancel(ctx), budget)
+		going, ended := s.detached.Begin(ctx)
+		defer ended()
+		working, cancel := context.WithTimeout(going, budget)
 		defer cancel()
 		if _, erased := s.deps.Suppressed.Account(task.Input.Platform, identity.UsernameKey(task.Input.Username)); erased {
 			// Nothing is known of them, and who names them is not asked.

@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"muster/discovery-worker/internal/codehost"
+	"muster/discovery-worker/internal/detached"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/judge"
 	"muster/discovery-worker/internal/model"
@@ -133,13 +134,13 @@ func (p Providers) model(logger *slog.Logger, reg prometheus.Registerer) (*model
 }
 
 // outside builds what the finder asks beside the read models.
-func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time, asked *model.Client) (finder.Outside, error) {
+func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, reg prometheus.Registerer, now func() time.Time, asked *model.Client, work *detached.Group) (finder.Outside, error) {
 	var out finder.Outside
 	metrics, err := provider.NewMetrics(reg)
 	if err != nil {
 		return out, err
 	}
-	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor}
+	limits := provider.Config{Timeout: p.Timeout, Concurrent: p.Concurrent, Failures: p.Failures, OpenFor: p.OpenFor, Detached: work}
 	client := provider.NewClient()
 	var services []websearch.Service
 	for _, s := range []struct {
@@ -169,7 +170,7 @@ func (p Providers) outside(platforms *identity.Platforms, logger *slog.Logger, r
 		j := judge.New(asked)
 		// The client bounds its calls by itself; here they are kept, and equal ones at
 		// the same time made once.
-		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000}, judge.Question.Key, metrics, logger); err != nil {
+		if out.Judge, err = provider.Guard(j, provider.Config{Timeout: 2 * time.Minute, Concurrent: 64, CacheSize: 2000, Detached: work}, judge.Question.Key, metrics, logger); err != nil {
 			return out, err
 		}
 		out.JudgeVersion = j.Version()

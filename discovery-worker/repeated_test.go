@@ -1,6 +1,8 @@
 package discovery_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -106,4 +108,32 @@ func TestTasksInHandAreFinishedAtTheEnd(t *testing.T) {
 	time.AfterFunc(500*time.Millisecond, func() { close(answer) })
 	stop()
 	require.JSONEq(t, `"bad"`, string(c.profile("stopped").Custom["mood"]))
+}
+
+// What a worker asks elsewhere ends when it is stopped, although it outlives the task that it is for.
+func TestNothingIsAskedAfterTheEnd(t *testing.T) {
+	f := start(t)
+	people(f)
+	begun, ended := make(chan struct{}, 100), make(chan struct{}, 100)
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		begun <- struct{}{}
+		<-r.Context().Done()
+		ended <- struct{}{}
+	}))
+	t.Cleanup(func() { server.CloseClientConnections(); server.Close() })
+	stop := f.workAs(discovery.Config{
+		Timing:    bus.GroupTiming{Drain: 100 * time.Millisecond},
+		Providers: discovery.Providers{SearXNG: discovery.Endpoint{URL: server.URL}, Timeout: time.Hour},
+	})
+	f.ask("asked", "network", "maria-sousa", soon())
+	<-begun
+	stop()
+	select {
+	case <-ended:
+	case <-time.After(time.Minute):
+		require.Fail(t, "the worker has stopped, and still asks")
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	require.Empty(t, f.results["asked"])
 }

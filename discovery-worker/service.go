@@ -14,6 +14,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
+	"muster/discovery-worker/internal/detached"
 	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/finder"
 	"muster/discovery-worker/internal/people"
@@ -94,6 +95,7 @@ type Service struct {
 	profiles *profile.Builder
 	reader   *people.Reader
 	working  singleflight.Group
+	detached detached.Group // what goes on when its task is given back
 	metrics  *metrics
 }
 
@@ -135,7 +137,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
-	outside, err := cfg.Providers.outside(deps.Platforms, deps.Logger, deps.Registerer, deps.Now, asked)
+	outside, err := cfg.Providers.outside(deps.Platforms, deps.Logger, deps.Registerer, deps.Now, asked, &s.detached)
 	if err != nil {
 		return nil, fmt.Errorf("discovery-worker: %w", err)
 	}
@@ -150,6 +152,7 @@ func New(cfg Config, deps Deps) (*Service, error) {
 // called once.
 func (s *Service) Run(ctx context.Context) (err error) {
 	defer s.reader.Close()
+	defer s.detached.End()
 	publisher, err := bus.NewPublisher(bus.PublisherConfig{Config: s.cfg.Bus, Linger: time.Millisecond, Logger: s.deps.Logger})
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)

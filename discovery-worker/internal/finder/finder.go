@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/discovery-worker/internal/detached"
 	"muster/discovery-worker/internal/evidence"
 	"muster/discovery-worker/internal/people"
 	"muster/schemas/event"
@@ -173,6 +174,9 @@ func Returned(confidence float64, linked bool) bool {
 // failed notes a stage that gave no whole answer.
 func (f *Finder) failed(ctx context.Context, d *event.Discovery, stage string, err error) {
 	d.Degrade(stage)
+	if errors.Is(context.Cause(ctx), detached.ErrEnded) {
+		return // nobody waits for it any more
+	}
 	f.logger.WarnContext(ctx, "discovery stage failed", slog.String("stage", stage), slog.Any("error", err))
 }
 

@@ -9,10 +9,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/golang-lru/v2/expirable"
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/singleflight"
 
+	"muster/discovery-worker/internal/detached"
 	"muster/platform/breaker"
 )
 
@@ -38,6 +39,8 @@ type Config struct {
 	// CacheSize is how many answers are kept, for CacheFor; defaults 10,000 and 1 h.
 	CacheSize int
 	CacheFor  time.Duration
+	// Detached is what the calls belong to, which go on when their askers leave. Default: nobody ends them.
+	Detached *detached.Group
 }
 
 func (c Config) withDefaults() Config {
@@ -58,6 +61,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.CacheFor <= 0 {
 		c.CacheFor = time.Hour
+	}
+	if c.Detached == nil {
+		c.Detached = new(detached.Group)
 	}
 	return c
 }
@@ -94,13 +100,19 @@ type Guarded[Q, A any] struct {
 	key     func(Q) string
 	breaker *breaker.Set
 	permits chan struct{}
-	cache   *expirable.LRU[string, A]
+	cache   *lru.Cache[string, keptAnswer[A]]
 	asking  singleflight.Group
 	metrics *Metrics
 	logger  *slog.Logger
 
 	mu     sync.Mutex
 	paused time.Time
+}
+
+// keptAnswer is an answer of the cache.
+type keptAnswer[A any] struct {
+	answer A
+	until  time.Time
 }
 
 // Guard guards a provider. Answers to questions of one key are equal.
@@ -113,9 +125,13 @@ func Guard[Q, A any](p Provider[Q, A], cfg Config, key func(Q) string, m *Metric
 	if err != nil {
 		return nil, fmt.Errorf("provider %s: %w", p.Name(), err)
 	}
+	cache, err := lru.New[string, keptAnswer[A]](cfg.CacheSize)
+	if err != nil {
+		return nil, fmt.Errorf("provider %s: %w", p.Name(), err)
+	}
 	return &Guarded[Q, A]{
 		inner: p, cfg: cfg, key: key, breaker: set, permits: make(chan struct{}, cfg.Concurrent),
-		cache: expirable.NewLRU[string, A](cfg.CacheSize, nil, cfg.CacheFor), metrics: m, logger: logger,
+		cache: cache, metrics: m, logger: logger,
 	}, nil
 }
 
@@ -134,7 +150,9 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 			return answer, nil
 		}
 		// The asker's own end shall not fail others who wait for the same.
-		return g.ask(context.WithoutCancel(ctx), key, q)
+		asking, done := g.cfg.Detached.Begin(ctx)
+		defer done()
+		return g.ask(asking, key, q)
 	})
 	var none A
 	select {
@@ -150,11 +168,13 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 
 // kept is the cache's answer.
 func (g *Guarded[Q, A]) kept(key string) (A, bool) {
-	answer, ok := g.cache.Get(key)
-	if ok {
-		g.metrics.calls.WithLabelValues(g.Name(), "cached").Inc()
+	kept, ok := g.cache.Get(key)
+	if !ok || !time.Now().Before(kept.until) {
+		var none A
+		return none, false
 	}
-	return answer, ok
+	g.metrics.calls.WithLabelValues(g.Name(), "cached").Inc()
+	return kept.answer, true
 }
 
 func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err error) {
@@ -170,6 +190,8 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 	case g.permits <- struct{}{}:
 	case <-time.After(g.cfg.Timeout):
 		return answer, ErrBusy
+	case <-ctx.Done():
+		return answer, context.Cause(ctx)
 	}
 	defer func() { <-g.permits }()
 	// What is left after the wait would be too little for a server that is well, and
@@ -181,7 +203,7 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 		g.pause(retry.After)
 	}
 	if err == nil {
-		g.cache.Add(key, answer)
+		g.cache.Add(key, keptAnswer[A]{answer: answer, until: time.Now().Add(g.cfg.CacheFor)})
 	}
 	return answer, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/stretchr/testify/require"
 
+	"muster/discovery-worker/internal/detached"
 	"muster/discovery-worker/internal/provider"
 	"muster/platform/breaker"
 )
@@ -24,9 +25,8 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 		return "here", nil
 	}}
 	const openFor = 10 * time.Second
-	// It is made outside of the bubble: the goroutine of its cache never ends.
-	g, reg := guard(t, s, provider.Config{Failures: 3, OpenFor: openFor})
 	synctest.Test(t, func(t *testing.T) {
+		g, reg := guard(t, s, provider.Config{Failures: 3, OpenFor: openFor})
 		for range 3 {
 			_, err := g.Ask(t.Context(), "x")
 			require.ErrorIs(t, err, errDown)
@@ -49,8 +49,50 @@ func TestBreakerOpensHalfOpensAndCloses(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "here", answer)
 		require.Equal(t, "closed", g.State())
+		n, err := testutil.GatherAndCount(reg, "muster_discovery_provider_calls_total", "muster_breaker_state")
+		require.NoError(t, err)
+		require.Equal(t, 4, n, "answered, failed, open; and the state")
 	})
-	n, err := testutil.GatherAndCount(reg, "muster_discovery_provider_calls_total", "muster_breaker_state")
-	require.NoError(t, err)
-	require.Equal(t, 4, n, "answered, failed, open; and the state")
+}
+
+// Answers are kept for their time, by no goroutine: the bubble would not end.
+func TestAnswersAreKeptForTheirTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{ask: func(_ context.Context, q string) (string, error) { return q + "!", nil }}
+		g, _ := guard(t, s, provider.Config{CacheFor: time.Minute})
+		for _, calls := range []int{1, 1, 2} {
+			answer, err := g.Ask(t.Context(), "x")
+			require.NoError(t, err)
+			require.Equal(t, "x!", answer)
+			require.EqualValues(t, calls, s.calls.Load())
+			time.Sleep(time.Minute / 2)
+		}
+	})
+}
+
+// A call that outlives its asker, and one that waits for a place, end with the service that they belong to.
+func TestCallsEndWithTheirService(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &scripted{ask: func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", context.Cause(ctx) }}
+		var work detached.Group
+		g, _ := guard(t, s, provider.Config{Timeout: time.Hour, Concurrent: 1, Detached: &work})
+		asking, leave := context.WithCancel(t.Context())
+		errs := make(chan error, 2)
+		for _, q := range []string{"x", "y"} {
+			go func() {
+				_, err := g.Ask(asking, q)
+				errs <- err
+			}()
+			synctest.Wait()
+		}
+		leave()
+		require.ErrorIs(t, <-errs, context.Canceled)
+		require.ErrorIs(t, <-errs, context.Canceled)
+		began := time.Now()
+		work.End()
+		require.Zero(t, time.Since(began))
+		require.EqualValues(t, 1, s.calls.Load())
+		_, err := g.Ask(t.Context(), "z")
+		require.ErrorIs(t, err, detached.ErrEnded)
+	})
 }
