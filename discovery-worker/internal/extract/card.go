@@ -207,6 +207,11 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 		if d.isProse(line) {
 			return -1, personName{}, part{}, nil
 		}
+		intro := d.e.prose.intro.FindStringSubmatchIndex(line.text())
+		introduced := intro != nil && intro[0] == 0
+		if introduced {
+			line = line.sub(intro[2], line.end-line.start)
+		}
 		parts := line.split(cardSplit)
 		if m := named.FindStringSubmatchIndex(parts[0].text()); m != nil { // "Ada Moreau @ada"
 			parts = append([]part{parts[0].sub(m[2], m[3]), parts[0].sub(m[4], m[5])}, parts[1:]...)
@@ -214,7 +219,7 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 		if n, ok := d.e.name(parts[0].text(), false); ok && !d.e.words.isCompany(parts[0].text()) {
 			return i, n, parts[0], parts[1:]
 		}
-		if c := line.split(comma); len(c) > 1 {
+		if c := line.split(comma); len(c) > 1 && !introduced { // "I'm Ada Moreau, a nurse" is a sentence
 			rest := line.sub(c[1].start-line.start, line.end-line.start)
 			_, lives := d.e.place(rest, false)
 			if n, ok := d.e.name(c[0].text(), false); ok && (lives || d.e.words.isTitle(c[1].text())) {
@@ -391,7 +396,7 @@ func (d *document) fragments(p part, job *position) bool {
 
 var (
 	previously = regexp.MustCompile(`^(?i:(?:previously|formerly|ex|prev|past|before|früher|vorher|avant|antes)\s*[:,@-]?\s*(?:at\s+|@\s*)?)`)
-	opening    = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|the|i)\b`)
+	opening    = regexp.MustCompile(`^(?i:looking for|hiring|seeking|we|our|my|the|this|i)\b`)
 )
 
 // allSkills takes a list when most of it are known technical terms.

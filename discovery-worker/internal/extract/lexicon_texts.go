@@ -254,6 +254,8 @@ she
 they
 i
 it
+i'm
+i’m
 his
 her
 their

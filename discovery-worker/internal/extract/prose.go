@@ -22,6 +22,8 @@ const (
 	article  = `(?:(?:the |der |dem |die |das |la |le |el |il |lo |l'|una? |o |a |an |de |het |our |bufete |empresa |firma |company |despacho |agencia |société |ditta ){0,2})`
 	jobExpr  = `(?P<title>[\p{L}][^.,;:()!?]{1,90}?)`
 	jobMost  = `(?P<title>[\p{L}][^.;:()!?,]{1,90})`
+	// introExpr stands before the name of who says it, or is shown.
+	introExpr = `(?i:i['’]m|i am|my name is|my name['’]s|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+`
 )
 
 // prosePatterns are the forms of sentences that are known.
@@ -57,7 +59,7 @@ func newProsePatterns(d *dates) *prosePatterns {
 	day := `(?i:` + d.date + `)`
 	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(?P<since>` + day + `))?`
 	return &prosePatterns{
-		intro: regexp.MustCompile(`(?:^|[\s,.!])(?i:i['’]m|i am|my name is|my name's|this is|ich hei(?:ß|ss)e|ich bin|mein name ist|je m['’]appelle|je suis|mon nom est|me llamo|mi nombre es|soy|mi chiamo|sono|(?:o )?meu nome é|chamo-me|me chamo|mijn naam is|ik ben|jag heter|jeg heter|nazywam się)\s+(` + nameExpr + `)(?:$|[\s,.!])`),
+		intro: regexp.MustCompile(`(?:^|[\s,.!])` + introExpr + `(` + nameExpr + `)(?:$|[\s,.!])`),
 		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
 			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka|adalah|bekerja)\s`),
 		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
