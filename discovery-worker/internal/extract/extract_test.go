@@ -288,7 +288,22 @@ func TestMembers(t *testing.T) {
 		`{"login": "ada-m", "public_repos": 3}`:                                                {"codehost.url: https://codehost.example/ada-m", "codehost.username: ada-m"},
 		`{"username": "ada-m", "id": 12, "url": "https://www.linkedin.com/in/ada-m"}`:          {"network.username: ada-m", "network.url: https://www.linkedin.com/in/ada-m"},
 		`{"username": "ada-m", "id": 12}`:                                                      nil,
-		`{"login": ["ada-m"]}`:                                                                 nil,
+		`{"companies": [{"name": "Northwind"}]}`:                                               nil,
+		`{"companies": {"name": "Northwind"}}`:                                                 nil,
+		`{"employers": [{"name": "Northwind"}]}`:                                               nil,
+		`{"organizations": [{"name": "Northwind"}]}`:                                           nil,
+		`{"organisations": [{"name": "Northwind"}]}`:                                           nil,
+		`{"orgs": [{"login": "northwind", "url": "https://api.github.com/orgs/northwind"}]}`:   nil,
+		`{"institutions": [{"display_name": "Northwind"}]}`:                                    nil,
+		`{"targetCompanies": [{"name": "Northwind"}]}`:                                         nil,
+		`{"past_employers": [{"name": "Northwind"}]}`:                                          nil,
+		`{"schools": [{"name": "Northwind"}]}`:                                                 {"education.school: Northwind"},
+		`{"universities": [{"name": "Northwind"}, "Oslo University"]}`:                         {"education.school: Northwind", "education.school: Oslo University"},
+		`{"companies": [{"name": "Northwind", "title": "Nurse", "start": "2019-01"}, {"name": "Southwind", "title": "Cook", "start": "2011", "end": "2013"}]}`: {
+			"current_position.summary: Nurse", "current_position.company.name: Northwind", "current_position.start: 2019-01-01",
+			"past.title: Cook", "past.company: Southwind", "past.start: 2011", "past.end: 2013",
+		},
+		`{"login": ["ada-m"]}`: nil,
 	} {
 		p, err := e.Extract(t.Context(), Input{Object: jsontext.Value(object)})
 		require.NoError(t, err)

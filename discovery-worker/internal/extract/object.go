@@ -11,6 +11,10 @@ import (
 // others are members that speak of somebody else.
 var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits|repositories)$`)
 
+// organizations are members that hold organizations, with which the person has to do in
+// whatever way: the names in them are no person's.
+var organizations = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities|colleges)$`)
+
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
 	job := position{current: true, confidence: labelled, span: Span{Path: n.path()}}
@@ -85,6 +89,9 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 		return nil
 	}
 	kind, c := e.kindOf(m), confidenceAt(depth)
+	if kind == "" && organizations.MatchString(m.key) && (m.value.kind == '{' || m.value.kind == '[') {
+		return nil
+	}
 	if inner, ok := wrapped(m.value); ok && kind != "" {
 		m.value = inner
 	}
@@ -108,6 +115,14 @@ func (e *Extractor) kindOf(m member) string {
 	case "account", "institution": // a text of this name is something else
 		if m.value.kind == '{' {
 			return "company"
+		}
+	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, of those entries that have a title
+		if m.value.kind == '{' || m.value.kind == '[' {
+			return "experience"
+		}
+	case "universities", "colleges":
+		if m.value.kind == '{' || m.value.kind == '[' {
+			return "education"
 		}
 	}
 	return e.words.kind(m.key)
