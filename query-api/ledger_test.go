@@ -2,6 +2,7 @@ package queryapi_test
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -84,4 +85,67 @@ func TestLedgerThatLostItsEnd(t *testing.T) {
 	// A user who may not ask for the group: the rows alone say what is projected.
 	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.OffsetFetch}, Err: kerr.GroupAuthorizationFailed, Count: -1})
 	require.EqualValues(t, 3, sums())
+}
+
+// Whoever asks while others are charged, or while a broker does not know the topic for a moment, reads what is not projected alone.
+func TestLedgerReadsNoOldEvents(t *testing.T) {
+	b := brokertest.Start(t)
+	reader := ledger.Reader{Conn: openStore(t, enginetest.Tables(t, migrate)), Bus: bus.Config{Brokers: b.Addrs()}}
+	require.NoError(t, bus.EnsureTopics(t.Context(), reader.Bus, []bus.Topic{{Name: event.TopicUsage, Partitions: 1, Replication: 1}}))
+	at := time.Now().UTC()
+	period := event.PeriodOf(at)
+	writer := bus.NewWriter(reader.Bus)
+	t.Cleanup(func() { require.NoError(t, writer.Close()) })
+	client := &kafka.Client{Addr: kafka.TCP(b.Addrs()...)}
+	offset := int64(0)
+	charge := func() error { // publishes an event, projects it and commits
+		u := &event.Usage{RequestID: fmt.Sprint(offset), OrganizationID: "org", At: at, Period: period, Outcome: event.OutcomeCharged, Requests: 1, Credits: 1}
+		raw, err := json.Marshal(u)
+		if err != nil {
+			return err
+		}
+		if err := bus.WriteAll(t.Context(), writer, []kafka.Message{{Topic: event.TopicUsage, Value: raw}}); err != nil {
+			return err
+		}
+		rows := &readmodel.UsageBatch{}
+		rows.Add(u, readmodel.Position{Topic: event.TopicUsage, Offset: offset})
+		offset++
+		if err := readmodel.InsertUsage(t.Context(), reader.Conn, u.RequestID, rows); err != nil {
+			return err
+		}
+		_, err = client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+			GroupID: readmodel.UsageGroup, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{event.TopicUsage: {{Offset: offset}}},
+		})
+		return err
+	}
+	for range 3 {
+		require.NoError(t, charge())
+	}
+	var read atomic.Int64 // the first offset that was fetched
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Fetch}, Observe: true, Count: -1, When: func(r kmsg.Request) bool {
+		read.Store(min(read.Load(), r.(*kmsg.FetchRequest).Topics[0].Partitions[0].FetchOffset))
+		return true
+	}})
+
+	charged := make(chan error, 1)
+	b.Cluster().ControlKey(int16(kmsg.OffsetFetch), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.Cluster().DropControl() // once
+		b.Cluster().SleepControl(func() { charged <- charge() })
+		return nil, nil, false
+	})
+	read.Store(offset)
+	sums, err := reader.Sums(t.Context(), period)
+	require.NoError(t, err)
+	require.NoError(t, <-charged)
+	require.EqualValues(t, 4, sums["org"][0].Calls)
+	require.EqualValues(t, 3, read.Load())
+
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Topic: event.TopicUsage, Err: kerr.UnknownTopicOrPartition, Count: 1})
+	read.Store(offset)
+	_, err = reader.Sums(t.Context(), period)
+	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition, "who asked asks again")
+	sums, err = reader.Sums(t.Context(), period)
+	require.NoError(t, err)
+	require.EqualValues(t, 4, sums["org"][0].Calls)
+	require.EqualValues(t, 4, read.Load())
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/ext"
@@ -100,16 +101,42 @@ func (r Reader) projected(ctx context.Context) (from map[int]int64, err error) {
 	if errors.Is(err, kafka.GroupAuthorizationFailed) {
 		return rows, nil // a user with rights to topics alone: nothing else says where the log was cut
 	}
+	if err == nil && len(lags) == 0 { // a broker may not know a topic for a moment, and would be asked for all of it in the next
+		err = fmt.Errorf("lag of %s: %w", event.TopicUsage, kafka.UnknownTopicOrPartition)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ends, err := r.endsAfter(ctx, lags)
 	if err != nil {
 		return nil, err
 	}
 	from = make(map[int]int64)
 	for _, l := range lags {
-		if l.Committed <= l.End { // else it was committed of a longer log
+		if l.Committed <= ends[l.Partition] { // else it was committed of a longer log
 			from[l.Partition] = min(rows[l.Partition], max(l.Committed, 0))
 		}
 	}
 	return from, nil
+}
+
+// endsAfter are the ends of the partitions, by partition. A lag's end was read before what is committed, which may be
+// beyond it because the log has grown in between; one that is read afterwards is below it only if the log was cut.
+func (r Reader) endsAfter(ctx context.Context, lags []bus.PartitionLag) (map[int]int64, error) {
+	ends := make(map[int]int64)
+	for _, l := range lags {
+		ends[l.Partition] = l.End
+	}
+	if slices.ContainsFunc(lags, func(l bus.PartitionLag) bool { return l.Committed > l.End }) {
+		later, err := bus.EndOffsets(ctx, r.Bus, []string{event.TopicUsage})
+		if err != nil {
+			return nil, err
+		}
+		for _, o := range later {
+			ends[o.Partition] = o.End
+		}
+	}
+	return ends, nil
 }
 
 // rowOffsets is, by partition, the offset after the last one that the read model has a row of.
