@@ -93,24 +93,28 @@ func TestReplayOnACluster(t *testing.T) {
 	for kind, raws := range people("alive") {
 		for _, raw := range raws {
 			h.publishRecords(decode(t, kind, raw))
+			if kind == record.KindCodehostPerson {
+				h.publish(pair(t, decode(t, kind, strings.Replace(raw, "2026", "2027", 1))))
+			}
 		}
 	}
 	// Another's row, which only the live table has.
 	insertAll(t, h, "live", map[record.Kind][]string{record.KindCodehostPerson: {`{"user_id":7,"codehost_username":"kept","last_updated":"2026"}`}})
-	report := h.replay("codehost_people", "lookups")
-	require.Len(t, report.Tables, 2)
+	report := h.replay("codehost_people", "lookups", "seen_versions")
+	require.Len(t, report.Tables, 3)
 	require.EqualValues(t, 22, s.count("SELECT count() FROM codehost_people FINAL"))
 	require.EqualValues(t, 1, s.count("SELECT count() FROM "+report.Tables[1].Kept))
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
-		require.EqualValues(t, 2, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%_local'"), "node %d", i)
+		require.EqualValues(t, 3, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%_local'"), "node %d", i)
 		require.NotZero(t, node.count("SELECT count() FROM codehost_people_local"), "node %d", i)
+		require.NotZero(t, node.count("SELECT count() FROM seen_versions_local"), "node %d", i)
 	}
 	_, err := projector.AbortReplay(t.Context(), h.kafka, s.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	dropped, err := projector.DropOld(t.Context(), s.conn, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
-	require.Len(t, dropped, 2)
+	require.Len(t, dropped, 3)
 	for i, conn := range nodes {
 		node := &store{tb: t, conn: conn}
 		require.Zero(t, node.count("SELECT count() FROM system.tables WHERE database = currentDatabase() AND name LIKE '%__old_%'"), "node %d", i)

@@ -163,7 +163,7 @@ func (r Rebuild) MadeFrom(fresh, live string) (bool, error) {
 
 // distributed puts a table over the nodes' local ones, sharded as the live one is.
 func (r Rebuild) distributed(name string) string {
-	return strings.TrimSuffix(r.Layout.Distributed(name, r.Key[0]), ";")
+	return strings.TrimSuffix(r.Layout.Distributed(name, r.slicedBy()), ";")
 }
 
 // Exchange puts the fresh table in the live one's place, which gets its name.
@@ -199,6 +199,7 @@ func (r Rebuild) Drop(table string) []string {
 type Slice struct{ From, To string }
 
 // slicedBy is the first column of the order that has many values, so that the primary key finds the rows of a slice.
+// The shards of a cluster divide a table by it, too.
 func (m Model) slicedBy() string {
 	if m.Key[0] == "kind" {
 		return m.Key[1]
