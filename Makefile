@@ -57,8 +57,9 @@ test-search: engine ## search against OpenSearch, QUERIES random queries (needs 
 		-count=1 -timeout 20m -tags opensearch $(TESTFLAGS) ./query-api/internal/search/differential
 
 test-redis: ## the suites of what replicas share on a real Redis server (Debian's redis-server, fetched if it is not there): every test of the files with the tag
-	tests=$$(grep -rl '^//go:build redis$$' --include='*_test.go' query-api | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' | paste -sd '|'); \
-	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run "^($$tests)\$$" $(RACE) $(TESTFLAGS) ./query-api/internal/redistests ./query-api
+	files=$$(grep -rl '^//go:build redis$$' --include='*_test.go' query-api); \
+	tests=$$(sed -n 's/^func \(Test[A-Za-z0-9_]*\)(t .*/\1/p' $$files | paste -sd '|'); test -n "$$tests"; \
+	$(GOTESTSUM) --format pkgname-and-test-fails $(GOTESTSUM_FLAGS) -- -count=1 -timeout 10m -tags redis -run "^($$tests)\$$" $(RACE) $(TESTFLAGS) $$(dirname $$files | sort -u | sed 's|^|./|')
 
 .PHONY: test-clickhouse
 test-clickhouse: build engine ## the store's suites on a server that they did not start: that of CLICKHOUSE_DSN (http://USER:PASSWORD@HOST:PORT), or a `muster engine` (those that kill their engine aside)
