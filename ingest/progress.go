@@ -104,7 +104,7 @@ func (b *Bar) describe(s Snapshot) string {
 	if s.File == source.Stdin {
 		name = "standard input"
 	}
-	text := fmt.Sprintf("%s %s records, %s/s", console.Text(name), grouped(s.Read), grouped(b.rate.of(s)))
+	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), grouped(s.Read), grouped(b.rate.of(s)))
 	if s.Rejected > 0 {
 		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
 	}

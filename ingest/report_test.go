@@ -110,6 +110,11 @@ func TestBarProgress(t *testing.T) {
 	b.Finish(ingest.Snapshot{File: "-", StoredSize: -1, StoredBytes: 5000, Read: 7})
 	require.Contains(t, out.String(), "standard input 7 records")
 
+	// A name makes no line of its own.
+	out.Reset()
+	ingest.NewBar(&out).Update(ingest.Snapshot{File: "a\n\tb\x1b.ndjson", StoredSize: 10})
+	require.Contains(t, out.String(), `a\u000a\u0009b\u001b.ndjson 0 records`)
+
 	// A terminal is what gets a bar; a file gets log lines.
 	f, err := os.Create(filepath.Join(t.TempDir(), "log"))
 	require.NoError(t, err)

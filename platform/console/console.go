@@ -43,6 +43,12 @@ func Text(s string) string {
 	return b.String()
 }
 
+// Line returns s as a part of a line, or a cell of a table: what would end either is escaped, as [Text] escapes. It is for
+// files and pipes, too; the rest is for Text, or [Writer].
+func Line(s string) string {
+	return strings.NewReplacer("\n", `\u000a`, "\t", `\u0009`, "\v", `\u000b`, "\f", `\u000c`).Replace(s)
+}
+
 // shown says whether s is shown as it is.
 func shown(s string) bool { return utf8.ValidString(s) && !strings.ContainsFunc(s, obeyed) }
 

@@ -29,6 +29,11 @@ func TestText(t *testing.T) {
 	}
 }
 
+func TestLine(t *testing.T) {
+	require.Equal(t, "Ana\x1b, 林", console.Line("Ana\x1b, 林"), "Text and writers do that")
+	require.Equal(t, `a\u000ab\u0009c\u000bd\u000c`, console.Line("a\nb\tc\vd\f"))
+}
+
 // What is read of JSON is the same after it was shown.
 func TestTextOfJSON(t *testing.T) {
 	name := "a\x1b[2K\u009b\u202e\x7f"

@@ -17,6 +17,7 @@ import (
 	"muster/deploy/instance"
 	"muster/ingest"
 	"muster/platform/bus"
+	"muster/platform/console"
 	"muster/schemas/event"
 	"muster/schemas/record"
 )
@@ -256,7 +257,7 @@ func (d *defectList) add(r event.Rejected) {
 		d.more++
 		return
 	}
-	d.lines = append(d.lines, cell(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, strings.TrimSpace(r.Path+" "+r.Reason))))
+	d.lines = append(d.lines, console.Line(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, strings.TrimSpace(r.Path+" "+r.Reason))))
 }
 
 func (d *defectList) String() string {

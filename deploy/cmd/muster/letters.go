@@ -19,6 +19,7 @@ import (
 
 	"muster/deploy/receipt"
 	"muster/ingest"
+	"muster/platform/console"
 	"muster/schemas/event"
 	"muster/schemas/record"
 	"muster/schemas/suppress"
@@ -234,7 +235,7 @@ func (c *command) lettersList(dead bool, noun string) *cobra.Command {
 				if !v.Resubmitted.IsZero() {
 					what += " (resubmitted " + v.Resubmitted.Format(time.RFC3339) + ")"
 				}
-				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.At.Format(time.RFC3339), string(v.Kind)+v.Handler, v.Code, cell(v.place()), oneLine(what))
+				fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\t%s\n", v.ID, v.At.Format(time.RFC3339), string(v.Kind)+v.Handler, v.Code, console.Line(v.place()), oneLine(what))
 			}
 			if err := tw.Flush(); err != nil {
 				return err
@@ -264,11 +265,6 @@ func oneLine(s string) string {
 		s = string([]rune(s)[:maxWhat-3]) + "..."
 	}
 	return s
-}
-
-// cell is s as a cell of a table: what would end the cell or the line is escaped, as [console.Text] escapes.
-func cell(s string) string {
-	return strings.NewReplacer("\n", `\u000a`, "\t", `\u0009`, "\v", `\u000b`, "\f", `\u000c`).Replace(s)
 }
 
 type letterCount struct {

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"muster/deploy/subject"
+	"muster/platform/console"
 	"muster/schemas/event"
 	"muster/schemas/suppress"
 )
@@ -111,11 +112,11 @@ func printSubject(out io.Writer, r *subject.Report) error {
 		if a.Linked {
 			by = "a link that both accounts state"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", a.Platform, a.ID, cell(strings.Join(a.Usernames, ", ")), by)
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", a.Platform, a.ID, console.Line(strings.Join(a.Usernames, ", ")), by)
 	}
 	fmt.Fprintln(tw, "\nTABLE\tIDENTITY\tVERSION\tMESSAGE\tFROM")
 	for _, row := range r.Rows {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Table, oneLine(row.Identity), row.Version, placeOf(row.Message), cell(originOf(row.Message)))
+		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\t%s\n", row.Table, oneLine(row.Identity), row.Version, placeOf(row.Message), console.Line(originOf(row.Message)))
 	}
 	fmt.Fprintln(tw, "\nGIVEN TO\tAT\tENDPOINT\tFIELDS\tRECORDS\tREQUEST")
 	for _, u := range r.Received {
