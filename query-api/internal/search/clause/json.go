@@ -181,8 +181,12 @@ func (v value) scalar() (string, error) {
 	return "", v.errorf("must be a string, a number or a boolean, not %s", v.what())
 }
 
-// number is that of a number, or of a string, as Java reads it: with no _ between digits.
+// number is that of a number, or of a string, as Java reads it: with no _ between digits, and the integer -0, which no string
+// is, has no sign.
 func (v value) number() (x float64, ok bool) {
+	if v.kind == '0' && v.text == "-0" {
+		return 0, true
+	}
 	x, err := strconv.ParseFloat(v.text, 64)
 	return x, (v.kind == '0' || v.kind == '"') && err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) && !strings.Contains(v.text, "_")
 }

@@ -176,6 +176,16 @@ func TestWholeNumbers(t *testing.T) {
 	require.Equal(t, prefix(""), prefix(`,"slop":0`))
 }
 
+// The integer -0 is 0; -0.0 is less, and so is the text "-0".
+func TestMinusZero(t *testing.T) {
+	match := func(boost string) string { return `{"match":{"profile.headline":{"query":"a","boost":` + boost + `}}}` }
+	require.Equal(t, lowered(t, match(`0`)), lowered(t, match(`-0`)))
+	for _, boost := range []string{`-0.0`, `-0e0`, `"-0"`} {
+		_, err := clause.Lower([]byte(match(boost)), "query", options())
+		require.ErrorContains(t, err, "boost must not be negative", boost)
+	}
+}
+
 // A seed is a number or any text, of which equal ones give equal scores.
 func TestSeeds(t *testing.T) {
 	seeded := func(seed string) int64 {
@@ -443,6 +453,14 @@ func TestSimpleQueries(t *testing.T) {
 		query, err := json.Marshal(text)
 		require.NoError(t, err)
 		require.Equal(t, want, lowered(t, `{"simple_query_string":{"fields":["profile.headline"],"query":`+string(query)+`}}`), text)
+	}
+}
+
+// An unfinished word that is analysed finds nobody by a field whose terms are no texts.
+func TestAnalysedPrefixes(t *testing.T) {
+	for _, field := range []string{"profile.connections", "updated_at", "_id"} {
+		require.Equal(t, `{"dis_max":{"nodes":[{"none":true},{"pattern":{"field":"profile.headline","insensitive":false,"kind":"prefix","text":"engin"}}],"tie":1}}`,
+			lowered(t, `{"simple_query_string":{"query":"engin*","fields":["`+field+`","profile.headline"],"analyze_wildcard":true}}`), field)
 	}
 }
 

@@ -419,6 +419,9 @@ func (p *simpleQuery) token() (algebra.Node, error) {
 			if f.Identity && p.m.lenient {
 				return algebra.None{}, nil
 			}
+			if p.analyseWildcards && (f.Identity || !f.IsString()) {
+				return algebra.None{}, nil // Elasticsearch looks among its terms, of which none is a text
+			}
 			if f.Identity || !f.IsString() {
 				return nil, p.at.errorf("can only use prefix queries on texts: %s is none", f.Name())
 			}
