@@ -194,6 +194,9 @@ func (g *Guarded[Q, A]) ask(ctx context.Context, key string, q Q) (answer A, err
 		return answer, context.Cause(ctx)
 	}
 	defer func() { <-g.permits }()
+	if ctx.Err() != nil { // of several that are ready select takes any
+		return answer, context.Cause(ctx)
+	}
 	// What is left after the wait would be too little for a server that is well, and
 	// speak against it.
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeout)

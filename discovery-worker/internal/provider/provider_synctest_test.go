@@ -70,10 +70,16 @@ func TestAnswersAreKeptForTheirTime(t *testing.T) {
 	})
 }
 
-// A call that outlives its asker, and one that waits for a place, end with the service that they belong to.
+// A call that outlives its asker, and one that waits for a place, end with the service that they belong to, and nothing
+// is asked after it.
 func TestCallsEndWithTheirService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &scripted{ask: func(ctx context.Context, _ string) (string, error) { <-ctx.Done(); return "", context.Cause(ctx) }}
+		all := make(chan struct{}) // have been told, before a place comes free
+		s := &scripted{ask: func(ctx context.Context, _ string) (string, error) {
+			<-ctx.Done()
+			<-all
+			return "", context.Cause(ctx)
+		}}
 		var work detached.Group
 		g, _ := guard(t, s, provider.Config{Timeout: time.Hour, Concurrent: 1, Detached: &work})
 		asking, leave := context.WithCancel(t.Context())
@@ -89,10 +95,13 @@ func TestCallsEndWithTheirService(t *testing.T) {
 		require.ErrorIs(t, <-errs, context.Canceled)
 		require.ErrorIs(t, <-errs, context.Canceled)
 		began := time.Now()
+		go func() { synctest.Wait(); close(all) }()
 		work.End()
 		require.Zero(t, time.Since(began))
+		for range 64 { // with a place that is free
+			_, err := g.Ask(t.Context(), "z")
+			require.ErrorIs(t, err, detached.ErrEnded)
+		}
 		require.EqualValues(t, 1, s.calls.Load())
-		_, err := g.Ask(t.Context(), "z")
-		require.ErrorIs(t, err, detached.ErrEnded)
 	})
 }
