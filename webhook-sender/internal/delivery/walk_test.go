@@ -3,6 +3,7 @@ package delivery_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -14,7 +15,8 @@ import (
 	"muster/webhook-sender/internal/delivery"
 )
 
-// walk is a machine to which anything happens.
+// walk is a machine to which anything happens. Its seed does not say all: which endpoints are put off when bodies fill the
+// memory of all of them is as a map has it. What happened is logged when a test fails.
 type walk struct {
 	*desk
 	cfg      delivery.Config
@@ -25,6 +27,11 @@ type walk struct {
 	finished map[int64]int
 	states   [][2][]byte
 	calls    []delivery.Send
+	steps    []string
+}
+
+func (w *walk) step(format string, args ...any) {
+	w.steps = append(w.steps, w.now.Format("02 15:04:05 ")+fmt.Sprintf(format, args...))
 }
 
 func (w *walk) take(offset int64) {
@@ -32,6 +39,7 @@ func (w *walk) take(offset int64) {
 	to, err := task.Receiver()
 	require.NoError(w, err)
 	if w.Full(to.ID()) {
+		w.step("relieve")
 		w.Relieve(w.now)
 		require.False(w, w.Full(to.ID()))
 	}
@@ -51,6 +59,7 @@ func (w *walk) comes() {
 	}
 	w.tasks = append(w.tasks, task)
 	w.rounds[task.DeliveryID] = task.Round
+	w.step("%s of %s to %s comes, round %q", task.DeliveryID, task.OrganizationID, task.URL, task.Round)
 	w.take(offset)
 }
 
@@ -99,9 +108,19 @@ func (w *walk) write() {
 	}
 }
 
+// due makes the calls that are to be made.
+func (w *walk) due() {
+	sends := w.Due(w.now)
+	for _, s := range sends {
+		w.step("%s is sent", s.DeliveryID)
+	}
+	w.calls = append(w.calls, sends...)
+}
+
 // restart has another process go on from what was written; nobody knows what comes of the
 // calls that run.
 func (w *walk) restart() {
+	w.step("restart")
 	w.Machine, w.calls = delivery.New(w.cfg), nil
 	for _, s := range w.states {
 		require.NoError(w, w.Restore(s[0], s[1]))
@@ -116,6 +135,7 @@ func (w *walk) restart() {
 // ended takes one call's outcome.
 func (w *walk) ended(o delivery.Outcome) {
 	i := w.random.IntN(len(w.calls))
+	w.step("%s ends: %+v", w.calls[i].DeliveryID, o)
 	o.At = w.now
 	w.Done(w.calls[i], o, w.now)
 	w.calls = append(w.calls[:i], w.calls[i+1:]...)
@@ -131,13 +151,18 @@ func TestWalk(t *testing.T) {
 				desk: newDesk(t, cfg), cfg: cfg, random: rand.New(rand.NewPCG(seed, 0)), rounds: make(map[string]string),
 				ends: make(map[string]int), finished: make(map[int64]int),
 			}
+			t.Cleanup(func() {
+				if t.Failed() {
+					t.Log(strings.Join(w.steps, "\n"))
+				}
+			})
 			w.restart()
 			for range 400 {
 				switch n := w.random.IntN(100); {
 				case n < 35:
 					w.comes()
 				case n < 60:
-					w.calls = append(w.calls, w.Due(w.now)...)
+					w.due()
 					require.LessOrEqual(t, len(w.calls), cfg.Running)
 					require.Len(t, w.calls, w.Running())
 				case n < 85:
@@ -150,16 +175,21 @@ func TestWalk(t *testing.T) {
 					w.restart()
 				default:
 					w.write()
-					w.Resume(w.stopped(), -1, w.now)
+					id := w.stopped()
+					w.step("resume %s", id)
+					w.Resume(id, -1, w.now)
 				}
 				w.Whole(t)
 				w.write()
 			}
-			for w.Waiting() > 0 {
-				w.calls = append(w.calls, w.Due(w.now)...)
+			for rounds := 0; w.Waiting() > 0; rounds++ {
+				require.Less(t, rounds, 10_000, "it goes on without an end")
+				w.due()
 				if len(w.calls) > 0 {
 					w.ended(delivery.Outcome{OK: true, HTTPStatus: 200})
-				} else if next, ok := w.Next(); ok {
+				} else {
+					next, ok := w.Next()
+					require.True(t, ok, "%d wait for nothing", w.Waiting())
 					w.now = next
 				}
 				w.Whole(t)
