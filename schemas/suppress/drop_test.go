@@ -18,6 +18,11 @@ func base64Of(sum [sha256.Size]byte) string { return base64.StdEncoding.EncodeTo
 // TestDropVectors holds the standard forms and hashes against the values that the
 // platform publishes (DROP technical specifications 1.2.0, Working with the data).
 func TestDropVectors(t *testing.T) {
+	email := func(v string) string {
+		key, err := identity.EmailKey(v)
+		require.NoError(t, err, v)
+		return key
+	}
 	for _, c := range []struct {
 		standard       func(string) string
 		in, want, hash string
@@ -29,6 +34,8 @@ func TestDropVectors(t *testing.T) {
 		{suppress.DropZIP, "M1B 1A1", "m1b1a", "n8L9q8mVeT6Xt9/EeUNiTukGDrkbPJ3DvOEx14uElxk="},
 		{suppress.DropZIP, " 00712345", "71234", "aeNUYKh7Xw5sqpxSbSP9eOHsj6iXewbUyavv89DIuhQ="},
 		{suppress.DropZIP, " 00300-9999", "300", "mDvWFLta/s5as7YCP3EUfNe2vCMU+dJ690IlQcZVg4k="},
+		{email, "Anna.Smith@Domain.com", "anna.smith@domain.com", "KA18MT/ph6IHYjzT9zwETySDQyvSh87YuoSBpOQtkhE="},
+		{email, "danielle.johnson12@example.com", "danielle.johnson12@example.com", "mKDnDvwF2inxrKcK1hJN2TRkxPfL6kzNNTtU12eH8Bw="},
 		{suppress.DropPhoneNumber, "+1(415)555-9317", "4155559317", "vGM7y5n+hBXRSEAklhHDPCbysyNgYTmXdMcagGUOY8E="},
 		{suppress.DropPhoneNumber, "+84(90)123 4567", "4901234567", "ptzVkgbv9DonwvPCHmXmJ2SEOaolSh37z3ZzY/Gmm+U="},
 		{suppress.DropPhoneNumber, "+354(123)4567", "3541234567", "Btrzydf5K6ALAKKXJGFHSx7u5bDzHC9WlVYtpq1n2rY="},
