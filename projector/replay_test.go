@@ -180,6 +180,37 @@ func TestReplayReadsRowsOnce(t *testing.T) {
 	}
 }
 
+// The rows of one person who has nearly all are divided, too.
+func TestReplayOfOneWithMostRows(t *testing.T) {
+	const rows, number = 40_000, 16
+	s := openStore(t)
+	i := slices.IndexFunc(readmodel.Models(), func(m readmodel.Model) bool { return m.Table == "codehost_commits" })
+	r := readmodel.Rebuild{Model: readmodel.Models()[i], ID: "1"}
+	var existing string
+	require.NoError(t, s.conn.QueryRow(t.Context(), "SELECT create_table_query FROM system.tables WHERE database = currentDatabase() AND name = 'codehost_commits'").Scan(&existing))
+	create, err := r.Create(existing)
+	require.NoError(t, err)
+	for _, statement := range append(create, fmt.Sprint("INSERT INTO codehost_commits (user_id, sha) SELECT if(number < 1000, number, 5000), toString(number) FROM numbers(", rows, ")"),
+		fmt.Sprint("INSERT INTO ", r.Fresh(), " SELECT * FROM codehost_commits WHERE sha < '3'")) {
+		require.NoError(t, s.conn.Exec(t.Context(), statement))
+	}
+	missing := s.count("SELECT count() FROM codehost_commits WHERE sha >= '3'")
+	var sample []string
+	require.NoError(t, s.conn.QueryRow(t.Context(), r.SampleQuery()).Scan(&sample))
+	var behind, live uint64
+	for _, part := range readmodel.Slices(sample, number) {
+		behind += s.count(r.CountBehind(part))
+		var c readmodel.Comparison
+		require.NoError(t, s.conn.QueryRow(t.Context(), r.CompareQuery(part, nil)).Scan(c.Dest()...))
+		require.Less(t, c.Live, uint64(rows)/8)
+		live += c.Live
+		require.NoError(t, s.conn.Exec(t.Context(), r.CopyBehind(part, []string{"user_id", "sha"})))
+	}
+	require.Equal(t, missing, behind)
+	require.EqualValues(t, rows, live)
+	require.EqualValues(t, rows, s.count("SELECT count() FROM "+r.Fresh()))
+}
+
 func TestReplayRefuses(t *testing.T) {
 	h := newHarness(t)
 	cfg, deps := h.replayConfig("people")

@@ -194,9 +194,13 @@ func (r Rebuild) Drop(table string) []string {
 	return statements
 }
 
-// Slice is a range of a table, so that any table can be compared in bounded memory: the rows of which the column
-// that slices are made by is at least From and below To, decimal numbers. An empty bound is none.
-type Slice struct{ From, To string }
+// Slice is a range of a table, or a part of one, so that any table can be compared in bounded memory: the rows of which
+// the column that slices are made by is at least From and below To, decimal numbers. An empty bound is none. Of a range
+// that is divided, they are those whose keys have hashes that leave Part when they are divided by Parts.
+type Slice struct {
+	From, To    string
+	Part, Parts int
+}
 
 // slicedBy is the first column of the order that has many values, so that the primary key finds the rows of a slice.
 // The shards of a cluster divide a table by it, too.
@@ -215,17 +219,24 @@ func (r Rebuild) SampleQuery() string {
 		" UNION ALL SELECT " + by + " FROM " + r.Fresh() + ")"
 }
 
-// Slices parts a table into slices of about as many rows, one behind the other, by what SampleQuery found. They are
-// fewer where one value has the rows of several: those stay together.
+// Slices parts a table into slices of about as many rows, one behind the other, by what SampleQuery found. Where one
+// value has the rows of several, as somebody with millions of commits has, each of these reads all of them.
 func Slices(sample []string, number int) []Slice {
-	parts := []Slice{{}}
+	ranges := []Slice{{Parts: 1}}
 	for i := 1; i < number && len(sample) > 0; i++ {
-		last, next := &parts[len(parts)-1], sample[i*len(sample)/number]
+		last, next := &ranges[len(ranges)-1], sample[i*len(sample)/number]
 		if next == last.From {
+			last.Parts++
 			continue
 		}
 		last.To = next
-		parts = append(parts, Slice{From: next})
+		ranges = append(ranges, Slice{From: next, Parts: 1})
+	}
+	parts := make([]Slice, 0, max(number, 1))
+	for _, s := range ranges {
+		for s.Part = range s.Parts {
+			parts = append(parts, s)
+		}
 	}
 	return parts
 }
@@ -237,6 +248,9 @@ func (r Rebuild) within(s Slice) string {
 	}
 	if s.To != "" {
 		bounds = append(bounds, r.slicedBy()+" < "+s.To)
+	}
+	if s.Parts > 1 {
+		bounds = append(bounds, fmt.Sprintf("cityHash64(%s) %% %d = %d", strings.Join(r.Key, ", "), s.Parts, s.Part))
 	}
 	if len(bounds) == 0 {
 		return "true"

@@ -30,7 +30,7 @@ func TestRebuildGolden(t *testing.T) {
 		require.NoError(t, err)
 		s := Slice{From: "-3", To: "16"}
 		b.WriteString("## " + tt.name + "\n")
-		for _, list := range [][]string{create, {r.SampleQuery(), r.CountBehind(Slice{}), r.CountBehind(s), r.CopyBehind(s, []string{"user_id", "list", "items"})},
+		for _, list := range [][]string{create, {r.SampleQuery(), r.CountBehind(Slice{}), r.CountBehind(s), r.CountBehind(Slice{From: "16", Part: 1, Parts: 3}), r.CopyBehind(s, []string{"user_id", "list", "items"})},
 			{r.CompareQuery(s, []Progress{{Topic: r.Topics[0], Partition: 2, Next: 17}, {Topic: "another", Next: 1}})},
 			{r.CompareQuery(s, nil)}, {r.ColumnsQuery(), r.Freeze(), r.Exchange(), r.Thaw(r.Fresh())}, r.Keep(), r.Drop(r.Fresh()), r.Drop(r.Kept())} {
 			b.WriteString(strings.Join(list, "\n;\n") + "\n;\n")
@@ -50,11 +50,11 @@ func TestSlices(t *testing.T) {
 		number int
 		want   []Slice
 	}{
-		{"of nothing", nil, 8, []Slice{{}}},
-		{"one", []string{"1", "2"}, 1, []Slice{{}}},
-		{"equal", []string{"-7", "1", "2", "3", "5", "9"}, 3, []Slice{{To: "2"}, {"2", "5"}, {From: "5"}}},
-		{"more than values", []string{"4", "6"}, 4, []Slice{{To: "4"}, {"4", "6"}, {From: "6"}}},
-		{"one value has most", []string{"1", "4", "4", "4", "4", "6"}, 6, []Slice{{To: "4"}, {"4", "6"}, {From: "6"}}},
+		{"of nothing", nil, 8, []Slice{{Parts: 1}}},
+		{"one", []string{"1", "2"}, 1, []Slice{{Parts: 1}}},
+		{"equal", []string{"-7", "1", "2", "3", "5", "9"}, 3, []Slice{{"", "2", 0, 1}, {"2", "5", 0, 1}, {"5", "", 0, 1}}},
+		{"more than values", []string{"4", "6"}, 4, []Slice{{"", "4", 0, 1}, {"4", "6", 0, 1}, {"6", "", 0, 2}, {"6", "", 1, 2}}},
+		{"one value has most", []string{"1", "4", "4", "4", "4", "6"}, 5, []Slice{{"", "4", 0, 1}, {"4", "", 0, 4}, {"4", "", 1, 4}, {"4", "", 2, 4}, {"4", "", 3, 4}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) { require.Equal(t, tt.want, Slices(tt.sample, tt.number)) })
 	}
