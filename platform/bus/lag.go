@@ -62,8 +62,7 @@ func Lags(ctx context.Context, cfg Config, groups []GroupTopics) ([][]PartitionL
 	for _, g := range groups {
 		topics = append(topics, g.Topics...)
 	}
-	slices.Sort(topics)
-	topics = slices.Compact(topics)
+	topics = distinct(topics)
 	tr := cfg.transport(topics...)
 	defer tr.CloseIdleConnections()
 	client := cfg.client(tr)
@@ -163,6 +162,7 @@ func EndOffsets(ctx context.Context, cfg Config, topics []string) ([]PartitionOf
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("end offsets: %w", err)
 	}
+	topics = distinct(topics)
 	tr := cfg.transport(topics...)
 	defer tr.CloseIdleConnections()
 	out, err := partitionOffsets(ctx, cfg, cfg.client(tr), topics)
@@ -170,6 +170,11 @@ func EndOffsets(ctx context.Context, cfg Config, topics []string) ([]PartitionOf
 		return nil, fmt.Errorf("end offsets: %w", err)
 	}
 	return out, nil
+}
+
+// distinct are the topics, each once: several consumers may ask for one.
+func distinct(topics []string) []string {
+	return slices.Compact(slices.Sorted(slices.Values(topics)))
 }
 
 func partitionOffsets(ctx context.Context, cfg Config, client *kafka.Client, topics []string) ([]PartitionOffsets, error) {

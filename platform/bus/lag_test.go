@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/bus"
@@ -40,4 +41,30 @@ func TestLagsAskOnce(t *testing.T) {
 		waiting += l.Lag
 	}
 	require.EqualValues(t, 50, waiting)
+}
+
+// A topic that several ask for is named to the brokers once.
+func TestEndOffsetsNameATopicOnce(t *testing.T) {
+	b, cfg := own(t)
+	one, other := bustest.Topic(t, cfg, 2, nil), bustest.Topic(t, cfg, 1, nil)
+	want, err := bus.EndOffsets(t.Context(), cfg, []string{one, other})
+	require.NoError(t, err)
+	require.Len(t, want, 3)
+	var doubled atomic.Int32
+	b.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Metadata}, Observe: true, Count: -1, When: func(r kmsg.Request) bool {
+		named := make(map[string]bool)
+		for _, topic := range r.(*kmsg.MetadataRequest).Topics {
+			if named[*topic.Topic] {
+				doubled.Add(1)
+			}
+			named[*topic.Topic] = true
+		}
+		return true
+	}})
+	asked := []string{one, other, one}
+	got, err := bus.EndOffsets(t.Context(), cfg, asked)
+	require.NoError(t, err)
+	require.Equal(t, want, got)
+	require.Zero(t, doubled.Load())
+	require.Equal(t, []string{one, other, one}, asked)
 }
