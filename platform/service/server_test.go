@@ -97,17 +97,18 @@ func TestServerCutsOffSlowRequests(t *testing.T) {
 	deaf := make(chan struct{})
 	for name, tc := range map[string]struct {
 		handle func(*http.Request)
+		within time.Duration // also for the handler to end once it is cut off
 		fails  string
 	}{
-		"half a body":    {handle: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }},
-		"slow to answer": {handle: func(r *http.Request) { <-r.Context().Done() }},
-		"deaf":           {handle: func(*http.Request) { <-deaf }, fails: "handlers ignore the end of their context"},
+		"half a body":    {handle: func(r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }, within: time.Second},
+		"slow to answer": {handle: func(r *http.Request) { <-r.Context().Done() }, within: time.Second},
+		"deaf":           {handle: func(*http.Request) { <-deaf }, within: 20 * time.Millisecond, fails: "handlers ignore the end of their context"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			entered := make(chan struct{})
 			var log strings.Builder
 			s, err := service.NewServer(t.Context(), service.ServerConfig{
-				Addr: "127.0.0.1:0", StopTimeout: 20 * time.Millisecond, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+				Addr: "127.0.0.1:0", StopTimeout: tc.within, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { close(entered); tc.handle(r) }),
 			})
 			require.NoError(t, err)
