@@ -166,10 +166,18 @@ func (g *Guarded[Q, A]) Ask(ctx context.Context, q Q) (A, error) {
 	}
 }
 
-// kept is the cache's answer.
+// kept is the cache's answer. What has been kept for its time is forgotten by whatever is asked next.
 func (g *Guarded[Q, A]) kept(key string) (A, bool) {
-	kept, ok := g.cache.Get(key)
-	if !ok || !time.Now().Before(kept.until) {
+	now := time.Now()
+	for {
+		oldest, kept, ok := g.cache.GetOldest()
+		if !ok || now.Before(kept.until) {
+			break
+		}
+		g.cache.Remove(oldest)
+	}
+	kept, ok := g.cache.Peek(key) // no use of it: the oldest is the one that has been kept for longest
+	if !ok || !now.Before(kept.until) {
 		var none A
 		return none, false
 	}
