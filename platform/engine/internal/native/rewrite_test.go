@@ -95,6 +95,10 @@ func TestTypesBound(t *testing.T) {
 	})
 	require.LessOrEqual(t, kept, maxCachedTypes)
 	require.EqualValues(t, kept, types.count.Load())
+	_, err := typeOf("FixedString(4097)")
+	require.NoError(t, err)
+	_, known := types.byName.Load("FixedString(4097)")
+	require.True(t, known, "names that were not in it when it was full")
 }
 
 // width is how many bytes a value takes of a type whose values all take the same.

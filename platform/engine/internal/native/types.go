@@ -54,7 +54,7 @@ const (
 	maxCachedName  = 256 // bytes
 )
 
-// types caches parsed types by name, within its bounds: others are parsed each time.
+// types caches parsed types by name, within its bounds: it begins anew when it is full, and long names are parsed each time.
 var types struct {
 	byName sync.Map
 	count  atomic.Int64
@@ -65,14 +65,14 @@ func typeOf(name string) (*columnType, error) {
 		return t.(*columnType), nil
 	}
 	t, err := parseType(name)
-	if err != nil || len(name) > maxCachedName || types.count.Load() >= maxCachedTypes {
+	if err != nil || len(name) > maxCachedName {
 		return t, err
 	}
-	if types.count.Add(1) > maxCachedTypes {
-		types.count.Add(-1)
-	} else if _, known := types.byName.LoadOrStore(name, t); known {
-		types.count.Add(-1)
+	if types.count.Add(1) > maxCachedTypes { // else callers' names would keep muster's out
+		types.byName.Clear()
+		types.count.Store(1)
 	}
+	types.byName.Store(name, t)
 	return t, nil
 }
 
