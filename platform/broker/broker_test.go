@@ -11,6 +11,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -284,7 +285,13 @@ func TestRestartKeepsEverything(t *testing.T) {
 }
 
 func TestRetention(t *testing.T) {
-	for name, apply := range map[string]func(*broker.Broker, context.Context) error{"compact": (*broker.Broker).Compact, "retain": (*broker.Broker).Retain} {
+	for name, tc := range map[string]struct {
+		apply func(*broker.Broker, context.Context) error
+		first int64 // that is left of three messages of one key in a topic that is compacted
+	}{
+		"compact": {apply: (*broker.Broker).Compact, first: 1}, // kfake leaves the last batch alone
+		"retain":  {apply: (*broker.Broker).Retain, first: 0},
+	} {
 		t.Run(name, func(t *testing.T) {
 			b := brokertest.Start(t)
 			cfg := bus.Config{Brokers: b.Addrs()}
@@ -295,18 +302,48 @@ func TestRetention(t *testing.T) {
 			}))
 			w := bus.NewWriter(cfg)
 			defer func() { require.NoError(t, w.Close()) }()
-			for _, at := range []time.Time{time.Now().Add(-time.Hour), time.Now()} {
+			for _, at := range []time.Time{time.Now().Add(-2 * time.Hour), time.Now().Add(-time.Hour), time.Now()} {
 				for _, topic := range []string{"compacted", "short", "unset"} {
 					require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: topic, Key: []byte("k"), Value: []byte("x"), Time: at}}))
 				}
 			}
-			require.NoError(t, apply(b, t.Context()))
+			require.NoError(t, tc.apply(b, t.Context()))
 			o, err := bus.EndOffsets(t.Context(), cfg, []string{"compacted", "short", "unset"})
 			require.NoError(t, err)
-			require.Equal(t, []bus.PartitionOffsets{{Topic: "compacted", End: 2}, {Topic: "short", First: 1, End: 2}, {Topic: "unset", End: 2}}, o)
+			require.Equal(t, []bus.PartitionOffsets{{Topic: "compacted", First: tc.first, End: 3}, {Topic: "short", First: 2, End: 3}, {Topic: "unset", End: 3}}, o)
 			require.NoError(t, b.Close())
-			require.ErrorContains(t, apply(b, t.Context()), "the broker is closed")
+			require.ErrorContains(t, tc.apply(b, t.Context()), "the broker is closed")
 		})
+	}
+}
+
+// The end that a partition is left with is not written again each time.
+func TestRetentionWritesAnEndOnce(t *testing.T) {
+	dir := t.TempDir()
+	b := brokertest.StartConfig(t, broker.Config{DataDir: dir})
+	cfg := bus.Config{Brokers: b.Addrs()}
+	require.NoError(t, bus.EnsureTopics(t.Context(), cfg, []bus.Topic{{Name: "t", Partitions: 1, Config: map[string]string{"retention.ms": "60000"}}}))
+	w := bus.NewWriter(cfg)
+	defer func() { require.NoError(t, w.Close()) }()
+	expire := func() os.FileInfo {
+		require.NoError(t, b.Retain(t.Context()))
+		files, err := filepath.Glob(filepath.Join(dir, "log", "partitions", "t-0", "*.dat"))
+		require.NoError(t, err)
+		require.Len(t, files, 1)
+		end, err := os.Stat(files[0])
+		require.NoError(t, err)
+		return end
+	}
+	var before os.FileInfo
+	for _, name := range []string{"0.dat", "1.dat"} {
+		require.NoError(t, bus.WriteAll(t.Context(), w, []kafka.Message{{Topic: "t", Value: []byte("x"), Time: time.Now().Add(-time.Hour)}}))
+		end := expire()
+		require.Equal(t, name, end.Name())
+		if before != nil {
+			require.False(t, os.SameFile(before, end))
+		}
+		before = expire()
+		require.True(t, os.SameFile(end, before))
 	}
 }
 

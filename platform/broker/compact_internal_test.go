@@ -220,11 +220,12 @@ func TestCloseWhileTheKeptLogCannotBeDropped(t *testing.T) {
 }
 
 // What a compaction keeps under second names stays as it was while the end of a
-// partition is written again.
+// partition is written in the place of its messages.
 func TestKeepEndLeavesKeptFiles(t *testing.T) {
 	dir, kept := t.TempDir(), filepath.Join(t.TempDir(), "kept.dat")
 	path := filepath.Join(dir, "9.dat")
-	require.NoError(t, keepEnd(dir, 10))
+	message := make([]byte, len(emptyBatch(9, 9))+8)
+	require.NoError(t, os.WriteFile(path, message, 0o600))
 	require.NoError(t, os.Link(path, kept))
 	require.NoError(t, os.WriteFile(path+".new", []byte("a write that was cut off"), 0o600))
 	require.NoError(t, keepEnd(dir, 10))
@@ -237,4 +238,7 @@ func TestKeepEndLeavesKeptFiles(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, raw, len(emptyBatch(9, 9)))
 	require.NoFileExists(t, path+".new")
+	raw, err = os.ReadFile(kept)
+	require.NoError(t, err)
+	require.Equal(t, message, raw)
 }

@@ -39,9 +39,10 @@
 // who knows that the consumers have caught up. Retention is applied then, too, and by
 // Retain, which stops the broker for a moment only and wants a timer of its owner's: to
 // topics that set retention.ms or retention.bytes explicitly. Nobody reads what it has
-// taken; a file goes from the disk, 16 MiB at most, when all in it has expired. A
-// batch of old times expires with those that came before it, not before them. A
-// partition without messages goes on where it ended.
+// taken, until a start that reads the log alone: a file, 16 MiB at most, stays on the
+// disk until all in it has expired, and such a start begins with the first that is
+// there. The next time takes it again. A batch of old times expires with those that
+// came before it, not before them. A partition without messages goes on where it ended.
 //
 // # Connections
 //

@@ -43,9 +43,19 @@ func keepEnds(dir string, end func(folder string) (int64, error)) error {
 }
 
 // keepEnd makes an end all that a partition has before it; messages may be written
-// behind it meanwhile.
+// behind it meanwhile. An end that is there already, and alone, stays as it is.
 func keepEnd(partition string, end int64) error {
-	if err := writeWhole(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), emptyBatch(end-1, end-1)); err != nil {
+	batch := emptyBatch(end-1, end-1)
+	all, err := segments(partition)
+	if err != nil {
+		return err
+	}
+	if len(all) == 1 && all[0].base == end-1 {
+		if info, err := os.Stat(all[0].path); err != nil || info.Size() == int64(len(batch)) { // one with records is larger
+			return err
+		}
+	}
+	if err := writeWhole(filepath.Join(partition, strconv.FormatInt(end-1, 10)+".dat"), batch); err != nil {
 		return err
 	}
 	files, err := os.ReadDir(partition)
