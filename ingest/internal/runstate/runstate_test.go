@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -269,6 +270,26 @@ func TestCheckpoint(t *testing.T) {
 	require.Equal(t, int64(steps), run.Files[0].Line)
 	require.Equal(t, int64(steps), run.Files[0].Blank)
 	require.NoError(t, h.Finish(runstate.Done, ""))
+}
+
+// What cannot be noted is an error of whoever notes it, and counts as little as if it had not been.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	s, err := runstate.Open(dir)
+	require.NoError(t, err)
+	h := begin(t, s, "run", runstate.File{Path: "a"})
+	require.NoError(t, h.Advance(0, 1, 10, 0, counts(1)))
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+	require.NoError(t, os.Symlink("/dev/full", filepath.Join(dir, "run", fmt.Sprint("journal.", h.Run().Journal+1))))
+	h, err = s.Resume("run", "", time.Now)
+	require.NoError(t, err)
+	require.ErrorIs(t, h.Advance(0, 2, 20, 0, counts(1)), syscall.ENOSPC)
+	require.ErrorIs(t, h.Complete(0), syscall.ENOSPC)
+	require.NoError(t, h.Finish(runstate.Stopped, ""))
+	run, err := s.Get("run")
+	require.NoError(t, err)
+	require.Equal(t, []runstate.File{{Path: "a", Line: 1, Offset: 10}}, run.Files)
+	require.Equal(t, counts(1), run.Counts)
 }
 
 func TestIdentify(t *testing.T) {

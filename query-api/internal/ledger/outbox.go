@@ -304,11 +304,8 @@ func (o *Outbox) write(frame []byte) (*segment, int64, error) {
 		o.segments = append(o.segments, s)
 	}
 	offset := s.size
-	if n, err := s.file.WriteAt(frame, offset); err != nil {
-		if n > 0 { // what follows must not stand behind half a frame
-			err = errors.Join(err, s.file.Truncate(offset))
-		}
-		return nil, 0, err
+	if _, err := s.file.WriteAt(frame, offset); err != nil {
+		return nil, 0, err // what follows is written over what of the frame may stand there
 	}
 	s.size += int64(len(frame))
 	s.dirty = true

@@ -325,6 +325,47 @@ func TestFileIsBegunAgain(t *testing.T) {
 	require.NoError(t, o.Close())
 }
 
+// Of an event for which the disk has no room nothing counts; what follows, shorter than
+// what of it had room or longer, is whole.
+func TestDiskIsFull(t *testing.T) {
+	dir := t.TempDir()
+	o, err := ledger.Open(ledger.Config{Dir: dir})
+	require.NoError(t, err)
+	prepared, err := o.Prepare(call("before"))
+	require.NoError(t, err)
+	used := o.Bytes()
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
+	little := before
+	little.Cur = uint64(used) + 100
+	t.Cleanup(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) })
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &little))
+	require.ErrorIs(t, o.Record(call("half of it has room")), syscall.EFBIG)
+	require.Equal(t, used, o.Bytes())
+	require.NoError(t, prepared.Answered())
+	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
+	shorter := copyOf(t, dir)
+	require.NoError(t, o.Record(call("after")))
+	longer := copyOf(t, dir)
+	require.NoError(t, o.Close())
+
+	for dir, want := range map[string]map[string]event.Outcome{
+		shorter: {"before": event.OutcomeCharged},
+		longer:  {"before": event.OutcomeCharged, "after": event.OutcomeCharged},
+	} {
+		o, err := ledger.Open(ledger.Config{Dir: dir})
+		require.NoError(t, err)
+		p := &topic{events: make(map[string]event.Outcome)}
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- o.Run(ctx, time.Second, p.publish) }()
+		require.NoError(t, o.Flush(t.Context()))
+		stop()
+		require.NoError(t, <-ended)
+		require.Equal(t, want, p.events)
+	}
+}
+
 // A file that was cut off anywhere gives back what was whole.
 func TestTornFile(t *testing.T) {
 	dir := t.TempDir()
