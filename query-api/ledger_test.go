@@ -39,8 +39,11 @@ func TestLedgerThatLostItsEnd(t *testing.T) {
 	rows.Add(usage("10"), readmodel.Position{Topic: event.TopicUsage, Offset: 10})
 	writer := bus.NewWriter(reader.Bus)
 	t.Cleanup(func() { require.NoError(t, writer.Close()) })
-	for i := range int64(4) {
+	for i := range int64(5) {
 		u := usage(fmt.Sprint(i))
+		if i == 4 { // whose caller left: in the ledger, and no call of it
+			u.Outcome, u.Requests, u.Credits = event.OutcomeUnanswered, 0, 0
+		}
 		raw, err := json.Marshal(u)
 		require.NoError(t, err)
 		require.NoError(t, bus.WriteAll(t.Context(), writer, []kafka.Message{{Topic: event.TopicUsage, Partition: 0, Key: []byte("a"), Value: raw}}))

@@ -30,6 +30,9 @@ func TestTopics(t *testing.T) {
 	for _, d := range record.Definitions() {
 		require.True(t, byName[d.Topic].Compacted, d.Topic)
 	}
+	erasure, ok := record.Lookup(record.KindErasure)
+	require.True(t, ok)
+	require.Empty(t, erasure.Topic, "erasures are orders")
 	require.Equal(t, "2592000000", byName[event.TopicRejected].Config()["retention.ms"])
 	require.Equal(t, "muster.dead.discovery-worker.score.v1", event.DeadTopic("discovery-worker", "score").Name)
 	require.Len(t, byName, len(record.Definitions())+13+1)

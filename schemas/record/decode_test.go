@@ -248,6 +248,9 @@ func TestWithdrawalKeepsNothingElse(t *testing.T) {
 	link := decode(t, record.KindAccountLink, `{"a":{"platform":"network","username":"B"},"b":{"platform":"codehost","username":"a"},"source":"s","observed_at":"2026","deleted":true,"note":1}`)
 	require.Equal(t, "codehost:a|network:b|s", link.Key)
 	require.NotContains(t, string(link.JSON), "note")
+
+	erasure := decode(t, record.KindErasure, `{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","scope":"all","requested_by":"clerk","note":"file 7","deleted":true}`)
+	require.Equal(t, `{"identifiers":[{"type":"email","value":"a@b.c"}],"requested_at":"2026","requested_by":"clerk","note":"file 7","deleted":true}`, string(erasure.JSON))
 }
 
 func TestKeys(t *testing.T) {
@@ -267,6 +270,11 @@ func TestKeys(t *testing.T) {
 	} {
 		require.Equal(t, c.key, decode(t, c.kind, c.raw).Key)
 	}
+	named := func(value string) string {
+		return decode(t, record.KindErasure, `{"identifiers":[{"type":"user_id","value":`+value+`}],"requested_at":"2026"}`).Key
+	}
+	require.Equal(t, named(`"42"`), named("42.0"))
+	require.NotEqual(t, named(`"42"`), named("43"))
 }
 
 func TestLargeAndOddRecordsAreNormal(t *testing.T) {
@@ -292,4 +300,19 @@ func TestNullsInListsCountAsAbsent(t *testing.T) {
 	require.Equal(t, []string{"a@x.example"}, p.Emails)
 	require.Equal(t, []record.Position{{Title: "t"}}, p.Experience)
 	require.Empty(t, p.Skills)
+}
+
+func TestObjectsWithoutContentCountAsAbsent(t *testing.T) {
+	r := decode(t, record.KindNetworkPerson, `{"profile_id":"p","username":"u","last_updated":"2026","location":{},"current_position":{"company":{"name":null}},"experience":[{"title":"t","company":{}},{"location":{}}],"x":{}}`)
+	p := r.Body.(*record.NetworkPerson)
+	require.Nil(t, p.Location)
+	require.Nil(t, p.CurrentPosition)
+	require.Equal(t, []record.Position{{Title: "t"}}, p.Experience)
+	require.JSONEq(t, `{"x":{}}`, string(p.Unknown), "what muster does not know is served as it came")
+}
+
+func TestConfidenceMayBeNoneOrFull(t *testing.T) {
+	for _, c := range []string{"0", "1"} {
+		decode(t, record.KindAccountLink, `{"a":{"platform":"network","username":"x"},"b":{"platform":"codehost","username":"y"},"source":"s","observed_at":"2026","confidence":`+c+`}`)
+	}
 }

@@ -47,6 +47,7 @@ func defects() []defect {
 		{name: "erasure without a value", kind: er, raw: `{"identifiers":[{"type":"email"}],"requested_at":"2026"}`, code: record.CodeMissingIdentity, path: "identifiers[0].value"},
 		{name: "erasure by value and hash", kind: er, raw: `{"identifiers":[{"type":"email","value":"a@b.c","sha256":"` + strings.Repeat("0", 64) + `"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers[0].sha256"},
 		{name: "erasure by a short hash", kind: er, raw: `{"identifiers":[{"type":"email","sha256":"abcd"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers[0].sha256"},
+		{name: "erasure of very many", kind: er, raw: `{"identifiers":[` + strings.Repeat(`{"type":"email","value":"a@b.c"},`, record.MaxIdentifiers) + `{"type":"email","value":"a@b.c"}],"requested_at":"2026"}`, code: record.CodeBadIdentity, path: "identifiers"},
 		{name: "erasure in an unknown scope", kind: er, raw: `{"identifiers":[{"type":"email","value":"a@b.c"}],"scope":"some","requested_at":"2026"}`, code: record.CodeBadValue, path: "scope"},
 		{name: "erasure without time", kind: er, raw: `{"identifiers":[{"type":"email","value":"a@b.c"}]}`, code: record.CodeMissingVersion, path: "requested_at"},
 
@@ -119,6 +120,7 @@ func defects() []defect {
 		{name: "30 February", kind: np, raw: with(ok, `"education":[{"end":"2019-02-30"}]`), code: record.CodeBadDate, path: "education[0].end", schemaAccepts: true},
 		{name: "year 0", kind: np, raw: with(ok, `"current_position":{"start":"0000"}`), code: record.CodeBadDate, path: "current_position.start", schemaAccepts: true},
 		{name: "word for a date", kind: np, raw: with(ok, `"experience":[{"end":"Present"}]`), code: record.CodeBadDate, path: "experience[0].end"},
+		{name: "word for a date behind a position that has one", kind: np, raw: with(ok, `"current_position":{"start":"2019"},"experience":[{"end":"Present"}]`), code: record.CodeBadDate, path: "experience[0].end"},
 		{name: "slashes in a date", kind: np, raw: with(ok, `"certifications":[{},{"issue_date":"03/2019"}]`), code: record.CodeBadDate, path: "certifications[1].issue_date"},
 		{name: "time 25:00", kind: cp, raw: with(okc, `"created_at":"2019-01-01T25:00:00Z"`), code: record.CodeBadDate, path: "created_at", schemaAccepts: true},
 		{name: "bad updated_at", kind: cp, raw: with(okc, `"updated_at":"2019-1-1"`), code: record.CodeBadDate, path: "updated_at"},

@@ -124,6 +124,20 @@ func TestSplitCompleteLists(t *testing.T) {
 	}
 }
 
+func TestSplitOfEachList(t *testing.T) {
+	for raw, key := range map[string]string{
+		`"repos":[{"id":7,"updated_at":"2025"}]`:       "42/7",
+		`"commits":[{"sha":"c","author_date":"2025"}]`: "42/c",
+	} {
+		r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026",`+raw+`}`)
+		parts, rejected := r.Split()
+		require.Empty(t, rejected)
+		require.Len(t, parts, 1)
+		require.Equal(t, key, parts[0].Key)
+		require.Equal(t, `{"user_id":42,"codehost_username":"jane","last_updated":"2026"}`, string(r.JSON))
+	}
+}
+
 func TestSplitLeavesOthersAlone(t *testing.T) {
 	for _, r := range []*record.Record{
 		decode(t, record.KindCodehostRepo, `{"user_id":1,"id":2,"updated_at":"2026","repos":[1],"repos_complete":true}`),
