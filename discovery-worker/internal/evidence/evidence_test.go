@@ -76,6 +76,169 @@ func TestLinks(t *testing.T) {
 	require.Equal(t, "one", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldElsewhere))
 }
 
+// What each field says of two who differ in nothing else, whichever of them is asked for.
+func TestFields(t *testing.T) {
+	type say = func(*people.Profile)
+	works := func(employers ...string) say {
+		return func(p *people.Profile) { p.Employers, p.Current = employers, 1 }
+	}
+	studied := func(schools ...string) say { return func(p *people.Profile) { p.Schools = schools } }
+	lives := func(places ...string) say { return func(p *people.Profile) { p.Places = places } }
+	in := func(country string, places ...string) say {
+		return func(p *people.Profile) { p.Places, p.Country = append(places, country), country }
+	}
+	bio := func(text string) say { return func(p *people.Profile) { p.Bio = text } }
+	mail := func(emails ...string) say { return func(p *people.Profile) { p.Emails = emails } }
+	picture := func(url string) say { return func(p *people.Profile) { p.Avatar = url } }
+	made := func(at string) say { return func(p *people.Profile) { p.Created = at } }
+	site := func(urls ...string) say { return func(p *people.Profile) { p.Websites = urls } }
+	knows := func(topics ...string) say { return func(p *people.Profile) { p.Topics = topics } }
+	is := func(titles ...string) say { return func(p *people.Profile) { p.Titles = titles } }
+	as := func(username string, names ...string) say {
+		return func(p *people.Profile) { p.Username, p.Key, p.Names = username, identity.UsernameKey(username), names }
+	}
+	nothing := func(*people.Profile) {}
+	both := func(l ...say) say {
+		return func(p *people.Profile) {
+			for _, f := range l {
+				f(p)
+			}
+		}
+	}
+	for _, c := range []struct {
+		field string
+		a, b  say
+		want  string
+	}{
+		{evidence.FieldEmail, mail("a@x.example", "b@x.example"), mail("b@x.example"), "same"},
+		{evidence.FieldEmail, mail("a@x.example"), mail("b@x.example"), "different"},
+		{evidence.FieldEmail, mail("a@x.example"), nothing, "missing"},
+
+		{evidence.FieldEmployer, works("Quenlix GmbH", "Ostara"), works("Quenlix"), "same_current"},
+		{evidence.FieldEmployer, works("Ostara", "Quenlix Labs"), works("quenlix"), "same_past"},
+		{evidence.FieldEmployer, works("Quenlix"), works("quenlixhq"), "same_current"},
+		{evidence.FieldEmployer, works("Quen"), works("Quen Labs"), "same_current"},
+		{evidence.FieldEmployer, works("Que"), works("Que Labs"), "different"},
+		{evidence.FieldEmployer, works("Quenl"), works("quenlhq"), "different"},
+		{evidence.FieldEmployer, works("Quenlix"), works("Ostara"), "different"},
+		{evidence.FieldEmployer, works("Inc.", "Ltd"), works("The Group"), "different"},
+		{evidence.FieldEmployer, works("Quenlix"), bio("I build things at Quenlix."), "in_text_current"},
+		{evidence.FieldEmployer, works("Ostara", "Quenlix"), bio("formerly quenlix"), "in_text_past"},
+		{evidence.FieldEmployer, works("Que"), bio("que sera"), "missing"},
+		{evidence.FieldEmployer, works("Quenlix"), nothing, "missing"},
+		{evidence.FieldEmployer, nothing, nothing, "missing"},
+
+		{evidence.FieldDomain, mail("j@quenlix.example"), works("Quenlix Inc"), "employer"},
+		{evidence.FieldDomain, mail("j@ostara.example"), both(works("Ostara"), studied("Ostara")), "school"},
+		{evidence.FieldDomain, mail("j@quen.example"), works("Quen"), "none"},
+		{evidence.FieldDomain, mail("j@post.example", "j@quenlix.example"), works("Quenlix"), "employer"},
+		{evidence.FieldDomain, mail("j@post.example"), works("Quenlix"), "none"},
+		{evidence.FieldDomain, mail("j@quenlix.example"), nothing, "missing"},
+
+		{evidence.FieldSchool, studied("Arden Tech", "University of Ostara"), studied("university of Ostara"), "same"},
+		{evidence.FieldSchool, studied("University of Ostara"), bio("class of 2009, University of Ostara"), "in_text"},
+		{evidence.FieldSchool, studied("MX"), bio("mx"), "different"},
+		{evidence.FieldSchool, studied("University of Ostara"), studied("Arden Tech"), "different"},
+		{evidence.FieldSchool, studied("University of Ostara"), nothing, "missing"},
+
+		{evidence.FieldPlace, lives("Lagos", "Nigeria"), lives("Lagos, Nigeria"), "same_city"},
+		{evidence.FieldPlace, lives("Enugu", "Enugu State", "Nigeria"), lives("Nsukka / Enugu State"), "same_region"},
+		{evidence.FieldPlace, in("Nigeria", "Lagos"), in("Nigeria", "Enugu"), "same_country"},
+		{evidence.FieldPlace, in("Nigeria", "Lagos"), lives("Enugu 🇳🇬"), "same_country"},
+		{evidence.FieldPlace, in("Nigeria", "Lagos"), in("Ghana", "Accra"), "different_country"},
+		{evidence.FieldPlace, in("Nigeria", "Lagos"), lives("Accra"), "different"},
+		{evidence.FieldPlace, lives("Yekaterinburg"), lives("Ekaterinburg"), "same_city"},
+		{evidence.FieldPlace, lives("Москва"), lives("Lisbon"), "missing"},
+		{evidence.FieldPlace, lives("🚀"), lives("Lisbon"), "missing"},
+		{evidence.FieldPlace, lives("Lisbon"), nothing, "missing"},
+
+		{evidence.FieldAvatar, picture("https://img.example/u/1.png?s=40"), picture("http://IMG.example/u/1.png"), "same"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"), picture("https://cdn.example/x/5f2a90c1be77.jpg"), "same_file"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be7.png"), picture("https://cdn.example/x/5f2a90c1be7.jpg"), "different"},
+		{evidence.FieldAvatar, picture("https://img.example/5f2a90c1be77.png"), nothing, "missing"},
+
+		{evidence.FieldWebsite, site("https://www.juno.example/"), site("other.example", "juno.example"), "same"},
+		{evidence.FieldWebsite, site("https://juno.example/a"), site("https://juno.example/b"), "different"},
+		{evidence.FieldWebsite, site("juno.example"), site("://"), "missing"},
+
+		{evidence.FieldDates, made("2019-03-04T10:00:00Z"), made("2019-03-04"), "same_day"},
+		{evidence.FieldDates, made("2019-03-04"), made("2019-03-09"), "same_month"},
+		{evidence.FieldDates, made("2019-03-04"), made("2019-04-04"), "apart"},
+		{evidence.FieldDates, made("2019-03"), made("2019-03-04"), "missing"},
+
+		{evidence.FieldTitle, is("Beekeeper"), bio("A beekeeper in town"), "in_text"},
+		{evidence.FieldTitle, is("Beekeeper"), bio("A sailor in town"), "none"},
+		{evidence.FieldTitle, is("QA"), bio("qa"), "none"},
+		{evidence.FieldTitle, is("Beekeeper"), nothing, "missing"},
+
+		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), knows("chess"), "none"},
+		{evidence.FieldTopics, knows("Beekeeping", "Sailing"), bio("sailing"), "one"},
+		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess"), bio("sailing, chess and beekeeping with love"), "some"},
+		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"), "many"},
+		{evidence.FieldTopics, knows("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
+		{evidence.FieldTopics, knows("Beekeeping"), nothing, "missing"},
+
+		{evidence.FieldTrade, both(as("juno"), is("Golang developer")), nothing, "network_code"},
+		{evidence.FieldTrade, is("Beekeeper"), nothing, "network_other"},
+		{evidence.FieldTrade, nothing, nothing, "missing"},
+
+		{evidence.FieldMailbox, mail("quietotter+x@post.example"), as("quiet-otter"), "same_word"},
+		{evidence.FieldMailbox, mail("junoabara@post.example"), as("juno-abara", "Juno Abara"), "same_name"},
+		{evidence.FieldMailbox, mail("quietotter82@post.example"), as("quietotter"), "stem"},
+		{evidence.FieldMailbox, mail("loudbadger@post.example"), as("quietotter"), "different"},
+		{evidence.FieldMailbox, mail("info@post.example", "ab@post.example", "juno@noreply.example"), as("info"), "missing"},
+
+		{evidence.FieldDisplay, as("juno", "quietotter"), as("quietotter"), "handle"},
+		{evidence.FieldDisplay, as("juno", "quietotter"), as("loudbadger"), "none"},
+
+		{evidence.FieldMotto, as("junooslo", "Juno Abara"), lives("Oslo"), "place"},
+		{evidence.FieldMotto, as("junochess", "Juno Abara"), knows("Chess"), "topic"},
+		{evidence.FieldMotto, as("junosailing", "Juno Abara"), knows("Chess"), "none"},
+	} {
+		a, b := profile("network", "n1"), profile("codehost", "c1")
+		c.a(a)
+		c.b(b)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field), "%s: %+v and %+v", c.field, a, b)
+		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field), "%s, the other way round: %+v and %+v", c.field, a, b)
+	}
+}
+
+// No weight helps who is contradicted, and nobody is an organization.
+func TestSafeguards(t *testing.T) {
+	m, err := evidence.Default()
+	require.NoError(t, err)
+	for name, c := range map[string]struct {
+		change func(seed, found *people.Profile)
+		most   float64
+	}{
+		"declared":                   {func(_, _ *people.Profile) {}, 1},
+		"a mark of direction around": {func(_, found *people.Profile) { found.Names = []string{"\u200eJuno Abara\u200e"} }, 1},
+		"letters of another script":  {func(_, found *people.Profile) { found.Names = []string{"Juno Ab\u0430ra"} }, 0.3},
+		"a hidden character":         {func(_, found *people.Profile) { found.Names = []string{"Juno Ab\u200dara"} }, 0.3},
+		"in a username":              {func(seed, _ *people.Profile) { seed.Username = "juno-\u0430bara" }, 0.3},
+		"another account": {func(_, found *people.Profile) {
+			found.Declared = []event.Account{{Platform: "network", Username: "another"}}
+		}, 0.3},
+		"another name": {func(seed, found *people.Profile) {
+			seed.Names, seed.Username, seed.Key = []string{"Vera Lind"}, "lantern", "lantern"
+		}, 0.3},
+		"an employer": {func(seed, found *people.Profile) {
+			seed.Employers, found.Names = []string{"Quenlix"}, []string{"Quenlix Inc"}
+		}, 0},
+		"what firms call by": {func(_, found *people.Profile) { found.Names = []string{"Juno Abara Official"} }, 0},
+	} {
+		seed, found := profile("network", "juno-abara", "Juno Abara"), profile("codehost", "junoa", "Juno Abara")
+		seed.Declared = []event.Account{found.Account()}
+		c.change(seed, found)
+		list := []*evidence.Candidate{{Pair: evidence.Pair{A: seed, B: found}}}
+		m.Rank(list)
+		require.LessOrEqual(t, list[0].Confidence, c.most, name)
+		if c.most == 1 {
+			require.Greater(t, list[0].Confidence, event.DiscoveryThreshold, name)
+		}
+	}
+}
+
 // Nothing that a text says about itself raises a probability, organizations have
 // none, and namesakes share it.
 func TestRank(t *testing.T) {
