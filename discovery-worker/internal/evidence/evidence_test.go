@@ -33,6 +33,10 @@ func TestNames(t *testing.T) {
 		{"Abara", "Juno Abara"}:                  "family",
 		{"Juno Abara", "Vera Abara"}:             "half",
 		{"Juno Abara", "Vera Lind"}:              "different_whole",
+		{"Juno", "Vera Lind"}:                    "different",
+		{"Ana Silva", "Maria Ana Silva Costa"}:   "exact_plainest",
+		{"Marc Abara", "Mark Abara"}:             "spelling_plain",
+		{"Jon Abara", "Jan Abara"}:               "half",
 		{"Juno Abara", ""}:                       "missing",
 		{"Juno Abara", "🚀"}:                      "missing",
 		{"陈秀英", "Xiuying Chen"}:                  "exact_plain",
@@ -56,6 +60,15 @@ func TestUsernames(t *testing.T) {
 		{"quietotter", "Juno Abara", "jabara", "", "from_name"},
 		{"quietotter", "Juno Abara", "juno-codes", "", "from_part"},
 		{"quietotter", "", "loudbadger", "", "different"},
+		{"quietotter", "Juno Abara", "abarajuno", "", "from_name"},
+		{"quietotter", "Juno Abara", "junoa", "", "from_name"},
+		{"quietotter", "Juno Abara", "abaraj", "", "from_name"},
+		{"quietotter", "Juno Abara", "ajuno", "", "from_name"},
+		{"quietotter", "Juno Lindqvist", "lndqvstj", "", "from_name"},
+		{"quietotter", "Gordon Lindqvist", "grdnlndqvst", "", "from_name"},
+		{"quietotter", "Juno Lindqvist", "junolndqvst", "", "from_name"},
+		{"quietotters", "", "quietotter-labs", "", "similar"},
+		{"otte", "", "otters", "", "different"},
 	} {
 		a, b := profile("codehost", c.a, c.nameA), profile("microblog", c.b, c.nameB)
 		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), evidence.FieldUsername), "%+v", c)
@@ -192,6 +205,7 @@ func TestFields(t *testing.T) {
 		{evidence.FieldDisplay, as("juno", "quietotter"), as("loudbadger"), "none"},
 
 		{evidence.FieldMotto, as("junooslo", "Juno Abara"), lives("Oslo"), "place"},
+		{evidence.FieldMotto, as("junorio", "Juno Abara"), lives("Rio"), "place"},
 		{evidence.FieldMotto, as("junochess", "Juno Abara"), knows("Chess"), "topic"},
 		{evidence.FieldMotto, as("junosailing", "Juno Abara"), knows("Chess"), "none"},
 	} {
@@ -201,6 +215,28 @@ func TestFields(t *testing.T) {
 		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b}), c.field), "%s: %+v and %+v", c.field, a, b)
 		require.Equal(t, c.want, evidence.Level(evidence.Compare(evidence.Pair{A: b, B: a}), c.field), "%s, the other way round: %+v and %+v", c.field, a, b)
 	}
+}
+
+// What others say that are declared to be A's counts as A's own where it tells more, and
+// only in fields that are of a person and not of an account.
+func TestMore(t *testing.T) {
+	a, b, more := profile("network", "n1"), profile("codehost", "c1"), profile("microblog", "m1")
+	b.Emails, b.Employers = []string{"a@x.example"}, []string{"Quenlix"}
+	more.Emails, more.Employers, more.Bio = b.Emails, []string{"Ostara"}, "Golang developer"
+	for _, alone := range []bool{true, false} {
+		pair := evidence.Pair{A: a, B: b}
+		want := map[string]string{evidence.FieldEmail: "missing", evidence.FieldEmployer: "missing", evidence.FieldTrade: "missing"}
+		if !alone {
+			pair.More = []*people.Profile{more}
+			want[evidence.FieldEmail], want[evidence.FieldEmployer] = "same", "different"
+		}
+		findings := evidence.Compare(pair)
+		for field, level := range want {
+			require.Equal(t, level, evidence.Level(findings, field), field)
+		}
+	}
+	a.Employers = []string{"Quenlix"}
+	require.Equal(t, "same_current", evidence.Level(evidence.Compare(evidence.Pair{A: a, B: b, More: []*people.Profile{more}}), evidence.FieldEmployer), "less does not count")
 }
 
 // No weight helps who is contradicted, and nobody is an organization.
@@ -300,6 +336,40 @@ func TestLoad(t *testing.T) {
 	}
 }
 
+// The line of the calibration is followed, and that a username is common does not speak against whom a link points out.
+func TestModel(t *testing.T) {
+	rank := func(prior string, change func(seed, found *people.Profile), alike int) (*evidence.Candidate, []event.Evidence) {
+		m, err := evidence.Load(strings.NewReader(`{"version":"x","prior":` + prior + `,"calibration":[{"raw":0,"calibrated":0},{"raw":0.5,"calibrated":0.2},{"raw":1,"calibrated":1}],
+			"weights":{"link":{"one_way":1},"username":{"same_word_short_unique":-5,"same_word_short_rare":-5,"same_word_short_some":-5,"different":-2}}}`))
+		require.NoError(t, err)
+		c := &evidence.Candidate{Pair: evidence.Pair{A: profile("network", "zed"), B: profile("codehost", "zed"), Alike: alike}}
+		change(c.A, c.B)
+		m.Rank([]*evidence.Candidate{c})
+		return c, m.Reasons(c)
+	}
+	plain := func(seed, _ *people.Profile) { seed.Username, seed.Key = "", "" }
+	for prior, want := range map[string][2]float64{"0": {0.5, 0.2}, "1.584962500721156": {0.75, 0.6}, "-1.584962500721156": {0.25, 0.1}, "60": {1, 1}} {
+		c, reasons := rank(prior, plain, 0)
+		require.InDelta(t, want[0], c.Raw, 1e-9)
+		require.InDelta(t, want[1], c.Confidence, 1e-9)
+		require.Empty(t, reasons)
+	}
+	linked := func(seed, found *people.Profile) { seed.Declared = []event.Account{found.Account()} }
+	for alike, commonness := range map[int]string{0: "unique", 1: "rare", 20: "some"} {
+		c, reasons := rank("0", func(_, _ *people.Profile) {}, alike)
+		require.InDelta(t, 1.0/33, c.Raw, 1e-9)
+		require.Equal(t, []event.Evidence{{Kind: "username", Finding: "same_word_short_" + commonness, Weight: -5}}, reasons)
+		c, reasons = rank("0", linked, alike)
+		require.InDelta(t, 2.0/3, c.Raw, 1e-9)
+		require.Equal(t, []event.Evidence{{Kind: "link", Finding: "one_way", Weight: 1}}, reasons)
+	}
+	_, reasons := rank("0", func(seed, found *people.Profile) {
+		found.Username, found.Key = "loudbadger", "loudbadger"
+		linked(seed, found)
+	}, 0)
+	require.Equal(t, []event.Evidence{{Kind: "username", Finding: "different", Weight: -2}, {Kind: "link", Finding: "one_way", Weight: 1}}, reasons, "the heaviest first")
+}
+
 func TestFit(t *testing.T) {
 	same := []evidence.Finding{{Field: "name", Level: "exact"}, {Field: "place", Level: "same"}}
 	other := []evidence.Finding{{Field: "name", Level: "different"}, {Field: "place", Level: "same"}}
@@ -314,6 +384,7 @@ func TestFit(t *testing.T) {
 	m := evidence.Fit(groups, "test")
 	require.Greater(t, m.Weights["name"]["exact"], m.Weights["place"]["same"])
 	require.Less(t, m.Weights["name"]["different"], 0.0)
+	require.Equal(t, []evidence.Point{{Raw: 0, Calibrated: 0}, {Raw: 1, Calibrated: 1}}, m.Calibration, "until it is calibrated")
 	var outcomes []evidence.Outcome
 	for i := range 1000 {
 		outcomes = append(outcomes, evidence.Outcome{Raw: float64(i) / 1000, Right: i%1000 > 500 && i%5 != 0})

@@ -96,7 +96,7 @@ func flat(s string) string {
 
 // similar is one username within the other, or nearly it.
 func similar(a, b, stemA, stemB string) bool {
-	if stemA == "" || stemB == "" || min(len(stemA), len(stemB)) < 5 {
+	if min(len(stemA), len(stemB)) < 5 {
 		return false
 	}
 	return strings.Contains(stemA, stemB) || strings.Contains(stemB, stemA) || matchr.JaroWinkler(a, b, false) >= 0.92
