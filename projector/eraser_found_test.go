@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/bus"
 	"muster/projector"
@@ -155,8 +159,8 @@ func TestRefusedRecordAndItsPartsAreRejected(t *testing.T) {
 	require.Len(t, h.rejectedRecords(), 2)
 }
 
-// Accounts that name each other are one person's, and their links go with them; who is only named
-// stays.
+// Accounts that name each other are one person's, and what is theirs goes with them, from the
+// topics too; who is only named stays.
 func TestEraserFindsLinkedAccounts(t *testing.T) {
 	h := newHarness(t)
 	set := suppressedBy(t, suppress.Email, "ada@example.com")
@@ -169,11 +173,49 @@ func TestEraserFindsLinkedAccounts(t *testing.T) {
 			`{"user_id":7,"codehost_username":"adahub","network_username":"ada","last_updated":"2026"}`,
 			`{"user_id":8,"codehost_username":"claims","network_username":"ada","last_updated":"2026"}`,
 		},
-		record.KindAccountLink: {link("bob", "adahub"), link("bob", "bobhub")},
+		record.KindAccountLink:  {link("bob", "adahub"), link("bob", "bobhub")},
+		record.KindCodehostRepo: {`{"user_id":7,"id":1,"name":"x","updated_at":"2026"}`, `{"user_id":8,"id":1,"name":"x","updated_at":"2026"}`},
+		record.KindCodehostCommit: {
+			`{"user_id":7,"sha":"a","author_date":"2026"}`, `{"user_id":8,"sha":"a","author_date":"2026"}`,
+			`{"user_id":8,"sha":"b","author_email":"ada@example.com","author_date":"2026"}`,
+		},
+		record.KindCodehostList: {`{"user_id":7,"list":"repos","items":["1"],"last_updated":"2026"}`},
 	})
+	// The row of a link whose tombstone is refused stays, so that it is found again.
+	h.broker.Cluster().Fault(kfake.Fault{Keys: []kmsg.Key{kmsg.Produce}, Topic: record.KindAccountLink.Topic(), Err: kerr.InvalidRecord, Count: 1})
 	startEraser(t, h, set).await(t, event.ErasureMasked)
+	buried := make(map[string][]string)
+	topics := []string{event.TopicSeen}
+	for _, d := range record.Definitions() {
+		topics = append(topics, d.Topic)
+	}
+	require.NoError(t, bus.Scan(t.Context(), h.kafka, topics, func(m kafka.Message) error {
+		require.Nil(t, m.Value)
+		if !slices.Contains(buried[m.Topic], string(m.Key)) { // one for each try
+			buried[m.Topic] = append(buried[m.Topic], string(m.Key))
+		}
+		return nil
+	}))
+	for topic, keys := range map[string][]string{
+		event.TopicSeen: {
+			event.Seen{Kind: record.KindNetworkPerson, Key: "p1"}.MessageKey(), event.Seen{Kind: record.KindCodehostPerson, Key: "7"}.MessageKey(),
+		},
+		record.KindNetworkPerson.Topic():  {"p1"},
+		record.KindCodehostPerson.Topic(): {"7"},
+		record.KindCodehostRepo.Topic():   {"7/1"},
+		record.KindCodehostCommit.Topic(): {"7/a", "8/b"},
+		record.KindCodehostList.Topic():   {"7/repos"},
+		record.KindAccountLink.Topic():    {"codehost:adahub|network:bob|s"},
+	} {
+		require.ElementsMatch(t, keys, buried[topic], topic)
+		delete(buried, topic)
+	}
+	require.Empty(t, buried)
 	require.Zero(t, h.count("SELECT count() FROM network_people"))
 	require.Zero(t, h.count("SELECT count() FROM codehost_people WHERE user_id = 7"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_repos"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_commits"))
+	require.Zero(t, h.count("SELECT count() FROM codehost_lists"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM account_links"))
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/broker"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
 	"muster/projector"
@@ -26,6 +27,7 @@ import (
 type harness struct {
 	*store
 	t      *testing.T
+	broker *broker.Broker
 	kafka  bus.Config
 	writer *bus.Writer
 }
@@ -39,7 +41,7 @@ func newHarness(t *testing.T) *harness {
 func harnessOver(t *testing.T, s *store) *harness {
 	t.Helper()
 	b := brokertest.Start(t)
-	h := &harness{store: s, t: t, kafka: bus.Config{Brokers: b.Addrs()}}
+	h := &harness{store: s, t: t, broker: b, kafka: bus.Config{Brokers: b.Addrs()}}
 	h.ensureTopics()
 	h.writer = bus.NewWriter(h.kafka)
 	t.Cleanup(func() { require.NoError(t, h.writer.Close()) })

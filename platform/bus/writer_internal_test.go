@@ -1,0 +1,68 @@
+package bus
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+)
+
+// What of a write is written again, what is refused, and what is over.
+func TestWritingSorts(t *testing.T) {
+	passes, stays, tooLarge := kafka.NotLeaderForPartition, kafka.InvalidRecord, kafka.MessageSizeTooLarge
+	for name, c := range map[string]struct {
+		single           bool
+		errs             [5]error // of keys a, b, a, none, a of another topic
+		pending, refused []int
+		split            bool
+	}{
+		"all are written":                    {},
+		"one fails, and those after it":      {errs: [5]error{0: passes}, pending: []int{0, 2}},
+		"the last of a key fails":            {errs: [5]error{2: passes}, pending: []int{2}},
+		"one without a key has none after":   {errs: [5]error{3: passes}, pending: []int{3}},
+		"one that stays does not":            {errs: [5]error{0: stays}, refused: []int{0}},
+		"one stays behind one that passes":   {errs: [5]error{0: passes, 2: stays}, pending: []int{0}, refused: []int{2}},
+		"a batch is too large":               {errs: [5]error{tooLarge, tooLarge, tooLarge}, pending: []int{0, 1, 2}, split: true},
+		"each was written by itself":         {single: true, errs: [5]error{1: tooLarge}, refused: []int{1}},
+		"too large, and those after are not": {errs: [5]error{0: tooLarge}, pending: []int{0, 2}, split: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newWriting(&Writer{&kafka.Writer{}}, []kafka.Message{
+				{Topic: "t", Key: []byte("a")}, {Topic: "t", Key: []byte("b")}, {Topic: "t", Key: []byte("a")}, {Topic: "t"}, {Topic: "u", Key: []byte("a")},
+			})
+			g.single = c.single
+			require.Equal(t, c.split, g.sort(c.errs[:]))
+			require.Equal(t, c.pending, g.pending)
+			require.Equal(t, c.single || c.split, g.single)
+			var refused []int
+			for _, r := range g.refused {
+				refused = append(refused, r.Index)
+				require.Equal(t, c.errs[r.Index], r.Err)
+			}
+			require.Equal(t, c.refused, refused)
+		})
+	}
+}
+
+// A topic that is not known is believed to be new for a while, in which nothing else is in the way.
+func TestUnknownTopicsAreRefusedAfterAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newWriting(&Writer{&kafka.Writer{}}, []kafka.Message{{Topic: "t"}, {Topic: "t"}})
+		unknown := []error{kafka.UnknownTopicOrPartition, nil}
+		require.False(t, g.sort([]error{kafka.UnknownTopicOrPartition, kafka.UnknownTopicOrPartition}))
+		time.Sleep(unknownTopicPatience)
+		g.sort([]error{kafka.UnknownTopicOrPartition, errors.New("the broker is away")})
+		require.Len(t, g.pending, 2, "it counts anew")
+		g.sort([]error{kafka.UnknownTopicOrPartition, kafka.UnknownTopicOrPartition})
+		time.Sleep(unknownTopicPatience)
+		g.sort(unknown)
+		require.Equal(t, []int{0}, g.pending)
+		time.Sleep(time.Nanosecond)
+		g.sort(unknown[:1])
+		require.Empty(t, g.pending)
+		require.Equal(t, []RefusedMessage{{Index: 0, Topic: "t", Err: kafka.UnknownTopicOrPartition}}, g.refused)
+	})
+}
