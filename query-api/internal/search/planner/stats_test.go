@@ -1,0 +1,107 @@
+package planner
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// The frequencies of one word in several fields, as Lucene's BlendedTermQuery has them.
+func TestBlendAcross(t *testing.T) {
+	for name, c := range map[string]struct{ df, words, want []int64 }{
+		"each as frequent as the most frequent":   {[]int64{10, 10}, []int64{100, 100}, []int64{10, 10}},
+		"the order of the fields stays":           {[]int64{5, 10, 3, 5}, []int64{100, 100, 100, 100}, []int64{11, 10, 12, 11}},
+		"a field without the word has none":       {[]int64{10, 0, 5}, []int64{100, 1, 100}, []int64{10, 0, 11}},
+		"no more than the smallest one has words": {[]int64{10, 5}, []int64{100, 8}, []int64{8, 8}},
+		"up to its words":                         {[]int64{10, 5, 4}, []int64{100, 11, 100}, []int64{10, 11, 11}},
+		"nobody has the word":                     {[]int64{0, 0}, []int64{100, 100}, []int64{0, 0}},
+	} {
+		require.Equal(t, c.want, blendAcross(c.df, c.words), name)
+	}
+}
+
+func TestStatsOfBlends(t *testing.T) {
+	field := func(name string) algebra.Field {
+		return algebra.Field{SearchField: readmodel.SearchField{Path: name, Column: name, Type: readmodel.SearchText}}
+	}
+	a, b := field("a"), field("b")
+	stats := NewStats()
+	stats.Fields[a.Name()] = FieldStats{Documents: 100, Terms: 300}
+	stats.Fields[b.Name()] = FieldStats{Documents: 20, Terms: 50}
+	for f, terms := range map[string]map[string]int64{"a": {"x": 40, "y": 7}, "b": {"x": 30}} {
+		for text, df := range terms {
+			stats.Terms[termKey(field(f), text)] = df
+		}
+	}
+	expanded := []algebra.Term{{Field: a, Text: "x", Blend: 1}, {Field: a, Text: "y", Blend: 1}}
+	across := []algebra.Term{{Field: a, Text: "x", Blend: 2, Across: true}, {Field: b, Text: "x", Blend: 2, Across: true}}
+	for name, c := range map[string]struct {
+		term    algebra.Term
+		blend   []algebra.Term
+		weight  float64
+		average float64
+	}{
+		"a term by itself":                        {algebra.Term{Field: a, Text: "y"}, nil, idf(7, 100), 3},
+		"a blend of one":                          {expanded[1], expanded[1:], idf(7, 100), 3},
+		"the most frequent of an expansion":       {expanded[1], expanded, idf(40, 100), 3},
+		"a term that has its own, in a blend":     {algebra.Term{Field: a, Text: "y", Blend: 1, As: algebra.Alone}, expanded, idf(7, 100), 3},
+		"across fields":                           {across[0], across, idf(40, 100), 3},
+		"across fields, of a field of fewer":      {across[1], across, idf(20, 20), 2.5},
+		"a term that was not counted has no part": {algebra.Term{Field: b, Text: "y"}, nil, 0, 1},
+	} {
+		weight, average := stats.term(c.term, c.blend)
+		require.InDelta(t, c.weight, weight, 1e-12, name)
+		require.InDelta(t, c.average, average, 1e-12, name)
+	}
+}
+
+// The score of a part that need not match counts where it does.
+func TestScoreIf(t *testing.T) {
+	number := func(column string) algebra.Node {
+		return algebra.Constant{Score: 2, Node: algebra.Range{Field: algebra.Field{SearchField: readmodel.SearchField{Path: column, Column: column, Type: readmodel.SearchLong}}}}
+	}
+	x, y := number("x"), number("y")
+	for name, c := range map[string]struct {
+		node  algebra.Node
+		where bool
+	}{
+		"parts of which one must match": {algebra.Bool{Should: []algebra.Node{x, y}, Minimum: 1}, false},
+		"parts of which two must":       {algebra.Bool{Should: []algebra.Node{x, y}, Minimum: 2}, true},
+		"what must match":               {algebra.Bool{Must: []algebra.Node{x}, Should: []algebra.Node{y}}, true},
+		"what must match, and what may": {algebra.Bool{Must: []algebra.Node{x}, Filter: []algebra.Node{y}}, true},
+		"what must match, and what not": {algebra.Bool{Must: []algebra.Node{x}, MustNot: []algebra.Node{y}}, true},
+		"what is filtered":              {algebra.Bool{Should: []algebra.Node{x}, Filter: []algebra.Node{y}}, true},
+		"the best of some":              {algebra.DisMax{Nodes: []algebra.Node{x, y}}, false},
+		"a number":                      {x, true},
+		"nobody":                        {algebra.None{}, false},
+		"everybody":                     {algebra.All{}, false},
+	} {
+		sql := scoring(NewStats(), c.node).scoreIf(c.node, &scope{})
+		root := len(sql) > 3 && sql[:3] == "if("
+		require.Equal(t, c.where, root, "%s: %s", name, sql)
+	}
+}
+
+func TestReadsUpdates(t *testing.T) {
+	field := func(path string) algebra.Field {
+		return algebra.Field{SearchField: readmodel.SearchField{Path: path, Type: readmodel.SearchDate}}
+	}
+	plain := algebra.Range{Field: field("profile.followers")}
+	for name, c := range map[string]struct {
+		node algebra.Node
+		sort []Sort
+		want bool
+	}{
+		"nothing":           {algebra.All{}, []Sort{{Field: field("profile.followers")}}, false},
+		"another range":     {plain, nil, false},
+		"a range":           {algebra.Bool{Filter: []algebra.Node{plain, algebra.Range{Field: field(updatedAt)}, plain}}, nil, true},
+		"values":            {algebra.Bool{Filter: []algebra.Node{algebra.Set{Field: field(updatedAt)}, plain}}, nil, true},
+		"a function":        {algebra.Function{Node: plain, Functions: []algebra.Factor{{Field: field(updatedAt)}, {Field: field("profile.followers")}}}, nil, true},
+		"what is sorted by": {plain, []Sort{{Field: field(updatedAt)}, {Field: field("profile.followers")}}, true},
+	} {
+		require.Equal(t, c.want, ReadsUpdates(c.node, c.sort), name)
+	}
+}
