@@ -21,18 +21,19 @@ func TestHints(t *testing.T) {
 		sorts              []Sort
 		eager, readsTokens bool
 	}{
-		"words":                    {node: algebra.Bool{Should: []algebra.Node{term, algebra.Range{}}, Minimum: 1}, eager: true},
-		"elements":                 {node: algebra.Nested{Node: algebra.Bool{Must: []algebra.Node{term}}}, eager: true},
-		"a pattern":                {node: algebra.Bool{Must: []algebra.Node{term, algebra.Pattern{}}}},
-		"a phrase":                 {node: algebra.Bool{Must: []algebra.Node{term, phrase}}, readsTokens: true},
-		"a phrase beside a text":   {node: algebra.Bool{Must: []algebra.Node{other, phrase}}},
-		"a phrase of elements":     {node: algebra.Bool{Must: []algebra.Node{other, algebra.Nested{Node: phrase}}}, readsTokens: true},
-		"a phrase of one word":     {node: algebra.Phrase{Terms: [][]string{{"engineer"}}}},
-		"a function":               {node: algebra.Function{Node: term}},
-		"a least score":            {node: algebra.Function{Node: term, MinScore: new(float64)}, readsTokens: true},
-		"an average to sort by":    {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreAvg}}},
-		"a least value to sort by": {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreMin}}, eager: true},
-		"a pattern in a sort":      {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreMin, Nested: algebra.Pattern{}}}},
+		"words":                  {node: algebra.Bool{Should: []algebra.Node{term, algebra.Range{}}, Minimum: 1}, eager: true},
+		"elements":               {node: algebra.Nested{Node: algebra.Bool{Must: []algebra.Node{term}}}, eager: true},
+		"a pattern":              {node: algebra.Bool{Must: []algebra.Node{term, algebra.Pattern{}}}},
+		"a phrase":               {node: algebra.Bool{Must: []algebra.Node{term, phrase}}, readsTokens: true},
+		"a phrase beside a text": {node: algebra.Bool{Must: []algebra.Node{other, phrase}}},
+		"a phrase of elements":   {node: algebra.Bool{Must: []algebra.Node{other, algebra.Nested{Node: phrase}}}, readsTokens: true},
+		"a phrase beside a text, and one of elements": {node: algebra.Bool{Must: []algebra.Node{other, phrase, algebra.Nested{Node: phrase}}}, readsTokens: true},
+		"a phrase of one word":                        {node: algebra.Phrase{Terms: [][]string{{"engineer"}}}},
+		"a function":                                  {node: algebra.Function{Node: term}},
+		"a least score":                               {node: algebra.Function{Node: term, MinScore: new(float64)}, readsTokens: true},
+		"an average to sort by":                       {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreAvg}}},
+		"a least value to sort by":                    {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreMin}}, eager: true},
+		"a pattern in a sort":                         {node: term, sorts: []Sort{{Kind: SortField, Mode: algebra.ScoreMin, Nested: algebra.Pattern{}}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			require.Equal(t, c.eager, eager(c.node, c.sorts, nil), "eager")

@@ -21,7 +21,7 @@ func TestWorthStages(t *testing.T) {
 		stats.Fields[f.Name()] = FieldStats{Documents: 1000, Terms: 3000}
 	}
 	stats.Terms[termKey(headline, "often")], stats.Terms[termKey(headline, "seldom")] = 500, 100
-	stats.Terms[termKey(title, "often")], stats.Terms[termKey(company, "seldom")] = 500, 50
+	stats.Terms[termKey(title, "often")], stats.Terms[termKey(title, "seldom")], stats.Terms[termKey(company, "seldom")] = 500, 50, 50
 	term := func(f algebra.Field, text string) algebra.Node { return algebra.Term{Field: f, Text: text} }
 	phrase := func(words ...string) algebra.Node {
 		p := algebra.Phrase{Field: headline}
@@ -45,6 +45,8 @@ func TestWorthStages(t *testing.T) {
 		"elements":                                       {nested(algebra.Bool{Must: []algebra.Node{term(title, "often"), term(company, "seldom")}}), true},
 		"elements that many have":                        {nested(term(title, "often")), false},
 		"either of two words":                            {nested(algebra.Bool{Should: []algebra.Node{term(title, "often"), term(company, "seldom")}, Minimum: 1}), false},
+		"either of two seldom words":                     {nested(algebra.Bool{Should: []algebra.Node{term(title, "seldom"), term(company, "seldom")}, Minimum: 1}), true},
+		"as many of two as a field says":                 {nested(algebra.Bool{Should: []algebra.Node{term(title, "seldom"), term(company, "seldom")}, Minimum: 1, MinimumField: &headline}), false},
 		"a word beside elements":                         {algebra.Bool{Must: []algebra.Node{term(headline, "seldom"), nested(term(title, "often"))}}, true},
 		"a word that need not be there":                  {algebra.Bool{Must: []algebra.Node{nested(term(title, "often"))}, Should: []algebra.Node{term(headline, "seldom")}}, false},
 	} {
