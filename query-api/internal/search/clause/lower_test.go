@@ -84,6 +84,8 @@ func TestErrors(t *testing.T) {
 		`{"range":{"profile.connections":{"gte":1,"time_zone":"nowhere"}}}`:                                                                            "is no UTC offset",
 		`{"range":{"updated_at":{"gte":"2026-01-01T00:00:00+18:30"}}}`:                                                                                 "as a date",
 		`{"nested":{"path":null,"ignore_unmapped":true,"query":{"match_all":{}}}}`:                                                                     "query.nested.path: must not be null",
+		`{"multi_match":{"query":"a","fields":["profile.headline"],"tie_breaker":1.5}}`:                                                                "tie_breaker must be from 0 to 1",
+		`{"multi_match":{"query":"a","fields":["profile.headline"],"tie_breaker":-0.5}}`:                                                               "tie_breaker must be from 0 to 1",
 		`{"function_score":{"weight":2,"random_score":{}}}`:                                                                                            "names two functions, weight and random_score",
 		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<-1  5<1"}}}`:                                                          "minimum_should_match is a number",
 		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<"}}}`:                                                                 "minimum_should_match is a number",
@@ -461,6 +463,82 @@ func TestAnalysedPrefixes(t *testing.T) {
 	for _, field := range []string{"profile.connections", "updated_at", "_id"} {
 		require.Equal(t, `{"dis_max":{"nodes":[{"none":true},{"pattern":{"field":"profile.headline","insensitive":false,"kind":"prefix","text":"engin"}}],"tie":1}}`,
 			lowered(t, `{"simple_query_string":{"query":"engin*","fields":["`+field+`","profile.headline"],"analyze_wildcard":true}}`), field)
+	}
+}
+
+// What is written in two ways is asked for in one.
+func TestTheSame(t *testing.T) {
+	lines := func(text string) string {
+		return `{"query_string":{"query":"` + text + `","default_field":"profile.headline"}}`
+	}
+	updated := func(bounds string) string { return `{"range":{"updated_at":{` + bounds + `}}}` }
+	fuzzy := func(word, fuzziness string) string {
+		return `{"match":{"profile.headline":{"query":"` + word + `","fuzziness":` + fuzziness + `}}}`
+	}
+	connections := func(bounds string) string { return `{"range":{"profile.connections":{` + bounds + `}}}` }
+	for query, same := range map[string]string{
+		lines(`profile.connections:[1 TO 5]`): connections(`"gte":1,"lte":5`),
+		lines(`profile.connections:{1 TO 5}`): connections(`"gt":1,"lt":5`),
+		lines(`profile.connections:{1 TO 5]`): connections(`"gt":1,"lte":5`),
+		lines(`profile.connections:[1 TO *]`): connections(`"gte":1`),
+		lines(`profile.connections:[* TO 5}`): connections(`"lt":5`),
+		lines(`profile.connections:>=5`):      connections(`"gte":5`),
+		lines(`profile.connections:>5`):       connections(`"gt":5`),
+		lines(`profile.connections:<=5`):      connections(`"lte":5`),
+		lines(`profile.connections:<5`):       connections(`"lt":5`),
+		lines(`profile.connections:5`):        `{"term":{"profile.connections":5}}`,
+		lines(`updated_at:2026-10`):           updated(`"gte":"2026-10","lte":"2026-10"`),
+		lines(`updated_at:[2026 TO 2026-10}`): updated(`"gte":"2026","lt":"2026-10"`),
+		lines(`Engin*`):                       `{"prefix":{"profile.headline":"engin"}}`,
+		lines(`En?in*r`):                      `{"wildcard":{"profile.headline":"en?in*r"}}`,
+		lines(`profile.headline.keyword:En*`): `{"prefix":{"profile.headline.keyword":"En"}}`,
+		lines(`/Engin.*/`):                    `{"regexp":{"profile.headline":"engin.*"}}`,
+		lines(`engine~1`):                     `{"fuzzy":{"profile.headline":{"value":"engine","fuzziness":1}}}`,
+		lines(`\\u0061b`):                     `{"match":{"profile.headline":"ab"}}`,
+		lines(`\"data engineer\"`):            `{"match_phrase":{"profile.headline":"data engineer"}}`,
+		lines(`\"data engineer\"~2`):          `{"match_phrase":{"profile.headline":{"query":"data engineer","slop":2}}}`,
+		lines(`data^2`):                       `{"match":{"profile.headline":{"query":"data","boost":2}}}`,
+		lines(`data AND engineer`):            `{"match":{"profile.headline":{"query":"data engineer","operator":"and"}}}`,
+		lines(`+data -engineer`):              `{"bool":{"must":{"match":{"profile.headline":"data"}},"must_not":{"match":{"profile.headline":"engineer"}}}}`,
+		lines(`_exists_:profile.headline`):    `{"constant_score":{"filter":{"bool":{"should":[{"exists":{"field":"profile.headline"}}]}}}}`,
+		lines(`*:*`):                          `{"match_all":{}}`,
+		lines(`profile.headline:(data lead)`): `{"match":{"profile.headline":"data lead"}}`,
+
+		fuzzy("ab", `"AUTO"`):       fuzzy("ab", "0"),
+		fuzzy("abc", `"AUTO"`):      fuzzy("abc", "1"),
+		fuzzy("abcde", `"AUTO"`):    fuzzy("abcde", "1"),
+		fuzzy("abcdef", `"AUTO"`):   fuzzy("abcdef", "2"),
+		fuzzy("abcd", `"AUTO:2,4"`): fuzzy("abcd", "2"),
+		fuzzy("abc", `"AUTO:2,4"`):  fuzzy("abc", "1"),
+		fuzzy("a", `"AUTO:2,4"`):    fuzzy("a", "0"),
+		fuzzy("äöüß", `"AUTO"`):     fuzzy("äöüß", "1"),
+
+		updated(`"gte":"04 Dec 2026","format":"dd MMM yyyy"`):    updated(`"gte":"2026-12-04"`),
+		updated(`"gte":"04 Jan 2026","format":"dd MMM yyyy"`):    updated(`"gte":"2026-01-04"`),
+		updated(`"lte":"Oct 2026","format":"MMM yyyy"`):          updated(`"lte":"2026-10"`),
+		updated(`"lte":"2026-10","format":"yyyy-MM"`):            updated(`"lte":"2026-10"`),
+		updated(`"lte":"26-10-04","format":"yy-MM-dd"`):          updated(`"lte":"2026-10-04"`),
+		updated(`"lte":"1767225600000","format":"epoch_millis"`): updated(`"lte":1767225600000`),
+		updated(`"gte":"1767225600","format":"epoch_second"`):    updated(`"gte":"2026-01-01T00:00:00.000"`),
+
+		`{"bool":{"must":null,"filter":{"match_all":{}},"should":null}}`: `{"bool":{"filter":[{"match_all":{}}]}}`,
+		`{"function_score":{"random_score":{}}}`:                         `{"function_score":{"random_score":{"seed":1}}}`,
+		`{"function_score":{"random_score":{"seed":null}}}`:              `{"function_score":{"random_score":{"seed":1}}}`,
+	} {
+		require.Equal(t, lowered(t, same), lowered(t, query), query)
+	}
+	flagged := func(text, flags string) string {
+		return lowered(t, `{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`)
+	}
+	for _, c := range []struct{ text, flag string }{
+		{"a + b", "AND"}, {"a | b", "OR"}, {"a -b", "NOT"}, {"a*", "PREFIX"}, {`\"a b\"`, "PHRASE"}, {"(a b) c", "PRECEDENCE"}, {`a\\*`, "ESCAPE"}, {"a b", "WHITESPACE"},
+		{"abcd~1", "FUZZY"}, {`\"a b\"~2`, "PHRASE|NEAR"},
+	} {
+		all := "WHITESPACE"
+		if c.flag != "WHITESPACE" {
+			all += "|" + c.flag
+		}
+		require.Equal(t, flagged(c.text, "ALL"), flagged(c.text, all), c.text)
 	}
 }
 
