@@ -86,6 +86,9 @@ func TestErrors(t *testing.T) {
 		`{"nested":{"path":null,"ignore_unmapped":true,"query":{"match_all":{}}}}`:                                                                     "query.nested.path: must not be null",
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"tie_breaker":1.5}}`:                                                                "tie_breaker must be from 0 to 1",
 		`{"multi_match":{"query":"a","fields":["profile.headline"],"tie_breaker":-0.5}}`:                                                               "tie_breaker must be from 0 to 1",
+		`{"prefix":{"profile.headline":{"value":"a","boost":-1}}}`:                                                                                     "boost must not be negative",
+		`{"range":{"profile.connections":{"from":1,"include_lower":5}}}`:                                                                               "must be true or false",
+		`{"range":{"updated_at":{"gte":"2026","format":"yyyy-MM-dd"}}}`:                                                                                "as a date",
 		`{"function_score":{"weight":2,"random_score":{}}}`:                                                                                            "names two functions, weight and random_score",
 		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<-1  5<1"}}}`:                                                          "minimum_should_match is a number",
 		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<"}}}`:                                                                 "minimum_should_match is a number",
@@ -475,6 +478,9 @@ func TestTheSame(t *testing.T) {
 	fuzzy := func(word, fuzziness string) string {
 		return `{"match":{"profile.headline":{"query":"` + word + `","fuzziness":` + fuzziness + `}}}`
 	}
+	atLeast := func(number string) string {
+		return `{"match":{"profile.headline":{"query":"a b c d","minimum_should_match":` + number + `}}}`
+	}
 	connections := func(bounds string) string { return `{"range":{"profile.connections":{` + bounds + `}}}` }
 	for query, same := range map[string]string{
 		lines(`profile.connections:[1 TO 5]`): connections(`"gte":1,"lte":5`),
@@ -521,18 +527,31 @@ func TestTheSame(t *testing.T) {
 		updated(`"lte":"1767225600000","format":"epoch_millis"`): updated(`"lte":1767225600000`),
 		updated(`"gte":"1767225600","format":"epoch_second"`):    updated(`"gte":"2026-01-01T00:00:00.000"`),
 
+		updated(`"gte":"2026-10-04||-d"`):                                                                 updated(`"gte":"2026-10-03"`),
+		updated(`"gte":"2026-10-04||+2d/d","lt":"2027||-12M"`):                                            updated(`"gte":"2026-10-06","lt":"2026"`),
+		`{"query_string":{"query":"updated_at:2026-10-04","time_zone":"+02:00"}}`:                         updated(`"gte":"2026-10-04","lte":"2026-10-04","time_zone":"+02:00"`),
+		`{"query_string":{"query":"2026-10-04","default_field":"updated_at","time_zone":"+02:00"}}`:       updated(`"gte":"2026-10-04","lte":"2026-10-04","time_zone":"+02:00"`),
+		`{"match_bool_prefix":{"profile.headline":"data engin"}}`:                                         `{"bool":{"should":[{"match":{"profile.headline":"data"}},{"prefix":{"profile.headline":"engin"}}]}}`,
+		`{"match_bool_prefix":{"profile.headline":"data engin."}}`:                                        `{"match":{"profile.headline":"data engin"}}`,
+		`{"function_score":{"gauss":{"updated_at":{"origin":"2024","scale":"1d","offset":"0"}}}}`:         `{"function_score":{"gauss":{"updated_at":{"origin":"2024","scale":"1d","offset":"0d"}}}}`,
+		`{"multi_match":{"query":"a b","fields":["profile.headline","profile.summary"],"tie_breaker":1}}`: `{"multi_match":{"query":"a b","fields":["profile.headline","profile.summary"],"type":"most_fields"}}`,
+		atLeast(`"2<75%"`): atLeast(`3`), atLeast(`"4<75%"`): atLeast(`4`), atLeast(`"2<-1"`): atLeast(`3`), atLeast(`-1`): atLeast(`3`), atLeast(`"-30%"`): atLeast(`3`), atLeast(`"99%"`): atLeast(`3`),
+		atLeast(`"1<2 3<-2"`): atLeast(`2`), atLeast(`-10`): atLeast(`0`),
 		`{"bool":{"must":null,"filter":{"match_all":{}},"should":null}}`: `{"bool":{"filter":[{"match_all":{}}]}}`,
 		`{"function_score":{"random_score":{}}}`:                         `{"function_score":{"random_score":{"seed":1}}}`,
 		`{"function_score":{"random_score":{"seed":null}}}`:              `{"function_score":{"random_score":{"seed":1}}}`,
 	} {
 		require.Equal(t, lowered(t, same), lowered(t, query), query)
 	}
+	// An unfinished or misspelt word is in lower case as the texts' words are; whole values have capitals.
+	require.Contains(t, lowered(t, lines(`Engin*`)), `"text":"engin"`)
+	require.Contains(t, lowered(t, lines(`profile.headline.keyword:Engin*`)), `"text":"Engin"`)
 	flagged := func(text, flags string) string {
 		return lowered(t, `{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`)
 	}
 	for _, c := range []struct{ text, flag string }{
 		{"a + b", "AND"}, {"a | b", "OR"}, {"a -b", "NOT"}, {"a*", "PREFIX"}, {`\"a b\"`, "PHRASE"}, {"(a b) c", "PRECEDENCE"}, {`a\\*`, "ESCAPE"}, {"a b", "WHITESPACE"},
-		{"abcd~1", "FUZZY"}, {`\"a b\"~2`, "PHRASE|NEAR"},
+		{"abcd~1", "FUZZY"}, {`\"a b\"~2`, "PHRASE|NEAR"}, {`\"a b\"~2`, "PHRASE|SLOP"},
 	} {
 		all := "WHITESPACE"
 		if c.flag != "WHITESPACE" {
@@ -585,6 +604,28 @@ func TestQueryStringRefusals(t *testing.T) {
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		require.ErrorContains(t, err, want, query)
+	}
+}
+
+// Inner hits of what is excluded, or says where a function counts, are not shown, and take no name.
+func TestInnerHitsThatAreNotShown(t *testing.T) {
+	const nested = `{"nested":{"path":"experience","query":{"match_all":{}},"inner_hits":{}}}`
+	for query, want := range map[string]int{
+		`{"bool":{"must":` + nested + `}}`:                                                                            1,
+		`{"bool":{"must_not":` + nested + `}}`:                                                                        0,
+		`{"bool":{"must":` + nested + `,"must_not":[` + nested + `,` + nested + `]}}`:                                 1,
+		`{"bool":{"must_not":{"bool":{"must":` + nested + `}},"should":` + nested + `}}`:                              1,
+		`{"function_score":{"query":` + nested + `,"functions":[{"filter":` + nested + `,"weight":2},{"weight":3}]}}`: 1,
+	} {
+		n, err := clause.Lower([]byte(query), "query", options())
+		require.NoError(t, err, query)
+		shown := 0
+		algebra.Walk(n, func(n algebra.Node) {
+			if n, ok := n.(algebra.Nested); ok && n.InnerHits != nil {
+				shown++
+			}
+		})
+		require.Equal(t, want, shown, query)
 	}
 }
 

@@ -349,7 +349,7 @@ func (p *simpleQuery) phrase() (algebra.Node, error) {
 	}
 	p.rest = p.rest[i+1:]
 	m := p.m
-	if strings.HasPrefix(p.rest, "~") && (p.has("NEAR") || p.has("SLOP")) {
+	if strings.HasPrefix(p.rest, "~") && p.has("NEAR") {
 		if p.rest != "~" {
 			m.slop = p.tilde()
 		}
