@@ -1,9 +1,11 @@
 package bus_test
 
 import (
+	"slices"
 	"sync/atomic"
 	"testing"
 
+	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -17,6 +19,17 @@ func TestLagsAskOnce(t *testing.T) {
 	b, cfg := own(t)
 	many, few := bustest.Topic(t, cfg, 40, nil), bustest.Topic(t, cfg, 2, nil)
 	bustest.Produce(t, bustest.Writer(t, cfg), many, 0, 50)
+	ends, err := bus.EndOffsets(t.Context(), cfg, []string{many})
+	require.NoError(t, err)
+	filled := slices.IndexFunc(ends, func(o bus.PartitionOffsets) bool { return o.End > 0 })
+	commit := func(group string, offset int64) {
+		client := &kafka.Client{Addr: kafka.TCP(cfg.Brokers...)}
+		_, err := client.OffsetCommit(t.Context(), &kafka.OffsetCommitRequest{
+			GroupID: group, GenerationID: -1, Topics: map[string][]kafka.OffsetCommit{many: {{Partition: ends[filled].Partition, Offset: offset}}},
+		})
+		require.NoError(t, err)
+	}
+	commit("c", ends[filled].End-1)
 	var bounds, connections atomic.Int32
 	for key, count := range map[kmsg.Key]*atomic.Int32{kmsg.ListOffsets: &bounds, kmsg.ApiVersions: &connections} {
 		b.Cluster().ControlKey(int16(key), func(kmsg.Request) (kmsg.Response, error, bool) {
@@ -40,7 +53,8 @@ func TestLagsAskOnce(t *testing.T) {
 	for _, l := range lags[2] {
 		waiting += l.Lag
 	}
-	require.EqualValues(t, 50, waiting)
+	require.EqualValues(t, 50-(ends[filled].End-1), waiting)
+	require.EqualValues(t, -1, lags[0][filled].Committed, "another group")
 }
 
 // A topic that several ask for is named to the brokers once.
