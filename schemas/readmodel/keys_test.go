@@ -28,3 +28,15 @@ func TestLookupsOfPlatforms(t *testing.T) {
 		require.Equal(t, want, is)
 	}
 }
+
+// The hashes are stored, and are not to change.
+func TestHashes(t *testing.T) {
+	for name, c := range map[string]struct{ want, is uint64 }{
+		"profile":   {0x3a1c9b039ab3f6ba, readmodel.ProfileHash("a")},
+		"company":   {0x3076714c95a9e123, readmodel.CompanyHash("a")},
+		"microblog": {0xddf569bf08629cf8, readmodel.MicroblogHash("a")},
+		"link":      {0xdce47cca436cc70c, readmodel.LinkHash("a")},
+	} {
+		require.Equal(t, c.want, c.is, name)
+	}
+}

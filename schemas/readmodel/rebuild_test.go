@@ -43,6 +43,16 @@ func TestRebuildGolden(t *testing.T) {
 	require.Error(t, err)
 }
 
+func TestSlicedBy(t *testing.T) {
+	for _, m := range Models() {
+		want := map[string]string{"seen_versions": "key_hash"}[m.Table]
+		if want == "" {
+			want = m.Key[0]
+		}
+		require.Equal(t, want, m.slicedBy(), m.Table)
+	}
+}
+
 func TestSlices(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
