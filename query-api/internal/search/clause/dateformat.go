@@ -11,7 +11,6 @@ func (d *dateReader) format(at value, text string) error {
 	if text == "" {
 		return nil
 	}
-	d.formats = nil
 	for name := range strings.SplitSeq(text, "||") {
 		f, ok := formatOf(name)
 		if !ok {

@@ -546,6 +546,8 @@ func TestTheSame(t *testing.T) {
 	// An unfinished or misspelt word is in lower case as the texts' words are; whole values have capitals.
 	require.Contains(t, lowered(t, lines(`Engin*`)), `"text":"engin"`)
 	require.Contains(t, lowered(t, lines(`profile.headline.keyword:Engin*`)), `"text":"Engin"`)
+	require.Contains(t, lowered(t, lines(`En*in?`)), `"text":"en*in?"`)
+	require.Contains(t, lowered(t, lines(`profile.headline.keyword:En*in?`)), `"text":"En*in?"`)
 	flagged := func(text, flags string) string {
 		return lowered(t, `{"simple_query_string":{"query":"`+text+`","fields":["profile.headline"],"flags":"`+flags+`"}}`)
 	}
