@@ -2,6 +2,7 @@ package bus
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -51,17 +52,19 @@ func TestWritingSorts(t *testing.T) {
 func TestUnknownTopicsAreRefusedAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newWriting(&Writer{&kafka.Writer{}}, []kafka.Message{{Topic: "t"}, {Topic: "t"}})
-		unknown := []error{kafka.UnknownTopicOrPartition, nil}
-		require.False(t, g.sort([]error{kafka.UnknownTopicOrPartition, kafka.UnknownTopicOrPartition}))
+		all := func() []error { return slices.Repeat([]error{kafka.UnknownTopicOrPartition}, len(g.pending)) }
+		written, away := all(), all()
+		written[1], away[1] = nil, errors.New("the broker is away")
+		g.sort(all())
 		time.Sleep(unknownTopicPatience)
-		g.sort([]error{kafka.UnknownTopicOrPartition, errors.New("the broker is away")})
+		g.sort(away)
 		require.Len(t, g.pending, 2, "it counts anew")
-		g.sort([]error{kafka.UnknownTopicOrPartition, kafka.UnknownTopicOrPartition})
+		g.sort(all())
 		time.Sleep(unknownTopicPatience)
-		g.sort(unknown)
+		g.sort(written)
 		require.Equal(t, []int{0}, g.pending)
 		time.Sleep(time.Nanosecond)
-		g.sort(unknown[:1])
+		g.sort(all())
 		require.Empty(t, g.pending)
 		require.Equal(t, []RefusedMessage{{Index: 0, Topic: "t", Err: kafka.UnknownTopicOrPartition}}, g.refused)
 	})
