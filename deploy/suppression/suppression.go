@@ -52,7 +52,7 @@ func (f *Follower) Set() *suppress.Set { return f.set }
 // Ready is nil once the set is loaded.
 func (f *Follower) Ready(context.Context) error {
 	if !f.set.IsLoaded() {
-		return errors.New("the suppression set is being read")
+		return errors.New("the suppression set is being read from Kafka")
 	}
 	return nil
 }

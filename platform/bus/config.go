@@ -41,8 +41,9 @@ type Config struct {
 	SASL sasl.Mechanism
 	// ClientID is sent with every request and appears in the broker's logs and quotas.
 	ClientID string
-	// Logger is told of record batches that cannot be read where a topic is read without
-	// a logger of its own; nil: nobody is.
+	// Logger is told why brokers or topics are still waited for, after 20 s and then each
+	// minute, and of record batches that cannot be read where a topic is read without a
+	// logger of its own; nil: nobody is.
 	Logger *slog.Logger
 	// Session is how long a member of a consumer group may be silent before its
 	// partitions go to others, and how long a rebalance waits for one that was killed;

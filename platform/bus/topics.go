@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
 	"strconv"
@@ -132,6 +133,7 @@ func topicNames(topics []Topic) []string {
 // createMissing asks for all topics at once: the brokers say which exist.
 func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics []Topic) error {
 	wait := newBackoff(50*time.Millisecond, time.Second)
+	told := newWaiting(cfg)
 	todo := slices.Clone(topics)
 	last := errors.New("no answer")
 	for len(todo) > 0 {
@@ -173,6 +175,9 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 			}
 			todo = again
 		}
+		if len(todo) > 0 {
+			told.why(ctx, last)
+		}
 		if len(todo) > 0 && !sleep(ctx, wait.NextBackOff()) {
 			return fmt.Errorf("create topic %s: %w (last: %w)", todo[0].Name, context.Cause(ctx), last)
 		}
@@ -189,6 +194,7 @@ func awaitTopics(ctx context.Context, cfg Config, names []string) (map[string]ka
 // awaitTopicsSaying is awaitTopics for whoever wants to know why it still waits.
 func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func(error)) (map[string]kafka.Topic, error) {
 	wait := newBackoff(20*time.Millisecond, time.Second)
+	told := newWaiting(cfg)
 	var last error
 	for {
 		// A transport of its own each time: it serves metadata from a cache.
@@ -215,10 +221,37 @@ func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func
 			last = err
 		}
 		why(last)
+		told.why(ctx, last)
 		if !sleep(ctx, wait.NextBackOff()) {
 			return nil, fmt.Errorf("await topics: %w (last: %w)", context.Cause(ctx), last)
 		}
 	}
+}
+
+// When a wait for the brokers is told to the log: commands give up earlier, and say
+// themselves why; services wait for as long as it takes.
+const (
+	waitingFirst = 20 * time.Second
+	waitingAgain = time.Minute
+)
+
+// waiting tells the log why the brokers, or topics, are still waited for.
+type waiting struct {
+	logger *slog.Logger
+	next   time.Time
+}
+
+func newWaiting(cfg Config) *waiting {
+	return &waiting{logger: cfg.logger(), next: time.Now().Add(waitingFirst)}
+}
+
+func (w *waiting) why(ctx context.Context, err error) {
+	now := time.Now()
+	if now.Before(w.next) {
+		return
+	}
+	w.next = now.Add(waitingAgain)
+	w.logger.LogAttrs(ctx, slog.LevelWarn, "Kafka, or topics of it, are still waited for", slog.Any("error", err))
 }
 
 // fetchTopics asks the brokers, past any cache, for the named topics; missing

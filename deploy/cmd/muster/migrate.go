@@ -57,6 +57,7 @@ exist on all of them.`,
 			if err != nil {
 				return err
 			}
+			kafka.Logger = tel.Logger
 			if len(kafka.Brokers) > 0 && !dryRun {
 				if err := topics.Ensure(ctx, kafka, replication, tel.Logger); err != nil {
 					return err

@@ -203,9 +203,16 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 	if unit.flushUsage != nil {
 		admin.Handle("POST "+queryapi.FlushUsagePath, unit.flushUsage)
 	}
+	// The service runs once the set is there: until then that is what is waited for.
+	ready := func(ctx context.Context) error {
+		if err := around.erased.Ready(ctx); err != nil {
+			return err
+		}
+		return unit.ready(ctx)
+	}
 	group := service.NewGroup(service.GroupConfig{Logger: around.tel.Logger})
 	err = errors.Join(
-		admin.AddCheck(name, unit.ready),
+		admin.AddCheck(name, ready),
 		group.Add(service.Unit{Name: "admin", Run: admin.Run}),
 		group.Add(service.Unit{
 			Name: "suppression", Run: around.erased.Run, Ready: service.Poll(around.erased.Ready, 200*time.Millisecond), StartTimeout: 10 * time.Minute,

@@ -1,0 +1,52 @@
+package bus
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+)
+
+// Whoever waits for brokers that are away, or refuse, says so in the log: first after 20 seconds, when a command
+// has given up, then each minute.
+func TestWaitingIsTold(t *testing.T) {
+	refused := errors.New("password is wrong")
+	for name, waits := range map[string]func(context.Context, Config) error{
+		"for topics": func(ctx context.Context, cfg Config) error {
+			_, err := awaitTopics(ctx, cfg, []string{"t"})
+			return err
+		},
+		"to make topics": func(ctx context.Context, cfg Config) error {
+			return createMissing(ctx, cfg, &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: refusing{refused}}, []Topic{{Name: "t", Partitions: 1}})
+		},
+	} {
+		for after, lines := range map[time.Duration]int{19 * time.Second: 0, 30 * time.Second: 1, 3 * time.Minute: 3} {
+			t.Run(name+" "+after.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					var log bytes.Buffer
+					ctx, cancel := context.WithTimeout(t.Context(), after)
+					defer cancel()
+					// Nobody is at an address without a port: no connection is tried.
+					cfg := Config{Brokers: []string{"127.0.0.1:-1"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+					require.ErrorIs(t, waits(ctx, cfg), context.DeadlineExceeded)
+					require.Equal(t, lines, strings.Count(log.String(), "still waited for"), log.String())
+				})
+			})
+		}
+	}
+}
+
+// refusing is a transport to brokers that refuse everything.
+type refusing struct{ err error }
+
+func (r refusing) RoundTrip(context.Context, net.Addr, kafka.Request) (kafka.Response, error) {
+	return nil, r.err
+}
