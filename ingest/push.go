@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"mime"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -169,8 +170,8 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 	if checkKind(kind) != nil {
 		return "", "", &refusal{status: http.StatusNotFound, detail: fmt.Sprintf("No kind of record is called %q; the kinds are %s.", kind, kindList())}
 	}
-	if v := r.URL.Query()["again"]; len(v) > 0 && (len(v) > 1 || v[0] != "true" && v[0] != "false") {
-		return "", "", &refusal{status: http.StatusBadRequest, detail: "again is true or false."}
+	if detail := checkQuery(r.URL.RawQuery); detail != "" {
+		return "", "", &refusal{status: http.StatusBadRequest, detail: detail}
 	}
 	if kind == record.KindErasure && s.deps.Suppressed == nil {
 		return "", "", &refusal{status: http.StatusServiceUnavailable, detail: "Erasures are not taken here: there is no suppression set."}
@@ -215,6 +216,23 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 		return "", "", &refusal{http.StatusUnauthorized, detail, [2]string{"WWW-Authenticate", "Bearer"}}
 	}
 	return kind, encoding, nil
+}
+
+// checkQuery says what is wrong with the parameters of a push, or nothing.
+func checkQuery(raw string) string {
+	query, err := url.ParseQuery(raw)
+	if err != nil {
+		return "The parameters behind the question mark cannot be read: again=true and again=false are known."
+	}
+	for name, v := range query {
+		if name != "again" {
+			return fmt.Sprintf("Unknown parameter %q: again=true and again=false are known.", name)
+		}
+		if len(v) > 1 || v[0] != "true" && v[0] != "false" {
+			return "again is true or false."
+		}
+	}
+	return ""
 }
 
 func (s *Service) tooLarge() string {
