@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -82,7 +83,7 @@ func (a *Accounts) Organizations() []event.Organization { return a.directory.Org
 func (a *Accounts) Organization(id string) (event.Organization, error) {
 	o, ok := a.directory.Organization(id)
 	if !ok {
-		return o, fmt.Errorf("organization %q: %w", id, ErrNoSuchAccount)
+		return o, fmt.Errorf("organization %q: %w: it goes by its id, which `muster account list` shows", id, ErrNoSuchAccount)
 	}
 	return o, nil
 }
@@ -184,13 +185,23 @@ func (a *Accounts) freshKey() (event.APIKey, error) {
 	}
 }
 
+// noSuchKey is the error of an id that no key has. What is too long for an id may be a
+// key, mistyped: it is not repeated.
+func noSuchKey(id string) error {
+	name := strconv.Quote(id)
+	if len(id) > 8 {
+		name = "that is given"
+	}
+	return fmt.Errorf("key %s: %w: it goes by its public part, the 8 characters behind mk_live_, which `muster account key list ORGANIZATION` shows", name, ErrNoSuchAccount)
+}
+
 // RevokeKey ends a key's validity at once. Revoking it again changes nothing.
 func (a *Accounts) RevokeKey(ctx context.Context, id string) (event.Key, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k, ok := a.directory.Key(id)
 	if !ok {
-		return k, fmt.Errorf("key %q: %w", id, ErrNoSuchAccount)
+		return k, noSuchKey(id)
 	}
 	if !k.RevokedAt.IsZero() {
 		return k, nil

@@ -158,7 +158,7 @@ func (a *Accounts) RotateKey(ctx context.Context, id string, grace time.Duration
 	}
 	old, ok := a.directory.Key(id)
 	if !ok {
-		return old, created, secret, fmt.Errorf("key %q: %w", id, ErrNoSuchAccount)
+		return old, created, secret, noSuchKey(id)
 	}
 	if !old.ValidAt(a.time()) {
 		return old, created, secret, fmt.Errorf("rotate key %s: it is not valid any more; create a new one", id)

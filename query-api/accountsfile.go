@@ -296,7 +296,7 @@ func (a *Accounts) amendKey(ctx context.Context, id string, entry KeyEntry) (str
 	defer a.mu.Unlock()
 	k, ok := a.directory.Key(id)
 	if !ok {
-		return "", fmt.Errorf("key %q: %w", id, ErrNoSuchAccount)
+		return "", noSuchKey(id)
 	}
 	var changes []string
 	if len(entry.Scopes) > 0 {

@@ -74,10 +74,11 @@ func (c *command) accountCommand() *cobra.Command {
 		Use:   "account",
 		Short: "Look after organizations and their API keys",
 		Long: `Organizations call the API with keys. Changes travel on the account topic and hold on every replica
-within a second. A key is shown once, when it is made; only its hash is kept.`,
+within a second. A key is shown once, when it is made; only its hash is kept. ORGANIZATION is an organization's id,
+as "account list" shows it.`,
 		Example: `  muster account create "Example Ltd"
-  muster account key create org_x --name laptop --scopes enrich,webset
-  muster account deactivate org_x`,
+  muster account key create ORGANIZATION --name laptop --scopes enrich,webset
+  muster account deactivate ORGANIZATION`,
 		GroupID: "people",
 		Args:    cobra.NoArgs,
 	}
@@ -182,7 +183,7 @@ func (c *command) accountShow() *cobra.Command {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
 				o, err := a.Organization(args[0])
 				if err != nil {
-					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
+					return err
 				}
 				view := viewOf(o)
 				view.History = o.History
@@ -259,7 +260,7 @@ func (c *command) keyCreate() *cobra.Command {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
 				organization, err := a.Organization(args[0])
 				if err != nil {
-					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
+					return err
 				}
 				state, key, err := a.CreateKey(cmd.Context(), organization.ID, o)
 				if err != nil {
@@ -292,7 +293,7 @@ func (c *command) keyList() *cobra.Command {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
 				o, err := a.Organization(args[0])
 				if err != nil {
-					return fmt.Errorf("%s: %w; `muster account list` lists the organizations", args[0], err)
+					return err
 				}
 				keys := a.Keys(args[0])
 				_, used, err := c.usageOf(cmd.Context(), o)
@@ -311,15 +312,23 @@ func (c *command) keyList() *cobra.Command {
 	return cmd
 }
 
+// keyID is the id of a key that is given by it or whole, as whoever revokes one after a leak has it at hand.
+func keyID(given string) string {
+	if key, err := event.ParseAPIKey(given); err == nil {
+		return key.ID()
+	}
+	return given
+}
+
 func (c *command) keyRevoke() *cobra.Command {
 	return &cobra.Command{
 		Use:   "revoke KEY_ID",
 		Short: "End a key's validity at once",
-		Long:  "Ends a key's validity at once. KEY_ID is the key's public part: the 8 characters behind mk_live_.",
+		Long:  "Ends a key's validity at once. KEY_ID is the key's public part, the 8 characters behind mk_live_, or the whole key.",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				k, err := a.RevokeKey(cmd.Context(), args[0])
+				k, err := a.RevokeKey(cmd.Context(), keyID(args[0]))
 				if err != nil {
 					return fmt.Errorf("revoke a key: %w", err)
 				}

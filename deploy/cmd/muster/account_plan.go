@@ -121,8 +121,8 @@ what was used of the month stays used.
   any other name           needs all three numbers; the prices stay
 
 Prices come from a file: "muster account apply".`,
-		Example: `  muster account plan org_x growth --rpm 600 --monthly-requests 100000 --credits 50000
-  muster account plan org_x growth --credits 80000   the other numbers stay`,
+		Example: `  muster account plan ORGANIZATION growth --rpm 600 --monthly-requests 100000 --credits 50000
+  muster account plan ORGANIZATION growth --credits 80000   the other numbers stay`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := numbers.check(cmd); err != nil {
@@ -214,12 +214,12 @@ func (c *command) keyRotate() *cobra.Command {
 		Use:   "rotate KEY_ID",
 		Short: "Make a new key like an old one, which stays valid for a while",
 		Long: `Makes a new key with the name, scopes and expiry of an old one, and shows it once. The old key stays
-valid for --grace, so that callers can change over. KEY_ID is the key's public part: the 8 characters
-behind mk_live_.`,
+valid for --grace, so that callers can change over. KEY_ID is the key's public part, the 8 characters
+behind mk_live_, or the whole key.`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return c.withAccounts(cmd.Context(), func(a *queryapi.Accounts) error {
-				old, created, key, err := a.RotateKey(cmd.Context(), args[0], grace)
+				old, created, key, err := a.RotateKey(cmd.Context(), keyID(args[0]), grace)
 				if err != nil {
 					return err
 				}

@@ -15,6 +15,7 @@ import (
 	"muster/platform/broker"
 	"muster/platform/broker/brokertest"
 	"muster/platform/bus"
+	"muster/schemas/event"
 )
 
 // newCLI is one whose broker has the topics of muster.
@@ -60,6 +61,28 @@ func TestAccountCreateTellsNamesakes(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, []byte("organizations: [{name: Acme Ltd}]"), 0o600))
 	_, refused := c.run(2, "account", "apply", file)
 	require.Contains(t, refused, "2 organizations have this name")
+}
+
+// Organizations go by their ids, and keys by their public part or whole; what may be a key, mistyped, is not shown.
+func TestAccountsAreNamed(t *testing.T) {
+	c := newCLI(t)
+	out, _ := c.run(0, "account", "create", "Acme Ltd", "--json")
+	key, err := event.ParseAPIKey(parsed[accountView](t, out).Key)
+	require.NoError(t, err)
+	for _, args := range [][]string{
+		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"}, {"webhook", "secret", "create"},
+	} {
+		_, refused := c.run(2, append(args, "Acme Ltd")...)
+		require.Contains(t, refused, `organization "Acme Ltd": no such organization or key: it goes by its id, which `+"`muster account list` shows", args)
+	}
+	mistyped := key.Reveal()[:len(key.Reveal())-1]
+	for _, verb := range []string{"rotate", "revoke"} {
+		_, refused := c.run(2, "account", "key", verb, mistyped)
+		require.Contains(t, refused, "the 8 characters behind mk_live_", verb)
+		require.NotContains(t, refused, mistyped, verb)
+		out, _ = c.run(0, "account", "key", verb, key.Reveal())
+		require.Contains(t, out, key.ID(), verb)
+	}
 }
 
 // A command says so when the brokers do not answer, have no topics yet, or want to know who

@@ -265,7 +265,7 @@ Exit status: 0 it was delivered; 1 it was not; 2 no attempt was made.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("--timeout of %s passed", timeout))
 			defer cancel()
-			if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return c.known(a, args[0]) }); err != nil {
+			if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return known(a, args[0]) }); err != nil {
 				return err
 			}
 			op, err := c.operator(ctx)
@@ -333,9 +333,7 @@ func resume(a *event.WebhookAttempt) string {
 }
 
 // known says whether an organization exists.
-func (c *command) known(a *queryapi.Accounts, organization string) error {
-	if _, err := a.Organization(organization); err != nil {
-		return fmt.Errorf("%s: %w; `muster account list` lists the organizations", organization, err)
-	}
-	return nil
+func known(a *queryapi.Accounts, organization string) error {
+	_, err := a.Organization(organization)
+	return err
 }

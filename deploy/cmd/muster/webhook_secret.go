@@ -18,7 +18,7 @@ import (
 // withSecrets runs do with the webhook secrets of a known organization.
 func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*webhook.Secrets) error) error {
 	ctx := cmd.Context()
-	if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return c.known(a, organization) }); err != nil {
+	if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return known(a, organization) }); err != nil {
 		return err
 	}
 	tel, err := c.telemetry(ctx, "webhook")
@@ -121,7 +121,7 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 					return printJSON(cmd, list)
 				}
 				if len(list) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), "The organization has no webhook secret, and is sent nothing: `muster account webhook-secret rotate "+args[0]+"` makes one.")
+					fmt.Fprintln(cmd.ErrOrStderr(), "The organization has no webhook secret, and is sent nothing: `muster webhook secret create "+args[0]+"` makes one.")
 				}
 				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")
