@@ -127,7 +127,7 @@ func options(cfg Config) (*ch.Options, error) {
 	}
 	opts, err := ch.ParseDSN(dsn)
 	if err != nil {
-		return nil, fmt.Errorf("open clickhouse: %w", err) // clickhouse-go redacts it.
+		return nil, fmt.Errorf("open clickhouse: %s is to be http://USER:PASSWORD@HOST:8123/DATABASE, or https://: %w", DSNEnv, err) // clickhouse-go redacts it.
 	}
 	if cfg.TLS != nil {
 		if opts.TLS == nil {

@@ -64,6 +64,8 @@ func TestOpenRefusesBadDSNs(t *testing.T) {
 	for name, tc := range map[string]struct{ dsn, want string }{
 		"none":              {"", "no DSN (CLICKHOUSE_DSN)"},
 		"no host":           {"http:///db", "parse dsn address failed"},
+		"no scheme":         {"clickhouse:8123", "CLICKHOUSE_DSN is to be http://USER:PASSWORD@HOST:8123/DATABASE, or https://"},
+		"no scheme, an IP":  {"127.0.0.1:8123", "CLICKHOUSE_DSN is to be http://USER:PASSWORD@HOST:8123/DATABASE, or https://"},
 		"pinned setting":    {"http://localhost:1/db?async_insert=1", "the DSN sets async_insert=1, which is fixed to 0: remove it"},
 		"half an answer":    {"http://localhost:1/db?skip_unavailable_shards=1", "the DSN sets skip_unavailable_shards=1, which is fixed to 0: remove it"},
 		"password redacted": {"http://u:pass#word@h:port/db", "open clickhouse"},
