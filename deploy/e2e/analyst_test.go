@@ -48,6 +48,15 @@ func TestAnalysts(t *testing.T) {
 		for _, cell := range cells {
 			require.NotEmpty(t, ask(t, cell.Statement), cell.Title)
 		}
+		// A share is of the people, and a person counts once, however many records, links and rows say the same.
+		shares := ask(t, cells[6].Statement)
+		year, authors := shares[0][0], ask(t, "SELECT uniqExact(user_id) FROM commits WHERE language != '' AND toYear(authored_at) = "+shares[0][0])[0][0]
+		require.Equal(t, ask(t, "SELECT round(100 * "+shares[0][2]+" / "+authors+", 1)")[0][0], shares[0][3], "Python's and the like, of %s", year)
+		for _, row := range ask(t, cells[15].Statement) {
+			titled := "(SELECT lowerUTF8(username) FROM people WHERE current_title = '" + row[0] + "')"
+			require.Equal(t, ask(t, "SELECT sum(public_repos) FROM accounts WHERE lowerUTF8(username) IN (SELECT a_username FROM links "+
+				"WHERE a_platform = 'codehost' AND b_platform = 'network' AND confidence >= 0.9 AND b_username IN "+titled+")")[0][0], row[2], row[0])
+		}
 		all := p.muster(t, "sql", "--file", page)
 		for _, cell := range cells {
 			require.Contains(t, all, cell.Title)
