@@ -200,22 +200,9 @@ func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func
 		// A transport of its own each time: it serves metadata from a cache.
 		meta, err := fetchTopics(ctx, cfg, names)
 		if err == nil {
-			var missing string
-			for _, n := range names {
-				t, ok := meta[n]
-				if !ok || len(t.Partitions) == 0 {
-					missing = n
-				}
-				for _, p := range t.Partitions {
-					if p.Error != nil || p.Leader.Host == "" {
-						missing = n
-					}
-				}
-			}
-			if missing == "" {
+			if err = unusable(meta, names); err == nil {
 				return meta, nil
 			}
-			err = fmt.Errorf("topic %s has no leader yet: %w", missing, kafka.LeaderNotAvailable)
 		}
 		if ctx.Err() == nil || last == nil { // else it says that the time is over, not why
 			last = err
@@ -226,6 +213,20 @@ func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func
 			return nil, fmt.Errorf("await topics: %w (last: %w)", context.Cause(ctx), last)
 		}
 	}
+}
+
+// unusable says which of the topics is not there, or cannot be written to or read yet.
+func unusable(meta map[string]kafka.Topic, names []string) error {
+	for _, n := range names {
+		t, ok := meta[n]
+		if !ok {
+			return fmt.Errorf("there is no topic %s (`muster migrate` makes it): %w", n, kafka.UnknownTopicOrPartition)
+		}
+		if len(t.Partitions) == 0 || slices.ContainsFunc(t.Partitions, func(p kafka.Partition) bool { return p.Error != nil || p.Leader.Host == "" }) {
+			return fmt.Errorf("topic %s has no leader yet: %w", n, kafka.LeaderNotAvailable)
+		}
+	}
+	return nil
 }
 
 // When a wait for the brokers is told to the log: commands give up earlier, and say

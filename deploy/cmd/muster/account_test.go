@@ -92,7 +92,7 @@ func TestCommandsDoNotWaitForever(t *testing.T) {
 		DataDir: t.TempDir(), Users: []broker.User{{Mechanism: "SCRAM-SHA-256", Name: "muster", Password: "secret"}},
 	})
 	for name, broker := range map[string]struct{ addr, says string }{
-		"nobody": {"127.0.0.1:1", "connection refused"}, "no topics": {brokertest.Start(t).Addrs()[0], "has no leader yet"},
+		"nobody": {"127.0.0.1:1", "connection refused"}, "no topics": {brokertest.Start(t).Addrs()[0], "there is no topic"},
 		"a password": {guarded.Addrs()[0], "name its data folder with --data-dir"},
 	} {
 		for _, args := range [][]string{{"account", "create", "Mallory"}, {"account", "list"}, {"webhook", "endpoint", "list"}, {"webhook", "endpoint", "resume", "ep_a"}} {

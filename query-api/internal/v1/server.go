@@ -196,7 +196,7 @@ func (s *Server) notFound(w http.ResponseWriter, r *http.Request) {
 	paths = append(paths, docs.Path)
 	exchangeOf(r.Context()).fail(w, &problem{
 		status: http.StatusNotFound,
-		detail: "there is no such path: " + nearest.Hint(r.URL.Path, paths, "/v1/openapi.json describes them all"),
+		detail: "there is no such path: " + nearest.Hint(r.URL.Path, paths, "/docs shows them all, as does /v1/openapi.json"),
 	})
 }
 
