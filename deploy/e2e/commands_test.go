@@ -382,7 +382,8 @@ func (w *workshop) letters(t *testing.T) {
 		w.p.musterJSON(t, &list, "rejected", "list", "--reason", "bad_date", "--json")
 		return len(list) > 0, "no rejected record"
 	})
-	w.replace = append(w.replace, "3-42", list[0].ID)
+	// Nothing was mended: it is rejected again, and the exit status says so.
+	w.replace = append(w.replace, "3-42", list[0].ID, "rejected resubmit --reason bad_date ", "rejected resubmit --reason bad_date || [ $? = 1 ] ")
 }
 
 // webhooks makes a receiver, and an organization that has sent to it.
