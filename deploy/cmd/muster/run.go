@@ -218,8 +218,14 @@ func runAlone(ctx context.Context, name string, unit runnable, around surroundin
 			Name: "suppression", Run: around.erased.Run, Ready: service.Poll(around.erased.Ready, 200*time.Millisecond), StartTimeout: 10 * time.Minute,
 		}),
 		group.Add(service.Unit{
-			Name: name, Needs: []string{"admin", "suppression"}, Run: unit.run,
-			Ready: service.Poll(unit.ready, 200*time.Millisecond), StartTimeout: 5 * time.Minute,
+			Name: name, Needs: []string{"admin", "suppression"}, Run: unit.run, StartTimeout: 5 * time.Minute,
+			Ready: func(ctx context.Context) error {
+				err := service.Poll(unit.ready, 200*time.Millisecond)(ctx)
+				if err == nil {
+					around.tel.Logger.InfoContext(ctx, "ready", "service", name, "admin", admin.URL())
+				}
+				return err
+			},
 		}),
 	)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,12 +19,26 @@ import (
 	"muster/platform/polltest"
 )
 
+// logged is where a process logs to, line by line.
+type logged func(line string)
+
+func (l logged) Write(p []byte) (int, error) {
+	l(string(p))
+	return len(p), nil
+}
+
 // A service of ingest remembers what was pushed where files on its data folder look, unless
 // it is told not to.
 func TestRunIngestRemembers(t *testing.T) {
 	env := map[string]string{"KAFKA_BROKERS": strings.Join(brokertest.Start(t).Addrs(), ","), "MUSTER_SECRET_KEY": strings.Repeat("s", 64), ingest.OperatorTokenEnv: "token"}
 	for _, noState := range []bool{false, true} {
-		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "error", logFormat: "text"}
+		var ready atomic.Bool // told in the log
+		log := logged(func(line string) {
+			if strings.Contains(line, "msg=ready service=ingest admin=http://127.0.0.1:") {
+				ready.Store(true)
+			}
+		})
+		c := &command{std: streams{in: strings.NewReader(""), out: io.Discard, err: log}, getenv: func(name string) string { return env[name] }, dataDir: t.TempDir(), logLevel: "info", logFormat: "text"}
 		around, err := c.surroundings(t.Context(), "ingest", "127.0.0.1:0")
 		require.NoError(t, err)
 		around.noState = noState
@@ -37,7 +52,7 @@ func TestRunIngestRemembers(t *testing.T) {
 			_, err := os.Stat(filepath.Join(c.ingestState(), "versions", "topics.json"))
 			return err == nil
 		}
-		polltest.Until(t, time.Minute, func() bool { return unit.ready(t.Context()) == nil && (noState || known()) })
+		polltest.Until(t, time.Minute, func() bool { return ready.Load() && (noState || known()) })
 		cancel()
 		require.NoError(t, <-ended)
 		require.Equal(t, !noState, known())
