@@ -64,7 +64,7 @@ func TestAgainOfOtherWaysIn(t *testing.T) {
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=true", strings.NewReader(people(0, 10))).status)
 		require.Equal(t, int64(20), stored())
-		for _, wrong := range []string{"again=yes", "again=true&again=true", "agian=true", "again=true&full=true", "again=%zz", "again=true;x"} {
+		for _, wrong := range []string{"again=yes", "again=true&again=true", "Again=true", "again=true&full=true", "again=%zz", "again=true;x"} {
 			require.Equal(t, http.StatusBadRequest, push(t, s, pushPath+"?"+wrong, strings.NewReader(people(0, 10))).status, wrong)
 		}
 		require.Equal(t, http.StatusOK, push(t, s, pushPath+"?again=false", strings.NewReader(people(0, 10))).status)
