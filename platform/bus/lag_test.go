@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"errors"
 	"slices"
 	"sync/atomic"
 	"testing"
@@ -81,4 +82,42 @@ func TestEndOffsetsNameATopicOnce(t *testing.T) {
 	require.Equal(t, want, got)
 	require.Zero(t, doubled.Load())
 	require.Equal(t, []string{one, other, one}, asked)
+}
+
+// Each broker is asked for what it leads, and one that is not the leader answers nothing.
+func TestBoundsOfSeveralBrokers(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(12, "t"))
+	require.NoError(t, err)
+	t.Cleanup(cluster.Close)
+	for p := range int32(12) {
+		require.NoError(t, cluster.MoveTopicPartition("t", p, p%3))
+	}
+	cfg := bus.Config{Brokers: cluster.ListenAddrs()}
+	bustest.Produce(t, bustest.Writer(t, cfg), "t", 0, 50)
+	offsets, err := bus.EndOffsets(t.Context(), cfg, []string{"t"})
+	require.NoError(t, err)
+	var stored int64
+	for i, o := range offsets {
+		require.Equal(t, i, o.Partition)
+		stored += o.End - o.First
+	}
+	require.Len(t, offsets, 12)
+	require.EqualValues(t, 50, stored)
+}
+
+// What handles a message ends the reading with its error.
+func TestReadEndsWithAnError(t *testing.T) {
+	_, cfg := own(t)
+	topic := bustest.Topic(t, cfg, 2, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 20)
+	enough := errors.New("enough")
+	read := 0
+	_, err := bus.Read(t.Context(), cfg, topic, nil, func(kafka.Message) error {
+		if read++; read == 3 {
+			return enough
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, enough)
+	require.Equal(t, 3, read)
 }

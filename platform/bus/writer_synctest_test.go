@@ -48,6 +48,23 @@ func TestWritingSorts(t *testing.T) {
 	}
 }
 
+// Messages that a batch cannot hold are refused before anything is written.
+func TestMessagesThatAreTooLarge(t *testing.T) {
+	w := &Writer{&kafka.Writer{BatchBytes: 200}}
+	message := func(size int64) kafka.Message {
+		m := kafka.Message{Topic: "t", Key: []byte("key"), Headers: []kafka.Header{{Key: "name", Value: []byte("value")}}}
+		m.Value = make([]byte, size-messageSize(&m))
+		return m
+	}
+	g := newWriting(w, []kafka.Message{message(201), message(200), message(100)})
+	require.Equal(t, []int{1, 2}, g.pending)
+	require.Len(t, g.refused, 1)
+	require.Zero(t, g.refused[0].Index)
+	require.ErrorIs(t, g.refused[0].Err, kafka.MessageSizeTooLarge)
+	w.BatchBytes = 0
+	require.Len(t, newWriting(w, []kafka.Message{message(1000)}).pending, 1, "no limit is known")
+}
+
 // A topic that is not known is believed to be new for a while, in which nothing else is in the way.
 func TestUnknownTopicsAreRefusedAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
