@@ -89,6 +89,9 @@ func TestErrors(t *testing.T) {
 		`{"prefix":{"profile.headline":{"value":"a","boost":-1}}}`:                                                                                     "boost must not be negative",
 		`{"range":{"profile.connections":{"from":1,"include_lower":5}}}`:                                                                               "must be true or false",
 		`{"range":{"updated_at":{"gte":"2026","format":"yyyy-MM-dd"}}}`:                                                                                "as a date",
+		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"x<2"}}}`:                                                                "minimum_should_match is a number",
+		`{"query_string":{"query":"*a","default_field":"profile.headline","allow_leading_wildcard":false}}`:                                            "'*' or '?' not allowed as first character",
+		`{"function_score":{"functions":[{"weight":-0.5}]}}`:                                                                                           "weight must not be negative",
 		`{"function_score":{"weight":2,"random_score":{}}}`:                                                                                            "names two functions, weight and random_score",
 		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<-1  5<1"}}}`:                                                          "minimum_should_match is a number",
 		`{"match":{"profile.headline":{"query":"a b c","minimum_should_match":"2<"}}}`:                                                                 "minimum_should_match is a number",
@@ -537,9 +540,13 @@ func TestTheSame(t *testing.T) {
 		`{"multi_match":{"query":"a b","fields":["profile.headline","profile.summary"],"tie_breaker":1}}`: `{"multi_match":{"query":"a b","fields":["profile.headline","profile.summary"],"type":"most_fields"}}`,
 		atLeast(`"2<75%"`): atLeast(`3`), atLeast(`"4<75%"`): atLeast(`4`), atLeast(`"2<-1"`): atLeast(`3`), atLeast(`-1`): atLeast(`3`), atLeast(`"-30%"`): atLeast(`3`), atLeast(`"99%"`): atLeast(`3`),
 		atLeast(`"1<2 3<-2"`): atLeast(`2`), atLeast(`-10`): atLeast(`0`),
-		`{"bool":{"must":null,"filter":{"match_all":{}},"should":null}}`: `{"bool":{"filter":[{"match_all":{}}]}}`,
-		`{"function_score":{"random_score":{}}}`:                         `{"function_score":{"random_score":{"seed":1}}}`,
-		`{"function_score":{"random_score":{"seed":null}}}`:              `{"function_score":{"random_score":{"seed":1}}}`,
+		lines(`*gineer`): `{"wildcard":{"profile.headline":"*gineer"}}`,
+		`{"bool":{"must_not":{"exists":{"field":"updated_at"}},"minimum_should_match":1}}`:      `{"bool":{"must_not":{"exists":{"field":"updated_at"}}}}`,
+		`{"match_phrase":{"profile.headline":{"query":"the data engineer","analyzer":"stop"}}}`: `{"match_phrase":{"profile.headline":{"query":"data engineer","analyzer":"stop"}}}`,
+		`{"function_score":{"functions":[{"weight":0.5}]}}`:                                     `{"function_score":{"functions":[{"weight":"0.5"}]}}`,
+		`{"bool":{"must":null,"filter":{"match_all":{}},"should":null}}`:                        `{"bool":{"filter":[{"match_all":{}}]}}`,
+		`{"function_score":{"random_score":{}}}`:                                                `{"function_score":{"random_score":{"seed":1}}}`,
+		`{"function_score":{"random_score":{"seed":null}}}`:                                     `{"function_score":{"random_score":{"seed":1}}}`,
 	} {
 		require.Equal(t, lowered(t, same), lowered(t, query), query)
 	}
@@ -607,6 +614,24 @@ func TestQueryStringRefusals(t *testing.T) {
 		_, err := clause.Lower([]byte(query), "query", options())
 		require.ErrorContains(t, err, want, query)
 	}
+}
+
+// A bool clause has the parts that are named.
+func TestBool(t *testing.T) {
+	const some = `{"exists":{"field":"updated_at"}}`
+	for body, want := range map[string]string{
+		`"must":` + some + `,"must_not":` + some:                                            `"must":[` + some + `],"must_not":[` + some + `]`,
+		`"filter":` + some + `,"must_not":` + some:                                          `"filter":[` + some + `],"must_not":[` + some + `]`,
+		`"should":` + some + `,"must_not":` + some:                                          `"minimum":1,"must_not":[` + some + `],"should":[` + some + `]`,
+		`"must":` + some + `,"filter":` + some:                                              `"filter":[` + some + `],"must":[` + some + `]`,
+		`"must":` + some + `,"should":` + some:                                              `"minimum":0,"must":[` + some + `],"should":[` + some + `]`,
+		`"must_not":` + some:                                                                `"must_not":[` + some + `]`,
+		`"must":` + some + `,"should":[` + some + `,` + some + `],"minimum_should_match":2`: `"minimum":2,"must":[` + some + `],"should":[` + some + `,` + some + `]`,
+	} {
+		require.JSONEq(t, `{"bool":{`+want+`}}`, lowered(t, `{"bool":{`+body+`}}`), body)
+	}
+	require.JSONEq(t, `{"all":true}`, lowered(t, `{"bool":{}}`))
+	require.JSONEq(t, `{"none":true}`, lowered(t, `{"bool":{"must_not":`+some+`,"adjust_pure_negative":false}}`))
 }
 
 // Inner hits of what is excluded, or says where a function counts, are not shown, and take no name.
