@@ -122,6 +122,13 @@ func TestErasedRecordUnderAnotherKey(t *testing.T) {
 	require.Contains(t, last, "x")
 	require.Nil(t, last["x"].Value, "a tombstone")
 	require.NotNil(t, last["77"].Value, "the key is that of another account, whose newest record may stand before")
+	require.Len(t, last, 2, "nothing is under no key")
+	entries := 0
+	require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{event.TopicErasure}, func(kafka.Message) error {
+		entries++
+		return nil
+	}))
+	require.NotZero(t, entries, "their id is suppressed: an older version may have rows")
 	require.Empty(t, h.rejectedRecords())
 }
 
