@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +23,7 @@ func (d *dateReader) format(at value, text string) error {
 }
 
 func namedFormats() []string {
-	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "date_optional_time", "epoch_millis", "epoch_second"}
+	out := []string{"strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601", "date_optional_time", "epoch_millis", "epoch_second"}
 	for _, f := range namedPatterns() {
 		out = append(out, f[0])
 		if !strings.HasPrefix(f[0], "basic_") {
@@ -37,6 +38,7 @@ func namedPatterns() [][2]string {
 	return [][2]string{
 		{"date", "yyyy-MM-dd"}, {"year_month_day", "yyyy-MM-dd"}, {"year_month", "yyyy-MM"}, {"year", "yyyy"},
 		{"date_hour", "yyyy-MM-dd'T'HH"}, {"date_hour_minute", "yyyy-MM-dd'T'HH:mm"}, {"date_hour_minute_second", "yyyy-MM-dd'T'HH:mm:ss"},
+		{"date_hour_minute_second_fraction", "yyyy-MM-dd'T'HH:mm:ss.S"}, {"date_hour_minute_second_millis", "yyyy-MM-dd'T'HH:mm:ss.S"},
 		{"date_time_no_millis", "yyyy-MM-dd'T'HH:mm:ssX"}, {"date_time", "yyyy-MM-dd'T'HH:mm:ss.SX"},
 		{"basic_date", "yyyyMMd"}, {"basic_date_time_no_millis", "yyyyMMdd'T'HHmmssX"}, {"basic_date_time", "yyyyMMdd'T'HHmmss.SX"},
 	}
@@ -44,7 +46,7 @@ func namedPatterns() [][2]string {
 
 func formatOf(name string) (dateFormat, bool) {
 	switch name {
-	case "strict_date_optional_time", "strict_date_optional_time_nanos":
+	case "strict_date_optional_time", "strict_date_optional_time_nanos", "iso8601":
 		return strictDateOptionalTime, true
 	case "date_optional_time":
 		return dateOptionalTime, true
@@ -52,6 +54,13 @@ func formatOf(name string) (dateFormat, bool) {
 		return epochMillis, true
 	case "epoch_second":
 		return epochSecond, true
+	// These read more than the pattern of their name's pair.
+	case "date":
+		return patternFormat("yyyy[-MM[-dd]]", patternStyle{named: true, lenient: true})
+	case "strict_year_month_day":
+		return patternFormat("yyyy[-MM[-dd]]", patternStyle{named: true})
+	case "strict_date_time":
+		return patternFormat("yyyy-MM-dd'T'HH:mm:ss[.S]X", patternStyle{named: true})
 	}
 	for _, f := range namedPatterns() {
 		basic := strings.HasPrefix(f[0], "basic_")
@@ -99,42 +108,66 @@ func offsetFits(letter byte, n int, text string) bool {
 	return colon
 }
 
+// maxPattern bounds a pattern, and with it how deep brackets stand in it, in bytes.
+const maxPattern = 200
+
 // patternFormat reads dates of a Java pattern of numeric parts, and of months as
-// MMM.
+// MMM. It has each letter in one place at most, and a year.
 func patternFormat(pattern string, style patternStyle) (dateFormat, bool) {
-	parts, ok := dateParts(pattern)
-	if !ok {
+	if len(pattern) > maxPattern {
+		return nil, false
+	}
+	parts, rest, ok := dateParts(pattern, make(map[byte]bool))
+	if !ok || rest != "" || !slices.ContainsFunc(parts, func(p datePart) bool { return p.letter == 'y' }) {
 		return nil, false
 	}
 	return func(text string) (d localDate, ok bool) {
-		for _, p := range parts {
-			if text, ok = p.read(&d, text, style); !ok {
-				return d, false
-			}
-		}
-		return d, text == ""
+		text, ok = readParts(parts, &d, text, style)
+		return d, ok && text == ""
 	}, true
 }
 
-// datePart is a part of a pattern: n times a letter, or text that stands in dates as it is.
+// datePart is a part of a pattern: n times a letter, text that stands in dates as it is, or parts that may be left out.
 type datePart struct {
-	letter  byte // 0: literal
-	n       int
-	literal string
+	letter   byte // 0: literal or optional
+	n        int
+	literal  string
+	optional []datePart
 }
 
-// dateParts are the parts of a pattern that has each letter in one place at most, and a year.
-func dateParts(pattern string) (parts []datePart, ok bool) {
-	seen := make(map[byte]bool)
-	for pattern != "" {
+// dateParts are the parts of a pattern up to its end, or to the bracket that closes it. seen are the letters that it has.
+func dateParts(pattern string, seen map[byte]bool) (parts []datePart, rest string, ok bool) {
+	for pattern != "" && pattern[0] != ']' {
 		var p datePart
-		if p, pattern, ok = cutDatePart(pattern); !ok || p.letter != 0 && seen[p.letter] {
-			return nil, false
+		if inside, found := strings.CutPrefix(pattern, "["); found {
+			p.optional, pattern, ok = dateParts(inside, seen)
+			pattern = strings.TrimPrefix(pattern, "]")
+		} else {
+			p, pattern, ok = cutDatePart(pattern)
+		}
+		if !ok || p.letter != 0 && seen[p.letter] {
+			return nil, "", false
 		}
 		seen[p.letter] = true
 		parts = append(parts, p)
 	}
-	return parts, seen['y']
+	return parts, pattern, true
+}
+
+// readParts takes parts off the front of a text, into d.
+func readParts(parts []datePart, d *localDate, text string, style patternStyle) (rest string, ok bool) {
+	for _, p := range parts {
+		before := *d
+		switch rest, ok = p.read(d, text, style); {
+		case ok:
+			text = rest
+		case p.optional == nil:
+			return "", false
+		default:
+			*d = before
+		}
+	}
+	return text, true
 }
 
 // cutDatePart takes the first part off a pattern.
@@ -158,6 +191,8 @@ func cutDatePart(pattern string) (p datePart, rest string, ok bool) {
 			p.letter = 'y'
 		}
 		return p, rest, p.known()
+	case strings.IndexByte("{}#", c) >= 0: // Java keeps them for later
+		return p, "", false
 	}
 	return datePart{literal: pattern[:1]}, pattern[1:], true
 }
@@ -178,6 +213,8 @@ func (p datePart) known() bool {
 // read takes the part off the front of a text, into d.
 func (p datePart) read(d *localDate, text string, style patternStyle) (rest string, ok bool) {
 	switch {
+	case p.optional != nil:
+		return readParts(p.optional, d, text, style)
 	case p.letter == 0:
 		return strings.CutPrefix(text, p.literal)
 	case p.letter == 'X' || p.letter == 'Z':

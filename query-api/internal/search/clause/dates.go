@@ -206,8 +206,8 @@ func (d dateReader) date(text string, up bool) (int64, bool) {
 }
 
 // millis completes a date: missing months and days are the first, missing
-// times zero, or with up the last of the day.
-func (p localDate) millis(zone *time.Location, up bool) (int64, bool) {
+// times zero, or with up the last of the day. ok is false when there is no such day or time.
+func (p localDate) millis(zone *time.Location, up bool) (ms int64, ok bool) {
 	if zone == nil {
 		zone = time.UTC
 	}
@@ -234,10 +234,11 @@ func (p localDate) millis(zone *time.Location, up bool) (int64, bool) {
 	if p.month < 1 || p.month > 12 || p.day < 1 || p.hour > 23 || p.minute > 59 || p.second > 59 {
 		return 0, false
 	}
-	clock := time.Date(p.year, time.Month(p.month), p.day, p.hour, p.minute, p.second, p.nano, time.UTC)
-	if clock.Day() != p.day {
-		return 0, false // there is no such day
+	last := time.Date(p.year, time.Month(p.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
+	if p.day > last && !(up && p.day <= 31) {
+		return 0, false // there is no such day; rounded up, one up to the 31st is the month's last
 	}
+	clock := time.Date(p.year, time.Month(p.month), min(p.day, last), p.hour, p.minute, p.second, p.nano, time.UTC)
 	return localTime(clock, zone, noOffset).UnixMilli(), true
 }
 
@@ -288,7 +289,7 @@ func isoDate(text string, yearDigits int) (d localDate, ok bool) {
 		return digits(rest, 1, 2)
 	}
 	rest := text
-	if d.year, rest, ok = digits(rest, yearDigits, 4); !ok {
+	if d.year, rest, ok = digits(rest, yearDigits, max(4, 6-yearDigits)); !ok {
 		return d, false
 	}
 	for _, part := range []struct {

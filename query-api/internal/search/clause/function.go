@@ -84,7 +84,7 @@ func (l *lowering) factor(v value) (algebra.Factor, error) {
 	f := algebra.Factor{Kind: algebra.FactorWeight, Weight: a.number("weight", 1), Multiplier: 1}
 	weight, weighted := a.get("weight")
 	weighted = weighted && weight.kind != 'n'
-	if f.Weight < 0 {
+	if math.Signbit(f.Weight) {
 		a.fail(v.errorf("weight must not be negative"))
 	}
 	kinds := 0

@@ -1,7 +1,6 @@
 package clause
 
 import (
-	"math"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -40,8 +39,8 @@ func parseFuzziness(v value) (fuzziness, error) {
 		}
 		return f, nil
 	}
-	x, err := strconv.ParseFloat(text, 64)
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || x < 0 {
+	x, ok := javaFloat(text, 64)
+	if !ok || x < 0 {
 		return f, fail
 	}
 	f.edits = int(min(x, 2))

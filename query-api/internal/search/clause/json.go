@@ -181,14 +181,29 @@ func (v value) scalar() (string, error) {
 	return "", v.errorf("must be a string, a number or a boolean, not %s", v.what())
 }
 
-// number is that of a number, or of a string, as Java reads it: with no _ between digits, and the integer -0, which no string
-// is, has no sign.
+// number is that of a number, or of a string. The integer -0, which no string is, has no sign.
 func (v value) number() (x float64, ok bool) {
 	if v.kind == '0' && v.text == "-0" {
 		return 0, true
 	}
-	x, err := strconv.ParseFloat(v.text, 64)
-	return x, (v.kind == '0' || v.kind == '"') && err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) && !strings.Contains(v.text, "_")
+	x, ok = javaFloat(v.text, 64)
+	return x, ok && (v.kind == '0' || v.kind == '"')
+}
+
+// javaFloat reads a finite number of so many bits as Java does: spaces may stand around it and an f or d behind it, and
+// no _ between its digits.
+func javaFloat(text string, bits int) (x float64, ok bool) {
+	text = javaTrim(text)
+	if last := len(text) - 1; last > 0 && strings.IndexByte("fFdD", text[last]) >= 0 {
+		text = text[:last]
+	}
+	x, err := strconv.ParseFloat(text, bits)
+	return x, err == nil && !math.IsInf(x, 0) && !math.IsNaN(x) && !strings.Contains(text, "_")
+}
+
+// javaTrim takes away what Java's String.trim does.
+func javaTrim(text string) string {
+	return strings.TrimFunc(text, func(r rune) bool { return r <= ' ' })
 }
 
 // quote repeats a caller's word within bounds.

@@ -78,6 +78,14 @@ func TestErrors(t *testing.T) {
 		`{"range":{"updated_at":{"gte":"20261004T100000Z","format":"strict_basic_date_time_no_millis"}}}`:                                              "unknown date format",
 		`{"range":{"updated_at":{"gte":1767225600000.5}}}`:                                                                                             "as a date",
 		`{"term":{"updated_at":1767225600000.5}}`:                                                                                                      "as a date",
+		`{"range":{"updated_at":{"gte":"2026-02-30"}}}`:                                                                                                "as a date",
+		`{"range":{"updated_at":{"lte":"2026-02-32"}}}`:                                                                                                "as a date",
+		`{"range":{"updated_at":{"gte":"2026/10","format":"yyyy[-MM]"}}}`:                                                                              "as a date",
+		`{"range":{"updated_at":{"gte":"2026]","format":"yyyy]"}}}`:                                                                                    "unknown date format",
+		`{"range":{"updated_at":{"gte":"2026#1","format":"yyyy#M"}}}`:                                                                                  "unknown date format",
+		`{"range":{"updated_at":{"gte":"10","format":"[yyyy-]MM"}}}`:                                                                                   "unknown date format",
+		`{"range":{"updated_at":{"gte":"2026-W01-1","format":"week_date"}}}`:                                                                           `unknown date format "week_date"`,
+		`{"range":{"updated_at":{"gte":"2026","format":"yyyy` + strings.Repeat("[-MM", 1000) + `"}}}`:                                                  "unknown date format",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                                                                    "is no UTC offset",
 		`{"range":{"updated_at":{"gte":"2022-01-01T00:00:00Europe/Berlin"}}}`:                                                                          "as a date",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"+18:01"}}}`:                                                                                 "is no UTC offset",
@@ -191,6 +199,32 @@ func TestMinusZero(t *testing.T) {
 	for _, boost := range []string{`-0.0`, `-0e0`, `"-0"`} {
 		_, err := clause.Lower([]byte(match(boost)), "query", options())
 		require.ErrorContains(t, err, "boost must not be negative", boost)
+		_, err = clause.Lower([]byte(`{"function_score":{"functions":[{"weight":`+boost+`}]}}`), "query", options())
+		require.ErrorContains(t, err, "weight must not be negative", boost)
+	}
+}
+
+// A text that is a number in Java is one where numbers are read, in every clause.
+func TestNumbersAsTexts(t *testing.T) {
+	for _, query := range []string{
+		`{"match":{"profile.headline":{"query":"a b","boost":%}}}`,
+		`{"match":{"profile.headline":{"query":"a b","fuzziness":%}}}`,
+		`{"match_phrase":{"profile.headline":{"query":"a b","slop":%}}}`,
+		`{"function_score":{"weight":%}}`,
+		`{"function_score":{"gauss":{"profile.followers":{"origin":%,"scale":1}}}}`,
+	} {
+		with := func(number string) string { return strings.ReplaceAll(query, "%", number) }
+		for _, number := range []string{`"2"`, `"2f"`, `"2D"`, `" 2 "`, `"\t2.\n"`, `"0x1p1"`} {
+			require.Equal(t, lowered(t, with(`2`)), lowered(t, with(number)), number)
+		}
+		for _, number := range []string{`"2_0"`, `"2fd"`, `"f"`, `"2 f"`, `"inf"`, `"NaN"`, `"0x1"`, `"\u00a02"`, `""`} {
+			_, err := clause.Lower([]byte(with(number)), "query", options())
+			require.ErrorContains(t, err, "must be a", with(number))
+		}
+	}
+	for _, number := range []string{"2_0", "0x1p1"} {
+		_, err := clause.Lower([]byte(`{"term":{"profile.followers":"`+number+`"}}`), "query", options())
+		require.ErrorContains(t, err, "is no number it could hold", number)
 	}
 }
 
@@ -379,6 +413,16 @@ func TestDates(t *testing.T) {
 		{`"gte":"2026年10月4日","format":"uuuu年M月d日"`, "2026-10-04T00:00:00Z", ""},
 		{`"gte":"2026-10-04 +02","format":"yyyy-MM-dd X"`, "2026-10-03T22:00:00Z", ""},
 		{`"gte":"2026-10-04 +0200","format":"yyyy-MM-dd XX"`, "2026-10-03T22:00:00Z", ""},
+		{`"gte":"2026","lte":"2026-10","format":"date"`, "2026-01-01T00:00:00Z", "2026-10-01T23:59:59.999Z"},
+		{`"gte":"2026-10","format":"strict_year_month_day"`, "2026-10-01T00:00:00Z", ""},
+		{`"gte":"2026-10-04T10:00:00+02:00","format":"strict_date_time"`, "2026-10-04T08:00:00Z", ""},
+		{`"gte":"2026-10-04T10:00:00.5","format":"strict_date_hour_minute_second_fraction"`, "2026-10-04T10:00:00.5Z", ""},
+		{`"gte":"2026-10-04T10","format":"iso8601"`, "2026-10-04T10:00:00Z", ""},
+		{`"gte":"2026","lte":"2026/10/04","format":"yyyy[/MM[/dd]]"`, "2026-01-01T00:00:00Z", "2026-10-04T23:59:59.999Z"},
+		{`"gte":"2026-10-04 10:00","lte":"2026-10-04 10:00:30","format":"yyyy-MM-dd HH:mm[:ss"`, "2026-10-04T10:00:00Z", "2026-10-04T10:00:30.999Z"},
+		// Where a bound is completed to its end, a day that the month does not have is its last.
+		{`"lte":"2026-02-31"`, "", "2026-02-28T23:59:59.999Z"},
+		{`"gt":"31.4.2024","format":"d.M.yyyy"`, "2024-05-01T00:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"GMT+2"`, "2021-12-31T22:00:00Z", ""},
 		{`"gte":"2022-01-01","time_zone":"UTC-02:30"`, "2022-01-01T02:30:00Z", ""},
 		{`"gte":"2022-01-01T00UTC+01:00"`, "2021-12-31T23:00:00Z", ""},

@@ -12,7 +12,7 @@ func minimum(v value, spec string, n int) (int, error) {
 	fail := func() (int, error) {
 		return 0, v.errorf("minimum_should_match is a number, a percentage, or conditions such as \"2<75%%\", not %s", quote(spec))
 	}
-	spec = strings.TrimSpace(spec)
+	spec = javaTrim(spec)
 	if strings.Contains(spec, "<") {
 		result := n
 		for _, part := range strings.Split(closeUp(spec), " ") {
@@ -52,7 +52,7 @@ func minimum(v value, spec string, n int) (int, error) {
 func closeUp(spec string) string {
 	parts := strings.Split(spec, "<")
 	for i := range parts {
-		parts[i] = strings.TrimSpace(parts[i])
+		parts[i] = javaTrim(parts[i])
 	}
 	return strings.Join(parts, "<")
 }

@@ -1,9 +1,7 @@
 package clause
 
 import (
-	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -44,8 +42,8 @@ func (l *lowering) fieldList(v value, keep bool) ([]weighted, error) {
 		name, power, hasBoost := strings.Cut(item.text, "^")
 		n := entry{item, name, 1}
 		if hasBoost {
-			b, err := strconv.ParseFloat(strings.TrimSpace(power), 32)
-			if err != nil || math.IsNaN(b) || math.IsInf(b, 0) || b < 0 {
+			b, ok := javaFloat(power, 32)
+			if !ok || b < 0 {
 				return nil, item.errorf("the boost after ^ must be a number of 0 or more")
 			}
 			n.boost = float64(float32(b))

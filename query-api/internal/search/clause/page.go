@@ -62,7 +62,8 @@ A parameter that is not listed is refused, `+"`_name`"+` of every clause, too. I
 Sort keys have %s, and `+"`nested` has `path`, `filter` and `max_children`"+`. A field that does not exist, and has an `+"`unmapped_type`"+`, does not change the order.
 `+"`format`"+` is refused, since sort values are not shown, and so is a `+"`numeric_type`"+` of `+"`date_nanos`"+`. `+"`_score`"+` and `+"`_doc`"+` are keys too, and the last key is always the person.
 
-Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX.
+Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX, of which what stands in brackets may be left out.
+Elasticsearch's other formats are refused: times without a date (`+"`hour`, `time`"+` and so on), weeks (`+"`week_date`, `weekyear`"+`) and days of a year (`+"`ordinal_date`"+`).
 
 ## Limits
 

@@ -1,7 +1,6 @@
 package clause
 
 import (
-	"strconv"
 	"strings"
 
 	"muster/query-api/internal/search/algebra"
@@ -75,7 +74,7 @@ func (q *queryString) phrase(in searched, text, slop string) (algebra.Node, erro
 	}
 	m := q.m
 	m.analyzer = q.quoteAnalyzer
-	if x, err := strconv.ParseFloat(slop, 32); err == nil { // Lucene ignores what is no number
+	if x, ok := javaFloat(slop, 32); ok { // Lucene ignores what is no number
 		m.slop = int(min(max(x, 0), maxSlop))
 	}
 	return q.over(in, func(f algebra.Field) (algebra.Node, error) {
@@ -95,8 +94,8 @@ func (q *queryString) fuzzy(in searched, text, edits string) (algebra.Node, erro
 	case strings.EqualFold(edits, "auto"):
 		m.fuzzy = fuzziness{given: true, auto: true, low: 3, high: 6}
 	case edits != "":
-		x, err := strconv.ParseFloat(edits, 32)
-		if err != nil {
+		x, ok := javaFloat(edits, 32)
+		if !ok {
 			return nil, q.errorf("~ wants a number of edits, not %s", quote(edits))
 		}
 		m.fuzzy = fuzziness{given: true, edits: int(min(max(x, 0), 2))}

@@ -209,8 +209,8 @@ func (l *lowering) missing(s *planner.Sort, at value) error {
 		return nil
 	}
 	if s.Double {
-		x, err := strconv.ParseFloat(text, 64)
-		if at.kind != '0' && at.kind != '"' || err != nil || math.IsInf(x, 0) || math.IsNaN(x) {
+		x, ok := at.number()
+		if !ok {
 			return at.errorf("must be a number, of dates in milliseconds since 1970, or _first or _last")
 		}
 		text = strconv.FormatFloat(x, 'g', -1, 64)

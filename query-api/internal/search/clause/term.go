@@ -105,7 +105,7 @@ func longOf(f algebra.Field, at value, text string) (n int64, whole bool, err er
 	if math.IsInf(x, 0) && errors.Is(err, strconv.ErrRange) || math.Abs(x) > 1<<63 {
 		return 0, false, at.errorf("the value %s is out of range for a long", quote(text))
 	}
-	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || strings.Contains(text, "_") { // which Go reads over
+	if err != nil || math.IsNaN(x) || math.IsInf(x, 0) || strings.ContainsAny(text, "_xX") { // which Go reads
 		return 0, false, at.errorf("%s holds integers: %s is no number it could hold", f.Name(), quote(text))
 	}
 	switch {
