@@ -256,12 +256,13 @@ type Constant struct {
 type ScoreMode string
 
 // The score modes. Nested knows avg, sum, min, max and none; Function
-// multiply, sum, avg, first, max and min.
+// multiply, sum, avg, first, max and min; several values avg, sum, min, max and median.
 const (
 	ScoreAvg      ScoreMode = "avg"
 	ScoreSum      ScoreMode = "sum"
 	ScoreMin      ScoreMode = "min"
 	ScoreMax      ScoreMode = "max"
+	ScoreMedian   ScoreMode = "median"
 	ScoreNone     ScoreMode = "none"
 	ScoreMultiply ScoreMode = "multiply"
 	ScoreFirst    ScoreMode = "first"

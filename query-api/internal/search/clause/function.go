@@ -200,9 +200,9 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 		if m.name == "multi_value_mode" {
 			f.MultiValue = algebra.ScoreMode(strings.ToLower(m.text))
 			switch f.MultiValue {
-			case algebra.ScoreMin, algebra.ScoreMax, algebra.ScoreAvg, algebra.ScoreSum:
+			case algebra.ScoreMin, algebra.ScoreMax, algebra.ScoreAvg, algebra.ScoreSum, algebra.ScoreMedian:
 			default:
-				return m.errorf("must be one of min, max, avg, sum")
+				return m.errorf("must be one of min, max, avg, sum, median")
 			}
 			continue
 		}

@@ -296,6 +296,9 @@ func decay(f algebra.Factor, numbers []int64) float64 {
 			d = sum
 		case algebra.ScoreAvg:
 			d = sum / float64(len(distances))
+		case algebra.ScoreMedian:
+			slices.Sort(distances)
+			d = (distances[(len(distances)-1)/2] + distances[len(distances)/2]) / 2
 		default:
 			d = slices.Min(distances)
 		}

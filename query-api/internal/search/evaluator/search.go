@@ -190,7 +190,7 @@ func keyOf(s planner.Sort, d *document, units []unit, score float64) key {
 		return key{integer: slices.Max(numbers)}
 	case algebra.ScoreSum:
 		return key{integer: int64(joined(s.Mode, numbers))}
-	case algebra.ScoreAvg, planner.SortMedian: // halves up
+	case algebra.ScoreAvg, algebra.ScoreMedian: // halves up
 		return key{integer: int64(math.Floor(joined(s.Mode, numbers) + 0.5))}
 	}
 	return key{integer: slices.Min(numbers)}
@@ -211,7 +211,7 @@ func joined(mode algebra.ScoreMode, numbers []int64) float64 {
 		return sum
 	case algebra.ScoreAvg:
 		return sum / float64(n)
-	case planner.SortMedian:
+	case algebra.ScoreMedian:
 		return (float64(numbers[(n-1)/2]) + float64(numbers[n/2])) / 2
 	}
 	return float64(numbers[0])

@@ -30,7 +30,7 @@ func eager(n algebra.Node, sorts []Sort, stats *Stats) bool {
 	}
 	algebra.Walk(n, visit)
 	for _, s := range sorts {
-		ok = ok && s.Mode != algebra.ScoreAvg && s.Mode != SortMedian
+		ok = ok && s.Mode != algebra.ScoreAvg && s.Mode != algebra.ScoreMedian
 		if s.Nested != nil {
 			algebra.Walk(s.Nested, visit)
 		}

@@ -30,16 +30,13 @@ type Sort struct {
 	// value that they count with instead.
 	MissingFirst bool
 	Missing      *string
-	Mode         algebra.ScoreMode // of several values: min, max, sum, avg, or "median"
+	Mode         algebra.ScoreMode // of several values: min, max, sum, avg or median
 	// Nested, when set, says which elements count, and Children how many of those with a value do, the first ones.
 	Nested   algebra.Node
 	Children *int
 	// Double: numbers are compared, averaged and summed as 64-bit floating point numbers.
 	Double bool
 }
-
-// SortMedian is the sort mode that algebra's score modes do not have.
-const SortMedian algebra.ScoreMode = "median"
 
 // Key is the value of a sort key of one person, as cursors keep it.
 type Key struct {
@@ -334,9 +331,8 @@ func (c *compiler) sortKey(s Sort, n algebra.Node) (value, absent, kind string) 
 	case s.Mode == algebra.ScoreAvg:
 		// Elasticsearch averages whole numbers to a whole number, halves up.
 		value = "toInt64(floor(arrayAvg(" + list + ") + 0.5))"
-	case s.Mode == SortMedian:
-		sorted := "arraySort(" + list + ")"
-		value = "(" + sorted + "[intDiv(length(" + list + ") + 1, 2)] + " + sorted + "[intDiv(length(" + list + "), 2) + 1]) / 2"
+	case s.Mode == algebra.ScoreMedian:
+		value = median(list)
 		if !s.Double {
 			value = "toInt64(floor(" + value + " + 0.5))"
 		}

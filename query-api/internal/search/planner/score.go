@@ -421,7 +421,10 @@ func (c *compiler) decay(f algebra.Factor, s *scope) string {
 	if s.many(f.Field) {
 		list := "arrayMap(v -> " + distance("v") + ", arrayFilter(v -> v != -9223372036854775808, " + f.Field.Column + "))"
 		join := map[algebra.ScoreMode]string{algebra.ScoreMin: "arrayMin", algebra.ScoreMax: "arrayMax", algebra.ScoreSum: "arraySum", algebra.ScoreAvg: "arrayAvg"}[f.MultiValue]
-		d = "if(empty(" + list + "), 0., " + join + "(" + list + "))"
+		if d = join + "(" + list + ")"; f.MultiValue == algebra.ScoreMedian {
+			d = median(list)
+		}
+		d = "if(empty(" + list + "), 0., " + d + ")"
 	} else {
 		v := s.column(f.Field.Column)
 		d = "if(" + v + " = -9223372036854775808, 0., " + distance(v) + ")"
@@ -434,6 +437,12 @@ func (c *compiler) decay(f algebra.Factor, s *scope) string {
 	}
 	limit := c.float(f.Scale / (1 - f.Decay))
 	return "greatest(0., (" + limit + " - " + d + ") / " + limit + ")"
+}
+
+// median is that of the numbers of a list: of an even count the mean of the two in the middle.
+func median(list string) string {
+	sorted := "arraySort(" + list + ")"
+	return "(" + sorted + "[intDiv(length(" + list + ") + 1, 2)] + " + sorted + "[intDiv(length(" + list + "), 2) + 1]) / 2"
 }
 
 // random is a number from 0 to below 1 that depends on the seed and the person

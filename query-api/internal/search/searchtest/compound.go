@@ -271,7 +271,7 @@ func (g *Generator) oneFunction(s scope) map[string]any {
 		}
 		out := object(f.path, args)
 		if g.may(c, "multi_value_mode", 4) {
-			out["multi_value_mode"] = pick(g.r, "min", "max", "avg", "sum")
+			out["multi_value_mode"] = pick(g.r, "min", "max", "avg", "sum", "median")
 		}
 		return object(kind, out)
 	}
