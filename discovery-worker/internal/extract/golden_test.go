@@ -350,3 +350,15 @@ func TestBlindAgain(t *testing.T) {
 	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
 	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
 }
+
+// 60 short bios, READMEs and personal pages with little but a name, a title and a place, or with lists of names that are
+// nobody's.
+func TestPages(t *testing.T) {
+	all := readAll(t, "pages")
+	require.Len(t, all, 60)
+	fields, identifiers := judged(t, "pages", all, defaultConfidence)
+	require.GreaterOrEqual(t, fields.precision(), 0.95)
+	require.GreaterOrEqual(t, fields.recall(), 0.8)
+	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
+	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
+}

@@ -30,11 +30,12 @@ func parseFuzziness(v value) (fuzziness, error) {
 		if rest == "" {
 			return f, nil
 		}
-		low, high, ok := strings.Cut(strings.TrimPrefix(rest, ":"), ",")
+		bounds, named := strings.CutPrefix(rest, ":")
+		low, high, ok := strings.Cut(bounds, ",")
 		var errLow, errHigh error
 		f.low, errLow = strconv.Atoi(low)
 		f.high, errHigh = strconv.Atoi(high)
-		if !ok || errLow != nil || errHigh != nil || f.low < 0 || f.low > f.high {
+		if !named || !ok || errLow != nil || errHigh != nil || f.low < 0 || f.low > f.high {
 			return f, fail
 		}
 		return f, nil

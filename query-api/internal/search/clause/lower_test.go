@@ -106,6 +106,7 @@ func TestErrors(t *testing.T) {
 		`{"match_all":{"boost":null}}`:                                                                                                                 "query.match_all.boost: must not be null",
 		`{"match":{"profile.headline":{"query":"a","operator":null}}}`:                                                                                 "operator: must not be null",
 		`{"bool":{"must_not":[],"adjust_pure_negative":null}}`:                                                                                         "adjust_pure_negative: must not be null",
+		`{"match":{"profile.headline":{"query":"a","fuzziness":"AUTO3,6"}}}`:                                                                           "fuzziness must be a number of 0 or more",
 		`{"match":{"profile.headline":{"query":"a","fuzziness":-1}}}`:                                                                                  "fuzziness must be a number of 0 or more",
 		`{"nested":{"path":"experience","score_mode":"total","query":{"match_all":{}}}}`:                                                               "must be one of",
 		`{"nested":{"path":"experience","score_mode":"SUM","query":{"match_all":{}}}}`:                                                                 "must be in small letters",
