@@ -216,30 +216,38 @@ func lowerASCII(s string) string {
 	}, s)
 }
 
-// wild matches * and ?, by trying.
+// wild matches * and ?. Only the last * is tried again with more: those before it have matched as little as they can.
 func wild(pattern, term []rune) bool {
-	for len(pattern) > 0 {
-		switch {
-		case pattern[0] == '*':
-			for i := 0; i <= len(term); i++ {
-				if wild(pattern[1:], term[i:]) {
-					return true
-				}
-			}
-			return false
-		case len(term) == 0:
-			return false
-		case pattern[0] == '?':
-		case pattern[0] == '\\' && len(pattern) > 1:
-			if pattern = pattern[1:]; pattern[0] != term[0] {
-				return false
-			}
-		case pattern[0] != term[0]:
+	starred := false
+	var behind, from []rune // the pattern behind the last *, and where it was tried last
+	for len(pattern) > 0 || len(term) > 0 {
+		switch n := one(pattern, term); {
+		case n > 0:
+			pattern, term = pattern[n:], term[1:]
+		case len(pattern) > 0 && pattern[0] == '*':
+			pattern = pattern[1:]
+			starred, behind, from = true, pattern, term
+		case starred && len(from) > 0:
+			from = from[1:]
+			pattern, term = behind, from
+		default:
 			return false
 		}
-		pattern, term = pattern[1:], term[1:]
 	}
-	return len(term) == 0
+	return true
+}
+
+// one is how long the beginning of a pattern is that matches the first character of a term; 0: it does not.
+func one(pattern, term []rune) int {
+	switch {
+	case len(pattern) == 0, len(term) == 0, pattern[0] == '*':
+		return 0
+	case pattern[0] == '\\' && len(pattern) > 1 && pattern[1] == term[0]:
+		return 2
+	case pattern[0] == '?', pattern[0] == term[0] && (pattern[0] != '\\' || len(pattern) == 1):
+		return 1
+	}
+	return 0
 }
 
 // expand replaces unfinished and fuzzy terms by those that are there.
