@@ -40,6 +40,12 @@ func (e *Extractor) titleAt(p part) (title, company part) {
 			continue
 		}
 		a, b := parts[0].trim(""), parts[1].trim("")
+		if e.words.isTitle(a.text()) && e.words.departments[strings.ToLower(b.text())] { // "Vice President, Marketing"
+			if len(parts) < 3 || !e.isOrg(parts[2].trim("")) {
+				return p, part{}
+			}
+			a, b = p.sub(0, b.end-p.start), parts[2].trim("")
+		}
 		switch {
 		case e.words.isTitle(a.text()) && e.isOrg(b) && (!e.words.isTitle(b.text()) || e.words.isCompany(b.text())):
 			return a, b
@@ -151,10 +157,13 @@ func (d *document) cardAt(from int, signed bool) {
 				others++
 				continue
 			}
-			if line.start == line.end {
+			if line.start == line.end || d.listed[i] {
 				continue
 			}
 			if d.isProse(line) || d.heading(line) != "" {
+				if first := sentencesOf(line)[0].trim("."); others == 0 && d.e.isTitlePhrase(first.text()) {
+					others++ // "Rust developer in Gdańsk. I look after a parser."
+				}
 				break
 			}
 			parts = line.split(cardSplit)
@@ -198,7 +207,7 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 			continue
 		}
 		seen++
-		if d.used[i] {
+		if d.used[i] || d.listed[i] {
 			continue
 		}
 		if m := cvOf.FindStringIndex(line.text()); m != nil {
@@ -259,6 +268,9 @@ func (e *Extractor) isTitlePhrase(s string) bool {
 
 var manyDigits = regexp.MustCompile(`\d{3}`)
 
+// ofOneself begins what somebody says of themselves in a sentence, however short.
+var ofOneself = regexp.MustCompile(`^(?i:i['’]m|i am|i['’]ve|i work|ich bin|ich arbeite|je suis|je travaille|soy|trabajo|sono|lavoro|sou|trabalho|ik ben|ik werk|jag är|jeg er)\s`)
+
 var (
 	handle  = regexp.MustCompile(`^@[\w-]{2,40}$`)
 	onSites = regexp.MustCompile(`(?i)^(github|codehost|twitter|x|microblog|linkedin|network)\s*[:=]`)
@@ -269,7 +281,7 @@ var (
 func (d *document) cardPart(p part, job *position, distance int) bool {
 	e, f, t := d.e, d.f, p.text()
 	switch {
-	case t == "" || siteSuffix.MatchString(t) || onSites.MatchString(t) || isBlank(t):
+	case t == "" || siteSuffix.MatchString(t) || onSites.MatchString(t) || isBlank(t) || ofOneself.MatchString(t):
 		return false
 	case handle.MatchString(t):
 		name := strings.ToLower(strings.ReplaceAll(t[1:], "_", ""))
@@ -309,6 +321,11 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 			p = p.sub(0, m[0]).trim(",.;")
 			t = p.text()
 		}
+	}
+	if rest, pl, ok := e.placed(p); ok {
+		f.addPlace(pl, formed)
+		p = rest
+		t = p.text()
 	}
 	title, company := e.titleAt(p)
 	if e.isTitlePhrase(title.text()) && !job.title.ok() {
@@ -378,12 +395,14 @@ func (d *document) fragments(p part, job *position) bool {
 			took = true
 			continue
 		}
+		s, pl, _ := d.e.placed(s)
 		title, company := d.e.titleAt(s)
 		if !job.title.ok() && i == 0 && d.e.isTitlePhrase(title.text()) && len(strings.Fields(title.text())) <= 6 && !opening.MatchString(t) {
 			job.title, job.span = found{title.text(), stated, title.span()}, s.span()
 			if company.v != nil && d.e.isOrg(company) {
 				job.company = found{company.text(), stated, company.span()}
 			}
+			d.f.addPlace(pl, stated)
 			took = true
 			continue
 		}

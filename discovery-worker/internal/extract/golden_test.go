@@ -352,13 +352,16 @@ func TestBlindAgain(t *testing.T) {
 }
 
 // 60 short bios, READMEs and personal pages with little but a name, a title and a place, or with lists of names that are
-// nobody's.
+// somebody else's or nobody's. Run for the first time they gave precision 0.868 and recall 0.773 of fields, 1.000 and 1.000
+// of identifiers; the kinds of their misses were worked on since.
 func TestPages(t *testing.T) {
 	all := readAll(t, "pages")
 	require.Len(t, all, 60)
-	fields, identifiers := judged(t, "pages", all, defaultConfidence)
-	require.GreaterOrEqual(t, fields.precision(), 0.95)
-	require.GreaterOrEqual(t, fields.recall(), 0.8)
-	require.GreaterOrEqual(t, identifiers.precision(), 0.95)
-	require.GreaterOrEqual(t, identifiers.recall(), 0.95)
+	for _, confidence := range []float64{defaultConfidence, 0} { // a name that is nobody's is none, however unsure
+		fields, identifiers := judged(t, "pages", all, confidence)
+		require.GreaterOrEqual(t, fields.precision(), 0.95)
+		require.GreaterOrEqual(t, fields.recall(), 0.8)
+		require.GreaterOrEqual(t, identifiers.precision(), 0.95)
+		require.GreaterOrEqual(t, identifiers.recall(), 0.95)
+	}
 }

@@ -15,6 +15,8 @@ var (
 	labelsText string
 	//go:embed data/headings.txt
 	headingsText string
+	//go:embed data/lists.txt
+	listsText string
 	//go:embed data/titles.txt
 	titlesText string
 	//go:embed data/companies.txt
@@ -33,6 +35,7 @@ var (
 type lexicon struct {
 	labels      map[string]string
 	headings    map[string]bool
+	lists       map[string]bool // headings of what is not of the person
 	titles      map[string]bool
 	titleEnds   []string
 	companies   map[string]bool
@@ -44,14 +47,15 @@ type lexicon struct {
 	countries   map[string]bool
 	states      map[string]bool
 	languages   map[string]bool
+	departments map[string]bool
 	notNames    map[string]bool
 }
 
 func newLexicon() (*lexicon, error) {
 	w := &lexicon{
-		labels: map[string]string{}, headings: set(headingsText), companies: set(companiesText), providers: set(providersText),
+		labels: map[string]string{}, headings: set(headingsText + listsText), lists: set(listsText), companies: set(companiesText), providers: set(providersText),
 		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
-		states: set(statesText), notNames: set(notNamesText),
+		states: set(statesText), departments: set(departmentsText), notNames: set(notNamesText),
 	}
 	w.titles, w.titleEnds = setAndAffixes(titlesText)
 	w.schools, w.schoolHeads = setAndAffixes(schoolsText)

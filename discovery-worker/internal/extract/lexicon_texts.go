@@ -135,6 +135,63 @@ Tamil Nadu
 Telangana
 `
 
+// departmentsText is the parts of a company that a title names behind a comma: "Vice President, Marketing".
+const departmentsText = `
+marketing
+sales
+engineering
+software engineering
+finance
+operations
+product
+products
+product management
+human resources
+hr
+people
+talent
+research
+research and development
+research & development
+r&d
+development
+design
+legal
+it
+information technology
+security
+data
+data science
+analytics
+communications
+public relations
+business development
+strategy
+procurement
+logistics
+supply chain
+customer success
+customer support
+support
+partnerships
+growth
+platform
+infrastructure
+quality
+quality assurance
+compliance
+investor relations
+corporate affairs
+public affairs
+vertrieb
+einkauf
+personal
+forschung
+forschung und entwicklung
+entwicklung
+finanzen
+`
+
 // notNamesText is words that begin with a capital and are no part of a name.
 const notNamesText = `
 the

@@ -11,9 +11,13 @@ import (
 // others are members that speak of somebody else.
 var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife|husband|partner_name|parents?|children|siblings?|colleagues?|coworkers?|references?|referees?|assistant|editor|recommend(?:ations|ers?)|followers|following|followed_accounts|follower_accounts|related|similar(?:_profiles)?|people_also_viewed|mentions|contributors|maintainers|reviewer|interviewer|recipient|sender|emergency_contact|repos|commits|repositories)$`)
 
-// organizations are members that hold organizations, with which the person has to do in
-// whatever way: the names in them are no person's.
-var organizations = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities|colleges)$`)
+// unowned are members that hold organizations and others, with which the person has to do in
+// whatever way: the names in them are not theirs.
+var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities|colleges` +
+	`|clients|customers|partners|sponsors|testimonials|awards|honou?rs|certificat(?:es|ions)|interests|hobbies)$`)
+
+// works are members that hold what the person made. Its names are not theirs, its links may be.
+var works = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies)$`)
 
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
@@ -62,6 +66,19 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 	return nil
 }
 
+// links reads the identifiers in a value, and nothing else that it says.
+func (e *Extractor) links(ctx context.Context, f *facts, n node) error {
+	if n.kind == '"' {
+		e.identifiers(f, n.path(), validText(n.text), "")
+	}
+	for _, m := range n.members {
+		if err := e.links(ctx, f, m.value); err != nil {
+			return err
+		}
+	}
+	return ctx.Err()
+}
+
 // pair reads an object that is itself a name and a value.
 func pair(n node) (label string, value node, ok bool) {
 	if len(n.members) != 2 {
@@ -89,8 +106,13 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 		return nil
 	}
 	kind, c := e.kindOf(m), confidenceAt(depth)
-	if kind == "" && organizations.MatchString(m.key) && (m.value.kind == '{' || m.value.kind == '[') {
-		return nil
+	if kind == "" && (m.value.kind == '{' || m.value.kind == '[') {
+		switch {
+		case works.MatchString(m.key):
+			return e.links(ctx, f, m.value)
+		case unowned.MatchString(m.key):
+			return nil
+		}
 	}
 	if inner, ok := wrapped(m.value); ok && kind != "" {
 		m.value = inner

@@ -29,6 +29,9 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	}
 	var found place
 	parts := p.split(comma)
+	if !surely && len(parts) > 1 && e.words.isTitle(parts[0].text()) && !e.words.cities[strings.ToLower(parts[0].text())] {
+		return place{}, false // "Data Engineer, Ulm, Germany"
+	}
 	known := false
 	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
 		if m := zip.FindStringSubmatchIndex(last.text()); m != nil {
@@ -73,6 +76,27 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	}
 	found.city = city
 	return found, true
+}
+
+// inCity stands before a place that a title has behind it.
+var inCity = regexp.MustCompile(`\s+(?:in|aus|à|en|em|i|w)\s+`)
+
+// placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
+// city may be what the post is for, as in "Country Manager, Japan".
+func (e *Extractor) placed(p part) (title part, at place, ok bool) {
+	t := p.text()
+	for _, ends := range [][][]int{comma.FindAllStringIndex(t, 4), inCity.FindAllStringIndex(t, 4)} {
+		for _, m := range ends {
+			title, at, ok = p.sub(0, m[0]), place{}, false
+			if e.words.isTitle(title.text()) {
+				at, ok = e.place(p.sub(m[1], len(t)), false)
+			}
+			if ok && at.city.v != nil {
+				return title, at, true
+			}
+		}
+	}
+	return p, place{}, false
 }
 
 func isCode(s string) bool { return len(s) == 2 && s == strings.ToUpper(s) }

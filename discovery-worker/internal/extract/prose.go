@@ -64,9 +64,9 @@ func newProsePatterns(d *dates) *prosePatterns {
 			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka|adalah|bekerja)\s`),
 		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
 		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|sebelumnya|tidigare|tidligere|wcześniej|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),
-		isAt:    regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
+		isAt:    regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + art + former + `\s+` + jobExpr + `\s+` + at + `\s+` + article + `` + orgExpr + date),
 		isOf:    regexp.MustCompile(`(?:^|\s)(?i:` + be + `)` + now + art + former + `\s+` + jobMost + `\s+(?:of|de|du|der|di|do|da|van)\s+` + article + `` + orgExpr + date),
-		isJob:   regexp.MustCompile(`(?:^|\s|['’])(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
+		isJob:   regexp.MustCompile(`(?:^|\s|['’]|\bI)(?i:` + be + `)` + now + `(?:\s+(?:a|an|the|our|its|their|ein|eine|un|une|una|um|uma|een)\s+|\s+)` + former + jobExpr + `(?:\s+(?:who|based|from|living|in|with|since|and (?:is|am|i)|und|qui|que|à|a|en)\s|[,.;!]|$)`),
 		worksAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?i:as|als|comme|como|come|som|jako|sebagai)\s+(?i:an? |the |une? |una |uma? |een )?` + jobExpr +
 			`\s+` + at + `\s+` + article + `` + orgExpr + date),
 		worksAtAs: regexp.MustCompile(`(?:^|\s)(?i:works?|worked|working|arbeite|arbeitet|arbeitete|travaille|trabajo|trabaja|trabajó|lavoro|lavora|trabalho|trabalha|werk|werkt|werkte|arbetar|arbetat|arbetade|jobbar|arbejder|arbejdet|arbejdede|jobber|jobbet|arbeider|arbeidet|bekerja|pracuje|pracuję|pracował|pracowała)\s+(?:(?i:ze|hij)\s+)?` + at + `\s+` + article + orgExpr +
@@ -147,7 +147,7 @@ func (d *document) sentences(ctx context.Context) error {
 				d.sentence(s)
 			}
 		}
-		if len(d.f.positions) == before && i < 40 && !job.title.ok() && !labelled {
+		if len(d.f.positions) == before && i < 40 && !job.title.ok() && !labelled && !d.listed[i] {
 			d.fragments(line, &job)
 		}
 	}
@@ -264,7 +264,11 @@ func text(p part, confidence float64) found {
 
 // predicates reads what a sentence says of the person.
 func (d *document) predicates(s part) {
-	d.jobs(s)
+	said := s
+	if m := andSelf.FindStringSubmatchIndex(s.text()); m != nil {
+		said = s.sub(m[2], s.end-s.start)
+	}
+	d.jobs(said)
 	d.studies(s)
 	f, e, t := d.f, d.e, s.text()
 	if !strings.HasPrefix(t, "Originally") || strings.Contains(t, " now ") {
@@ -281,6 +285,9 @@ func (d *document) predicates(s part) {
 		e.skillList(f, piece(s, m, 1), stated)
 	}
 }
+
+// andSelf is a name with a second sentence behind it: "My name is Ada Moreau and I am a nurse".
+var andSelf = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameExpr + `\s+(?i:and|und|et|y|e|en|och|og)\s+((?i:i|ich|je|soy|sono|sou|ik|jag|jeg)\b)`)
 
 // ofFirm ends before what says where a firm is, not the person.
 var ofFirm = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)

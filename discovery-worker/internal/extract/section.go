@@ -26,9 +26,17 @@ func (d *document) heading(p part) string {
 	return ""
 }
 
+// isList reports whether a heading begins a list of what is not of the person. One among others is an entry of a menu.
+func (d *document) isList(i int) bool {
+	if i > 0 && d.heading(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.heading(d.lines[i+1]) != "" {
+		return false
+	}
+	return d.e.words.lists[strings.ToLower(strings.TrimRight(unbulleted(d.lines[i]).text(), " :"))]
+}
+
 // sections reads the entries below headings.
 func (d *document) sections() {
-	kind := ""
+	kind, list := "", false
 	var block []int
 	flush := func() {
 		switch kind {
@@ -51,10 +59,12 @@ func (d *document) sections() {
 	for i, line := range d.lines {
 		if h := d.heading(line); h != "" && !d.used[i] {
 			flush()
-			kind = h
+			kind, list = h, d.isList(i)
 			d.used[i] = true
 			continue
 		}
+		list = list && !(len(line.text()) < 60 && signOff.MatchString(line.text()))
+		d.listed[i] = list
 		if d.used[i] { // a label, which may begin a part of its own
 			if kind == "skills" || kind == "languages" {
 				flush()

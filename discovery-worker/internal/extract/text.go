@@ -40,7 +40,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 		return err
 	}
 	d := &document{e: e, f: f, lines: v.lines()}
-	d.used = make([]bool, len(d.lines))
+	d.used, d.listed = make([]bool, len(d.lines)), make([]bool, len(d.lines))
 	if how != someMember || len(d.lines) > 1 {
 		d.tables()
 		d.below()
@@ -124,6 +124,8 @@ type document struct {
 	f     *facts
 	lines []part
 	used  []bool
+	// listed are the lines of a list of others, whose names are not the person's.
+	listed []bool
 
 	labelled    position // of which labels speak
 	vcard       bool
@@ -253,6 +255,8 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 		}
 	case "title":
 		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() {
+			v, pl, _ := e.placed(v)
+			f.addPlace(pl, stated)
 			title, company := e.titleAt(v)
 			p.title = found{title.text(), confidence, title.span()}
 			if company.v != nil && !p.company.ok() {
