@@ -40,6 +40,15 @@ func (c *Collection) Search(n algebra.Node, sorts []planner.Sort) (searchtest.Re
 		return searchtest.Result{}, err
 	}
 	n = algebra.ShareStatistics(n)
+	sorts = slices.Clone(sorts)
+	for i := range sorts {
+		if sorts[i].Nested == nil {
+			continue
+		}
+		if sorts[i].Nested, err = e.expand(sorts[i].Nested); err != nil {
+			return searchtest.Result{}, err
+		}
+	}
 	algebra.Walk(n, func(n algebra.Node) {
 		if t, ok := n.(algebra.Term); ok && t.Blend != 0 {
 			e.blends[t.Blend] = append(e.blends[t.Blend], t)
