@@ -132,6 +132,37 @@ func TestErasedRecordUnderAnotherKey(t *testing.T) {
 	require.Empty(t, h.rejectedRecords())
 }
 
+// Commits of an erased author get no rows, wherever they come; who is the owner, and what else
+// comes with them, stays.
+func TestCommitsOfErasedAuthorsAreNotProjected(t *testing.T) {
+	h := newHarness(t)
+	set := suppressedBy(t, suppress.Email, "ada@example.com")
+	h.start(func(_ *projector.Config, d *projector.Deps) { d.Suppressed = set })
+	commit := func(sha, author string) string {
+		return `"sha":"` + sha + `","author_email":"` + author + `@example.com","author_date":"2026"}`
+	}
+	owner := `{"user_id":7,"codehost_username":"bob","last_updated":"2026"`
+	h.publish(
+		kafka.Message{Topic: record.KindCodehostPerson.Topic(), Key: []byte("7"), Value: []byte(owner + `,"commits":[{` + commit("a", "ada") + `,{` + commit("b", "bob") + `]}`)},
+		message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("c", "Ada"))),
+		message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("d", "bob"))),
+		pair(t, decode(t, record.KindCodehostPerson, owner+`}`)),
+	)
+	h.caughtUp()
+	require.EqualValues(t, 2, h.count("SELECT count() FROM codehost_commits"))
+	require.EqualValues(t, 2, h.count("SELECT count() FROM codehost_commits WHERE sha IN ('b', 'd')"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM seen_versions"))
+	var buried []string
+	require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), record.KindCodehostCommit.Topic(), event.TopicSeen}, func(m kafka.Message) error {
+		if m.Value == nil {
+			buried = append(buried, string(m.Key))
+		}
+		return nil
+	}))
+	require.Equal(t, []string{"7/c"}, buried)
+}
+
 // The clock of whoever wrote a request is ahead of the eraser's.
 func TestEraserBearsAClockThatIsAhead(t *testing.T) {
 	h := newHarness(t)

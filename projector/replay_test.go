@@ -137,6 +137,31 @@ func TestReplay(t *testing.T) {
 	require.EqualValues(t, 1, h.count("SELECT countIf(comment LIKE '%; rebuilt by replay%') FROM system.tables WHERE database = currentDatabase() AND name = 'network_people'"))
 }
 
+// What the topics still hold of somebody who was erased gets no rows, and the replay leaves
+// the topics as they are: the live projector buries it.
+func TestReplayLeavesOutWhoWasErased(t *testing.T) {
+	h := newHarness(t)
+	h.publishRecords(
+		decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ghost","last_updated":"2026"}`),
+		decode(t, record.KindCodehostPerson, `{"user_id":43,"codehost_username":"alive","last_updated":"2026"}`),
+	)
+	ends := func() []bus.PartitionOffsets {
+		offsets, err := bus.EndOffsets(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), event.TopicErasure, event.TopicRejected})
+		require.NoError(t, err)
+		return offsets
+	}
+	before := ends()
+	cfg, deps := h.replayConfig("codehost_people", "lookups")
+	deps.Suppressed = suppressed(t, "ghost")
+	_, err := projector.Replay(t.Context(), cfg, deps)
+	require.NoError(t, err)
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
+	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people WHERE user_id = 43"))
+	require.Zero(t, h.count("SELECT count() FROM lookups WHERE target = '42'"))
+	require.NotZero(t, h.count("SELECT count() FROM lookups WHERE target = '43'"))
+	require.Equal(t, before, ends())
+}
+
 // Comparing a table slice by slice reads its rows about once, however many slices there are, and each row in one.
 func TestReplayReadsRowsOnce(t *testing.T) {
 	const rows, number = 40_000, 32
