@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
+	"syscall"
 	"time"
 
 	"muster/platform/engine/internal/chdb"
@@ -105,6 +106,21 @@ func (c *ServerConfig) validate() error {
 	return nil
 }
 
+// wantedFiles is how many files the engine's process should be able to have open: three for each
+// of its threads, and one for each file of a column that is read or written, together some
+// thousands under load.
+const wantedFiles = 8192
+
+// warnOfFewFiles tells of a limit that statements may run into. It is the hard one: Go raises the
+// soft one to it when a process starts.
+func warnOfFewFiles(logger *slog.Logger) {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err == nil && limit.Cur < wantedFiles {
+		logger.Warn("engine: this process may have few files open: under load statements fail with \"Too many open files\"; raise its hard limit (ulimit -Hn)",
+			"files", limit.Cur, "wanted", wantedFiles)
+	}
+}
+
 // serve runs the engine in this process and serves until ctx ends. The process
 // should end then, and do nothing else: the engine's crashes are its own, and it cannot be
 // started a second time in one process. ready, if set, is told the address once
@@ -143,6 +159,7 @@ func serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	if err := closeStdin(); err != nil {
 		return err
 	}
+	warnOfFewFiles(logger)
 	library, err := chdb.Open(cfg.Library)
 	if err != nil {
 		return fmt.Errorf("engine: %w", engineError{err})

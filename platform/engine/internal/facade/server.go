@@ -36,6 +36,12 @@ type Config struct {
 	Logger         *slog.Logger
 }
 
+// idleThreads is how many threads the engine keeps for each statement that may run, which is what
+// statements of two threads take. Each has three files of /proc open for as long as it lives. By
+// itself the engine keeps 1,000, and with them, where 1,024 files may be open, all that it may
+// open: after one burst nothing could be inserted any more.
+const idleThreads = 4
+
 // Server is the HTTP interface over one engine.
 type Server struct {
 	cfg      Config
@@ -66,7 +72,8 @@ func New(cfg Config) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine data folder: %w", err)
 	}
-	p, err := newPool(cfg.Library, append([]string{"--path=" + dir}, cfg.EngineArgs...), cfg.MaxConcurrent, 2*cfg.MaxConcurrent, cfg.QueueWait)
+	args := append([]string{"--path=" + dir, "--max_thread_pool_free_size=" + strconv.Itoa(idleThreads*cfg.MaxConcurrent)}, cfg.EngineArgs...)
+	p, err := newPool(cfg.Library, args, cfg.MaxConcurrent, 2*cfg.MaxConcurrent, cfg.QueueWait)
 	if err != nil {
 		return nil, fmt.Errorf("start the engine: %w", err)
 	}
