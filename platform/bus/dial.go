@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"syscall"
 )
 
@@ -58,6 +59,7 @@ func (a *answers) Read(p []byte) (int, error) {
 		return 0, notABroker(a.RemoteAddr(), a.size)
 	}
 	n, err := a.Conn.Read(p)
+	a.overdue(err)
 	if n == 0 && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 		return 0, a.ended(err)
 	}
@@ -79,6 +81,30 @@ func (a *answers) Read(p []byte) (int, error) {
 		}
 	}
 	return n, err
+}
+
+// Write implements [net.Conn].
+func (a *answers) Write(p []byte) (int, error) {
+	n, err := a.Conn.Write(p)
+	a.overdue(err)
+	return n, err
+}
+
+// overdue ends the connection when its time is over, and has the system throw away what it has not
+// delivered yet. It would go on trying for minutes: a batch that the network had held up arrived
+// behind what was written after its retry, and the log ended with a key's older version.
+func (a *answers) overdue(err error) {
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return
+	}
+	conn := a.Conn
+	if secure, ok := conn.(*tls.Conn); ok {
+		conn = secure.NetConn()
+	}
+	if plain, ok := conn.(*net.TCPConn); ok {
+		_ = plain.SetLinger(0)
+		_ = plain.Close() // who has the connection ends it, too, and gets this error
+	}
 }
 
 // ended says what an end of the connection may mean, which is all that brokers say to

@@ -151,6 +151,10 @@ func isOneOf(err error, of ...kafka.Error) bool {
 // A retry repeats, beside each failed message, the later ones of the same key,
 // so that the last stored message of a key is the last one given: compaction
 // keeps that one.
+//
+// What a broker had received, and not answered in time, it may store when it goes on, also behind what
+// was written since: kafka-go is no idempotent producer. What it had not received is gone with its
+// connection.
 func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 	g := newWriting(w, msgs)
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
