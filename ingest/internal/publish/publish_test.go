@@ -121,6 +121,7 @@ func TestOrderUnderFaults(t *testing.T) {
 func TestOrder(t *testing.T) {
 	const keys, batches, size = 50, 40, 200
 	_, cfg, w := start(t)
+	w.WriteTimeout = time.Minute                           // a broker that is slow to answer would have messages stored twice
 	p := publish.New(t.Context(), w, 3, publish.Options{}) // does not divide the partitions
 	var got settlements
 	n := 0
