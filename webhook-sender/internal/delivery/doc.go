@@ -26,8 +26,10 @@
 //
 // # Memory
 //
-// A delivery that waits for its time is a few hundred bytes: its body stays in the
-// log. Bodies are held for what runs, and for a bounded number, and size, that waits
-// for a call to end; an endpoint that fails, or does not keep up, has its deliveries put
-// off, which makes them durable and lets the tasks behind them pass.
+// A delivery that waits for its time is some 450 bytes: its body stays in the log. Their
+// number has no bound but their age: giving the newest up would lose them, and no longer
+// taking tasks would have one receiver that is down hold up all others. Bodies are held
+// for what runs, and for a bounded number, and size, that waits for a call to end; an
+// endpoint that fails, or does not keep up, has its deliveries put off, which makes them
+// durable and lets the tasks behind them pass.
 package delivery

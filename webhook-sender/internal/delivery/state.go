@@ -156,8 +156,20 @@ func (m *Machine) drop(e *endpoint) {
 }
 
 func (m *Machine) add(it *item) {
+	it.share()
 	m.items[it.key] = it
 	it.endpoint.items++
+}
+
+// share has an item hold no second copy of what its key and its endpoint hold: very many may wait,
+// for days, and an address may have 2,048 bytes. The id is made of the others, so they are equal.
+func (it *item) share() {
+	s, e := &it.state, it.endpoint
+	s.EndpointID, s.OrganizationID, s.Address = e.id, e.organization, e.address
+	s.DeliveryID = it.key[len(e.id)+1:]
+	if s.RequestID == s.DeliveryID {
+		s.RequestID = s.DeliveryID
+	}
 }
 
 // remove takes an item out of everything but what runs.
