@@ -47,16 +47,20 @@ func Read(ctx context.Context, cfg Config, topic string, from map[int]int64, han
 // awaitOffsets reads the bounds of a topic's partitions, trying until ctx ends.
 func awaitOffsets(ctx context.Context, cfg Config, client *kafka.Client, topic string) ([]PartitionOffsets, error) {
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
+	var last error
 	for {
 		offsets, err := partitionOffsets(ctx, cfg, client, []string{topic})
 		if err == nil && len(offsets) > 0 {
 			return offsets, nil
 		}
+		if err == nil {
+			err = kafka.UnknownTopicOrPartition
+		}
+		if ctx.Err() == nil || last == nil { // else it says that the time is over, not why
+			last = err
+		}
 		if !sleep(ctx, wait.NextBackOff()) {
-			if err == nil {
-				err = kafka.UnknownTopicOrPartition
-			}
-			return nil, fmt.Errorf("%w (last: %w)", context.Cause(ctx), err)
+			return nil, fmt.Errorf("%w (last: %w)", context.Cause(ctx), last)
 		}
 	}
 }
