@@ -62,7 +62,7 @@ func (l *slowLine) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	if l.held.Load() == nil { // it holds no more than this up: what has arrived has arrived
-		err = c.(*net.TCPConn).SetReadBuffer(128<<10)
+		err = c.(*net.TCPConn).SetReadBuffer(128 << 10)
 	}
 	return &slowConn{Conn: c, line: l}, err
 }

@@ -15,8 +15,8 @@ import (
 	"muster/platform/bus"
 )
 
-// patience is how long a test waits for what should take a moment.
-const patience = 45 * time.Second
+// patience is how long a test waits for what should take a moment, also on a machine that is busy.
+const patience = 2 * time.Minute
 
 // Topic creates a topic that no other test uses and returns its name.
 func Topic(t testing.TB, cfg bus.Config, partitions int, settings map[string]string) string {

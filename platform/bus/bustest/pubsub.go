@@ -34,7 +34,7 @@ func PatientTiming() bus.GroupTiming {
 func PubSubUnordered(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: partitions(20), inFlight: 16, group: true}
 	tests.TestPubSub(t, tests.Features{
-		ConsumerGroups: true, Persistent: true, RestartServiceCommand: c.RestartCommand(),
+		ConsumerGroups: true, Persistent: true, RestartServiceCommand: c.RestartCommand(), ForceShort: raceEnabled,
 	}, p.pubSub, p.groupPubSub)
 }
 
@@ -42,13 +42,13 @@ func PubSubUnordered(t *testing.T, c *Cluster) {
 // arrive in order.
 func PubSubOrdered(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: partitions(20), inFlight: 1, group: true, keyed: true}
-	tests.TestPubSub(t, tests.Features{ConsumerGroups: true, Persistent: true, GuaranteedOrder: true}, p.pubSub, p.groupPubSub)
+	tests.TestPubSub(t, tests.Features{ConsumerGroups: true, Persistent: true, GuaranteedOrder: true, ForceShort: raceEnabled}, p.pubSub, p.groupPubSub)
 }
 
 // PubSubWithoutGroup runs the suite with subscribers that read whole topics.
 func PubSubWithoutGroup(t *testing.T, c *Cluster) {
 	p := profile{cluster: c, partitions: 4, inFlight: 4}
-	tests.TestPubSub(t, tests.Features{Persistent: true, NewSubscriberReceivesOldMessages: true}, p.pubSub, p.groupPubSub)
+	tests.TestPubSub(t, tests.Features{Persistent: true, NewSubscriberReceivesOldMessages: true, ForceShort: raceEnabled}, p.pubSub, p.groupPubSub)
 }
 
 // partitions is n, or less where everything takes ten times as long.

@@ -151,8 +151,10 @@ func writeUnknownTopic(t *testing.T, c *Cluster) {
 	require.ErrorAs(t, err, &refused)
 	require.Len(t, refused.Messages, 3)
 	require.ErrorIs(t, err, kafka.UnknownTopicOrPartition)
-	_, err = bus.EndOffsets(t.Context(), c.Config, []string{refused.Messages[0].Topic})
-	require.NoError(t, err)
+	Eventually(t, func() bool {
+		_, err := bus.EndOffsets(t.Context(), c.Config, []string{refused.Messages[0].Topic})
+		return err == nil
+	}, "the ends of a topic that is missing")
 }
 
 func followFromBeginning(t *testing.T, c *Cluster) {
