@@ -189,6 +189,7 @@ func TestFields(t *testing.T) {
 		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess"), bio("sailing, chess and beekeeping with love"), "some"},
 		{evidence.FieldTopics, knows("Beekeeping", "Sailing", "Chess", "Go"), bio("sailing go chess beekeeping"), "many"},
 		{evidence.FieldTopics, knows("Beekeeping"), bio("www.beekeeping.example/me @beekeeping"), "missing"},
+		{evidence.FieldTopics, knows("Art", "Team", "Chess"), bio("art and chess with a team"), "one"},
 		{evidence.FieldTopics, knows("Beekeeping"), nothing, "missing"},
 
 		{evidence.FieldTrade, both(as("juno"), is("Golang developer")), nothing, "network_code"},

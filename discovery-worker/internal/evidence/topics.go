@@ -80,7 +80,7 @@ func topicWords(p *people.Profile) map[string]bool {
 	out := make(map[string]bool)
 	add := func(s string) {
 		for _, w := range words(withoutLinks(s)) {
-			if len(w) >= 4 && !everyday(w) || len(w) == 2 && w == "go" {
+			if len(w) >= 4 && !everyday(w) || w == "go" {
 				out[w] = true
 			}
 		}
