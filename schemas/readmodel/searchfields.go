@@ -80,8 +80,8 @@ func SearchFields() []SearchField {
 		return f
 	}
 	return []SearchField{
-		field("network_url", SearchText, 0),
-		field("network_username", SearchText, whole),
+		field("network_url", SearchText, tokens),
+		field("network_username", SearchText, tokens|whole),
 		field("profile_id", SearchText, 0),
 		field("updated_at", SearchDate, 0),
 		field("profile.first_name", SearchText, tokens),
@@ -95,13 +95,13 @@ func SearchFields() []SearchField {
 		field("profile.location.raw_address", SearchText, tokens),
 		field("profile.location.country", SearchText, tokens|whole),
 		field("profile.location.country_code", SearchText, whole),
-		field("profile.personal_email", SearchText, whole),
+		field("profile.personal_email", SearchText, tokens|whole),
 		field("experience.title", SearchText, tokens|whole|times),
 		field("experience.company_name", SearchText, tokens|whole|times),
 		field("experience.company_id", SearchText, whole),
-		field("experience.company_url", SearchText, tokens|whole),
+		field("experience.company_url", SearchText, tokens|whole|times),
 		field("experience.location", SearchText, tokens),
-		field("experience.description", SearchText, tokens),
+		field("experience.description", SearchText, tokens|times),
 		field("experience.start_date", SearchDate, 0),
 		field("experience.end_date", SearchDate, 0),
 		field("experience.is_current", SearchBoolean, 0),

@@ -23,7 +23,7 @@ func textField(t *testing.T, path string) algebra.Field {
 }
 
 func TestPresenceStatements(t *testing.T) {
-	headline, url := textField(t, "profile.headline"), textField(t, "network_url")
+	headline, url := textField(t, "profile.headline"), textField(t, "profile.image_url")
 	term := func(f algebra.Field, words ...string) algebra.Bool {
 		b := algebra.Bool{Minimum: 1}
 		for _, w := range words {
