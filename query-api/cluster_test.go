@@ -142,7 +142,7 @@ func TestCluster(t *testing.T) {
 	t.Run("scored search", func(t *testing.T) {
 		for _, query := range []string{
 			`{"match_all":{}}`, `{"match":{"profile.headline":"senior engineer"}}`,
-			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`,
+			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`, `{"multi_match":{"query":"senior data engineer"}}`,
 		} {
 			same(t, "POST", "/v1/person/search", `{"query":`+query+`}`)
 		}

@@ -51,7 +51,8 @@ func (s *Searcher) failed(step string, err error) error {
 		return fmt.Errorf("search %s: %w", step, err)
 	}
 	if code, ok := clickhouse.CodeOf(err); ok {
-		if (step == stepDictionary || step == stepTimes) && unindexed(code) || step == stepTimes && code == proto.ErrAccessDenied {
+		asksIndex := step == stepPresence || step == stepTimes
+		if (step == stepDictionary || asksIndex) && unindexed(code) || asksIndex && code == proto.ErrAccessDenied {
 			return &unindexedError{err}
 		}
 		if step == stepParts && code == proto.ErrAccessDenied {

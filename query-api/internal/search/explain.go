@@ -126,7 +126,7 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 	filters := planner.SortFilters(sorts)
 	if s.first {
 		for _, p := range planner.PresenceStatements(n, filters, firstBlend) {
-			add("presence", p.Statement)
+			add(stepPresence, s.searcher.seeking(p))
 		}
 		none := planner.NewStats()
 		unknown := func(string) bool { return false }

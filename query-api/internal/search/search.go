@@ -121,10 +121,10 @@ type Searcher struct {
 	fields map[string]fieldStats
 	terms  map[string]termCount // by planner's keys
 	bits   map[string]termCount // of the repeats of terms
-	// untimed is until when the indexes of repeats are not asked, since there are none.
-	untimed time.Time
-	seen    seenState
-	rest    restState
+	// unindexed is until when text indexes are not read as tables, since they cannot be: those of a cluster's table are its nodes'.
+	unindexed time.Time
+	seen      seenState
+	rest      restState
 }
 
 // New returns a Searcher.

@@ -48,7 +48,7 @@ func (s *Search) sought(ctx context.Context) error {
 	}
 	for _, p := range statements {
 		g.Go(func() error {
-			return s.searcher.query(ctx, "presence", p.Statement, func(rows driver.Rows) error {
+			return s.searcher.seek(ctx, p, func(rows driver.Rows) error {
 				var numbers []uint16
 				if err := rows.Scan(&numbers); err != nil {
 					return err
@@ -76,6 +76,38 @@ func (s *Search) sought(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// seek looks for terms in the dictionaries of their indexes or, where those cannot be read, in the columns.
+func (s *Searcher) seek(ctx context.Context, p planner.Presence, scan func(driver.Rows) error) error {
+	err := s.query(ctx, stepPresence, s.seeking(p), scan)
+	var none *unindexedError
+	if !errors.As(err, &none) {
+		return err
+	}
+	s.noteUnindexed()
+	return s.query(ctx, "columns", p.Columns, scan)
+}
+
+func (s *Searcher) seeking(p planner.Presence) planner.Statement {
+	if p.Index.SQL == "" || !s.indexed() {
+		return p.Columns
+	}
+	return p.Index
+}
+
+// indexed says whether text indexes may be read as tables, as far as is known.
+func (s *Searcher) indexed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.deps.Now().Before(s.unindexed)
+}
+
+// noteUnindexed notes that they may not, for a minute.
+func (s *Searcher) noteUnindexed() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unindexed = s.deps.Now().Add(time.Minute)
 }
 
 // count reads the statistics of scores that are not known, and the total when
@@ -122,9 +154,8 @@ func (s *Searcher) countTimes(ctx context.Context, n algebra.Node, stats *planne
 		}
 		return ok
 	})
-	unindexed := now.Before(s.untimed)
 	s.mu.Unlock()
-	if len(keys) == 0 || unindexed {
+	if len(keys) == 0 || !s.indexed() {
 		return nil
 	}
 	found := make(map[string]int64)
@@ -138,15 +169,15 @@ func (s *Searcher) countTimes(ctx context.Context, n algebra.Node, stats *planne
 		return nil
 	})
 	var none *unindexedError
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	if errors.As(err, &none) {
-		s.untimed = now.Add(time.Minute)
+		s.noteUnindexed()
 		return nil
 	}
 	if err != nil {
 		return err
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if len(s.bits)+len(keys) > maxTerms {
 		clear(s.bits)
 	}
@@ -157,8 +188,11 @@ func (s *Searcher) countTimes(ctx context.Context, n algebra.Node, stats *planne
 	return nil
 }
 
-// stepTimes is the step that reads how often words are repeated.
-const stepTimes = "times"
+// The steps that read indexes: whether anybody has words, and how often they are repeated.
+const (
+	stepPresence = "presence"
+	stepTimes    = "times"
+)
 
 // maxTerms bounds the terms whose counts are kept.
 const maxTerms = 100_000

@@ -17,6 +17,15 @@ func HasDictionary(f algebra.Field) bool {
 	return f.IsText() && f.Indexed || f.Keyword && f.KeywordIndexed
 }
 
+// dictionaryOf is what the terms of a field's index are read from, as the column token, once for each part of the table.
+func dictionaryOf(f algebra.Field) string {
+	index := f.Column + "_index"
+	if f.IsText() {
+		index = f.Tokens() + "_index"
+	}
+	return "mergeTreeTextIndex(currentDatabase(), '" + table + "', '" + index + "')"
+}
+
 // dictionary selects terms by a condition on v; limit 0: all.
 func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dictionary {
 	cut := ""
@@ -25,13 +34,8 @@ func (c *compiler) dictionary(f algebra.Field, condition string, limit int) Dict
 	}
 	var d Dictionary
 	if HasDictionary(f) {
-		index := f.Column + "_index"
-		if f.IsText() {
-			index = f.Tokens() + "_index"
-		}
 		d.Index = Statement{
-			SQL: "SELECT DISTINCT v FROM (SELECT token AS v FROM mergeTreeTextIndex(currentDatabase(), '" + table + "', '" + index + "')) WHERE v != '' AND " +
-				condition + cut,
+			SQL:        "SELECT DISTINCT v FROM (SELECT token AS v FROM " + dictionaryOf(f) + ") WHERE v != '' AND " + condition + cut,
 			Parameters: c.params, Tables: c.tables,
 		}
 	}

@@ -9,10 +9,11 @@ import (
 	"muster/query-api/internal/search/algebra"
 )
 
-// Presence is a statement that looks for terms. Its rows are lists of the numbers of the groups of which
-// somebody has a term; the people may be replaced ones.
+// Presence are two statements that look for the same terms: by the dictionaries of the text indexes, and by the columns. Their
+// rows are lists of the numbers of the groups of which somebody has a term; the people may be replaced ones. Index has no SQL
+// where a column has no text index.
 type Presence struct {
-	Statement Statement
+	Index, Columns Statement
 	// First is the number of the first of Groups, which are the keys of terms in Stats.
 	First  int
 	Groups [][]string
@@ -24,7 +25,7 @@ const (
 	manyTerms  = 12
 	manyFields = 4
 	manyMore   = 100
-	// presenceStep is the most terms that one statement looks for: what it costs to analyse grows faster than they do.
+	// presenceStep is the most terms that one statement looks for: what it costs to analyse their columns grows faster than they do.
 	presenceStep = 100
 	// maxSought is the most values of a set, or words at a place of a phrase, that are looked for.
 	maxSought = 16
@@ -106,22 +107,44 @@ func soughtTerms(n algebra.Node, filters []algebra.Node, first int) map[string]a
 	return terms
 }
 
-// presenceByTerm asks the text indexes, which answer for each term in place of its column.
+// presenceByTerm asks columns that have text indexes: their dictionaries, or, where those cannot be read, the rows, for which
+// the indexes answer in place of the columns.
 func presenceByTerm(terms map[string]algebra.Term, keys []string) Presence {
+	p := Presence{Index: presenceInDictionaries(terms, keys)}
 	c := newCompiler(&Stats{})
-	var p Presence
 	numbers, counts, conditions := make([]string, len(keys)), make([]string, len(keys)), make([]string, len(keys))
 	for i, key := range keys {
 		conditions[i] = c.term(terms[key].Field, terms[key].Text, &scope{})
 		numbers[i], counts[i] = strconv.Itoa(i), "sum("+conditions[i]+")"
 		p.Groups = append(p.Groups, []string{key})
 	}
-	p.Statement = Statement{
+	p.Columns = Statement{
 		SQL: "SELECT arrayFilter((i, n) -> n > 0, CAST([" + strings.Join(numbers, ", ") + "], 'Array(UInt16)'), [" + strings.Join(counts, ", ") +
 			"]) FROM " + table + " WHERE " + or(conditions...),
 		Parameters: c.params, Eager: true, OneThread: true,
 	}
 	return p
+}
+
+// presenceInDictionaries looks terms up in the dictionaries of their indexes. keys, whose places are the numbers of their groups, have
+// those of a field side by side.
+func presenceInDictionaries(terms map[string]algebra.Term, keys []string) Statement {
+	c := newCompiler(&Stats{})
+	var selects []string
+	for first := 0; first < len(keys); {
+		f := terms[keys[first]].Field
+		var texts, numbers []string
+		for _, key := range keys[first:] {
+			if terms[key].Field.Name() != f.Name() {
+				break
+			}
+			texts, numbers = append(texts, terms[key].Text), append(numbers, strconv.Itoa(first+len(numbers)))
+		}
+		first += len(numbers)
+		selects = append(selects, "SELECT [CAST(["+strings.Join(numbers, ", ")+"], 'Array(UInt16)')[indexOf("+c.strs(texts)+", token)]] FROM "+
+			dictionaryOf(f)+" WHERE token IN "+c.listed(texts, "String"))
+	}
+	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, Tables: c.tables, OneThread: true}
 }
 
 // presenceByField asks the columns that have no text index, each until somebody has the term, or one of the field's terms
@@ -145,6 +168,6 @@ func presenceByField(terms map[string]algebra.Term, fields map[string][]string) 
 		}
 		selects[i] = "SELECT CAST([" + strconv.Itoa(i) + "], 'Array(UInt16)') FROM " + table + " WHERE " + or(conditions...) + " LIMIT 1"
 	}
-	p.Statement = Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, OneThread: true}
+	p.Columns = Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, OneThread: true}
 	return p
 }

@@ -42,6 +42,10 @@ func TestPresenceStatements(t *testing.T) {
 	for _, path := range []string{"profile.headline", "profile.summary", "experience.title", "education.degree"} {
 		fields.Nodes = append(fields.Nodes, term(textField(t, path), words(3)...))
 	}
+	long := words(100)
+	for i := range long {
+		long[i] = strings.Repeat(long[i], 100)
+	}
 	var expanded algebra.Bool
 	for _, w := range words(200) {
 		expanded.Should = append(expanded.Should, algebra.Term{Field: headline, Text: w, Blend: 7})
@@ -49,28 +53,34 @@ func TestPresenceStatements(t *testing.T) {
 	for name, c := range map[string]struct {
 		node   algebra.Node
 		groups []int // of each statement
+		read   []int // dictionaries, of each statement
 	}{
-		"everybody":                        {algebra.All{}, nil},
-		"one term without an index":        {term(url, "a"), nil},
-		"a few words":                      {term(headline, words(11)...), nil},
-		"a number":                         {algebra.Set{Field: textField(t, "profile.connections"), Values: []string{"1", "2"}}, nil},
-		"a column without an index beside": {algebra.Bool{Should: []algebra.Node{term(url, "a", "b"), term(headline, "a")}}, []int{2}},
-		"several fields":                   {fields, []int{12}},
-		"many words of one field":          {term(headline, words(250)...), []int{100, 100, 50}},
-		"words that a fuzzy one may be":    {expanded, nil},
-		"a long list":                      {algebra.Set{Field: url, Values: words(17)}, nil},
-		"a short list":                     {algebra.Set{Field: url, Values: words(16)}, []int{16}},
-		"many of columns without an index": {algebra.Bool{Should: []algebra.Node{term(url, words(99)...), term(textField(t, "profile_id"), words(30)...)}}, []int{2}},
+		"everybody":                        {algebra.All{}, nil, nil},
+		"one term without an index":        {term(url, "a"), nil, nil},
+		"a few words":                      {term(headline, words(11)...), nil, nil},
+		"a number":                         {algebra.Set{Field: textField(t, "profile.connections"), Values: []string{"1", "2"}}, nil, nil},
+		"a column without an index beside": {algebra.Bool{Should: []algebra.Node{term(url, "a", "b"), term(headline, "a")}}, []int{2}, []int{0}},
+		"several fields":                   {fields, []int{12}, []int{4}},
+		"many words of one field":          {term(headline, words(250)...), []int{100, 100, 50}, []int{1, 1, 1}},
+		"long words of one field":          {term(headline, long...), []int{100}, []int{1}},
+		"words that a fuzzy one may be":    {expanded, nil, nil},
+		"a long list":                      {algebra.Set{Field: url, Values: words(17)}, nil, nil},
+		"a short list":                     {algebra.Set{Field: url, Values: words(16)}, []int{16}, []int{0}},
+		"many of columns without an index": {algebra.Bool{Should: []algebra.Node{term(url, words(99)...), term(textField(t, "profile_id"), words(30)...)}}, []int{2}, []int{0}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var groups []int
+			var groups, read []int
 			first := 0
 			for _, p := range PresenceStatements(c.node, nil, 5) {
 				require.Equal(t, first, p.First)
 				first += len(p.Groups)
 				groups = append(groups, len(p.Groups))
+				read = append(read, strings.Count(p.Index.SQL, "mergeTreeTextIndex"))
+				require.NotContains(t, p.Index.SQL, "IN (SELECT groupArray", "a long list of which each word is sought")
+				require.NotContains(t, p.Columns.SQL, "mergeTreeTextIndex")
 			}
 			require.Equal(t, c.groups, groups)
+			require.Equal(t, c.read, read)
 		})
 	}
 }
