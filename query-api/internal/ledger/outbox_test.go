@@ -302,6 +302,19 @@ func TestRoomComesBack(t *testing.T) {
 	require.Equal(t, event.OutcomeCharged, p.events["slow 1"])
 }
 
+// limit lowers a limit of this process until the test ends, or lift is called.
+func limit(t *testing.T, resource int, most uint64) (lift func()) {
+	t.Helper()
+	var before syscall.Rlimit
+	require.NoError(t, syscall.Getrlimit(resource, &before))
+	lift = func() { require.NoError(t, syscall.Setrlimit(resource, &before)) }
+	t.Cleanup(lift)
+	low := before
+	low.Cur = most
+	require.NoError(t, syscall.Setrlimit(resource, &low))
+	return lift
+}
+
 // A file that cannot be begun, because its folder cannot be opened to sync it, is begun
 // once it can.
 func TestFileIsBegunAgain(t *testing.T) {
@@ -312,14 +325,9 @@ func TestFileIsBegunAgain(t *testing.T) {
 	require.NoError(t, err)
 	lowest := next.Fd()
 	require.NoError(t, next.Close())
-	var before syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &before))
-	onlyOne := before
-	onlyOne.Cur = uint64(lowest) + 1
-	t.Cleanup(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before)) })
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &onlyOne))
+	lift := limit(t, syscall.RLIMIT_NOFILE, uint64(lowest)+1)
 	require.ErrorIs(t, o.Record(call("has a file and no folder")), syscall.EMFILE)
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
+	lift()
 	require.NoError(t, o.Record(call("has both")))
 	require.Equal(t, 2, o.Pending())
 	require.NoError(t, o.Close())
@@ -334,16 +342,11 @@ func TestDiskIsFull(t *testing.T) {
 	prepared, err := o.Prepare(call("before"))
 	require.NoError(t, err)
 	used := o.Bytes()
-	var before syscall.Rlimit
-	require.NoError(t, syscall.Getrlimit(syscall.RLIMIT_FSIZE, &before))
-	little := before
-	little.Cur = uint64(used) + 100
-	t.Cleanup(func() { require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before)) })
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &little))
+	lift := limit(t, syscall.RLIMIT_FSIZE, uint64(used)+100)
 	require.ErrorIs(t, o.Record(call("half of it has room")), syscall.EFBIG)
 	require.Equal(t, used, o.Bytes())
 	require.NoError(t, prepared.Answered())
-	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &before))
+	lift()
 	shorter := copyOf(t, dir)
 	require.NoError(t, o.Record(call("after")))
 	longer := copyOf(t, dir)
