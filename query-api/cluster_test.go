@@ -2,6 +2,7 @@ package queryapi_test
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"regexp"
 	"slices"
@@ -125,6 +126,11 @@ func TestCluster(t *testing.T) {
 		require.Greater(t, found, least, "people are found at all")
 	})
 	t.Run("search", func(t *testing.T) {
+		// First, when nothing has shown yet that a Distributed table has no indexes to be read as tables.
+		explained := two.do("POST", "/v1/person/search/explain", `{"query":{"multi_match":{"query":"senior data engineer"}}}`, nil)
+		require.Equal(t, http.StatusOK, explained.status, explained.body)
+		require.Contains(t, explained.body, `"presence"`)
+		require.NotContains(t, explained.body, "mergeTreeTextIndex", "what is shown is what is asked")
 		queries := []string{
 			`{"match_all":{}}`, `{"term":{"profile.location.country_code.keyword":"DE"}}`, `{"match":{"profile.headline":"senior engineer"}}`,
 			`{"nested":{"path":"experience","query":{"match":{"experience.title":"senior engineer"}}}}`, `{"prefix":{"profile.headline":"eng"}}`,

@@ -311,7 +311,7 @@ func (s *Searcher) dictionary(ctx context.Context, f algebra.Field, d planner.Di
 		}
 		terms = nil
 	}
-	return terms, s.query(ctx, "dictionary", d.Texts, scan)
+	return terms, s.query(ctx, "texts", d.Texts, scan)
 }
 
 // unindexedError says that a table has no index to read, as one that is spread

@@ -84,34 +84,54 @@ func (s *Search) explain(ctx context.Context) (*Explanation, error) {
 		return nil, err
 	}
 	e := &Explanation{Query: algebra.Describe(query.described), Statements: []Statement{}}
+	// First, since it shows whether indexes can be read as tables.
+	if e.EstimatedRows, err = s.estimate(ctx, query.run, run); err != nil {
+		return nil, err
+	}
 	for _, p := range s.steps(query.shown, shown, hidden.in(s.cursor.Stats)) {
 		if p.Parameters == nil {
 			p.Parameters = map[string]string{}
 		}
 		e.Statements = append(e.Statements, Statement{Step: p.step, SQL: p.SQL, Parameters: p.Parameters})
 	}
-	for _, p := range s.steps(query.run, run, s.cursor.Stats) {
+	return e, nil
+}
+
+// estimate is how many rows the statements of a query read.
+func (s *Search) estimate(ctx context.Context, n algebra.Node, sorts []planner.Sort) (int64, error) {
+	var total int64
+	for _, p := range s.steps(n, sorts, s.cursor.Stats) {
 		p.SQL = "EXPLAIN ESTIMATE " + p.SQL
-		err := s.searcher.query(ctx, "estimate", p.Statement, func(rows driver.Rows) error {
+		name := "estimate"
+		if p.index {
+			name = stepPresence
+		}
+		err := s.searcher.query(ctx, name, p.Statement, func(rows driver.Rows) error {
 			var database, table string
 			var parts, read, marks uint64
 			if err := rows.Scan(&database, &table, &parts, &read, &marks); err != nil {
 				return err
 			}
-			e.EstimatedRows += int64(read)
+			total += int64(read)
 			return nil
 		})
+		var none *unindexedError
+		if errors.As(err, &none) {
+			s.searcher.noteUnindexed()
+			return s.estimate(ctx, n, sorts) // its steps read columns now
+		}
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 	}
-	return e, nil
+	return total, nil
 }
 
 // step is a statement of a search and what it is for.
 type step struct {
 	step string
 	planner.Statement
+	index bool // it reads indexes as tables
 }
 
 // steps are what a query is searched by. stats are those of the cursor.
@@ -119,14 +139,18 @@ func (s *Search) steps(n algebra.Node, sorts []planner.Sort, stats *planner.Stat
 	var out []step
 	add := func(name string, p planner.Statement) {
 		if p.SQL != "" {
-			out = append(out, step{name, p})
+			out = append(out, step{step: name, Statement: p})
 		}
 	}
 	scored := planner.ScoresDecide(n) || planner.Scores(n, sorts) && s.request.Size > 0
 	filters := planner.SortFilters(sorts)
 	if s.first {
 		for _, p := range planner.PresenceStatements(n, filters, firstBlend) {
-			add(stepPresence, s.searcher.seeking(p))
+			if s.searcher.seeksIndex(p) {
+				out = append(out, step{step: stepPresence, Statement: p.Index, index: true})
+			} else {
+				add(stepPresence, p.Columns)
+			}
 		}
 		none := planner.NewStats()
 		unknown := func(string) bool { return false }

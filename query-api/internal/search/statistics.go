@@ -80,21 +80,19 @@ func (s *Search) sought(ctx context.Context) error {
 
 // seek looks for terms in the dictionaries of their indexes or, where those cannot be read, in the columns.
 func (s *Searcher) seek(ctx context.Context, p planner.Presence, scan func(driver.Rows) error) error {
-	err := s.query(ctx, stepPresence, s.seeking(p), scan)
-	var none *unindexedError
-	if !errors.As(err, &none) {
-		return err
+	if s.seeksIndex(p) {
+		err := s.query(ctx, stepPresence, p.Index, scan)
+		var none *unindexedError
+		if !errors.As(err, &none) {
+			return err
+		}
+		s.noteUnindexed()
 	}
-	s.noteUnindexed()
 	return s.query(ctx, "columns", p.Columns, scan)
 }
 
-func (s *Searcher) seeking(p planner.Presence) planner.Statement {
-	if p.Index.SQL == "" || !s.indexed() {
-		return p.Columns
-	}
-	return p.Index
-}
+// seeksIndex says whether terms are looked for in the dictionaries of their indexes.
+func (s *Searcher) seeksIndex(p planner.Presence) bool { return p.Index.SQL != "" && s.indexed() }
 
 // indexed says whether text indexes may be read as tables, as far as is known.
 func (s *Searcher) indexed() bool {

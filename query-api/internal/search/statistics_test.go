@@ -20,11 +20,11 @@ import (
 // denying stands for a server whose user may not read system tables: the embedded engine has no such user.
 type denying struct {
 	driver.Conn
-	asked int
+	asked []string
 }
 
-func (d *denying) Query(context.Context, string, ...any) (driver.Rows, error) {
-	d.asked++
+func (d *denying) Query(_ context.Context, statement string, _ ...any) (driver.Rows, error) {
+	d.asked = append(d.asked, statement)
 	return nil, &ch.Exception{Code: 497, Name: "DB::Exception", Message: "muster: Not enough privileges"}
 }
 
@@ -44,7 +44,7 @@ func TestPartsDenied(t *testing.T) {
 		require.False(t, large)
 		now = now.Add(time.Hour)
 	}
-	require.Equal(t, 1, conn.asked)
+	require.Len(t, conn.asked, 1)
 	require.Equal(t, 1, strings.Count(log.String(), "\n"), log.String())
 	require.Contains(t, log.String(), "level=WARN")
 	require.Contains(t, log.String(), "system.parts")
@@ -66,8 +66,37 @@ func TestTimesDenied(t *testing.T) {
 		require.NoError(t, s.countTimes(t.Context(), prepared.node, stats))
 		require.Empty(t, stats.Bits)
 	}
-	require.Equal(t, 1, conn.asked)
+	require.Len(t, conn.asked, 1)
 	now = now.Add(2 * time.Minute)
 	require.NoError(t, s.countTimes(t.Context(), prepared.node, planner.NewStats()))
-	require.Equal(t, 2, conn.asked)
+	require.Len(t, conn.asked, 2)
+}
+
+// Who may not read indexes as tables, and a cluster, whose table has none, look for words in the columns, and ask the indexes again after a while.
+func TestPresenceDenied(t *testing.T) {
+	conn := new(denying)
+	now := time.Now()
+	s, err := New(Config{}, Deps{
+		Conn: conn, Key: make([]byte, cursor.KeySize), Logger: slog.New(slog.DiscardHandler),
+		Tracer: noop.NewTracerProvider().Tracer(""), Now: func() time.Time { return now },
+	})
+	require.NoError(t, err)
+	prepared, err := s.Prepare(Request{Query: []byte(`{"multi_match":{"query":"senior data engineer"}}`)})
+	require.NoError(t, err)
+	statements := planner.PresenceStatements(prepared.node, nil, firstBlend)
+	require.NotEmpty(t, statements)
+	words := statements[len(statements)-1]
+	require.Contains(t, words.Index.SQL, "mergeTreeTextIndex")
+	ask := func(about string, want ...string) {
+		conn.asked = nil
+		err := s.seek(t.Context(), words, nil)
+		var none *unindexedError
+		require.Error(t, err, about)
+		require.NotErrorAs(t, err, &none, "%s: of the columns it is an error like any", about)
+		require.Equal(t, want, conn.asked, about)
+	}
+	ask("at first", words.Index.SQL, words.Columns.SQL)
+	ask("known", words.Columns.SQL)
+	now = now.Add(2 * time.Minute)
+	ask("later", words.Index.SQL, words.Columns.SQL)
 }
