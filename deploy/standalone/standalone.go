@@ -103,6 +103,18 @@ func rootSecret(cfg Config, deps Deps) (*service.RootSecret, error) {
 	return service.EnsureRootSecret(deps.Getenv, cfg.DataDir)
 }
 
+// migrate brings the tables up to date, for as long as that takes.
+func migrate(ctx context.Context, cfg clickhouse.Config, deps Deps) (err error) {
+	cfg.ReadTimeout = clickhouse.MigrationTimeout
+	conn, err := openConnection(ctx, cfg, "muster migrate", 2, deps)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, conn.Close()) }()
+	_, err = projector.Migrate(ctx, conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: deps.Telemetry.Logger})
+	return err
+}
+
 // runServices runs the services on backends that are there.
 func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.RootSecret, backend kafkaBackend, clickHouse clickHouseBackend, sample sampleState) (err error) {
 	kafka := backend.config
@@ -111,14 +123,14 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err := topics.Ensure(ctx, kafka, 0, logger); err != nil {
 		return err
 	}
+	if err := migrate(ctx, clickHouse.config, deps); err != nil {
+		return err
+	}
 	writing, err := openConnection(ctx, clickHouse.config, "muster projector", 8, deps)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, writing.Close()) }()
-	if _, err := projector.Migrate(ctx, writing, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: logger}); err != nil {
-		return err
-	}
 	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"), WebhookAllow: cfg.WebhookAllow}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 )
 
 // lockTiming: a holder that has not been seen for expiry is taken for dead; it shows itself every renewal; those who
-// wait look every one to five polls.
-type lockTiming struct{ expiry, renewal, poll time.Duration }
+// wait look every one to five polls. What a holder is at it tells every report.
+type lockTiming struct{ expiry, renewal, poll, report time.Duration }
 
 func defaultLockTiming() lockTiming {
-	return lockTiming{expiry: 30 * time.Second, renewal: 5 * time.Second, poll: 250 * time.Millisecond}
+	return lockTiming{expiry: 30 * time.Second, renewal: 5 * time.Second, poll: 250 * time.Millisecond, report: 30 * time.Second}
 }
 
 // ErrLocked says that another process was migrating for all of MigrateConfig.WaitForOther.

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	ch "github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
@@ -44,7 +45,7 @@ type AppliedMigration struct {
 // then find nothing to do. The exclusion is a row in muster_migrations_lock, by the server's clock, which its holder
 // renews; when a holder dies, its row expires after 30 s and another goes on, repeating the statements of the
 // interrupted migration (which is why [LoadMigrations] wants them repeatable). A holder that cannot renew in time stops
-// by itself ([ErrLockLost]).
+// by itself ([ErrLockLost]). conn waits for a statement as long as [MigrationTimeout].
 func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg MigrateConfig) (applied []string, err error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.createTables(ctx, conn); err != nil {
@@ -65,7 +66,7 @@ func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg 
 		}
 		for _, m := range pending {
 			started := time.Now()
-			if err := apply(ctx, conn, m); err != nil {
+			if err := cfg.apply(ctx, conn, m); err != nil {
 				return err
 			}
 			applied = append(applied, m.String())
@@ -147,9 +148,17 @@ func compare(migrations []Migration, applied []AppliedMigration) error {
 	return errors.Join(errs...)
 }
 
-func apply(ctx context.Context, conn driver.Conn, m Migration) error {
+// MigrationTimeout is how long one statement of a migration may take, which may write columns of a table of any size anew: the
+// ReadTimeout of a connection that [Migrate] is given, as a server says nothing before it has done.
+const MigrationTimeout = 24 * time.Hour
+
+func (cfg MigrateConfig) apply(ctx context.Context, conn driver.Conn, m Migration) error {
 	for i, statement := range m.Statements {
-		if err := conn.Exec(ctx, statement); err != nil {
+		stop := cfg.tell(m, i+1)
+		// Also on a cluster, whose servers else stop waiting for each other after 3 minutes.
+		err := conn.Exec(QueryContext(ctx, Limits{}, ch.Settings{"distributed_ddl_task_timeout": int(MigrationTimeout.Seconds())}), statement)
+		stop()
+		if err != nil {
 			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(m.Statements), err)
 		}
 	}
@@ -158,6 +167,28 @@ VALUES (?, ?, ?, ?, now64(3))`, m.Number, m.Name, m.Owner, m.Checksum); err != n
 		return fmt.Errorf("record migration %v: %w", m, err)
 	}
 	return nil
+}
+
+// tell logs now and then, until it is stopped, that a statement is being worked on.
+func (cfg MigrateConfig) tell(m Migration, number int) (stop func()) {
+	done, told := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(told)
+		began, tick := time.Now(), time.NewTicker(cfg.timing.report)
+		defer tick.Stop()
+		for {
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+				cfg.Logger.Info("migrating", "migration", m.String(), "statement", number, "of", len(m.Statements), "since", time.Since(began).Round(time.Second))
+			}
+		}
+	}()
+	return func() {
+		close(done)
+		<-told
+	}
 }
 
 func (cfg MigrateConfig) withDefaults() MigrateConfig {

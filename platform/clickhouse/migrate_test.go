@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync"
@@ -164,6 +165,15 @@ func TestMigrateSynchronizesItsRecord(t *testing.T) {
 	_, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2), clickhouse.MigrateConfig{})
 	require.NoError(t, err)
 	require.Equal(t, []bool{true, true}, settings())
+}
+
+// Who waits for a statement that writes a large table anew reads which it is.
+func TestMigrateTellsWhatItIsAt(t *testing.T) {
+	var log bytes.Buffer
+	_, err := clickhouse.Migrate(t.Context(), open(t), load(t, createT1, createT3+"SELECT sleep(1);\n"),
+		clickhouse.MigrateConfig{Logger: slog.New(slog.NewTextHandler(&log, nil))}.WithReports(100*time.Millisecond))
+	require.NoError(t, err)
+	require.Contains(t, log.String(), "msg=migrating migration=0002_create_t2 statement=2 of=2")
 }
 
 func TestMigrateGoesOnAfterAFailure(t *testing.T) {

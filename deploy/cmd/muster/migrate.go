@@ -67,7 +67,7 @@ exist on all of them.`,
 			if err != nil {
 				return err
 			}
-			store.ClientName, store.Logger = "muster migrate", tel.Logger
+			store.ClientName, store.Logger, store.ReadTimeout = "muster migrate", tel.Logger, clickhouse.MigrationTimeout
 			conn, err := clickhouse.Open(ctx, store)
 			if err != nil {
 				return err
