@@ -49,6 +49,14 @@ func directLoads() []directLoad {
 			kinds:  []string{world.NetworkPerson},
 			tables: readmodel.Names{"network_people": "network_people", "search_people": "search_people"},
 		},
+		{
+			name: "direct-enrich", parts: []string{"enrich", "addons"},
+			kinds: world.Kinds(),
+			tables: readmodel.Names{
+				"lookups": "lookups", "network_people": "network_people", "network_companies": "network_companies", "account_links": "account_links",
+				"codehost_people": "codehost_people", "codehost_repos": "codehost_repos", "codehost_commits": "codehost_commits", "codehost_lists": "codehost_lists",
+			},
+		},
 	}
 }
 

@@ -93,7 +93,7 @@ func (b *bench) compare(ctx context.Context, out io.Writer, q question) error {
 		return err
 	}
 	fmt.Fprintf(out, "  %-38s %s\n", "bare IN queries of 128 keys, 2 at a time", bare)
-	callers := []int{32, 256}
+	callers := []int{1, 32, 256}
 	var single []measurement
 	for _, n := range callers {
 		m, err := b.measureBare(ctx, q, n, 1)

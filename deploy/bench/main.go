@@ -123,7 +123,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.muster, "muster", filepath.Join("bin", "muster"), "the muster program")
 	flags.IntVar(&o.rate, "rate", 5000, "records a second of part freshness, from 250 on")
 	flags.IntVar(&o.seconds, "seconds", 10, "length of each measurement in seconds")
-	flags.BoolVar(&o.direct, "direct", false, "write the world's rows straight to the tables, those that part discover reads, or parts search and bombs, instead of its records to Kafka")
+	flags.BoolVar(&o.direct, "direct", false, "write the world's rows straight to the tables, those that part discover reads, or parts search and bombs, or enrich and addons, instead of its records to Kafka")
 	flags.DurationVar(&o.limit, "limit", 45*time.Minute, "end the whole run after so long")
 	if err := flags.Parse(args); err != nil {
 		return o, err
