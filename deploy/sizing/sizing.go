@@ -24,7 +24,7 @@ func Figures() Measured {
 	const people, profiles, record = 1e6, 820_871, 3.0e3
 	return Measured{
 		TableBytes:    (1190 + 1360 + 288 + 253 + 547 + 7 + 17 + 69 + 905) * 1e6 / people,
-		SearchBytes:   1622e6 / profiles,
+		SearchBytes:   1715e6 / profiles,
 		Profiles:      profiles / people,
 		RecordBytes:   6.2e9 / people,
 		LogBytes:      2.7e9 / people,

@@ -230,7 +230,7 @@ func unusable(meta map[string]kafka.Topic, names []string) error {
 }
 
 // When a wait for the brokers is told to the log: commands give up earlier, and say
-// themselves why; services wait for as long as it takes.
+// themselves why; services wait for minutes.
 const (
 	waitingFirst = 20 * time.Second
 	waitingAgain = time.Minute

@@ -154,7 +154,8 @@ func isOneOf(err error, of ...kafka.Error) bool {
 //
 // What a broker had received, and not answered in time, it may store when it goes on, also behind what
 // was written since: kafka-go is no idempotent producer. What it had not received is gone with its
-// connection.
+// connection. A writer goes on trying what it has, for up to 40 s, when ctx has ended: what another
+// process writes meanwhile can come before it.
 func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 	g := newWriting(w, msgs)
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)

@@ -11,7 +11,8 @@
 // replica has each of its messages. Failures that may pass are retried for as
 // long as the context lasts (an outage of the brokers stops the flow, and
 // backpressure stops the reading). A retry may store a message twice, in the wrong
-// order only where a broker goes on with a request of before: see bus.WriteAll.
+// order only where a broker goes on with a request of before, or a writer whose
+// context has ended: see bus.WriteAll.
 //
 // Refreshes (records.md, rule 5). With [Options.Versions] each record is compared
 // with what is known of its identity, while no other lane or process can publish
