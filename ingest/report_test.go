@@ -51,6 +51,14 @@ func TestSummaryString(t *testing.T) {
 			{Path: "never.gz"},
 		},
 	}.String())
+	golden(t, "summary-unknown.golden", ingest.Summary{
+		Run: "r4", Files: []ingest.FileSummary{{Path: "p.ndjson", Lines: 2000, Complete: true}},
+		Kinds: []ingest.KindCounts{{Kind: record.KindNetworkPerson, Counts: ingest.Counts{Read: 2000, Published: 2000}}},
+		Unknown: []ingest.UnknownMember{
+			{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1204, Example: "p.ndjson:1"},
+			{Kind: record.KindNetworkPerson, Path: "a\nb\tc", Records: 2, Example: "p.ndjson:17"},
+		},
+	}.String())
 	golden(t, "summary-empty.golden", ingest.Summary{Run: "r3", Files: []ingest.FileSummary{{Path: "-", Complete: true}}}.String())
 }
 

@@ -52,6 +52,7 @@ type run struct {
 	publisher *publish.Publisher
 	mapper    convert.Mapper       // nil without a mapping
 	rejected  func(event.Rejected) // nil if nobody wants to know
+	unknown   *convert.Unknown     // nil but in a dry run
 	askedFor  *suppress.Set        // erasures of this run
 	via       string               // the way in of erasures
 	jobs      chan *job
@@ -230,7 +231,7 @@ func (r *run) readInput(in *input) (err error) {
 		in.source.Store(nil)
 	}()
 	converter := convert.New(convert.Config{
-		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected,
+		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
 		Suppressed: r.deps.Suppressed, Asked: r.askedFor, Erased: r.deps.Erased, Via: r.via,
 	})
 	for {
@@ -432,7 +433,7 @@ func (r *run) stored() int64 {
 
 // summary says what the run did, once it is over.
 func (r *run) summary() Summary {
-	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
+	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began), Unknown: r.unknown.Members()}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Kinds = kindCounts(r.tally)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/ingest/internal/convert"
+	"muster/platform/console"
 	"muster/schemas/record"
 )
 
@@ -104,6 +105,9 @@ type FileSummary struct {
 	Err error `json:"-"`
 }
 
+// UnknownMember is a member that the schema of the records' kind does not have.
+type UnknownMember = convert.UnknownMember
+
 // Summary says what a run did.
 type Summary struct {
 	// Run is the run's id.
@@ -112,6 +116,9 @@ type Summary struct {
 	Kinds []KindCounts `json:"kinds"`
 	// Files has every input, in the order given.
 	Files []FileSummary `json:"files"`
+	// Unknown has, of a dry run over files, the members that the records' schemas do not have,
+	// what most records have first: at most 1,000, those that were found first.
+	Unknown []UnknownMember `json:"unknown,omitzero"`
 	// StoredBytes is how much was read, compressed as it is.
 	StoredBytes int64 `json:"stored_bytes"`
 	// Elapsed is how long it took.
@@ -159,8 +166,11 @@ func (s Summary) Reconciles() bool {
 	return true
 }
 
-// String returns the summary for people: a table of the counts, and a line for
-// each input that is not stored completely.
+// maxShownUnknown is how many unknown members the summary for people has.
+const maxShownUnknown = 20
+
+// String returns the summary for people: a table of the counts, a line for
+// each input that is not stored completely, and a table of the unknown members.
 func (s Summary) String() string {
 	var b strings.Builder
 	var lines, blank int64
@@ -229,7 +239,25 @@ func (s Summary) String() string {
 			b.WriteByte('\n')
 		}
 	}
+	s.writeUnknown(&b)
 	return b.String()
+}
+
+func (s Summary) writeUnknown(b *strings.Builder) {
+	if len(s.Unknown) == 0 {
+		return
+	}
+	b.WriteString("members that the schema does not have, which are in no search, lookup or view:\n")
+	shown := s.Unknown[:min(len(s.Unknown), maxShownUnknown)]
+	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "kind\tmember\trecords\texample")
+	for _, u := range shown {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Kind, console.Line(u.Path), grouped(u.Records), console.Line(u.Example))
+	}
+	_ = w.Flush() // a strings.Builder does not fail
+	if more := len(s.Unknown) - len(shown); more > 0 {
+		fmt.Fprintf(b, "and %s more, which --json prints\n", grouped(int64(more)))
+	}
 }
 
 func plural(n int64, noun string) string {

@@ -62,7 +62,8 @@ func TestIngestOnATerminal(t *testing.T) {
 	dir := t.TempDir()
 	c := cli{t: t, env: map[string]string{"KAFKA_BROKERS": brokertest.Start(t).Addrs()[0], "MUSTER_DATA_DIR": filepath.Join(dir, "data"), "MUSTER_SECRET_KEY": strings.Repeat("erased people stay out ", 3)}}
 	path := filepath.Join(dir, "a"+hostile+"\nb.ndjson")
-	require.NoError(t, os.WriteFile(path, []byte(`{"profile_id":"1","last_updated":"\u001b]0;pwned\u0007"}`+"\n"), 0o600))
+	require.NoError(t, os.WriteFile(path, []byte(`{"profile_id":"1","last_updated":"\u001b]0;pwned\u0007"}`+"\n"+
+		`{"profile_id":"2","last_updated":"2026","username":"u","\u001b]0;pwned\u0007\nb.ndjson":1}`+"\n"), 0o600))
 	for _, tc := range []struct {
 		status int
 		args   []string

@@ -91,6 +91,9 @@ is remembered in the data folder, so that only what is new is published:
   rejected   it does not fit; see "muster rejected"
   dropped    it is of somebody who was erased (or, of foreign objects: nothing was made of it)
 
+With --dry-run nothing is published, and two lists are printed beside the counts: the first defects, and the
+members that the kind's schema does not have. Such a member is no defect, and in no search, lookup or view.
+
 A run that was stopped (Ctrl-C, kill -9, brokers away) goes on where it stopped when the same
 command is given again, or with --resume; nothing that was acknowledged is sent again. A file that
 has changed since (path, size, time or first bytes) begins anew, and so does a command with --again
@@ -125,7 +128,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
 	cmd.Flags().BoolVar(&run.resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
 	cmd.Flags().BoolVar(&cfg.Restart, "restart", false, "begin anew although a run over the same files was stopped")
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
-	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records, say what would be done, and publish nothing (no platform is needed)")
+	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records and the names in them, say what would be done, and publish nothing (no platform is needed)")
 	cmd.Flags().BoolVar(&run.asJSON, "json", false, "print the summary as JSON")
 	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
 	return cmd

@@ -90,6 +90,9 @@ type Config struct {
 	// Rejected, if set, is told of every rejected record that is added to a
 	// batch, from any goroutine.
 	Rejected func(event.Rejected)
+	// Unknown, if set, counts the members that the records' schemas do not have, but for
+	// records of erased people.
+	Unknown *Unknown
 	// Suppressed says who was erased; nil: nobody. Asked has the erasures of this run
 	// that may not be in it yet, by the same key; by default none, under a key of no
 	// use.
@@ -233,6 +236,7 @@ func (w *work) line(ctx context.Context, line source.Line, d decodedLine, found 
 	case kind == Foreign && w.Mapper != nil:
 		return w.mapped(ctx, line)
 	case kind == record.KindErasure:
+		w.unknown(line, d.record)
 		return w.erasure(line, d.record)
 	}
 	_, err := w.take(line, line.Raw, d.record, found, 0)
@@ -284,6 +288,9 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 // found to have it. Its messages are numbered from part; it returns the number that
 // follows.
 func (w *work) take(line source.Line, raw []byte, main *record.Record, found suppress.Found, part int) (int, error) {
+	if !found.Hit {
+		w.unknown(line, main)
+	}
 	parts, bad := main.Split()
 	if found.Hit {
 		return part + 1, w.suppressed(line, main, parts, found.Hash, part)
@@ -316,6 +323,17 @@ func (w *work) take(line source.Line, raw []byte, main *record.Record, found sup
 		letter.raw = nil
 	}
 	return part, nil
+}
+
+func (w *work) unknown(line source.Line, r *record.Record) {
+	if w.Unknown != nil {
+		w.Unknown.add(r, w.place(line))
+	}
+}
+
+// place is where a line stands.
+func (w *work) place(line source.Line) event.Source {
+	return event.Source{Run: w.Run, File: w.File, Line: line.Number, Offset: line.Offset}
 }
 
 func tooLarge(kind record.Kind) *record.Invalid {
@@ -382,7 +400,7 @@ func (w *work) reject(l letter, kind record.Kind, part int, reason error) error 
 	if kind == record.KindErasure {
 		l.raw = nil
 	}
-	place := event.Source{Run: w.Run, File: w.File, Line: l.line.Number, Offset: l.line.Offset}
+	place := w.place(l.line)
 	rejected := event.NewRejectedPart(kind, place, l.raw, l.sum, l.length, reason, w.now)
 	rejected.Path, rejected.Reason = brief(rejected.Path), brief(rejected.Reason)
 	value, err := json.Marshal(rejected)

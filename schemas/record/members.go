@@ -1,0 +1,105 @@
+package record
+
+import (
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+)
+
+// Members are the names that the JSON Schema of a kind has, at every depth.
+type Members struct {
+	properties map[string]*Members // of an object; nil where any may stand
+	items      *Members            // of a list's elements
+}
+
+// MembersOf reads the names out of the definition of a kind.
+func MembersOf(d Definition) (*Members, error) {
+	var schema schemaNode
+	if err := json.Unmarshal(d.Schema, &schema); err != nil {
+		return nil, fmt.Errorf("read the schema of %s: %w", d.Kind, err)
+	}
+	return schema.members(), nil
+}
+
+// schemaNode is what a JSON Schema says of names.
+type schemaNode struct {
+	Properties map[string]schemaNode `json:"properties"`
+	Items      *schemaNode           `json:"items"`
+}
+
+func (n schemaNode) members() *Members {
+	m := &Members{}
+	if n.Properties != nil {
+		m.properties = make(map[string]*Members, len(n.Properties))
+		for name, property := range n.Properties {
+			m.properties[name] = property.members()
+		}
+	}
+	if n.Items != nil {
+		m.items = n.Items.members()
+	}
+	return m
+}
+
+// EachUnknown calls visit with the path of each member of a record's JSON that the schema does
+// not have, as "experience[].company_name": with every place of a list as []. Below such a
+// member it looks no further. A path that occurs at several places is visited as often; its
+// bytes are valid until visit returns.
+func (m *Members) EachUnknown(compact []byte, visit func(path []byte)) {
+	w := walker{scanner: scanner{b: compact}, visit: visit}
+	w.walk(m)
+}
+
+// walker walks a value beside what the schema has there.
+type walker struct {
+	scanner
+	path  []byte
+	visit func(path []byte)
+}
+
+func (w *walker) walk(m *Members) {
+	switch c := w.b[w.i]; {
+	case c == '{' && m.properties != nil:
+		w.members(m)
+	case c == '[' && m.items != nil:
+		w.elements(m)
+	default:
+		w.pass()
+	}
+}
+
+func (w *walker) members(m *Members) {
+	around := len(w.path)
+	for w.i++; w.b[w.i] != '}'; w.comma() {
+		name := w.str()
+		w.i++ // :
+		if around > 0 {
+			w.path = append(w.path, '.')
+		}
+		w.path = append(w.path, name...)
+		if below, ok := m.properties[string(name)]; ok {
+			w.walk(below)
+		} else {
+			w.visit(w.path)
+			w.pass()
+		}
+		w.path = w.path[:around]
+	}
+	w.i++ // }
+}
+
+func (w *walker) elements(m *Members) {
+	around := len(w.path)
+	w.path = append(w.path, "[]"...)
+	for w.i++; w.b[w.i] != ']'; w.comma() {
+		w.walk(m.items)
+	}
+	w.i++ // ]
+	w.path = w.path[:around]
+}
+
+func (w *walker) comma() {
+	if w.b[w.i] == ',' {
+		w.i++
+	}
+}
