@@ -14,10 +14,17 @@ var others = regexp.MustCompile(`(?i)^(?:friends?|manager|supervisor|spouse|wife
 // unowned are members that hold organizations and others, with which the person has to do in
 // whatever way: the names in them are not theirs.
 var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|institutions|schools|universities|colleges` +
-	`|clients|customers|partners|sponsors|testimonials|awards|honou?rs|certificat(?:es|ions)|interests|hobbies)$`)
+	`|clients|customers|partners|sponsors|testimonials|interests|hobbies)$`)
 
-// works are members that hold what the person made. Its names are not theirs, its links may be.
-var works = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies)$`)
+// answered are members in which a shop answers with whom it was asked for.
+var answered = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
+
+// works are members that hold what the person made or was given. Its names are not theirs, its links may be, but for those
+// of makers.
+var (
+	works  = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
+	makers = regexp.MustCompile(`(?i)^(?:co_?)?(?:author|creat(?:or|ed_?by)|inventor|owner|member|team|collaborator|contributor|maintainer)`)
+)
 
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
@@ -66,12 +73,16 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 	return nil
 }
 
-// links reads the identifiers in a value, and nothing else that it says.
+// links reads the identifiers in what the person made, and nothing else that it says.
 func (e *Extractor) links(ctx context.Context, f *facts, n node) error {
 	if n.kind == '"' {
-		e.identifiers(f, n.path(), validText(n.text), "")
+		text := validText(n.text)
+		e.identifiers(f, n.path(), visible(without(text, orders(text))), "")
 	}
 	for _, m := range n.members {
+		if others.MatchString(m.key) || makers.MatchString(m.key) {
+			continue
+		}
 		if err := e.links(ctx, f, m.value); err != nil {
 			return err
 		}
@@ -102,14 +113,15 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	if m.value.kind == 'n' || len(m.key) > 200 || strings.HasPrefix(m.key, "@") {
 		return nil
 	}
-	if others.MatchString(m.key) && (m.value.kind == '{' || m.value.kind == '[') {
+	if others.MatchString(m.key) && isNested(m.value) {
 		return nil
 	}
 	kind, c := e.kindOf(m), confidenceAt(depth)
-	if kind == "" && (m.value.kind == '{' || m.value.kind == '[') {
+	if kind == "" && isNested(m.value) {
 		switch {
 		case works.MatchString(m.key):
 			return e.links(ctx, f, m.value)
+		case depth == 0 && len(parent.members) == 1 && len(m.value.members) == 1 && answered.MatchString(m.key):
 		case unowned.MatchString(m.key):
 			return nil
 		}
@@ -131,6 +143,8 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	return nil
 }
 
+func isNested(n node) bool { return n.kind == '{' || n.kind == '[' }
+
 // kindOf is what the name of a member says that it is.
 func (e *Extractor) kindOf(m member) string {
 	switch labelKey(m.key) {
@@ -139,11 +153,11 @@ func (e *Extractor) kindOf(m member) string {
 			return "company"
 		}
 	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, of those entries that have a title
-		if m.value.kind == '{' || m.value.kind == '[' {
+		if isNested(m.value) {
 			return "experience"
 		}
 	case "universities", "colleges":
-		if m.value.kind == '{' || m.value.kind == '[' {
+		if isNested(m.value) {
 			return "education"
 		}
 	}

@@ -21,14 +21,10 @@ const (
 func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how int) error {
 	text = validText(text)
 	text = without(text, orders(text))
-	visible := text
-	if htmlTag.MatchString(text) {
-		visible = without(text, scripts(text))
-	}
 	if isQuery(text) && validQuery(text) {
 		e.form(f, newView(path, text))
 	} else {
-		e.identifiers(f, path, visible, "")
+		e.identifiers(f, path, visible(text), "")
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -82,6 +78,14 @@ func scripts(text string) [][2]int {
 		all = append(all, [2]int{m[0], m[1]})
 	}
 	return all
+}
+
+// visible is a text without what HTML shows to nobody.
+func visible(text string) string {
+	if htmlTag.MatchString(text) {
+		return without(text, scripts(text))
+	}
+	return text
 }
 
 // mentions finds handles beside a platform's name.
@@ -256,7 +260,9 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 	case "title":
 		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() {
 			v, pl, _ := e.placed(v)
-			f.addPlace(pl, stated)
+			if !p.listed { // where a job of a list was, the person need not be
+				f.addPlace(pl, stated)
+			}
 			title, company := e.titleAt(v)
 			p.title = found{title.text(), confidence, title.span()}
 			if company.v != nil && !p.company.ok() {
