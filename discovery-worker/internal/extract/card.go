@@ -140,6 +140,9 @@ func (d *document) cardAt(from int, signed bool) {
 	if at < 0 {
 		return
 	}
+	for i := at; i < len(d.lines) && d.listed[i]; i++ {
+		d.listed[i] = false // no list after all
+	}
 	job := position{confidence: formed, current: true}
 	others := 0
 	headline := false
@@ -207,7 +210,7 @@ func (d *document) cardName(from int) (at int, name personName, where part, rest
 			continue
 		}
 		seen++
-		if d.used[i] || d.listed[i] {
+		if d.used[i] || d.listed[i] && !d.isOwner(i) {
 			continue
 		}
 		if m := cvOf.FindStringIndex(line.text()); m != nil {

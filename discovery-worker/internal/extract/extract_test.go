@@ -273,6 +273,16 @@ func TestJobs(t *testing.T) {
 		"Home\nContact\nProjects\n\nAda Moreau\nNurse":                     {"current_position.summary: Nurse"},
 		"Clients:\n- Silver Pen\n- Ben Carter\n\nBest,\nAda Moreau\nNurse": {"current_position.summary: Nurse"},
 		"Projects\nSilver Pen\n\nAbout me\nAda Moreau\nNurse":              {"current_position.summary: Nurse"},
+		// A heading of what somebody made is the title of their page, or an entry of its menu, when a name with a title or a place follows.
+		"Home\nBlog\nProjects\n\nAda Moreau\nNurse":                                              {"current_position.summary: Nurse"},
+		"Home\nProjects\nUses\n\nAda Moreau\nNurse":                                              {"current_position.summary: Nurse"},
+		"Portfolio\n\nAda Moreau\nGraphic designer, Lyon":                                        {"current_position.summary: Graphic designer", "location.city: Lyon"},
+		"Publications\n\nAda Moreau\nLyon, France":                                               {"location.city: Lyon", "location.country: France"},
+		"<ul><li>Home</li><li>Contact</li><li>Projects</li></ul><h1>Ada Moreau</h1><p>Nurse</p>": {"current_position.summary: Nurse"},
+		"Ada Moreau\nNurse\n\nProjects\n\nBen Carter\nEditor, Lyon":                              {"current_position.summary: Nurse"},
+		"Name: Ada Moreau\n\nProjects\n\nSilver Pen\nLead developer":                             nil,
+		"Portfolio\n\nSilver Pen\nPoster for a baker\n\nAbout me\nAda Moreau":                    nil,
+		"References\n\nBen Carter\nEditor, Lyon\n\nAbout me\nAda Moreau":                         nil,
 	} {
 		p, err := e.Extract(t.Context(), Input{Text: text})
 		require.NoError(t, err)

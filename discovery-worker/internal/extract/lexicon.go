@@ -17,6 +17,8 @@ var (
 	headingsText string
 	//go:embed data/lists.txt
 	listsText string
+	//go:embed data/works.txt
+	worksText string
 	//go:embed data/titles.txt
 	titlesText string
 	//go:embed data/companies.txt
@@ -35,7 +37,8 @@ var (
 type lexicon struct {
 	labels      map[string]string
 	headings    map[string]bool
-	lists       map[string]bool // headings of what is not of the person
+	lists       map[string]bool // headings of others
+	works       map[string]bool // headings of what somebody made
 	titles      map[string]bool
 	titleEnds   []string
 	companies   map[string]bool
@@ -53,7 +56,7 @@ type lexicon struct {
 
 func newLexicon() (*lexicon, error) {
 	w := &lexicon{
-		labels: map[string]string{}, headings: set(headingsText + listsText), lists: set(listsText), companies: set(companiesText), providers: set(providersText),
+		labels: map[string]string{}, headings: set(headingsText + listsText + worksText), lists: set(listsText), works: set(worksText), companies: set(companiesText), providers: set(providersText),
 		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
 		states: set(statesText), departments: set(departmentsText), notNames: set(notNamesText),
 	}

@@ -31,8 +31,35 @@ func (d *document) isList(i int) bool {
 	if i > 0 && d.heading(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.heading(d.lines[i+1]) != "" {
 		return false
 	}
-	return d.e.words.lists[strings.ToLower(strings.TrimRight(unbulleted(d.lines[i]).text(), " :"))]
+	key := headingKey(d.lines[i])
+	return d.e.words.lists[key] || d.e.words.works[key]
 }
+
+func headingKey(p part) string {
+	return strings.ToLower(strings.TrimRight(unbulleted(p).text(), " :"))
+}
+
+// isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. A title or a place stands below it, and a
+// heading of what somebody made above, apart from it and with nothing but single words between: it is the page's title or an entry of its menu.
+func (d *document) isOwner(i int) bool {
+	words := func(i int) int { return len(strings.Fields(d.lines[i].text())) }
+	above, below := i-1, i+1
+	for above > 0 && words(above) <= 1 && !d.used[above] {
+		above--
+	}
+	for below < len(d.lines) && words(below) == 0 {
+		below++
+	}
+	if d.f.name.ok() || above < 0 || words(i-1) > 0 || below == len(d.lines) || !d.e.words.works[headingKey(d.lines[above])] {
+		return false
+	}
+	p := d.lines[below].split(cardSplit)[0]
+	_, lives := d.e.place(p, false)
+	return lives || d.e.isTitlePhrase(ofThing.ReplaceAllString(p.text(), ""))
+}
+
+// ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster for a baker".
+var ofThing = regexp.MustCompile(`(?i)^(?:an?|the|my|our|eine?|une?)\s.*|\s(?:for|of|by|with|about|to|that|für|von|mit|pour|de|par|para|con|per|di)\s.*`)
 
 // sections reads the entries below headings.
 func (d *document) sections() {
