@@ -374,9 +374,9 @@ func TestPagesAgain(t *testing.T) {
 	require.Len(t, all, 15)
 	for _, confidence := range []float64{defaultConfidence, 0} {
 		fields, identifiers := judged(t, "pages2", all, confidence)
-		require.GreaterOrEqual(t, fields.precision(), 0.8)
-		require.GreaterOrEqual(t, fields.recall(), 0.5)
-		require.GreaterOrEqual(t, identifiers.precision(), 0.5)
-		require.GreaterOrEqual(t, identifiers.recall(), 0.8)
+		for _, s := range []score{fields, identifiers} {
+			require.GreaterOrEqual(t, s.precision(), 0.95)
+			require.GreaterOrEqual(t, s.recall(), 0.9)
+		}
 	}
 }

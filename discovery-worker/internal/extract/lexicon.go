@@ -51,6 +51,7 @@ type lexicon struct {
 	states      map[string]bool
 	languages   map[string]bool
 	departments map[string]bool
+	families    map[string]bool // titles that are names of families and towns too
 	notNames    map[string]bool
 }
 
@@ -58,7 +59,7 @@ func newLexicon() (*lexicon, error) {
 	w := &lexicon{
 		labels: map[string]string{}, headings: set(headingsText + listsText + worksText), lists: set(listsText), works: set(worksText), companies: set(companiesText), providers: set(providersText),
 		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
-		states: set(statesText), departments: set(departmentsText), notNames: set(notNamesText),
+		states: set(statesText), departments: set(departmentsText), families: set(familiesText), notNames: set(notNamesText),
 	}
 	w.titles, w.titleEnds = setAndAffixes(titlesText)
 	w.schools, w.schoolHeads = setAndAffixes(schoolsText)
@@ -133,6 +134,17 @@ func (w *lexicon) isTitle(s string) bool {
 		}
 	}
 	return false
+}
+
+// isTown reports whether a phrase that holds a title may be a town's name: "Mason", "Baker City".
+func (w *lexicon) isTown(s string) bool {
+	first, rest, _ := strings.Cut(strings.ToLower(s), " ")
+	return w.families[first] && !w.isTitle(rest) && !strings.Contains(rest, " ")
+}
+
+// isUnit reports whether a phrase is a company, a school or a part of one.
+func (w *lexicon) isUnit(s string) bool {
+	return w.departments[strings.ToLower(s)] || w.isCompany(s) || w.isSchool(s)
 }
 
 // isShortTitle reports whether a phrase names a job in so few words that it says little else.

@@ -192,6 +192,24 @@ entwicklung
 finanzen
 `
 
+// familiesText is titles that are names of families too, after which towns are called.
+const familiesText = `
+baker
+carpenter
+cook
+dean
+farmer
+goldsmith
+judge
+mason
+miner
+painter
+potter
+ranger
+smith
+weaver
+`
+
 // notNamesText is words that begin with a capital and are no part of a name.
 const notNamesText = `
 the

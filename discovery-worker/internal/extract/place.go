@@ -29,14 +29,15 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	}
 	var found place
 	parts := p.split(comma)
-	if !surely && len(parts) > 1 && e.words.isTitle(parts[0].text()) && !e.words.cities[strings.ToLower(parts[0].text())] {
-		return place{}, false // "Data Engineer, Ulm, Germany"
-	}
 	known := false
 	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
 		if m := zip.FindStringSubmatchIndex(last.text()); m != nil {
 			parts[len(parts)-1] = last.sub(m[2], m[3])
 		}
+	}
+	if first := parts[0].text(); !surely && len(parts) > 1 && e.words.isTitle(first) && !e.words.cities[strings.ToLower(first)] &&
+		!(e.words.isTown(first) && e.words.states[strings.ToLower(parts[1].text())]) {
+		return place{}, false // "Data Engineer, Ulm, Germany"
 	}
 	if last := parts[len(parts)-1].trim("."); e.words.countries[strings.ToLower(last.text())] || surely && len(parts) > 1 && isCode(last.text()) && !e.words.states[strings.ToLower(last.text())] {
 		found.country, known = last, true
@@ -78,20 +79,31 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	return found, true
 }
 
-// inCity stands before a place that a title has behind it.
-var inCity = regexp.MustCompile(`\s+(?:in|aus|à|en|em|i|w)\s+`)
+var (
+	// inCity stands before a place that a title has behind it.
+	inCity = regexp.MustCompile(`\s+(?:in|aus|à|en|em|i|w)\s+`)
+	// workOf is a title that names what was made, to which a city belongs: "Author of Midnight in Vienna".
+	workOf = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer|translator|illustrator) (?:of|von|de|di)\s`)
+)
 
 // placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
-// city may be what the post is for, as in "Country Manager, Japan".
+// city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland"), behind a comma
+// none that is a company or a department.
 func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 	t := p.text()
-	for _, ends := range [][][]int{comma.FindAllStringIndex(t, 4), inCity.FindAllStringIndex(t, 4)} {
-		for _, m := range ends {
-			title, at, ok = p.sub(0, m[0]), place{}, false
-			if e.words.isTitle(title.text()) {
-				at, ok = e.place(p.sub(m[1], len(t)), false)
+	for _, sep := range []*regexp.Regexp{comma, inCity} {
+		for _, m := range sep.FindAllStringIndex(t, 4) {
+			title = p.sub(0, m[0])
+			if !e.words.isTitle(title.text()) {
+				continue
 			}
-			if ok && at.city.v != nil {
+			at, ok = e.place(p.sub(m[1], len(t)), false)
+			if !ok || at.city.v == nil {
+				continue
+			}
+			city := at.city.text()
+			known := e.words.cities[strings.ToLower(city)]
+			if sep == inCity && known && !workOf.MatchString(title.text()) || sep == comma && (known || !e.words.isUnit(city)) {
 				return title, at, true
 			}
 		}
