@@ -16,5 +16,5 @@
 // are those of the Unicode CLDR (golang.org/x/text).
 //
 // How good it is: TestGolden prints precision and recall over testdata/golden. The other folders are forms that nobody had tuned anything on when they were
-// first run; TestHeldOut, TestBlind, TestBlindAgain and TestPages say what they gave then and print what they give since the kinds of their misses were worked on.
+// first run; testdata/golden/README.md says what they gave then, and their tests print what they give since the kinds of their misses were worked on.
 package extract
