@@ -148,21 +148,25 @@ func TestCommitsOfErasedAuthorsAreNotProjected(t *testing.T) {
 		message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("d", "bob"))),
 		pair(t, decode(t, record.KindCodehostPerson, owner+`}`)),
 	)
+	buried := func() (keys []string) {
+		require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), record.KindCodehostCommit.Topic(), event.TopicSeen}, func(m kafka.Message) error {
+			if m.Value == nil {
+				keys = append(keys, string(m.Key))
+			}
+			return nil
+		}))
+		return keys
+	}
 	h.caughtUp()
+	first := buried()
+	require.Equal(t, []string{"7/c"}, slices.Compact(slices.Clone(first)))                       // one for each try
 	h.publish(message(decode(t, record.KindCodehostCommit, `{"user_id":7,`+commit("e", "bob")))) // a batch of its own
 	h.caughtUp()
 	require.EqualValues(t, 3, h.count("SELECT count() FROM codehost_commits"))
 	require.EqualValues(t, 3, h.count("SELECT count() FROM codehost_commits WHERE sha IN ('b', 'd', 'e')"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM codehost_people"))
 	require.EqualValues(t, 1, h.count("SELECT count() FROM seen_versions"))
-	var buried []string
-	require.NoError(t, bus.Scan(t.Context(), h.kafka, []string{record.KindCodehostPerson.Topic(), record.KindCodehostCommit.Topic(), event.TopicSeen}, func(m kafka.Message) error {
-		if m.Value == nil {
-			buried = append(buried, string(m.Key))
-		}
-		return nil
-	}))
-	require.Equal(t, []string{"7/c"}, buried, "once: what came in again meanwhile may be somebody's whose erasure was withdrawn")
+	require.Equal(t, first, buried(), "not by the second batch: what came in again meanwhile may be somebody's whose erasure was withdrawn")
 }
 
 // The clock of whoever wrote a request is ahead of the eraser's.
