@@ -71,7 +71,9 @@ func untested() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	missing = slices.DeleteFunc(missing, func(name string) bool { return slices.Contains(unreachable(), name) })
+	missing = slices.DeleteFunc(missing, func(name string) bool {
+		return slices.ContainsFunc(unreachable(), func(u string) bool { return name == u || strings.HasPrefix(name, u+": header ") })
+	})
 	for _, name := range missing {
 		fmt.Fprintln(os.Stderr, "openapi.yaml has what no test meets:", name)
 	}
@@ -80,13 +82,10 @@ func untested() int {
 
 // unreachable is what no request here can bring about: answers to what nobody
 // expects, where nothing outside of the process is asked (TestPanic of package v1
-// has their body), and what is said when Redis is away (TestReplicasOnRedis).
+// has their body), with their headers, and what is said when Redis is away (TestReplicasOnRedis).
 func unreachable() []string {
 	return []string{
-		"discoverPerson: 500", "discoverPerson: 500: header X-Request-Id",
-		"getDescription: 500", "getDescription: 500: header X-Request-Id",
-		"getUsage: 500", "getUsage: 500: header X-Request-Id",
-		"getUsage: 503", "getUsage: 503: header Retry-After", "getUsage: 503: header X-Request-Id",
+		"discoverPerson: 500", "getDescription: 500", "getUsage: 500", "getUsage: 503",
 		"example of an error: the balances of this service cannot be read at present, and nothing was charged: call again in * *",
 	}
 }

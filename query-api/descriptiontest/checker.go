@@ -110,9 +110,6 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	if strings.HasPrefix(req.URL.Path, "/docs/") {
 		return nil // what /docs leads to
 	}
-	if err := c.headers(resp.Header); err != nil {
-		return err
-	}
 	plain, err := unpack(resp.Header.Get("Content-Encoding"), body)
 	if err != nil {
 		return err
@@ -121,7 +118,7 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	copied.Body = io.NopCloser(bytes.NewReader(sent))
 	route, parameters, err := c.router.FindRoute(copied)
 	if err != nil {
-		return stranger(resp.StatusCode, plain)
+		return errors.Join(stranger(resp.StatusCode, plain), named(resp.Header, c.strangers()))
 	}
 	options := &openapi3filter.Options{
 		IncludeResponseStatus: true, MultiError: true, AuthenticationFunc: openapi3filter.NoopAuthenticationFunc,
@@ -143,22 +140,32 @@ func (c *Checker) Check(req *http.Request, sent []byte, resp *http.Response, bod
 	if err != nil {
 		return err
 	}
+	status := route.Operation.Responses.Value(strconv.Itoa(resp.StatusCode))
+	if err := named(resp.Header, status.Value.Headers); err != nil {
+		return err
+	}
 	return c.note(route.Operation, req, sent, resp, plain)
 }
 
-// headers are those that the description has a name for, besides HTTP's own.
-func (c *Checker) headers(got http.Header) error {
+// strangers are the headers of answers to paths and methods that the description does not
+// have, which it tells of in prose.
+func (c *Checker) strangers() openapi3.Headers {
+	return openapi3.Headers{"X-Request-Id": c.document.Components.Headers["X-Request-Id"]}
+}
+
+// named checks that the description names an answer's headers, besides HTTP's own.
+func named(got http.Header, described openapi3.Headers) error {
 	own := []string{
 		"Allow", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Cross-Origin-Opener-Policy",
 		"Cross-Origin-Resource-Policy", "Date", "Etag", "Referrer-Policy", "Vary", "X-Content-Type-Options",
 	}
 	for name := range got {
-		described := slices.Contains(own, name)
-		for known := range c.document.Components.Headers {
-			described = described || http.CanonicalHeaderKey(known) == name
+		found := slices.Contains(own, name)
+		for header := range described {
+			found = found || http.CanonicalHeaderKey(header) == name
 		}
-		if !described {
-			return fmt.Errorf("it names no header %s", name)
+		if !found {
+			return fmt.Errorf("it names no header %s of this answer", name)
 		}
 	}
 	return nil
