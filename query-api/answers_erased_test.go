@@ -2,6 +2,7 @@ package queryapi_test
 
 import (
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -19,6 +20,50 @@ func TestAnswersOfTheErased(t *testing.T) {
 	set.Loaded()
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
 	answersOfTheErased(t, f, set, f.service.URL(), f.service.URL())
+}
+
+// Somebody is mostly erased by a username or an address: the ids that go by them are found some time later, and no stored
+// answer waits for that, whichever endpoint gave it and whether or not it shows the address.
+func TestAnswersOfTheErasedByIdentifiers(t *testing.T) {
+	set := suppress.NewSet(suppress.NoKey())
+	set.Loaded()
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) { d.Suppressed = set })
+	f.insert(record.KindNetworkPerson,
+		networkPerson("p1", "octavia", "2026-01-01", `"emails":["octavia@x.example"],"profile":{"headline":"engineer"}`),
+		networkPerson("p2", "juno", "2026-01-01", `"emails":["juno@x.example"],"profile":{"headline":"engineer"}`))
+	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01", `"network_username":"octavia"`), codehostPerson(8, "ada", "2026-01-01"), codehostPerson(9, "zed", "2026-01-01"))
+	f.insert(record.KindAccountLink, accountLink("zed", "octavia", "manual", "2026-01-01"))
+	calls := []struct{ path, body string }{
+		{networkPath, `{"network":"octavia"}`}, {networkPath, `{"network":["juno","octavia"]}`}, {networkPath, `{"network":"juno"}`},
+		{"/v1/person/enrich", `{"network_username":"octavia","websets":["network"]}`}, {"/v1/person/enrich", `{"codehost":"lin","websets":["codehost"]}`},
+		{"/v1/person/enrich", `{"codehost":"ada","websets":["codehost"]}`},
+		{"/v1/webset/codehost/person", `{"codehost":"lin","addons":["network"]}`}, {"/v1/person/search", `{"query":{"term":{"network_username.keyword":"octavia"}}}`},
+		{"/v1/person/search", `{"query":{"match_all":{}}}`}, {"/v1/person/enrich", `{"codehost":"zed","websets":["codehost"]}`},
+	}
+	// replayed are the calls of which the stored answer is given.
+	replayed := func() []int {
+		var out []int
+		for i, c := range calls {
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.service.URL()+c.path, strings.NewReader(c.body))
+			require.NoError(t, err)
+			req.Header.Set("Authorization", "Bearer "+f.key)
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Idempotency-Key", "k"+strconv.Itoa(i))
+			r := f.send(req)
+			require.Equal(t, http.StatusOK, r.status, "%s: %s", c.body, r.body)
+			if r.header.Get("Idempotent-Replayed") == "true" {
+				out = append(out, i)
+			}
+		}
+		return out
+	}
+	require.Empty(t, replayed())
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, replayed())
+	erase(t, set, suppress.NetworkUsername, "octavia")
+	require.Equal(t, []int{2, 4, 5}, replayed())
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, replayed(), "without her")
+	erase(t, set, suppress.Email, "juno@x.example")
+	require.Equal(t, []int{0, 3, 4, 5, 6, 7, 9}, replayed())
 }
 
 // answersOfTheErased lets one replica answer and another repeat.

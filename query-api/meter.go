@@ -174,8 +174,8 @@ func (s *Service) suppressions() uint64 {
 	return changes
 }
 
-// erasedAnswer says that an answer that was kept tells of somebody who was erased: one
-// of its records or accounts is theirs, or has their address in it, as commits do. A
+// erasedAnswer says that an answer that was kept tells of somebody who was erased, by whatever
+// identifier: one of its records or accounts is theirs, or has their address in it, as commits do. A
 // profile of unstructured data may hold anything, and is looked at as it is when it is
 // fetched; so is what was stored without saying of what endpoint it is.
 func (s *Service) erasedAnswer(a idempotency.Answer) bool {
@@ -186,7 +186,7 @@ func (s *Service) erasedAnswer(a idempotency.Answer) bool {
 		_, erased := s.deps.Suppressed.Document(s.deps.Platforms, a.Body)
 		return erased
 	}
-	return slices.ContainsFunc(a.Accounts, func(account string) bool {
+	return slices.ContainsFunc(a.Identifiers, s.store.ErasedIdentifier) || slices.ContainsFunc(a.Accounts, func(account string) bool {
 		platform, username, _ := strings.Cut(account, " ")
 		return s.store.ErasedAccount(platform, username)
 	})

@@ -66,6 +66,9 @@ type Answer struct {
 	// that were stored before there were these have none of them.
 	Endpoint string
 	Accounts []string
+	// Identifiers are the usernames and addresses of the records of Identities, as "<platform> username <comparison
+	// form>" and "<platform> email <comparison form>": they may be what somebody is erased by.
+	Identifiers []string
 	// Header are the headers that say more of the answer, by name.
 	Header map[string]string
 
@@ -74,9 +77,10 @@ type Answer struct {
 
 // details are what an answer has had since there were stored ones without it.
 type details struct {
-	Endpoint string            `json:"endpoint,omitempty"`
-	Accounts []string          `json:"accounts,omitempty"`
-	Header   map[string]string `json:"header,omitempty"`
+	Endpoint    string            `json:"endpoint,omitempty"`
+	Accounts    []string          `json:"accounts,omitempty"`
+	Identifiers []string          `json:"identifiers,omitempty"`
+	Header      map[string]string `json:"header,omitempty"`
 }
 
 // Answers keeps answers in a store.
@@ -234,7 +238,7 @@ func (a *Answers) encrypt(name, owner string, answer Answer) ([]byte, error) {
 	if _, err := rand.Read(nonce); err != nil {
 		return nil, err
 	}
-	more, err := json.Marshal(details{Endpoint: answer.Endpoint, Accounts: answer.Accounts, Header: answer.Header}, json.Deterministic(true))
+	more, err := json.Marshal(details{Endpoint: answer.Endpoint, Accounts: answer.Accounts, Identifiers: answer.Identifiers, Header: answer.Header}, json.Deterministic(true))
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +288,7 @@ func (a *Answers) open(name string, value []byte) (Answer, error) {
 		if json.Unmarshal([]byte(identities[last]), &more) != nil {
 			return Answer{}, errSealed
 		}
-		answer.Endpoint, answer.Accounts, answer.Header = more.Endpoint, more.Accounts, more.Header
+		answer.Endpoint, answer.Accounts, answer.Identifiers, answer.Header = more.Endpoint, more.Accounts, more.Identifiers, more.Header
 		identities = identities[:last]
 	}
 	if len(identities) > 0 {

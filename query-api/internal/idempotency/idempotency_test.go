@@ -328,7 +328,7 @@ func TestAnswers(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, idempotency.New, state)
 	answer := idempotency.Answer{Status: 200, ContentType: "application/json", Body: []byte(`{"somebody":"private"}`),
-		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"},
+		Identities: []string{"network-person p1"}, Endpoint: "/v1/x", Accounts: []string{"network juno"}, Identifiers: []string{"network username octavia"},
 		Header: map[string]string{"Age": "7"}}
 	require.NoError(t, claim.Complete(t.Context(), answer))
 

@@ -54,6 +54,7 @@ type Call struct {
 	reservation *Reservation
 	identities  []string                      // that were returned
 	accounts    []string                      // that were named
+	identifiers []string                      // of what was returned
 	claim       *idempotency.Claim            // of the Idempotency-Key
 	renewed     func()                        // ends the renewing of claim
 	undo        []func(context.Context) error // of what was perhaps done
@@ -124,6 +125,9 @@ type Used struct {
 	// of the username>": a stored answer that names one of somebody who was erased is
 	// not given again. The ledger does not have them.
 	Accounts []string
+	// Identifiers are what else the records of Identities go by, as "<platform> username <comparison form>" and
+	// "<platform> email <comparison form>", for the same.
+	Identifiers []string
 }
 
 // ErrUnavailable is the error of a call that cannot be counted at present. It

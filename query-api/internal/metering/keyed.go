@@ -128,7 +128,7 @@ func (c *Call) Passes() {
 func (c *Call) Tells(used Used) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.identities, c.accounts = used.Identities, used.Accounts
+	c.identities, c.accounts, c.identifiers = used.Identities, used.Accounts, used.Identifiers
 }
 
 // Keep stores an answer that is about to be sent. An answer that cannot be
@@ -136,7 +136,7 @@ func (c *Call) Tells(used Used) {
 func (c *Call) Keep(ctx context.Context, answer idempotency.Answer) {
 	c.mu.Lock()
 	claim := c.claim
-	answer.Endpoint, answer.Identities, answer.Accounts = c.request.Endpoint, c.identities, c.accounts
+	answer.Endpoint, answer.Identities, answer.Accounts, answer.Identifiers = c.request.Endpoint, c.identities, c.accounts, c.identifiers
 	c.mu.Unlock()
 	if claim == nil {
 		return

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
 
@@ -22,7 +23,9 @@ var ErrSharedHash = errors.New("several profiles have one hash")
 // Document is a person as search shows her (MAPPING.md, 5.1).
 type Document struct {
 	ProfileID string
-	JSON      []byte // nil: she does not exist any more
+	// Identifiers are her username and addresses (metering.Used).
+	Identifiers []string
+	JSON        []byte // nil: she does not exist any more
 }
 
 // NetworkDocuments reads people in the order of keys. The error may be ErrSharedHash.
@@ -56,7 +59,10 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([]Docu
 			row := *shared
 			readmodel.FreshenNetworkPeople(append([]*readmodel.NetworkPersonRow{&row}, seen[i]...))
 			if !row.Deleted && !s.erasedNetwork(&row) {
-				out[i] = Document{ProfileID: row.ProfileID, JSON: appendEnrichedNetwork(nil, &row, nil)}
+				out[i] = Document{
+					ProfileID: row.ProfileID, Identifiers: appendIdentifiers(nil, identity.Network, row.UsernameKey, row.EmailKeys),
+					JSON: appendEnrichedNetwork(nil, &row, nil),
+				}
 			}
 		}
 	}

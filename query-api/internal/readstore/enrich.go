@@ -30,6 +30,8 @@ type Person struct {
 	Network  []byte
 	// Identities of the records that the answer was made from, as "<kind> <identity>".
 	Identities []string
+	// Identifiers of the same, their usernames and addresses (metering.Used).
+	Identifiers []string
 }
 
 // Person finds a person (rulings.md, Person enrichment) and renders
@@ -60,7 +62,7 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 	var out Person
 	if q.Network && m.network.person != nil {
 		out.Network = appendEnrichedNetwork(nil, m.network.person.network, m.network.by)
-		out.Identities = append(out.Identities, identities(m.network.person)...)
+		out.tellsOf(m.network.person)
 	}
 	if !q.Codehost || m.codehost.person == nil {
 		return out, nil
@@ -75,6 +77,7 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		}
 		if other.person != nil {
 			username = other.person.network.Username
+			out.Identifiers = append(out.Identifiers, identifiers(other.person)...)
 		}
 		if by == nil && other.by != nil {
 			by = &discoveredLink{identity.Network, username, other.by.confidence}
@@ -84,8 +87,12 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return Person{}, err
 	}
 	out.Codehost = appendEnrichedCodehost(nil, row, username, e, by)
-	out.Identities = append(out.Identities, identities(m.codehost.person)...)
+	out.tellsOf(m.codehost.person)
 	return out, nil
+}
+
+func (p *Person) tellsOf(who *person) {
+	p.Identities, p.Identifiers = append(p.Identities, identities(who)...), append(p.Identifiers, identifiers(who)...)
 }
 
 // match is who was found: a record of each platform, or of one.

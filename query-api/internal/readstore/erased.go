@@ -3,6 +3,7 @@ package readstore
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -30,6 +31,21 @@ func (s *Store) erasedCodehost(r *readmodel.CodehostPersonRow) bool {
 // comparison form.
 func (s *Store) ErasedAccount(platform, usernameKey string) bool {
 	_, erased := s.suppressed.Account(platform, usernameKey)
+	return erased
+}
+
+// ErasedIdentifier says that nothing may be told of the record that goes by "<platform> username <comparison form>" or "<platform>
+// email <comparison form>".
+func (s *Store) ErasedIdentifier(identifier string) bool {
+	platform, rest, _ := strings.Cut(identifier, " ")
+	subject := suppress.Subject{Platform: platform}
+	switch kind, key, _ := strings.Cut(rest, " "); kind {
+	case "username":
+		subject.Username = key
+	case "email":
+		subject.Emails = []string{key}
+	}
+	_, erased := s.suppressed.Subject(subject)
 	return erased
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strconv"
 
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
 
@@ -42,10 +43,12 @@ type Record struct {
 	Body []byte // a JSON object
 	// Identities of the records that it was made from, as "<kind> <identity>".
 	Identities []string
+	// Identifiers of the same, their usernames and addresses (metering.Used).
+	Identifiers []string
 }
 
 func record(body []byte, from ...*person) Record {
-	return Record{Body: body, Identities: identities(from...)}
+	return Record{Body: body, Identities: identities(from...), Identifiers: identifiers(from...)}
 }
 
 // identities names the records that are not nil.
@@ -59,6 +62,32 @@ func identities(people ...*person) []string {
 		default:
 			out = append(out, readmodel.TargetCodehostPerson+" "+strconv.FormatInt(p.codehost.UserID, 10))
 		}
+	}
+	return out
+}
+
+// identifiers are the usernames and addresses of the records that are not nil.
+func identifiers(people ...*person) []string {
+	var out []string
+	for _, p := range people {
+		switch {
+		case p == nil:
+		case p.network != nil:
+			out = appendIdentifiers(out, identity.Network, p.network.UsernameKey, p.network.EmailKeys)
+		default:
+			out = appendIdentifiers(out, identity.Codehost, p.codehost.UsernameKey, p.codehost.EmailKeys)
+		}
+	}
+	return out
+}
+
+// appendIdentifiers writes what [Store.ErasedIdentifier] reads.
+func appendIdentifiers(out []string, platform, username string, emails []string) []string {
+	if username != "" {
+		out = append(out, platform+" username "+username)
+	}
+	for _, e := range emails {
+		out = append(out, platform+" email "+e)
 	}
 	return out
 }

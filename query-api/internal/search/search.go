@@ -151,8 +151,8 @@ type Request struct {
 type Page struct {
 	Total   int64
 	Results [][]byte // JSON objects
-	// ProfileIDs are the people of Results.
-	ProfileIDs []string
+	// ProfileIDs are the people of Results, and Identifiers their usernames and addresses (metering.Used).
+	ProfileIDs, Identifiers []string
 	Next       string // empty: nothing follows
 }
 
@@ -270,7 +270,7 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		if d.JSON == nil {
 			continue // withdrawn since it was ranked
 		}
-		page.ProfileIDs = append(page.ProfileIDs, d.ProfileID)
+		page.ProfileIDs, page.Identifiers = append(page.ProfileIDs, d.ProfileID), append(page.Identifiers, d.Identifiers...)
 		shown, err := source(s.source).apply(d.JSON)
 		if err != nil {
 			return nil, fmt.Errorf("search: filter document: %w", err)

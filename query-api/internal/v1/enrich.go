@@ -25,7 +25,7 @@ func (s *Server) EnrichPerson(ctx context.Context, request api.EnrichPersonReque
 	if err != nil {
 		return nil, err
 	}
-	used := metering.Used{Identities: p.Identities}
+	used := metering.Used{Identities: p.Identities, Identifiers: p.Identifiers}
 	if p.Codehost != nil {
 		used.Units, used.Groups = 1, append(used.Groups, identity.Codehost)
 	}

@@ -46,7 +46,7 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	if err := exchangeOf(ctx).answer.take(size); err != nil {
 		return nil, err
 	}
-	used := metering.Used{Units: int64(len(page.Results))}
+	used := metering.Used{Units: int64(len(page.Results)), Identifiers: page.Identifiers}
 	for _, id := range page.ProfileIDs {
 		used.Identities = append(used.Identities, "network-person "+id)
 	}

@@ -188,7 +188,7 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 	for _, r := range records {
 		if len(r.Identities) > 0 {
 			used.Units++
-			used.Identities = append(used.Identities, r.Identities...)
+			used.Identities, used.Identifiers = append(used.Identities, r.Identities...), append(used.Identifiers, r.Identifiers...)
 		}
 	}
 	_, err = res.Commit(ctx, used)
