@@ -76,8 +76,8 @@ func directLoadFor(parts []string) (directLoad, error) {
 type directSink struct {
 	ctx     context.Context
 	full    chan<- directPart
-	batch   []*record.Record
-	skip    int // records that are written already
+	batch   []*record.Record // and what they are split into
+	skip    int              // records that are written already
 	records int
 }
 
@@ -97,9 +97,9 @@ func (s *directSink) Record(kind string, raw []byte) error {
 	if err != nil {
 		return fmt.Errorf("decode an invented record: %w", err)
 	}
-	rec.Split() // embedded lists go to other tables
-	s.batch = append(s.batch, rec)
-	if len(s.batch) < directBatch {
+	parts, _ := rec.Split() // an invented list has no defects
+	s.batch = append(append(s.batch, rec), parts...)
+	if s.records%directBatch != 0 {
 		return nil
 	}
 	return s.flush()
