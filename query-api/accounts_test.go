@@ -197,6 +197,8 @@ func TestApplyOfNamesakes(t *testing.T) {
 	require.Equal(t, second.ID, done[0].OrganizationID)
 	_, err = a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Other, id: "+second.ID+"}]"))
 	require.ErrorContains(t, err, "no organization of this name has the id")
+	_, err = queryapi.ReadAccountsFile([]byte("organizations: [{name: New, keys: [{name: ci, scopes: []}]}]"))
+	require.ErrorContains(t, err, "organizations[0].keys[0]: scopes has none: name some of enrich, ")
 	_, err = queryapi.ReadAccountsFile([]byte("organizations: [{name: New}, {name: New}]"))
 	require.ErrorContains(t, err, "twice")
 }

@@ -95,6 +95,9 @@ func (f AccountsFile) validate() error {
 					return fmt.Errorf("%s.keys[%d]: %w", at, j, err)
 				}
 			}
+			if k.Scopes != nil && len(k.Scopes) == 0 {
+				return fmt.Errorf("%s.keys[%d]: scopes has none: name some of %s, or leave scopes out, for all of them or what the key has", at, j, strings.Join(event.Scopes(), ", "))
+			}
 			for _, s := range k.Scopes {
 				if !slices.Contains(event.Scopes(), s) {
 					return fmt.Errorf("%s.keys[%d]: unknown scope %q; scopes are %s", at, j, s, strings.Join(event.Scopes(), ", "))

@@ -251,6 +251,9 @@ func (c *command) keyCreate() *cobra.Command {
 		Short: "Create a key and show it once",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("scopes") && len(o.Scopes) == 0 {
+				return fmt.Errorf("--scopes names none: write some of %s, or leave --scopes out for a key that may use all", strings.Join(event.Scopes(), ","))
+			}
 			if expires < 0 {
 				return fmt.Errorf("--expires-in %s is in the past", expires)
 			}

@@ -75,6 +75,10 @@ func TestAccountsAreNamed(t *testing.T) {
 		_, refused := c.run(2, append(args, "Acme Ltd")...)
 		require.Contains(t, refused, `organization "Acme Ltd": no such organization or key: it goes by its id, which `+"`muster account list` shows", args)
 	}
+	for _, scopes := range []string{"", ","} {
+		_, refused := c.run(2, "account", "key", "create", parsed[accountView](t, out).OrganizationID, "--scopes", scopes)
+		require.Contains(t, refused, "enrich", "it says what may be written")
+	}
 	mistyped := key.Reveal()[:len(key.Reveal())-1]
 	for _, verb := range []string{"rotate", "revoke"} {
 		_, refused := c.run(2, "account", "key", verb, mistyped)
