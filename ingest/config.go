@@ -180,6 +180,14 @@ func ensureTopics(ctx context.Context, cfg Config, logger *slog.Logger) error {
 	return err
 }
 
+// newWriter writes to Kafka; the log is told why the brokers are waited for.
+func newWriter(cfg Config, deps Deps) *bus.Writer {
+	if cfg.Bus.Logger == nil {
+		cfg.Bus.Logger = deps.Logger
+	}
+	return bus.NewWriter(cfg.Bus)
+}
+
 // suppressionKey is the key of the suppression set's hashes; without a set, one
 // whose hashes go nowhere.
 func (d Deps) suppressionKey() *suppress.Key {

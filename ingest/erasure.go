@@ -112,7 +112,7 @@ func unravel(ctx context.Context, cfg Config, deps Deps, lifted []event.ErasureI
 		}
 		messages = append(messages, m)
 	}
-	writer := bus.NewWriter(cfg.Bus)
+	writer := newWriter(cfg, deps)
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
 		return fmt.Errorf("lift what followed from %d identifiers: %w", len(lifted), err)
 	}
@@ -279,7 +279,7 @@ func WithdrawErasure(ctx context.Context, cfg Config, deps Deps, request Erasure
 			ID: request.RequestID + "/withdrawn/" + at, Type: event.TypeErasureRequest, Source: "/ingest/command", Time: now, ContentType: "application/json",
 		}),
 	})
-	writer := bus.NewWriter(cfg.Bus)
+	writer := newWriter(cfg, deps)
 	if err := errors.Join(bus.WriteAll(ctx, writer, messages), writer.Close()); err != nil {
 		return logged, fmt.Errorf("withdraw an erasure: %w", err)
 	}

@@ -104,7 +104,7 @@ func ResubmitDead(ctx context.Context, cfg Config, deps Deps, filter LetterFilte
 	if err != nil {
 		return res, err
 	}
-	writer := bus.NewWriter(cfg.Bus)
+	writer := newWriter(cfg, deps)
 	marker := letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -251,7 +251,7 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 		}
 		defer func() { err = errors.Join(err, closeVersions(ctx, cfg, deps, known, bindTimeout)) }()
 	}
-	writer := bus.NewWriter(cfg.Bus)
+	writer := newWriter(cfg, deps)
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	r.marker = letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
 	r.publisher = publish.New(ctx, writer, cfg.Lanes, publish.Options{Versions: known})

@@ -115,7 +115,7 @@ func (s *Service) servePushes(ctx context.Context) (err error) {
 	if err := s.deps.Suppressed.WaitLoaded(ctx); err != nil {
 		return errors.Join(s.Close(), s.closeKnown(ctx))
 	}
-	s.pushes.writer = bus.NewWriter(s.cfg.Bus)
+	s.pushes.writer = newWriter(s.cfg, s.deps)
 	detach := context.AfterFunc(ctx, func() { s.pushes.stop(errStopping) })
 	defer func() {
 		detach()

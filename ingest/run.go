@@ -107,7 +107,7 @@ func newRun(ctx context.Context, cfg Config, deps Deps, meters *metrics, writer 
 	r.writing, r.stopWriting = context.WithCancelCause(context.WithoutCancel(ctx))
 	r.writer, r.ownWriter = writer, writer == nil && !cfg.DryRun
 	if r.ownWriter {
-		r.writer = bus.NewWriter(cfg.Bus)
+		r.writer = newWriter(cfg, deps)
 	}
 	//nolint:contextcheck // what has been read is still published after ctx has ended
 	r.publisher = publish.New(r.writing, r.writer, cfg.Lanes, publish.Options{Versions: known, Again: cfg.Again, Whole: cfg.Whole, Dry: cfg.DryRun})

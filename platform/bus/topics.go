@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -229,16 +230,18 @@ func unusable(meta map[string]kafka.Topic, names []string) error {
 	return nil
 }
 
-// When a wait for the brokers is told to the log: commands give up earlier, and say
-// themselves why; services wait for minutes.
+// When a wait for the brokers is told to the log: commands that begin give up earlier, and say
+// themselves why; services, and who writes, wait for minutes.
 const (
 	waitingFirst = 20 * time.Second
 	waitingAgain = time.Minute
 )
 
-// waiting tells the log why the brokers, or topics, are still waited for.
+// waiting tells the log why the brokers, or topics, are still waited for. It is for any number
+// of goroutines.
 type waiting struct {
 	logger *slog.Logger
+	mu     sync.Mutex
 	next   time.Time
 }
 
@@ -247,11 +250,19 @@ func newWaiting(cfg Config) *waiting {
 }
 
 func (w *waiting) why(ctx context.Context, err error) {
-	now := time.Now()
-	if now.Before(w.next) {
+	if w == nil {
 		return
 	}
-	w.next = now.Add(waitingAgain)
+	w.mu.Lock()
+	now := time.Now()
+	early := now.Before(w.next)
+	if !early {
+		w.next = now.Add(waitingAgain)
+	}
+	w.mu.Unlock()
+	if early {
+		return
+	}
 	w.logger.LogAttrs(ctx, slog.LevelWarn, "Kafka, or topics of it, are still waited for", slog.Any("error", err))
 }
 

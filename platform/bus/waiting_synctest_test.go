@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -27,6 +28,14 @@ func TestWaitingIsTold(t *testing.T) {
 		"to make topics": func(ctx context.Context, cfg Config) error {
 			return createMissing(ctx, cfg, &kafka.Client{Addr: kafka.TCP(cfg.Brokers...), Transport: refusing{refused}}, []Topic{{Name: "t", Partitions: 1}})
 		},
+		"to write": func(ctx context.Context, cfg Config) error {
+			w := NewWriter(cfg, func(w *kafka.Writer) { w.Transport = refusing{refused} })
+			var lanes sync.WaitGroup
+			lanes.Go(func() { _ = WriteAll(ctx, w, []kafka.Message{{Topic: "u"}}) }) // it says nothing more
+			err := WriteAll(ctx, w, []kafka.Message{{Topic: "t"}})
+			lanes.Wait()
+			return errors.Join(err, w.Close())
+		},
 	} {
 		for after, lines := range map[time.Duration]int{19 * time.Second: 0, 30 * time.Second: 1, 3 * time.Minute: 3} {
 			t.Run(name+" "+after.String(), func(t *testing.T) {
@@ -38,6 +47,7 @@ func TestWaitingIsTold(t *testing.T) {
 					cfg := Config{Brokers: []string{"127.0.0.1:-1"}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
 					require.ErrorIs(t, waits(ctx, cfg), context.DeadlineExceeded)
 					require.Equal(t, lines, strings.Count(log.String(), "still waited for"), log.String())
+					require.Equal(t, lines, strings.Count(log.String(), "error="), log.String())
 				})
 			})
 		}

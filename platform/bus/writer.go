@@ -1,6 +1,7 @@
 package bus
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,7 +25,10 @@ const (
 )
 
 // Writer is a [kafka.Writer] whose Close leaves nothing.
-type Writer struct{ *kafka.Writer }
+type Writer struct {
+	*kafka.Writer
+	waits *waiting // what WriteAll tells, whoever calls it; nil: nobody is told
+}
 
 // Close waits for what is being written and ends the writer's connections: kafka-go's
 // own leaves them open, and goes on to ask for the metadata every [metadataTTL].
@@ -92,7 +96,7 @@ func NewWriter(cfg Config, opts ...WriterOption) *Writer {
 	for _, o := range opts {
 		o(w)
 	}
-	return &Writer{w}
+	return &Writer{Writer: w, waits: &waiting{logger: cfg.logger()}}
 }
 
 // RefusedMessage is a message that no retry can write.
@@ -144,7 +148,7 @@ func isOneOf(err error, of ...kafka.Error) bool {
 
 // WriteAll writes msgs and returns nil once every one of them is acknowledged.
 // Failures that may pass (no leader, no connection, timeouts) are retried with
-// backoff until ctx ends. Messages that cannot ever be written are left out
+// backoff until ctx ends; Config.Logger is told why, after 20 s and then each minute. Messages that cannot ever be written are left out
 // and reported together in a [*RefusedError] after the others are through. When
 // ctx ends first its error is returned and any of the messages may be stored.
 //
@@ -158,6 +162,7 @@ func isOneOf(err error, of ...kafka.Error) bool {
 // process writes meanwhile can come before it.
 func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 	g := newWriting(w, msgs)
+	began := time.Now()
 	wait := newBackoff(50*time.Millisecond, 2*time.Second)
 	for len(g.pending) > 0 {
 		errs, err := writeOnce(ctx, w, msgs, g.pending, g.single)
@@ -175,6 +180,9 @@ func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 		}
 		if g.sort(errs) {
 			continue
+		}
+		if len(g.pending) > 0 && time.Since(began) >= waitingFirst {
+			w.waits.why(ctx, cmp.Or(errs...))
 		}
 		if len(g.pending) > 0 && !sleep(ctx, wait.NextBackOff()) {
 			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))

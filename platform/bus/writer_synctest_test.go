@@ -31,7 +31,7 @@ func TestWritingSorts(t *testing.T) {
 		"too large, and those after are not": {errs: [5]error{0: tooLarge}, pending: []int{0, 2}, split: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			g := newWriting(&Writer{&kafka.Writer{}}, []kafka.Message{
+			g := newWriting(&Writer{Writer: &kafka.Writer{}}, []kafka.Message{
 				{Topic: "t", Key: []byte("a")}, {Topic: "t", Key: []byte("b")}, {Topic: "t", Key: []byte("a")}, {Topic: "t"}, {Topic: "u", Key: []byte("a")},
 			})
 			g.single = c.single
@@ -50,7 +50,7 @@ func TestWritingSorts(t *testing.T) {
 
 // Messages that a batch cannot hold are refused before anything is written.
 func TestMessagesThatAreTooLarge(t *testing.T) {
-	w := &Writer{&kafka.Writer{BatchBytes: 200}}
+	w := &Writer{Writer: &kafka.Writer{BatchBytes: 200}}
 	message := func(size int64) kafka.Message {
 		m := kafka.Message{Topic: "t", Key: []byte("key"), Headers: []kafka.Header{{Key: "name", Value: []byte("value")}}}
 		m.Value = make([]byte, size-messageSize(&m))
@@ -68,7 +68,7 @@ func TestMessagesThatAreTooLarge(t *testing.T) {
 // A topic that is not known is believed to be new for a while, in which nothing else is in the way.
 func TestUnknownTopicsAreRefusedAfterAWhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := newWriting(&Writer{&kafka.Writer{}}, []kafka.Message{{Topic: "t"}, {Topic: "t"}})
+		g := newWriting(&Writer{Writer: &kafka.Writer{}}, []kafka.Message{{Topic: "t"}, {Topic: "t"}})
 		all := func() []error { return slices.Repeat([]error{kafka.UnknownTopicOrPartition}, len(g.pending)) }
 		written, away := all(), all()
 		written[1], away[1] = nil, errors.New("the broker is away")
