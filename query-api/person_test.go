@@ -2,6 +2,7 @@ package queryapi_test
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -228,4 +229,40 @@ func TestEnrichCompany(t *testing.T) {
 		require.Equal(t, want, got, request)
 		require.Equal(t, want != nil, answer["matched"], request)
 	}
+}
+
+// A withdrawal counts beside the version that it withdraws, in whatever order they come: a commit has no other version.
+func TestWithdrawnWithItsVersion(t *testing.T) {
+	f := start(t, nil)
+	var people, commits, withdrawn []string
+	for i := range 8 {
+		people = append(people, codehostPerson(100+i, "person"+strconv.Itoa(i), "2026-01-01", `"bio":"`+strconv.Itoa(i)+`"`))
+		withdrawn = append(withdrawn, fmt.Sprintf(`{"user_id":%d,"last_updated":"2026-01-01","deleted":true}`, 100+i))
+		commits = append(commits, fmt.Sprintf(`{"user_id":7,"sha":"c%d","author_date":"2026-01-01"}`, i))
+	}
+	f.insert(record.KindCodehostPerson, people[:4]...)
+	f.insert(record.KindCodehostPerson, withdrawn...)
+	f.insert(record.KindCodehostPerson, people[4:]...)
+	for i := range 8 {
+		require.Equal(t, "{}", f.get(codehostPath+"?codehost=person"+strconv.Itoa(i)).body)
+	}
+	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "2026-01-01"))
+	f.insert(record.KindCodehostCommit, commits...)
+	for i := range 7 {
+		f.insert(record.KindCodehostCommit, fmt.Sprintf(`{"user_id":7,"sha":"c%d","author_date":"2026-01-01","deleted":true}`, i))
+	}
+	body := f.get(codehostPath + "?codehost=lin").body
+	require.Contains(t, body, `"commits_count":1`)
+	require.Contains(t, body, `"c7"`)
+}
+
+// Crawlers write the first instant of all where they know no date.
+func TestEntriesOfTheFirstInstant(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindCodehostPerson, codehostPerson(7, "lin", "0001"))
+	f.insert(record.KindCodehostRepo, `{"user_id":7,"id":1,"name":"first","updated_at":"0001-01-01T00:00:00Z"}`)
+	f.insert(record.KindCodehostCommit, `{"user_id":7,"sha":"c1","author_date":"0001"}`)
+	body := f.get(codehostPath + "?codehost=lin").body
+	require.Contains(t, body, `"first"`)
+	require.Contains(t, body, `"c1"`)
 }

@@ -401,7 +401,7 @@ FROM (
     ` + newestOf("user_id, "+id) + `
 )
 WHERE NOT deleted
-  AND (version > lists.2[indexOf(lists.1, user_id)] OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete))
+  AND (NOT has(lists.1, user_id) OR version > lists.2[indexOf(lists.1, user_id)] OR (user_id, ` + item + `) GLOBAL IN (SELECT user_id, arrayJoin(items) FROM complete))
 GROUP BY user_id`
 }
 

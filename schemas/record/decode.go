@@ -3,6 +3,7 @@ package record
 import (
 	"bytes"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"unicode"
@@ -172,6 +173,9 @@ func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
 		dropAbsent(b)
 	}
 	r.Body, r.Hash = b, content.hash
+	if c.kind != KindErasure {
+		r.Hash = math.MaxUint64 // of equal versions the greater hash counts, and a commit is withdrawn with the only version that it has
+	}
 	return r, nil
 }
 

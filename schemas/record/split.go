@@ -83,7 +83,11 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 			readable = false
 			return
 		}
-		part, bad := c.decode(withOwner(value, s.owner))
+		entry, bad := withOwner(value, s.owner)
+		var part *Record
+		if bad == nil {
+			part, bad = c.decode(entry)
+		}
 		if bad != nil {
 			s.reject(bad, entryPath(name, i))
 			if item, ok := itemOf(c, value); ok {
@@ -131,23 +135,26 @@ func listRecord(owner int64, name, version string, items []string) (*Record, *In
 	return c.decode(raw)
 }
 
-// withOwner returns the entry with user_id set to the owner.
-func withOwner(object []byte, owner int64) []byte {
-	out := make([]byte, 0, len(object)+len(`"user_id":,`)+20)
+// withOwner returns the entry with user_id set to the owner, whatever integer it was.
+func withOwner(object []byte, owner int64) (out []byte, bad *Invalid) {
+	out = make([]byte, 0, len(object)+len(`"user_id":,`)+20)
 	out = append(out, `{"user_id":`...)
 	out = strconv.AppendInt(out, owner, 10)
 	if !bytes.Contains(object, []byte("user_id")) && bytes.IndexByte(object, '\\') < 0 && len(object) > len("{}") {
 		out = append(out, ',')
-		return append(out, object[1:]...)
+		return append(out, object[1:]...), nil
 	}
 	eachMember(object, func(m member) {
 		if string(m.name) == "user_id" {
+			if _, ok := integer.Parse(m.value); !ok && string(m.value) != "null" {
+				bad = &Invalid{Path: "user_id", Code: CodeWrongType, Reason: "is " + nameOfKind(jsontext.Value(m.value).Kind()) + " where an integer is needed"}
+			}
 			return
 		}
 		out = append(out, ',')
 		out = append(out, m.whole...)
 	})
-	return append(out, '}')
+	return append(out, '}'), bad
 }
 
 // itemOf returns the identity of an entry that is no record for another reason.

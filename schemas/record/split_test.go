@@ -54,7 +54,8 @@ func TestSplitRejectsEntriesWithTheirPlace(t *testing.T) {
 	r := decode(t, record.KindCodehostPerson, `{"user_id":42,"codehost_username":"jane","last_updated":"2026","repos":[
 		{"id":1,"updated_at":"2025"},{"id":2},{"id":"3","updated_at":"2025"},{"id":4,"updated_at":"soon"},5,
 		{"id":6,"updated_at":"2025","topics":[1]},{"id":7,"updated_at":"2025","created_at":"x"},["id"]
-	],"commits":[{"sha":"","author_date":"2025"},{"sha":"a"},{"sha":"b","author_date":"2025","repo":"x"}]}`)
+	],"commits":[{"sha":"","author_date":"2025"},{"sha":"a"},{"sha":"b","author_date":"2025","repo":"x"},
+		{"sha":"c","author_date":"2025","user_id":"42"},{"sha":"d","author_date":"2025","user_id":1.5},{"user_id":[],"sha":"e","author_date":"2025"}]}`)
 	parts, rejected := r.Split()
 	require.Len(t, parts, 1)
 	require.Equal(t, []string{
@@ -68,6 +69,9 @@ func TestSplitRejectsEntriesWithTheirPlace(t *testing.T) {
 		"commits[0].sha missing_identity",
 		"commits[1].author_date missing_version",
 		"commits[2].repo wrong_type",
+		"commits[3].user_id wrong_type",
+		"commits[4].user_id wrong_type",
+		"commits[5].user_id wrong_type",
 	}, describe(rejected))
 	for _, bad := range rejected {
 		require.Equal(t, record.KindCodehostPerson, bad.Kind)
