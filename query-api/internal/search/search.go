@@ -153,7 +153,7 @@ type Page struct {
 	Results [][]byte // JSON objects
 	// ProfileIDs are the people of Results, and Identifiers their usernames and addresses (metering.Used).
 	ProfileIDs, Identifiers []string
-	Next       string // empty: nothing follows
+	Next                    string // empty: nothing follows
 }
 
 // Search is a request that was read and found valid.

@@ -104,9 +104,6 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	if l.depth > MaxDepth {
 		return nil, v.errorf("clauses are nested deeper than %d levels", MaxDepth)
 	}
-	if err := l.count(v, 1); err != nil {
-		return nil, err
-	}
 	m := v.members[0]
 	if i := slices.IndexFunc(l.table, func(c Clause) bool { return c.Name == m.name }); i >= 0 {
 		c := &l.table[i]
@@ -116,10 +113,13 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 		if err := nulls(c, m.value); err != nil {
 			return nil, err
 		}
-		outer := l.unshown
+		outer, before := l.unshown, l.clauses
 		l.unshown = outer || void(v)
 		n, err := c.lower(l, c, m.value)
 		l.unshown = outer
+		if err == nil && l.clauses == before { // it is no more than what is in it, as Lucene counts
+			err = l.count(v, 1)
+		}
 		return n, err
 	}
 	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), nearest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))

@@ -322,20 +322,33 @@ func TestQueryStringParameters(t *testing.T) {
 	}
 }
 
-// A phrase is one clause, with slop as many as it has words. The words of a query string are counted once.
-func TestPhrasesCount(t *testing.T) {
+// A clause counts as what is in it, where something is. A phrase is one, with slop as many as it has words; the words of a query string are counted once.
+func TestClausesCount(t *testing.T) {
 	words := func(n int) string { return strings.TrimSpace(strings.Repeat("a ", n)) }
+	should := func(n int, clause string) string {
+		return `{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(clause+",", n), ",") + `]}}`
+	}
+	const term, two = `{"term":{"profile.connections":1}}`, `{"match_phrase":{"profile.headline":"a b"}}`
 	for query, want := range map[string]string{
-		`{"match_phrase":{"profile.headline":"` + words(2048) + `"}}`:                                                                "",
-		`{"match_phrase":{"profile.headline":"` + words(2049) + `"}}`:                                                                "more than 2048 words",
-		`{"multi_match":{"type":"phrase","fields":["profile.*_name"],"query":"` + words(1000) + `"}}`:                                "more than 2048 words",
-		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1024) + `"}}}`:                                             "more than 1024 clauses",
-		`{"multi_match":{"type":"phrase","query":"` + words(36) + `"}}`:                                                              "",
-		`{"query_string":{"default_field":"profile.headline","query":"` + words(1000) + `"}}`:                                        "",
-		`{"query_string":{"default_field":"profile.headline","query":"` + words(1025) + `"}}`:                                        "more than 1024 clauses",
-		`{"simple_query_string":{"fields":["profile.headline"],"query":"` + words(500) + `"}}`:                                       "",
-		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_phrase":{"profile.headline":"a b"}},`, 511), ",") + `]}}`: "",
-		`{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(`{"match_phrase":{"profile.headline":"a b"}},`, 512), ",") + `]}}`: "more than 1024 clauses",
+		should(1024, term): "",
+		should(1025, term): "query.bool.should[1024]: the query has more than 1024 clauses",
+		`{"nested":{"path":"experience","query":{"constant_score":{"filter":` + should(1024, `{"exists":{"field":"experience.title"}}`) + `}}}}`: "",
+		should(512, should(2, term)):                                                                  "",
+		should(513, should(2, term)):                                                                  "more than 1024 clauses",
+		should(1025, `{"bool":{}}`):                                                                   "more than 1024 clauses",
+		`{"match":{"profile.headline":"` + words(1024) + `"}}`:                                        "",
+		`{"match":{"profile.headline":"` + words(1025) + `"}}`:                                        "more than 1024 clauses",
+		`{"match_phrase":{"profile.headline":"` + words(2048) + `"}}`:                                 "",
+		`{"match_phrase":{"profile.headline":"` + words(2049) + `"}}`:                                 "more than 2048 words",
+		`{"multi_match":{"type":"phrase","fields":["profile.*_name"],"query":"` + words(1000) + `"}}`: "more than 2048 words",
+		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1024) + `"}}}`:              "",
+		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1025) + `"}}}`:              "more than 1024 clauses",
+		`{"multi_match":{"type":"phrase","query":"` + words(36) + `"}}`:                               "",
+		`{"query_string":{"default_field":"profile.headline","query":"` + words(1000) + `"}}`:         "",
+		`{"query_string":{"default_field":"profile.headline","query":"` + words(1025) + `"}}`:         "more than 1024 clauses",
+		`{"simple_query_string":{"fields":["profile.headline"],"query":"` + words(500) + `"}}`:        "",
+		should(1024, two): "",
+		should(1025, two): "more than 2048 words",
 	} {
 		_, err := clause.Lower([]byte(query), "query", options())
 		if want == "" {

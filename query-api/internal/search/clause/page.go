@@ -70,7 +70,7 @@ Elasticsearch's other formats are refused: times without a date (`+"`hour`, `tim
 | | |
 |---|---|
 | depth of clauses | %d |
-| clauses, words of texts included; a phrase without slop is one | %d |
+| clauses, those that hold others aside, each word of a text as one; a phrase without slop is one | %d |
 | words of phrases without slop, for each of their fields | %d |
 | terms | %d |
 | characters of a regular expression | %d |

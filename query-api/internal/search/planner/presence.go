@@ -30,7 +30,7 @@ const (
 	// maxSought is the most values of a set, or words at a place of a phrase, that are looked for.
 	maxSought = 16
 	// manySelects is the most terms of columns without a text index that are looked for one by one.
-	manySelects = 128
+	manySelects = 48
 )
 
 // PresenceStatements look for the terms of a query, none when it has so few that they are not worth it. first
