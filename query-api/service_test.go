@@ -45,6 +45,19 @@ func TestCompression(t *testing.T) {
 	}
 }
 
+// An answer of a few hundred bytes is compressed when asked, too; less does not get shorter.
+func TestCompressionOfSmallAnswers(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, networkPerson("p1", "octavia", "2026-01-01", `"summary":"`+strings.Repeat("Compilers. ", 20)+`"`))
+	zipped := map[string]string{"Accept-Encoding": "gzip"}
+	got := f.do("GET", networkPath+"?network=octavia", "", zipped)
+	require.Equal(t, "gzip", got.header.Get("Content-Encoding"))
+	require.Less(t, len(got.body), len(f.get(networkPath+"?network=octavia").body))
+	miss := f.do("GET", networkPath+"?network=nobody", "", zipped)
+	require.Empty(t, miss.header.Get("Content-Encoding"))
+	require.Equal(t, "{}", miss.body)
+}
+
 func TestRequestIDs(t *testing.T) {
 	f := start(t, nil)
 	seen := make(map[string]bool)

@@ -67,6 +67,9 @@ func exactID(name, input string) (string, error) {
 
 func email(name, input string) (string, error) {
 	key, err := identity.EmailKey(input)
+	if strings.TrimSpace(input) == "" {
+		return "", invalidf("%s is empty: give an address, or leave it out", name)
+	}
 	if err != nil {
 		return "", invalidf("%s %s", name, err.Error())
 	}

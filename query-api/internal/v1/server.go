@@ -127,7 +127,8 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	if err := s.index(router); err != nil {
 		return nil, err
 	}
-	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(1024), gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript"}))
+	const smallest = 200 // bytes; less does not get shorter
+	compress, err := gzhttp.NewWrapper(gzhttp.MinSize(smallest), gzhttp.ContentTypes([]string{"application/json", "text/html", "text/css", "text/javascript"}))
 	if err != nil {
 		return nil, fmt.Errorf("set up compression: %w", err)
 	}
