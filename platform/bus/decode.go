@@ -1,7 +1,6 @@
 package bus
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -148,21 +147,42 @@ func (f *fetcher) take(c *chunk, b *recordbatch.Batch, cost *int) error {
 // message copies a record.
 func (f *fetcher) message(r recordbatch.Record) kafka.Message {
 	m := kafka.Message{Topic: f.tp.topic, Partition: f.tp.partition}
-	// One allocation for both: a record is kept or dropped as a whole.
-	buf := make([]byte, len(r.Key)+len(r.Value))
-	if r.Key != nil {
-		m.Key = buf[:len(r.Key):len(r.Key)]
-		copy(m.Key, r.Key)
+	size := len(r.Key) + len(r.Value)
+	r.EachHeader(func(h recordbatch.Header) { size += len(h.Value) })
+	// One allocation for all: a record is kept or dropped as a whole.
+	room := make([]byte, 0, size)
+	own := func(b []byte) []byte {
+		if b == nil {
+			return nil
+		}
+		from := len(room)
+		room = append(room, b...)
+		return room[from:len(room):len(room)]
 	}
-	if r.Value != nil {
-		m.Value = buf[len(r.Key):]
-		copy(m.Value, r.Value)
-	}
+	m.Key, m.Value = own(r.Key), own(r.Value)
 	if r.HeaderCount > 0 {
 		m.Headers = make([]kafka.Header, 0, r.HeaderCount)
 		r.EachHeader(func(h recordbatch.Header) {
-			m.Headers = append(m.Headers, kafka.Header{Key: string(h.Key), Value: bytes.Clone(h.Value)})
+			m.Headers = append(m.Headers, kafka.Header{Key: f.names.at(len(m.Headers), h.Key), Value: own(h.Value)})
 		})
 	}
 	return m
+}
+
+// headerNames are the last names of the first headers: in a topic they hardly change from
+// message to message.
+type headerNames [eventHeaders + 2]string
+
+// longHeaderName is longer than any of those that are kept, in bytes.
+const longHeaderName = 64
+
+// at returns the name of the header of a number.
+func (n *headerNames) at(i int, name []byte) string {
+	if i >= len(n) || len(name) >= longHeaderName {
+		return string(name)
+	}
+	if n[i] != string(name) {
+		n[i] = string(name)
+	}
+	return n[i]
 }

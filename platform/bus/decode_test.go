@@ -9,8 +9,11 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
+	"unsafe"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/stretchr/testify/require"
@@ -137,4 +140,63 @@ func TestDecodeOfGapsAndNewBatches(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, got.messages, 3)
 	require.EqualValues(t, 202, got.next)
+}
+
+// A message is its own: what is appended to a part of it, or the next message, changes no other
+// part. Names of headers are not made anew for each.
+func TestDecodeCopiesRecords(t *testing.T) {
+	record := func(offset int64, key, value string, headers ...string) []byte {
+		var b []byte
+		for _, h := range headers {
+			b = append(append(b, recordbatchtest.Varint(int64(len(h)))...), h...)
+		}
+		return recordbatchtest.Record{OffsetDelta: offset, Key: key, Value: value, Headers: int64(len(headers) / 2), HeaderBytes: b}.Bytes()
+	}
+	long := strings.Repeat("n", longHeaderName)
+	var many []string
+	for i := range 2 * len(headerNames{}) {
+		many = append(many, "name"+strconv.Itoa(i), strconv.Itoa(i))
+	}
+	raw := recordbatchtest.Batch(recordbatchtest.None, 5, 4, slices.Concat(
+		record(0, "k", "v", "a", "1", "b", "", long, "3"),
+		record(1, "", "", "a", "4", "c", "5"),
+		recordbatchtest.Record{OffsetDelta: 2, KeyLength: -1, ValueLength: -1, Headers: 1,
+			HeaderBytes: slices.Concat(recordbatchtest.Varint(1), []byte("a"), recordbatchtest.Varint(-1))}.Bytes(),
+		record(3, "k", "v", many...),
+		record(4, "k", "v", many...)))
+	batch, _, err := recordbatch.Next(raw)
+	require.NoError(t, err)
+	f := &fetcher{tp: topicPartition{"t", 1}}
+	got, err := f.decode(raw, 5)
+	require.NoError(t, err)
+	for i := range raw { // the buffer is used again
+		raw[i] = 'x'
+	}
+	for i := range got.messages {
+		m := &got.messages[i]
+		_, _ = append(m.Key, "xx"...), append(m.Value, "xx"...)
+		for _, h := range m.Headers {
+			_ = append(h.Value, "xx"...)
+		}
+	}
+	header := func(name, value string) kafka.Header { return kafka.Header{Key: name, Value: []byte(value)} }
+	var all []kafka.Header
+	for h := range slices.Chunk(many, 2) {
+		all = append(all, header(h[0], h[1]))
+	}
+	at := func(offset int64, m kafka.Message) kafka.Message {
+		m.Topic, m.Partition, m.Offset, m.Time = "t", 1, offset, time.UnixMilli(batch.FirstTimestamp)
+		return m
+	}
+	require.Equal(t, []kafka.Message{
+		at(0, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: []kafka.Header{header("a", "1"), header("b", ""), header(long, "3")}}),
+		at(1, kafka.Message{Key: []byte{}, Value: []byte{}, Headers: []kafka.Header{header("a", "4"), header("c", "5")}}),
+		at(2, kafka.Message{Headers: []kafka.Header{{Key: "a"}}}),
+		at(3, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: all}),
+		at(4, kafka.Message{Key: []byte("k"), Value: []byte("v"), Headers: all}),
+	}, got.messages)
+	name := func(message, header int) *byte { return unsafe.StringData(got.messages[message].Headers[header].Key) }
+	require.Same(t, name(0, 0), name(1, 0))
+	require.Same(t, name(3, 1), name(4, 1))
+	require.NotSame(t, name(3, len(all)-1), name(4, len(all)-1), "only the first are kept")
 }

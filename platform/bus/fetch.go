@@ -94,6 +94,7 @@ type fetcher struct {
 
 	decoder recordbatch.Decoder
 	buffer  []byte // of the last answer, for the next
+	names   headerNames
 }
 
 // run fetches until ctx ends and gives each chunk to emit, which blocks while

@@ -59,6 +59,25 @@ func TestFramedSnappy(t *testing.T) {
 	require.Len(t, got, 2)
 }
 
+// However many blocks there are, memory is taken once for all.
+func TestFramedSnappyTakesMemoryOnce(t *testing.T) {
+	taken := func(blocks int) float64 {
+		block, err := recordbatchtest.Compress(recordbatchtest.Snappy, make([]byte, 32<<10))
+		require.NoError(t, err)
+		framed := []byte("\x82SNAPPY\x00\x00\x00\x00\x01\x00\x00\x00\x01")
+		for range blocks {
+			framed = append(binary.BigEndian.AppendUint32(framed, uint32(len(block))), block...)
+		}
+		b, _, err := recordbatch.Next(recordbatchtest.Batch(recordbatchtest.Snappy, 0, 0, framed))
+		require.NoError(t, err)
+		return testing.AllocsPerRun(10, func() {
+			var d recordbatch.Decoder
+			_ = d.Records(&b, nil)
+		})
+	}
+	require.Less(t, taken(40), taken(1)+5) // fmt, which words the error, takes some at times
+}
+
 func TestPoisonIsRefused(t *testing.T) {
 	var d recordbatch.Decoder
 	for _, c := range recordbatchtest.Poison() {

@@ -128,46 +128,56 @@ const (
 // maxSnappyRatio is above what snappy can reach: 64 bytes of three.
 const maxSnappyRatio = 22
 
+// inflateSnappy takes memory once, for all blocks.
 func inflateSnappy(dst, src []byte) ([]byte, error) {
-	if len(src) < xerialHeader || string(src[:len(xerialMagic)]) != xerialMagic {
-		return appendSnappy(dst, src)
+	size := 0
+	if err := eachSnappyBlock(src, func(block []byte) error {
+		n, err := s2.DecodedLen(block)
+		switch {
+		case err != nil:
+			return err
+		case n > maxSnappyRatio*len(block): // a lie, before memory is taken for it
+			return fmt.Errorf("%d bytes of %d: %w", n, len(block), errMalformed)
+		case n > MaxInflated-size:
+			return ErrTooLarge
+		}
+		size += n
+		return nil
+	}); err != nil {
+		return dst, fmt.Errorf("snappy: %w", err)
 	}
-	src = src[xerialHeader:]
-	for len(src) > 0 {
-		if len(src) < 4 {
-			return dst, fmt.Errorf("snappy: a block's length: %w", errMalformed)
-		}
-		n := binary.BigEndian.Uint32(src)
-		src = src[4:]
-		if uint64(n) > uint64(len(src)) {
-			return dst, fmt.Errorf("snappy: a block's length: %w", errMalformed)
-		}
-		var err error
-		if dst, err = appendSnappy(dst, src[:n]); err != nil {
-			return dst, err
-		}
-		src = src[n:]
+	dst = slices.Grow(dst, size)
+	if err := eachSnappyBlock(src, func(block []byte) error {
+		out, err := s2.Decode(dst[len(dst):cap(dst)], block)
+		dst = dst[:len(dst)+len(out)]
+		return err
+	}); err != nil {
+		return dst, fmt.Errorf("snappy: %w", err)
 	}
 	return dst, nil
 }
 
-func appendSnappy(dst, block []byte) ([]byte, error) {
-	n, err := s2.DecodedLen(block)
-	if err != nil {
-		return dst, fmt.Errorf("snappy: %w", err)
+// eachSnappyBlock calls fn for each block of what is framed, or for all of what is not.
+func eachSnappyBlock(src []byte, fn func(block []byte) error) error {
+	if len(src) < xerialHeader || string(src[:len(xerialMagic)]) != xerialMagic {
+		return fn(src)
 	}
-	if n > maxSnappyRatio*len(block) { // a lie, before memory is taken for it
-		return dst, fmt.Errorf("snappy: %d bytes of %d: %w", n, len(block), errMalformed)
+	src = src[xerialHeader:]
+	for len(src) > 0 {
+		if len(src) < 4 {
+			return fmt.Errorf("a block's length: %w", errMalformed)
+		}
+		n := binary.BigEndian.Uint32(src)
+		src = src[4:]
+		if uint64(n) > uint64(len(src)) {
+			return fmt.Errorf("a block's length: %w", errMalformed)
+		}
+		if err := fn(src[:n]); err != nil {
+			return err
+		}
+		src = src[n:]
 	}
-	if n > MaxInflated-len(dst) {
-		return dst, fmt.Errorf("snappy: %w", ErrTooLarge)
-	}
-	at := len(dst)
-	dst = slices.Grow(dst, n)
-	if _, err := s2.Decode(dst[at:at+n], block); err != nil {
-		return dst, fmt.Errorf("snappy: %w", err)
-	}
-	return dst[:at+n], nil
+	return nil
 }
 
 // readAll appends all of r to dst.
