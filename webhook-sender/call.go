@@ -156,7 +156,7 @@ const (
 
 // writeEach writes the message of each of what there is, in order.
 func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T, message func(*T) (kafka.Message, error)) error {
-	var pending []kafka.Message
+	pending := make([]kafka.Message, 0, min(len(all), writeMost))
 	bytes := 0
 	for i := range all {
 		m, err := message(&all[i])
@@ -168,7 +168,7 @@ func writeEach[T any](ctx context.Context, s *Service, w *bus.Writer, all []T, m
 			if err := s.writeAll(ctx, w, pending); err != nil {
 				return err
 			}
-			pending, bytes = nil, 0
+			pending, bytes = pending[:0], 0
 		}
 	}
 	return s.writeAll(ctx, w, pending)

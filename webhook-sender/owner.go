@@ -72,9 +72,9 @@ type result struct {
 
 // taken is a decoded task.
 type taken struct {
-	task    *event.WebhookTask
-	to      event.Endpoint
-	message *kafka.Message
+	task        *event.WebhookTask
+	id, address string // of its endpoint
+	message     *kafka.Message
 }
 
 // own delivers the tasks of a partition until ctx ends.
@@ -232,8 +232,8 @@ func (o *owner) gathered() (write bool, later time.Duration) {
 func (o *owner) takeMore(relief *time.Timer) {
 	now := o.s.now()
 	for range atOnce {
-		if o.held != nil && !o.machine.Full(o.held.to.ID()) {
-			o.machine.Take(o.held.task, o.held.to, o.held.message, now)
+		if o.held != nil && !o.machine.Full(o.held.id) {
+			o.machine.Take(o.held.task, o.held.id, o.held.address, o.held.message, now)
 			o.held = nil
 			relief.Stop()
 		}
@@ -334,12 +334,12 @@ func (o *owner) take(m kafka.Message, now time.Time, relief *time.Timer) {
 		o.machine.Reject(&m, codeInvalid, reason, now)
 		return
 	}
-	if o.machine.Full(t.to.ID()) {
+	if o.machine.Full(t.id) {
 		o.held = t
 		relief.Reset(patience)
 		return
 	}
-	o.machine.Take(t.task, t.to, t.message, now)
+	o.machine.Take(t.task, t.id, t.address, t.message, now)
 }
 
 // isResume reports whether a message is an order to resume an endpoint.
@@ -376,11 +376,12 @@ func decodeTask(m *kafka.Message) (*taken, string) {
 	if err != nil {
 		return nil, err.Error()
 	}
-	if string(m.Key) != to.ID() {
+	id := to.ID()
+	if string(m.Key) != id {
 		return nil, "the message's key is not the endpoint's id"
 	}
 	m.WriterData = &task // what sends it need not read it again
-	return &taken{&task, to, m}, ""
+	return &taken{&task, id, to.Address, m}, ""
 }
 
 // taskOf is the task of a message that was decoded, nil of one that is no task.

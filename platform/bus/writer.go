@@ -274,9 +274,12 @@ func writeOnce(ctx context.Context, w *Writer, msgs []kafka.Message, pending []i
 		}
 		return errs, last
 	}
-	out := make([]kafka.Message, len(pending))
-	for n, i := range pending {
-		out[n] = msgs[i]
+	out := msgs
+	if len(pending) < len(msgs) {
+		out = make([]kafka.Message, len(pending))
+		for n, i := range pending {
+			out[n] = msgs[i]
+		}
 	}
 	err := w.WriteMessages(ctx, out...)
 	var werrs kafka.WriteErrors

@@ -104,7 +104,9 @@ func ParseEndpoint(organization, address string) (Endpoint, error) {
 // ID is the endpoint's name, and its Kafka key: it says nothing of the address.
 func (e Endpoint) ID() string {
 	sum := sha256.Sum256([]byte(e.OrganizationID + "\x00" + e.Address))
-	return "ep_" + hex.EncodeToString(sum[:16])
+	id := [3 + 32]byte{'e', 'p', '_'}
+	hex.Encode(id[3:], sum[:16])
+	return string(id[:])
 }
 
 // WebhookTask is one delivery that is to be made, on TopicWebhookTask under the

@@ -150,12 +150,12 @@ func (m *Machine) Restore(key, value []byte) error {
 	return nil
 }
 
-// Take takes a task. body is its message.
-func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafka.Message, now time.Time) {
-	id := to.ID()
+// Take takes a task for an endpoint, whose id and address it is given with, and the task's
+// message.
+func (m *Machine) Take(task *event.WebhookTask, id, address string, message *kafka.Message, now time.Time) {
 	key := id + "/" + task.DeliveryID
 	state := event.DeliveryState{
-		DeliveryID: task.DeliveryID, EndpointID: id, OrganizationID: task.OrganizationID, Address: to.Address,
+		DeliveryID: task.DeliveryID, EndpointID: id, OrganizationID: task.OrganizationID, Address: address,
 		RequestID: task.RequestID, Round: task.Round, Status: event.WebhookPending, NextAt: now,
 		CreatedAt: task.CreatedAt.UTC(), UpdatedAt: now, Offset: message.Offset,
 	}
@@ -181,7 +181,7 @@ func (m *Machine) Take(task *event.WebhookTask, to event.Endpoint, message *kafk
 		}
 		return
 	}
-	e := m.endpoint(id, task.OrganizationID, to.Address)
+	e := m.endpoint(id, task.OrganizationID, address)
 	it := &item{key: key, state: state, endpoint: e, task: message, unfinished: true, index: -1}
 	m.add(it)
 	if !e.stopped.IsZero() {

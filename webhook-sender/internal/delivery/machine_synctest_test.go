@@ -48,7 +48,7 @@ func (s *sim) take(id, url string) {
 	to, err := task.Endpoint()
 	require.NoError(s.t, err)
 	offset := int64(len(s.tasks))
-	s.tasks = append(s.tasks, func() { s.machine.Take(task, to, &kafka.Message{Offset: offset}, time.Now()) })
+	s.tasks = append(s.tasks, func() { s.machine.Take(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now()) })
 	s.tasks[offset]()
 }
 
@@ -261,7 +261,7 @@ func TestBounds(t *testing.T) {
 				m.Relieve(time.Now())
 			}
 			require.False(t, m.Full(to.ID()))
-			m.Take(task, to, &kafka.Message{Offset: offset}, time.Now())
+			m.Take(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now())
 		}
 		for i := range 50 {
 			take(fmt.Sprintf("d%d", i), fmt.Sprintf("https://h%d/", i%5), int64(i))

@@ -19,7 +19,7 @@ func (s *sim) resend(id, url, round string) int64 {
 	to, err := task.Endpoint()
 	require.NoError(s.t, err)
 	offset := int64(len(s.tasks))
-	s.tasks = append(s.tasks, func() { s.machine.Take(task, to, &kafka.Message{Offset: offset}, time.Now()) })
+	s.tasks = append(s.tasks, func() { s.machine.Take(task, to.ID(), to.Address, &kafka.Message{Offset: offset}, time.Now()) })
 	s.tasks[offset]()
 	return offset
 }

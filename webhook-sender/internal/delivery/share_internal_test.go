@@ -24,7 +24,7 @@ func TestWaitingDeliveriesShareTheirEndpoint(t *testing.T) {
 		}
 		to, err := task.Endpoint()
 		require.NoError(t, err)
-		taken.Take(task, to, &kafka.Message{}, now)
+		taken.Take(task, to.ID(), to.Address, &kafka.Message{}, now)
 		value, err := json.Marshal(taken.items[to.ID()+"/"+id].state)
 		require.NoError(t, err)
 		require.NoError(t, restored.Restore([]byte(to.ID()+"/"+id), value))

@@ -32,7 +32,7 @@ func (d *desk) comes(organization, url string) string {
 	task := &event.WebhookTask{DeliveryID: fmt.Sprint("d", d.offset), OrganizationID: organization, URL: url, CreatedAt: d.now}
 	to, err := task.Receiver()
 	require.NoError(d, err)
-	d.Take(task, to, &kafka.Message{Offset: d.offset, Value: make([]byte, 100)}, d.now)
+	d.Take(task, to.ID(), to.Address, &kafka.Message{Offset: d.offset, Value: make([]byte, 100)}, d.now)
 	d.offset++
 	return to.ID()
 }
@@ -43,7 +43,7 @@ func (d *desk) orders(id, round string) {
 	task := &event.WebhookTask{DeliveryID: id, OrganizationID: "o", URL: "https://h/", CreatedAt: d.now, Round: round}
 	to, err := task.Receiver()
 	require.NoError(d, err)
-	d.Take(task, to, &kafka.Message{Offset: d.offset}, d.now)
+	d.Take(task, to.ID(), to.Address, &kafka.Message{Offset: d.offset}, d.now)
 	d.offset++
 }
 
@@ -307,7 +307,7 @@ func BenchmarkGone(b *testing.B) {
 					task := &event.WebhookTask{DeliveryID: fmt.Sprint(i), OrganizationID: "o", URL: fmt.Sprintf("https://slow/hooks/%d", i), CreatedAt: now}
 					to, err := task.Receiver()
 					require.NoError(b, err)
-					m.Take(task, to, &kafka.Message{Offset: int64(i), Value: make([]byte, 100)}, now)
+					m.Take(task, to.ID(), to.Address, &kafka.Message{Offset: int64(i), Value: make([]byte, 100)}, now)
 				}
 				for running := m.Due(now); len(running) > 0; running = append(running[1:], m.Due(now)...) {
 					m.Done(running[0], delivery.Outcome{Gone: true, HTTPStatus: 410, At: now}, now)

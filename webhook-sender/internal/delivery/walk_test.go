@@ -43,7 +43,7 @@ func (w *walk) take(offset int64) {
 		w.Relieve(w.now)
 		require.False(w, w.Full(to.ID()))
 	}
-	w.Take(&task, to, &kafka.Message{Offset: offset, Value: make([]byte, 100)}, w.now)
+	w.Take(&task, to.ID(), to.Address, &kafka.Message{Offset: offset, Value: make([]byte, 100)}, w.now)
 }
 
 // comes takes a task, or an order for the delivery of an earlier one.

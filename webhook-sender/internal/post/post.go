@@ -134,8 +134,8 @@ func (r Result) OK() bool { return r.Class == "" }
 // Permanent reports whether trying again is pointless.
 func (r Result) Permanent() bool { return r.Class == ClassForbidden || r.Class == ClassURL }
 
-// Post sends body with the headers to address. It always returns a result; one
-// whose ctx was cancelled says nothing of the receiver.
+// Post sends body with the headers, to which it adds its own, to address. It always
+// returns a result; one whose ctx was cancelled says nothing of the receiver.
 func (c *Client) Post(ctx context.Context, address string, headers http.Header, body []byte) Result {
 	begin := c.cfg.Now()
 	r := c.post(ctx, address, headers, body)
@@ -158,9 +158,7 @@ func (c *Client) post(ctx context.Context, address string, headers http.Header, 
 	default:
 		return Result{Class: ClassURL}
 	}
-	for name, values := range headers {
-		req.Header[name] = values
-	}
+	req.Header = headers
 	req.Header.Set("Content-Type", "application/json")
 	if c.cfg.UserAgent != "" {
 		req.Header.Set("User-Agent", c.cfg.UserAgent)
