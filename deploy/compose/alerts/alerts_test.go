@@ -132,6 +132,10 @@ func TestAlerts(t *testing.T) {
 		{"long ago", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x480`, 2 * time.Hour, nil},
 		{"Prometheus was away for a quarter of an hour", "MusterWebhooksDead", `muster_webhook_dead_total{code="410", instance="w"} 50x720 _x60 50x720` + started("w", "1x720 _x60 1x720"), 4*time.Hour + 10*time.Minute, nil},
 
+		{"more wait than half of the memory holds", "MusterWebhooksWaiting", waiting("0+5000x80 300000x400", "0x480"), 40 * time.Minute, []string{"w1"}},
+		{"as many on two replicas", "MusterWebhooksWaiting", waiting("200000x480", "200000x480"), 40 * time.Minute, nil},
+		{"a burst", "MusterWebhooksWaiting", waiting("0x80 300000x30 0x400", "0x480"), 26 * time.Minute, nil},
+
 		{"batches fail", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} _x80 1+2x400`, time.Hour, []string{"g p"}},
 		{"one failed", "MusterHandlingFails", `muster_bus_handle_retries_total{group="g", instance="p"} 0x80 1x400`, 24 * time.Minute, nil},
 	} {
@@ -148,6 +152,11 @@ func TestAlerts(t *testing.T) {
 	for alert := range known {
 		require.True(t, tried[alert], "%s is not tried", alert)
 	}
+}
+
+// waiting are the deliveries that wait on two replicas.
+func waiting(first, second string) string {
+	return fmt.Sprintf("muster_webhook_waiting{instance=\"w1\"} %s\n\tmuster_webhook_waiting{instance=\"w2\"} %s\n", first, second)
 }
 
 // breaker is a breaker's state, a pattern some times over and then as it last was, and how often it opened.
