@@ -23,7 +23,7 @@ func TestAnswersOfTheErased(t *testing.T) {
 }
 
 // Somebody is mostly erased by a username or an address: the ids that go by them are found some time later, and no stored
-// answer waits for that, whichever endpoint gave it and whether or not it shows the address.
+// answer of enrichment, of websets or of search waits for that, whether or not it shows the address.
 func TestAnswersOfTheErasedByIdentifiers(t *testing.T) {
 	set := suppress.NewSet(suppress.NoKey())
 	set.Loaded()
@@ -62,6 +62,8 @@ func TestAnswersOfTheErasedByIdentifiers(t *testing.T) {
 	erase(t, set, suppress.NetworkUsername, "octavia")
 	require.Equal(t, []int{2, 4, 5}, replayed())
 	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, replayed(), "without her")
+	erase(t, set, suppress.UserID, "9")
+	require.Equal(t, []int{0, 1, 2, 3, 4, 5, 6, 7, 8}, replayed())
 	erase(t, set, suppress.Email, "juno@x.example")
 	require.Equal(t, []int{0, 3, 4, 5, 6, 7, 9}, replayed())
 }

@@ -24,7 +24,7 @@ import (
 
 // Bounds of a direct load.
 const (
-	directBatch   = 30_000 // records of one insert
+	directBatch   = 30_000 // records of one insert, what they are split into aside
 	directQueue   = 2      // batches that wait
 	directWriters = 2
 )

@@ -155,8 +155,7 @@ const MigrationTimeout = 24 * time.Hour
 func (cfg MigrateConfig) apply(ctx context.Context, conn driver.Conn, m Migration) error {
 	for i, statement := range m.Statements {
 		stop := cfg.tell(m, i+1)
-		// Also on a cluster, whose servers else stop waiting for each other after 3 minutes.
-		err := conn.Exec(QueryContext(ctx, Limits{}, ch.Settings{"distributed_ddl_task_timeout": int(MigrationTimeout.Seconds())}), statement)
+		err := conn.Exec(patient(ctx), statement)
 		stop()
 		if err != nil {
 			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(m.Statements), err)
@@ -167,6 +166,11 @@ VALUES (?, ?, ?, ?, now64(3))`, m.Number, m.Name, m.Owner, m.Checksum); err != n
 		return fmt.Errorf("record migration %v: %w", m, err)
 	}
 	return nil
+}
+
+// patient is a context in which a cluster's servers wait for each other as long as a migration may take, not for 3 minutes.
+func patient(ctx context.Context) context.Context {
+	return QueryContext(ctx, Limits{}, ch.Settings{"distributed_ddl_task_timeout": int(MigrationTimeout.Seconds())})
 }
 
 // tell logs now and then, until it is stopped, that a statement is being worked on.
@@ -213,7 +217,7 @@ const synchronized = "fsync_after_insert = 1, fsync_part_directory = 1"
 
 // synchronize sets them where a version before made the table.
 func (cfg MigrateConfig) synchronize(ctx context.Context, conn driver.Conn) error {
-	if err := conn.Exec(ctx, "ALTER TABLE muster_migrations"+cfg.onCluster()+" MODIFY SETTING "+synchronized); err != nil {
+	if err := conn.Exec(patient(ctx), "ALTER TABLE muster_migrations"+cfg.onCluster()+" MODIFY SETTING "+synchronized); err != nil {
 		return fmt.Errorf("synchronize the record of migrations: %w", err)
 	}
 	return nil
@@ -242,7 +246,7 @@ func (cfg MigrateConfig) createTables(ctx context.Context, conn driver.Conn) err
 	released Bool COMMENT 'It has finished'
 ) ENGINE = ` + fmt.Sprintf(cfg.Engine, "seen_at") + ` ORDER BY token TTL toDateTime(seen_at) + INTERVAL 1 DAY COMMENT 'Who is migrating'`,
 	} {
-		if err := conn.Exec(ctx, statement); err != nil {
+		if err := conn.Exec(patient(ctx), statement); err != nil {
 			return fmt.Errorf("create migration tables: %w", err)
 		}
 	}

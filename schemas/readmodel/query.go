@@ -353,8 +353,8 @@ func CommitsQuery(columns EntryColumns) string {
 }
 
 // entriesQuery keeps 100 entries an account while it aggregates, so that an
-// account of any size is read in bounded memory. An account without a complete
-// list finds position 0 in lists, whose version is 0: older than any record.
+// account of any size is read in bounded memory. Of an account with a complete
+// list the newer ones, and those that it has, count.
 // The redacted column is empty where nothing had to be removed.
 func entriesQuery(table, list, id, item string, columns EntryColumns, enrich string) string {
 	shapes := []choice{

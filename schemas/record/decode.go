@@ -43,7 +43,8 @@ type Record struct {
 	// that Split takes out. It does not depend on white space, on the order of
 	// members or on how strings are escaped; the spelling of numbers counts, but for the
 	// integers of known fields.
-	// Equal content has equal hashes, in every process and release.
+	// Equal content has equal hashes, in every process and release. That of a withdrawal is the
+	// greatest there is: of equal versions it counts.
 	Hash uint64
 	// JSON is the record without insignificant white space, the integers of known fields
 	// without a fraction or an exponent, as it is published. Decoding it gives the same record. A withdrawal has nothing in

@@ -66,7 +66,7 @@ type Answer struct {
 	// that were stored before there were these have none of them.
 	Endpoint string
 	Accounts []string
-	// Identifiers are the usernames and addresses of the records of Identities, as "<platform> username <comparison
+	// Identifiers are what those whom the answer tells of go by, as "<platform> id <id>", "<platform> username <comparison
 	// form>" and "<platform> email <comparison form>": they may be what somebody is erased by.
 	Identifiers []string
 	// Header are the headers that say more of the answer, by name.

@@ -125,8 +125,8 @@ type Used struct {
 	// of the username>": a stored answer that names one of somebody who was erased is
 	// not given again. The ledger does not have them.
 	Accounts []string
-	// Identifiers are what else the records of Identities go by, as "<platform> username <comparison form>" and
-	// "<platform> email <comparison form>", for the same.
+	// Identifiers are what the records of Identities, and the people who are named beside them, go by, as "<platform> id
+	// <id>", "<platform> username <comparison form>" and "<platform> email <comparison form>", for the same.
 	Identifiers []string
 }
 

@@ -23,7 +23,7 @@ var ErrSharedHash = errors.New("several profiles have one hash")
 // Document is a person as search shows her (MAPPING.md, 5.1).
 type Document struct {
 	ProfileID string
-	// Identifiers are her username and addresses (metering.Used).
+	// Identifiers are what she goes by (metering.Used).
 	Identifiers []string
 	JSON        []byte // nil: she does not exist any more
 }
@@ -60,7 +60,7 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([]Docu
 			readmodel.FreshenNetworkPeople(append([]*readmodel.NetworkPersonRow{&row}, seen[i]...))
 			if !row.Deleted && !s.erasedNetwork(&row) {
 				out[i] = Document{
-					ProfileID: row.ProfileID, Identifiers: appendIdentifiers(nil, identity.Network, row.UsernameKey, row.EmailKeys),
+					ProfileID: row.ProfileID, Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey, row.EmailKeys),
 					JSON: appendEnrichedNetwork(nil, &row, nil),
 				}
 			}

@@ -30,7 +30,7 @@ type Person struct {
 	Network  []byte
 	// Identities of the records that the answer was made from, as "<kind> <identity>".
 	Identities []string
-	// Identifiers of the same, their usernames and addresses (metering.Used).
+	// Identifiers are what those go by, and whoever is named beside them (metering.Used).
 	Identifiers []string
 }
 
@@ -59,10 +59,10 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 	if err != nil {
 		return Person{}, err
 	}
-	var out Person
+	out := Person{Identifiers: identifiers(m.network.person, m.codehost.person)}
 	if q.Network && m.network.person != nil {
 		out.Network = appendEnrichedNetwork(nil, m.network.person.network, m.network.by)
-		out.tellsOf(m.network.person)
+		out.Identities = append(out.Identities, identities(m.network.person)...)
 	}
 	if !q.Codehost || m.codehost.person == nil {
 		return out, nil
@@ -87,12 +87,8 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return Person{}, err
 	}
 	out.Codehost = appendEnrichedCodehost(nil, row, username, e, by)
-	out.tellsOf(m.codehost.person)
+	out.Identities = append(out.Identities, identities(m.codehost.person)...)
 	return out, nil
-}
-
-func (p *Person) tellsOf(who *person) {
-	p.Identities, p.Identifiers = append(p.Identities, identities(who)...), append(p.Identifiers, identifiers(who)...)
 }
 
 // match is who was found: a record of each platform, or of one.

@@ -34,12 +34,14 @@ func (s *Store) ErasedAccount(platform, usernameKey string) bool {
 	return erased
 }
 
-// ErasedIdentifier says that nothing may be told of the record that goes by "<platform> username <comparison form>" or "<platform>
-// email <comparison form>".
+// ErasedIdentifier says that nothing may be told of the record that goes by "<platform> id <id>", "<platform> username <comparison
+// form>" or "<platform> email <comparison form>".
 func (s *Store) ErasedIdentifier(identifier string) bool {
 	platform, rest, _ := strings.Cut(identifier, " ")
 	subject := suppress.Subject{Platform: platform}
 	switch kind, key, _ := strings.Cut(rest, " "); kind {
+	case "id":
+		subject.ID = key
 	case "username":
 		subject.Username = key
 	case "email":

@@ -43,7 +43,7 @@ type Record struct {
 	Body []byte // a JSON object
 	// Identities of the records that it was made from, as "<kind> <identity>".
 	Identities []string
-	// Identifiers of the same, their usernames and addresses (metering.Used).
+	// Identifiers are what those go by (metering.Used).
 	Identifiers []string
 }
 
@@ -66,23 +66,24 @@ func identities(people ...*person) []string {
 	return out
 }
 
-// identifiers are the usernames and addresses of the records that are not nil.
+// identifiers are what the records that are not nil go by.
 func identifiers(people ...*person) []string {
 	var out []string
 	for _, p := range people {
 		switch {
 		case p == nil:
 		case p.network != nil:
-			out = appendIdentifiers(out, identity.Network, p.network.UsernameKey, p.network.EmailKeys)
+			out = appendIdentifiers(out, identity.Network, p.network.ProfileID, p.network.UsernameKey, p.network.EmailKeys)
 		default:
-			out = appendIdentifiers(out, identity.Codehost, p.codehost.UsernameKey, p.codehost.EmailKeys)
+			out = appendIdentifiers(out, identity.Codehost, strconv.FormatInt(p.codehost.UserID, 10), p.codehost.UsernameKey, p.codehost.EmailKeys)
 		}
 	}
 	return out
 }
 
 // appendIdentifiers writes what [Store.ErasedIdentifier] reads.
-func appendIdentifiers(out []string, platform, username string, emails []string) []string {
+func appendIdentifiers(out []string, platform, id, username string, emails []string) []string {
+	out = append(out, platform+" id "+id)
 	if username != "" {
 		out = append(out, platform+" username "+username)
 	}

@@ -151,7 +151,7 @@ type Request struct {
 type Page struct {
 	Total   int64
 	Results [][]byte // JSON objects
-	// ProfileIDs are the people of Results, and Identifiers their usernames and addresses (metering.Used).
+	// ProfileIDs are the people of Results, and Identifiers what they go by (metering.Used).
 	ProfileIDs, Identifiers []string
 	Next                    string // empty: nothing follows
 }

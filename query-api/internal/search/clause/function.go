@@ -23,6 +23,11 @@ func lowerFunctionScore(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	if at, ok := a.get("min_score"); ok && at.kind != 'n' {
 		least := a.number("min_score", 0)
 		f.MinScore = &least
+		l.leastScores++
+		defer func() { l.leastScores-- }()
+		if l.leastScores > MaxLeastScores {
+			return nil, v.errorf("function_scores with min_score stand in one another deeper than %d levels", MaxLeastScores)
+		}
 	}
 	query, hasQuery := a.get("query")
 	list, hasList := a.get("functions")

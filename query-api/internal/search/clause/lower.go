@@ -12,10 +12,13 @@ import (
 
 // Limits of a query (rulings.md, Search).
 const (
-	MaxDepth   = 20
-	MaxClauses = 1024
-	MaxTerms   = 65_536
-	MaxRegexp  = 1000
+	MaxDepth = 20
+	// MaxLeastScores bounds function_scores with min_score that stand in one another: whom each finds depends on a score of the ones
+	// in it, which a statement has several times.
+	MaxLeastScores = 3
+	MaxClauses     = 1024
+	MaxTerms       = 65_536
+	MaxRegexp      = 1000
 	// MaxPhraseWords bounds the words of all phrases without slop, over all of their fields. Such a phrase is one clause.
 	MaxPhraseWords = 2048
 	// MaxExpansions bounds the terms that a fuzzy or prefix term is expanded to.
@@ -48,6 +51,9 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 	}
 	l := newLowering(options)
 	n, err := l.clause(v)
+	if err == nil {
+		err = l.exceeded
+	}
 	if err != nil || !l.functions {
 		return n, err
 	}
@@ -71,7 +77,9 @@ type lowering struct {
 	clauses     int
 	terms       int
 	blends      int
-	phraseWords int // those of all phrases without slop
+	phraseWords int   // those of all phrases without slop
+	leastScores int   // the function_scores with min_score that this is inside of
+	exceeded    error // the first limit that is: no text is lenient about that
 	innerHits   map[string]bool
 	elements    bool // these are the sort keys of elements
 	sorting     bool // this is the filter of a sort key, in which a path may be nested in itself
@@ -98,6 +106,9 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 	case len(v.members) > 1:
 		return nil, v.errorf("[%s] malformed query: one clause stands in an object, but %s follows; join clauses with bool",
 			v.members[0].name, quote(v.members[1].name))
+	}
+	if l.exceeded != nil {
+		return nil, l.exceeded
 	}
 	l.depth++
 	defer func() { l.depth-- }()
@@ -148,9 +159,16 @@ func nulls(c *Clause, v value) error {
 // count counts clauses, those that a text or an expansion becomes included.
 func (l *lowering) count(v value, n int) error {
 	if l.clauses += n; l.clauses > MaxClauses {
-		return v.errorf("the query has more than %d clauses", MaxClauses)
+		return l.exceeds(v.errorf("the query has more than %d clauses", MaxClauses))
 	}
 	return nil
+}
+
+func (l *lowering) exceeds(err error) error {
+	if l.exceeded == nil {
+		l.exceeded = err
+	}
+	return err
 }
 
 // list lowers a clause or a list of clauses.
@@ -324,7 +342,7 @@ func identity(c *Clause, at value) error {
 // addTerms counts terms.
 func (l *lowering) addTerms(v value, n int) error {
 	if l.terms += n; l.terms > MaxTerms {
-		return v.errorf("the query has more than %d terms", MaxTerms)
+		return l.exceeds(v.errorf("the query has more than %d terms", MaxTerms))
 	}
 	return nil
 }

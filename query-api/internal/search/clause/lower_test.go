@@ -328,25 +328,37 @@ func TestClausesCount(t *testing.T) {
 	should := func(n int, clause string) string {
 		return `{"bool":{"should":[` + strings.TrimSuffix(strings.Repeat(clause+",", n), ",") + `]}}`
 	}
+	least := func(levels int) string {
+		query := `{"term":{"profile.connections":1}}`
+		for range levels {
+			query = `{"function_score":{"min_score":1,"score_mode":"avg","functions":[{"weight":2,"filter":` + query + `}]}}`
+		}
+		return query
+	}
 	const term, two = `{"term":{"profile.connections":1}}`, `{"match_phrase":{"profile.headline":"a b"}}`
 	for query, want := range map[string]string{
 		should(1024, term): "",
 		should(1025, term): "query.bool.should[1024]: the query has more than 1024 clauses",
 		`{"nested":{"path":"experience","query":{"constant_score":{"filter":` + should(1024, `{"exists":{"field":"experience.title"}}`) + `}}}}`: "",
-		should(512, should(2, term)):                                                                  "",
-		should(513, should(2, term)):                                                                  "more than 1024 clauses",
-		should(1025, `{"bool":{}}`):                                                                   "more than 1024 clauses",
-		`{"match":{"profile.headline":"` + words(1024) + `"}}`:                                        "",
-		`{"match":{"profile.headline":"` + words(1025) + `"}}`:                                        "more than 1024 clauses",
-		`{"match_phrase":{"profile.headline":"` + words(2048) + `"}}`:                                 "",
-		`{"match_phrase":{"profile.headline":"` + words(2049) + `"}}`:                                 "more than 2048 words",
-		`{"multi_match":{"type":"phrase","fields":["profile.*_name"],"query":"` + words(1000) + `"}}`: "more than 2048 words",
-		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1024) + `"}}}`:              "",
-		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1025) + `"}}}`:              "more than 1024 clauses",
-		`{"multi_match":{"type":"phrase","query":"` + words(36) + `"}}`:                               "",
-		`{"query_string":{"default_field":"profile.headline","query":"` + words(1000) + `"}}`:         "",
-		`{"query_string":{"default_field":"profile.headline","query":"` + words(1025) + `"}}`:         "more than 1024 clauses",
-		`{"simple_query_string":{"fields":["profile.headline"],"query":"` + words(500) + `"}}`:        "",
+		should(512, should(2, term)):                                                                         "",
+		should(513, should(2, term)):                                                                         "more than 1024 clauses",
+		should(1025, `{"bool":{}}`):                                                                          "more than 1024 clauses",
+		`{"match":{"profile.headline":"` + words(1024) + `"}}`:                                               "",
+		`{"match":{"profile.headline":"` + words(1025) + `"}}`:                                               "more than 1024 clauses",
+		`{"match_phrase":{"profile.headline":"` + words(2048) + `"}}`:                                        "",
+		`{"match_phrase":{"profile.headline":"` + words(2049) + `"}}`:                                        "more than 2048 words",
+		`{"multi_match":{"type":"phrase","fields":["profile.*_name"],"query":"` + words(1000) + `"}}`:        "more than 2048 words",
+		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1024) + `"}}}`:                     "",
+		`{"match_phrase":{"profile.headline":{"slop":1,"query":"` + words(1025) + `"}}}`:                     "more than 1024 clauses",
+		`{"multi_match":{"type":"phrase","query":"` + words(36) + `"}}`:                                      "",
+		`{"query_string":{"default_field":"profile.headline","query":"` + words(1000) + `"}}`:                "",
+		`{"query_string":{"default_field":"profile.headline","query":"` + words(1025) + `"}}`:                "more than 1024 clauses",
+		`{"simple_query_string":{"fields":["profile.headline"],"query":"` + words(500) + `"}}`:               "",
+		should(5000, `{"match":{"profile.connections":{"query":"1","analyzer":"standard","lenient":true}}}`): "more than 1024 clauses",
+		`{"query_string":{"query":"` + words(30) + `"}}`:                                                     "",
+		`{"query_string":{"query":"` + words(100) + `"}}`:                                                    "more than 1024 clauses",
+		least(3):          "",
+		least(4):          "min_score stand in one another deeper than 3 levels",
 		should(1024, two): "",
 		should(1025, two): "more than 2048 words",
 	} {

@@ -71,6 +71,7 @@ Elasticsearch's other formats are refused: times without a date (`+"`hour`, `tim
 |---|---|
 | depth of clauses | %d |
 | clauses, those that hold others aside, each word of a text as one; a phrase without slop is one | %d |
+| `+"`function_score` with `min_score`"+` in one another | %d |
 | words of phrases without slop, for each of their fields | %d |
 | terms | %d |
 | characters of a regular expression | %d |
@@ -85,7 +86,7 @@ A query that takes too much time, memory or rows is a 400 that says so.
 
 | clause | why |
 |---|---|
-`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed, MaxNumber, MaxValues)
+`, strings.Join(sorts, ", "), "`"+strings.Join(namedFormats(), "`, `")+"`", MaxDepth, MaxClauses, MaxLeastScores, MaxPhraseWords, MaxTerms, MaxRegexp, MaxExpansions, MaxAnalysed, MaxNumber, MaxValues)
 	for _, c := range Clauses() {
 		if c.Refused != "" {
 			fmt.Fprintf(&b, "| `%s` | %s |\n", c.Name, c.Refused)

@@ -39,6 +39,9 @@ func Sorts(text []byte, path string, options Options) ([]planner.Sort, error) {
 		return nil, v.errorf("must be a list of sort keys, not %s", v.what())
 	}
 	out, given, err := l.sorts(v)
+	if err == nil {
+		err = l.exceeded
+	}
 	if err != nil {
 		return nil, err
 	}
