@@ -71,7 +71,7 @@ func (e *Extractor) form(f *facts, v *view) {
 		p := part{v, at, at + len(line)}.trim("")
 		var found facts
 		found.seen = map[string]int{}
-		e.identifiers(&found, v.path, p.text(), "")
+		e.identifiers(&found, v.path, p.text())
 		for _, id := range found.identifiers { // offsets are those of the view
 			id.Span = part{v, p.start + id.Span.Start, p.start + id.Span.End}.span()
 			f.addIdentifier(id, id.Value)

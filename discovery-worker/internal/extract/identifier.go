@@ -23,8 +23,8 @@ const maxTokens = 4000
 
 // identifiers finds e-mail addresses, web addresses and accounts in an original
 // text, markup included, outside of the stretches that give orders and of
-// scripts. known is what a label says of them.
-func (e *Extractor) identifiers(f *facts, path, text string, known string) {
+// scripts.
+func (e *Extractor) identifiers(f *facts, path, text string) {
 	tried := 0
 	for start := 0; start < len(text) && tried < maxTokens; {
 		r, n := utf8.DecodeRuneInString(text[start:])
@@ -43,7 +43,7 @@ func (e *Extractor) identifiers(f *facts, path, text string, known string) {
 		token := text[start:end]
 		if len(token) <= 2*identity.MaxURL && (strings.Contains(token, "@") || strings.Contains(token, ".") || strings.Contains(token, "://")) {
 			tried++
-			e.token(f, path, token, start, known)
+			e.token(f, path, token, start)
 		}
 		start = end
 	}
@@ -54,7 +54,7 @@ func separates(r rune) bool {
 }
 
 // token reads one word of a text that may be an address.
-func (e *Extractor) token(f *facts, path, token string, at int, known string) {
+func (e *Extractor) token(f *facts, path, token string, at int) {
 	trimmed := strings.TrimLeft(token, "'*_~")
 	at += len(token) - len(trimmed)
 	token = strings.TrimRight(trimmed, ".!?'*:…_。")
@@ -70,7 +70,7 @@ func (e *Extractor) token(f *facts, path, token string, at int, known string) {
 			span.Start += c + n
 			token = token[c+n:]
 		}
-		e.email(f, token, known, labelled, span)
+		e.email(f, token, "", labelled, span)
 		return
 	}
 	if len(token) <= 8 && degreeWord.MatchString(token) { // "B.Tech", where .tech is a domain too
@@ -144,7 +144,12 @@ func (e *Extractor) link(f *facts, raw string, confidence float64, span Span) {
 			return
 		}
 	}
-	f.addIdentifier(Identifier{Type: URL, Value: u, Confidence: confidence, Span: span}, strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://")))
+	f.addIdentifier(Identifier{Type: URL, Value: u, Confidence: confidence, Span: span}, urlKey(u))
+}
+
+// urlKey is what web addresses are compared by.
+func urlKey(u string) string {
+	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
 }
 
 // below reads the account under whose page an address lies.

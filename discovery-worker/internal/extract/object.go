@@ -19,12 +19,8 @@ var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|in
 // answered are members in which a shop answers with whom it was asked for.
 var answered = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 
-// works are members that hold what the person made or was given. Its names are not theirs, its links may be, but for those
-// of makers.
-var (
-	works  = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
-	makers = regexp.MustCompile(`(?i)^(?:co_?)?(?:author|creat(?:or|ed_?by)|inventor|owner|member|team|collaborator|contributor|maintainer)`)
-)
+// works are members that hold what the person made or was given. Its names, addresses and accounts are not theirs, its pages may be.
+var works = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
@@ -73,17 +69,23 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 	return nil
 }
 
-// links reads the identifiers in what the person made, and nothing else that it says.
-func (e *Extractor) links(ctx context.Context, f *facts, n node) error {
+// pages reads the web addresses of what the person made: those that their members call so. Whose an account or a mail address
+// is, or a page in a member of any other name, nothing tells.
+func (e *Extractor) pages(ctx context.Context, f *facts, n node) error {
 	if n.kind == '"' {
-		text := validText(n.text)
-		e.identifiers(f, n.path(), visible(without(text, orders(text))), "")
+		text, all := validText(n.text), &facts{seen: map[string]int{}}
+		e.identifiers(all, n.path(), visible(without(text, orders(text))))
+		for _, id := range all.identifiers {
+			if id.Type == URL {
+				f.addIdentifier(id, urlKey(id.Value))
+			}
+		}
 	}
 	for _, m := range n.members {
-		if others.MatchString(m.key) || makers.MatchString(m.key) {
+		if n.kind == '{' && e.words.labels[labelKey(m.key)] != "website" {
 			continue
 		}
-		if err := e.links(ctx, f, m.value); err != nil {
+		if err := e.pages(ctx, f, m.value); err != nil {
 			return err
 		}
 	}
@@ -120,7 +122,7 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	if kind == "" && isNested(m.value) {
 		switch {
 		case works.MatchString(m.key):
-			return e.links(ctx, f, m.value)
+			return e.pages(ctx, f, m.value)
 		case depth == 0 && len(parent.members) == 1 && len(m.value.members) == 1 && answered.MatchString(m.key):
 		case unowned.MatchString(m.key):
 			return nil
@@ -225,7 +227,7 @@ func (e *Extractor) values(f *facts, kind string, v node, p *position, c float64
 		switch kind {
 		case "email", "personal email", "work email", "phone":
 		default:
-			e.identifiers(f, s.path(), s.text, "")
+			e.identifiers(f, s.path(), s.text)
 		}
 	}
 }
@@ -260,7 +262,7 @@ func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) b
 	case "type":
 	case "html url", "profile url":
 		if m.value.kind == '"' {
-			e.identifiers(f, m.value.path(), m.value.text, "")
+			e.identifiers(f, m.value.path(), m.value.text)
 		}
 	default:
 		return false
@@ -297,7 +299,7 @@ func (e *Extractor) accountOf(f *facts, platform string, v node, c float64) {
 		key := labelKey(m.key)
 		switch {
 		case m.value.kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
-			e.identifiers(f, m.value.path(), m.value.text, "")
+			e.identifiers(f, m.value.path(), m.value.text)
 		case m.value.kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
 			e.username(f, platform, m.value.part(), c)
 		case key == "headline" && m.value.kind == '"':

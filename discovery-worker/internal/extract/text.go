@@ -24,7 +24,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 	if isQuery(text) && validQuery(text) {
 		e.form(f, newView(path, text))
 	} else {
-		e.identifiers(f, path, visible(text), "")
+		e.identifiers(f, path, visible(text))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -293,7 +293,7 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 		if strings.HasPrefix(t, "@") {
 			return
 		}
-		e.identifiers(f, span.Path, t, "")
+		e.identifiers(f, span.Path, t)
 	case identity.Codehost, identity.Network, identity.Microblog:
 		if _, _, err := e.platforms.ParseAny(t); err != nil {
 			e.username(f, kind, v, confidence)
