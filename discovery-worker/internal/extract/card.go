@@ -140,8 +140,8 @@ func (d *document) cardAt(from int, signed bool) {
 	if at < 0 {
 		return
 	}
-	for i := at; i < len(d.lines) && d.listed[i]; i++ {
-		d.listed[i] = false // no list after all
+	if d.listed[at] { // the owner's name: what stands below it is no list
+		clear(d.listed[at:d.entryEnd(at)])
 	}
 	job := position{confidence: formed, current: true}
 	others := 0

@@ -277,7 +277,8 @@ func TestJobs(t *testing.T) {
 		"Home\nBlog\nProjects\n\nAda Moreau\nNurse":                                              {"current_position.summary: Nurse"},
 		"Home\nProjects\nUses\n\nAda Moreau\nNurse":                                              {"current_position.summary: Nurse"},
 		"Portfolio\n\nAda Moreau\nGraphic designer, Lyon":                                        {"current_position.summary: Graphic designer", "location.city: Lyon"},
-		"Publications\n\nAda Moreau\nLyon, France":                                               {"location.city: Lyon", "location.country: France"},
+		"Publications\n\nAda Moreau\nNurse | Lyon, France":                                       {"current_position.summary: Nurse", "location.city: Lyon", "location.country: France"},
+		"Portfolio\n\nAda Moreau\nTextile designer, Malmö\n\nWinter Birch":                       {"current_position.summary: Textile designer", "location.city: Malmö"},
 		"<ul><li>Home</li><li>Contact</li><li>Projects</li></ul><h1>Ada Moreau</h1><p>Nurse</p>": {"current_position.summary: Nurse"},
 		"Ada Moreau\nNurse\n\nProjects\n\nBen Carter\nEditor, Lyon":                              {"current_position.summary: Nurse"},
 		"Name: Ada Moreau\n\nProjects\n\nSilver Pen\nLead developer":                             nil,
@@ -306,6 +307,26 @@ func TestJobs(t *testing.T) {
 		require.NoError(t, err)
 		want = append(want, "full_name: Ada Moreau", "first_name: Ada", "last_name: Moreau")
 		require.ElementsMatch(t, want, flat(t, p, 0), text)
+	}
+}
+
+// Where nothing tells whether a name below a heading of what somebody made is theirs, there is none, nor anything that hangs on it.
+func TestNamesOfWorks(t *testing.T) {
+	e := newExtractor(t)
+	for _, text := range []string{
+		"Hello\n\n## Projects\n\n### Silver Pen\nLead developer\n\n## Contact\nada@x.example",
+		"<p>Hello</p><h2>Projects</h2><h3>Silver Pen</h3><p>Lead developer</p><h2>Contact</h2><p>ada@x.example</p>",
+		"Hello\nProjects\n\nSilver Pen\nLead developer\n\nContact\nada@x.example",
+		"<h2>Projects</h2><h3>Silver Pen</h3><p>Lead developer</p><h2>Contact</h2><p>ada@x.example</p>",
+		"Stack\nRust\nGo\n\nProjects\n\nSilver Pen\nLead developer\n\nContact\nada@x.example",
+		"Contact\n\nada@x.example\n\nProjects\n\nSilver Pen\nLead developer",
+		"Projects\n\nSilver House\nLyon, France\n\nContact\nada@x.example",
+		"Portfolio\n\nBen Carter\nPhotographer, Lyon\n\nIda Blom\nEditor, Oslo\n\nContact\nada@x.example",
+		"Home\nBlog\nProjects\n\nBen Carter\nPhotographer, Lyon\n\nIda Blom\nEditor, Oslo\n\nContact\nada@x.example",
+	} {
+		p, err := e.Extract(t.Context(), Input{Text: text})
+		require.NoError(t, err)
+		require.ElementsMatch(t, []string{"email: ada@x.example", "personal_email: ada@x.example"}, flat(t, p, 0), text)
 	}
 }
 

@@ -3,6 +3,7 @@ package extract
 import (
 	"regexp"
 	"strings"
+	"unicode"
 )
 
 // heading is the kind of the part that a line begins, "other" for one that is not
@@ -39,23 +40,78 @@ func headingKey(p part) string {
 	return strings.ToLower(strings.TrimRight(unbulleted(p).text(), " :"))
 }
 
-// isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. A title or a place stands below it, and a
-// heading of what somebody made above, apart from it and with nothing but single words between: it is the page's title or an entry of its menu.
+// isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. It stands apart below a menu with a heading of what
+// somebody made, and a title or a place below it; or below the first line of all, which is such a heading, and both below it. Where the list has a
+// second name like that, neither is.
 func (d *document) isOwner(i int) bool {
-	words := func(i int) int { return len(strings.Fields(d.lines[i].text())) }
-	above, below := i-1, i+1
-	for above > 0 && words(above) <= 1 && !d.used[above] {
-		above--
-	}
-	for below < len(d.lines) && words(below) == 0 {
-		below++
-	}
-	if d.f.name.ok() || above < 0 || words(i-1) > 0 || below == len(d.lines) || !d.e.words.works[headingKey(d.lines[above])] {
+	title, lives := d.besideName(i)
+	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].text() != "" {
 		return false
 	}
-	p := d.lines[below].split(cardSplit)[0]
-	_, lives := d.e.place(p, false)
-	return lives || d.e.isTitlePhrase(ofThing.ReplaceAllString(p.text(), ""))
+	above := d.previous(i)
+	if first := above >= 0 && d.previous(above) < 0 && d.e.words.works[headingKey(d.lines[above])]; !(first && title && lives) && !d.isMenu(above) {
+		return false
+	}
+	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
+		if _, ok := d.e.name(unbulleted(d.lines[j]).split(cardSplit)[0].text(), false); ok {
+			if title, lives := d.besideName(j); title || lives {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// besideName reports whether the line below a name begins with a title, and whether it names a place.
+func (d *document) besideName(i int) (title, lives bool) {
+	below := d.next(i)
+	if below == len(d.lines) {
+		return false, false
+	}
+	parts := d.lines[below].split(cardSplit)
+	for _, p := range parts {
+		_, isPlace := d.e.place(p, false)
+		_, _, ends := d.e.placed(p)
+		lives = lives || isPlace || ends
+	}
+	return d.e.isTitlePhrase(ofThing.ReplaceAllString(parts[0].text(), "")), lives
+}
+
+// isMenu reports whether a line ends a menu with a heading of what somebody made: three entries or more, headings and single words, one as far from the next
+// as the others are.
+func (d *document) isMenu(i int) bool {
+	entries, gap, made := 0, 0, false
+	for last := i; i >= 0; i = d.previous(i) {
+		key := headingKey(d.lines[i])
+		if d.heading(d.lines[i]) == "" && (key == "" || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
+			break
+		}
+		gap, last = last-i, i
+		entries++
+		made = made || d.e.words.works[key]
+	}
+	return made && entries >= 3
+}
+
+// previous is the line above one that is not blank, or -1.
+func (d *document) previous(i int) int {
+	for i--; i >= 0 && d.lines[i].text() == ""; i-- {
+	}
+	return i
+}
+
+// next is the line below one that is not blank, or the number of lines.
+func (d *document) next(i int) int {
+	for i++; i < len(d.lines) && d.lines[i].text() == ""; i++ {
+	}
+	return i
+}
+
+// entryEnd is the blank line that ends what stands below a name, or the number of lines.
+func (d *document) entryEnd(i int) int {
+	for i = d.next(i); i < len(d.lines) && d.lines[i].text() != ""; i++ {
+	}
+	return i
 }
 
 // ofThing is what tells of a thing, in which a profession may stand: all of "A package manager", the end of "Poster for a baker".
