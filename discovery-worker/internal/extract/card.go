@@ -338,6 +338,13 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 		}
 		return true
 	}
+	if c := p.split(comma); len(c) > 1 { // "Acme Group, Germany"
+		rest := p.sub(c[1].start-p.start, len(t))
+		if _, ok := e.place(rest, false); ok || e.words.states[strings.ToLower(rest.text())] {
+			p = c[0]
+			t = p.text()
+		}
+	}
 	if !job.company.ok() && e.isOrg(p) && !hasDigitOnly(t) {
 		switch {
 		case e.words.isCompany(t):

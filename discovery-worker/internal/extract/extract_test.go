@@ -288,6 +288,12 @@ func TestJobs(t *testing.T) {
 		"References\n\nBen Carter\nEditor, Lyon\n\nAbout me\nAda Moreau":                         nil,
 		// Before a country or a state stands a city, unless the phrase is something else.
 		"Ada Moreau\nPartner, Acme Group, Germany":          {"current_position.summary: Partner", "current_position.company.name: Acme Group"},
+		"Ada Moreau\nPartner\nAcme Group, Germany":          {"current_position.summary: Partner", "current_position.company.name: Acme Group"},
+		"Ada Moreau\nLecturer, Computer Science, Ireland":   {"current_position.summary: Lecturer, Computer Science, Ireland"},
+		"Ada Moreau\nNurse\nBaker Hughes, Texas":            {"current_position.summary: Nurse", "current_position.company.name: Baker Hughes"},
+		"Ada Moreau\nNurse\nDean Foods, Texas":              {"current_position.summary: Nurse", "current_position.company.name: Dean Foods"},
+		"Ada Moreau\nNurse\nCook Medical, Indiana":          {"current_position.summary: Nurse", "current_position.company.name: Cook Medical"},
+		"Ada Moreau\nNurse\nCollege Station, Texas":         {"current_position.summary: Nurse", "location.city: College Station", "location.state: Texas"},
 		"Ada Moreau\nTutor, Lycée Pasteur, France":          {"current_position.summary: Tutor", "current_position.company.name: Lycée Pasteur"},
 		"Ada Moreau\nLecturer in Computer Science, Ireland": {"current_position.summary: Lecturer in Computer Science, Ireland"},
 		"Ada Moreau\nIngeniera en Sistemas, México":         {"current_position.summary: Ingeniera en Sistemas, México"},

@@ -52,6 +52,7 @@ type lexicon struct {
 	languages   map[string]bool
 	departments map[string]bool
 	families    map[string]bool // titles that are names of families and towns too
+	towns       map[string]bool // what stands behind a family's name in that of a town
 	notNames    map[string]bool
 }
 
@@ -59,7 +60,7 @@ func newLexicon() (*lexicon, error) {
 	w := &lexicon{
 		labels: map[string]string{}, headings: set(headingsText + listsText + worksText), lists: set(listsText), works: set(worksText), companies: set(companiesText), providers: set(providersText),
 		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
-		states: set(statesText), departments: set(departmentsText), families: set(familiesText), notNames: set(notNamesText),
+		states: set(statesText), departments: set(departmentsText), families: set(familiesText), towns: set(townsText), notNames: set(notNamesText),
 	}
 	w.titles, w.titleEnds = setAndAffixes(titlesText)
 	w.schools, w.schoolHeads = setAndAffixes(schoolsText)
@@ -138,11 +139,11 @@ func (w *lexicon) isTitle(s string) bool {
 
 // isTown reports whether a phrase that holds a title may be a town's name: "Mason", "Baker City".
 func (w *lexicon) isTown(s string) bool {
-	first, rest, _ := strings.Cut(strings.ToLower(s), " ")
-	return w.families[first] && !w.isTitle(rest) && !strings.Contains(rest, " ")
+	first, rest, more := strings.Cut(strings.ToLower(s), " ")
+	return w.families[first] && (!more || w.towns[rest])
 }
 
-// isUnit reports whether a phrase is a company, a school or a part of one.
+// isUnit reports whether a phrase is a company, a school, or a part or a subject of one.
 func (w *lexicon) isUnit(s string) bool {
 	return w.departments[strings.ToLower(s)] || w.isCompany(s) || w.isSchool(s)
 }

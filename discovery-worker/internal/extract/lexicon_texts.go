@@ -135,7 +135,7 @@ Tamil Nadu
 Telangana
 `
 
-// departmentsText is the parts of a company that a title names behind a comma: "Vice President, Marketing".
+// departmentsText is the parts of a company and the subjects of a school that a title names behind a comma: "Vice President, Marketing".
 const departmentsText = `
 marketing
 sales
@@ -190,6 +190,38 @@ forschung
 forschung und entwicklung
 entwicklung
 finanzen
+accounting
+anthropology
+applied mathematics
+architecture
+art history
+astronomy
+biochemistry
+biology
+chemistry
+computer science
+economics
+education
+electrical engineering
+geography
+geology
+history
+law
+linguistics
+mathematics
+mechanical engineering
+medicine
+nursing
+philosophy
+physics
+political science
+psychology
+sociology
+statistics
+theology
+informatik
+mathematik
+physik
 `
 
 // familiesText is titles that are names of families too, after which towns are called.
@@ -208,6 +240,19 @@ potter
 ranger
 smith
 weaver
+`
+
+// townsText is what stands behind a family's name in that of a town.
+const townsText = `
+city
+county
+creek
+falls
+heights
+hills
+park
+springs
+valley
 `
 
 // notNamesText is words that begin with a capital and are no part of a name.

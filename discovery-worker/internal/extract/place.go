@@ -55,6 +55,9 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 		return found, known
 	}
 	city := parts[len(parts)-1].trim("")
+	if !surely && e.words.isUnit(city.text()) && !e.words.cities[strings.ToLower(city.text())] {
+		return place{}, false // "Acme Group, Germany"
+	}
 	if m := postcode.FindStringIndex(city.text()); m != nil {
 		known = known || len(parts) > 1 // a street and a postal code before it
 		if m[0] == 0 {
@@ -87,8 +90,7 @@ var (
 )
 
 // placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
-// city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland"), behind a comma
-// none that is a company or a department.
+// city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland").
 func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 	t := p.text()
 	for _, sep := range []*regexp.Regexp{comma, inCity} {
@@ -101,9 +103,7 @@ func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 			if !ok || at.city.v == nil {
 				continue
 			}
-			city := at.city.text()
-			known := e.words.cities[strings.ToLower(city)]
-			if sep == inCity && known && !workOf.MatchString(title.text()) || sep == comma && (known || !e.words.isUnit(city)) {
+			if sep == comma || e.words.cities[strings.ToLower(at.city.text())] && !workOf.MatchString(title.text()) {
 				return title, at, true
 			}
 		}
