@@ -97,6 +97,17 @@ func Queries() []string {
 		clause := `{"simple_query_string":{"fields":["profile.headline"],"query":"` + text + `"}}`
 		out = append(out, clause, `{"bool":{"should":[`+same(1_000_000/len(clause), clause)+`]}}`)
 	}
+	// Who is found depends on a score, which depends on who is found by the next one.
+	least := func(levels, filters int, filter string) string {
+		query := fmt.Sprintf(filter, 0)
+		for range levels {
+			query = `{"function_score":{"min_score":1,"score_mode":"avg","functions":[{"weight":2,"filter":` + query + `}` +
+				strings.Repeat(",", min(filters, 1)) + times(filters, func(i int) string { return fmt.Sprintf(`{"weight":2,"filter":`+filter+`}`, i) }) + `]}}`
+		}
+		return query
+	}
+	const connections, title = `{"term":{"profile.connections":%d}}`, `{"match":{"experience.title":"w%d"}}`
+	out = append(out, least(19, 0, connections), least(3, 160, connections), `{"nested":{"path":"experience","query":`+least(3, 160, title)+`}}`)
 	number := "9007199254740993." + strings.Repeat("3", 1_000_000)
 	out = append(out, `{"term":{"profile.connections":`+number+`}}`, `{"terms":{"profile.connections":[`+number+`]}}`,
 		`{"range":{"profile.connections":{"gte":"`+number+`"}}}`, `{"range":{"updated_at":{"gte":"`+number+`"}}}`)

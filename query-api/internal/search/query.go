@@ -53,6 +53,8 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	switch {
 	case size > maxParameters:
 		return &Budget{"the texts of the query are too long together: shorten them"}
+	case len(statement.SQL) > maxStatement:
+		return &Budget{"the query is too complex: use fewer clauses"}
 	case len(statement.Tables) > 0 && len(statement.SQL) > maxBeside:
 		return &Budget{"the query is too complex beside its long lists: use fewer clauses or shorter lists"}
 	}
@@ -95,5 +97,6 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 
 const (
 	maxParameters = 700 << 10 // of what travels in the address of a statement, which servers limit to 1 MiB
+	maxStatement  = 1 << 20   // of any: a server cannot be stopped while it analyses one, and 1,024 clauses take half of it
 	maxBeside     = 120 << 10 // of a statement with tables beside it, which is a field of a form: servers limit those to 128 KiB
 )
