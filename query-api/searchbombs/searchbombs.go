@@ -107,7 +107,7 @@ func Queries() []string {
 		return query
 	}
 	const connections, title = `{"term":{"profile.connections":%d}}`, `{"match":{"experience.title":"w%d"}}`
-	out = append(out, least(19, 0, connections), least(3, 160, connections), `{"nested":{"path":"experience","query":`+least(3, 160, title)+`}}`)
+	out = append(out, least(19, 0, connections), least(2, 240, connections), `{"nested":{"path":"experience","query":`+least(2, 240, title)+`}}`)
 	number := "9007199254740993." + strings.Repeat("3", 1_000_000)
 	out = append(out, `{"term":{"profile.connections":`+number+`}}`, `{"terms":{"profile.connections":[`+number+`]}}`,
 		`{"range":{"profile.connections":{"gte":"`+number+`"}}}`, `{"range":{"updated_at":{"gte":"`+number+`"}}}`)

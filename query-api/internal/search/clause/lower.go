@@ -15,7 +15,7 @@ const (
 	MaxDepth = 20
 	// MaxLeastScores bounds function_scores with min_score that stand in one another: whom each finds depends on a score of the ones
 	// in it, which a statement has several times.
-	MaxLeastScores = 3
+	MaxLeastScores = 2
 	MaxClauses     = 1024
 	MaxTerms       = 65_536
 	MaxRegexp      = 1000

@@ -357,8 +357,8 @@ func TestClausesCount(t *testing.T) {
 		should(5000, `{"match":{"profile.connections":{"query":"1","analyzer":"standard","lenient":true}}}`): "more than 1024 clauses",
 		`{"query_string":{"query":"` + words(30) + `"}}`:                                                     "",
 		`{"query_string":{"query":"` + words(100) + `"}}`:                                                    "more than 1024 clauses",
-		least(3):          "",
-		least(4):          "min_score stand in one another deeper than 3 levels",
+		least(2):          "",
+		least(3):          "min_score stand in one another deeper than 2 levels",
 		should(1024, two): "",
 		should(1025, two): "more than 2048 words",
 	} {
