@@ -197,8 +197,40 @@ func TestApplyOfNamesakes(t *testing.T) {
 	require.Equal(t, second.ID, done[0].OrganizationID)
 	_, err = a.Apply(t.Context(), accountsFile(t, "organizations: [{name: Other, id: "+second.ID+"}]"))
 	require.ErrorContains(t, err, "no organization of this name has the id")
-	_, err = queryapi.ReadAccountsFile([]byte("organizations: [{name: New, keys: [{name: ci, scopes: []}]}]"))
-	require.ErrorContains(t, err, "organizations[0].keys[0]: scopes has none: name some of enrich, ")
 	_, err = queryapi.ReadAccountsFile([]byte("organizations: [{name: New}, {name: New}]"))
 	require.ErrorContains(t, err, "twice")
+}
+
+// What a template's empty variable leaves of a key's limits is refused: it would be a key that may do everything, or for ever.
+func TestAccountsFileStatesLimits(t *testing.T) {
+	const noScopes = "organizations[0].keys[0]: scopes has none: name some of enrich, "
+	for key, want := range map[string]string{
+		"scopes: []":                   noScopes,
+		"scopes: ":                     noScopes,
+		"scopes: ~":                    noScopes,
+		"scopes: [enrich, everything]": `organizations[0].keys[0]: unknown scope "everything"`,
+		"scopes: [~]":                  noScopes,
+		"scopes: enrich":               "organizations[0].keys[0]: scopes: ",
+		"expires_at: ":                 "organizations[0].keys[0]: expires_at has no time: ",
+		"expires_at: soon":             "organizations[0].keys[0]: expires_at: ",
+		"scope: [enrich]":              "field scope not found",
+	} {
+		_, err := queryapi.ReadAccountsFile([]byte("organizations: [{name: New, keys: [{name: ci, " + key + "}]}]"))
+		require.ErrorContains(t, err, want, key)
+	}
+
+	a := accountsOn(t)
+	_, err := a.Apply(t.Context(), accountsFile(t, `organizations:
+  - name: New
+    keys:
+      - {name: one, scopes: &some [usage, enrich], expires_at: 2999-01-01T00:00:00Z}
+      - {name: two, scopes: *some, expires_at: "2999-01-01T00:00:00Z"}
+`))
+	require.NoError(t, err)
+	keys := a.Keys(a.Organizations()[0].ID)
+	require.Len(t, keys, 2)
+	for _, k := range keys {
+		require.Equal(t, []string{"enrich", "usage"}, k.Scopes)
+		require.Equal(t, time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC), k.ExpiresAt)
+	}
 }

@@ -42,14 +42,42 @@ type OrganizationEntry struct {
 
 // KeyEntry is a key, told by its name within the organization; after a rotation
 // two keys have that name, and the entry is about both. A key that does not exist
-// is created: from Key, when that is given, else drawn. Scopes and expiry that are
-// left out stay as they are.
+// is created: from Key, when that is given, else drawn. Scopes, a list, and expiry,
+// a time, stay as they are when they are left out.
 type KeyEntry struct {
-	Name      string    `yaml:"name"`
-	Scopes    []string  `yaml:"scopes"`
-	ExpiresAt time.Time `yaml:"expires_at"`
+	Name string `yaml:"name"`
+	// As nodes, a name with nothing behind it, as an empty variable of a template
+	// leaves it, is told from one that is left out.
+	Scopes    yaml.Node `yaml:"scopes"`
+	ExpiresAt yaml.Node `yaml:"expires_at"`
 	Key       string    `yaml:"key"`
 	Revoked   bool      `yaml:"revoked"`
+}
+
+// limits are the scopes and the expiry that the entry states; zero: they are left out.
+func (k KeyEntry) limits() (scopes []string, expires time.Time, err error) {
+	if !k.Scopes.IsZero() {
+		if err := k.Scopes.Decode(&scopes); err != nil {
+			return nil, expires, fmt.Errorf("scopes: %w", err)
+		}
+		if len(scopes) == 0 {
+			return nil, expires, fmt.Errorf("scopes has none: name some of %s, or leave scopes out, for all of them or what the key has", strings.Join(event.Scopes(), ", "))
+		}
+	}
+	for _, s := range scopes {
+		if !slices.Contains(event.Scopes(), s) {
+			return nil, expires, fmt.Errorf("unknown scope %q; scopes are %s", s, strings.Join(event.Scopes(), ", "))
+		}
+	}
+	if !k.ExpiresAt.IsZero() {
+		if err := k.ExpiresAt.Decode(&expires); err != nil {
+			return nil, expires, fmt.Errorf("expires_at: %w", err)
+		}
+		if expires.IsZero() {
+			return nil, expires, errors.New("expires_at has no time: write one, such as 2030-01-31T00:00:00Z, or leave expires_at out, for none or what the key has")
+		}
+	}
+	return scopes, expires, nil
 }
 
 // ReadAccountsFile reads a file strictly: an unknown field is an error.
@@ -95,13 +123,8 @@ func (f AccountsFile) validate() error {
 					return fmt.Errorf("%s.keys[%d]: %w", at, j, err)
 				}
 			}
-			if k.Scopes != nil && len(k.Scopes) == 0 {
-				return fmt.Errorf("%s.keys[%d]: scopes has none: name some of %s, or leave scopes out, for all of them or what the key has", at, j, strings.Join(event.Scopes(), ", "))
-			}
-			for _, s := range k.Scopes {
-				if !slices.Contains(event.Scopes(), s) {
-					return fmt.Errorf("%s.keys[%d]: unknown scope %q; scopes are %s", at, j, s, strings.Join(event.Scopes(), ", "))
-				}
+			if _, _, err := k.limits(); err != nil {
+				return fmt.Errorf("%s.keys[%d]: %w", at, j, err)
 			}
 		}
 	}
@@ -247,6 +270,10 @@ func (a *Accounts) organizationOf(entry OrganizationEntry) (o event.Organization
 
 // applyKey returns the changes that it made, and the key if it drew one.
 func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyEntry) (changes []string, shown string, err error) {
+	scopes, expires, err := entry.limits()
+	if err != nil {
+		return nil, "", err
+	}
 	now := a.time()
 	exists := false
 	for _, k := range a.Keys(organization) {
@@ -258,7 +285,7 @@ func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyE
 		var change string
 		switch {
 		case !entry.Revoked:
-			change, err = a.amendKey(ctx, k.ID, entry)
+			change, err = a.amendKey(ctx, k.ID, scopes, expires)
 		case k.ValidAt(now):
 			_, err = a.RevokeKey(ctx, k.ID)
 			change = "revoked"
@@ -273,7 +300,7 @@ func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyE
 	if exists || entry.Revoked {
 		return changes, "", nil
 	}
-	options := KeyOptions{Name: entry.Name, Scopes: entry.Scopes, ExpiresAt: entry.ExpiresAt}
+	options := KeyOptions{Name: entry.Name, Scopes: scopes, ExpiresAt: expires}
 	if entry.Key != "" {
 		given, err := event.ParseAPIKey(entry.Key)
 		if err != nil {
@@ -291,10 +318,10 @@ func (a *Accounts) applyKey(ctx context.Context, organization string, entry KeyE
 	return []string{"key " + entry.Name + " created"}, shown, nil
 }
 
-// amendKey gives a key the scopes and the expiry that an entry states, and
-// returns what it changed. A key that another one has replaced only ends earlier:
+// amendKey gives a key the scopes and the expiry that an entry states, if it does,
+// and returns what it changed. A key that another one has replaced only ends earlier:
 // its grace is not prolonged.
-func (a *Accounts) amendKey(ctx context.Context, id string, entry KeyEntry) (string, error) {
+func (a *Accounts) amendKey(ctx context.Context, id string, scopes []string, expires time.Time) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	k, ok := a.directory.Key(id)
@@ -302,14 +329,14 @@ func (a *Accounts) amendKey(ctx context.Context, id string, entry KeyEntry) (str
 		return "", noSuchKey(id)
 	}
 	var changes []string
-	if len(entry.Scopes) > 0 {
-		scopes := slices.Compact(slices.Sorted(slices.Values(entry.Scopes)))
+	if len(scopes) > 0 {
+		scopes = slices.Compact(slices.Sorted(slices.Values(scopes)))
 		if present := slices.Compact(slices.Sorted(slices.Values(k.Scopes))); !slices.Equal(scopes, present) {
 			k.Scopes = scopes
 			changes = append(changes, "scopes "+strings.Join(scopes, ", "))
 		}
 	}
-	if end := entry.ExpiresAt.UTC(); !entry.ExpiresAt.IsZero() && !end.Equal(k.ExpiresAt) &&
+	if end := expires.UTC(); !end.IsZero() && !end.Equal(k.ExpiresAt) &&
 		(k.ReplacedBy == "" || k.ExpiresAt.IsZero() || end.Before(k.ExpiresAt)) {
 		k.ExpiresAt = end
 		changes = append(changes, "expires "+end.Format(time.RFC3339))
