@@ -134,7 +134,7 @@ func topicNames(topics []Topic) []string {
 // createMissing asks for all topics at once: the brokers say which exist.
 func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics []Topic) error {
 	wait := newBackoff(50*time.Millisecond, time.Second)
-	told := newWaiting(cfg)
+	told, began := newWaiting(cfg), time.Now()
 	todo := slices.Clone(topics)
 	last := errors.New("no answer")
 	for len(todo) > 0 {
@@ -177,7 +177,7 @@ func createMissing(ctx context.Context, cfg Config, client *kafka.Client, topics
 			todo = again
 		}
 		if len(todo) > 0 {
-			told.why(ctx, last)
+			told.why(ctx, began, last)
 		}
 		if len(todo) > 0 && !sleep(ctx, wait.NextBackOff()) {
 			return fmt.Errorf("create topic %s: %w (last: %w)", todo[0].Name, context.Cause(ctx), last)
@@ -195,7 +195,7 @@ func awaitTopics(ctx context.Context, cfg Config, names []string) (map[string]ka
 // awaitTopicsSaying is awaitTopics for whoever wants to know why it still waits.
 func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func(error)) (map[string]kafka.Topic, error) {
 	wait := newBackoff(20*time.Millisecond, time.Second)
-	told := newWaiting(cfg)
+	told, began := newWaiting(cfg), time.Now()
 	var last error
 	for {
 		// A transport of its own each time: it serves metadata from a cache.
@@ -209,7 +209,7 @@ func awaitTopicsSaying(ctx context.Context, cfg Config, names []string, why func
 			last = err
 		}
 		why(last)
-		told.why(ctx, last)
+		told.why(ctx, began, last)
 		if !sleep(ctx, wait.NextBackOff()) {
 			return nil, fmt.Errorf("await topics: %w (last: %w)", context.Cause(ctx), last)
 		}
@@ -242,20 +242,33 @@ const (
 type waiting struct {
 	logger *slog.Logger
 	mu     sync.Mutex
+	since  time.Time // when the first of those who wait began; zero: what was waited for came
 	next   time.Time
 }
 
-func newWaiting(cfg Config) *waiting {
-	return &waiting{logger: cfg.logger(), next: time.Now().Add(waitingFirst)}
-}
+func newWaiting(cfg Config) *waiting { return &waiting{logger: cfg.logger()} }
 
-func (w *waiting) why(ctx context.Context, err error) {
+// over says that what was waited for came.
+func (w *waiting) over() {
 	if w == nil {
 		return
 	}
 	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.since = time.Time{}
+}
+
+// why is of somebody who has waited since he began, and may give up earlier than is told.
+func (w *waiting) why(ctx context.Context, began time.Time, err error) {
+	if w == nil {
+		return
+	}
+	w.mu.Lock()
+	if w.since.IsZero() || began.Before(w.since) {
+		w.since = began
+	}
 	now := time.Now()
-	early := now.Before(w.next)
+	early := now.Before(w.since.Add(waitingFirst)) || now.Before(w.next)
 	if !early {
 		w.next = now.Add(waitingAgain)
 	}

@@ -40,6 +40,18 @@ func (w *Writer) Close() error {
 	return err
 }
 
+// Alone returns a writer like w that sends each message by itself. Its connections are w's, which its Close would end:
+// the Close of its [kafka.Writer] leaves them.
+func (w *Writer) Alone() *Writer {
+	return &Writer{waits: w.waits, Writer: &kafka.Writer{
+		Addr: w.Addr, Balancer: w.Balancer, Transport: w.Transport,
+		RequiredAcks: w.RequiredAcks, Compression: w.Compression, BatchSize: 1, BatchBytes: w.BatchBytes,
+		MaxAttempts: w.MaxAttempts, WriteBackoffMin: w.WriteBackoffMin, WriteBackoffMax: w.WriteBackoffMax,
+		ReadTimeout: w.ReadTimeout, WriteTimeout: w.WriteTimeout,
+		Logger: w.Logger, ErrorLogger: w.ErrorLogger,
+	}}
+}
+
 // WriterOption changes a writer made by [NewWriter].
 type WriterOption func(*kafka.Writer)
 
@@ -96,7 +108,7 @@ func NewWriter(cfg Config, opts ...WriterOption) *Writer {
 	for _, o := range opts {
 		o(w)
 	}
-	return &Writer{Writer: w, waits: &waiting{logger: cfg.logger()}}
+	return &Writer{Writer: w, waits: newWaiting(cfg)}
 }
 
 // RefusedMessage is a message that no retry can write.
@@ -148,7 +160,9 @@ func isOneOf(err error, of ...kafka.Error) bool {
 
 // WriteAll writes msgs and returns nil once every one of them is acknowledged.
 // Failures that may pass (no leader, no connection, timeouts) are retried with
-// backoff until ctx ends; Config.Logger is told why, after 20 s and then each minute. Messages that cannot ever be written are left out
+// backoff until ctx ends. Config.Logger is told why when an attempt fails 20 s after this call began, or
+// the first of those that failed since the writer's last success, and then each minute; where brokers do not
+// answer an attempt takes up to 40 s. Messages that cannot ever be written are left out
 // and reported together in a [*RefusedError] after the others are through. When
 // ctx ends first its error is returned and any of the messages may be stored.
 //
@@ -167,9 +181,14 @@ func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 	for len(g.pending) > 0 {
 		errs, err := writeOnce(ctx, w, msgs, g.pending, g.single)
 		if err == nil {
+			w.waits.over()
 			break
 		}
 		if ctx.Err() != nil {
+			// From brokers that do not answer no error has come, but a request would have ended by now.
+			if time.Since(began) >= requestTimeout {
+				w.waits.why(ctx, began, cmp.Or(g.why, context.Cause(ctx)))
+			}
 			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))
 		}
 		if errs == nil { // nothing was attempted: the whole call failed
@@ -181,10 +200,12 @@ func WriteAll(ctx context.Context, w *Writer, msgs []kafka.Message) error {
 		if g.sort(errs) {
 			continue
 		}
-		if len(g.pending) > 0 && time.Since(began) >= waitingFirst {
-			w.waits.why(ctx, cmp.Or(errs...))
+		if len(g.pending) == 0 {
+			w.waits.over()
+			break
 		}
-		if len(g.pending) > 0 && !sleep(ctx, wait.NextBackOff()) {
+		w.waits.why(ctx, began, g.why)
+		if !sleep(ctx, wait.NextBackOff()) {
 			return fmt.Errorf("write %d messages: %w", len(g.pending), context.Cause(ctx))
 		}
 	}
@@ -199,6 +220,7 @@ type writing struct {
 	msgs    []kafka.Message
 	pending []int // to be written, in order
 	refused []RefusedMessage
+	why     error // of the first message of the last attempt that is written again
 	// single: each message is written by itself, since the broker found a whole batch too large.
 	single       bool
 	unknownSince time.Time // nothing but unknown topics has been in the way; zero: something else was
@@ -225,6 +247,7 @@ func (g *writing) refuse(i int, err error) {
 func (g *writing) sort(errs []error) (split bool) {
 	giveUp := g.unknownTooLong(errs)
 	var retry []int
+	g.why = nil
 	failed := make(map[string]bool) // keys of which a message is written again, and those after it
 	for n, i := range g.pending {
 		m, err := &g.msgs[i], errs[n]
@@ -237,6 +260,7 @@ func (g *writing) sort(errs []error) (split bool) {
 		default:
 			split = split || tooLarge
 			failed[key] = true
+			g.why = cmp.Or(g.why, err)
 			retry = append(retry, i)
 		}
 	}

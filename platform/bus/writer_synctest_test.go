@@ -26,6 +26,7 @@ func TestWritingSorts(t *testing.T) {
 		"one without a key has none after":   {errs: [5]error{3: passes}, pending: []int{3}},
 		"one that stays does not":            {errs: [5]error{0: stays}, refused: []int{0}},
 		"one stays behind one that passes":   {errs: [5]error{0: passes, 2: stays}, pending: []int{0}, refused: []int{2}},
+		"one stays before one that passes":   {errs: [5]error{0: stays, 1: passes}, pending: []int{1}, refused: []int{0}},
 		"a batch is too large":               {errs: [5]error{tooLarge, tooLarge, tooLarge}, pending: []int{0, 1, 2}, split: true},
 		"each was written by itself":         {single: true, errs: [5]error{1: tooLarge}, refused: []int{1}},
 		"too large, and those after are not": {errs: [5]error{0: tooLarge}, pending: []int{0, 2}, split: true},
@@ -38,6 +39,9 @@ func TestWritingSorts(t *testing.T) {
 			require.Equal(t, c.split, g.sort(c.errs[:]))
 			require.Equal(t, c.pending, g.pending)
 			require.Equal(t, c.single || c.split, g.single)
+			if len(c.pending) > 0 {
+				require.Equal(t, c.errs[c.pending[0]], g.why, "what is waited for, not what is refused")
+			}
 			var refused []int
 			for _, r := range g.refused {
 				refused = append(refused, r.Index)

@@ -27,13 +27,7 @@ func (p *Publisher) alone() *bus.Writer {
 	if w := p.single.Load(); w != nil {
 		return w
 	}
-	w := &bus.Writer{Writer: &kafka.Writer{
-		Addr: p.writer.Addr, Balancer: p.writer.Balancer, Transport: p.writer.Transport,
-		RequiredAcks: p.writer.RequiredAcks, Compression: p.writer.Compression, BatchSize: 1, BatchBytes: p.writer.BatchBytes,
-		MaxAttempts: p.writer.MaxAttempts, WriteBackoffMin: p.writer.WriteBackoffMin, WriteBackoffMax: p.writer.WriteBackoffMax,
-		ReadTimeout: p.writer.ReadTimeout, WriteTimeout: p.writer.WriteTimeout,
-		Logger: p.writer.Logger, ErrorLogger: p.writer.ErrorLogger,
-	}}
+	w := p.writer.Alone()
 	if !p.single.CompareAndSwap(nil, w) {
 		return p.single.Load() // of another lane; one that sent nothing has nothing to close
 	}
