@@ -433,7 +433,8 @@ func (r *run) stored() int64 {
 
 // summary says what the run did, once it is over.
 func (r *run) summary() Summary {
-	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began), Unknown: r.unknown.Members()}
+	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
+	s.Unknown, s.MoreUnknown = r.unknown.Members()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s.Kinds = kindCounts(r.tally)

@@ -119,6 +119,8 @@ type Summary struct {
 	// Unknown has, of a dry run over files, the members that the records' schemas do not have,
 	// what most records have first: at most 1,000, those that were found first.
 	Unknown []UnknownMember `json:"unknown,omitzero"`
+	// MoreUnknown says that there are others, which were not counted.
+	MoreUnknown bool `json:"more_unknown,omitzero"`
 	// StoredBytes is how much was read, compressed as it is.
 	StoredBytes int64 `json:"stored_bytes"`
 	// Elapsed is how long it took.
@@ -257,6 +259,9 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	_ = w.Flush() // a strings.Builder does not fail
 	if more := len(s.Unknown) - len(shown); more > 0 {
 		fmt.Fprintf(b, "and %s more, which --json prints\n", grouped(int64(more)))
+	}
+	if s.MoreUnknown {
+		b.WriteString("there are others, which were not counted\n")
 	}
 }
 

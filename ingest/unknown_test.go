@@ -35,6 +35,7 @@ func TestDryRunCountsUnknownMembers(t *testing.T) {
 		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1"},
 		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2"},
 	}, s.Unknown, "%s", s)
+	require.False(t, s.MoreUnknown)
 
 	clean := write(t, "clean.ndjson", []byte(`{"profile_id":"p_1","last_updated":"2026","username":"u","full_name":"x"}`))
 	s = dryRun(t, ingest.Config{}, record.KindNetworkPerson, clean)
@@ -69,5 +70,6 @@ func TestUnknownMembersAreBounded(t *testing.T) {
 		require.LessOrEqual(t, len(u.Path), 203)
 		require.True(t, strings.HasSuffix(u.Path, "ä..."), u.Path)
 	}
-	require.Contains(t, s.String(), "and 980 more, which --json prints\n")
+	require.True(t, s.MoreUnknown)
+	require.Contains(t, s.String(), "and 980 more, which --json prints\nthere are others, which were not counted\n")
 }

@@ -90,8 +90,7 @@ type Config struct {
 	// Rejected, if set, is told of every rejected record that is added to a
 	// batch, from any goroutine.
 	Rejected func(event.Rejected)
-	// Unknown, if set, counts the members that the records' schemas do not have, but for
-	// records of erased people.
+	// Unknown, if set, counts the members that the records' schemas do not have.
 	Unknown *Unknown
 	// Suppressed says who was erased; nil: nobody. Asked has the erasures of this run
 	// that may not be in it yet, by the same key; by default none, under a key of no
@@ -288,9 +287,7 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 // found to have it. Its messages are numbered from part; it returns the number that
 // follows.
 func (w *work) take(line source.Line, raw []byte, main *record.Record, found suppress.Found, part int) (int, error) {
-	if !found.Hit {
-		w.unknown(line, main)
-	}
+	w.unknown(line, main)
 	parts, bad := main.Split()
 	if found.Hit {
 		return part + 1, w.suppressed(line, main, parts, found.Hash, part)

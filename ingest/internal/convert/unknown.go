@@ -28,13 +28,14 @@ type UnknownMember struct {
 }
 
 // Unknown counts the members of records that their kinds' schemas do not have: those that
-// are the first 1,000 to be found. It is for any number of goroutines.
+// are the first 1,000 to be found, by whichever worker. It is for any number of goroutines.
 type Unknown struct {
 	schemas map[record.Kind]*record.Members
 
 	mu      sync.Mutex
 	records int64
 	found   map[unknownKey]*unknownCount
+	more    bool // than are counted
 }
 
 type unknownKey struct {
@@ -72,6 +73,7 @@ func (u *Unknown) add(r *record.Record, at event.Source) {
 		c, ok := u.found[key]
 		switch {
 		case !ok && len(u.found) == maxUnknownPaths:
+			u.more = true
 			return
 		case !ok:
 			c = &unknownCount{example: at}
@@ -93,20 +95,20 @@ func shortPath(path []byte) string {
 	return strings.ToValidUTF8(string(path[:maxUnknownPath]), "") + "..."
 }
 
-// Members returns what was found, what most records have first. Without counts there is
-// nothing.
-func (u *Unknown) Members() []UnknownMember {
+// Members returns what was counted, what most records have first, and whether there are more,
+// which were not. Without counts there is nothing.
+func (u *Unknown) Members() (members []UnknownMember, more bool) {
 	if u == nil {
-		return nil
+		return nil, false
 	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	members := make([]UnknownMember, 0, len(u.found))
+	members = make([]UnknownMember, 0, len(u.found))
 	for key, c := range u.found {
 		members = append(members, UnknownMember{Kind: key.kind, Path: key.path, Records: c.records, Example: c.example.String()})
 	}
 	slices.SortFunc(members, func(a, b UnknownMember) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Path, b.Path))
 	})
-	return members
+	return members, u.more
 }
