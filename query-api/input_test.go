@@ -1,10 +1,13 @@
 package queryapi_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"runtime"
@@ -278,6 +281,39 @@ func TestChunkedBodyLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.NoError(t, resp.Body.Close())
 		require.Equal(t, want, resp.StatusCode, fmt.Sprint(size))
+	}
+}
+
+// A body that breaks off is invalid input, which comes after key, scope and rate: its answer has the headers of rates.
+func TestBodiesThatBreakOff(t *testing.T) {
+	f := start(t, nil)
+	narrow := f.newKey(queryapi.KeyOptions{Name: "usage", Scopes: []string{event.ScopeUsage}})
+	for _, c := range []struct {
+		path, key, kind string
+		status          int
+	}{
+		{enrichPath, f.key, "application/json", http.StatusUnprocessableEntity},
+		{searchPath, f.key, "application/json", http.StatusBadRequest},
+		{enrichPath, narrow, "application/json", http.StatusForbidden},
+		{enrichPath, "nobody's", "application/json", http.StatusUnauthorized},
+		{enrichPath, f.key, "text/plain", http.StatusUnsupportedMediaType},
+		{enrichPath, f.key, "", http.StatusUnsupportedMediaType},
+	} {
+		conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(f.service.URL(), "http://"))
+		require.NoError(t, err)
+		_, err = fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\nContent-Type: %s\r\nContent-Length: 21\r\n\r\n{\"cod", c.path, c.key, c.kind)
+		require.NoError(t, err)
+		require.NoError(t, conn.(*net.TCPConn).CloseWrite())
+		got, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		require.NoError(t, err)
+		_, err = io.Copy(io.Discard, got.Body)
+		require.NoError(t, err)
+		require.NoError(t, errors.Join(got.Body.Close(), conn.Close()))
+		require.Equal(t, c.status, got.StatusCode, "%+v", c)
+		authorized := c.status != http.StatusUnauthorized && c.status != http.StatusUnsupportedMediaType
+		for _, name := range []string{"X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", "RateLimit", "RateLimit-Policy"} {
+			require.Equal(t, authorized, got.Header.Get(name) != "", "%+v: %s", c, name)
+		}
 	}
 }
 

@@ -30,12 +30,15 @@ func (s *Server) gate(next http.Handler) http.Handler {
 		op := s.routes[mux.CurrentRoute(r)]
 		x.operation = op
 		unknown := s.unknown(r, op)
-		body, err := s.readBody(w, r, op, unknown == nil)
+		body, broken, err := s.readBody(w, r, op, unknown == nil)
 		if err == nil {
 			err = unknown
 		}
 		if err == nil && !s.cfg.Uncounted {
 			err = s.authorize(w, r, op, x)
+		}
+		if err == nil {
+			err = broken
 		}
 		if err == nil {
 			body, err = op.check(r, body)
@@ -115,8 +118,8 @@ func (s *Server) unknown(r *http.Request, op *operation) error {
 }
 
 // readBody answers 413 and 415, and reads the body of an operation that has one; it returns
-// the body if that is to be kept.
-func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation, keep bool) ([]byte, error) {
+// the body if that is to be kept. broken is of one that ends too early: invalid input, which comes after the key.
+func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation, keep bool) (body []byte, broken, err error) {
 	limit := s.cfg.MaxBodyBytes
 	tooLarge := func() error {
 		return &problem{status: http.StatusRequestEntityTooLarge, detail: sizeDetail(limit)}
@@ -125,19 +128,19 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation,
 		if r.ContentLength <= drained*limit && r.Header.Get("Expect") == "" {
 			_, _ = io.CopyN(io.Discard, r.Body, r.ContentLength)
 		}
-		return nil, tooLarge()
+		return nil, nil, tooLarge()
 	}
 	if op.body == nil {
-		return nil, nil
+		return nil, nil, nil
 	}
 	if coding := encoded(r); coding != "" {
-		return nil, &problem{
+		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
 			detail: "the request body is sent with Content-Encoding " + quote(coding) + ": send it uncompressed, without Content-Encoding",
 		}
 	}
 	if !isJSON(r) {
-		return nil, &problem{
+		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
 			detail: `the request body must be JSON in UTF-8: send the header "Content-Type: application/json"`,
 		}
@@ -155,16 +158,16 @@ func (s *Server) readBody(w http.ResponseWriter, r *http.Request, op *operation,
 	switch {
 	case errors.As(err, &over):
 		_, _ = io.CopyN(io.Discard, r.Body, drained*limit)
-		return nil, tooLarge()
-	case err != nil:
-		return nil, invalidf("the request body could not be read to its end")
+		return nil, nil, tooLarge()
 	case n > 0 && r.Header.Get("Content-Type") == "":
-		return nil, &problem{
+		return nil, nil, &problem{
 			status: http.StatusUnsupportedMediaType,
 			detail: `the request body has no type: send the header "Content-Type: application/json"`,
 		}
+	case err != nil:
+		return nil, invalidf("the request body could not be read to its end"), nil
 	}
-	return buf.Bytes(), nil
+	return buf.Bytes(), nil, nil
 }
 
 // encoded is the first encoding of the body that changes it, of however many headers; empty: none.
