@@ -28,16 +28,22 @@ func (d *denying) Query(_ context.Context, statement string, _ ...any) (driver.R
 	return nil, &ch.Exception{Code: 497, Name: "DB::Exception", Message: "muster: Not enough privileges"}
 }
 
+// denied is a Searcher whose server is conn, at a time that the test says.
+func denied(t *testing.T, conn *denying, log slog.Handler, now *time.Time) *Searcher {
+	t.Helper()
+	s, err := New(Config{}, Deps{
+		Conn: conn, Key: make([]byte, cursor.KeySize), Logger: slog.New(log),
+		Tracer: noop.NewTracerProvider().Tracer(""), Now: func() time.Time { return *now },
+	})
+	require.NoError(t, err)
+	return s
+}
+
 // A user who may not read system.parts searches on, is told once, and is not asked again.
 func TestPartsDenied(t *testing.T) {
 	var log bytes.Buffer
-	conn := new(denying)
-	now := time.Now()
-	s, err := New(Config{}, Deps{
-		Conn: conn, Key: make([]byte, cursor.KeySize), Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		Tracer: noop.NewTracerProvider().Tracer(""), Now: func() time.Time { return now },
-	})
-	require.NoError(t, err)
+	conn, now := new(denying), time.Now()
+	s := denied(t, conn, slog.NewTextHandler(&log, nil), &now)
 	for range 3 {
 		large, err := s.largeAtRest(t.Context())
 		require.NoError(t, err)
@@ -52,13 +58,8 @@ func TestPartsDenied(t *testing.T) {
 
 // A user who may not read the indexes of repeats searches on, and they are not asked again for a while.
 func TestTimesDenied(t *testing.T) {
-	conn := new(denying)
-	now := time.Now()
-	s, err := New(Config{}, Deps{
-		Conn: conn, Key: make([]byte, cursor.KeySize), Logger: slog.New(slog.DiscardHandler),
-		Tracer: noop.NewTracerProvider().Tracer(""), Now: func() time.Time { return now },
-	})
-	require.NoError(t, err)
+	conn, now := new(denying), time.Now()
+	s := denied(t, conn, slog.DiscardHandler, &now)
 	prepared, err := s.Prepare(Request{Query: []byte(`{"match":{"profile.headline":"data"}}`)})
 	require.NoError(t, err)
 	for range 3 {
@@ -74,13 +75,8 @@ func TestTimesDenied(t *testing.T) {
 
 // Who may not read indexes as tables, and a cluster, whose table has none, look for words in the columns, and ask the indexes again after a while.
 func TestPresenceDenied(t *testing.T) {
-	conn := new(denying)
-	now := time.Now()
-	s, err := New(Config{}, Deps{
-		Conn: conn, Key: make([]byte, cursor.KeySize), Logger: slog.New(slog.DiscardHandler),
-		Tracer: noop.NewTracerProvider().Tracer(""), Now: func() time.Time { return now },
-	})
-	require.NoError(t, err)
+	conn, now := new(denying), time.Now()
+	s := denied(t, conn, slog.DiscardHandler, &now)
 	prepared, err := s.Prepare(Request{Query: []byte(`{"multi_match":{"query":"senior data engineer"}}`)})
 	require.NoError(t, err)
 	statements := planner.PresenceStatements(prepared.node, nil, firstBlend)
