@@ -11,6 +11,7 @@ import (
 
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // maxAsked is more terms than a statement is ever done with in the time of a search: each takes half a millisecond before
@@ -27,6 +28,9 @@ type ranking struct {
 // people reads the page and, for the first, what all pages need beside: the
 // total, and the statistics of scores.
 func (s *Search) people(ctx context.Context) (*ranking, error) {
+	if r, err := s.kept(ctx); !errors.Is(err, postings.ErrUnsupported) {
+		return r, err
+	}
 	if !s.first {
 		if s.request.Size == 0 {
 			return &ranking{}, nil
@@ -85,19 +89,11 @@ func (s *Search) people(ctx context.Context) (*ranking, error) {
 // hashes are equal it is done again by both.
 func (s *Search) ranking(ctx context.Context, total bool) (*ranking, error) {
 	for identified := s.cursor.After.ProfileID != ""; ; identified = true {
-		r := &ranking{}
-		var err error
-		if r.places, err = s.rank(ctx, total, identified); err != nil {
+		places, err := s.rank(ctx, total, identified)
+		if err != nil {
 			return nil, err
 		}
-		if r.more = len(r.places) > s.request.Size; r.more {
-			r.places = r.places[:s.request.Size]
-		}
-		keys := make([]readstore.ProfileKey, len(r.places))
-		for i, p := range r.places {
-			keys[i] = readstore.ProfileKey{Hash: p.Hash, ProfileID: p.ProfileID}
-		}
-		r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys)
+		r, err := s.shown(ctx, places)
 		if !identified && errors.Is(err, readstore.ErrSharedHash) {
 			total = false // known by now
 			continue

@@ -21,6 +21,7 @@ import (
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/cursor"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // MaxSize is the largest page (interface.md, Limits).
@@ -64,6 +65,9 @@ type Config struct {
 	// SampleShare is the part of the people among whom it is found out what a page takes:
 	// one in so many, default 32.
 	SampleShare uint64
+	// Postings bounds in bytes what is kept in memory of who has which words (package postings); default 256 MiB, negative:
+	// nothing is, and every page is ranked by SQL.
+	Postings int
 }
 
 // WithDefaults fills in the zero fields.
@@ -116,6 +120,8 @@ type Searcher struct {
 	cfg   Config
 	deps  Deps
 	lanes lanes
+	// index holds who has which words; nil: nothing is kept.
+	index *postings.Index
 
 	mu     sync.Mutex
 	fields map[string]fieldStats
@@ -133,7 +139,11 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
 	}
 	cfg = cfg.WithDefaults()
-	return &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}, nil
+	s := &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}
+	if cfg.Postings >= 0 {
+		s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, Loads: cfg.Threads}, s.readPostings, deps.Now)
+	}
+	return s, nil
 }
 
 // Request is a search as it was asked for.

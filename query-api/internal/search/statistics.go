@@ -26,8 +26,9 @@ type termCount struct {
 
 type fieldStats struct {
 	planner.FieldStats
-	at  time.Time
-	age time.Duration // for which they are good
+	at       time.Time
+	age      time.Duration // for which they are good
+	snapshot uint64        // of postings, while which is the newest they are good, too; 0: of none
 }
 
 // fewStatements are over so soon that an expensive query, too, may send several at once while no other runs.
@@ -135,7 +136,7 @@ func (s *Search) count(ctx context.Context) (counted bool, err error) {
 	if counted && s.cursor.Total == 0 {
 		return true, nil
 	}
-	if err := s.searcher.countFields(ctx, s.node, filters, stats); err != nil {
+	if err := s.searcher.countFields(ctx, s.node, filters, stats, 0); err != nil {
 		return false, err
 	}
 	return counted, s.searcher.countTimes(ctx, s.node, stats)
@@ -257,13 +258,13 @@ func (s *Search) countPeople(ctx context.Context, statement planner.Statement, k
 	return nil
 }
 
-// countFields counts the fields that scores need, those not counted lately.
-func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats) error {
+// countFields counts the fields that scores need, those not counted lately, or for a snapshot of postings.
+func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []algebra.Node, stats *planner.Stats, snapshot uint64) error {
 	known := func(name string) bool {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		f, ok := s.fields[name]
-		if !ok || s.deps.Now().Sub(f.at) > f.age {
+		if !ok || s.deps.Now().Sub(f.at) > f.age && (snapshot == 0 || f.snapshot != snapshot) {
 			return false
 		}
 		stats.Fields[name] = f.FieldStats
@@ -283,7 +284,7 @@ func (s *Searcher) countFields(ctx context.Context, n algebra.Node, filters []al
 		for i, name := range c.Names {
 			f := planner.FieldStats{Documents: counts[2*i], Terms: counts[2*i+1]}
 			stats.Fields[name] = f
-			s.fields[name] = fieldStats{FieldStats: f, at: began, age: age}
+			s.fields[name] = fieldStats{FieldStats: f, at: began, age: age, snapshot: snapshot}
 		}
 		s.mu.Unlock()
 	}

@@ -1,0 +1,186 @@
+package planner
+
+import (
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// Leaf is a node without others inside, asked of people or, where Path is set, of the elements of that nested path.
+type Leaf struct {
+	Node algebra.Node
+	Path string
+}
+
+// Key tells leaves apart: equal ones have who matches in common.
+func (l Leaf) Key() string {
+	if t, ok := l.Node.(algebra.Term); ok { // nearly all are
+		return l.Path + "\x00" + termKey(t.Field, t.Text)
+	}
+	c := newCompiler(&Stats{})
+	parts := []string{l.Path, c.leaf(l, 0)}
+	for _, name := range slices.Sorted(maps.Keys(c.params)) {
+		parts = append(parts, c.params[name])
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.tables)) {
+		parts = append(parts, c.tables[name]...)
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// LeafStatement reads who matches leaves in some parts of the table, whether they live or were replaced. Its rows are the
+// number of a leaf, the name of a part, the number of an element from 1 on, 0 for the person; how often the leaf is there,
+// 1 where that says nothing; how many elements have it beyond the first, of nested fields asked of people; and all rows of
+// the part, by their offsets, of which that is so, as groupBitmapState has them.
+func LeafStatement(leaves []Leaf, parts []string) Statement {
+	c := newCompiler(&Stats{})
+	names := c.strs(parts)
+	selects := make([]string, len(leaves))
+	read := false
+	for i, l := range leaves {
+		selects[i] = strings.ReplaceAll(c.leaf(l, i), partsMark, names)
+		_, phrase := l.Node.(algebra.Phrase)
+		read = read || phrase
+	}
+	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, Tables: c.tables, TokensRead: read}
+}
+
+// partsMark stands for the names of parts in a statement that is not finished.
+const partsMark = "{parts}"
+
+// members are rows of a part by their offsets.
+const members = "unhex(hex(groupBitmapState(toUInt32(_part_offset))))"
+
+func (c *compiler) leaf(l Leaf, number int) string {
+	head := "SELECT toUInt16(" + strconv.Itoa(number) + ") AS leaf, toString(_part) AS part, "
+	if l.Path == "" {
+		root := &scope{}
+		condition := c.match(l.Node, root)
+		frequency, spread := c.frequencies(l.Node, root)
+		return head + "toUInt32(0) AS element, toFloat64(" + frequency + ") AS frequency, toUInt32(" + spread + ") AS spread, " + members +
+			" FROM " + table + " WHERE _part IN " + partsMark + " AND " + condition + " GROUP BY part, frequency, spread"
+	}
+	inner := &scope{path: l.Path}
+	condition := c.match(l.Node, inner)
+	frequency, _ := c.frequencies(l.Node, inner)
+	value := "if(" + condition + ", toFloat64(" + frequency + "), 0.)"
+	if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() && condition != no {
+		value = "toFloat64(" + frequency + ")" // 0 where it is not
+	}
+	return head + "toUInt32(u.1) AS element, u.2 AS frequency, toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
+		inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + partsMark + " AND " + c.necessary(l.Node, &scope{}) +
+		") GROUP BY part, element, frequency"
+}
+
+// numbered is the list of pairs of the number of an element and a value of it, of those for which a condition on the pair x
+// holds.
+func (s *scope) numbered(value, condition string) string {
+	if len(s.used) == 0 {
+		s.lambda("", "") // to go over the elements
+	}
+	names, lists := []string{"i"}, []string{"arrayEnumerate(" + listOf(s.used[0]) + ")"}
+	for _, u := range s.used {
+		names, lists = append(names, elementName(u)), append(lists, listOf(u))
+	}
+	return "arrayFilter(x -> " + condition + ", arrayMap((" + strings.Join(names, ", ") + ") -> (i, " + value + "), " + strings.Join(lists, ", ") + "))"
+}
+
+// frequencies are how often a leaf is there where it matches, and in how many elements beyond the first.
+func (c *compiler) frequencies(n algebra.Node, s *scope) (frequency, spread string) {
+	frequency, spread = yes, no
+	switch n := n.(type) {
+	case algebra.Phrase:
+		if len(n.Terms) > 1 || len(n.Terms[0]) > 1 {
+			frequency = c.frequency(n, s)
+		}
+	case algebra.Term:
+		f := n.Field
+		switch {
+		case f.IsText() && s.nested():
+			frequency = "countEqual(" + s.column(f.Tokens()) + ", " + c.str(n.Text) + ")"
+		case f.IsText():
+			frequency = "1 + countEqual(" + f.Repeats() + ", " + c.str(n.Text) + ")"
+			if s.many(f) {
+				spread = "countEqual(" + f.Spread() + ", " + c.str(n.Text) + ")"
+			}
+		case s.many(f) && f.Type == readmodel.SearchBoolean:
+			spread = "countEqual(" + f.Column + ", " + c.boolean01(n.Text) + ") - 1"
+		case s.many(f):
+			spread = "countEqual(" + f.Column + ", " + c.str(n.Text) + ") - 1"
+		}
+	}
+	return frequency, spread
+}
+
+// boolean01 is a boolean's term as its column has it.
+func (*compiler) boolean01(term string) string {
+	if term == "T" {
+		return yes
+	}
+	return no
+}
+
+// ActivePartsStatement lists the parts of the table that this node holds, none on a cluster, where it is spread. Its rows are
+// the name, what tells a part from any other that there ever was, and the number of rows.
+func ActivePartsStatement() Statement {
+	return Statement{SQL: "SELECT name, concat(path, ' ', hash_of_all_files), rows FROM system.parts WHERE active AND database = currentDatabase() AND table = '" + table + "'", OneThread: true}
+}
+
+// PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the record was
+// withdrawn.
+func PeopleStatement(part string) Statement {
+	return ofPart("toUInt32(_part_offset), profile_hash, toUInt8(deleted)", part, yes)
+}
+
+// IdentitiesStatement reads what tells the versions of the people of a part apart, in its order: offset, a second hash of the profile
+// id, version and content_hash.
+func IdentitiesStatement(part string) Statement {
+	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), version, content_hash", part, yes)
+}
+
+// NumbersStatement reads a column of numbers or dates of a part in its order: offset and value, of nested fields a row an element.
+func NumbersStatement(f algebra.Field, part string) Statement {
+	if f.Nested != "" {
+		return ofPart("toUInt32(_part_offset), arrayJoin("+f.Column+")", part, yes)
+	}
+	return ofPart("toUInt32(_part_offset), "+f.Column, part, yes)
+}
+
+func ofPart(columns, part, condition string) Statement {
+	c := newCompiler(&Stats{})
+	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part) + " AND " + condition, Parameters: c.params, OneThread: true}
+}
+
+// LengthsStatement reads how many words a text has in some parts, of a person or, with a path, of its elements. Its rows are
+// a part, the number of an element, 0 for the person, a length above 0, and the rows of the part of which that is so.
+func LengthsStatement(f algebra.Field, path string, parts []string) Statement {
+	c := newCompiler(&Stats{})
+	names := c.strs(parts)
+	if path == "" {
+		return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(0) AS element, toUInt32(" + f.Length() + ") AS words, " + members + " FROM " + table +
+			" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words", Parameters: c.params}
+	}
+	inner := &scope{path: path}
+	value := "length(" + inner.column(f.Tokens()) + ")"
+	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
+		inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words", Parameters: c.params}
+}
+
+// ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a number above
+// 0, and the rows of the part that have so many.
+func ElementsStatement(path string, parts []string) Statement {
+	c := newCompiler(&Stats{})
+	column := ""
+	for _, f := range readmodel.SearchFields() {
+		if f.Nested == path {
+			column = f.Column
+			break
+		}
+	}
+	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(length(" + column + ")) AS elements, " + members + " FROM " + table + " WHERE _part IN " + c.strs(parts) +
+		" AND elements > 0 GROUP BY part, elements", Parameters: c.params}
+}

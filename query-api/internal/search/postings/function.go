@@ -1,0 +1,212 @@
+package postings
+
+import (
+	"math"
+	"math/bits"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/schemas/readmodel"
+)
+
+// functionOp is a Function.
+type functionOp struct {
+	*buffers
+	op
+	node    algebra.Function
+	neutral bool
+	factors []factorOp
+}
+
+// factorOp is a Factor: filter is nil for all.
+type factorOp struct {
+	algebra.Factor
+	filter op
+	values numbers
+}
+
+func (f *functionOp) always() (float64, bool) {
+	if f.neutral {
+		return f.op.always()
+	}
+	return 0, false
+}
+
+func (f *functionOp) match(lo, hi int, out []uint64) {
+	f.op.match(lo, hi, out)
+	if f.node.MinScore == nil {
+		return
+	}
+	clip(lo, hi, out)
+	if empty(out) {
+		return
+	}
+	scores := f.takeScores(len(out) * 64)
+	defer f.giveScores(scores)
+	f.score(lo, hi, out, scores)
+	for w, word := range out {
+		for ; word != 0; word &= word - 1 {
+			bit := bits.TrailingZeros64(word)
+			if !(scores[w<<6+bit] >= *f.node.MinScore) { // NaN is not
+				out[w] &^= 1 << bit
+			}
+		}
+	}
+}
+
+func (f *functionOp) score(lo, hi int, of []uint64, out []float64) {
+	f.op.score(lo, hi, of, out)
+	if f.neutral {
+		return
+	}
+	matching := make([][]uint64, len(f.factors))
+	for i, factor := range f.factors {
+		if factor.filter == nil {
+			continue
+		}
+		matching[i] = f.takeBits(len(of))
+		defer f.giveBits(matching[i])
+		factor.filter.match(lo, hi, matching[i])
+	}
+	base := lo &^ 63
+	for w, word := range of {
+		for ; word != 0; word &= word - 1 {
+			bit := bits.TrailingZeros64(word)
+			i := w<<6 + bit
+			out[i] = f.joined(base+i, out[i], func(factor int) bool {
+				return matching[factor] == nil || matching[factor][w]>>bit&1 != 0
+			})
+		}
+	}
+}
+
+// joined is the score of a unit, which the node gives base, with the factors that count for it (planner: compiler.function).
+func (f *functionOp) joined(unit int, base float64, counts func(factor int) bool) float64 {
+	n := &f.node
+	any, invalid := false, false
+	sum, product, weights, first := 0.0, 1.0, 0.0, 1.0
+	least, greatest := math.Inf(1), math.Inf(-1)
+	for i := range f.factors {
+		factor := &f.factors[i]
+		if !counts(i) {
+			continue
+		}
+		weighing := n.ScoreMode != algebra.ScoreSum || factor.Weight != 0
+		value := factor.value(unit)
+		if (factor.Kind == algebra.FactorField || factor.Kind == algebra.FactorDecay) && math.IsNaN(value) && (n.ScoreMode != algebra.ScoreFirst || !any) {
+			invalid = true
+		}
+		if !weighing {
+			continue
+		}
+		if !any {
+			first = value
+		}
+		any = true
+		sum, product, weights = sum+value, product*value, weights+factor.Weight
+		least, greatest = min(least, value), max(greatest, value)
+		if n.ScoreMode == algebra.ScoreFirst {
+			break
+		}
+	}
+	joined := 1.0
+	if any {
+		switch n.ScoreMode {
+		case algebra.ScoreMultiply:
+			joined = product
+		case algebra.ScoreSum:
+			joined = sum
+		case algebra.ScoreMax:
+			joined = greatest
+		case algebra.ScoreMin:
+			joined = least
+		case algebra.ScoreAvg:
+			if weights > 0 {
+				joined = sum / weights
+			}
+		default:
+			joined = first
+		}
+	}
+	if invalid {
+		return math.NaN()
+	}
+	if !math.IsInf(n.MaxBoost, 1) {
+		joined = min(joined, n.MaxBoost)
+	}
+	switch n.BoostMode {
+	case algebra.ScoreReplace:
+		return joined
+	case algebra.ScoreSum:
+		return base + joined
+	case algebra.ScoreAvg:
+		return (base + joined) / 2
+	case algebra.ScoreMin:
+		return min(base, joined)
+	case algebra.ScoreMax:
+		return max(base, joined)
+	}
+	return base * joined
+}
+
+// value is that of a factor for a unit, its weight included.
+func (f *factorOp) value(unit int) float64 {
+	switch f.Kind {
+	case algebra.FactorField:
+		x := math.NaN() // the score is none then
+		switch v := f.values[unit]; {
+		case v != readmodel.SearchMissing:
+			x = float64(v)
+		case f.Missing != nil:
+			x = *f.Missing
+		}
+		x = modified(f.Modifier, f.Multiplier*x)
+		if !(x >= 0) {
+			return math.NaN()
+		}
+		return f.Weight * x
+	case algebra.FactorDecay:
+		return f.Weight * f.decay(f.values[unit])
+	}
+	return f.Weight
+}
+
+// modified changes the value of a field (field_value_factor's modifier).
+func modified(modifier string, x float64) float64 {
+	switch modifier {
+	case "log":
+		return math.Log10(x)
+	case "log1p":
+		return math.Log10(x + 1)
+	case "log2p":
+		return math.Log10(x + 2)
+	case "ln":
+		return math.Log(x)
+	case "ln1p":
+		return math.Log1p(x)
+	case "ln2p":
+		return math.Log1p(x + 1)
+	case "square":
+		return x * x
+	case "sqrt":
+		return math.Sqrt(x)
+	case "reciprocal":
+		return 1 / x
+	}
+	return x
+}
+
+// decay falls with the distance of a value from the origin; a missing value counts as the origin.
+func (f *factorOp) decay(v int64) float64 {
+	d := 0.0
+	if v != readmodel.SearchMissing {
+		d = max(0, math.Abs(float64(v)-f.Origin)-f.Offset)
+	}
+	switch f.Shape {
+	case "gauss":
+		return math.Exp(math.Log(f.Decay) / (f.Scale * f.Scale) * d * d)
+	case "exp":
+		return math.Exp(math.Log(f.Decay) / f.Scale * d)
+	}
+	limit := f.Scale / (1 - f.Decay)
+	return max(0, (limit-d)/limit)
+}

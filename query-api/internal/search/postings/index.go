@@ -1,0 +1,417 @@
+package postings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/query-api/internal/search/planner"
+)
+
+// ErrUnsupported says that a query cannot be answered from postings, or not of this table: SQL can.
+var ErrUnsupported = errors.New("postings: unsupported")
+
+// errTooVaried says that a leaf has more different frequencies than a list holds.
+var errTooVaried = fmt.Errorf("%w: too many different frequencies", ErrUnsupported)
+
+// errChanged says that a part went while it was read.
+var errChanged = errors.New("postings: a part is gone")
+
+// Config bounds an Index. Zero fields take their defaults.
+type Config struct {
+	// MaxBytes bounds what is kept; default 256 MiB. People whose hashes alone take more than a quarter of it are not held.
+	MaxBytes int
+	// MaxLeaves bounds the leaves of a query; default 1024.
+	MaxLeaves int
+	// Loads bounds the statements that read at once; default 2.
+	Loads int
+}
+
+func (c Config) withDefaults() Config {
+	if c.MaxBytes <= 0 {
+		c.MaxBytes = 256 << 20
+	}
+	if c.MaxLeaves <= 0 {
+		c.MaxLeaves = 1024
+	}
+	if c.Loads <= 0 {
+		c.Loads = 2
+	}
+	return c
+}
+
+// Query runs a statement and calls scan at each row. step names it in traces.
+type Query func(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error
+
+// Index holds what was read. It is safe for concurrent use.
+type Index struct {
+	cfg   Config
+	query Query
+ loads chan struct{}
+	now func() time.Time
+
+	mu       sync.Mutex
+	snapshot *Snapshot
+	number   uint64
+	next     *round // those who come now wait for it
+	running  bool
+	kept     cache
+	refused  error     // why the table cannot be held,
+	until    time.Time // which is not looked at again before
+}
+
+// New returns an Index that reads by query.
+func New(cfg Config, query Query, now func() time.Time) *Index {
+	cfg = cfg.withDefaults()
+	return &Index{cfg: cfg, query: query, now: now, loads: make(chan struct{}, cfg.Loads), kept: newCache(cfg.MaxBytes)}
+}
+
+// refusal is how long a table is not looked at again that cannot be held.
+const refusal = 10 * time.Second
+
+// Snapshot is the parts of the table at an instant.
+type Snapshot struct {
+	// Number tells snapshots of an Index apart.
+	Number uint64
+	parts  []*part
+}
+
+// part is a part of the table, and who lives in it.
+type part struct {
+	name, identity string
+	rows           int // as the server counts them
+	size           int // the last offset and one
+	hashes         []uint64
+	deleted        []uint64 // bits of the rows of withdrawn records, nil where there are none
+	identified     *identities
+	alive          []uint64 // bits of the rows of those who live, nil where all do
+	living         int
+}
+
+// identities tell the versions of the people of a part apart.
+type identities struct {
+	seconds  []uint64
+	versions []int64
+	contents []uint64
+}
+
+// Current is the newest snapshot that is known, nil when none is.
+func (x *Index) Current() *Snapshot {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.snapshot
+}
+
+// round is one look for the parts, on behalf of all who asked before it began.
+type round struct {
+	lead     chan struct{} // holds a token for the one who looks
+	done     chan struct{}
+	snapshot *Snapshot
+	err      error
+}
+
+// Latest gives the parts as they are at an instant after the call.
+func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
+	for {
+		x.mu.Lock()
+		if x.refused != nil && x.now().Before(x.until) {
+			defer x.mu.Unlock()
+			return nil, x.refused
+		}
+		r := x.next
+		if r == nil {
+			r = &round{lead: make(chan struct{}, 1), done: make(chan struct{})}
+			x.next = r
+			if !x.running {
+				x.running = true
+				r.lead <- struct{}{}
+			}
+		}
+		x.mu.Unlock()
+		select {
+		case <-r.lead:
+			x.look(ctx, r)
+		case <-r.done:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		if r.err != nil && ctx.Err() == nil && (errors.Is(r.err, context.Canceled) || errors.Is(r.err, context.DeadlineExceeded)) {
+			continue // the one who looked gave up
+		}
+		return r.snapshot, r.err
+	}
+}
+
+// look looks for the parts for all who wait for a round.
+func (x *Index) look(ctx context.Context, r *round) {
+	x.mu.Lock()
+	x.next = nil // who comes from now on waits for another
+	x.mu.Unlock()
+	r.snapshot, r.err = x.read(ctx)
+	close(r.done)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.refused = nil; errors.Is(r.err, ErrUnsupported) {
+		x.refused, x.until, x.snapshot = r.err, x.now().Add(refusal), nil
+		x.kept.retain(nil)
+	}
+	if x.running = x.next != nil; x.running {
+		x.next.lead <- struct{}{}
+	}
+}
+
+// maxTurns is how often it is tried to read parts before they are gone.
+const maxTurns = 8
+
+// read reads which parts there are and, of new ones, who is in them.
+func (x *Index) read(ctx context.Context) (*Snapshot, error) {
+	known := make(map[string]*part)
+	if s := x.Current(); s != nil {
+		for _, p := range s.parts {
+			known[p.identity] = p
+		}
+	}
+	for range maxTurns {
+		active, err := x.active(ctx)
+		if err != nil {
+			return nil, err
+		}
+		last := x.Current()
+		if last != nil && slices.EqualFunc(active, last.parts, func(a, b *part) bool { return a.identity == b.identity }) {
+			return last, nil
+		}
+		complete := true
+		for i, p := range active {
+			if k := known[p.identity]; k != nil {
+				active[i] = k
+				continue
+			}
+			complete = false // whether it was there until it had been read says the next look
+			if err := x.readPeople(ctx, p); err != nil {
+				return nil, err
+			}
+			known[p.identity] = p
+		}
+		if !complete {
+			continue
+		}
+		parts, err := x.enliven(ctx, active)
+		if errors.Is(err, errChanged) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		x.mu.Lock()
+		defer x.mu.Unlock()
+		x.number++
+		x.snapshot = &Snapshot{Number: x.number, parts: parts}
+		x.kept.retain(parts)
+		return x.snapshot, nil
+	}
+	return nil, fmt.Errorf("%w: the table's parts change too fast", ErrUnsupported)
+}
+
+// active lists the parts of the table, the largest first.
+func (x *Index) active(ctx context.Context) ([]*part, error) {
+	var list []*part
+	total := uint64(0)
+	err := x.query(ctx, "parts", planner.ActivePartsStatement(), func(rows driver.Rows) error {
+		p := &part{}
+		var n uint64
+		if err := rows.Scan(&p.name, &p.identity, &n); err != nil {
+			return err
+		}
+		p.rows = int(n) //nolint:gosec // compared with a bound below
+		total += n
+		list = append(list, p)
+		return nil
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case len(list) == 0:
+		return nil, fmt.Errorf("%w: the table has no parts on this server", ErrUnsupported)
+	case total*8 > uint64(x.cfg.MaxBytes)/4: //nolint:gosec // positive
+		return nil, fmt.Errorf("%w: %d people are too many to be held", ErrUnsupported, total)
+	}
+	sort.Slice(list, func(i, j int) bool {
+		if list[i].rows != list[j].rows {
+			return list[i].rows > list[j].rows
+		}
+		return list[i].identity < list[j].identity
+	})
+	return list, nil
+}
+
+// readPeople reads who is in a part.
+func (x *Index) readPeople(ctx context.Context, p *part) error {
+	hashes := make([]uint64, 0, p.rows)
+	var deleted []uint32
+	var offset uint32
+	var hash uint64
+	var gone uint8
+	err := x.query(ctx, "people", planner.PeopleStatement(p.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&offset, &hash, &gone); err != nil {
+			return err
+		}
+		if int(offset) < len(hashes) || int(offset) >= p.rows {
+			return fmt.Errorf("postings: row %d of part %s after %d of %d", offset, p.name, len(hashes), p.rows)
+		}
+		for len(hashes) < int(offset) { // rows that were deleted from the part
+			deleted = append(deleted, uint32(len(hashes))) //nolint:gosec // a part has fewer rows
+			hashes = append(hashes, hash)                  // so that they stay in order
+		}
+		hashes = append(hashes, hash)
+		if gone != 0 {
+			deleted = append(deleted, offset)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	p.hashes, p.size = hashes, len(hashes)
+	if len(deleted) > 0 {
+		p.deleted = make([]uint64, words(p.size))
+		for _, row := range deleted {
+			p.deleted[row>>6] |= 1 << (row & 63)
+		}
+	}
+	for i := 1; i < len(hashes); i++ {
+		if hashes[i] < hashes[i-1] {
+			return fmt.Errorf("postings: part %s is not in the order of its hashes", p.name)
+		}
+	}
+	return nil
+}
+
+// row is the first one of a hash, or where it would be.
+func (p *part) row(hash uint64) int {
+	return sort.Search(len(p.hashes), func(i int) bool { return p.hashes[i] >= hash })
+}
+
+// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn.
+func (x *Index) enliven(ctx context.Context, active []*part) ([]*part, error) {
+	parts := make([]*part, len(active))
+	for i, p := range active {
+		if len(active) > 1 && p.identified == nil {
+			if err := x.identify(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+		own := *p
+		own.alive, own.living = nil, p.size
+		if p.deleted != nil {
+			own.alive = make([]uint64, words(p.size))
+			for row := range p.size {
+				own.alive[row>>6] |= 1 << (row & 63)
+			}
+			for i := range own.alive {
+				own.alive[i] &^= p.deleted[i]
+			}
+		}
+		parts[i] = &own
+	}
+	if len(active) > 1 { // whether they are as they were when they were identified
+		again, err := x.active(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.EqualFunc(again, active, func(a, b *part) bool { return a.identity == b.identity }) {
+			return nil, errChanged
+		}
+	}
+	for i, small := range parts {
+		for _, large := range parts[:i] {
+			supersede(large, small)
+		}
+	}
+	for _, p := range parts {
+		if p.alive == nil {
+			continue
+		}
+		p.living = 0
+		for _, w := range p.alive {
+			p.living += bits.OnesCount64(w)
+		}
+		if p.living == p.size {
+			p.alive = nil
+		}
+	}
+	return parts, nil
+}
+
+// supersede takes the older versions of those who are in two parts out of those who live.
+func supersede(large, small *part) {
+	from := 0
+	for row, hash := range small.hashes {
+		rest := large.hashes[from:]
+		from += sort.Search(len(rest), func(i int) bool { return rest[i] >= hash })
+		for other := from; other < large.size && large.hashes[other] == hash; other++ {
+			if small.missing(row) || large.missing(other) || small.identified.seconds[row] != large.identified.seconds[other] {
+				continue
+			}
+			a, b := small.identified, large.identified
+			newer := a.versions[row] > b.versions[other] || a.versions[row] == b.versions[other] && a.contents[row] >= b.contents[other]
+			if newer {
+				large.kill(other)
+			} else {
+				small.kill(row)
+			}
+		}
+	}
+}
+
+// missing says that a row was deleted from its part, so that it is no version of anybody.
+func (p *part) missing(row int) bool {
+	return p.identified.seconds[row] == 0 && p.identified.versions[row] == 0 && p.identified.contents[row] == 0
+}
+
+func (p *part) kill(row int) {
+	if p.alive == nil {
+		p.alive = make([]uint64, words(p.size))
+		for i := range p.alive {
+			p.alive[i] = ^uint64(0)
+		}
+		if rest := p.size & 63; rest != 0 {
+			p.alive[len(p.alive)-1] = 1<<rest - 1
+		}
+	}
+	p.alive[row>>6] &^= 1 << (row & 63)
+}
+
+// identify reads what tells the versions of a part's people apart.
+func (x *Index) identify(ctx context.Context, p *part) error {
+	ids := &identities{seconds: make([]uint64, p.size), versions: make([]int64, p.size), contents: make([]uint64, p.size)}
+	var offset uint32
+	var second, content uint64
+	var version int64
+	n := 0
+	err := x.query(ctx, "versions", planner.IdentitiesStatement(p.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&offset, &second, &version, &content); err != nil {
+			return err
+		}
+		if int(offset) >= p.size {
+			return errChanged
+		}
+		ids.seconds[offset], ids.versions[offset], ids.contents[offset] = second, version, content
+		n++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n == 0 && p.size > 0 {
+		return errChanged
+	}
+	p.identified = ids
+	return nil
+}

@@ -1,0 +1,433 @@
+package postings
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
+)
+
+// elements are where the elements of a nested path stand that the people of a part have, one after the other.
+type elements struct {
+	starts []uint32 // of each person's, and the end of the last
+	owners []uint32 // of each element
+}
+
+func (e *elements) bytes() int { return 64 + 4*len(e.starts) + 4*len(e.owners) }
+
+// norms are the lengths of a text, as Lucene's norms keep them, one a unit.
+type norms []uint8
+
+func (n norms) bytes() int { return 64 + len(n) }
+
+// numbers are the values of a column, one a unit.
+type numbers []int64
+
+func (n numbers) bytes() int { return 64 + 8*len(n) }
+
+// view is what a query needs of one part.
+type view struct {
+	part     *part
+	leaves   map[string]*matched
+	norms    map[string]norms // by path and field
+	numbers  map[string]numbers
+	elements map[string]*elements
+}
+
+// size is how many units a path has: elements, or people where it is empty.
+func (v *view) size(path string) int {
+	if path == "" {
+		return v.part.size
+	}
+	return len(v.elements[path].owners)
+}
+
+// needs is what a query asks of each part.
+type needs struct {
+	leaves  map[string]planner.Leaf
+	norms   map[string]fieldAt
+	numbers map[string]algebra.Field
+	paths   map[string]bool
+}
+
+// fieldAt is a field as the people or the elements of a path have it.
+type fieldAt struct {
+	field algebra.Field
+	path  string
+}
+
+func (f fieldAt) key() string { return f.path + "\x00" + f.field.Name() }
+
+func newNeeds() *needs {
+	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]fieldAt), numbers: make(map[string]algebra.Field), paths: make(map[string]bool)}
+}
+
+// The kinds of what is kept of a part.
+const (
+	leafKind     = "leaf\x00"
+	normsKind    = "norms\x00"
+	numbersKind  = "numbers\x00"
+	elementsKind = "elements\x00"
+)
+
+// views reads what a query needs and is not kept. It fails with errChanged when a part went while it was read.
+func (x *Index) views(ctx context.Context, s *Snapshot, n *needs) ([]*view, error) {
+	if len(n.leaves) > x.cfg.MaxLeaves {
+		return nil, fmt.Errorf("%w: %d leaves", ErrUnsupported, len(n.leaves))
+	}
+	views := make([]*view, len(s.parts))
+	for i, p := range s.parts {
+		views[i] = &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), numbers: make(map[string]numbers), elements: make(map[string]*elements)}
+	}
+	if x.kept.all(x, views, n) {
+		return views, nil
+	}
+	select {
+	case x.loads <- struct{}{}:
+		defer func() { <-x.loads }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	if x.kept.all(x, views, n) { // somebody else has read it meanwhile
+		return views, nil
+	}
+	l := &loader{Index: x, ctx: ctx, views: views}
+	for _, step := range []func(*needs) error{l.loadElements, l.loadLeaves, l.loadNorms, l.loadNumbers} {
+		if err := step(n); err != nil {
+			return nil, err
+		}
+	}
+	return views, l.publish(s)
+}
+
+// all gives views what is kept, and says whether that is all.
+func (c *cache) all(x *Index, views []*view, n *needs) bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	complete := true
+	take := func(p *part, what string) sized {
+		value, ok := c.get(entryKey{p.identity, what})
+		complete = complete && ok
+		return value
+	}
+	for _, v := range views {
+		for key := range n.leaves {
+			if m, ok := take(v.part, leafKind+key).(*matched); ok {
+				v.leaves[key] = m
+			}
+		}
+		for key := range n.norms {
+			if m, ok := take(v.part, normsKind+key).(norms); ok {
+				v.norms[key] = m
+			}
+		}
+		for key := range n.numbers {
+			if m, ok := take(v.part, numbersKind+key).(numbers); ok {
+				v.numbers[key] = m
+			}
+		}
+		for path := range n.paths {
+			if m, ok := take(v.part, elementsKind+path).(*elements); ok {
+				v.elements[path] = m
+			}
+		}
+	}
+	return complete
+}
+
+// loader reads what is missing for one query.
+type loader struct {
+	*Index
+	ctx   context.Context
+	views []*view
+	read  []entry
+}
+
+func (l *loader) note(v *view, what string, value sized) {
+	l.read = append(l.read, entry{entryKey{v.part.identity, what}, value})
+}
+
+// publish keeps what was read, if the parts were there until it had been.
+func (l *loader) publish(s *Snapshot) error {
+	now, err := l.Latest(l.ctx)
+	if err != nil {
+		return err
+	}
+	active := make(map[string]bool, len(now.parts))
+	for _, p := range now.parts {
+		active[p.identity] = true
+	}
+	l.mu.Lock()
+	for _, e := range l.read {
+		if active[e.key.part] {
+			l.kept.put(e.key, e.value)
+		}
+	}
+	l.mu.Unlock()
+	for _, p := range s.parts {
+		if !active[p.identity] {
+			return errChanged
+		}
+	}
+	return nil
+}
+
+// lacking are the views without something, by the names of their parts.
+func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names []string) {
+	byName = make(map[string]*view)
+	for _, v := range l.views {
+		if !has(v) {
+			byName[v.part.name] = v
+			names = append(names, v.part.name)
+		}
+	}
+	return byName, names
+}
+
+func (l *loader) loadElements(n *needs) error {
+	for path := range n.paths {
+		byName, names := l.lacking(func(v *view) bool { return v.elements[path] != nil })
+		if len(names) == 0 {
+			continue
+		}
+		counts := make(map[string][]uint32)
+		for name, v := range byName {
+			counts[name] = make([]uint32, v.part.size)
+		}
+		var name, raw string
+		var number uint32
+		err := l.query(l.ctx, "elements", planner.ElementsStatement(path, names), func(rows driver.Rows) error {
+			if err := rows.Scan(&name, &number, &raw); err != nil {
+				return err
+			}
+			of := counts[name]
+			return readMembers(raw, func(row uint32) error {
+				if int(row) >= len(of) {
+					return errChanged
+				}
+				of[row] = number
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		for name, v := range byName {
+			e := &elements{starts: make([]uint32, v.part.size+1)}
+			at := uint32(0)
+			for row, count := range counts[name] {
+				e.starts[row] = at
+				at += count
+				for range count {
+					e.owners = append(e.owners, uint32(row)) //nolint:gosec // a part has fewer rows
+				}
+			}
+			e.starts[v.part.size] = at
+			v.elements[path] = e
+			l.note(v, elementsKind+path, e)
+		}
+	}
+	return nil
+}
+
+// maxAtOnce is how many leaves a statement reads.
+const maxAtOnce = 16
+
+// leafLoad are leaves that the same parts lack.
+type leafLoad struct {
+	keys   []string
+	leaves []planner.Leaf
+}
+
+func (l *loader) loadLeaves(n *needs) error {
+	loads := make(map[string]*leafLoad) // by which parts lack them, and whether words have to be read
+	for key, leaf := range n.leaves {
+		which := make([]byte, len(l.views), len(l.views)+1)
+		missing := false
+		for i, v := range l.views {
+			if v.leaves[key] == nil {
+				which[i], missing = 1, true
+			}
+		}
+		if !missing {
+			continue
+		}
+		if _, phrase := leaf.Node.(algebra.Phrase); phrase {
+			which = append(which, 1)
+		}
+		load := loads[string(which)]
+		if load == nil {
+			load = &leafLoad{}
+			loads[string(which)] = load
+		}
+		load.keys, load.leaves = append(load.keys, key), append(load.leaves, leaf)
+	}
+	for _, load := range loads {
+		for begin := 0; begin < len(load.keys); begin += maxAtOnce {
+			end := min(begin+maxAtOnce, len(load.keys))
+			if err := l.loadSome(load.keys[begin:end], load.leaves[begin:end]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
+	byName, names := l.lacking(func(v *view) bool { return v.leaves[keys[0]] != nil })
+	type target struct {
+		name string
+		leaf uint16
+	}
+	builders := make(map[target]*builder)
+	var number uint16
+	var name, raw string
+	var element, spread uint32
+	var frequency float64
+	err := l.query(l.ctx, "postings", planner.LeafStatement(leaves, names), func(rows driver.Rows) error {
+		if err := rows.Scan(&number, &name, &element, &frequency, &spread, &raw); err != nil {
+			return err
+		}
+		v := byName[name]
+		if v == nil || int(number) >= len(leaves) {
+			return fmt.Errorf("postings: an answer for leaf %d of part %q", number, name)
+		}
+		path := leaves[number].Path
+		b := builders[target{name, number}]
+		if b == nil {
+			b = newBuilder(v.size(path))
+			builders[target{name, number}] = b
+		}
+		code, err := b.code(frequency)
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			return readMembers(raw, func(row uint32) error { return b.add(row, code, spread) })
+		}
+		starts := v.elements[path].starts
+		return readMembers(raw, func(row uint32) error {
+			if int(row)+1 >= len(starts) || starts[row]+element > starts[row+1] {
+				return errChanged
+			}
+			return b.add(starts[row]+element-1, code, 0)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for name, v := range byName {
+		for i, key := range keys {
+			b := builders[target{name, uint16(i)}] //nolint:gosec // at most maxAtOnce
+			if b == nil {
+				b = newBuilder(v.size(leaves[i].Path))
+			}
+			var owner func(uint32) uint32
+			if path := leaves[i].Path; path != "" {
+				owners := v.elements[path].owners
+				owner = func(unit uint32) uint32 { return owners[unit] }
+			}
+			m := b.matched(owner)
+			v.leaves[key] = m
+			l.note(v, leafKind+key, m)
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadNorms(n *needs) error {
+	for key, f := range n.norms {
+		byName, names := l.lacking(func(v *view) bool { return v.norms[key] != nil })
+		if len(names) == 0 {
+			continue
+		}
+		for _, v := range byName {
+			v.norms[key] = make(norms, v.size(f.path))
+		}
+		var name, raw string
+		var element, length uint32
+		err := l.query(l.ctx, "lengths", planner.LengthsStatement(f.field, f.path, names), func(rows driver.Rows) error {
+			if err := rows.Scan(&name, &element, &length, &raw); err != nil {
+				return err
+			}
+			v := byName[name]
+			if v == nil {
+				return fmt.Errorf("postings: lengths of part %q", name)
+			}
+			of, code := v.norms[key], normOf(length)
+			return readMembers(raw, func(row uint32) error {
+				unit := row
+				if f.path != "" {
+					starts := v.elements[f.path].starts
+					if int(row)+1 >= len(starts) {
+						return errChanged
+					}
+					unit = starts[row] + element - 1
+				}
+				if int(unit) >= len(of) {
+					return errChanged
+				}
+				of[unit] = code
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		for _, v := range byName {
+			l.note(v, normsKind+key, v.norms[key])
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadNumbers(n *needs) error {
+	for key, f := range n.numbers {
+		for _, v := range l.views {
+			if v.numbers[key] != nil {
+				continue
+			}
+			values := make(numbers, v.size(f.Nested))
+			at := 0
+			if f.Nested == "" {
+				for i := range values {
+					values[i] = readmodel.SearchMissing
+				}
+			}
+			var row uint32
+			var value int64
+			err := l.query(l.ctx, "numbers", planner.NumbersStatement(f, v.part.name), func(rows driver.Rows) error {
+				if err := rows.Scan(&row, &value); err != nil {
+					return err
+				}
+				place := int(row)
+				if f.Nested != "" {
+					place = at
+					at++
+				}
+				if place >= len(values) {
+					return errChanged
+				}
+				values[place] = value
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if f.Nested != "" && at != len(values) {
+				return errChanged
+			}
+			v.numbers[key] = values
+			l.note(v, numbersKind+key, values)
+		}
+	}
+	return nil
+}
+
+// Changed says that an error is of a part that went while it was read: the question can be asked of the next snapshot.
+func Changed(err error) bool { return errors.Is(err, errChanged) }

@@ -1,0 +1,255 @@
+package postings
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+	"sort"
+
+	"github.com/RoaringBitmap/roaring/v2"
+)
+
+// window is how many units are looked at at once: what is computed of them stays in the processor's caches. A multiple of 64.
+const window = 4096
+
+// dense is from which share of a space on units are kept as bits: a number takes as much as 32 of them.
+const dense = 32
+
+// matched is who matches a leaf among the units of a space: the rows of a part, or the elements of a nested path of its rows.
+type matched struct {
+	size int      // of the space
+	n    int      // units that match
+	bits []uint64 // one a unit; or
+	ids  []uint32 // theirs, in order
+	// frequencies are the different ones, and codes the place there of each unit's, in their order; nil where there is one.
+	frequencies []float64
+	codes       []uint8
+	// ranks are how many units come before each window.
+	ranks []uint32
+	// spread is in how many elements beyond the first each unit has it, nil where nobody has it in more than one.
+	spread []uint32
+	// parents is how many people have the elements.
+	parents int
+}
+
+// bytes is what a list takes of the memory.
+func (l *matched) bytes() int {
+	return 128 + 8*len(l.bits) + 4*len(l.ids) + 8*len(l.frequencies) + len(l.codes) + 4*len(l.ranks) + 4*len(l.spread)
+}
+
+// builder collects the units of a list.
+type builder struct {
+	size   int
+	n      int
+	bits   []uint64
+	freqs  []float64
+	codes  []uint8 // by unit; made when a second frequency comes
+	spread map[uint32]uint32
+	first  bool
+}
+
+func newBuilder(size int) *builder {
+	return &builder{size: size, bits: make([]uint64, words(size))}
+}
+
+func words(n int) int { return (n + 63) / 64 }
+
+// maxFrequencies is how many different frequencies a list can tell apart.
+const maxFrequencies = 256
+
+// code is the place of a frequency.
+func (b *builder) code(frequency float64) (uint8, error) {
+	for i, f := range b.freqs {
+		if f == frequency {
+			return uint8(i), nil //nolint:gosec // fewer than 256
+		}
+	}
+	if len(b.freqs) == maxFrequencies {
+		return 0, errTooVaried
+	}
+	b.freqs = append(b.freqs, frequency)
+	if len(b.freqs) == 2 {
+		b.codes = make([]uint8, b.size)
+	}
+	return uint8(len(b.freqs) - 1), nil //nolint:gosec // see above
+}
+
+func (b *builder) add(unit uint32, code uint8, spread uint32) error {
+	if int(unit) >= b.size {
+		return fmt.Errorf("postings: unit %d of %d", unit, b.size)
+	}
+	b.bits[unit>>6] |= 1 << (unit & 63)
+	b.n++
+	if code > 0 {
+		b.codes[unit] = code
+	}
+	if spread > 0 {
+		if b.spread == nil {
+			b.spread = make(map[uint32]uint32)
+		}
+		b.spread[unit] = spread
+	}
+	return nil
+}
+
+// matched makes the list. parent, when not nil, is the row of an element.
+func (b *builder) matched(parent func(unit uint32) uint32) *matched {
+	l := &matched{size: b.size, n: b.n, frequencies: b.freqs, ranks: make([]uint32, b.size/window+2)}
+	if len(l.frequencies) == 0 {
+		l.frequencies = []float64{1}
+	}
+	if len(b.freqs) > 1 {
+		l.codes = make([]uint8, 0, b.n)
+	}
+	sparse := b.n <= b.size/dense
+	if sparse {
+		l.ids = make([]uint32, 0, b.n)
+	} else {
+		l.bits = b.bits
+	}
+	if b.spread != nil {
+		l.spread = make([]uint32, 0, b.n)
+	}
+	last, seen, at := uint32(0), false, 0
+	for w, word := range b.bits {
+		if w%(window/64) == 0 {
+			l.ranks[w/(window/64)] = uint32(at) //nolint:gosec // a part has fewer rows
+		}
+		at += bits.OnesCount64(word)
+		if !sparse && l.codes == nil && l.spread == nil && parent == nil {
+			continue
+		}
+		for ; word != 0; word &= word - 1 {
+			unit := uint32(w<<6 + bits.TrailingZeros64(word)) //nolint:gosec // see above
+			if sparse {
+				l.ids = append(l.ids, unit)
+			}
+			if l.codes != nil {
+				l.codes = append(l.codes, b.codes[unit])
+			}
+			if l.spread != nil {
+				l.spread = append(l.spread, b.spread[unit])
+			}
+			if parent != nil {
+				if p := parent(unit); !seen || p != last {
+					last, seen = p, true
+					l.parents++
+				}
+			}
+		}
+	}
+	for w := (len(b.bits) + window/64 - 1) / (window / 64); w < len(l.ranks); w++ {
+		l.ranks[w] = uint32(at) //nolint:gosec // see above
+	}
+	return l
+}
+
+// between are the places in ids of the units from lo to before hi.
+func (l *matched) between(lo, hi int) (begin, end int) {
+	a, b := int(l.ranks[lo/window]), int(l.ranks[(hi-1)/window+1])
+	ids := l.ids[a:b]
+	begin = sort.Search(len(ids), func(i int) bool { return int(ids[i]) >= lo })
+	end = begin + sort.Search(len(ids)-begin, func(i int) bool { return int(ids[begin+i]) >= hi })
+	return a + begin, a + end
+}
+
+// rank is how many units are there before one that is a multiple of 64. The list has bits.
+func (l *matched) rank(unit int) int {
+	r := int(l.ranks[unit/window])
+	for w := unit / window * (window / 64); w < unit>>6; w++ {
+		r += bits.OnesCount64(l.bits[w])
+	}
+	return r
+}
+
+// each calls visit with each unit and its place among those of the list.
+func (l *matched) each(visit func(unit uint32, place int)) {
+	for i, id := range l.ids {
+		visit(id, i)
+	}
+	place := 0
+	for w, word := range l.bits {
+		for ; word != 0; word &= word - 1 {
+			visit(uint32(w<<6+bits.TrailingZeros64(word)), place) //nolint:gosec // a part has fewer rows
+			place++
+		}
+	}
+}
+
+// readMembers reads what groupBitmapState writes: how many there are, each in four bytes while they are few, else Roaring's
+// portable form behind its length.
+func readMembers(raw string, visit func(row uint32) error) error {
+	data := []byte(raw)
+	if len(data) < 2 {
+		return fmt.Errorf("postings: rows of %d bytes", len(data))
+	}
+	kind, data := data[0], data[1:]
+	length, n := binary.Uvarint(data)
+	if n <= 0 {
+		return fmt.Errorf("postings: rows without their length")
+	}
+	data = data[n:]
+	if kind == 0 {
+		if uint64(len(data)) != 4*length {
+			return fmt.Errorf("postings: %d bytes of %d rows", len(data), length)
+		}
+		for ; len(data) > 0; data = data[4:] {
+			if err := visit(binary.LittleEndian.Uint32(data)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if uint64(len(data)) != length {
+		return fmt.Errorf("postings: %d bytes of rows in place of %d", len(data), length)
+	}
+	rows := roaring.New()
+	if err := rows.UnmarshalBinary(data); err != nil {
+		return fmt.Errorf("postings: rows: %w", err)
+	}
+	buffer := make([]uint32, 1024)
+	for i := rows.ManyIterator(); ; {
+		some := buffer[:i.NextMany(buffer)]
+		if len(some) == 0 {
+			return nil
+		}
+		for _, row := range some {
+			if err := visit(row); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// Lucene's norms keep a length in a byte (SmallFloat.intToByte4): exact below 40, then four significant bits.
+const exactLengths = 24
+
+func normOf(length uint32) uint8 {
+	if length < exactLengths {
+		return uint8(length)
+	}
+	i := length - exactLengths
+	shift := bits.Len32(i) - 4
+	if shift < 0 {
+		return uint8(exactLengths + i) //nolint:gosec // below 32
+	}
+	return uint8(exactLengths + (i>>shift&7 | uint32(shift+1)<<3)) //nolint:gosec // at most 255: shift is at most 28
+}
+
+// lengths are those that norms stand for.
+func lengths() (out [256]float64) {
+	for code := range out {
+		if code < exactLengths {
+			out[code] = float64(code)
+			continue
+		}
+		i := code - exactLengths
+		significant, shift := i&7, i>>3-1
+		if shift < 0 {
+			out[code] = float64(exactLengths + significant)
+		} else {
+			out[code] = float64(exactLengths) + float64((significant|8)<<shift)
+		}
+	}
+	return out
+}
