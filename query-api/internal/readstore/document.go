@@ -28,8 +28,9 @@ type Document struct {
 	JSON        []byte // nil: she does not exist any more
 }
 
-// NetworkDocuments reads people in the order of keys. The error may be ErrSharedHash.
-func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([]Document, error) {
+// NetworkDocuments reads people in the order of keys. unseen says that it is known that none has a version newer than her
+// content. The error may be ErrSharedHash.
+func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, unseen bool) ([]Document, error) {
 	hashes := make([]uint64, len(keys))
 	for i, k := range keys {
 		hashes[i] = k.Hash
@@ -40,10 +41,14 @@ func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey) ([]Docu
 		lists, err = s.documents.Get(ctx, hashes)
 		return err
 	})
-	g.Go(func() (err error) {
-		seen, err = s.seenPeople.Get(ctx, hashes)
-		return err
-	})
+	if unseen {
+		seen = make([][]*readmodel.NetworkPersonRow, len(keys))
+	} else {
+		g.Go(func() (err error) {
+			seen, err = s.seenPeople.Get(ctx, hashes)
+			return err
+		})
+	}
 	if err := g.Wait(); err != nil {
 		return nil, err
 	}

@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -271,7 +272,7 @@ func (s *Searcher) fuzzyTerms(ctx context.Context, n algebra.Fuzzy) ([]string, e
 // prefixTerms finds the first existing terms, by the alphabet, that begin with
 // a text.
 func (s *Searcher) prefixTerms(ctx context.Context, f algebra.Field, prefix string, most int) ([]string, error) {
-	terms, err := s.dictionary(ctx, f, planner.PrefixTerms(f, prefix))
+	terms, err := s.dictionary(ctx, planner.PrefixTerms(f, prefix))
 	if err != nil {
 		return nil, err
 	}
@@ -282,7 +283,7 @@ func (s *Searcher) prefixTerms(ctx context.Context, f algebra.Field, prefix stri
 // patternTerms finds the terms that a pattern matches, nil when there are so
 // many that reading the texts is better.
 func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	terms, err := s.dictionary(ctx, n.Field, planner.PatternTerms(n, maxPatternTerms+1))
+	terms, err := s.dictionary(ctx, planner.PatternTerms(n, maxPatternTerms+1))
 	if err != nil || len(terms) > maxPatternTerms {
 		return nil, err
 	}
@@ -293,7 +294,11 @@ func (s *Searcher) patternTerms(ctx context.Context, n algebra.Pattern) ([]strin
 }
 
 // dictionary reads terms from the index or, where there is none, from the texts.
-func (s *Searcher) dictionary(ctx context.Context, f algebra.Field, d planner.Dictionary) ([]string, error) {
+func (s *Searcher) dictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
+	return remembered(ctx, d.Key(), func() ([]string, error) { return s.readDictionary(ctx, d) })
+}
+
+func (s *Searcher) readDictionary(ctx context.Context, d planner.Dictionary) ([]string, error) {
 	var terms []string
 	scan := func(rows driver.Rows) error {
 		var t string
@@ -321,12 +326,18 @@ type unindexedError struct{ error }
 // living keeps the first terms that somebody has: an index remembers those of
 // replaced and erased people for a while, and the rows of erased ones are there until they are deleted.
 func (s *Searcher) living(ctx context.Context, f algebra.Field, terms []string, most int) ([]string, error) {
+	from := planner.People{Hidden: s.deps.Store.Hidden()}
+	key := append([]string{"living", f.Name(), strconv.Itoa(most), fmt.Sprint(from.Hidden)}, terms...)
+	return remembered(ctx, key, func() ([]string, error) { return s.findLiving(ctx, f, terms, most, from) })
+}
+
+func (s *Searcher) findLiving(ctx context.Context, f algebra.Field, terms []string, most int, from planner.People) ([]string, error) {
 	out := []string{}
 	for len(terms) > 0 && len(out) < most {
 		some := terms[:min(len(terms), max(64, most-len(out)))]
 		terms = terms[len(some):]
 		var counts []int64
-		if err := s.query(ctx, "terms", planner.LivingStatement(f, some, planner.People{Hidden: s.deps.Store.Hidden()}), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
+		if err := s.query(ctx, "terms", planner.LivingStatement(f, some, from), func(rows driver.Rows) error { return rows.Scan(&counts) }); err != nil {
 			return nil, err
 		}
 		for i, n := range counts {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -29,14 +31,73 @@ func (s *Searcher) readPostings(ctx context.Context, step string, statement plan
 // maxSnapshots is of how many snapshots a page is tried.
 const maxSnapshots = 4
 
+// snapshotKey is what a context has the snapshot by that a query is asked of.
+type snapshotKey struct{}
+
+// remembered gives what find finds, from the snapshot of ctx where that knows it by a key.
+func remembered(ctx context.Context, key []string, find func() ([]string, error)) ([]string, error) {
+	snapshot, ok := ctx.Value(snapshotKey{}).(*postings.Snapshot)
+	if !ok {
+		return find()
+	}
+	list, err := snapshot.Terms(strings.Join(key, "\x00"), find)
+	return slices.Clone(list), err
+}
+
 // kept reads the page from the postings that are kept. The error is postings.ErrUnsupported where SQL has to.
 func (s *Search) kept(ctx context.Context) (*ranking, error) {
 	x := s.searcher.index
 	if x == nil {
 		return nil, postings.ErrUnsupported
 	}
-	if s.from.Refreshed {
-		return nil, fmt.Errorf("%w: versions newer than their content", postings.ErrUnsupported)
+	known, asked := x.Current(), *s
+	for range maxSnapshots {
+		var latest *postings.Snapshot
+		var r *ranking
+		var failed error
+		g, working := errgroup.WithContext(ctx)
+		g.Go(func() (err error) { // while the page is made of what is known
+			latest, err = x.Latest(working)
+			return err
+		})
+		if known != nil {
+			s.again(&asked)
+			if r, failed = s.keptAs(working, known); errors.Is(failed, postings.ErrUnsupported) {
+				g.Go(func() error { return failed })
+			}
+		}
+		if err := g.Wait(); err != nil {
+			return nil, err
+		}
+		if known != nil && latest.Number == known.Number && !postings.Changed(failed) {
+			return r, failed
+		}
+		known = latest
+	}
+	return nil, fmt.Errorf("%w: the table's parts change too fast", postings.ErrUnsupported)
+}
+
+// again makes a search what it was before it was tried.
+func (s *Search) again(asked *Search) {
+	s.node, s.sorts, s.cursor = asked.node, slices.Clone(asked.sorts), asked.cursor
+	if s.first {
+		s.cursor.Stats, s.cursor.Expansions = planner.NewStats(), nil
+	}
+}
+
+// keptAs reads the page as of a snapshot.
+func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking, error) {
+	if err := s.expand(context.WithValue(ctx, snapshotKey{}, known)); err != nil {
+		return nil, err
+	}
+	if !known.Unseen {
+		var err error
+		if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
+			return nil, err
+		}
+		if s.from.Refreshed {
+			return nil, fmt.Errorf("%w: versions newer than their content", postings.ErrUnsupported)
+		}
 	}
 	if !s.first && s.request.Size == 0 {
 		return &ranking{}, nil
@@ -56,7 +117,7 @@ func (s *Search) kept(ctx context.Context) (*ranking, error) {
 	if err := postings.Supported(q); err != nil {
 		return nil, err
 	}
-	a, err := s.answer(ctx, q)
+	a, err := s.searcher.index.Rank(ctx, known, q)
 	switch {
 	case err != nil:
 		return nil, err
@@ -66,51 +127,27 @@ func (s *Search) kept(ctx context.Context) (*ranking, error) {
 	if s.first {
 		s.cursor.Total = a.Total
 	}
-	r, err := s.shown(ctx, a.Places)
+	r, err := s.shown(ctx, a.Places, known.Unseen)
 	if errors.Is(err, readstore.ErrSharedHash) {
 		return nil, fmt.Errorf("%w: %w", postings.ErrUnsupported, err)
 	}
 	return r, err
 }
 
-// answer ranks by what is known of the table, while it is looked whether that is so still.
-func (s *Search) answer(ctx context.Context, q *postings.Question) (*postings.Answer, error) {
-	x := s.searcher.index
-	known := x.Current()
-	for range maxSnapshots {
-		var latest *postings.Snapshot
-		var a *postings.Answer
-		var failed error
-		g, working := errgroup.WithContext(ctx)
-		g.Go(func() (err error) {
-			latest, err = x.Latest(working)
-			return err
-		})
-		if known != nil {
-			a, failed = x.Rank(working, known, q)
-		}
-		if err := g.Wait(); err != nil {
-			return nil, err
-		}
-		if known != nil && latest.Number == known.Number && !postings.Changed(failed) {
-			return a, failed
-		}
-		known = latest
-	}
-	return nil, fmt.Errorf("%w: the table's parts change too fast", postings.ErrUnsupported)
-}
-
-// shown reads the documents of a page.
-func (s *Search) shown(ctx context.Context, places []planner.Place) (*ranking, error) {
+// shown reads the documents of a page. unseen: none has a version newer than its content.
+func (s *Search) shown(ctx context.Context, places []planner.Place, unseen bool) (*ranking, error) {
 	r := &ranking{places: places}
 	if r.more = len(places) > s.request.Size; r.more {
 		r.places = places[:s.request.Size]
+	}
+	if len(r.places) == 0 {
+		return r, nil
 	}
 	keys := make([]readstore.ProfileKey, len(r.places))
 	for i, p := range r.places {
 		keys[i] = readstore.ProfileKey{Hash: p.Hash, ProfileID: p.ProfileID}
 	}
 	var err error
-	r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys)
+	r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys, unseen)
 	return r, err
 }

@@ -11,7 +11,6 @@ import (
 
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search/planner"
-	"muster/query-api/internal/search/postings"
 )
 
 // maxAsked is more terms than a statement is ever done with in the time of a search: each takes half a millisecond before
@@ -25,11 +24,15 @@ type ranking struct {
 	more      bool                 // others follow
 }
 
-// people reads the page and, for the first, what all pages need beside: the
+// people reads the page by SQL and, for the first, what all pages need beside: the
 // total, and the statistics of scores.
 func (s *Search) people(ctx context.Context) (*ranking, error) {
-	if r, err := s.kept(ctx); !errors.Is(err, postings.ErrUnsupported) {
-		return r, err
+	if err := s.expand(ctx); err != nil {
+		return nil, err
+	}
+	var err error
+	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
+		return nil, err
 	}
 	if !s.first {
 		if s.request.Size == 0 {
@@ -93,7 +96,7 @@ func (s *Search) ranking(ctx context.Context, total bool) (*ranking, error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.shown(ctx, places)
+		r, err := s.shown(ctx, places, false)
 		if !identified && errors.Is(err, readstore.ErrSharedHash) {
 			total = false // known by now
 			continue

@@ -67,7 +67,7 @@ type near struct {
 }
 
 func (s *Searcher) nearTerms(ctx context.Context, n algebra.Fuzzy) ([]near, error) {
-	found, err := s.dictionary(ctx, n.Field, planner.NearTerms(n))
+	found, err := s.dictionary(ctx, planner.NearTerms(n))
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +102,7 @@ const maxCandidates = 500_000
 
 // everyMatch finds all terms that a pattern matches.
 func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string, error) {
-	found, err := s.dictionary(ctx, n.Field, planner.PatternTerms(n, maxCandidates+1))
+	found, err := s.dictionary(ctx, planner.PatternTerms(n, maxCandidates+1))
 	if err != nil {
 		return nil, err
 	}

@@ -256,15 +256,13 @@ func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) e
 }
 
 func (s *Search) run(ctx context.Context) (*Page, error) {
-	if err := s.expand(ctx); err != nil {
-		return nil, err
-	}
-	var err error
-	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
-		return nil, err
-	}
 	s.from.Hidden = s.searcher.deps.Store.Hidden()
-	r, err := s.people(ctx)
+	asked := *s
+	r, err := s.kept(ctx)
+	if errors.Is(err, postings.ErrUnsupported) {
+		s.again(&asked)
+		r, err = s.people(ctx)
+	}
 	if err != nil {
 		return nil, err
 	}

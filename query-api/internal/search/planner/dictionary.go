@@ -1,6 +1,8 @@
 package planner
 
 import (
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -85,6 +87,15 @@ func PrefixTerms(f algebra.Field, prefix string) Dictionary {
 func PatternTerms(n algebra.Pattern, limit int) Dictionary {
 	c := newCompiler(&Stats{})
 	return c.dictionary(n.Field, c.fits(n, "v"), limit)
+}
+
+// Key tells dictionaries apart.
+func (d Dictionary) Key() []string {
+	key := []string{"dictionary", d.Texts.SQL, d.Index.SQL}
+	for _, name := range slices.Sorted(maps.Keys(d.Texts.Parameters)) {
+		key = append(key, d.Texts.Parameters[name])
+	}
+	return key
 }
 
 // LivingStatement counts the people with each of some terms, but for the hidden ones; its

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,8 +55,8 @@ type Query func(ctx context.Context, step string, statement planner.Statement, s
 type Index struct {
 	cfg   Config
 	query Query
- loads chan struct{}
-	now func() time.Time
+	loads chan struct{}
+	now   func() time.Time
 
 	mu       sync.Mutex
 	snapshot *Snapshot
@@ -80,8 +81,19 @@ const refusal = 10 * time.Second
 type Snapshot struct {
 	// Number tells snapshots of an Index apart.
 	Number uint64
+	// Unseen: nobody has a version that is newer than her content.
+	Unseen bool
 	parts  []*part
+	seen   []string // the parts of newer versions, by identity
+	terms  terms
 }
+
+// equals says that the same parts are there.
+func (s *Snapshot) equals(a *activeParts) bool {
+	return s != nil && slices.Equal(s.seen, a.seen) && slices.EqualFunc(s.parts, a.people, samePart)
+}
+
+func samePart(a, b *part) bool { return a.identity == b.identity }
 
 // part is a part of the table, and who lives in it.
 type part struct {
@@ -183,14 +195,13 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		last := x.Current()
-		if last != nil && slices.EqualFunc(active, last.parts, func(a, b *part) bool { return a.identity == b.identity }) {
+		if last := x.Current(); last.equals(active) {
 			return last, nil
 		}
 		complete := true
-		for i, p := range active {
+		for i, p := range active.people {
 			if k := known[p.identity]; k != nil {
-				active[i] = k
+				active.people[i] = k
 				continue
 			}
 			complete = false // whether it was there until it had been read says the next look
@@ -202,7 +213,7 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if !complete {
 			continue
 		}
-		parts, err := x.enliven(ctx, active)
+		parts, err := x.enliven(ctx, active.people)
 		if errors.Is(err, errChanged) {
 			continue
 		}
@@ -212,43 +223,54 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		x.number++
-		x.snapshot = &Snapshot{Number: x.number, parts: parts}
+		x.snapshot = &Snapshot{Number: x.number, Unseen: len(active.seen) == 0, parts: parts, seen: active.seen}
 		x.kept.retain(parts)
 		return x.snapshot, nil
 	}
 	return nil, fmt.Errorf("%w: the table's parts change too fast", ErrUnsupported)
 }
 
-// active lists the parts of the table, the largest first.
-func (x *Index) active(ctx context.Context) ([]*part, error) {
-	var list []*part
+// activeParts are the parts of the table, the largest first, and those of newer versions.
+type activeParts struct {
+	people []*part
+	seen   []string
+}
+
+// active lists the parts that are there.
+func (x *Index) active(ctx context.Context) (*activeParts, error) {
+	a := &activeParts{}
 	total := uint64(0)
 	err := x.query(ctx, "parts", planner.ActivePartsStatement(), func(rows driver.Rows) error {
 		p := &part{}
 		var n uint64
-		if err := rows.Scan(&p.name, &p.identity, &n); err != nil {
+		var seen uint8
+		if err := rows.Scan(&p.name, &p.identity, &n, &seen); err != nil {
 			return err
+		}
+		if seen != 0 {
+			if n > 0 {
+				a.seen = append(a.seen, p.identity)
+			}
+			return nil
 		}
 		p.rows = int(n) //nolint:gosec // compared with a bound below
 		total += n
-		list = append(list, p)
+		a.people = append(a.people, p)
 		return nil
 	})
 	switch {
 	case err != nil:
 		return nil, err
-	case len(list) == 0:
+	case len(a.people) == 0:
 		return nil, fmt.Errorf("%w: the table has no parts on this server", ErrUnsupported)
 	case total*8 > uint64(x.cfg.MaxBytes)/4: //nolint:gosec // positive
 		return nil, fmt.Errorf("%w: %d people are too many to be held", ErrUnsupported, total)
 	}
-	sort.Slice(list, func(i, j int) bool {
-		if list[i].rows != list[j].rows {
-			return list[i].rows > list[j].rows
-		}
-		return list[i].identity < list[j].identity
+	slices.SortFunc(a.people, func(p, q *part) int {
+		return cmp.Or(cmp.Compare(q.rows, p.rows), cmp.Compare(p.identity, q.identity))
 	})
-	return list, nil
+	slices.Sort(a.seen)
+	return a, nil
 }
 
 // readPeople reads who is in a part.
@@ -325,7 +347,7 @@ func (x *Index) enliven(ctx context.Context, active []*part) ([]*part, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !slices.EqualFunc(again, active, func(a, b *part) bool { return a.identity == b.identity }) {
+		if !slices.EqualFunc(again.people, active, samePart) {
 			return nil, errChanged
 		}
 	}
