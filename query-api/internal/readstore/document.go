@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"golang.org/x/sync/errgroup"
-
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
@@ -28,41 +26,35 @@ type Document struct {
 	JSON        []byte // nil: she does not exist any more
 }
 
-// NetworkDocuments reads people in the order of keys. unseen says that it is known that none has a version newer than her
-// content. The error may be ErrSharedHash.
-func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, unseen bool) ([]Document, error) {
+// AsOf is what is known of the tables that documents are read from.
+type AsOf struct {
+	// State tells apart states of the tables: rows of one are kept, and good while it lasts. Empty: it is not known.
+	State string
+	// Unseen: none has a version that is newer than its content.
+	Unseen bool
+}
+
+// NetworkDocuments reads people in the order of keys. The error may be ErrSharedHash.
+func (s *Store) NetworkDocuments(ctx context.Context, keys []ProfileKey, as AsOf) ([]Document, error) {
 	hashes := make([]uint64, len(keys))
 	for i, k := range keys {
 		hashes[i] = k.Hash
 	}
-	var lists, seen [][]*readmodel.NetworkPersonRow
-	g, ctx := errgroup.WithContext(ctx)
-	g.Go(func() (err error) {
-		lists, err = s.documents.Get(ctx, hashes)
-		return err
-	})
-	if unseen {
-		seen = make([][]*readmodel.NetworkPersonRow, len(keys))
-	} else {
-		g.Go(func() (err error) {
-			seen, err = s.seenPeople.Get(ctx, hashes)
-			return err
-		})
-	}
-	if err := g.Wait(); err != nil {
+	lists, err := s.documentRows(ctx, hashes, as)
+	if err != nil {
 		return nil, err
 	}
 	out := make([]Document, len(keys))
 	for i, k := range keys {
-		if k.ProfileID == "" && len(lists[i]) > 1 {
+		if k.ProfileID == "" && len(lists[i].people) > 1 {
 			return nil, ErrSharedHash
 		}
-		for _, shared := range lists[i] {
+		for _, shared := range lists[i].people {
 			if k.ProfileID != "" && shared.ProfileID != k.ProfileID {
 				continue
 			}
 			row := *shared
-			readmodel.FreshenNetworkPeople(append([]*readmodel.NetworkPersonRow{&row}, seen[i]...))
+			readmodel.FreshenNetworkPeople(append([]*readmodel.NetworkPersonRow{&row}, lists[i].seen...))
 			if !row.Deleted && !s.erasedNetwork(&row) {
 				out[i] = Document{
 					ProfileID: row.ProfileID, Identifiers: appendIdentifiers(nil, identity.Network, row.ProfileID, row.UsernameKey, row.EmailKeys),

@@ -42,6 +42,9 @@ type Config struct {
 	// Linger is how long a query waits for more keys when many callers are
 	// about; default 200 µs, negative for none.
 	Linger time.Duration
+	// ShownBytes bounds what is kept in memory of the documents that searches showed lately; default 32 MiB, negative:
+	// nothing is.
+	ShownBytes int
 }
 
 // WithDefaults fills in the zero fields.
@@ -57,6 +60,9 @@ func (c Config) WithDefaults() Config {
 	}
 	if c.QueryTimeout <= 0 {
 		c.QueryTimeout = 5 * time.Second
+	}
+	if c.ShownBytes == 0 {
+		c.ShownBytes = 32 << 20
 	}
 	if c.Linger == 0 {
 		c.Linger = 200 * time.Microsecond
@@ -94,6 +100,8 @@ type Store struct {
 	documents   *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
 	seenPeople  *gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]
 
+	shown shownRows
+
 	hidden atomic.Pointer[[]uint64]
 
 	closers []func()
@@ -107,7 +115,8 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		conn: deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
+		shown: shownRows{max: cfg.ShownBytes},
+		conn:  deps.Conn, suppressed: deps.Suppressed, logger: deps.Logger, tracer: deps.Tracer,
 		network:  make(map[readmodel.NetworkColumns]*gather.Gatherer[uint64, []*readmodel.NetworkPersonRow]),
 		codehost: make(map[readmodel.CodehostColumns]*gather.Gatherer[int64, []*readmodel.CodehostPersonRow]),
 		repos:    make(map[readmodel.EntryColumns]*gather.Gatherer[int64, *readmodel.EntriesRow]),

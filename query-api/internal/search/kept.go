@@ -103,10 +103,13 @@ func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking
 		return &ranking{}, nil
 	}
 	q := &postings.Question{
-		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden,
+		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden, Workers: 1,
 		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
-			return s.searcher.countFields(ctx, s.node, nil, s.cursor.Stats, snapshot.Number)
+			return s.searcher.countFields(ctx, s.node, nil, s.cursor.Stats, snapshot.People)
 		},
+	}
+	if turnOf(ctx).alone() {
+		q.Workers = s.searcher.cfg.Threads
 	}
 	if s.request.Size > 0 {
 		q.Limit = s.request.Size + 1
@@ -127,15 +130,15 @@ func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking
 	if s.first {
 		s.cursor.Total = a.Total
 	}
-	r, err := s.shown(ctx, a.Places, known.Unseen)
+	r, err := s.shown(ctx, a.Places, readstore.AsOf{State: known.Documents, Unseen: known.Unseen})
 	if errors.Is(err, readstore.ErrSharedHash) {
 		return nil, fmt.Errorf("%w: %w", postings.ErrUnsupported, err)
 	}
 	return r, err
 }
 
-// shown reads the documents of a page. unseen: none has a version newer than its content.
-func (s *Search) shown(ctx context.Context, places []planner.Place, unseen bool) (*ranking, error) {
+// shown reads the documents of a page.
+func (s *Search) shown(ctx context.Context, places []planner.Place, as readstore.AsOf) (*ranking, error) {
 	r := &ranking{places: places}
 	if r.more = len(places) > s.request.Size; r.more {
 		r.places = places[:s.request.Size]
@@ -148,6 +151,6 @@ func (s *Search) shown(ctx context.Context, places []planner.Place, unseen bool)
 		keys[i] = readstore.ProfileKey{Hash: p.Hash, ProfileID: p.ProfileID}
 	}
 	var err error
-	r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys, unseen)
+	r.documents, err = s.searcher.deps.Store.NetworkDocuments(ctx, keys, as)
 	return r, err
 }

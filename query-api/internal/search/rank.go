@@ -96,7 +96,7 @@ func (s *Search) ranking(ctx context.Context, total bool) (*ranking, error) {
 		if err != nil {
 			return nil, err
 		}
-		r, err := s.shown(ctx, places, false)
+		r, err := s.shown(ctx, places, readstore.AsOf{})
 		if !identified && errors.Is(err, readstore.ErrSharedHash) {
 			total = false // known by now
 			continue

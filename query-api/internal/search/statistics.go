@@ -250,10 +250,7 @@ func (s *Search) countPeople(ctx context.Context, statement planner.Statement, k
 		return fmt.Errorf("search: %d counts of %d terms", len(counts), len(keys))
 	}
 	for i, key := range keys {
-		s.cursor.Stats.Terms[key] = counts[i]
-		if counts[i] == 0 {
-			s.cursor.Stats.Absent[key] = true
-		}
+		s.cursor.Stats.Count(key, counts[i])
 	}
 	return nil
 }

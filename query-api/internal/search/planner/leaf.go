@@ -124,13 +124,20 @@ func (*compiler) boolean01(term string) string {
 	return no
 }
 
-// ActivePartsStatement lists the parts of the table, and of that of newer versions, that this node holds, none on a cluster,
-// where they are spread. Its rows are the name, what tells a part from any other that there ever was, the number of rows, and whether
-// it is one of newer versions.
+// ActivePartsStatement lists the parts that this node holds, none on a cluster, where they are spread: of the table, of that
+// of newer versions and of that of documents. Its rows are the table, the name, what tells a part from any other that there ever was, and the number of
+// rows.
 func ActivePartsStatement() Statement {
-	return Statement{SQL: "SELECT name, concat(path, ' ', hash_of_all_files), rows, table = 'seen_versions' FROM system.parts WHERE active AND database = currentDatabase() AND table IN ('" +
-		table + "', 'seen_versions')", OneThread: true}
+	return Statement{SQL: "SELECT table, name, concat(path, ' ', hash_of_all_files), rows FROM system.parts WHERE active AND database = currentDatabase() AND table IN ('" +
+		PeopleTable + "', '" + SeenTable + "', '" + DocumentsTable + "')", OneThread: true}
 }
+
+// The tables of ActivePartsStatement.
+const (
+	PeopleTable    = table
+	SeenTable      = "seen_versions"
+	DocumentsTable = "network_people"
+)
 
 // PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the record was
 // withdrawn.

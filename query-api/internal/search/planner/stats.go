@@ -37,6 +37,14 @@ func (s *Stats) absent(f algebra.Field, text string) bool {
 	return s != nil && len(s.Absent) > 0 && s.Absent[termKey(f, text)]
 }
 
+// Count notes how many documents have a term, by its key.
+func (s *Stats) Count(key string, documents int64) {
+	s.Terms[key] = documents
+	if documents == 0 {
+		s.Absent[key] = true
+	}
+}
+
 // Lacks says that nobody had a word of a phrase.
 func (s *Stats) Lacks(n algebra.Phrase) bool {
 	return slices.ContainsFunc(n.Terms, func(position []string) bool {

@@ -8,6 +8,7 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -56,7 +57,9 @@ type Index struct {
 	cfg   Config
 	query Query
 	loads chan struct{}
-	now   func() time.Time
+	// buffers are scratch space of rankings.
+	buffers sync.Pool
+	now     func() time.Time
 
 	mu       sync.Mutex
 	snapshot *Snapshot
@@ -71,7 +74,9 @@ type Index struct {
 // New returns an Index that reads by query.
 func New(cfg Config, query Query, now func() time.Time) *Index {
 	cfg = cfg.withDefaults()
-	return &Index{cfg: cfg, query: query, now: now, loads: make(chan struct{}, cfg.Loads), kept: newCache(cfg.MaxBytes)}
+	x := &Index{cfg: cfg, query: query, now: now, loads: make(chan struct{}, cfg.Loads), kept: newCache(cfg.MaxBytes)}
+	x.buffers.New = func() any { return &buffers{} }
+	return x
 }
 
 // refusal is how long a table is not looked at again that cannot be held.
@@ -81,16 +86,24 @@ const refusal = 10 * time.Second
 type Snapshot struct {
 	// Number tells snapshots of an Index apart.
 	Number uint64
+	// People is the Number of the first snapshot with the same people.
+	People uint64
 	// Unseen: nobody has a version that is newer than her content.
 	Unseen bool
-	parts  []*part
-	seen   []string // the parts of newer versions, by identity
-	terms  terms
+	// Documents tells states of the documents of people apart.
+	Documents string
+	parts     []*part
+	terms     *terms
 }
 
 // equals says that the same parts are there.
 func (s *Snapshot) equals(a *activeParts) bool {
-	return s != nil && slices.Equal(s.seen, a.seen) && slices.EqualFunc(s.parts, a.people, samePart)
+	return s != nil && s.Documents == a.documents && s.Unseen == a.unseen && s.holds(a)
+}
+
+// holds says that the same parts of people are there.
+func (s *Snapshot) holds(a *activeParts) bool {
+	return s != nil && slices.EqualFunc(s.parts, a.people, samePart)
 }
 
 func samePart(a, b *part) bool { return a.identity == b.identity }
@@ -195,8 +208,12 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		if last := x.Current(); last.equals(active) {
+		last := x.Current()
+		if last.equals(active) {
 			return last, nil
+		}
+		if last.holds(active) {
+			return x.publish(active, last.parts, last), nil
 		}
 		complete := true
 		for i, p := range active.people {
@@ -220,37 +237,48 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
-		x.mu.Lock()
-		defer x.mu.Unlock()
-		x.number++
-		x.snapshot = &Snapshot{Number: x.number, Unseen: len(active.seen) == 0, parts: parts, seen: active.seen}
-		x.kept.retain(parts)
-		return x.snapshot, nil
+		return x.publish(active, parts, nil), nil
 	}
 	return nil, fmt.Errorf("%w: the table's parts change too fast", ErrUnsupported)
 }
 
-// activeParts are the parts of the table, the largest first, and those of newer versions.
+// publish makes a snapshot the current one; like, when not nil, has the same people.
+func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Snapshot {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.number++
+	s := &Snapshot{Number: x.number, People: x.number, Unseen: active.unseen, Documents: active.documents, parts: parts, terms: &terms{}}
+	if like != nil {
+		s.People, s.terms = like.People, like.terms
+	} else {
+		x.kept.retain(parts)
+	}
+	x.snapshot = s
+	return s
+}
+
+// activeParts are the parts of the table, the largest first, and what Snapshot has of the other tables.
 type activeParts struct {
-	people []*part
-	seen   []string
+	people    []*part
+	unseen    bool
+	documents string
 }
 
 // active lists the parts that are there.
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
-	a := &activeParts{}
+	a := &activeParts{unseen: true}
 	total := uint64(0)
+	var others []string
 	err := x.query(ctx, "parts", planner.ActivePartsStatement(), func(rows driver.Rows) error {
 		p := &part{}
 		var n uint64
-		var seen uint8
-		if err := rows.Scan(&p.name, &p.identity, &n, &seen); err != nil {
+		var table string
+		if err := rows.Scan(&table, &p.name, &p.identity, &n); err != nil {
 			return err
 		}
-		if seen != 0 {
-			if n > 0 {
-				a.seen = append(a.seen, p.identity)
-			}
+		if table != planner.PeopleTable {
+			a.unseen = a.unseen && (n == 0 || table != planner.SeenTable)
+			others = append(others, p.identity)
 			return nil
 		}
 		p.rows = int(n) //nolint:gosec // compared with a bound below
@@ -269,7 +297,8 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	slices.SortFunc(a.people, func(p, q *part) int {
 		return cmp.Or(cmp.Compare(q.rows, p.rows), cmp.Compare(p.identity, q.identity))
 	})
-	slices.Sort(a.seen)
+	slices.Sort(others)
+	a.documents = strings.Join(others, "\n")
 	return a, nil
 }
 

@@ -327,12 +327,7 @@ func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
 			if b == nil {
 				b = newBuilder(v.size(leaves[i].Path))
 			}
-			var owner func(uint32) uint32
-			if path := leaves[i].Path; path != "" {
-				owners := v.elements[path].owners
-				owner = func(unit uint32) uint32 { return owners[unit] }
-			}
-			m := b.matched(owner)
+			m := b.matched()
 			v.leaves[key] = m
 			l.note(v, leafKind+key, m)
 		}

@@ -233,7 +233,14 @@ func (b *buffers) takeBits(n int) []uint64 {
 	return make([]uint64, n, max(n, window/64))
 }
 
-func (b *buffers) giveBits(list []uint64) { b.bits = append(b.bits, list) }
+func (b *buffers) giveBits(list []uint64) {
+	if cap(list) <= maxKeptScratch {
+		b.bits = append(b.bits, list)
+	}
+}
+
+// maxKeptScratch is the largest list that is kept for later.
+const maxKeptScratch = 16 * window
 
 func (b *buffers) takeScores(n int) []float64 {
 	if last := len(b.scores) - 1; last >= 0 {
@@ -246,7 +253,11 @@ func (b *buffers) takeScores(n int) []float64 {
 	return make([]float64, n, max(n, window))
 }
 
-func (b *buffers) giveScores(list []float64) { b.scores = append(b.scores, list) }
+func (b *buffers) giveScores(list []float64) {
+	if cap(list) <= maxKeptScratch {
+		b.scores = append(b.scores, list)
+	}
+}
 
 // boostOp multiplies scores.
 type boostOp struct {
@@ -537,7 +548,9 @@ func (d *disMaxOp) score(lo, hi int, of []uint64, out []float64) {
 		for w, word := range matching {
 			for ; word != 0; word &= word - 1 {
 				i := w<<6 + bits.TrailingZeros64(word)
-				out[i] = max(out[i], one[i])
+				if one[i] > out[i] {
+					out[i] = one[i]
+				}
 				if d.tie != 0 {
 					sums[i] += one[i]
 				}

@@ -28,8 +28,8 @@ type matched struct {
 	ranks []uint32
 	// spread is in how many elements beyond the first each unit has it, nil where nobody has it in more than one.
 	spread []uint32
-	// parents is how many people have the elements.
-	parents int
+	// more is the sum of spread.
+	more int64
 }
 
 // bytes is what a list takes of the memory.
@@ -92,8 +92,8 @@ func (b *builder) add(unit uint32, code uint8, spread uint32) error {
 	return nil
 }
 
-// matched makes the list. parent, when not nil, is the row of an element.
-func (b *builder) matched(parent func(unit uint32) uint32) *matched {
+// matched makes the list.
+func (b *builder) matched() *matched {
 	l := &matched{size: b.size, n: b.n, frequencies: b.freqs, ranks: make([]uint32, b.size/window+2)}
 	if len(l.frequencies) == 0 {
 		l.frequencies = []float64{1}
@@ -110,13 +110,13 @@ func (b *builder) matched(parent func(unit uint32) uint32) *matched {
 	if b.spread != nil {
 		l.spread = make([]uint32, 0, b.n)
 	}
-	last, seen, at := uint32(0), false, 0
+	at := 0
 	for w, word := range b.bits {
 		if w%(window/64) == 0 {
 			l.ranks[w/(window/64)] = uint32(at) //nolint:gosec // a part has fewer rows
 		}
 		at += bits.OnesCount64(word)
-		if !sparse && l.codes == nil && l.spread == nil && parent == nil {
+		if !sparse && l.codes == nil && l.spread == nil {
 			continue
 		}
 		for ; word != 0; word &= word - 1 {
@@ -129,12 +129,7 @@ func (b *builder) matched(parent func(unit uint32) uint32) *matched {
 			}
 			if l.spread != nil {
 				l.spread = append(l.spread, b.spread[unit])
-			}
-			if parent != nil {
-				if p := parent(unit); !seen || p != last {
-					last, seen = p, true
-					l.parents++
-				}
+				l.more += int64(b.spread[unit])
 			}
 		}
 	}

@@ -3,12 +3,14 @@ package postings
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
 	"slices"
-	"sort"
 	"strconv"
+
+	"golang.org/x/sync/errgroup"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
@@ -26,6 +28,8 @@ type Question struct {
 	Limit int            // people of the page; 0 counts alone
 	// Hidden are the profile hashes of people who neither rank nor count.
 	Hidden []uint64
+	// Workers is how many go over the people at the same time; at least 1.
+	Workers int
 	// CountFields counts in Stats what scores need of fields. It is called when the terms are known.
 	CountFields func(context.Context, *Snapshot) error
 }
@@ -76,22 +80,57 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	if err != nil {
 		return nil, err
 	}
-	collector, err := newCollector(q, planner.Fallible(q.Node))
-	if err != nil {
+	people := 0
+	for _, v := range views {
+		people += v.part.size
+	}
+	workers := max(1, min(q.Workers, people/(8*window)))
+	collectors := make([]*collector, workers)
+	g, working := errgroup.WithContext(ctx)
+	for i := range collectors {
+		var err error
+		if collectors[i], err = newCollector(q, planner.Fallible(q.Node)); err != nil {
+			return nil, errors.Join(err, g.Wait())
+		}
+		g.Go(func() error {
+			own := c                                 // each has buffers of its own
+			own.buffers = x.buffers.Get().(*buffers) //nolint:forcetypeassert // nothing else is in it
+			defer x.buffers.Put(own.buffers)
+			mine := collectors[i]
+			mine.scores, mine.matching = own.buffers.takeScores(window), own.buffers.takeBits(window/64)
+			defer own.buffers.giveScores(mine.scores)
+			defer own.buffers.giveBits(mine.matching)
+			for _, v := range views {
+				own.view = v
+				root, err := own.node(q.Node, "", scored)
+				if err != nil {
+					return err
+				}
+				windows := (v.part.size + window - 1) / window
+				from, to := i*windows/workers*window, min((i+1)*windows/workers*window, v.part.size)
+				if err := mine.collect(working, v, root, q.Hidden, from, to); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
 		return nil, err
 	}
-	shared := &buffers{}
-	for _, v := range views {
-		c.view, c.buffers = v, shared
-		root, err := c.node(q.Node, "", scored)
-		if err != nil {
-			return nil, err
-		}
-		if err := collector.collect(ctx, v, root, q.Hidden); err != nil {
-			return nil, err
-		}
+	for _, other := range collectors[1:] {
+		collectors[0].join(other)
 	}
-	return collector.answer(), nil
+	return collectors[0].answer(), nil
+}
+
+// join takes over whom another collector has found.
+func (c *collector) join(other *collector) {
+	c.total += other.total
+	c.invalid = c.invalid || other.invalid
+	c.best = append(c.best, other.best...)
+	slices.SortFunc(c.best, func(a, b candidate) int { return a.compare(&b) })
+	c.best = c.best[:min(len(c.best), c.limit)]
 }
 
 // count counts the terms that scores need, each among all people and elements who live.
@@ -100,29 +139,33 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	if !decide && (!planner.Scores(q.Node, q.Sort) || q.Limit == 0) {
 		return nil
 	}
-	terms, _ := planner.Wanted(q.Node, nil, q.Stats)
+	wanted, _ := planner.Wanted(q.Node, nil, q.Stats)
 	n := newNeeds()
-	leaves := make(map[string][2]string) // of a term: the keys of its lists of people and of elements, empty where there is none
-	for key, t := range terms {
+	leaves := make(map[string]string) // keys of what is not known yet, by those of their terms
+	for key, t := range wanted {
 		if t.Field.Identity {
 			return unsupported("the identity as a term")
 		}
-		person := planner.Leaf{Node: algebra.Term{Field: t.Field, Text: t.Text}}
-		n.leaves[person.Key()] = person
-		leaves[key] = [2]string{person.Key()}
-	}
-	views, err := x.views(ctx, s, n)
-	if err != nil {
-		return err
-	}
-	for key, t := range terms {
-		total := int64(0)
-		for _, v := range views {
-			total += v.units(v.leaves[leaves[key][0]], t.Field.Nested != "")
+		if total, ok := s.terms.counted(key); ok {
+			q.Stats.Count(key, total)
+			continue
 		}
-		q.Stats.Terms[key] = total
-		if total == 0 {
-			q.Stats.Absent[key] = true
+		leaf := planner.Leaf{Node: algebra.Term{Field: t.Field, Text: t.Text}}
+		leaves[key] = leaf.Key()
+		n.leaves[leaves[key]] = leaf
+	}
+	if len(leaves) > 0 {
+		views, err := x.views(ctx, s, n)
+		if err != nil {
+			return err
+		}
+		for key, leaf := range leaves {
+			total := int64(0)
+			for _, v := range views {
+				total += v.units(v.leaves[leaf], wanted[key].Field.Nested != "")
+			}
+			s.terms.count(key, total)
+			q.Stats.Count(key, total)
 		}
 	}
 	return q.CountFields(ctx, s)
@@ -134,11 +177,7 @@ func (v *view) units(m *matched, nested bool) int64 {
 		if !nested {
 			return int64(m.n)
 		}
-		total := 2 * int64(m.n)
-		for _, more := range m.spread {
-			total += int64(more)
-		}
-		return total
+		return 2*int64(m.n) + m.more
 	}
 	total := int64(0)
 	m.each(func(unit uint32, place int) {
@@ -196,7 +235,7 @@ type collector struct {
 }
 
 func newCollector(q *Question, fallible bool) (*collector, error) {
-	c := &collector{limit: q.Limit, fallible: fallible, scores: make([]float64, window), matching: make([]uint64, window/64)}
+	c := &collector{limit: q.Limit, fallible: fallible}
 	for _, s := range q.Sort {
 		if s.Kind == planner.SortDocument {
 			continue
@@ -311,8 +350,8 @@ func (k rankKey) written(s planner.Sort) planner.Key {
 	return planner.Key{Value: strconv.FormatInt(toInt(value), 10)}
 }
 
-// collect goes over the people of a part.
-func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint64) error {
+// collect goes over the people of a part, from a row that is a multiple of a window to before another.
+func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint64, from, to int) error {
 	c.hide(v.part, hidden)
 	c.columns = c.columns[:0]
 	for _, s := range c.sorts {
@@ -324,7 +363,7 @@ func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint
 	}
 	same, constant := root.always()
 	scored := slices.ContainsFunc(c.sorts, func(s planner.Sort) bool { return s.Kind == planner.SortScore })
-	for lo := 0; lo < v.part.size; lo += window {
+	for lo := from; lo < to; lo += window {
 		if lo&(8*window-1) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -363,6 +402,10 @@ func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint
 			c.byScore(v.part, lo, out)
 			continue
 		}
+		if len(c.sorts) > 0 && c.sorts[0].Kind == planner.SortField && !c.sorts[0].Double && !scored {
+			c.byNumber(v.part, lo, out)
+			continue
+		}
 		for w, word := range out {
 			for ; word != 0; word &= word - 1 {
 				i := w<<6 + bits.TrailingZeros64(word)
@@ -396,22 +439,53 @@ func (c *collector) settled(p *part, lo int, same float64) bool {
 
 // byScore is offer for people who come by their scores alone.
 func (c *collector) byScore(p *part, lo int, out []uint64) {
-	least := math.Inf(-1)
-	if len(c.best) == c.limit {
-		least = toFloat(^c.best[0].keys[0].value)
-	}
+	least, last, full := c.worst()
 	for w, word := range out {
 		for ; word != 0; word &= word - 1 {
 			i := w<<6 + bits.TrailingZeros64(word)
-			if c.scores[i] < least-1e-6*math.Abs(least) { // as 32 bits round
+			if score := float32(c.scores[i]); full && (score < least || score == least && last < p.hashes[lo+i]) {
 				continue
 			}
 			c.offer(p, lo+i, c.scores[i])
-			if len(c.best) == c.limit {
-				least = toFloat(^c.best[0].keys[0].value)
-			}
+			least, last, full = c.worst()
 		}
 	}
+}
+
+// worst is the score and the hash of the last of a page that is full.
+func (c *collector) worst() (score float32, hash uint64, full bool) {
+	if len(c.best) < c.limit {
+		return 0, 0, false
+	}
+	return float32(toFloat(^c.best[0].keys[0].value)), c.best[0].hash, true
+}
+
+// byNumber is offer for people who come first of all by a number.
+func (c *collector) byNumber(p *part, lo int, out []uint64) {
+	values := c.columns[0][lo:]
+	flip := uint64(1) << 63 // as ofInt
+	if c.sorts[0].Descending {
+		flip = ^flip
+	}
+	last, full := c.worstNumber()
+	for w, word := range out {
+		for ; word != 0; word &= word - 1 {
+			i := w<<6 + bits.TrailingZeros64(word)
+			if v := values[i]; full && uint64(v)^flip > last && v != readmodel.SearchMissing { //nolint:gosec // its bits
+				continue
+			}
+			c.offer(p, lo+i, 0)
+			last, full = c.worstNumber()
+		}
+	}
+}
+
+// worstNumber is the first key of the last of a page that is full of people who have one.
+func (c *collector) worstNumber() (value uint64, full bool) {
+	if len(c.best) < c.limit || c.best[0].keys[0].missing != 1 {
+		return 0, false
+	}
+	return c.best[0].keys[0].value, true
 }
 
 // check notes scores that are none.
@@ -504,7 +578,7 @@ func (c *collector) hide(p *part, hidden []uint64) {
 }
 
 func (c *collector) answer() *Answer {
-	sort.Slice(c.best, func(i, j int) bool { return c.best[i].compare(&c.best[j]) < 0 })
+	slices.SortFunc(c.best, func(a, b candidate) int { return a.compare(&b) })
 	a := &Answer{Total: c.total, Invalid: c.invalid}
 	for _, b := range c.best {
 		p := planner.Place{Hash: b.hash}

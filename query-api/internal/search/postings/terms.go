@@ -2,22 +2,47 @@ package postings
 
 import "sync"
 
-// terms are those that exist near words, or by patterns, as of a snapshot.
+// terms is what is known of the terms of a snapshot: which exist near words and by patterns, and how many documents have them.
 type terms struct {
-	mu    sync.Mutex
-	lists map[string][]string
-	size  int
+	mu     sync.Mutex
+	lists  map[string][]string
+	counts map[string]int64
+	size   int
 }
 
-// maxTermBytes bounds the terms that are kept of a snapshot.
+// maxTermBytes bounds what is kept of the terms of a snapshot.
 const maxTermBytes = 8 << 20
+
+// grow makes room for something that takes so many bytes.
+func (t *terms) grow(bytes int) {
+	const each = 64
+	if t.size += each + bytes; t.size > maxTermBytes || t.lists == nil {
+		t.lists, t.counts, t.size = make(map[string][]string), make(map[string]int64), 0
+	}
+}
+
+// counted is how many documents have a term.
+func (t *terms) counted(key string) (int64, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n, ok := t.counts[key]
+	return n, ok
+}
+
+func (t *terms) count(key string, n int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.grow(len(key))
+	t.counts[key] = n
+}
 
 // Terms gives the terms of a key, which find finds when they are not known. Terms that are found while the table's parts
 // change are kept with the snapshot all the same: whoever asks of it again learns that it is not the latest.
 func (s *Snapshot) Terms(key string, find func() ([]string, error)) ([]string, error) {
-	s.terms.mu.Lock()
-	list, ok := s.terms.lists[key]
-	s.terms.mu.Unlock()
+	t := s.terms
+	t.mu.Lock()
+	list, ok := t.lists[key]
+	t.mu.Unlock()
 	if ok {
 		return list, nil
 	}
@@ -25,15 +50,13 @@ func (s *Snapshot) Terms(key string, find func() ([]string, error)) ([]string, e
 	if err != nil {
 		return nil, err
 	}
-	s.terms.mu.Lock()
-	defer s.terms.mu.Unlock()
-	if s.terms.size > maxTermBytes || s.terms.lists == nil {
-		s.terms.lists, s.terms.size = make(map[string][]string), 0
+	size := len(key)
+	for _, term := range list {
+		size += len(term) + 16
 	}
-	s.terms.lists[key] = list
-	s.terms.size += len(key) + 64
-	for _, t := range list {
-		s.terms.size += len(t) + 16
-	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.grow(size)
+	t.lists[key] = list
 	return list, nil
 }
