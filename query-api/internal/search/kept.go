@@ -10,7 +10,6 @@ import (
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"golang.org/x/sync/errgroup"
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/readstore"
@@ -52,21 +51,28 @@ func (s *Search) kept(ctx context.Context) (*ranking, error) {
 	}
 	known, asked := x.Current(), *s
 	for range maxSnapshots {
+		working, stop := context.WithCancel(ctx)
+		looking := make(chan error, 1)
 		var latest *postings.Snapshot
+		go func() { // while the page is made of what is known
+			var err error
+			latest, err = x.Latest(working)
+			looking <- err
+		}()
 		var r *ranking
 		var failed error
-		g, working := errgroup.WithContext(ctx)
-		g.Go(func() (err error) { // while the page is made of what is known
-			latest, err = x.Latest(working)
-			return err
-		})
 		if known != nil {
 			s.again(&asked)
 			if r, failed = s.keptAs(working, known); errors.Is(failed, postings.ErrUnsupported) {
-				g.Go(func() error { return failed })
+				stop()
 			}
 		}
-		if err := g.Wait(); err != nil {
+		err := <-looking
+		stop()
+		switch {
+		case errors.Is(failed, postings.ErrUnsupported):
+			return nil, failed
+		case err != nil:
 			return nil, err
 		}
 		if known != nil && latest.Number == known.Number && !postings.Changed(failed) {
@@ -90,17 +96,11 @@ func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking
 	if err := s.expand(context.WithValue(ctx, snapshotKey{}, known)); err != nil {
 		return nil, err
 	}
-	if !known.Unseen {
-		var err error
-		if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
-			return nil, err
-		}
-		if s.from.Refreshed {
-			return nil, fmt.Errorf("%w: versions newer than their content", postings.ErrUnsupported)
-		}
-	}
 	if !s.first && s.request.Size == 0 {
 		return &ranking{}, nil
+	}
+	if n := planner.Asked(s.node, s.cursor.Stats); n > maxAsked {
+		return nil, fmt.Errorf("%w: %d words", postings.ErrUnsupported, n)
 	}
 	q := &postings.Question{
 		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden, Workers: 1,

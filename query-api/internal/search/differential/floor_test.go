@@ -15,7 +15,7 @@ import (
 	"muster/query-api/internal/search"
 )
 
-// Pages are the same whether those are left out of the ranking who cannot come on them or not.
+// Pages are the same whether those are left out of the ranking who cannot come on them or not, and whether SQL ranks or postings do.
 func TestFloors(t *testing.T) {
 	people, queries := 4000, 50
 	if testing.Short() {
@@ -24,9 +24,10 @@ func TestFloors(t *testing.T) {
 	conn := store(t, people)
 	require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
 	spans := tracetest.NewSpanRecorder()
-	leaving := newTracedEngine(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1, SampleShare: 4},
+	leaving := newTracedEngine(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: 1, SampleShare: 4, Postings: -1},
 		sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer(""))
-	keeping := newEngineWith(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: math.MaxInt64})
+	keeping := newEngineWith(t, conn, time.Now, search.Config{Timeout: patience, CountBeside: 1, FloorFrom: math.MaxInt64, Postings: -1})
+	remembering := newEngine(t, conn, time.Now)
 	var words []string
 	require.NoError(t, conn.QueryRow(t.Context(), "SELECT groupUniqArray(400)(arrayJoin(arrayConcat(profile_headline_tokens, arrayFlatten(experience_title_tokens), "+
 		"arrayFlatten(experience_location_tokens), arrayFlatten(education_school_name_tokens), profile_full_name_tokens))) FROM search_people").Scan(&words))
@@ -41,6 +42,9 @@ func TestFloors(t *testing.T) {
 		got, err := leaving.walk(t.Context(), body, size, 3)
 		require.NoError(t, err, "%s", body)
 		require.Equal(t, want, got, "query %d, pages of %d: %s", i, size, body)
+		got, err = remembering.walk(t.Context(), body, size, 3)
+		require.NoError(t, err, "%s", body)
+		require.Equal(t, want, got, "by postings: query %d, pages of %d: %s", i, size, body)
 	}
 	steps := map[string]int{}
 	for _, s := range spans.Ended() {

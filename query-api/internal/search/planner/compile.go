@@ -318,7 +318,7 @@ func (c *compiler) match(n algebra.Node, s *scope) string {
 
 func (c *compiler) term(f algebra.Field, text string, s *scope) string {
 	switch {
-	case c.stats.absent(f, text):
+	case c.stats.absent(f, text), f.IsText() && text == "": // "" stands for a text without words
 		return no
 	case f.IsText():
 		return "has(" + s.tokens(f) + ", " + c.str(text) + ")"

@@ -159,6 +159,17 @@ func NumbersStatement(f algebra.Field, part string) Statement {
 	return ofPart("toUInt32(_part_offset), "+f.Column, part, yes)
 }
 
+// FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and updated_at
+// as it is by that version.
+func FreshenedStatement(part string) Statement {
+	c := newCompiler(&Stats{})
+	return Statement{SQL: "SELECT toUInt32(row), " + seenUpdatedAt + " FROM (SELECT _part_offset AS row, profile_hash, content_hash, version FROM " + table + " WHERE _part = " + c.str(part) +
+		") AS people INNER JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content WHERE seen_version > version", Parameters: c.params}
+}
+
+// ReadsUpdatedAt says that a field is the one that newer versions change.
+func ReadsUpdatedAt(f algebra.Field) bool { return f.Path == updatedAt }
+
 func ofPart(columns, part, condition string) Statement {
 	c := newCompiler(&Stats{})
 	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part) + " AND " + condition, Parameters: c.params, OneThread: true}

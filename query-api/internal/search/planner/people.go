@@ -72,11 +72,16 @@ func (p People) source() string {
 	if !p.Refreshed {
 		return table + " FINAL"
 	}
-	// Versions are microseconds since the year 1.
-	return "(SELECT * EXCEPT (updated_at), if(seen_version > version, intDiv(seen_version, 1000) - 62135596800000, updated_at) AS updated_at FROM " + table +
-		" FINAL LEFT ANY JOIN (SELECT key_hash AS seen_key, content_hash AS seen_content, max(version) AS seen_version FROM seen_versions WHERE " + seenPeople +
-		" GROUP BY seen_key, seen_content) AS seen ON profile_hash = seen_key AND content_hash = seen_content)"
+	return "(SELECT * EXCEPT (updated_at), if(seen_version > version, " + seenUpdatedAt + ", updated_at) AS updated_at FROM " + table +
+		" FINAL LEFT ANY JOIN " + seenVersions + " AS seen ON profile_hash = seen_key AND content_hash = seen_content)"
 }
+
+// seenVersions are the newest versions that people were seen with, each with a content; seenUpdatedAt is when that was:
+// versions are microseconds since the year 1.
+const (
+	seenVersions  = "(SELECT key_hash AS seen_key, content_hash AS seen_content, max(version) AS seen_version FROM seen_versions WHERE " + seenPeople + " GROUP BY seen_key, seen_content)"
+	seenUpdatedAt = "intDiv(seen_version, 1000) - 62135596800000"
+)
 
 // PartsStatement counts the parts and rows of the table that a node holds itself: none on a cluster, where it is spread.
 func PartsStatement() Statement {

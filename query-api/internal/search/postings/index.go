@@ -92,13 +92,14 @@ type Snapshot struct {
 	Unseen bool
 	// Documents tells states of the documents of people apart.
 	Documents string
+	seen      string // tells states of the newer versions apart
 	parts     []*part
 	terms     *terms
 }
 
 // equals says that the same parts are there.
 func (s *Snapshot) equals(a *activeParts) bool {
-	return s != nil && s.Documents == a.documents && s.Unseen == a.unseen && s.holds(a)
+	return s != nil && s.Documents == a.documents && s.seen == a.seen && s.holds(a)
 }
 
 // holds says that the same parts of people are there.
@@ -247,7 +248,7 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.number++
-	s := &Snapshot{Number: x.number, People: x.number, Unseen: active.unseen, Documents: active.documents, parts: parts, terms: &terms{}}
+	s := &Snapshot{Number: x.number, People: x.number, Unseen: active.unseen, Documents: active.documents, seen: active.seen, parts: parts, terms: &terms{}}
 	if like != nil {
 		s.People, s.terms = like.People, like.terms
 	} else {
@@ -261,6 +262,7 @@ func (x *Index) publish(active *activeParts, parts []*part, like *Snapshot) *Sna
 type activeParts struct {
 	people    []*part
 	unseen    bool
+	seen      string
 	documents string
 }
 
@@ -268,7 +270,7 @@ type activeParts struct {
 func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	a := &activeParts{unseen: true}
 	total := uint64(0)
-	var others []string
+	var seen, others []string
 	err := x.query(ctx, "parts", planner.ActivePartsStatement(), func(rows driver.Rows) error {
 		p := &part{}
 		var n uint64
@@ -276,8 +278,12 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 		if err := rows.Scan(&table, &p.name, &p.identity, &n); err != nil {
 			return err
 		}
-		if table != planner.PeopleTable {
-			a.unseen = a.unseen && (n == 0 || table != planner.SeenTable)
+		switch table {
+		case planner.SeenTable:
+			a.unseen = a.unseen && n == 0
+			seen = append(seen, p.identity)
+			fallthrough
+		case planner.DocumentsTable:
 			others = append(others, p.identity)
 			return nil
 		}
@@ -297,8 +303,9 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	slices.SortFunc(a.people, func(p, q *part) int {
 		return cmp.Or(cmp.Compare(q.rows, p.rows), cmp.Compare(p.identity, q.identity))
 	})
+	slices.Sort(seen)
 	slices.Sort(others)
-	a.documents = strings.Join(others, "\n")
+	a.seen, a.documents = strings.Join(seen, "\n"), strings.Join(others, "\n")
 	return a, nil
 }
 

@@ -53,6 +53,8 @@ type needs struct {
 	norms   map[string]fieldAt
 	numbers map[string]algebra.Field
 	paths   map[string]bool
+	// seen is the state of the newer versions that updated_at is asked of, empty where there are none.
+	seen string
 }
 
 // fieldAt is a field as the people or the elements of a path have it.
@@ -75,6 +77,14 @@ const (
 	elementsKind = "elements\x00"
 )
 
+// numbersKey is what a column is kept by.
+func (n *needs) numbersKey(name string) string {
+	if n.seen != "" && planner.ReadsUpdatedAt(n.numbers[name]) {
+		return numbersKind + name + "\x00" + n.seen
+	}
+	return numbersKind + name
+}
+
 // views reads what a query needs and is not kept. It fails with errChanged when a part went while it was read.
 func (x *Index) views(ctx context.Context, s *Snapshot, n *needs) ([]*view, error) {
 	if len(n.leaves) > x.cfg.MaxLeaves {
@@ -83,6 +93,9 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs) ([]*view, erro
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
 		views[i] = &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), numbers: make(map[string]numbers), elements: make(map[string]*elements)}
+	}
+	if !s.Unseen {
+		n.seen = s.seen
 	}
 	if x.kept.all(x, views, n) {
 		return views, nil
@@ -127,7 +140,7 @@ func (c *cache) all(x *Index, views []*view, n *needs) bool {
 			}
 		}
 		for key := range n.numbers {
-			if m, ok := take(v.part, numbersKind+key).(numbers); ok {
+			if m, ok := take(v.part, n.numbersKey(key)).(numbers); ok {
 				v.numbers[key] = m
 			}
 		}
@@ -417,11 +430,32 @@ func (l *loader) loadNumbers(n *needs) error {
 			if f.Nested != "" && at != len(values) {
 				return errChanged
 			}
+			if n.seen != "" && planner.ReadsUpdatedAt(f) {
+				if err := l.freshen(v, values); err != nil {
+					return err
+				}
+			}
 			v.numbers[key] = values
-			l.note(v, numbersKind+key, values)
+			l.note(v, n.numbersKey(key), values)
 		}
 	}
 	return nil
+}
+
+// freshen puts the instants of newer versions in place of those of their content.
+func (l *loader) freshen(v *view, values numbers) error {
+	var row uint32
+	var value int64
+	return l.query(l.ctx, "freshened", planner.FreshenedStatement(v.part.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&row, &value); err != nil {
+			return err
+		}
+		if int(row) >= len(values) {
+			return errChanged
+		}
+		values[row] = value
+		return nil
+	})
 }
 
 // Changed says that an error is of a part that went while it was read: the question can be asked of the next snapshot.
