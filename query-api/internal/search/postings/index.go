@@ -135,6 +135,13 @@ func (x *Index) Current() *Snapshot {
 	return x.snapshot
 }
 
+// Bytes is about how much memory what is kept takes, the people of the parts aside.
+func (x *Index) Bytes() int {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.kept.size
+}
+
 // round is one look for the parts, on behalf of all who asked before it began.
 type round struct {
 	lead     chan struct{} // holds a token for the one who looks

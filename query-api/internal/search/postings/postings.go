@@ -3,6 +3,7 @@ package postings
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"sort"
 
@@ -223,7 +224,7 @@ func normOf(length uint32) uint8 {
 	if length < exactLengths {
 		return uint8(length)
 	}
-	i := length - exactLengths
+	i := min(length, math.MaxInt32) - exactLengths
 	shift := bits.Len32(i) - 4
 	if shift < 0 {
 		return uint8(exactLengths + i) //nolint:gosec // below 32

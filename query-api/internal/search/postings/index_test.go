@@ -1,0 +1,191 @@
+package postings_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+
+	chclient "muster/platform/clickhouse"
+	"muster/platform/engine/enginetest"
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
+	"muster/schemas/readmodel"
+)
+
+// table is search_people with people whose headline is one word: a or b.
+type table struct {
+	t    *testing.T
+	conn driver.Conn
+	read atomic.Int64 // statements
+	rows atomic.Int64
+}
+
+func newTable(t *testing.T) *table {
+	t.Helper()
+	conn, err := chclient.Open(t.Context(), chclient.Config{DSN: enginetest.DSN(t), MaxOpenConns: 12})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, conn.Close()) })
+	files, err := readmodel.Migrations()
+	require.NoError(t, err)
+	migrations, err := chclient.LoadMigrations(files, readmodel.Layout{})
+	require.NoError(t, err)
+	_, err = chclient.Migrate(t.Context(), conn, migrations, chclient.MigrateConfig{})
+	require.NoError(t, err)
+	return &table{t: t, conn: conn}
+}
+
+// put writes versions of people, of each whose number is from from to before to; word is an expression of number.
+func (x *table) put(ctx context.Context, version, from, to int, word, deleted string) {
+	x.t.Helper()
+	require.NoError(x.t, x.conn.Exec(ctx, fmt.Sprintf(`INSERT INTO search_people (profile_hash, profile_id, version, content_hash, deleted, profile_headline_tokens, profile_headline_length, profile_connections)
+		SELECT cityHash64(number), toString(number), %d, 0, %s, [%s], 1, number FROM numbers(%d, %d)`, version, deleted, word, from, to-from)))
+}
+
+func (x *table) do(ctx context.Context, sql string) {
+	x.t.Helper()
+	require.NoError(x.t, x.conn.Exec(ctx, sql))
+}
+
+// query is a postings.Query.
+func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan func(driver.Rows) error) error {
+	x.read.Add(1)
+	ctx = clickhouse.Context(ctx, clickhouse.WithParameters(clickhouse.Parameters(s.Parameters)), clickhouse.WithSettings(clickhouse.Settings{"max_threads": 1}))
+	rows, err := x.conn.Query(ctx, s.SQL)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		x.rows.Add(1)
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
+
+func headline(word string) algebra.Node {
+	for _, f := range readmodel.SearchFields() {
+		if f.Path == "profile.headline" {
+			return algebra.Term{Field: algebra.Field{SearchField: f}, Text: word}
+		}
+	}
+	return nil
+}
+
+// total is how many people have a word, as of a snapshot.
+func total(ctx context.Context, x *postings.Index, s *postings.Snapshot, word string) (int64, error) {
+	a, err := x.Rank(ctx, s, &postings.Question{Node: headline(word), Stats: planner.NewStats(), Workers: 2})
+	if err != nil {
+		return 0, err
+	}
+	return a.Total, nil
+}
+
+// Whoever asks while people get newer versions and parts are merged finds each of them once, with one version.
+func TestSnapshots(t *testing.T) {
+	const people = 9000
+	rounds := 40
+	if testing.Short() {
+		rounds = 12
+	}
+	db := newTable(t)
+	ctx := t.Context()
+	db.put(ctx, 1, 0, people, "'a'", "false")
+	x := postings.New(postings.Config{}, db.query, time.Now)
+	writing, stop := context.WithCancel(ctx)
+	var readers sync.WaitGroup
+	var compared atomic.Int64
+	for range 4 {
+		readers.Go(func() {
+			for writing.Err() == nil {
+				s, err := x.Latest(ctx)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				a, err := total(ctx, x, s, "a")
+				var b int64
+				if err == nil {
+					b, err = total(ctx, x, s, "b")
+				}
+				if postings.Changed(err) {
+					continue
+				}
+				if err != nil || a+b != people {
+					t.Errorf("%d with a, %d with b, of %d: %v", a, b, people, err)
+					return
+				}
+				compared.Add(1)
+			}
+		})
+	}
+	for i := range rounds {
+		from := i * 997 % people
+		db.put(ctx, 2+i, from, min(people, from+1500), fmt.Sprintf("if((number + %d) %% 3 = 0, 'a', 'b')", i), "false")
+		if i%7 == 6 {
+			db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
+		}
+	}
+	stop()
+	readers.Wait()
+	require.Greater(t, compared.Load(), int64(rounds))
+	var want uint64
+	require.NoError(t, db.conn.QueryRow(ctx, "SELECT countIf(has(profile_headline_tokens, 'a')) FROM search_people FINAL").Scan(&want))
+	s, err := x.Latest(ctx)
+	require.NoError(t, err)
+	got, err := total(ctx, x, s, "a")
+	require.NoError(t, err)
+	require.EqualValues(t, want, got)
+}
+
+// What was read of a part is not read again, whatever others come; what was read of a part that is gone is.
+func TestKept(t *testing.T) {
+	db := newTable(t)
+	ctx := t.Context()
+	db.do(ctx, "SYSTEM STOP MERGES search_people")
+	db.put(ctx, 1, 0, 5000, "if(number % 2 = 0, 'a', 'b')", "false")
+	x := postings.New(postings.Config{}, db.query, time.Now)
+	ask := func(want int64) (rows int64) {
+		t.Helper()
+		before := db.rows.Load()
+		s, err := x.Latest(ctx)
+		require.NoError(t, err)
+		require.Same(t, s, x.Current())
+		got, err := total(ctx, x, s, "a")
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+		return db.rows.Load() - before
+	}
+	require.Greater(t, ask(2500), int64(5000))
+	require.EqualValues(t, 1, ask(2500), "the list of parts alone")
+	require.EqualValues(t, 1, ask(2500))
+	db.put(ctx, 2, 0, 10, "'a'", "false")
+	require.Less(t, ask(2505), int64(5000+100), "the identities of the large part, all of the small one")
+	db.put(ctx, 3, 0, 10, "'a'", "true")
+	require.Less(t, ask(2495), int64(100))
+	db.do(ctx, "SYSTEM START MERGES search_people")
+	db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
+	require.Greater(t, ask(2495), int64(5000))
+	db.do(ctx, "TRUNCATE TABLE search_people")
+	_, err := x.Latest(ctx)
+	require.ErrorIs(t, err, postings.ErrUnsupported, "no parts")
+	require.Nil(t, x.Current())
+}
+
+// People whose hashes alone take too much are not held.
+func TestTooMany(t *testing.T) {
+	db := newTable(t)
+	db.put(t.Context(), 1, 0, 20_000, "'a'", "false")
+	x := postings.New(postings.Config{MaxBytes: 20_000}, db.query, time.Now)
+	_, err := x.Latest(t.Context())
+	require.ErrorIs(t, err, postings.ErrUnsupported)
+}

@@ -1,0 +1,211 @@
+package postings
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/RoaringBitmap/roaring/v2"
+	"github.com/stretchr/testify/require"
+
+	"muster/query-api/internal/search/planner"
+)
+
+// A norm stands for the length without all bits beyond the first four of what is beyond 24 (SmallFloat.intToByte4).
+func TestNorms(t *testing.T) {
+	stands := lengths()
+	check := func(length uint32) {
+		want := float64(length)
+		if length > exactLengths {
+			beyond := length - exactLengths
+			shift := max(0, bits.Len32(beyond)-4)
+			want = float64(exactLengths) + float64(uint64(beyond)>>shift<<shift)
+		}
+		if got := stands[normOf(length)]; got != want {
+			t.Fatalf("%d stands for %v, want %v", length, got, want)
+		}
+	}
+	for length := range uint32(100_000) {
+		check(length)
+	}
+	check(math.MaxInt32)
+}
+
+func FuzzMembers(f *testing.F) {
+	f.Add([]byte{0, 2, 1, 0, 0, 0, 7, 0, 0, 0})
+	large := roaring.New()
+	large.AddRange(3, 70_000)
+	raw, err := large.ToBytes()
+	require.NoError(f, err)
+	f.Add(append(binary.AppendUvarint([]byte{1}, uint64(len(raw))), raw...))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		n := 0
+		_ = readMembers(string(raw), func(uint32) error { // whatever it is, it does not fail otherwise
+			if n++; n > 1<<20 {
+				return errChanged
+			}
+			return nil
+		})
+	})
+}
+
+// Lists give back what they are made of, few or many, whatever the window.
+func TestLists(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, size := range []int{1, 63, 64, 65, window - 1, window, window + 1, 3*window + 17} {
+		for _, share := range []int{1, 2, 20, 100, 5000} {
+			b := newBuilder(size)
+			want := make(map[int]float64)
+			for unit := range size {
+				if r.IntN(share) != 0 {
+					continue
+				}
+				frequency := float64(1 + r.IntN(3))
+				code, err := b.code(frequency)
+				require.NoError(t, err)
+				require.NoError(t, b.add(uint32(unit), code, uint32(r.IntN(2)))) //nolint:gosec // small
+				want[unit] = frequency
+			}
+			m := b.matched()
+			require.Equal(t, len(want), m.n)
+			seen := 0
+			m.each(func(unit uint32, place int) {
+				if _, ok := want[int(unit)]; !ok || place != seen {
+					t.Fatalf("unit %d at place %d of %d", unit, place, seen)
+				}
+				seen++
+			})
+			require.Equal(t, len(want), seen)
+			norms := make(norms, size)
+			model := planner.BM25{Weight: 2, Fixed: 0.3, Slope: 0.1}
+			scored := newTextOp(m, norms, model)
+			for range 20 {
+				lo := r.IntN(size)
+				hi := min(size, lo+1+r.IntN(window))
+				out, scores := make([]uint64, span(lo, hi)), make([]float64, 64*span(lo, hi))
+				m.match(lo, hi, out)
+				clip(lo, hi, out)
+				scored.score(lo, hi, out, scores)
+				base := lo &^ 63
+				for unit := base; unit < base+64*len(out); unit++ {
+					frequency, matches := want[unit]
+					matches = matches && unit >= lo && unit < hi
+					if got := out[(unit-base)>>6]>>(unit&63)&1 != 0; got != matches || matches && scores[unit-base] != model.Score(frequency, 0) {
+						t.Fatalf("unit %d of %d to %d of %d: %v, %v", unit, lo, hi, size, got, scores[unit-base])
+					}
+				}
+			}
+		}
+	}
+}
+
+// At least so many of some clauses, as counted one by one.
+func TestMinimum(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	const size = 200
+	for range 200 {
+		b := &boolOp{buffers: &buffers{}, minimum: 1 + r.IntN(9)}
+		counts := make([]int, size)
+		for range 1 + r.IntN(9) {
+			list := newBuilder(size)
+			for unit := range size {
+				if r.IntN(2) == 0 {
+					require.NoError(t, list.add(uint32(unit), 0, 0)) //nolint:gosec // small
+					counts[unit]++
+				}
+			}
+			b.should = append(b.should, leafOp{0, list.matched()})
+		}
+		out := make([]uint64, span(0, size))
+		b.match(0, size, out)
+		for unit, n := range counts {
+			if got := out[unit>>6]>>(unit&63)&1 != 0; got != (n >= b.minimum) {
+				t.Fatalf("%d of %d, at least %d: %v", n, len(b.should), b.minimum, got)
+			}
+		}
+	}
+}
+
+// Keys are in the order of their values, and are read back from what cursors have.
+func TestKeys(t *testing.T) {
+	numbers := []int64{math.MinInt64 + 1, -1 << 40, -5, 0, 3, 1 << 40, math.MaxInt64}
+	for _, s := range []planner.Sort{
+		{Kind: planner.SortField}, {Kind: planner.SortField, Descending: true}, {Kind: planner.SortField, Double: true}, {Kind: planner.SortField, MissingFirst: true},
+	} {
+		for i, n := range numbers {
+			for j, m := range numbers {
+				want := cmp.Compare(i, j)
+				if s.Descending {
+					want = -want
+				}
+				require.Equal(t, want, key(s, n).compare(key(s, m)), "%d %d %+v", n, m, s)
+			}
+			again, err := read(s, key(s, n).written(s).Value)
+			require.NoError(t, err)
+			require.Equal(t, key(s, n), again)
+			require.Equal(t, s.MissingFirst, gone(s).compare(key(s, n)) < 0)
+		}
+	}
+	score := planner.Sort{Kind: planner.SortScore, Descending: true}
+	for _, x := range []float32{0, math.SmallestNonzeroFloat32, 0.1, 1, 12.34567, math.MaxFloat32} {
+		k := ordered(score, ofFloat(float64(x)))
+		again, err := read(score, k.written(score).Value)
+		require.NoError(t, err)
+		require.Equal(t, k, again)
+	}
+}
+
+// The first people of a page are those that sorting all gives.
+func TestCollector(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 300 {
+		n := r.IntN(500)
+		p := &part{size: n, hashes: make([]uint64, n)}
+		for i := range p.hashes {
+			p.hashes[i] = uint64(i * 3) //nolint:gosec // small
+		}
+		c := &collector{sorts: []planner.Sort{{Kind: planner.SortScore, Descending: true}}, missing: make([]*rankKey, 1), limit: 1 + r.IntN(20), candidate: candidate{keys: make([]rankKey, 1)}}
+		c.scores = make([]float64, n)
+		out := make([]uint64, words(n))
+		order := make([]int, n)
+		for i := range n {
+			c.scores[i] = float64(r.IntN(5)) / 3
+			out[i>>6] |= 1 << (i & 63)
+			order[i] = i
+		}
+		slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.scores[b], c.scores[a]) })
+		if n > 0 {
+			c.byScore(p, 0, out)
+		}
+		var got, want []uint64
+		for _, place := range c.answer().Places {
+			got = append(got, place.Hash)
+		}
+		for _, i := range order[:min(n, c.limit)] {
+			want = append(want, p.hashes[i])
+		}
+		require.Equal(t, want, got)
+	}
+}
+
+func TestCache(t *testing.T) {
+	c := newCache(10_000)
+	for i := range 100 {
+		c.put(entryKey{"p", string(rune('a' + i))}, norms(bytes.Repeat([]byte{1}, 500)))
+		_, ok := c.get(entryKey{"p", "a"})
+		require.True(t, ok, "it is used each time")
+		require.LessOrEqual(t, c.size, 10_000)
+	}
+	require.Equal(t, len(c.entries), c.order.Len())
+	require.Greater(t, len(c.entries), 5)
+	c.put(entryKey{"q", "x"}, norms(nil))
+	c.retain([]*part{{identity: "q"}})
+	require.Len(t, c.entries, 1)
+	c.retain(nil)
+	require.Zero(t, c.size)
+}
