@@ -28,6 +28,7 @@ import (
 	"muster/query-api/internal/readstore"
 	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/cursor"
+	"muster/query-api/internal/search/postings"
 	v1 "muster/query-api/internal/v1"
 	"muster/schemas/event"
 	"muster/schemas/identity"
@@ -91,6 +92,22 @@ type Config struct {
 	// SearchStatsAge is how old the statistics may be that scores use; default 10 s,
 	// negative: never kept. What takes long to count is kept longer.
 	SearchStatsAge time.Duration
+	// SearchPostings bounds in bytes what is kept in memory of who has which words; default 256 MiB, negative: nothing is.
+	SearchPostings int
+	// SearchDocuments bounds in bytes what is kept in memory of the documents that searches showed lately; default 32 MiB,
+	// negative: nothing is.
+	SearchDocuments int
+}
+
+// DefaultSearchMemory is the default of SearchPostings in MiB.
+const DefaultSearchMemory = postings.DefaultBytes >> 20
+
+// PostingsBytes is SearchPostings of a number of MiB, 0 or less for none.
+func PostingsBytes(mebibytes int) int {
+	if mebibytes <= 0 {
+		return -1
+	}
+	return mebibytes << 20
 }
 
 // WithDefaults fills in the zero fields.
@@ -139,12 +156,14 @@ func (c Config) Connections() int {
 func (c Config) searching() search.Config {
 	return search.Config{
 		Timeout: c.SearchTimeout, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows, Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge,
+		Postings: c.SearchPostings,
 	}
 }
 
 func (c Config) gathering() readstore.Config {
 	return readstore.Config{
 		MaxKeys: c.GatherKeys, InFlight: c.GatherQueries, MaxQueries: c.MaxQueries, QueryTimeout: c.QueryTimeout, Linger: c.GatherLinger,
+		ShownBytes: c.SearchDocuments,
 	}
 }
 
@@ -288,7 +307,7 @@ func (s *Service) searcher(tracer trace.Tracer) (*search.Searcher, error) {
 		return nil, err
 	}
 	return search.New(s.cfg.searching(), search.Deps{
-		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now,
+		Conn: s.deps.ClickHouse, Store: s.store, Key: key, Logger: s.deps.Logger, Tracer: tracer, Now: s.deps.Now, Registerer: s.deps.Registerer,
 	})
 }
 

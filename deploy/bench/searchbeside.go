@@ -74,10 +74,50 @@ func measureSearch(ctx context.Context, b *bench, out io.Writer) (err error) {
 	if err := b.connect(ctx); err != nil {
 		return err
 	}
-	return b.serving(ctx, queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, SearchTimeout: 50 * time.Second}, func(base string) error {
-		return b.compareSearches(ctx, b.musterSearch(base), besideSearch(node), node, out)
+	var times [][2]searchTimes
+	cfg := queryapi.Config{Addr: "127.0.0.1:0", RequestTimeout: time.Minute, SearchTimeout: 50 * time.Second}
+	err = b.serving(ctx, cfg, func(base string) (err error) {
+		times, err = b.compareSearches(ctx, b.musterSearch(base), besideSearch(node), node, out)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	// What of it is due to what is kept.
+	cfg.SearchDocuments = -1
+	if err := b.serving(ctx, cfg, func(base string) error {
+		return b.compareLess(ctx, "every document read from the table", b.musterSearch(base), times, out)
+	}); err != nil {
+		return err
+	}
+	cfg.SearchPostings = -1
+	return b.serving(ctx, cfg, func(base string) error {
+		return b.compareLess(ctx, "and ranked by SQL, as on a cluster", b.musterSearch(base), times, out)
 	})
 }
+
+// compareLess asks each query from one caller of an API that keeps less, and prints what that takes to OpenSearch's times.
+func (b *bench) compareLess(ctx context.Context, what string, ours *searchable, beside [][2]searchTimes, out io.Writer) error {
+	length := b.searchLength()
+	p50, p99 := 0.0, 0.0
+	for i, q := range searches() {
+		if _, err := ours.many(ctx, q.body, 1, length/5); err != nil { // warms up
+			return fmt.Errorf("%s: %w", q.name, err)
+		}
+		calls, err := ours.many(ctx, q.body, 1, length)
+		if err != nil {
+			return fmt.Errorf("%s: %w", q.name, err)
+		}
+		p50 += math.Log(ratio(quantile(calls, 0.5), beside[i][1].p50[0]))
+		p99 += math.Log(ratio(quantile(calls, 0.99), beside[i][1].p99[0]))
+	}
+	n := float64(len(beside))
+	fmt.Fprintf(out, "  1 caller, %s: p50 %.2f, p99 %.2f of OpenSearch's\n", what, math.Exp(p50/n), math.Exp(p99/n))
+	return nil
+}
+
+// searchLength is a twentieth of the length of a measurement for each query, place and number of callers.
+func (b *bench) searchLength() time.Duration { return time.Duration(b.seconds) * time.Second / 20 }
 
 // startBeside starts OpenSearch and waits for the index of an earlier run.
 func (b *bench) startBeside(ctx context.Context) (*opensearch.Node, error) {
@@ -222,29 +262,28 @@ func benchClient() *http.Client {
 }
 
 // compareSearches prints a line for each query, and the bars.
-func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearch.Node, out io.Writer) error {
+func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, node *opensearch.Node, out io.Writer) ([][2]searchTimes, error) {
 	list := searches()
 	times := make([][2]searchTimes, len(list))
 	for i, q := range list {
 		for k, s := range []*searchable{ours, theirs} {
 			var err error
 			if times[i][k].total, times[i][k].cold, err = s.ask(ctx, q.body); err != nil {
-				return fmt.Errorf("%s: %w", q.name, err)
+				return nil, fmt.Errorf("%s: %w", q.name, err)
 			}
 		}
 	}
-	// A twentieth of the length of a measurement for each query, place and number of callers.
-	length := time.Duration(b.seconds) * time.Second / 20
+	length := b.searchLength()
 	fmt.Fprintf(out, "  %-38s %8s | %24s %17s | %24s %17s | %s\n", "ms, muster | OpenSearch", "total", "cold, 1 caller p50, p99", "8 callers", "cold, 1 caller p50, p99", "8 callers", "p50 and p99 to theirs, 1 caller, 8")
 	for i, q := range list {
 		for c, callers := range []int{1, 8} {
 			for k, s := range []*searchable{ours, theirs} {
 				if _, err := s.many(ctx, q.body, callers, length/5); err != nil { // warms up
-					return fmt.Errorf("%s: %w", q.name, err)
+					return nil, fmt.Errorf("%s: %w", q.name, err)
 				}
 				calls, err := s.many(ctx, q.body, callers, length)
 				if err != nil {
-					return fmt.Errorf("%s: %w", q.name, err)
+					return nil, fmt.Errorf("%s: %w", q.name, err)
 				}
 				times[i][k].p50[c], times[i][k].p99[c] = quantile(calls, 0.5), quantile(calls, 0.99)
 			}
@@ -281,9 +320,9 @@ func (b *bench) compareSearches(ctx context.Context, ours, theirs *searchable, n
 	slices.Sort(slower)
 	fmt.Fprintf(out, "  above 3 times OpenSearch's p50 and 20 ms (bar: none): %d %v\n", len(slower), slower)
 	if err := compareWide(ctx, ours, theirs, length, out); err != nil {
-		return err
+		return nil, err
 	}
-	return b.searchMemory(node, out)
+	return times, b.searchMemory(node, out)
 }
 
 // compareWide prints a line for each text over all fields: the first call, whose counts nobody has kept, and those after.

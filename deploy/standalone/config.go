@@ -24,6 +24,8 @@ type Config struct {
 	// WebhookAllow are addresses that webhooks are sent to although they are not
 	// public, and by plain http too.
 	WebhookAllow []netip.Prefix
+	// SearchPostings is that of the query-api's configuration.
+	SearchPostings int
 	// EraseWithin is how long what was erased may stay on disk; default 24 h.
 	EraseWithin time.Duration
 	// Accounts are applied at every start, before the first call is answered.

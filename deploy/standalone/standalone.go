@@ -131,7 +131,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 		return err
 	}
 	defer func() { err = errors.Join(err, writing.Close()) }()
-	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"), WebhookAllow: cfg.WebhookAllow}.WithDefaults()
+	apiConfig := queryapi.Config{Addr: cfg.APIAddr, DataDir: filepath.Join(cfg.DataDir, "query-api"), WebhookAllow: cfg.WebhookAllow, SearchPostings: cfg.SearchPostings}.WithDefaults()
 	reading, err := openConnection(ctx, clickHouse.config, "muster query-api", apiConfig.Connections(), deps)
 	if err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"golang.org/x/sync/errgroup"
 
 	"muster/deploy/status/page"
@@ -39,6 +40,8 @@ type surroundings struct {
 	secret  *service.RootSecret
 	// webhookAllow is --webhook-allow.
 	webhookAllow []string
+	// searchMemory is --search-memory.
+	searchMemory int
 	// eraseWithin is --erase-within.
 	eraseWithin time.Duration
 	// noState is --no-state.
@@ -85,6 +88,7 @@ func (c *command) runCommand() *cobra.Command {
 	}
 	var addr, adminAddr string
 	var allow []string
+	var memory int
 	var within time.Duration
 	var noState bool
 	cmd := &cobra.Command{
@@ -121,7 +125,7 @@ Services:
 				if err != nil {
 					return err
 				}
-				around.webhookAllow, around.eraseWithin, around.noState = allow, within, noState
+				around.webhookAllow, around.searchMemory, around.eraseWithin, around.noState = allow, memory, within, noState
 				unit, err := s.build(ctx, around)
 				if err != nil {
 					return err
@@ -134,6 +138,7 @@ Services:
 	cmd.Flags().StringVar(&addr, "addr", "127.0.0.1:8080", "address to serve on, of query-api and ingest")
 	cmd.Flags().BoolVar(&noState, "no-state", false, "of ingest: publish all that is pushed, and remember nothing of it")
 	addAllowFlag(cmd.Flags(), &allow)
+	addSearchMemoryFlag(cmd.Flags(), &memory)
 	addWithinFlag(cmd.Flags(), &within)
 	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of the status page, metrics, health and profiles")
 	return cmd
@@ -264,12 +269,17 @@ func buildProjector(ctx context.Context, s surroundings) (runnable, error) {
 	return runnable{run: run, ready: p.Check, close: conn.Close, conn: conn}, nil
 }
 
+func addSearchMemoryFlag(flags *pflag.FlagSet, mebibytes *int) {
+	flags.IntVar(mebibytes, "search-memory", queryapi.DefaultSearchMemory,
+		"MiB of memory for what search keeps of who has which words, of query-api: 32 bytes for each person are the least, more make fewer searches slow; 0 keeps nothing and ranks by SQL")
+}
+
 func buildQueryAPI(ctx context.Context, s surroundings) (runnable, error) {
 	allow, err := parseAllow(s.webhookAllow)
 	if err != nil {
 		return runnable{}, err
 	}
-	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow}.WithDefaults()
+	cfg := queryapi.Config{Addr: s.addr, DataDir: filepath.Join(s.dataDir, "query-api"), WebhookAllow: allow, SearchPostings: queryapi.PostingsBytes(s.searchMemory)}.WithDefaults()
 	conn, err := s.connect(ctx, cfg.Connections())
 	if err != nil {
 		return runnable{}, err

@@ -16,6 +16,7 @@ func (c *command) upCommand() *cobra.Command {
 	var noSample bool
 	var accounts string
 	var allow []string
+	var memory int
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run the whole platform on this machine",
@@ -46,7 +47,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 			if err != nil {
 				return fmt.Errorf("find this program, to start the engine with: %w", err)
 			}
-			cfg.DataDir = c.dataDir
+			cfg.DataDir, cfg.SearchPostings = c.dataDir, queryapi.PostingsBytes(memory)
 			if cfg.WebhookAllow, err = parseAllow(allow); err != nil {
 				return err
 			}
@@ -92,6 +93,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.BoolVar(&cfg.Compact, "compact", false, "compact the embedded broker's log once everything in it is projected")
 	flags.StringVar(&accounts, "accounts", "", "YAML file of plans, organizations and keys to bring the accounts to (see muster account apply)")
 	addAllowFlag(flags, &allow)
+	addSearchMemoryFlag(flags, &memory)
 	addWithinFlag(flags, &cfg.EraseWithin)
 	flags.BoolVar(&noSample, "no-sample", false, "begin an empty data folder empty")
 	return cmd

@@ -13,6 +13,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
@@ -105,7 +106,7 @@ func (c Config) WithDefaults() Config {
 	return c
 }
 
-// Deps is what a Searcher works with. All fields are required.
+// Deps is what a Searcher works with. All fields but Registerer are required.
 type Deps struct {
 	Conn   driver.Conn
 	Store  *readstore.Store
@@ -113,6 +114,8 @@ type Deps struct {
 	Logger *slog.Logger
 	Tracer trace.Tracer
 	Now    func() time.Time
+	// Registerer takes the metrics; nil: nobody does.
+	Registerer prometheus.Registerer
 }
 
 // Searcher answers searches. It is safe for concurrent use.
@@ -129,6 +132,7 @@ type Searcher struct {
 	bits   map[string]termCount // of the repeats of terms
 	// unindexed is until when text indexes are not read as tables, since they cannot be: those of a cluster's table are its nodes'.
 	unindexed time.Time
+	ranked    *prometheus.CounterVec
 	seen      seenState
 	rest      restState
 }
@@ -143,7 +147,26 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	if cfg.Postings >= 0 {
 		s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, Loads: cfg.Threads}, s.readPostings, deps.Now)
 	}
-	return s, nil
+	return s, s.measure()
+}
+
+// measure makes the metrics.
+func (s *Searcher) measure() error {
+	s.ranked = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "muster_query_api_searches_total", Help: "Pages of search by what ranked the people (postings kept in memory, or SQL where those could not).",
+	}, []string{"by"})
+	kept := prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "muster_query_api_search_postings_bytes", Help: "Memory taken by what search keeps of who has which words (--search-memory bounds it).",
+	}, func() float64 {
+		if s.index == nil {
+			return 0
+		}
+		return float64(s.index.Bytes())
+	})
+	if s.deps.Registerer == nil {
+		return nil
+	}
+	return errors.Join(s.deps.Registerer.Register(s.ranked), s.deps.Registerer.Register(kept))
 }
 
 // Request is a search as it was asked for.
@@ -258,14 +281,17 @@ func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) e
 func (s *Search) run(ctx context.Context) (*Page, error) {
 	s.from.Hidden = s.searcher.deps.Store.Hidden()
 	asked := *s
+	by := "postings"
 	r, err := s.kept(ctx)
 	if errors.Is(err, postings.ErrUnsupported) {
+		by = "sql"
 		s.again(&asked)
 		r, err = s.people(ctx)
 	}
 	if err != nil {
 		return nil, err
 	}
+	s.searcher.ranked.WithLabelValues(by).Inc()
 	page := &Page{Total: s.cursor.Total}
 	if page.Total == 0 {
 		return page, nil

@@ -36,9 +36,12 @@ type Config struct {
 	Loads int
 }
 
+// DefaultBytes is the default of Config.MaxBytes.
+const DefaultBytes = 256 << 20
+
 func (c Config) withDefaults() Config {
 	if c.MaxBytes <= 0 {
-		c.MaxBytes = 256 << 20
+		c.MaxBytes = DefaultBytes
 	}
 	if c.MaxLeaves <= 0 {
 		c.MaxLeaves = 1024
