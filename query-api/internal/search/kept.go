@@ -30,6 +30,10 @@ func (s *Searcher) readPostings(ctx context.Context, step string, statement plan
 // maxSnapshots is of how many snapshots a page is tried.
 const maxSnapshots = 4
 
+// manyUnread is from how many leaves on it is looked first which of their words anybody has, which takes less than reading
+// those that nobody has.
+const manyUnread = 8
+
 // snapshotKey is what a context has the snapshot by that a query is asked of.
 type snapshotKey struct{}
 
@@ -119,6 +123,16 @@ func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking
 	}
 	if err := postings.Supported(q); err != nil {
 		return nil, err
+	}
+	unread, err := s.searcher.index.Unread(known, q)
+	if err != nil {
+		return nil, err
+	}
+	if s.first && unread > manyUnread {
+		if err := s.sought(ctx); err != nil {
+			return nil, err
+		}
+		known.Lacking(s.cursor.Stats)
 	}
 	a, err := s.searcher.index.Rank(ctx, known, q)
 	switch {

@@ -39,14 +39,59 @@ func (l Leaf) Key() string {
 func LeafStatement(leaves []Leaf, parts []string) Statement {
 	c := newCompiler(&Stats{})
 	names := c.strs(parts)
-	selects := make([]string, len(leaves))
+	var selects []string
 	read := false
+	words := make(map[string][]int) // the leaves that are words of a text, by the text
 	for i, l := range leaves {
-		selects[i] = strings.ReplaceAll(c.leaf(l, i), partsMark, names)
+		if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() {
+			key := l.Path + "\x00" + t.Field.Name()
+			words[key] = append(words[key], i)
+			continue
+		}
+		selects = append(selects, c.leaf(l, i))
 		_, phrase := l.Node.(algebra.Phrase)
 		read = read || phrase
 	}
-	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params, Tables: c.tables, TokensRead: read}
+	for _, key := range slices.Sorted(maps.Keys(words)) {
+		if list := words[key]; len(list) > 1 {
+			selects = append(selects, c.wordsOf(leaves, list))
+		} else {
+			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
+		}
+	}
+	sql := strings.ReplaceAll(strings.Join(selects, " UNION ALL "), partsMark, names)
+	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
+}
+
+// wordsOf reads several words of one text: how often each is there stands in columns that are read once.
+func (c *compiler) wordsOf(leaves []Leaf, numbers []int) string {
+	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
+	var pairs, conditions []string
+	for _, i := range numbers {
+		n := leaves[i].Node
+		condition := c.match(n, root)
+		conditions = append(conditions, condition)
+		if condition == no {
+			continue
+		}
+		frequency, spread := c.frequencies(n, inner)
+		value := "toFloat64(" + frequency + ")"
+		if !inner.nested() {
+			value = "if(" + condition + ", " + value + ", 0.)"
+		}
+		pairs = append(pairs, "(toUInt16("+strconv.Itoa(i)+"), "+value+", toUInt32("+spread+"))")
+	}
+	list, where := "["+strings.Join(pairs, ", ")+"]", or(conditions...)
+	if len(pairs) == 0 {
+		list = "[(toUInt16(0), 0., toUInt32(0))]"
+	}
+	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
+	if inner.nested() {
+		element = "number"
+		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+	}
+	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, u.2 AS frequency, u.3 AS spread, " + members +
+		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + where + ") GROUP BY part, leaf, element, frequency, spread"
 }
 
 // partsMark stands for the names of parts in a statement that is not finished.
@@ -175,19 +220,31 @@ func ofPart(columns, part, condition string) Statement {
 	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part) + " AND " + condition, Parameters: c.params, OneThread: true}
 }
 
-// LengthsStatement reads how many words a text has in some parts, of a person or, with a path, of its elements. Its rows are
-// a part, the number of an element, 0 for the person, a length above 0, and the rows of the part of which that is so.
-func LengthsStatement(f algebra.Field, path string, parts []string) Statement {
+// Text is a text as people, or the elements of a nested path, have it.
+type Text struct {
+	Field algebra.Field
+	Path  string
+}
+
+// LengthsStatement reads how many words texts have in some parts. Its rows are the number of a text, a part, the number of an
+// element, 0 for the person, a length above 0, and the rows of the part of which that is so.
+func LengthsStatement(texts []Text, parts []string) Statement {
 	c := newCompiler(&Stats{})
 	names := c.strs(parts)
-	if path == "" {
-		return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(0) AS element, toUInt32(" + f.Length() + ") AS words, " + members + " FROM " + table +
-			" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words", Parameters: c.params}
+	selects := make([]string, len(texts))
+	for i, t := range texts {
+		head := "SELECT toUInt16(" + strconv.Itoa(i) + ") AS text, toString(_part) AS part, "
+		if t.Path == "" {
+			selects[i] = head + "toUInt32(0) AS element, toUInt32(" + t.Field.Length() + ") AS words, " + members + " FROM " + table +
+				" WHERE _part IN " + names + " AND words > 0 GROUP BY part, words"
+			continue
+		}
+		inner := &scope{path: t.Path}
+		value := "length(" + inner.column(t.Field.Tokens()) + ")"
+		selects[i] = head + "toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
+			inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words"
 	}
-	inner := &scope{path: path}
-	value := "length(" + inner.column(f.Tokens()) + ")"
-	return Statement{SQL: "SELECT toString(_part) AS part, toUInt32(u.1) AS element, toUInt32(u.2) AS words, " + members + " FROM (SELECT _part, _part_offset, arrayJoin(" +
-		inner.numbered(value, "x.2 > 0") + ") AS u FROM " + table + " WHERE _part IN " + names + ") GROUP BY part, element, words", Parameters: c.params}
+	return Statement{SQL: strings.Join(selects, " UNION ALL "), Parameters: c.params}
 }
 
 // ElementsStatement reads how many elements of a nested path the people of some parts have. Its rows are a part, a number above

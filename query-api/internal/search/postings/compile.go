@@ -141,7 +141,7 @@ func (c *compiler) term(n algebra.Term, path string, scored bool) (op, error) {
 	case !n.Field.IsText():
 		return leafOp{constant(planner.WholeScore(weight, average)), m}, nil
 	}
-	return newTextOp(m, c.view.norms[fieldAt{n.Field, path}.key()], planner.NewBM25(weight, average)), nil
+	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
 }
 
 func (c *compiler) needNorms(f algebra.Field, path string) error {
@@ -149,8 +149,8 @@ func (c *compiler) needNorms(f algebra.Field, path string) error {
 		return unsupported(f.Name())
 	}
 	if c.view == nil {
-		at := fieldAt{f, path}
-		c.needs.norms[at.key()] = at
+		text := planner.Text{Field: f, Path: path}
+		c.needs.norms[textKey(text)] = text
 		if path != "" {
 			c.needs.paths[path] = true
 		}
@@ -187,7 +187,7 @@ func (c *compiler) phrase(n algebra.Phrase, path string, scored bool) (op, error
 	if weight == 0 {
 		return leafOp{0, m}, nil
 	}
-	return newTextOp(m, c.view.norms[fieldAt{n.Field, path}.key()], planner.NewBM25(weight, average)), nil
+	return newTextOp(m, c.view.norms[textKey(planner.Text{Field: n.Field, Path: path})], planner.NewBM25(weight, average)), nil
 }
 
 // column are the values of a field of numbers where they are asked for.

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -50,23 +53,18 @@ func (v *view) size(path string) int {
 // needs is what a query asks of each part.
 type needs struct {
 	leaves  map[string]planner.Leaf
-	norms   map[string]fieldAt
+	norms   map[string]planner.Text
 	numbers map[string]algebra.Field
 	paths   map[string]bool
 	// seen is the state of the newer versions that updated_at is asked of, empty where there are none.
 	seen string
 }
 
-// fieldAt is a field as the people or the elements of a path have it.
-type fieldAt struct {
-	field algebra.Field
-	path  string
-}
-
-func (f fieldAt) key() string { return f.path + "\x00" + f.field.Name() }
+// textKey tells texts apart.
+func textKey(t planner.Text) string { return t.Path + "\x00" + t.Field.Name() }
 
 func newNeeds() *needs {
-	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]fieldAt), numbers: make(map[string]algebra.Field), paths: make(map[string]bool)}
+	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]planner.Text), numbers: make(map[string]algebra.Field), paths: make(map[string]bool)}
 }
 
 // The kinds of what is kept of a part.
@@ -258,25 +256,20 @@ type leafLoad struct {
 }
 
 func (l *loader) loadLeaves(n *needs) error {
-	loads := make(map[string]*leafLoad) // by which parts lack them, and whether words have to be read
-	for key, leaf := range n.leaves {
-		which := make([]byte, len(l.views), len(l.views)+1)
-		missing := false
-		for i, v := range l.views {
-			if v.leaves[key] == nil {
-				which[i], missing = 1, true
-			}
-		}
-		if !missing {
+	loads := make(map[string]*leafLoad)                      // by which parts lack them, and whether words have to be read
+	for _, key := range slices.Sorted(maps.Keys(n.leaves)) { // so that the words of a text stand together
+		leaf := n.leaves[key]
+		which := l.lacks(func(v *view) bool { return v.leaves[key] != nil })
+		if !strings.Contains(which, "\x01") {
 			continue
 		}
 		if _, phrase := leaf.Node.(algebra.Phrase); phrase {
-			which = append(which, 1)
+			which += "phrase"
 		}
-		load := loads[string(which)]
+		load := loads[which]
 		if load == nil {
 			load = &leafLoad{}
-			loads[string(which)] = load
+			loads[which] = load
 		}
 		load.keys, load.leaves = append(load.keys, key), append(load.leaves, leaf)
 	}
@@ -348,45 +341,77 @@ func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
 	return nil
 }
 
+// lacks names the views that lack something.
+func (l *loader) lacks(has func(*view) bool) string {
+	which := make([]byte, len(l.views))
+	for i, v := range l.views {
+		if !has(v) {
+			which[i] = 1
+		}
+	}
+	return string(which)
+}
+
 func (l *loader) loadNorms(n *needs) error {
-	for key, f := range n.norms {
-		byName, names := l.lacking(func(v *view) bool { return v.norms[key] != nil })
-		if len(names) == 0 {
-			continue
+	loads := make(map[string][]string) // keys, by which parts lack them
+	for key := range n.norms {
+		which := l.lacks(func(v *view) bool { return v.norms[key] != nil })
+		if strings.Contains(which, "\x01") {
+			loads[which] = append(loads[which], key)
 		}
-		for _, v := range byName {
-			v.norms[key] = make(norms, v.size(f.path))
-		}
-		var name, raw string
-		var element, length uint32
-		err := l.query(l.ctx, "lengths", planner.LengthsStatement(f.field, f.path, names), func(rows driver.Rows) error {
-			if err := rows.Scan(&name, &element, &length, &raw); err != nil {
+	}
+	for _, keys := range loads {
+		for some := range slices.Chunk(keys, maxAtOnce) {
+			if err := l.loadLengths(n, some); err != nil {
 				return err
 			}
-			v := byName[name]
-			if v == nil {
-				return fmt.Errorf("postings: lengths of part %q", name)
-			}
-			of, code := v.norms[key], normOf(length)
-			return readMembers(raw, func(row uint32) error {
-				unit := row
-				if f.path != "" {
-					starts := v.elements[f.path].starts
-					if int(row)+1 >= len(starts) {
-						return errChanged
-					}
-					unit = starts[row] + element - 1
-				}
-				if int(unit) >= len(of) {
-					return errChanged
-				}
-				of[unit] = code
-				return nil
-			})
-		})
-		if err != nil {
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadLengths(n *needs, keys []string) error {
+	byName, names := l.lacking(func(v *view) bool { return v.norms[keys[0]] != nil })
+	texts := make([]planner.Text, len(keys))
+	for i, key := range keys {
+		texts[i] = n.norms[key]
+		for _, v := range byName {
+			v.norms[key] = make(norms, v.size(texts[i].Path))
+		}
+	}
+	var number uint16
+	var name, raw string
+	var element, length uint32
+	err := l.query(l.ctx, "lengths", planner.LengthsStatement(texts, names), func(rows driver.Rows) error {
+		if err := rows.Scan(&number, &name, &element, &length, &raw); err != nil {
 			return err
 		}
+		v := byName[name]
+		if v == nil || int(number) >= len(keys) {
+			return fmt.Errorf("postings: lengths of text %d of part %q", number, name)
+		}
+		path := texts[number].Path
+		of, code := v.norms[keys[number]], normOf(length)
+		return readMembers(raw, func(row uint32) error {
+			unit := row
+			if path != "" {
+				starts := v.elements[path].starts
+				if int(row)+1 >= len(starts) {
+					return errChanged
+				}
+				unit = starts[row] + element - 1
+			}
+			if int(unit) >= len(of) {
+				return errChanged
+			}
+			of[unit] = code
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
 		for _, v := range byName {
 			l.note(v, normsKind+key, v.norms[key])
 		}

@@ -42,7 +42,7 @@ type Answer struct {
 	Invalid bool
 }
 
-// Supported says whether a query can be answered, as far as can be seen without the table: nil or an ErrUnsupported.
+// Supported says whether the sort keys of a query are known: nil or an ErrUnsupported.
 func Supported(q *Question) error {
 	if len(planner.SortFilters(q.Sort)) > 0 {
 		return unsupported("a sort key with a filter")
@@ -52,9 +52,7 @@ func Supported(q *Question) error {
 			return unsupported("a sort by " + s.Field.Name())
 		}
 	}
-	c := compiler{stats: q.Stats, needs: newNeeds()}
-	_, err := c.node(q.Node, "", true)
-	return err
+	return nil
 }
 
 // Rank answers a question as of a snapshot. Errors are ErrUnsupported, one that is Changed, or those of reading.
@@ -133,6 +131,47 @@ func (c *collector) join(other *collector) {
 	c.best = c.best[:min(len(c.best), c.limit)]
 }
 
+// Unread is how many leaves of a query have to be read. Terms that nobody has, as far as is known, are noted in its Stats.
+func (x *Index) Unread(s *Snapshot, q *Question) (int, error) {
+	algebra.Walk(q.Node, func(n algebra.Node) {
+		note := func(f algebra.Field, text string) {
+			if key := planner.TermKey(f.Name(), text); s.terms.absent(key) {
+				q.Stats.Count(key, 0)
+			}
+		}
+		switch n := n.(type) {
+		case algebra.Term:
+			note(n.Field, n.Text)
+		case algebra.Phrase:
+			for _, position := range n.Terms {
+				for _, text := range position {
+					note(n.Field, text)
+				}
+			}
+		}
+	})
+	c := compiler{stats: q.Stats, needs: newNeeds()}
+	if _, err := c.node(q.Node, "", true); err != nil {
+		return 0, err
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	unread := 0
+	for key := range c.needs.leaves {
+		if _, ok := x.kept.get(entryKey{s.parts[0].identity, leafKind + key}); !ok {
+			unread++
+		}
+	}
+	return unread, nil
+}
+
+// Lacking notes terms that nobody has, by their keys.
+func (s *Snapshot) Lacking(stats *planner.Stats) {
+	for key := range stats.Absent {
+		s.terms.count(key, 0)
+	}
+}
+
 // count counts the terms that scores need, each among all people and elements who live.
 func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	decide := planner.ScoresDecide(q.Node)
@@ -145,6 +184,9 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	for key, t := range wanted {
 		if t.Field.Identity {
 			return unsupported("the identity as a term")
+		}
+		if q.Stats.Absent[key] {
+			continue
 		}
 		if total, ok := s.terms.counted(key); ok {
 			q.Stats.Count(key, total)

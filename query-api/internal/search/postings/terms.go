@@ -29,6 +29,12 @@ func (t *terms) counted(key string) (int64, bool) {
 	return n, ok
 }
 
+// absent says that it is known that nobody has a term.
+func (t *terms) absent(key string) bool {
+	n, ok := t.counted(key)
+	return ok && n == 0
+}
+
 func (t *terms) count(key string, n int64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
