@@ -9634,8 +9634,9 @@ type ClientInterface interface {
 
 	// ExplainSearchWithBody Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+	// where nothing of it is kept in memory, the number of rows that this
+	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
@@ -9646,8 +9647,9 @@ type ClientInterface interface {
 
 	// ExplainSearch Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+	// where nothing of it is kept in memory, the number of rows that this
+	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
@@ -10006,8 +10008,9 @@ func (c *Client) SearchPeople(ctx context.Context, params *SearchPeopleParams, b
 
 // ExplainSearchWithBody Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+// where nothing of it is kept in memory, the number of rows that this
+// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 // stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 // (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
@@ -10028,8 +10031,9 @@ func (c *Client) ExplainSearchWithBody(ctx context.Context, params *ExplainSearc
 
 // ExplainSearch Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+// where nothing of it is kept in memory, the number of rows that this
+// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 // stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 // (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
@@ -11095,8 +11099,9 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithBodyWithResponse Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+	// where nothing of it is kept in memory, the number of rows that this
+	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
@@ -11107,8 +11112,9 @@ type ClientWithResponsesInterface interface {
 
 	// ExplainSearchWithResponse Explain a search
 	//
-	// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-	// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+	// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+	// where nothing of it is kept in memory, the number of rows that this
+	// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 	// stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 	// (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 	//
@@ -14041,8 +14047,9 @@ func (c *ClientWithResponses) SearchPeopleWithResponse(ctx context.Context, para
 
 // ExplainSearchWithBodyWithResponse Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+// where nothing of it is kept in memory, the number of rows that this
+// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 // stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 // (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //
@@ -14059,8 +14066,9 @@ func (c *ClientWithResponses) ExplainSearchWithBodyWithResponse(ctx context.Cont
 
 // ExplainSearchWithResponse Explain a search
 //
-// Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-// would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+// Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+// where nothing of it is kept in memory, the number of rows that this
+// would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
 // stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
 // (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
 //

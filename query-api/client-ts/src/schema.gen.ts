@@ -66,8 +66,9 @@ export interface paths {
         put?: never;
         /**
          * Explain a search
-         * @description Says what a search would do: the query as it is understood, the SQL with its parameters, the number of rows that
-         *     would be read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
+         * @description Says what a search would do: the query as it is understood, the SQL with its parameters by which it is answered
+         *     where nothing of it is kept in memory, the number of rows that this
+         *     would read, what the page would cost at most, and why it would be refused. Free. It shows nothing that is
          *     stored: of the terms that fuzzy words, unfinished words and patterns become it says how many they are
          *     (`terms_found` in `query`), and in SQL and parameters `<term 1>`, `<term 2>` and so on stand for them.
          */

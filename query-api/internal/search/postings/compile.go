@@ -241,9 +241,6 @@ func (c *compiler) list(nodes []algebra.Node, path string, scored bool) ([]op, e
 	return out, nil
 }
 
-// longSum is the most parts that are added from left to right, as the planner's statements do.
-const longSum = 32
-
 func (c *compiler) boolean(n algebra.Bool, path string, scored bool) (op, error) {
 	if n.MinimumField != nil {
 		return nil, unsupported("a minimum in a field")

@@ -241,7 +241,7 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if !complete {
 			continue
 		}
-		parts, err := x.enliven(ctx, active.people)
+		parts, err := x.enliven(ctx, active.people, last)
 		if errors.Is(err, errChanged) {
 			continue
 		}
@@ -297,7 +297,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 			others = append(others, p.identity)
 			return nil
 		}
-		p.rows = int(n) //nolint:gosec // compared with a bound below
+		p.rows = int(n)
 		total += n
 		a.people = append(a.people, p)
 		return nil
@@ -366,9 +366,16 @@ func (p *part) row(hash uint64) int {
 	return sort.Search(len(p.hashes), func(i int) bool { return p.hashes[i] >= hash })
 }
 
-// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn.
-func (x *Index) enliven(ctx context.Context, active []*part) ([]*part, error) {
-	parts := make([]*part, len(active))
+// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn. Where last,
+// nil if there is none, differs by inserts and merges alone, who had a newer version in it has one still, and only new parts are compared.
+func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]*part, error) {
+	known := make(map[string]*part)
+	if last != nil && !mutated(last.parts, active) {
+		for _, p := range last.parts {
+			known[p.identity] = p
+		}
+	}
+	parts, isNew := make([]*part, len(active)), make([]bool, len(active))
 	for i, p := range active {
 		if len(active) > 1 && p.identified == nil {
 			if err := x.identify(ctx, p); err != nil {
@@ -376,14 +383,15 @@ func (x *Index) enliven(ctx context.Context, active []*part) ([]*part, error) {
 			}
 		}
 		own := *p
-		own.alive, own.living = nil, p.size
-		if p.deleted != nil {
-			own.alive = make([]uint64, words(p.size))
-			for row := range p.size {
-				own.alive[row>>6] |= 1 << (row & 63)
-			}
-			for i := range own.alive {
-				own.alive[i] &^= p.deleted[i]
+		if k := known[p.identity]; k != nil {
+			own.alive = slices.Clone(k.alive)
+		} else {
+			isNew[i], own.alive = true, nil
+			if p.deleted != nil {
+				own.allAlive()
+				for i := range own.alive {
+					own.alive[i] &^= p.deleted[i]
+				}
 			}
 		}
 		parts[i] = &own
@@ -398,12 +406,14 @@ func (x *Index) enliven(ctx context.Context, active []*part) ([]*part, error) {
 		}
 	}
 	for i, small := range parts {
-		for _, large := range parts[:i] {
-			supersede(large, small)
+		for j, large := range parts[:i] {
+			if isNew[i] || isNew[j] {
+				supersede(large, small)
+			}
 		}
 	}
 	for _, p := range parts {
-		if p.alive == nil {
+		if p.living = p.size; p.alive == nil {
 			continue
 		}
 		p.living = 0
@@ -417,12 +427,41 @@ func (x *Index) enliven(ctx context.Context, active []*part) ([]*part, error) {
 	return parts, nil
 }
 
+// mutated says that parts may have come about otherwise than by inserts and merges: by a deletion, which may bring an older
+// version back. The names of such parts end in a number that no part had before (ClickHouse: MergeTreePartInfo).
+func mutated(before, after []*part) bool {
+	versions, known := make(map[string]bool), make(map[string]bool)
+	for _, p := range before {
+		versions[p.mutation()], known[p.identity] = true, true
+	}
+	for _, p := range after {
+		if !known[p.identity] && p.mutation() != "" && !versions[p.mutation()] {
+			return true
+		}
+	}
+	// Another table's parts may have the same names.
+	return len(before) > 0 && len(after) > 0 && before[0].folder() != after[0].folder()
+}
+
+// mutation is the last part of partition_first_last_level_mutation, empty where there is none.
+func (p *part) mutation() string {
+	if fields := strings.Split(p.name, "_"); len(fields) > 4 {
+		return fields[len(fields)-1]
+	}
+	return ""
+}
+
+// folder is where the table is.
+func (p *part) folder() string {
+	folder, _, _ := strings.Cut(p.identity, p.name+"/")
+	return folder
+}
+
 // supersede takes the older versions of those who are in two parts out of those who live.
 func supersede(large, small *part) {
 	from := 0
 	for row, hash := range small.hashes {
-		rest := large.hashes[from:]
-		from += sort.Search(len(rest), func(i int) bool { return rest[i] >= hash })
+		from = gallop(large.hashes, from, hash)
 		for other := from; other < large.size && large.hashes[other] == hash; other++ {
 			if small.missing(row) || large.missing(other) || small.identified.seconds[row] != large.identified.seconds[other] {
 				continue
@@ -438,20 +477,33 @@ func supersede(large, small *part) {
 	}
 }
 
+// gallop is the first place from one on whose hash is not less.
+func gallop(hashes []uint64, from int, hash uint64) int {
+	step := 1
+	for from+step < len(hashes) && hashes[from+step] < hash {
+		from += step
+		step *= 2
+	}
+	rest := hashes[from:min(from+step+1, len(hashes))]
+	return from + sort.Search(len(rest), func(i int) bool { return rest[i] >= hash })
+}
+
 // missing says that a row was deleted from its part, so that it is no version of anybody.
 func (p *part) missing(row int) bool {
 	return p.identified.seconds[row] == 0 && p.identified.versions[row] == 0 && p.identified.contents[row] == 0
 }
 
+func (p *part) allAlive() {
+	p.alive = make([]uint64, words(p.size))
+	for i := range p.alive {
+		p.alive[i] = ^uint64(0)
+	}
+	clip(0, p.size, p.alive)
+}
+
 func (p *part) kill(row int) {
 	if p.alive == nil {
-		p.alive = make([]uint64, words(p.size))
-		for i := range p.alive {
-			p.alive[i] = ^uint64(0)
-		}
-		if rest := p.size & 63; rest != 0 {
-			p.alive[len(p.alive)-1] = 1<<rest - 1
-		}
+		p.allAlive()
 	}
 	p.alive[row>>6] &^= 1 << (row & 63)
 }

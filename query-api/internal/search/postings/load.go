@@ -235,7 +235,7 @@ func (l *loader) loadElements(n *needs) error {
 				e.starts[row] = at
 				at += count
 				for range count {
-					e.owners = append(e.owners, uint32(row)) //nolint:gosec // a part has fewer rows
+					e.owners = append(e.owners, uint32(row))
 				}
 			}
 			e.starts[v.part.size] = at
@@ -329,7 +329,7 @@ func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
 	}
 	for name, v := range byName {
 		for i, key := range keys {
-			b := builders[target{name, uint16(i)}] //nolint:gosec // at most maxAtOnce
+			b := builders[target{name, uint16(i)}]
 			if b == nil {
 				b = newBuilder(v.size(leaves[i].Path))
 			}

@@ -46,7 +46,6 @@ type builder struct {
 	freqs  []float64
 	codes  []uint8 // by unit; made when a second frequency comes
 	spread map[uint32]uint32
-	first  bool
 }
 
 func newBuilder(size int) *builder {
@@ -62,7 +61,7 @@ const maxFrequencies = 256
 func (b *builder) code(frequency float64) (uint8, error) {
 	for i, f := range b.freqs {
 		if f == frequency {
-			return uint8(i), nil //nolint:gosec // fewer than 256
+			return uint8(i), nil
 		}
 	}
 	if len(b.freqs) == maxFrequencies {
@@ -114,7 +113,7 @@ func (b *builder) matched() *matched {
 	at := 0
 	for w, word := range b.bits {
 		if w%(window/64) == 0 {
-			l.ranks[w/(window/64)] = uint32(at) //nolint:gosec // a part has fewer rows
+			l.ranks[w/(window/64)] = uint32(at)
 		}
 		at += bits.OnesCount64(word)
 		if !sparse && l.codes == nil && l.spread == nil {
@@ -135,7 +134,7 @@ func (b *builder) matched() *matched {
 		}
 	}
 	for w := (len(b.bits) + window/64 - 1) / (window / 64); w < len(l.ranks); w++ {
-		l.ranks[w] = uint32(at) //nolint:gosec // see above
+		l.ranks[w] = uint32(at)
 	}
 	return l
 }

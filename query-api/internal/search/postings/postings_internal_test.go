@@ -68,7 +68,7 @@ func TestLists(t *testing.T) {
 				frequency := float64(1 + r.IntN(3))
 				code, err := b.code(frequency)
 				require.NoError(t, err)
-				require.NoError(t, b.add(uint32(unit), code, uint32(r.IntN(2)))) //nolint:gosec // small
+				require.NoError(t, b.add(uint32(unit), code, uint32(r.IntN(2))))
 				want[unit] = frequency
 			}
 			m := b.matched()
@@ -115,7 +115,7 @@ func TestMinimum(t *testing.T) {
 			list := newBuilder(size)
 			for unit := range size {
 				if r.IntN(2) == 0 {
-					require.NoError(t, list.add(uint32(unit), 0, 0)) //nolint:gosec // small
+					require.NoError(t, list.add(uint32(unit), 0, 0))
 					counts[unit]++
 				}
 			}
@@ -167,7 +167,7 @@ func TestCollector(t *testing.T) {
 		n := r.IntN(500)
 		p := &part{size: n, hashes: make([]uint64, n)}
 		for i := range p.hashes {
-			p.hashes[i] = uint64(i * 3) //nolint:gosec // small
+			p.hashes[i] = uint64(i * 3)
 		}
 		c := &collector{sorts: []planner.Sort{{Kind: planner.SortScore, Descending: true}}, missing: make([]*rankKey, 1), limit: 1 + r.IntN(20), candidate: candidate{keys: make([]rankKey, 1)}}
 		c.scores = make([]float64, n)

@@ -271,7 +271,7 @@ type collector struct {
 	invalid   bool
 	scores    []float64
 	matching  []uint64
-	hidden    []uint64
+	hidden    []int
 	columns   []numbers
 	candidate candidate
 }
@@ -419,8 +419,8 @@ func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint
 			}
 		}
 		for _, row := range c.hidden {
-			if int(row) >= lo && int(row) < hi {
-				out[(int(row)-lo)>>6] &^= 1 << (row & 63)
+			if row >= lo && row < hi {
+				out[(row-lo)>>6] &^= 1 << (row & 63)
 			}
 		}
 		found := 0
@@ -613,7 +613,7 @@ func (c *collector) hide(p *part, hidden []uint64) {
 	c.hidden = c.hidden[:0]
 	for _, hash := range hidden {
 		for row := p.row(hash); row < p.size && p.hashes[row] == hash; row++ {
-			c.hidden = append(c.hidden, uint64(row)) //nolint:gosec // never negative
+			c.hidden = append(c.hidden, row)
 		}
 	}
 	slices.Sort(c.hidden)
