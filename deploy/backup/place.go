@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -103,14 +104,26 @@ func finish(dir string, now time.Time) (kept string, err error) {
 	if os.Remove(before) == nil { // nothing was in the folder
 		return "", nil
 	}
-	stamp := now.UTC().Format("20060102T150405Z")
-	kept = dir + beforeDir + "-" + stamp
-	if os.Rename(before, kept) == nil {
+	if kept, err = free(dir+beforeDir+"-", now); err == nil && os.Rename(before, kept) == nil {
 		return kept, nil
 	}
 	// Beside the folder is another disk, or not for us to write.
-	kept = before + "-" + stamp
+	if kept, err = free(before+"-", now); err != nil {
+		return "", err
+	}
 	return kept, os.Rename(before, kept)
+}
+
+// free is a name that nothing has, of an instant: several restores may end within a second.
+func free(prefix string, now time.Time) (string, error) {
+	first := prefix + now.UTC().Format("20060102T150405Z")
+	name := first
+	for n := 2; ; n++ {
+		if there, err := exists(name); err != nil || !there {
+			return name, err
+		}
+		name = first + "-" + strconv.Itoa(n)
+	}
 }
 
 func exists(path string) (bool, error) {
