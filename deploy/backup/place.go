@@ -104,25 +104,23 @@ func finish(dir string, now time.Time) (kept string, err error) {
 	if os.Remove(before) == nil { // nothing was in the folder
 		return "", nil
 	}
-	if kept, err = free(dir+beforeDir+"-", now); err == nil && os.Rename(before, kept) == nil {
+	stamp := "-" + now.UTC().Format("20060102T150405Z")
+	if kept, err = aside(before, dir+beforeDir+stamp); err == nil {
 		return kept, nil
 	}
 	// Beside the folder is another disk, or not for us to write.
-	if kept, err = free(before+"-", now); err != nil {
-		return "", err
-	}
-	return kept, os.Rename(before, kept)
+	return aside(before, before+stamp)
 }
 
-// free is a name that nothing has, of an instant: several restores may end within a second.
-func free(prefix string, now time.Time) (string, error) {
-	first := prefix + now.UTC().Format("20060102T150405Z")
-	name := first
+// aside renames a folder, with a number behind its name where another restore took that in the same second.
+func aside(folder, name string) (string, error) {
+	taken := name
 	for n := 2; ; n++ {
-		if there, err := exists(name); err != nil || !there {
-			return name, err
+		err := os.Rename(folder, taken)
+		if !errors.Is(err, fs.ErrExist) { // which a folder that is not empty is, too
+			return taken, err
 		}
-		name = first + "-" + strconv.Itoa(n)
+		taken = name + "-" + strconv.Itoa(n)
 	}
 }
 
