@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/internal/search"
 	"muster/query-api/internal/search/clause"
 	"muster/query-api/internal/search/evaluator"
 	"muster/query-api/internal/search/planner"
@@ -64,7 +65,8 @@ func TestEvaluator(t *testing.T) {
 	docs := documents(t, conn)
 	judge := collection(t, docs)
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	muster := newEngine(t, conn, func() time.Time { return now })
+	both := newWays(t, conn, func() time.Time { return now }, search.Config{Timeout: patience})
+	var muster *engine
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: 11, Allowed: allowed()})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "evaluator")
@@ -87,9 +89,10 @@ func TestEvaluator(t *testing.T) {
 	for i := range queries {
 		if i == queries/2 { // the rest as it is asked of many people at rest
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			muster = newEngineWith(t, conn, func() time.Time { return now }, atRest())
+			both = newWays(t, conn, func() time.Time { return now }, atRest())
 		}
 		q := g.Next()
+		muster = both.of(q.Number)
 		muster.paged = q.Number%10 == 0
 		total, refused, err := compare(q.Body, q.TotalsOnly)
 		if refused != nil {

@@ -28,7 +28,8 @@ var questions string
 func TestSearch(t *testing.T) {
 	conn := open(t, inBoth(t))
 	docs := documents(t, conn)
-	muster := newEngine(t, conn, time.Now)
+	both := newWays(t, conn, time.Now, search.Config{Timeout: patience})
+	muster := both[0]
 	g, err := searchtest.NewGenerator(docs, searchtest.Options{Seed: seed, Allowed: allowed()})
 	require.NoError(t, err)
 	coverage := searchtest.NewCoverage(len(docs), "OpenSearch 2.19.1")
@@ -67,14 +68,17 @@ func TestSearch(t *testing.T) {
 	for i, line := range strings.Split(strings.TrimSpace(questions), "\n") {
 		var body map[string]any
 		require.NoError(t, json.Unmarshal([]byte(line), &body), "question %d", i)
-		_, refused, err := compare(body, false)
-		if !once {
-			require.NoError(t, refused, line)
-		}
-		if err != nil {
-			t.Errorf("question %d: %v\n%s", i, err, line)
-			if once {
-				return
+		for way := range both {
+			muster = both[way]
+			_, refused, err := compare(body, false)
+			if !once {
+				require.NoError(t, refused, line)
+			}
+			if err != nil {
+				t.Errorf("question %d, way %d: %v\n%s", i, way, err, line)
+				if once {
+					return
+				}
 			}
 		}
 	}
@@ -82,9 +86,10 @@ func TestSearch(t *testing.T) {
 	for i := range queries {
 		if i == queries/2 {
 			require.NoError(t, conn.Exec(t.Context(), "OPTIMIZE TABLE search_people FINAL"))
-			muster = newEngineWith(t, conn, time.Now, atRest())
+			both = newWays(t, conn, time.Now, atRest())
 		}
 		q := g.Next()
+		muster = both.of(q.Number)
 		muster.paged = q.Number%10 == 0
 		total, refused, err := compare(q.Body, q.TotalsOnly)
 		if refused != nil {
