@@ -81,6 +81,11 @@ func TestLists(t *testing.T) {
 				seen++
 			})
 			require.Equal(t, len(want), seen)
+			all := &part{size: size}
+			all.allAlive()
+			for _, nested := range []bool{false, true} { // whether all live or each is looked at
+				require.Equal(t, (&view{part: &part{size: size}}).units(m, nested), (&view{part: all}).units(m, nested))
+			}
 			norms := make(norms, size)
 			model := planner.BM25{Weight: 2, Fixed: 0.3, Slope: 0.1}
 			scored := newTextOp(m, norms, model)
