@@ -147,10 +147,10 @@ func (c Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// Connections is how many connections the ClickHouse pool needs.
+// Connections is how many connections the ClickHouse pool needs: a search looks for the parts of the tables while it reads two of them.
 func (c Config) Connections() int {
 	c = c.WithDefaults()
-	return c.MaxQueries + c.SearchQueries
+	return c.MaxQueries + 3*c.SearchQueries
 }
 
 func (c Config) searching() search.Config {

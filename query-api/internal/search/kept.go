@@ -19,6 +19,9 @@ import (
 
 // readPostings is what the index reads by.
 func (s *Searcher) readPostings(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error {
+	if postings.Shared(step) { // others wait for what it says: it does not pause for them
+		ctx = (&turn{priority: cheapPriority}).within(ctx)
+	}
 	err := s.query(ctx, step, statement, scan)
 	if code, ok := clickhouse.CodeOf(err); ok && step == stepParts && code == proto.ErrAccessDenied {
 		s.deps.Logger.Warn("search: the ClickHouse user may not read system.parts: every page is ranked by SQL, which takes longer", slog.Any("error", err))
@@ -107,7 +110,7 @@ func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking
 		return nil, fmt.Errorf("%w: %d words", postings.ErrUnsupported, n)
 	}
 	q := &postings.Question{
-		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden, Workers: 1,
+		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden, Workers: 1, Yielding: turnOf(ctx).priority != cheapPriority,
 		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
 			return s.searcher.countFields(ctx, s.node, nil, s.cursor.Stats, snapshot.People)
 		},

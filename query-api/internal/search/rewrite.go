@@ -3,6 +3,7 @@ package search
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -113,9 +114,12 @@ func (s *Searcher) everyMatch(ctx context.Context, n algebra.Pattern) ([]string,
 		return found, nil
 	}
 	out := found[:0]
-	for _, term := range found {
+	for i, term := range found {
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
+		}
+		if i%64 == 0 {
+			runtime.Gosched() // others need the processor for less
 		}
 		ok, err := n.Regexp.Match(ctx, term)
 		if err != nil {

@@ -32,7 +32,7 @@ type Config struct {
 	MaxBytes int
 	// MaxLeaves bounds the leaves of a query; default 1024.
 	MaxLeaves int
-	// Loads bounds the statements that read at once; default 2.
+	// Loads bounds the queries that read at once; default 2. As many of those that yield to others do.
 	Loads int
 }
 
@@ -52,6 +52,16 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
+// The steps that read what all queries share.
+const (
+	stepParts    = "parts"
+	stepPeople   = "people"
+	stepVersions = "versions"
+)
+
+// Shared says that a step reads for all queries that wait at the time, not for one.
+func Shared(step string) bool { return step == stepParts || step == stepPeople || step == stepVersions }
+
 // Query runs a statement and calls scan at each row. step names it in traces.
 type Query func(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error
 
@@ -59,7 +69,7 @@ type Query func(ctx context.Context, step string, statement planner.Statement, s
 type Index struct {
 	cfg   Config
 	query Query
-	loads chan struct{}
+	loads [2]chan struct{} // of usual queries, and of those that yield to them
 	// buffers are scratch space of rankings.
 	buffers sync.Pool
 	now     func() time.Time
@@ -77,7 +87,10 @@ type Index struct {
 // New returns an Index that reads by query.
 func New(cfg Config, query Query, now func() time.Time) *Index {
 	cfg = cfg.withDefaults()
-	x := &Index{cfg: cfg, query: query, now: now, loads: make(chan struct{}, cfg.Loads), kept: newCache(cfg.MaxBytes)}
+	x := &Index{cfg: cfg, query: query, now: now, kept: newCache(cfg.MaxBytes)}
+	for i := range x.loads {
+		x.loads[i] = make(chan struct{}, cfg.Loads)
+	}
 	x.buffers.New = func() any { return &buffers{} }
 	return x
 }
@@ -281,7 +294,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 	a := &activeParts{unseen: true}
 	total := uint64(0)
 	var seen, others []string
-	err := x.query(ctx, "parts", planner.ActivePartsStatement(), func(rows driver.Rows) error {
+	err := x.query(ctx, stepParts, planner.ActivePartsStatement(), func(rows driver.Rows) error {
 		p := &part{}
 		var n uint64
 		var table string
@@ -326,7 +339,7 @@ func (x *Index) readPeople(ctx context.Context, p *part) error {
 	var offset uint32
 	var hash uint64
 	var gone uint8
-	err := x.query(ctx, "people", planner.PeopleStatement(p.name), func(rows driver.Rows) error {
+	err := x.query(ctx, stepPeople, planner.PeopleStatement(p.name), func(rows driver.Rows) error {
 		if err := rows.Scan(&offset, &hash, &gone); err != nil {
 			return err
 		}
@@ -515,7 +528,7 @@ func (x *Index) identify(ctx context.Context, p *part) error {
 	var second, content uint64
 	var version int64
 	n := 0
-	err := x.query(ctx, "versions", planner.IdentitiesStatement(p.name), func(rows driver.Rows) error {
+	err := x.query(ctx, stepVersions, planner.IdentitiesStatement(p.name), func(rows driver.Rows) error {
 		if err := rows.Scan(&offset, &second, &version, &content); err != nil {
 			return err
 		}

@@ -84,7 +84,7 @@ func (n *needs) numbersKey(name string) string {
 }
 
 // views reads what a query needs and is not kept. It fails with errChanged when a part went while it was read.
-func (x *Index) views(ctx context.Context, s *Snapshot, n *needs) ([]*view, error) {
+func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool) ([]*view, error) {
 	if len(n.leaves) > x.cfg.MaxLeaves {
 		return nil, fmt.Errorf("%w: %d leaves", ErrUnsupported, len(n.leaves))
 	}
@@ -98,9 +98,13 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs) ([]*view, erro
 	if x.kept.all(x, views, n) {
 		return views, nil
 	}
+	loads := x.loads[0]
+	if yielding {
+		loads = x.loads[1]
+	}
 	select {
-	case x.loads <- struct{}{}:
-		defer func() { <-x.loads }()
+	case loads <- struct{}{}:
+		defer func() { <-loads }()
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}

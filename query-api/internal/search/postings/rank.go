@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"runtime"
 	"slices"
 	"strconv"
 
@@ -30,6 +31,8 @@ type Question struct {
 	Hidden []uint64
 	// Workers is how many go over the people at the same time; at least 1.
 	Workers int
+	// Yielding lets other goroutines have the processor after each window: those of queries that take less.
+	Yielding bool
 	// CountFields counts in Stats what scores need of fields. It is called when the terms are known.
 	CountFields func(context.Context, *Snapshot) error
 }
@@ -74,7 +77,7 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 			}
 		}
 	}
-	views, err := x.views(ctx, s, c.needs)
+	views, err := x.views(ctx, s, c.needs, q.Yielding)
 	if err != nil {
 		return nil, err
 	}
@@ -197,7 +200,7 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 		n.leaves[leaves[key]] = leaf
 	}
 	if len(leaves) > 0 {
-		views, err := x.views(ctx, s, n)
+		views, err := x.views(ctx, s, n, q.Yielding)
 		if err != nil {
 			return err
 		}
@@ -266,6 +269,7 @@ type collector struct {
 	limit     int
 	after     *candidate
 	fallible  bool
+	yielding  bool
 	best      []candidate // a heap, the last of them first
 	total     int64
 	invalid   bool
@@ -277,7 +281,7 @@ type collector struct {
 }
 
 func newCollector(q *Question, fallible bool) (*collector, error) {
-	c := &collector{limit: q.Limit, fallible: fallible}
+	c := &collector{limit: q.Limit, fallible: fallible, yielding: q.Yielding}
 	for _, s := range q.Sort {
 		if s.Kind == planner.SortDocument {
 			continue
@@ -406,6 +410,9 @@ func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint
 	same, constant := root.always()
 	scored := slices.ContainsFunc(c.sorts, func(s planner.Sort) bool { return s.Kind == planner.SortScore })
 	for lo := from; lo < to; lo += window {
+		if c.yielding {
+			runtime.Gosched()
+		}
 		if lo&(8*window-1) == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math/bits"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -99,12 +100,13 @@ func (m *matcher) places() int { return len(m.term) + 1 }
 func (m *matcher) none() set { return make(set, len(m.term)/64+1) }
 
 // stepsUnseen is after how many steps it is looked whether ctx has ended.
-const stepsUnseen = 1 << 12
+const stepsUnseen = 1 << 10
 
 // over counts a step, and says that ctx has ended.
 func (m *matcher) over() bool {
 	if m.steps++; m.steps%stepsUnseen == 0 && m.err == nil {
 		m.err = m.ctx.Err()
+		runtime.Gosched() // others need the processor for less
 	}
 	return m.err != nil
 }
