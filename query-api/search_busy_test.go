@@ -54,6 +54,7 @@ func TestBusy(t *testing.T) {
 	conn := &slow{}
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
 		c.SearchQueries, c.SearchTimeout = 1, 500*time.Millisecond
+		c.SearchPostings = -1 // all statements are the search's own, which it waits for
 		conn.Conn = d.ClickHouse
 		d.ClickHouse = conn
 	})

@@ -209,6 +209,7 @@ type Service struct {
 	kept     *idempotency.Disk // what stored is in; nil: Redis
 	rates    *limits.Redis     // nil: without Redis
 	store    *readstore.Store
+	search   *search.Searcher
 	finder   *discovery.Finder
 	contexts *contexts.Desk
 	api      *v1.Server
@@ -268,8 +269,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
-	searcher, err := s.searcher(tracer)
-	if err != nil {
+	if s.search, err = s.searcher(tracer); err != nil {
 		s.store.Close()
 		return nil, fmt.Errorf("query-api: %w", err)
 	}
@@ -282,7 +282,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
 	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.AnswerBytes}, v1.Deps{
-		Store: s.store, Search: searcher, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
+		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
 		Finder: s.finder, Contexts: s.contexts,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,
 	})
@@ -334,6 +334,7 @@ func (s *Service) openContexts() (err error) {
 // finished first. It returns what kept it from working, nil after an orderly stop.
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
+	defer s.search.Close()
 	// The accounts are needed for as long as requests are in flight.
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
 	answers := s.finder.Follow(context.WithoutCancel(ctx))
@@ -387,6 +388,7 @@ var errFollowingEnded = errors.New("following the accounts has ended")
 
 // Close frees what New took, for a service whose Run is never called.
 func (s *Service) Close() error {
+	s.search.Close()
 	s.store.Close()
 	if err := errors.Join(s.server.Close(), s.finder.Close(), s.contexts.Close(), s.closeMeter()); err != nil {
 		return fmt.Errorf("query-api: %w", err)

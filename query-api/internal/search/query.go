@@ -16,6 +16,7 @@ import (
 
 	"muster/platform/clickhouse"
 	"muster/query-api/internal/search/planner"
+	"muster/query-api/internal/search/postings"
 )
 
 // query runs a statement within the limits of a search.
@@ -42,8 +43,12 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if turnOf(ctx).alone() && !statement.OneThread {
 		threads = s.cfg.Threads
 	}
+	longest := s.cfg.Timeout
+	if postings.Shared(step) {
+		longest = max(longest, postings.SharedTimeout)
+	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
-		MaxExecutionTime: s.cfg.Timeout, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: threads,
+		MaxExecutionTime: longest, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: threads,
 	}, settings)
 	options := []ch.QueryOption{ch.WithParameters(ch.Parameters(statement.Parameters))}
 	size := 0

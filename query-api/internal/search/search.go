@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"runtime"
 	"sync"
 	"time"
@@ -137,7 +138,7 @@ type Searcher struct {
 	rest      restState
 }
 
-// New returns a Searcher.
+// New returns a Searcher. Close must be called.
 func New(cfg Config, deps Deps) (*Searcher, error) {
 	if len(deps.Key) != cursor.KeySize {
 		return nil, fmt.Errorf("search: the cursor key has %d bytes, not %d", len(deps.Key), cursor.KeySize)
@@ -145,9 +146,20 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	cfg = cfg.WithDefaults()
 	s := &Searcher{cfg: cfg, deps: deps, lanes: newLanes(cfg.Concurrent, cfg.Wide), fields: make(map[string]fieldStats), terms: make(map[string]termCount), bits: make(map[string]termCount)}
 	if cfg.Postings >= 0 {
-		s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, Loads: cfg.Threads}, s.readPostings, deps.Now)
+		s.index = postings.New(postings.Config{MaxBytes: cfg.Postings, MaxRows: int(min(cfg.MaxRows, math.MaxInt)) / 2, Loads: cfg.Threads}, s.readPostings, deps.Now)
 	}
-	return s, s.measure()
+	if err := s.measure(); err != nil {
+		s.Close()
+		return nil, fmt.Errorf("search: metrics: %w", err)
+	}
+	return s, nil
+}
+
+// Close waits for what goes on after searches, and ends it. Nobody may search any more.
+func (s *Searcher) Close() {
+	if s.index != nil {
+		s.index.Close()
+	}
 }
 
 // measure makes the metrics.

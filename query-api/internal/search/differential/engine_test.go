@@ -81,6 +81,7 @@ func newTracedEngine(t *testing.T, conn driver.Conn, now func() time.Time, cfg s
 		Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: tracer, Now: now,
 	})
 	require.NoError(t, err)
+	t.Cleanup(s.Close)
 	return &engine{searcher: s}
 }
 

@@ -30,6 +30,10 @@ var errChanged = errors.New("postings: a part is gone")
 type Config struct {
 	// MaxBytes bounds what is kept; default 256 MiB. People whose hashes alone take more than a quarter of it are not held.
 	MaxBytes int
+	// MaxPeople bounds the people who are held: until they have been read whoever asks first waits. Default 10 million.
+	MaxPeople int
+	// MaxRows bounds the rows that a statement reads, as long as they are not fewer than the people; default 100 million.
+	MaxRows int
 	// MaxLeaves bounds the leaves of a query; default 1024.
 	MaxLeaves int
 	// Loads bounds the queries that read at once; default 2. As many of those that yield to others do.
@@ -42,6 +46,12 @@ const DefaultBytes = 256 << 20
 func (c Config) withDefaults() Config {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = DefaultBytes
+	}
+	if c.MaxPeople <= 0 {
+		c.MaxPeople = 10_000_000
+	}
+	if c.MaxRows <= 0 {
+		c.MaxRows = 100_000_000
 	}
 	if c.MaxLeaves <= 0 {
 		c.MaxLeaves = 1024
@@ -62,6 +72,9 @@ const (
 // Shared says that a step reads for all queries that wait at the time, not for one.
 func Shared(step string) bool { return step == stepParts || step == stepPeople || step == stepVersions }
 
+// SharedTimeout bounds what a look for the parts may take, with what is read of new ones.
+const SharedTimeout = 20 * time.Second
+
 // Query runs a statement and calls scan at each row. step names it in traces.
 type Query func(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error
 
@@ -74,6 +87,10 @@ type Index struct {
 	buffers sync.Pool
 	now     func() time.Time
 
+	living  context.Context // until Close
+	die     context.CancelFunc
+	working sync.WaitGroup
+
 	mu       sync.Mutex
 	snapshot *Snapshot
 	number   uint64
@@ -84,10 +101,11 @@ type Index struct {
 	until    time.Time // which is not looked at again before
 }
 
-// New returns an Index that reads by query.
+// New returns an Index that reads by query. Close must be called.
 func New(cfg Config, query Query, now func() time.Time) *Index {
 	cfg = cfg.withDefaults()
 	x := &Index{cfg: cfg, query: query, now: now, kept: newCache(cfg.MaxBytes)}
+	x.living, x.die = context.WithCancel(context.Background())
 	for i := range x.loads {
 		x.loads[i] = make(chan struct{}, cfg.Loads)
 	}
@@ -160,7 +178,6 @@ func (x *Index) Bytes() int {
 
 // round is one look for the parts, on behalf of all who asked before it began.
 type round struct {
-	lead     chan struct{} // holds a token for the one who looks
 	done     chan struct{}
 	snapshot *Snapshot
 	err      error
@@ -168,52 +185,57 @@ type round struct {
 
 // Latest gives the parts as they are at an instant after the call.
 func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
-	for {
-		x.mu.Lock()
-		if x.refused != nil && x.now().Before(x.until) {
-			defer x.mu.Unlock()
-			return nil, x.refused
-		}
-		r := x.next
-		if r == nil {
-			r = &round{lead: make(chan struct{}, 1), done: make(chan struct{})}
-			x.next = r
-			if !x.running {
-				x.running = true
-				r.lead <- struct{}{}
-			}
-		}
-		x.mu.Unlock()
-		select {
-		case <-r.lead:
-			x.look(ctx, r)
-		case <-r.done:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-		if r.err != nil && ctx.Err() == nil && (errors.Is(r.err, context.Canceled) || errors.Is(r.err, context.DeadlineExceeded)) {
-			continue // the one who looked gave up
-		}
+	x.mu.Lock()
+	if x.refused != nil && x.now().Before(x.until) {
+		defer x.mu.Unlock()
+		return nil, x.refused
+	}
+	r := x.next
+	if r == nil {
+		r = &round{done: make(chan struct{})}
+		x.next = r
+	}
+	if !x.running {
+		x.running = true
+		x.working.Go(x.look)
+	}
+	x.mu.Unlock()
+	select {
+	case <-r.done:
 		return r.snapshot, r.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
 	}
 }
 
-// look looks for the parts for all who wait for a round.
-func (x *Index) look(ctx context.Context, r *round) {
-	x.mu.Lock()
-	x.next = nil // who comes from now on waits for another
-	x.mu.Unlock()
-	r.snapshot, r.err = x.read(ctx)
-	close(r.done)
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.refused = nil; errors.Is(r.err, ErrUnsupported) {
-		x.refused, x.until, x.snapshot = r.err, x.now().Add(refusal), nil
-		x.kept.retain(nil)
+// look looks for the parts, again and again while somebody waits. It goes on when their time is over: others need it.
+func (x *Index) look() {
+	for {
+		x.mu.Lock()
+		r := x.next
+		x.next = nil // who comes from now on waits for another
+		x.running = r != nil
+		x.mu.Unlock()
+		if r == nil {
+			return
+		}
+		ctx, cancel := context.WithTimeout(x.living, SharedTimeout)
+		r.snapshot, r.err = x.read(ctx)
+		cancel()
+		x.mu.Lock()
+		if x.refused = nil; errors.Is(r.err, ErrUnsupported) {
+			x.refused, x.until, x.snapshot = r.err, x.now().Add(refusal), nil
+			x.kept.retain(nil)
+		}
+		x.mu.Unlock()
+		close(r.done)
 	}
-	if x.running = x.next != nil; x.running {
-		x.next.lead <- struct{}{}
-	}
+}
+
+// Close ends looks that are under way and waits for them. Nobody may ask any more.
+func (x *Index) Close() {
+	x.die()
+	x.working.Wait()
 }
 
 // maxTurns is how often it is tried to read parts before they are gone.
@@ -320,7 +342,7 @@ func (x *Index) active(ctx context.Context) (*activeParts, error) {
 		return nil, err
 	case len(a.people) == 0:
 		return nil, fmt.Errorf("%w: the table has no parts on this server", ErrUnsupported)
-	case total*8 > uint64(x.cfg.MaxBytes)/4: //nolint:gosec // positive
+	case total > uint64(x.cfg.MaxPeople) || total*8 > uint64(x.cfg.MaxBytes)/4: //nolint:gosec // positive
 		return nil, fmt.Errorf("%w: %d people are too many to be held", ErrUnsupported, total)
 	}
 	slices.SortFunc(a.people, func(p, q *part) int {

@@ -72,6 +72,13 @@ func (x *table) query(ctx context.Context, _ string, s planner.Statement, scan f
 	return rows.Err()
 }
 
+func newIndex(t *testing.T, cfg postings.Config, query postings.Query, now func() time.Time) *postings.Index {
+	t.Helper()
+	x := postings.New(cfg, query, now)
+	t.Cleanup(x.Close)
+	return x
+}
+
 func headline(word string) algebra.Node {
 	for _, f := range readmodel.SearchFields() {
 		if f.Path == "profile.headline" {
@@ -100,7 +107,7 @@ func TestSnapshots(t *testing.T) {
 	db := newTable(t)
 	ctx := t.Context()
 	db.put(ctx, 1, 0, people, "'a'", "false")
-	x := postings.New(postings.Config{}, db.query, time.Now)
+	x := newIndex(t, postings.Config{}, db.query, time.Now)
 	writing, stop := context.WithCancel(ctx)
 	var readers sync.WaitGroup
 	var compared atomic.Int64
@@ -153,7 +160,7 @@ func TestKept(t *testing.T) {
 	ctx := t.Context()
 	db.do(ctx, "SYSTEM STOP MERGES search_people")
 	db.put(ctx, 1, 0, 5000, "if(number % 2 = 0, 'a', 'b')", "false")
-	x := postings.New(postings.Config{}, db.query, time.Now)
+	x := newIndex(t, postings.Config{}, db.query, time.Now)
 	ask := func(want int64) (rows int64) {
 		t.Helper()
 		before := db.rows.Load()
@@ -185,7 +192,7 @@ func TestKept(t *testing.T) {
 func TestTooMany(t *testing.T) {
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, 20_000, "'a'", "false")
-	x := postings.New(postings.Config{MaxBytes: 20_000}, db.query, time.Now)
+	x := newIndex(t, postings.Config{MaxBytes: 20_000}, db.query, time.Now)
 	_, err := x.Latest(t.Context())
 	require.ErrorIs(t, err, postings.ErrUnsupported)
 }

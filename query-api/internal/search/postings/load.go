@@ -250,8 +250,17 @@ func (l *loader) loadElements(n *needs) error {
 	return nil
 }
 
-// maxAtOnce is how many leaves a statement reads.
+// maxAtOnce is how many leaves a statement reads at most.
 const maxAtOnce = 16
+
+// atOnce is how many leaves a statement reads: each may read all people.
+func (l *loader) atOnce() int {
+	people := 1
+	for _, v := range l.views {
+		people += v.part.size
+	}
+	return max(1, min(maxAtOnce, l.cfg.MaxRows/people))
+}
 
 // leafLoad are leaves that the same parts lack.
 type leafLoad struct {
@@ -278,8 +287,9 @@ func (l *loader) loadLeaves(n *needs) error {
 		load.keys, load.leaves = append(load.keys, key), append(load.leaves, leaf)
 	}
 	for _, load := range loads {
-		for begin := 0; begin < len(load.keys); begin += maxAtOnce {
-			end := min(begin+maxAtOnce, len(load.keys))
+		step := l.atOnce()
+		for begin := 0; begin < len(load.keys); begin += step {
+			end := min(begin+step, len(load.keys))
 			if err := l.loadSome(load.keys[begin:end], load.leaves[begin:end]); err != nil {
 				return err
 			}
@@ -365,7 +375,7 @@ func (l *loader) loadNorms(n *needs) error {
 		}
 	}
 	for _, keys := range loads {
-		for some := range slices.Chunk(keys, maxAtOnce) {
+		for some := range slices.Chunk(keys, l.atOnce()) {
 			if err := l.loadLengths(n, some); err != nil {
 				return err
 			}

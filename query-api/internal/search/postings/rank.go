@@ -138,7 +138,8 @@ func (c *collector) join(other *collector) {
 func (x *Index) Unread(s *Snapshot, q *Question) (int, error) {
 	algebra.Walk(q.Node, func(n algebra.Node) {
 		note := func(f algebra.Field, text string) {
-			if key := planner.TermKey(f.Name(), text); s.terms.absent(key) {
+			key := planner.TermKey(f.Name(), text)
+			if _, counted := q.Stats.Terms[key]; !counted && s.terms.absent(key) { // what the first page counted stays
 				q.Stats.Count(key, 0)
 			}
 		}
