@@ -2,7 +2,10 @@
 // language (clause), makes SQL of it (planner), ranks the people who match on
 // narrow columns, and then fetches the documents of one page.
 //
-// A page is read in at most four statements: fields and terms that scores need
+// Where the tables are this server's own, people are ranked by what is kept in memory of their parts (postings, kept.go), and
+// what follows is asked of ClickHouse only where that cannot.
+//
+// A page is read by SQL in at most four statements: fields and terms that scores need
 // (kept for a while), ranks with the total (which comes with the terms where those
 // are counted), documents. What a page's
 // order depends on beside the people themselves travels in the cursor, so that
