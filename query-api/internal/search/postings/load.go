@@ -88,6 +88,13 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	if len(n.leaves) > x.cfg.MaxLeaves {
 		return nil, fmt.Errorf("%w: %d leaves", ErrUnsupported, len(n.leaves))
 	}
+	people := 0
+	for _, p := range s.parts {
+		people += p.size
+	}
+	if most := people * (len(n.leaves)/8 + len(n.norms) + 8*len(n.numbers)); most > x.cfg.MaxBytes {
+		return nil, fmt.Errorf("%w: %d leaves of %d people may take %d bytes", ErrUnsupported, len(n.leaves), people, most)
+	}
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
 		views[i] = &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), numbers: make(map[string]numbers), elements: make(map[string]*elements)}
