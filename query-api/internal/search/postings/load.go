@@ -33,40 +33,6 @@ type numbers []int64
 
 func (n numbers) bytes() int { return 64 + 8*len(n) }
 
-// view is what a query needs of one part.
-type view struct {
-	part     *part
-	leaves   map[string]*matched
-	norms    map[string]norms // by path and field
-	numbers  map[string]numbers
-	elements map[string]*elements
-}
-
-// size is how many units a path has: elements, or people where it is empty.
-func (v *view) size(path string) int {
-	if path == "" {
-		return v.part.size
-	}
-	return len(v.elements[path].owners)
-}
-
-// needs is what a query asks of each part.
-type needs struct {
-	leaves  map[string]planner.Leaf
-	norms   map[string]planner.Text
-	numbers map[string]algebra.Field
-	paths   map[string]bool
-	// seen is the state of the newer versions that updated_at is asked of, empty where there are none.
-	seen string
-}
-
-// textKey tells texts apart.
-func textKey(t planner.Text) string { return t.Path + "\x00" + t.Field.Name() }
-
-func newNeeds() *needs {
-	return &needs{leaves: make(map[string]planner.Leaf), norms: make(map[string]planner.Text), numbers: make(map[string]algebra.Field), paths: make(map[string]bool)}
-}
-
 // The kinds of what is kept of a part.
 const (
 	leafKind     = "leaf\x00"

@@ -1,0 +1,183 @@
+package postings
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/query-api/internal/search/planner"
+)
+
+// enliven gives parts with who lives in each: those whose version is the newest, and whose record was not withdrawn. Where last,
+// nil if there is none, differs by inserts and merges alone, who had a newer version in it has one still, and only new parts are compared.
+func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]*part, error) {
+	known := make(map[string]*part)
+	if last != nil && !mutated(last.parts, active) {
+		for _, p := range last.parts {
+			known[p.identity] = p
+		}
+	}
+	parts, isNew := make([]*part, len(active)), make([]bool, len(active))
+	for i, p := range active {
+		if len(active) > 1 && p.identified == nil {
+			if err := x.identify(ctx, p); err != nil {
+				return nil, err
+			}
+		}
+		own := *p
+		if k := known[p.identity]; k != nil {
+			own.alive = slices.Clone(k.alive)
+		} else {
+			isNew[i], own.alive = true, nil
+			if p.deleted != nil {
+				own.allAlive()
+				for i := range own.alive {
+					own.alive[i] &^= p.deleted[i]
+				}
+			}
+		}
+		parts[i] = &own
+	}
+	if len(active) > 1 { // whether they are as they were when they were identified
+		again, err := x.active(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.EqualFunc(again.people, active, samePart) {
+			return nil, errChanged
+		}
+	}
+	for i, small := range parts {
+		for j, large := range parts[:i] {
+			if isNew[i] || isNew[j] {
+				supersede(large, small)
+			}
+		}
+	}
+	for _, p := range parts {
+		if p.living = p.size; p.alive == nil {
+			continue
+		}
+		p.living = 0
+		for _, w := range p.alive {
+			p.living += bits.OnesCount64(w)
+		}
+		if p.living == p.size {
+			p.alive = nil
+		}
+	}
+	return parts, nil
+}
+
+// mutated says that parts may have come about otherwise than by inserts and merges: by a deletion, which may bring an older
+// version back. The names of such parts end in a number that no part had before (ClickHouse: MergeTreePartInfo).
+func mutated(before, after []*part) bool {
+	versions, known := make(map[string]bool), make(map[string]bool)
+	for _, p := range before {
+		versions[p.mutation()], known[p.identity] = true, true
+	}
+	for _, p := range after {
+		if !known[p.identity] && p.mutation() != "" && !versions[p.mutation()] {
+			return true
+		}
+	}
+	// Another table's parts may have the same names.
+	return len(before) > 0 && len(after) > 0 && before[0].folder() != after[0].folder()
+}
+
+// mutation is the last part of partition_first_last_level_mutation, empty where there is none.
+func (p *part) mutation() string {
+	if fields := strings.Split(p.name, "_"); len(fields) > 4 {
+		return fields[len(fields)-1]
+	}
+	return ""
+}
+
+// folder is where the table is.
+func (p *part) folder() string {
+	folder, _, _ := strings.Cut(p.identity, p.name+"/")
+	return folder
+}
+
+// supersede takes the older versions of those who are in two parts out of those who live.
+func supersede(large, small *part) {
+	from := 0
+	for row, hash := range small.hashes {
+		from = gallop(large.hashes, from, hash)
+		for other := from; other < large.size && large.hashes[other] == hash; other++ {
+			if small.missing(row) || large.missing(other) || small.identified.seconds[row] != large.identified.seconds[other] {
+				continue
+			}
+			a, b := small.identified, large.identified
+			newer := a.versions[row] > b.versions[other] || a.versions[row] == b.versions[other] && a.contents[row] >= b.contents[other]
+			if newer {
+				large.kill(other)
+			} else {
+				small.kill(row)
+			}
+		}
+	}
+}
+
+// gallop is the first place from one on whose hash is not less.
+func gallop(hashes []uint64, from int, hash uint64) int {
+	step := 1
+	for from+step < len(hashes) && hashes[from+step] < hash {
+		from += step
+		step *= 2
+	}
+	rest := hashes[from:min(from+step+1, len(hashes))]
+	return from + sort.Search(len(rest), func(i int) bool { return rest[i] >= hash })
+}
+
+// missing says that a row was deleted from its part, so that it is no version of anybody.
+func (p *part) missing(row int) bool {
+	return p.identified.seconds[row] == 0 && p.identified.versions[row] == 0 && p.identified.contents[row] == 0
+}
+
+func (p *part) allAlive() {
+	p.alive = make([]uint64, words(p.size))
+	for i := range p.alive {
+		p.alive[i] = ^uint64(0)
+	}
+	clip(0, p.size, p.alive)
+}
+
+func (p *part) kill(row int) {
+	if p.alive == nil {
+		p.allAlive()
+	}
+	p.alive[row>>6] &^= 1 << (row & 63)
+}
+
+// identify reads what tells the versions of a part's people apart.
+func (x *Index) identify(ctx context.Context, p *part) error {
+	ids := &identities{seconds: make([]uint64, p.size), versions: make([]int64, p.size), contents: make([]uint64, p.size)}
+	var offset uint32
+	var second, content uint64
+	var version int64
+	n := 0
+	err := x.query(ctx, stepVersions, planner.IdentitiesStatement(p.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&offset, &second, &version, &content); err != nil {
+			return err
+		}
+		if int(offset) >= p.size {
+			return errChanged
+		}
+		ids.seconds[offset], ids.versions[offset], ids.contents[offset] = second, version, content
+		n++
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if n == 0 && p.size > 0 {
+		return errChanged
+	}
+	p.identified = ids
+	return nil
+}
