@@ -187,21 +187,21 @@ const (
 // PeopleStatement reads the people of a part in its order. Its rows are the offset, profile_hash, and whether the record was
 // withdrawn.
 func PeopleStatement(part string) Statement {
-	return ofPart("toUInt32(_part_offset), profile_hash, toUInt8(deleted)", part, yes)
+	return ofPart("toUInt32(_part_offset), profile_hash, toUInt8(deleted)", part)
 }
 
 // IdentitiesStatement reads what tells the versions of the people of a part apart, in its order: offset, a second hash of the profile
 // id, version and content_hash.
 func IdentitiesStatement(part string) Statement {
-	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), version, content_hash", part, yes)
+	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), version, content_hash", part)
 }
 
 // NumbersStatement reads a column of numbers or dates of a part in its order: offset and value, of nested fields a row an element.
 func NumbersStatement(f algebra.Field, part string) Statement {
 	if f.Nested != "" {
-		return ofPart("toUInt32(_part_offset), arrayJoin("+f.Column+")", part, yes)
+		return ofPart("toUInt32(_part_offset), arrayJoin("+f.Column+")", part)
 	}
-	return ofPart("toUInt32(_part_offset), "+f.Column, part, yes)
+	return ofPart("toUInt32(_part_offset), "+f.Column, part)
 }
 
 // FreshenedStatement reads who of a part has a version that is newer than her content. Its rows are the offset and updated_at
@@ -215,9 +215,9 @@ func FreshenedStatement(part string) Statement {
 // ReadsUpdatedAt says that a field is the one that newer versions change.
 func ReadsUpdatedAt(f algebra.Field) bool { return f.Path == updatedAt }
 
-func ofPart(columns, part, condition string) Statement {
+func ofPart(columns, part string) Statement {
 	c := newCompiler(&Stats{})
-	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part) + " AND " + condition, Parameters: c.params, OneThread: true}
+	return Statement{SQL: "SELECT " + columns + " FROM " + table + " WHERE _part = " + c.str(part), Parameters: c.params, OneThread: true}
 }
 
 // Text is a text as people, or the elements of a nested path, have it.

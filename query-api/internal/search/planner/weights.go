@@ -49,11 +49,8 @@ func (m BM25) Score(frequency, length float64) float64 {
 // WholeScore is the score of a whole value, which has neither frequency nor length.
 func WholeScore(weight, average float64) float64 { return weight * (k1 + 1) / (1 + k1*(1-b+b/average)) }
 
-// Wanted are the terms and fields whose counts the scores of a query need.
-func Wanted(n algebra.Node, filters []algebra.Node, stats *Stats) (terms map[string]algebra.Term, fields map[string]algebra.Field) {
-	w := want(n, filters, stats)
-	return w.terms, w.fields
-}
+// Wanted are the terms whose counts the scores of a query need, by their keys in Stats.
+func Wanted(n algebra.Node, stats *Stats) map[string]algebra.Term { return want(n, nil, stats).terms }
 
 // Fallible says that a query may give scores that Lucene refuses: negative ones, or none.
 func Fallible(n algebra.Node) bool { return fallible(n) }

@@ -176,7 +176,7 @@ func (b *boolOp) score(lo, hi int, of []uint64, out []float64) {
 		add(of, true)
 	}
 	if first {
-		fill(lo, hi, of, out, 0)
+		fill(of, out, 0)
 		first = false
 	}
 	if len(b.should) == 0 {
@@ -249,9 +249,9 @@ func (d *disMaxOp) score(lo, hi int, of []uint64, out []float64) {
 		d.giveScores(one)
 		d.giveScores(sums)
 	}()
-	fill(lo, hi, of, out, 0)
+	fill(of, out, 0)
 	if d.tie != 0 {
-		fill(lo, hi, of, sums, 0)
+		fill(of, sums, 0)
 	}
 	for _, n := range d.nodes {
 		n.match(lo, hi, matching)

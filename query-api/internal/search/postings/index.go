@@ -151,7 +151,6 @@ type part struct {
 	deleted        []uint64 // bits of the rows of withdrawn records, nil where there are none
 	identified     *identities
 	alive          []uint64 // bits of the rows of those who live, nil where all do
-	living         int
 }
 
 // identities tell the versions of the people of a part apart.

@@ -59,14 +59,11 @@ func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]
 		}
 	}
 	for _, p := range parts {
-		if p.living = p.size; p.alive == nil {
-			continue
-		}
-		p.living = 0
+		living := 0
 		for _, w := range p.alive {
-			p.living += bits.OnesCount64(w)
+			living += bits.OnesCount64(w)
 		}
-		if p.living == p.size {
+		if living == p.size {
 			p.alive = nil
 		}
 	}

@@ -65,7 +65,7 @@ func (n *nestedOp) match(lo, hi int, out []uint64) {
 
 func (n *nestedOp) score(lo, hi int, of []uint64, out []float64) {
 	if n.mode == algebra.ScoreNone {
-		fill(lo, hi, of, out, 0)
+		fill(of, out, 0)
 		return
 	}
 	first, last := n.find(lo, hi)

@@ -43,20 +43,19 @@ func clip(lo, hi int, list []uint64) {
 	}
 }
 
-func fill(lo, hi int, of []uint64, out []float64, value float64) {
+func fill(of []uint64, out []float64, value float64) {
 	for w, word := range of {
 		for ; word != 0; word &= word - 1 {
 			out[w<<6+bits.TrailingZeros64(word)] = value
 		}
 	}
-	_, _ = lo, hi
 }
 
 // constant is what the ops share that score all alike.
 type constant float64
 
-func (c constant) score(lo, hi int, of []uint64, out []float64) { fill(lo, hi, of, out, float64(c)) }
-func (c constant) always() (float64, bool)                      { return float64(c), true }
+func (c constant) score(_, _ int, of []uint64, out []float64) { fill(of, out, float64(c)) }
+func (c constant) always() (float64, bool)                    { return float64(c), true }
 
 // everyOp matches all units.
 type everyOp struct {
@@ -176,7 +175,7 @@ type rangeOp struct {
 
 func (r rangeOp) few() int { return len(r.values) }
 
-func (r rangeOp) match(lo, hi int, out []uint64) {
+func (r rangeOp) match(lo, _ int, out []uint64) {
 	base := lo &^ 63
 	least, width := r.min, uint64(r.max)-uint64(r.min) //nolint:gosec // the difference is what counts
 	for w := range out {
@@ -192,7 +191,6 @@ func (r rangeOp) match(lo, hi int, out []uint64) {
 		}
 		out[w] = word
 	}
-	_ = hi
 }
 
 // memberOp matches the units with a number of a set.

@@ -176,7 +176,7 @@ func (x *Index) count(ctx context.Context, s *Snapshot, q *Question) error {
 	if !decide && (!planner.Scores(q.Node, q.Sort) || q.Limit == 0) {
 		return nil
 	}
-	wanted, _ := planner.Wanted(q.Node, nil, q.Stats)
+	wanted := planner.Wanted(q.Node, q.Stats)
 	n := newNeeds()
 	leaves := make(map[string]string) // keys of what is not known yet, by those of their terms
 	for key, t := range wanted {
