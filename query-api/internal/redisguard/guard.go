@@ -113,10 +113,15 @@ func (g *Guard) do(ctx context.Context, timeout time.Duration, send func(context
 		within, cancel := context.WithTimeout(context.WithValue(ctx, passedKey{}, true), timeout)
 		defer cancel()
 		err := send(within)
-		if ctx.Err() != nil {
-			leave()
-		} else {
+		gone := over(ctx)
+		if gone == nil {
 			g.note(ctx, err)
+			return err
+		}
+		leave()
+		var silent net.Error
+		if errors.As(err, &silent) && silent.Timeout() && !errors.Is(err, gone) {
+			return fmt.Errorf("%w: %w", gone, err)
 		}
 		return err
 	})
@@ -124,6 +129,18 @@ func (g *Guard) do(ctx context.Context, timeout time.Duration, send func(context
 		return fmt.Errorf("%w: %w", ErrAway, err)
 	}
 	return err
+}
+
+// over is why a caller waits no longer, or nil. Where a connection is read until the caller's own deadline, it
+// tells of that a moment before the context does.
+func over(ctx context.Context) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if deadline, ok := ctx.Deadline(); ok && !time.Now().Before(deadline) {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // away reports whether an error is not an answer to the command. Replies with a code of

@@ -188,6 +188,28 @@ func TestCallersWhoLeave(t *testing.T) {
 	require.Equal(t, before+1, passed.Load(), "it was asked")
 }
 
+// late is a context that says later than at its deadline that this has passed, as any does whose timer has not run yet.
+type late struct {
+	context.Context
+	deadline time.Time
+}
+
+func (l late) Deadline() (time.Time, bool) { return l.deadline, true }
+
+// The end of a caller's own time is found by the connection before the context tells of it, and says nothing of Redis.
+func TestCallersWhoseContextIsLate(t *testing.T) {
+	second := time.Second
+	client, passed, log := guarded(t, listen(t, false), prometheus.NewRegistry(),
+		redisguard.Timeouts{Dial: 6 * second, Answer: 6 * second, Command: 20 * second, Pipeline: 20 * second})
+	for range 5 {
+		err := client.Ping(late{t.Context(), time.Now().Add(5 * time.Millisecond)}).Err()
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.NotErrorIs(t, err, redisguard.ErrAway)
+	}
+	require.Empty(t, log.String())
+	require.EqualValues(t, 5, passed.Load(), "the breaker counted none of them")
+}
+
 // What is wrong with a URL is said without the URL: its password may be anywhere in it.
 func TestOpenRepeatsNoPassword(t *testing.T) {
 	for _, url := range []string{
