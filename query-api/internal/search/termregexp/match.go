@@ -32,7 +32,7 @@ type writer struct {
 }
 
 // Match says whether the expression matches the whole term. What it takes grows with the length of the expression and
-// the cube of that of the term, times the repetitions that are asked for; the error is that of ctx, whose end it heeds.
+// the cube of that of the term, however many repetitions are asked for; the error is that of ctx, whose end it heeds.
 func (x *Expression) Match(ctx context.Context, term string) (bool, error) {
 	m := matcher{ctx: ctx, term: []rune(term)}
 	m.known = make([][]set, x.parts)
@@ -202,7 +202,11 @@ func (n repeat) match(m *matcher, from int) set {
 			return out
 		}
 		next := m.after(part, at)
-		if i >= n.least && slices.Equal(next, at) || m.err != nil {
+		if m.err != nil {
+			return out
+		}
+		if slices.Equal(next, at) { // so are all rounds that follow
+			out.join(at)
 			return out
 		}
 		at = next

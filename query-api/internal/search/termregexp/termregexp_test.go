@@ -33,6 +33,8 @@ func TestMatch(t *testing.T) {
 		`a{2,3}`:            {"aa aaa", "a aaaa"},
 		`a{2,}`:             {"aa aaaaaa", "a"},
 		`(a?){3}b`:          {"b ab aaab", "aaaab"},
+		`(~(a|b)&.?){1000}`: {"c cc", "a ca"}, // nothing any number of times, too
+		`((a?){5}b){2}`:     {"bb aaaaabb abab", "b aaaaaabb bbb"},
 		`"a.b"c`:            {"a.bc", "axbc"},
 		`\d+\w`:             {"12 1a", "a 1"},
 		`<1-20>x`:           {"1x 020x 19x", "21x 0x x"},
@@ -105,6 +107,7 @@ func TestMatchNested(t *testing.T) {
 		"~(" + strings.Repeat("(", 40) + ".?" + strings.Repeat(")*", 40) + "z)":                              true,
 		"~(" + strings.Repeat("(", 60) + "(a|e|.)?" + strings.Repeat(")+", 60) + ")":                         false,
 		"~(((((.?){200}){200}){200}){200}z)":                                                                 true,
+		"~(((((.?){1000}){1000}){1000}){1000}z)":                                                             true,
 		"(((((e|n|g|i|r)*&~(x))*&~(y))*&~(z))*&@)*":                                                          true,
 		strings.Repeat("(", 30) + "~(e)" + strings.Repeat(")*", 30) + "&~(" + strings.Repeat("@", 50) + "z)": true,
 	} {
