@@ -137,11 +137,11 @@ func (b *bench) paced(ctx context.Context, s *searchable, normal func(i int) str
 	return quantile(took, 0.99), errors.Join(errs...)
 }
 
-// bombs sends two bombs at a time until it is stopped; a refusal is an answer.
+// bombs sends two bombs at a time until it is stopped; a refusal is an answer, and so is that one had to wait for the other.
 func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	longest, counts := make([]time.Duration, 2), make([]int, 2)
+	longest, counts, waited := make([]time.Duration, 2), make([]int, 2), make([]int, 2)
 	errs := make([]error, 2)
 	list := searchBombs()
 	for i := range 2 {
@@ -153,10 +153,13 @@ func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) 
 				case ctx.Err() != nil:
 				case err != nil:
 					errs[i] = err
-				case !harmless(status):
+				case !harmless(status) && status != http.StatusServiceUnavailable:
 					errs[i] = fmt.Errorf("a bomb was answered with %d", status)
 				default:
 					longest[i], counts[i] = max(longest[i], time.Since(began)), counts[i]+1
+					if status == http.StatusServiceUnavailable {
+						waited[i]++
+					}
 				}
 			}
 		})
@@ -164,7 +167,8 @@ func bombs(ctx context.Context, s *searchable) (stop func(out io.Writer) error) 
 	return func(out io.Writer) error {
 		cancel()
 		wg.Wait()
-		fmt.Fprintf(out, "  %d bombs answered or refused, the slowest in %.1f s\n", counts[0]+counts[1], max(longest[0], longest[1]).Seconds())
+		fmt.Fprintf(out, "  %d bombs answered or refused, %d of them after waiting for the other in vain, the slowest in %.1f s\n",
+			counts[0]+counts[1], waited[0]+waited[1], max(longest[0], longest[1]).Seconds())
 		return errors.Join(errs...)
 	}
 }
