@@ -57,6 +57,9 @@ func (s *Search) expanded(ctx context.Context, n algebra.Node, blend *int) (alge
 
 // becomes is what a node is expanded to, itself where there is nothing to expand.
 func (s *Search) becomes(ctx context.Context, n algebra.Node, blend *int) (algebra.Node, error) {
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
 	switch n := n.(type) {
 	case algebra.Fuzzy:
 		if n.Rewrite == algebra.RewriteConstant {

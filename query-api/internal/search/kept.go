@@ -127,7 +127,7 @@ func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking
 	if err := postings.Supported(q); err != nil {
 		return nil, err
 	}
-	unread, err := s.searcher.index.Unread(known, q)
+	unread, err := s.searcher.index.Unread(ctx, known, q)
 	if err != nil {
 		return nil, err
 	}

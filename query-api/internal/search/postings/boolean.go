@@ -67,7 +67,7 @@ func (b *boolOp) match(lo, hi int, out []uint64) {
 	defer b.giveBits(other)
 	clip(lo, hi, out)
 	for i := 1; i < len(b.required); i++ {
-		if empty(out) {
+		if b.ended() || empty(out) {
 			return
 		}
 		b.required[i].match(lo, hi, other)
@@ -82,7 +82,7 @@ func (b *boolOp) match(lo, hi int, out []uint64) {
 		}
 	}
 	for _, e := range b.excluded {
-		if empty(out) {
+		if b.ended() || empty(out) {
 			return
 		}
 		e.match(lo, hi, other)
@@ -104,6 +104,9 @@ func (b *boolOp) shouldMatch(lo, hi int, out []uint64) {
 	case b.minimum == 1:
 		b.should[0].match(lo, hi, out)
 		for _, s := range b.should[1:] {
+			if b.ended() {
+				return
+			}
 			s.match(lo, hi, other)
 			for w := range out {
 				out[w] |= other[w]
@@ -112,6 +115,9 @@ func (b *boolOp) shouldMatch(lo, hi int, out []uint64) {
 	case b.minimum == len(b.should):
 		b.should[0].match(lo, hi, out)
 		for _, s := range b.should[1:] {
+			if b.ended() {
+				return
+			}
 			s.match(lo, hi, other)
 			for w := range out {
 				out[w] &= other[w]
@@ -126,6 +132,9 @@ func (b *boolOp) shouldMatch(lo, hi int, out []uint64) {
 			defer b.giveBits(digits[i])
 		}
 		for _, s := range b.should {
+			if b.ended() {
+				return
+			}
 			s.match(lo, hi, other)
 			for w, carry := range other {
 				for d := 0; carry != 0 && d < len(digits); d++ {
@@ -172,6 +181,9 @@ func (b *boolOp) score(lo, hi int, of []uint64, out []float64) {
 		first = false
 	}
 	for _, m := range b.must {
+		if b.ended() {
+			return
+		}
 		m.score(lo, hi, of, one)
 		add(of, true)
 	}
@@ -185,6 +197,9 @@ func (b *boolOp) score(lo, hi int, of []uint64, out []float64) {
 	matching := b.takeBits(len(of))
 	defer b.giveBits(matching)
 	for i, s := range b.should {
+		if b.ended() {
+			return
+		}
 		if !b.withScore[i] {
 			continue
 		}
@@ -235,6 +250,9 @@ func (d *disMaxOp) match(lo, hi int, out []uint64) {
 	other := d.takeBits(len(out))
 	defer d.giveBits(other)
 	for _, n := range d.nodes {
+		if d.ended() {
+			return
+		}
 		n.match(lo, hi, other)
 		for w := range out {
 			out[w] |= other[w]
@@ -254,6 +272,9 @@ func (d *disMaxOp) score(lo, hi int, of []uint64, out []float64) {
 		fill(of, sums, 0)
 	}
 	for _, n := range d.nodes {
+		if d.ended() {
+			return
+		}
 		n.match(lo, hi, matching)
 		for w := range matching {
 			matching[w] &= of[w]

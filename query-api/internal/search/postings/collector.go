@@ -2,7 +2,6 @@ package postings
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"math"
 	"math/bits"
@@ -43,7 +42,6 @@ type collector struct {
 	limit     int
 	after     *candidate
 	fallible  bool
-	yielding  bool
 	best      []candidate // a heap, the last of them first
 	total     int64
 	invalid   bool
@@ -55,7 +53,7 @@ type collector struct {
 }
 
 func newCollector(q *Question, fallible bool) (*collector, error) {
-	c := &collector{limit: q.Limit, fallible: fallible, yielding: q.Yielding}
+	c := &collector{limit: q.Limit, fallible: fallible}
 	for _, s := range q.Sort {
 		if s.Kind == planner.SortDocument {
 			continue
@@ -171,7 +169,7 @@ func (k rankKey) written(s planner.Sort) planner.Key {
 }
 
 // collect goes over the people of a part, from a row that is a multiple of a window to before another.
-func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint64, from, to int) error {
+func (c *collector) collect(pace *pace, v *view, root op, hidden []uint64, from, to int) error {
 	c.hide(v.part, hidden)
 	c.columns = c.columns[:0]
 	for _, s := range c.sorts {
@@ -184,15 +182,18 @@ func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint
 	same, constant := root.always()
 	scored := slices.ContainsFunc(c.sorts, func(s planner.Sort) bool { return s.Kind == planner.SortScore })
 	for lo := from; lo < to; lo += window {
-		if c.yielding {
+		if pace.yielding {
 			runtime.Gosched()
 		}
-		if lo&(8*window-1) == 0 && ctx.Err() != nil {
-			return ctx.Err()
+		if pace.ctx.Err() != nil {
+			return pace.ctx.Err()
 		}
 		hi := min(lo+window, v.part.size)
 		out := c.matching[:span(lo, hi)]
 		root.match(lo, hi, out)
+		if pace.over {
+			return pace.ctx.Err()
+		}
 		clip(lo, hi, out)
 		if v.part.alive != nil {
 			for w := range out {
@@ -214,6 +215,9 @@ func (c *collector) collect(ctx context.Context, v *view, root op, hidden []uint
 		}
 		if scored && !constant {
 			root.score(lo, hi, out, c.scores)
+			if pace.over {
+				return pace.ctx.Err()
+			}
 			if err := c.check(out); err != nil {
 				return err
 			}

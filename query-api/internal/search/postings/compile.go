@@ -19,6 +19,10 @@ type compiler struct {
 	needs   *needs
 	view    *view // nil at first
 	buffers *buffers
+	pace    *pace
+	// keys are those of the leaves, as the first time has found them: each further one comes by them in the same order.
+	keys []string
+	next int
 }
 
 func unsupported(what string) error { return fmt.Errorf("%w: %s", ErrUnsupported, what) }
@@ -95,16 +99,18 @@ func (c *compiler) members(n algebra.Node, f algebra.Field, path string) (*match
 	if !fits(f, path) {
 		return nil, unsupported(f.Name() + " within " + strconv.Quote(path))
 	}
-	leaf := planner.Leaf{Node: n, Path: path}
-	key := leaf.Key()
 	if c.view == nil {
+		leaf := planner.Leaf{Node: n, Path: path}
+		key := leaf.Key()
+		c.keys = append(c.keys, key)
 		c.needs.leaves[key] = leaf
 		if path != "" {
 			c.needs.paths[path] = true
 		}
 		return &matched{}, nil
 	}
-	return c.view.leaves[key], nil
+	c.next++
+	return c.view.leaves[c.keys[c.next-1]], nil
 }
 
 func (c *compiler) leaf(n algebra.Node, f algebra.Field, path string) (op, error) {
@@ -233,6 +239,9 @@ func (c *compiler) memberOf(n algebra.Set, path string) (op, error) {
 func (c *compiler) list(nodes []algebra.Node, path string, scored bool) ([]op, error) {
 	out := make([]op, len(nodes))
 	for i, n := range nodes {
+		if c.pace.ended() {
+			return nil, c.pace.ctx.Err()
+		}
 		var err error
 		if out[i], err = c.node(n, path, scored); err != nil {
 			return nil, err

@@ -1,7 +1,9 @@
 package postings
 
 import (
+	"context"
 	"math/bits"
+	"runtime"
 
 	"muster/query-api/internal/search/planner"
 )
@@ -212,8 +214,32 @@ func (m memberOp) match(lo, hi int, out []uint64) {
 	}
 }
 
-// buffers are scratch space that is used again.
+// pace is what long work looks at step by step: whether it is still waited for, and whether others need the processor
+// for less.
+type pace struct {
+	ctx      context.Context
+	yielding bool
+	steps    int
+	over     bool
+}
+
+// stepsUnseen is after how many steps it is looked.
+const stepsUnseen = 64
+
+// ended counts a step, and says that ctx has ended: what is found from then on means nothing.
+func (p *pace) ended() bool {
+	if p.steps++; p.steps%stepsUnseen == 0 {
+		if p.yielding {
+			runtime.Gosched()
+		}
+		p.over = p.over || p.ctx.Err() != nil
+	}
+	return p.over
+}
+
+// buffers are scratch space that is used again, and the pace of who uses it.
 type buffers struct {
+	pace
 	bits   [][]uint64
 	scores [][]float64
 }

@@ -3,6 +3,7 @@ package postings
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/binary"
 	"math"
 	"math/bits"
@@ -13,6 +14,7 @@ import (
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/stretchr/testify/require"
 
+	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 )
 
@@ -114,7 +116,7 @@ func TestMinimum(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	const size = 200
 	for range 200 {
-		b := &boolOp{buffers: &buffers{}, minimum: 1 + r.IntN(9)}
+		b := &boolOp{buffers: &buffers{pace: pace{ctx: t.Context()}}, minimum: 1 + r.IntN(9)}
 		counts := make([]int, size)
 		for range 1 + r.IntN(9) {
 			list := newBuilder(size)
@@ -134,6 +136,66 @@ func TestMinimum(t *testing.T) {
 			}
 		}
 	}
+}
+
+// counting counts how often an op is asked.
+type counting struct {
+	op
+	asked *int
+}
+
+func (c counting) match(lo, hi int, out []uint64) {
+	*c.asked++
+	c.op.match(lo, hi, out)
+}
+
+func (c counting) score(lo, hi int, of []uint64, out []float64) {
+	*c.asked++
+	c.op.score(lo, hi, of, out)
+}
+
+// A clause of very many ends soon after nobody waits for it any more, compiled or asked.
+func TestEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	const many, size = 10_000, window
+	asked := 0
+	list := newBuilder(size)
+	require.NoError(t, list.add(1, 0, 0))
+	children := slices.Repeat([]op{counting{leafOp{1, list.matched()}, &asked}}, many)
+	of, scores := make([]uint64, size/64), make([]float64, size)
+	of[0] = 2
+	for name, o := range map[string]func(*buffers) op{
+		"must": func(b *buffers) op { return &boolOp{buffers: b, must: children, required: children} },
+		"should": func(b *buffers) op {
+			return &boolOp{buffers: b, should: children, minimum: 1, withScore: slices.Repeat([]bool{true}, many)}
+		},
+		"all": func(b *buffers) op {
+			return &boolOp{buffers: b, should: children, minimum: many, withScore: slices.Repeat([]bool{true}, many)}
+		},
+		"some": func(b *buffers) op {
+			return &boolOp{buffers: b, should: children, minimum: 7, withScore: slices.Repeat([]bool{true}, many)}
+		},
+		"must_not": func(b *buffers) op {
+			return &boolOp{buffers: b, excluded: slices.Repeat([]op{counting{noneOp{}, &asked}}, many)}
+		},
+		"dis_max": func(b *buffers) op { return &disMaxOp{buffers: b, nodes: children} },
+	} {
+		asked = 0
+		b := &buffers{pace: pace{ctx: ctx}}
+		o(b).match(0, size, make([]uint64, size/64))
+		require.LessOrEqual(t, asked, 2*stepsUnseen, name)
+		require.True(t, b.over, name)
+		b.pace = pace{ctx: ctx}
+		asked = 0
+		o(b).score(0, size, of, scores)
+		require.LessOrEqual(t, asked, 2*stepsUnseen, name)
+		o(&buffers{pace: pace{ctx: t.Context()}}).match(0, size, make([]uint64, size/64))
+		require.GreaterOrEqual(t, asked, many, name)
+	}
+	c := compiler{stats: planner.NewStats(), needs: newNeeds(), pace: &pace{ctx: ctx}}
+	_, err := c.node(algebra.Bool{Should: slices.Repeat([]algebra.Node{algebra.All{}}, many)}, "", true)
+	require.ErrorIs(t, err, context.Canceled)
 }
 
 // Keys are in the order of their values, and are read back from what cursors have.

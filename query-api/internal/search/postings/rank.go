@@ -60,7 +60,7 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 			return nil, err
 		}
 	}
-	c := compiler{stats: q.Stats, needs: newNeeds(), weights: planner.NewWeights(q.Stats, q.Node)}
+	c := compiler{stats: q.Stats, needs: newNeeds(), weights: planner.NewWeights(q.Stats, q.Node), pace: &pace{ctx: ctx, yielding: q.Yielding}}
 	if _, err := c.node(q.Node, "", scored); err != nil {
 		return nil, err
 	}
@@ -90,20 +90,25 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 		g.Go(func() error {
 			own := c                                 // each has buffers of its own
 			own.buffers = x.buffers.Get().(*buffers) //nolint:forcetypeassert // nothing else is in it
-			defer x.buffers.Put(own.buffers)
+			own.buffers.pace = pace{ctx: working, yielding: q.Yielding}
+			own.pace = &own.buffers.pace
+			defer func() {
+				own.buffers.pace = pace{}
+				x.buffers.Put(own.buffers)
+			}()
 			mine := collectors[i]
 			mine.scores, mine.matching = own.buffers.takeScores(window), own.buffers.takeBits(window/64)
 			defer own.buffers.giveScores(mine.scores)
 			defer own.buffers.giveBits(mine.matching)
 			for _, v := range views {
-				own.view = v
+				own.view, own.next = v, 0
 				root, err := own.node(q.Node, "", scored)
 				if err != nil {
 					return err
 				}
 				windows := (v.part.size + window - 1) / window
 				from, to := i*windows/workers*window, min((i+1)*windows/workers*window, v.part.size)
-				if err := mine.collect(working, v, root, q.Hidden, from, to); err != nil {
+				if err := mine.collect(own.pace, v, root, q.Hidden, from, to); err != nil {
 					return err
 				}
 			}
@@ -129,7 +134,7 @@ func (c *collector) join(other *collector) {
 }
 
 // Unread is how many leaves of a query have to be read. Terms that nobody has, as far as is known, are noted in its Stats.
-func (x *Index) Unread(s *Snapshot, q *Question) (int, error) {
+func (x *Index) Unread(ctx context.Context, s *Snapshot, q *Question) (int, error) {
 	algebra.Walk(q.Node, func(n algebra.Node) {
 		note := func(f algebra.Field, text string) {
 			key := planner.TermKey(f.Name(), text)
@@ -148,7 +153,7 @@ func (x *Index) Unread(s *Snapshot, q *Question) (int, error) {
 			}
 		}
 	})
-	c := compiler{stats: q.Stats, needs: newNeeds()}
+	c := compiler{stats: q.Stats, needs: newNeeds(), pace: &pace{ctx: ctx, yielding: q.Yielding}}
 	if _, err := c.node(q.Node, "", true); err != nil {
 		return 0, err
 	}
