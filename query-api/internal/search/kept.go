@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -23,6 +24,11 @@ func (s *Searcher) readPostings(ctx context.Context, step string, statement plan
 		ctx = (&turn{priority: cheapPriority}).within(ctx)
 	}
 	err := s.query(ctx, step, statement, scan)
+	var budget *Budget
+	if errors.As(err, &budget) && postings.Shared(step) { // that is no query's fault
+		s.deps.Logger.Warn("search: who is in the table takes more to read than a statement may: pages are ranked by SQL, which takes longer", slog.String("step", step), slog.Any("error", err))
+		return fmt.Errorf("%w: %w", postings.ErrUnsupported, err)
+	}
 	if code, ok := clickhouse.CodeOf(err); ok && step == stepParts && code == proto.ErrAccessDenied {
 		s.deps.Logger.Warn("search: the ClickHouse user may not read system.parts: every page is ranked by SQL, which takes longer", slog.Any("error", err))
 		return fmt.Errorf("%w: %w", postings.ErrUnsupported, err)
@@ -37,16 +43,26 @@ const maxSnapshots = 4
 // those that nobody has.
 const manyUnread = 8
 
-// snapshotKey is what a context has the snapshot by that a query is asked of.
-type snapshotKey struct{}
+// try is a page as it is made of a snapshot.
+type try struct {
+	snapshot *postings.Snapshot
+	// found: terms were found in the table while the page was made. It may have changed since it was last looked which parts there are.
+	found atomic.Bool
+}
+
+// tryKey is what a context has its try by.
+type tryKey struct{}
 
 // remembered gives what find finds, from the snapshot of ctx where that knows it by a key.
 func remembered(ctx context.Context, key []string, find func() ([]string, error)) ([]string, error) {
-	snapshot, ok := ctx.Value(snapshotKey{}).(*postings.Snapshot)
+	t, ok := ctx.Value(tryKey{}).(*try)
 	if !ok {
 		return find()
 	}
-	list, err := snapshot.Terms(strings.Join(key, "\x00"), find)
+	list, err := t.snapshot.Terms(strings.Join(key, "\x00"), func() ([]string, error) {
+		t.found.Store(true)
+		return find()
+	})
 	return slices.Clone(list), err
 }
 
@@ -68,13 +84,17 @@ func (s *Search) kept(ctx context.Context) (*ranking, error) {
 		}()
 		var r *ranking
 		var failed error
+		t := &try{snapshot: known}
 		if known != nil {
 			s.again(&asked)
-			if r, failed = s.keptAs(working, known); errors.Is(failed, postings.ErrUnsupported) {
+			if r, failed = s.keptAs(working, t); errors.Is(failed, postings.ErrUnsupported) {
 				stop()
 			}
 		}
 		err := <-looking
+		if err == nil && failed == nil && t.found.Load() {
+			latest, err = x.Latest(working)
+		}
 		stop()
 		switch {
 		case errors.Is(failed, postings.ErrUnsupported):
@@ -90,17 +110,18 @@ func (s *Search) kept(ctx context.Context) (*ranking, error) {
 	return nil, fmt.Errorf("%w: the table's parts change too fast", postings.ErrUnsupported)
 }
 
-// again makes a search what it was before it was tried.
+// again makes a search what it was before it was tried. What a try notes of the terms that nobody has is true of its snapshot alone.
 func (s *Search) again(asked *Search) {
 	s.node, s.sorts, s.cursor = asked.node, slices.Clone(asked.sorts), asked.cursor
-	if s.first {
+	if s.cursor.Stats = asked.cursor.Stats.Clone(); s.first {
 		s.cursor.Stats, s.cursor.Expansions = planner.NewStats(), nil
 	}
 }
 
 // keptAs reads the page as of a snapshot.
-func (s *Search) keptAs(ctx context.Context, known *postings.Snapshot) (*ranking, error) {
-	if err := s.expand(context.WithValue(ctx, snapshotKey{}, known)); err != nil {
+func (s *Search) keptAs(ctx context.Context, t *try) (*ranking, error) {
+	known := t.snapshot
+	if err := s.expand(context.WithValue(ctx, tryKey{}, t)); err != nil {
 		return nil, err
 	}
 	if !s.first && s.request.Size == 0 {

@@ -331,6 +331,9 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	}
 	if r.more {
 		next := s.cursor
+		if !s.first { // that of the walk
+			next.Stats = asked.cursor.Stats
+		}
 		next.After = r.places[len(r.places)-1]
 		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
 		if errors.Is(err, cursor.ErrTooLarge) {

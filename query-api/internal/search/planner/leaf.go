@@ -22,14 +22,23 @@ func (l Leaf) Key() string {
 		return l.Path + "\x00" + termKey(t.Field, t.Text)
 	}
 	c := newCompiler(&Stats{})
-	parts := []string{l.Path, c.leaf(l, 0)}
+	var b strings.Builder
+	add := func(part string) { // after its length: a part may have any characters
+		b.WriteString(strconv.Itoa(len(part)))
+		b.WriteByte(':')
+		b.WriteString(part)
+	}
+	add(l.Path)
+	add(c.leaf(l, 0))
 	for _, name := range slices.Sorted(maps.Keys(c.params)) {
-		parts = append(parts, c.params[name])
+		add(c.params[name])
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.tables)) {
-		parts = append(parts, c.tables[name]...)
+		for _, value := range c.tables[name] {
+			add(value)
+		}
 	}
-	return strings.Join(parts, "\x00")
+	return b.String()
 }
 
 // LeafStatement reads who matches leaves in some parts of the table, whether they live or were replaced. Its rows are the

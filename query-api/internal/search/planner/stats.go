@@ -32,6 +32,16 @@ func NewStats() *Stats {
 	return &Stats{Fields: make(map[string]FieldStats), Terms: make(map[string]int64), Absent: make(map[string]bool), Bits: make(map[string]int64)}
 }
 
+// Clone returns a copy that can be written to.
+func (s *Stats) Clone() *Stats {
+	c := NewStats()
+	maps.Copy(c.Fields, s.Fields)
+	maps.Copy(c.Terms, s.Terms)
+	maps.Copy(c.Absent, s.Absent)
+	maps.Copy(c.Bits, s.Bits)
+	return c
+}
+
 // absent says that nobody had a term.
 func (s *Stats) absent(f algebra.Field, text string) bool {
 	return s != nil && len(s.Absent) > 0 && s.Absent[termKey(f, text)]

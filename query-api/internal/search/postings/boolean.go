@@ -22,13 +22,18 @@ func (b *boolOp) few() int {
 		n = min(n, r.few())
 	}
 	if b.minimum > 0 {
-		sum := 0
-		for _, s := range b.should {
-			sum += s.few()
-		}
-		n = min(n, sum)
+		n = min(n, together(b.should))
 	}
 	return n
+}
+
+// together is about how many units match any of some ops at the most.
+func together(list []op) int {
+	sum := 0
+	for _, o := range list {
+		sum += min(o.few(), math.MaxInt-sum)
+	}
+	return sum
 }
 
 func (b *boolOp) always() (float64, bool) {
@@ -222,13 +227,7 @@ type disMaxOp struct {
 	tie   float64
 }
 
-func (d *disMaxOp) few() int {
-	sum := 0
-	for _, n := range d.nodes {
-		sum += n.few()
-	}
-	return sum
-}
+func (d *disMaxOp) few() int { return together(d.nodes) }
 
 func (d *disMaxOp) always() (float64, bool) {
 	if len(d.nodes) == 1 {

@@ -1,6 +1,7 @@
 package postings
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -268,7 +269,7 @@ func (c *compiler) boolean(n algebra.Bool, path string, scored bool) (op, error)
 	}
 	b.required = append(slices.Clone(b.must), filter...)
 	if c.view != nil {
-		slices.SortStableFunc(b.required, func(x, y op) int { return x.few() - y.few() })
+		slices.SortStableFunc(b.required, func(x, y op) int { return cmp.Compare(x.few(), y.few()) })
 	}
 	b.withScore = make([]bool, len(b.should))
 	for i, s := range b.should {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sort"
 	"strings"
@@ -22,6 +23,12 @@ var ErrUnsupported = errors.New("postings: unsupported")
 // errTooVaried says that a leaf has more different frequencies than a list holds.
 var errTooVaried = fmt.Errorf("%w: too many different frequencies", ErrUnsupported)
 
+// errUnsteady says that parts went before they were read, again and again: what is known of others stays.
+var errUnsteady = fmt.Errorf("%w: the table's parts change too fast", ErrUnsupported)
+
+// errReading says that very many people are being read.
+var errReading = fmt.Errorf("%w: new parts are being read", ErrUnsupported)
+
 // errChanged says that a part went while it was read.
 var errChanged = errors.New("postings: a part is gone")
 
@@ -31,6 +38,8 @@ type Config struct {
 	MaxBytes int
 	// MaxPeople bounds the people who are held: until they have been read whoever asks first waits. Default 10 million.
 	MaxPeople int
+	// MaxWaited bounds the people of new parts that who asks waits for; default 500,000, which takes some tenths of a second.
+	MaxWaited int
 	// MaxRows bounds the rows that a statement reads, as long as they are not fewer than the people; default 100 million.
 	MaxRows int
 	// MaxLeaves bounds the leaves of a query; default 1024.
@@ -48,6 +57,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.MaxPeople <= 0 {
 		c.MaxPeople = 10_000_000
+	}
+	if c.MaxWaited <= 0 {
+		c.MaxWaited = 500_000
 	}
 	if c.MaxRows <= 0 {
 		c.MaxRows = 100_000_000
@@ -95,9 +107,12 @@ type Index struct {
 	number   uint64
 	next     *round // those who come now wait for it
 	running  bool
+	reading  bool // very many people
 	kept     cache
 	refused  error     // why the table cannot be held,
 	until    time.Time // which is not looked at again before
+	// begun are parts that looks have read that came to no end. Only looks touch it.
+	begun map[string]*part
 }
 
 // New returns an Index that reads by query. Close must be called.
@@ -112,8 +127,11 @@ func New(cfg Config, query Query, now func() time.Time) *Index {
 	return x
 }
 
-// refusal is how long a table is not looked at again that cannot be held.
-const refusal = 10 * time.Second
+// refusal is how long a table is not looked at again that cannot be held, and unsteady one whose parts change too fast.
+const (
+	refusal  = 10 * time.Second
+	unsteady = time.Second
+)
 
 // Snapshot is the parts of the table at an instant.
 type Snapshot struct {
@@ -177,13 +195,27 @@ func (x *Index) Bytes() int {
 // round is one look for the parts, on behalf of all who asked before it began.
 type round struct {
 	done     chan struct{}
+	once     sync.Once
 	snapshot *Snapshot
 	err      error
 }
 
-// Latest gives the parts as they are at an instant after the call.
+// answer tells those who wait, once.
+func (r *round) answer(s *Snapshot, err error) {
+	r.once.Do(func() {
+		r.snapshot, r.err = s, err
+		close(r.done)
+	})
+}
+
+// Latest gives the parts as they are at an instant after the call. It does not wait for very many people to be read: the error
+// is ErrUnsupported until they have been.
 func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	x.mu.Lock()
+	if x.reading {
+		defer x.mu.Unlock()
+		return nil, errReading
+	}
 	if x.refused != nil && x.now().Before(x.until) {
 		defer x.mu.Unlock()
 		return nil, x.refused
@@ -218,15 +250,31 @@ func (x *Index) look() {
 			return
 		}
 		ctx, cancel := context.WithTimeout(x.living, SharedTimeout)
-		r.snapshot, r.err = x.read(ctx)
+		snapshot, err := x.read(ctx, func() {
+			x.mu.Lock()
+			next := x.next
+			x.reading, x.next = true, nil
+			x.mu.Unlock()
+			r.answer(nil, errReading)
+			if next != nil {
+				next.answer(nil, errReading)
+			}
+		})
+		if errors.Is(err, context.DeadlineExceeded) && x.living.Err() == nil {
+			err = fmt.Errorf("%w: who is in the table was not read within %v: %w", ErrUnsupported, SharedTimeout, err)
+		}
 		cancel()
 		x.mu.Lock()
-		if x.refused = nil; errors.Is(r.err, ErrUnsupported) {
-			x.refused, x.until, x.snapshot = r.err, x.now().Add(refusal), nil
+		x.reading, x.refused = false, nil
+		switch {
+		case errors.Is(err, errUnsteady):
+			x.refused, x.until = err, x.now().Add(unsteady)
+		case errors.Is(err, ErrUnsupported):
+			x.refused, x.until, x.snapshot = err, x.now().Add(refusal), nil
 			x.kept.retain(nil)
 		}
 		x.mu.Unlock()
-		close(r.done)
+		r.answer(snapshot, err)
 	}
 }
 
@@ -239,17 +287,21 @@ func (x *Index) Close() {
 // maxTurns is how often it is tried to read parts before they are gone.
 const maxTurns = 8
 
-// read reads which parts there are and, of new ones, who is in them.
-func (x *Index) read(ctx context.Context) (*Snapshot, error) {
+// read reads which parts there are and, of new ones, who is in them. It calls many before it reads very many people.
+func (x *Index) read(ctx context.Context, many func()) (*Snapshot, error) {
 	known := make(map[string]*part)
 	if s := x.Current(); s != nil {
 		for _, p := range s.parts {
 			known[p.identity] = p
 		}
 	}
+	maps.Copy(known, x.begun)
 	for range maxTurns {
 		active, err := x.active(ctx)
 		if err != nil {
+			if errors.Is(err, ErrUnsupported) {
+				x.begun = nil
+			}
 			return nil, err
 		}
 		last := x.Current()
@@ -259,20 +311,31 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if last.holds(active) {
 			return x.publish(active, last.parts, last), nil
 		}
-		complete := true
+		var fresh []*part
+		rows := 0                       // to read
+		begun := make(map[string]*part) // without those that are gone
 		for i, p := range active.people {
-			if k := known[p.identity]; k != nil {
-				active.people[i] = k
-				continue
+			k := known[p.identity]
+			if k == nil {
+				fresh = append(fresh, p)
+			} else {
+				active.people[i], begun[p.identity] = k, k
 			}
-			complete = false // whether it was there until it had been read says the next look
+			if k == nil || len(active.people) > 1 && k.identified == nil {
+				rows += p.rows
+			}
+		}
+		if x.begun = begun; rows > x.cfg.MaxWaited {
+			many()
+		}
+		for _, p := range fresh {
 			if err := x.readPeople(ctx, p); err != nil {
 				return nil, err
 			}
-			known[p.identity] = p
+			known[p.identity], begun[p.identity] = p, p
 		}
-		if !complete {
-			continue
+		if len(fresh) > 0 {
+			continue // whether they were there until they had been read says the next look
 		}
 		parts, err := x.enliven(ctx, active.people, last)
 		if errors.Is(err, errChanged) {
@@ -281,9 +344,10 @@ func (x *Index) read(ctx context.Context) (*Snapshot, error) {
 		if err != nil {
 			return nil, err
 		}
+		x.begun = nil
 		return x.publish(active, parts, nil), nil
 	}
-	return nil, fmt.Errorf("%w: the table's parts change too fast", ErrUnsupported)
+	return nil, errUnsteady
 }
 
 // publish makes a snapshot the current one; like, when not nil, has the same people.

@@ -14,6 +14,7 @@ import (
 
 	chclient "muster/platform/clickhouse"
 	"muster/platform/engine/enginetest"
+	"muster/platform/polltest"
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
 	"muster/query-api/internal/search/postings"
@@ -195,4 +196,97 @@ func TestTooMany(t *testing.T) {
 	x := newIndex(t, postings.Config{MaxBytes: 20_000}, db.query, time.Now)
 	_, err := x.Latest(t.Context())
 	require.ErrorIs(t, err, postings.ErrUnsupported)
+}
+
+// Nobody waits for very many people to be read: they are there afterwards. A look that fails has not read in vain.
+func TestReading(t *testing.T) {
+	db := newTable(t)
+	ctx := t.Context()
+	db.do(ctx, "SYSTEM STOP MERGES search_people")
+	db.put(ctx, 1, 0, 3000, "'a'", "false")
+	db.put(ctx, 1, 3000, 4000, "'b'", "false")
+	read := make(map[string]int)
+	var mu sync.Mutex
+	held, release := make(chan struct{}), make(chan struct{})
+	var fail atomic.Bool
+	var looks atomic.Int64
+	fail.Store(true)
+	x := newIndex(t, postings.Config{MaxWaited: 2000}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		if step == "people" {
+			mu.Lock()
+			read[fmt.Sprint(s.SQL, s.Parameters)]++
+			n := len(read)
+			mu.Unlock()
+			if n == 1 {
+				close(held)
+				<-release
+			}
+			if n == 2 && fail.CompareAndSwap(true, false) {
+				return context.DeadlineExceeded
+			}
+		}
+		return db.query(ctx, step, s, scan)
+	}, func() time.Time { return time.Now().Add(time.Duration(looks.Add(1)) * time.Minute) }) // no refusal lasts
+	_, err := x.Latest(ctx)
+	require.ErrorIs(t, err, postings.ErrUnsupported)
+	<-held
+	_, err = x.Latest(ctx) // at once
+	require.ErrorIs(t, err, postings.ErrUnsupported)
+	close(release)
+	var s *postings.Snapshot
+	polltest.Until(t, time.Minute, func() bool { s, err = x.Latest(ctx); return err == nil }, "it was read: %v", func() any { return err })
+	n, err := total(ctx, x, s, "b")
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, n)
+	mu.Lock()
+	defer mu.Unlock()
+	require.Len(t, read, 2)
+	for statement, times := range read {
+		require.LessOrEqual(t, times, 2, statement)
+	}
+	sum := 0
+	for _, times := range read {
+		sum += times
+	}
+	require.Equal(t, 3, sum, "the part that failed alone was read again")
+}
+
+// Where parts go before they are read, again and again, nothing is lost that was known.
+func TestUnsteady(t *testing.T) {
+	db := newTable(t)
+	ctx := t.Context()
+	db.put(ctx, 1, 0, 1000, "'a'", "false")
+	var changing atomic.Bool
+	version := 1
+	var ahead atomic.Int64
+	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		if err := db.query(ctx, step, s, scan); err != nil || step != "people" || !changing.Load() {
+			return err
+		}
+		version++
+		db.put(ctx, version, 0, 10, "'a'", "false")
+		db.do(ctx, "OPTIMIZE TABLE search_people FINAL")
+		return nil
+	}, func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
+	known, err := x.Latest(ctx)
+	require.NoError(t, err)
+	_, err = total(ctx, x, known, "a")
+	require.NoError(t, err)
+	kept := x.Bytes()
+	require.Positive(t, kept)
+	changing.Store(true)
+	db.put(ctx, 2, 0, 10, "'a'", "false")
+	_, err = x.Latest(ctx)
+	require.ErrorIs(t, err, postings.ErrUnsupported)
+	require.Same(t, known, x.Current())
+	require.Equal(t, kept, x.Bytes())
+	changing.Store(false)
+	_, err = x.Latest(ctx)
+	require.ErrorIs(t, err, postings.ErrUnsupported, "not looked at again so soon")
+	ahead.Store(int64(2 * time.Second))
+	latest, err := x.Latest(ctx)
+	require.NoError(t, err)
+	n, err := total(ctx, x, latest, "a")
+	require.NoError(t, err)
+	require.EqualValues(t, 1000, n)
 }

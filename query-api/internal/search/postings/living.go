@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -71,27 +72,55 @@ func (x *Index) enliven(ctx context.Context, active []*part, last *Snapshot) ([]
 }
 
 // mutated says that parts may have come about otherwise than by inserts and merges: by a deletion, which may bring an older
-// version back. The names of such parts end in a number that no part had before (ClickHouse: MergeTreePartInfo).
+// version back. Of a part that is gone another has the rows then that was not merged of it as it was: a mutation has numbered
+// it, whose number is greater than that of any block that was there (ClickHouse: MergeTreePartInfo).
 func mutated(before, after []*part) bool {
-	versions, known := make(map[string]bool), make(map[string]bool)
+	// Another table's parts may have the same names.
+	if len(before) > 0 && len(after) > 0 && before[0].folder() != after[0].folder() {
+		return true
+	}
+	is, was := make(map[string]bool), make(map[string]bool)
 	for _, p := range before {
-		versions[p.mutation()], known[p.identity] = true, true
+		was[p.identity] = true
 	}
 	for _, p := range after {
-		if !known[p.identity] && p.mutation() != "" && !versions[p.mutation()] {
+		is[p.identity] = true
+	}
+	for _, gone := range before {
+		if is[gone.identity] {
+			continue
+		}
+		i := slices.IndexFunc(after, func(p *part) bool { return !was[p.identity] && p.merged(gone) })
+		if i < 0 {
 			return true
 		}
 	}
-	// Another table's parts may have the same names.
-	return len(before) > 0 && len(after) > 0 && before[0].folder() != after[0].folder()
+	return false
 }
 
-// mutation is the last part of partition_first_last_level_mutation, empty where there is none.
-func (p *part) mutation() string {
-	if fields := strings.Split(p.name, "_"); len(fields) > 4 {
-		return fields[len(fields)-1]
+// blocks are the numbers of a part's name: partition_first_last_level, and _mutation where there was one.
+type blocks struct{ first, last, level, mutation uint64 }
+
+func (p *part) blocks() (b blocks, ok bool) {
+	fields := strings.Split(p.name, "_")
+	if len(fields) != 4 && len(fields) != 5 { // its partition is "all"
+		return blocks{}, false
 	}
-	return ""
+	for i, to := range []*uint64{&b.first, &b.last, &b.level, &b.mutation}[:len(fields)-1] {
+		var err error
+		if *to, err = strconv.ParseUint(fields[i+1], 10, 64); err != nil {
+			return blocks{}, false
+		}
+	}
+	return b, true
+}
+
+// merged says that a part was made of another by merges alone.
+func (p *part) merged(of *part) bool {
+	b, ok := p.blocks()
+	o, also := of.blocks()
+	// Blocks of after a mutation have greater numbers than it, and are merged with what it made.
+	return ok && also && b.first <= o.first && o.last <= b.last && b.level > o.level && (o.mutation == b.mutation || o.mutation < b.mutation && o.first > b.mutation)
 }
 
 // folder is where the table is.

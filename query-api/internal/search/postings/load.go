@@ -134,10 +134,20 @@ type loader struct {
 	ctx   context.Context
 	views []*view
 	read  []entry
+	bytes int // of what was read
 }
 
 func (l *loader) note(v *view, what string, value sized) {
 	l.read = append(l.read, entry{entryKey{v.part.identity, what}, value})
+	l.bytes += value.bytes()
+}
+
+// bounded fails when what was read takes more than may be kept.
+func (l *loader) bounded() error {
+	if l.bytes > l.cfg.MaxBytes {
+		return fmt.Errorf("%w: what a query reads takes more than %d bytes", ErrUnsupported, l.cfg.MaxBytes)
+	}
+	return nil
 }
 
 // publish keeps what was read, if the parts were there until it had been.
@@ -220,7 +230,7 @@ func (l *loader) loadElements(n *needs) error {
 			l.note(v, elementsKind+path, e)
 		}
 	}
-	return nil
+	return l.bounded()
 }
 
 // maxAtOnce is how many leaves a statement reads at most.
@@ -325,7 +335,7 @@ func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
 			l.note(v, leafKind+key, m)
 		}
 	}
-	return nil
+	return l.bounded()
 }
 
 // lacks names the views that lack something.
@@ -403,7 +413,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 			l.note(v, normsKind+key, v.norms[key])
 		}
 	}
-	return nil
+	return l.bounded()
 }
 
 func (l *loader) loadNumbers(n *needs) error {
@@ -449,6 +459,9 @@ func (l *loader) loadNumbers(n *needs) error {
 			}
 			v.numbers[key] = values
 			l.note(v, n.numbersKey(key), values)
+			if err := l.bounded(); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

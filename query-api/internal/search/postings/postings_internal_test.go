@@ -9,6 +9,7 @@ import (
 	"math/bits"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/RoaringBitmap/roaring/v2"
@@ -196,6 +197,62 @@ func TestEnds(t *testing.T) {
 	c := compiler{stats: planner.NewStats(), needs: newNeeds(), pace: &pace{ctx: ctx}}
 	_, err := c.node(algebra.Bool{Should: slices.Repeat([]algebra.Node{algebra.All{}}, many)}, "", true)
 	require.ErrorIs(t, err, context.Canceled)
+}
+
+// Parts that a mutation has rewritten, or that were dropped, are told from merged ones, also where a look saw a half of it.
+func TestMutated(t *testing.T) {
+	parts := func(names ...string) (list []*part) {
+		for _, name := range names {
+			folder := "/store/t/"
+			if other, ok := strings.CutPrefix(name, "other "); ok {
+				folder, name = "/store/u/", other
+			}
+			list = append(list, &part{name: name, identity: folder + name + "/\x00hash"})
+		}
+		return list
+	}
+	for _, c := range []struct {
+		before, after string
+		want          bool
+	}{
+		{"all_1_5_2 all_6_6_0", "all_1_5_2 all_6_6_0 all_7_7_0", false},
+		{"all_1_5_2 all_6_6_0", "all_1_6_3", false},
+		{"all_1_5_2", "all_1_5_3", false}, // compressed again
+		{"all_1_5_2 all_6_6_0", "all_1_5_2_10 all_6_6_0", true},
+		{"all_1_5_2_10 all_6_6_0", "all_1_5_2_10 all_6_6_0_10", true},
+		{"all_1_5_2_10 all_6_6_0", "all_1_6_3_10", true},
+		{"all_1_5_2_10 all_11_11_0", "all_1_11_3_10", false},
+		{"all_1_5_2_10 all_11_11_0", "all_1_11_3_12", true},
+		{"all_1_5_2_10 all_6_6_0_10", "all_1_6_3_10", false},
+		{"all_1_5_2 all_6_6_0", "all_1_5_2", true}, // dropped
+		{"all_1_5_2", "other all_1_5_2", true},
+		{"2026-11_1_5_2", "2026-11_1_6_3", false},
+		{"a_b_1_5_2", "a_b_1_6_3", true}, // not read as it is meant
+		{"", "all_1_1_0", false},
+	} {
+		after := strings.Fields(c.after)
+		if name, ok := strings.CutPrefix(c.after, "other "); ok {
+			after = []string{"other " + name}
+		}
+		require.Equal(t, c.want, mutated(parts(strings.Fields(c.before)...), parts(after...)), "%s: %s", c.before, c.after)
+	}
+}
+
+// Sums of how many match stay below what numbers hold.
+func TestFew(t *testing.T) {
+	none := &boolOp{excluded: []op{noneOp{}}}
+	require.Equal(t, math.MaxInt, (&boolOp{should: []op{none, none}, minimum: 1}).few())
+	require.Equal(t, math.MaxInt, (&disMaxOp{nodes: []op{none, none, none}}).few())
+	require.Equal(t, 5, (&disMaxOp{nodes: []op{everyOp{1, 2}, everyOp{1, 3}}}).few())
+}
+
+// What a query has read does not grow beyond what may be kept.
+func TestBounded(t *testing.T) {
+	l := loader{Index: &Index{cfg: Config{MaxBytes: 1000}}}
+	l.note(&view{part: &part{}}, "a", make(norms, 800))
+	require.NoError(t, l.bounded())
+	l.note(&view{part: &part{}}, "b", make(norms, 800))
+	require.ErrorIs(t, l.bounded(), ErrUnsupported)
 }
 
 // Keys are in the order of their values, and are read back from what cursors have.

@@ -43,7 +43,8 @@ func (t *terms) count(key string, n int64) {
 }
 
 // Terms gives the terms of a key, which find finds when they are not known. Terms that are found while the table's parts
-// change are kept with the snapshot all the same: whoever asks of it again learns that it is not the latest.
+// change are kept with the snapshot all the same: whoever asks of it again learns that it is not the latest. Who has found them has to
+// look again.
 func (s *Snapshot) Terms(key string, find func() ([]string, error)) ([]string, error) {
 	t := s.terms
 	t.mu.Lock()

@@ -1,0 +1,98 @@
+package queryapi_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/schemas/record"
+)
+
+// Later pages of a search that counted nothing go by words that another search has found nobody to have, and find whoever
+// has them since.
+func TestLaterPagesAndAbsentWords(t *testing.T) {
+	for name, c := range map[string]struct{ first, second, counted string }{
+		"nothing was counted": {
+			first: `"query":{"match":{"profile.headline":"data zzzz"}},"sort":["profile.connections"]`, counted: "zzzz",
+		},
+		"no word that was counted was absent": {
+			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe"}},"filter":{"match":{"profile.headline":"data yyyy"}}}},"sort":["_score"]`, counted: "yyyy",
+		},
+		"another word was absent": {
+			first: `"query":{"bool":{"must":{"match":{"profile.last_name":"doe xxxx"}},"filter":{"match":{"profile.headline":"data vvvv"}}}},"sort":["_score"]`, counted: "vvvv",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := start(t, nil)
+			var people []string
+			for i := range 6 {
+				people = append(people, fmt.Sprintf(`{"profile_id":"p%d","last_updated":"2026","username":"p%d","last_name":"Doe","headline":"data","connections":%d}`, i, i, 10*i))
+			}
+			f.insert(record.KindNetworkPerson, people...)
+			page := f.search(`{` + c.first + `,"size":2}`)
+			require.Len(t, ids(page), 2)
+			// It is counted: nobody has it.
+			require.Zero(t, f.search(fmt.Sprintf(`{"query":{"match":{"profile.headline":%q}}}`, c.counted))["total"])
+			next := fmt.Sprintf(`{%s,"size":2,"cursor":%q}`, c.first, page["next_cursor"])
+			require.Len(t, ids(f.search(next)), 2)
+
+			// Somebody has that word in place of the one that all have.
+			f.insert(record.KindNetworkPerson, fmt.Sprintf(`{"profile_id":"p5","last_updated":"2027","username":"p5","last_name":"Doe","headline":"%s","connections":50}`, c.counted))
+			all := ids(page)
+			for cursor := page["next_cursor"]; cursor != nil; {
+				page := f.search(fmt.Sprintf(`{%s,"size":2,"cursor":%q}`, c.first, cursor))
+				all = append(all, ids(page)...)
+				cursor = page["next_cursor"]
+			}
+			require.Len(t, all, 6)
+			require.Contains(t, all, "p5")
+		})
+	}
+}
+
+// between does something before a statement of some kind is sent, once the parts of the table have been read.
+type between struct {
+	driver.Conn
+	parts atomic.Int64
+	at    string
+	do    atomic.Pointer[func()]
+}
+
+func (b *between) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	if do := b.do.Load(); do != nil && strings.Contains(query, b.at) && b.do.CompareAndSwap(do, nil) {
+		for before, since := b.parts.Load(), time.Now(); b.parts.Load() == before && time.Since(since) < time.Second; {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(50 * time.Millisecond) // its answer has been read
+		(*do)()
+	}
+	rows, err := b.Conn.Query(ctx, query, args...)
+	if strings.Contains(query, "system.parts") {
+		b.parts.Add(1)
+	}
+	return rows, err
+}
+
+// Whose word becomes another that the same pattern finds is found, whenever that is.
+func TestWordsThatChangeMeanwhile(t *testing.T) {
+	conn := &between{at: "mergeTreeTextIndex"}
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		conn.Conn = d.ClickHouse
+		d.ClickHouse = conn
+	})
+	f.insert(record.KindNetworkPerson, append(searchPeople(), `{"profile_id":"f","last_updated":"2026","username":"f","headline":"foobar"}`)...)
+	require.Len(t, ids(f.search(`{"query":{"match":{"profile.headline":"data"}}}`)), 2, "the parts are known")
+	change := func() {
+		f.insert(record.KindNetworkPerson, `{"profile_id":"f","last_updated":"2027","username":"f","headline":"foobaz"}`)
+	}
+	conn.do.Store(&change)
+	require.Equal(t, []string{"f"}, ids(f.search(`{"query":{"match_phrase_prefix":{"profile.headline":"fooba"}}}`)))
+	require.Nil(t, conn.do.Load(), "it changed meanwhile")
+}
