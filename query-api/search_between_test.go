@@ -6,7 +6,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/stretchr/testify/require"
@@ -57,32 +56,47 @@ func TestLaterPagesAndAbsentWords(t *testing.T) {
 	}
 }
 
-// between does something before a statement of some kind is sent, once the parts of the table have been read.
+// between does something before a statement of some kind is sent, once it is known which parts the table has.
 type between struct {
 	driver.Conn
-	parts atomic.Int64
-	at    string
-	do    atomic.Pointer[func()]
+	looked chan struct{} // that it is known
+	at     string
+	do     atomic.Pointer[func()]
 }
 
 func (b *between) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
 	if do := b.do.Load(); do != nil && strings.Contains(query, b.at) && b.do.CompareAndSwap(do, nil) {
-		for before, since := b.parts.Load(), time.Now(); b.parts.Load() == before && time.Since(since) < time.Second; {
-			time.Sleep(time.Millisecond)
+		select {
+		case <-b.looked:
+			(*do)()
+		case <-ctx.Done():
 		}
-		time.Sleep(50 * time.Millisecond) // its answer has been read
-		(*do)()
 	}
 	rows, err := b.Conn.Query(ctx, query, args...)
-	if strings.Contains(query, "system.parts") {
-		b.parts.Add(1)
+	if err == nil && strings.Contains(query, "system.parts") {
+		rows = lookedRows{rows, b.looked}
 	}
 	return rows, err
 }
 
+// lookedRows say when they have been read.
+type lookedRows struct {
+	driver.Rows
+	looked chan<- struct{}
+}
+
+func (r lookedRows) Close() error {
+	err := r.Rows.Close()
+	select {
+	case r.looked <- struct{}{}:
+	default:
+	}
+	return err
+}
+
 // Whose word becomes another that the same pattern finds is found, whenever that is.
 func TestWordsThatChangeMeanwhile(t *testing.T) {
-	conn := &between{at: "mergeTreeTextIndex"}
+	conn := &between{at: "mergeTreeTextIndex", looked: make(chan struct{}, 1)}
 	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
 		conn.Conn = d.ClickHouse
 		d.ClickHouse = conn
@@ -92,6 +106,7 @@ func TestWordsThatChangeMeanwhile(t *testing.T) {
 	change := func() {
 		f.insert(record.KindNetworkPerson, `{"profile_id":"f","last_updated":"2027","username":"f","headline":"foobaz"}`)
 	}
+	<-conn.looked
 	conn.do.Store(&change)
 	require.Equal(t, []string{"f"}, ids(f.search(`{"query":{"match_phrase_prefix":{"profile.headline":"fooba"}}}`)))
 	require.Nil(t, conn.do.Load(), "it changed meanwhile")
