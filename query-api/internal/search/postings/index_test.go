@@ -290,3 +290,29 @@ func TestUnsteady(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, 1000, n)
 }
+
+// What was read for a query whose time was over is there for whoever asks again.
+func TestLeft(t *testing.T) {
+	const people = 1000
+	db := newTable(t)
+	db.put(t.Context(), 1, 0, people, "if(number % 2 = 0, 'a', 'b')", "false")
+	ctx, cancel := context.WithCancel(t.Context())
+	var statements atomic.Int64
+	x := newIndex(t, postings.Config{MaxRows: people}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		if step == "postings" && statements.Add(1) == 2 {
+			cancel()
+			return ctx.Err()
+		}
+		return db.query(ctx, step, s, scan)
+	}, time.Now)
+	s, err := x.Latest(ctx)
+	require.NoError(t, err)
+	either := &postings.Question{Node: algebra.Bool{Should: []algebra.Node{headline("a"), headline("b")}, Minimum: 1}, Stats: planner.NewStats(), Workers: 1}
+	_, err = x.Rank(ctx, s, either)
+	require.ErrorIs(t, err, context.Canceled)
+	polltest.Until(t, time.Minute, func() bool { return x.Bytes() > 0 }, "it is kept")
+	a, err := x.Rank(t.Context(), s, either)
+	require.NoError(t, err)
+	require.EqualValues(t, people, a.Total)
+	require.EqualValues(t, 3, statements.Load(), "one of the two was there")
+}

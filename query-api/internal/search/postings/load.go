@@ -87,6 +87,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	l := &loader{Index: x, ctx: ctx, views: views}
 	for _, step := range []func(*needs) error{l.loadElements, l.loadLeaves, l.loadNorms, l.loadNumbers} {
 		if err := step(n); err != nil {
+			l.leave(s)
 			return nil, err
 		}
 	}
@@ -148,6 +149,19 @@ func (l *loader) bounded() error {
 		return fmt.Errorf("%w: what a query reads takes more than %d bytes", ErrUnsupported, l.cfg.MaxBytes)
 	}
 	return nil
+}
+
+// leave keeps what was read before the query's time was over: whoever asks again has less to read.
+func (l *loader) leave(s *Snapshot) {
+	if len(l.read) == 0 || l.ctx.Err() == nil {
+		return
+	}
+	l.working.Go(func() {
+		ctx, cancel := context.WithTimeout(l.living, SharedTimeout)
+		defer cancel()
+		l.ctx = ctx
+		_ = l.publish(s) // the next one reads what was not kept
+	})
 }
 
 // publish keeps what was read, if the parts were there until it had been.
