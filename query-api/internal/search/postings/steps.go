@@ -1,0 +1,322 @@
+package postings
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+
+	"muster/query-api/internal/search/algebra"
+	"muster/query-api/internal/search/planner"
+	"muster/schemas/readmodel"
+)
+
+// lacking are the views without something, by the names of their parts.
+func (l *loader) lacking(has func(*view) bool) (byName map[string]*view, names []string) {
+	byName = make(map[string]*view)
+	for _, v := range l.views {
+		if !has(v) {
+			byName[v.part.name] = v
+			names = append(names, v.part.name)
+		}
+	}
+	return byName, names
+}
+
+func (l *loader) loadElements(n *needs) error {
+	for path := range n.paths {
+		byName, names := l.lacking(func(v *view) bool { return v.elements[path] != nil })
+		if len(names) == 0 {
+			continue
+		}
+		counts := make(map[string][]uint32)
+		for name, v := range byName {
+			counts[name] = make([]uint32, v.part.size)
+		}
+		var name, raw string
+		var number uint32
+		err := l.query(l.ctx, "elements", planner.ElementsStatement(path, names), func(rows driver.Rows) error {
+			if err := rows.Scan(&name, &number, &raw); err != nil {
+				return err
+			}
+			of := counts[name]
+			return readMembers(raw, func(row uint32) error {
+				if int(row) >= len(of) {
+					return errChanged
+				}
+				of[row] = number
+				return nil
+			})
+		})
+		if err != nil {
+			return err
+		}
+		for name, v := range byName {
+			e := &elements{starts: make([]uint32, v.part.size+1)}
+			at := uint32(0)
+			for row, count := range counts[name] {
+				e.starts[row] = at
+				at += count
+				for range count {
+					e.owners = append(e.owners, uint32(row))
+				}
+			}
+			e.starts[v.part.size] = at
+			v.elements[path] = e
+			l.note(v, elementsKind+path, e)
+		}
+	}
+	return l.bounded()
+}
+
+// maxAtOnce is how many leaves a statement reads at most.
+const maxAtOnce = 16
+
+// atOnce is how many leaves a statement reads: each may read all people.
+func (l *loader) atOnce() int {
+	people := 1
+	for _, v := range l.views {
+		people += v.part.size
+	}
+	return max(1, min(maxAtOnce, l.cfg.MaxRows/people))
+}
+
+// leafLoad are leaves that the same parts lack.
+type leafLoad struct {
+	keys   []string
+	leaves []planner.Leaf
+}
+
+func (l *loader) loadLeaves(n *needs) error {
+	loads := make(map[string]*leafLoad)                      // by which parts lack them, and whether words have to be read
+	for _, key := range slices.Sorted(maps.Keys(n.leaves)) { // so that the words of a text stand together
+		leaf := n.leaves[key]
+		which := l.lacks(func(v *view) bool { return v.leaves[key] != nil })
+		if !strings.Contains(which, "\x01") {
+			continue
+		}
+		if _, phrase := leaf.Node.(algebra.Phrase); phrase {
+			which += "phrase"
+		}
+		load := loads[which]
+		if load == nil {
+			load = &leafLoad{}
+			loads[which] = load
+		}
+		load.keys, load.leaves = append(load.keys, key), append(load.leaves, leaf)
+	}
+	for _, load := range loads {
+		step := l.atOnce()
+		for begin := 0; begin < len(load.keys); begin += step {
+			end := min(begin+step, len(load.keys))
+			if err := l.loadSome(load.keys[begin:end], load.leaves[begin:end]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
+	byName, names := l.lacking(func(v *view) bool { return v.leaves[keys[0]] != nil })
+	type target struct {
+		name string
+		leaf uint16
+	}
+	builders := make(map[target]*builder)
+	var number uint16
+	var name, raw string
+	var element, spread uint32
+	var frequency float64
+	err := l.query(l.ctx, "postings", planner.LeafStatement(leaves, names), func(rows driver.Rows) error {
+		if err := rows.Scan(&number, &name, &element, &frequency, &spread, &raw); err != nil {
+			return err
+		}
+		v := byName[name]
+		if v == nil || int(number) >= len(leaves) {
+			return fmt.Errorf("postings: an answer for leaf %d of part %q", number, name)
+		}
+		path := leaves[number].Path
+		b := builders[target{name, number}]
+		if b == nil {
+			b = newBuilder(v.size(path))
+			builders[target{name, number}] = b
+		}
+		code, err := b.code(frequency)
+		if err != nil {
+			return err
+		}
+		if path == "" {
+			return readMembers(raw, func(row uint32) error { return b.add(row, code, spread) })
+		}
+		starts := v.elements[path].starts
+		return readMembers(raw, func(row uint32) error {
+			if int(row)+1 >= len(starts) || starts[row]+element > starts[row+1] {
+				return errChanged
+			}
+			return b.add(starts[row]+element-1, code, 0)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for name, v := range byName {
+		for i, key := range keys {
+			b := builders[target{name, uint16(i)}]
+			if b == nil {
+				b = newBuilder(v.size(leaves[i].Path))
+			}
+			m := b.matched()
+			v.leaves[key] = m
+			l.note(v, leafKind+key, m)
+		}
+	}
+	return l.bounded()
+}
+
+// lacks names the views that lack something.
+func (l *loader) lacks(has func(*view) bool) string {
+	which := make([]byte, len(l.views))
+	for i, v := range l.views {
+		if !has(v) {
+			which[i] = 1
+		}
+	}
+	return string(which)
+}
+
+func (l *loader) loadNorms(n *needs) error {
+	loads := make(map[string][]string) // keys, by which parts lack them
+	for key := range n.norms {
+		which := l.lacks(func(v *view) bool { return v.norms[key] != nil })
+		if strings.Contains(which, "\x01") {
+			loads[which] = append(loads[which], key)
+		}
+	}
+	for _, keys := range loads {
+		for some := range slices.Chunk(keys, l.atOnce()) {
+			if err := l.loadLengths(n, some); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (l *loader) loadLengths(n *needs, keys []string) error {
+	byName, names := l.lacking(func(v *view) bool { return v.norms[keys[0]] != nil })
+	texts := make([]planner.Text, len(keys))
+	for i, key := range keys {
+		texts[i] = n.norms[key]
+		for _, v := range byName {
+			v.norms[key] = make(norms, v.size(texts[i].Path))
+		}
+	}
+	var number uint16
+	var name, raw string
+	var element, length uint32
+	err := l.query(l.ctx, "lengths", planner.LengthsStatement(texts, names), func(rows driver.Rows) error {
+		if err := rows.Scan(&number, &name, &element, &length, &raw); err != nil {
+			return err
+		}
+		v := byName[name]
+		if v == nil || int(number) >= len(keys) {
+			return fmt.Errorf("postings: lengths of text %d of part %q", number, name)
+		}
+		path := texts[number].Path
+		of, code := v.norms[keys[number]], normOf(length)
+		return readMembers(raw, func(row uint32) error {
+			unit := row
+			if path != "" {
+				starts := v.elements[path].starts
+				if int(row)+1 >= len(starts) {
+					return errChanged
+				}
+				unit = starts[row] + element - 1
+			}
+			if int(unit) >= len(of) {
+				return errChanged
+			}
+			of[unit] = code
+			return nil
+		})
+	})
+	if err != nil {
+		return err
+	}
+	for _, key := range keys {
+		for _, v := range byName {
+			l.note(v, normsKind+key, v.norms[key])
+		}
+	}
+	return l.bounded()
+}
+
+func (l *loader) loadNumbers(n *needs) error {
+	for key, f := range n.numbers {
+		for _, v := range l.views {
+			if v.numbers[key] != nil {
+				continue
+			}
+			values := make(numbers, v.size(f.Nested))
+			at := 0
+			if f.Nested == "" {
+				for i := range values {
+					values[i] = readmodel.SearchMissing
+				}
+			}
+			var row uint32
+			var value int64
+			err := l.query(l.ctx, "numbers", planner.NumbersStatement(f, v.part.name), func(rows driver.Rows) error {
+				if err := rows.Scan(&row, &value); err != nil {
+					return err
+				}
+				place := int(row)
+				if f.Nested != "" {
+					place = at
+					at++
+				}
+				if place >= len(values) {
+					return errChanged
+				}
+				values[place] = value
+				return nil
+			})
+			if err != nil {
+				return err
+			}
+			if f.Nested != "" && at != len(values) {
+				return errChanged
+			}
+			if n.seen != "" && planner.ReadsUpdatedAt(f) {
+				if err := l.freshen(v, values); err != nil {
+					return err
+				}
+			}
+			v.numbers[key] = values
+			l.note(v, n.numbersKey(key), values)
+			if err := l.bounded(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// freshen puts the instants of newer versions in place of those of their content.
+func (l *loader) freshen(v *view, values numbers) error {
+	var row uint32
+	var value int64
+	return l.query(l.ctx, "freshened", planner.FreshenedStatement(v.part.name), func(rows driver.Rows) error {
+		if err := rows.Scan(&row, &value); err != nil {
+			return err
+		}
+		if int(row) >= len(values) {
+			return errChanged
+		}
+		values[row] = value
+		return nil
+	})
+}
