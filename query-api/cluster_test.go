@@ -33,6 +33,11 @@ func openCluster(t testing.TB) (*nativetest.Cluster, []driver.Conn) {
 	layout := readmodel.Layout{Cluster: name}
 	migrations, err := clickhouse.LoadMigrations(files, layout)
 	require.NoError(t, err)
+	last := slices.IndexFunc(migrations, func(m clickhouse.Migration) bool { return m.Baseline != nil })
+	made := migrations[last].Baseline
+	for _, m := range migrations[last+1:] {
+		made = append(made, m.Statements...)
+	}
 	views, err := layout.ViewStatements(database)
 	require.NoError(t, err)
 	var conns []driver.Conn
@@ -41,10 +46,8 @@ func openCluster(t testing.TB) (*nativetest.Cluster, []driver.Conn) {
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, conn.Close()) })
 		conns = append(conns, conn)
-		for _, m := range migrations {
-			for _, s := range m.Statements {
-				require.NoError(t, conn.Exec(t.Context(), nativetest.Unreplicated(s)), "%v: %s", m, s)
-			}
+		for _, s := range made {
+			require.NoError(t, conn.Exec(t.Context(), nativetest.Unreplicated(s)), s)
 		}
 		for _, s := range views {
 			require.NoError(t, conn.Exec(t.Context(), nativetest.Unreplicated(s)), s)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 
 	ch "github.com/ClickHouse/clickhouse-go/v2"
@@ -41,6 +43,9 @@ type AppliedMigration struct {
 // It refuses, before it changes anything, a database that has a migration which was changed since, or which
 // this program does not know; the error says what to do.
 //
+// A database that has none of them, and nothing of what a baseline creates, is made by that in place of those up to its
+// number ([Migration.Baseline]); they are recorded as if they had been applied.
+//
 // Several processes may migrate at once: one does the work while the others wait ([MigrateConfig.WaitForOther]) and
 // then find nothing to do. The exclusion is a row in muster_migrations_lock, by the server's clock, which its holder
 // renews; when a holder dies, its row expires after 30 s and another goes on, repeating the statements of the
@@ -63,6 +68,12 @@ func Migrate(ctx context.Context, conn driver.Conn, migrations []Migration, cfg 
 		}
 		if err := cfg.synchronize(ctx, conn); err != nil {
 			return err
+		}
+		if len(pending) == len(migrations) {
+			if applied, err = cfg.begin(ctx, conn, migrations); err != nil {
+				return err
+			}
+			pending = pending[len(applied):]
 		}
 		for _, m := range pending {
 			started := time.Now()
@@ -152,18 +163,80 @@ func compare(migrations []Migration, applied []AppliedMigration) error {
 // ReadTimeout of a connection that [Migrate] is given, as a server says nothing before it has done.
 const MigrationTimeout = 24 * time.Hour
 
+// begin makes a new database by the baseline and returns what it has by that. One whose baseline was interrupted has some
+// of it already, and goes the long way: the migrations, which can be repeated, find the finished tables and leave them so.
+func (cfg MigrateConfig) begin(ctx context.Context, conn driver.Conn, migrations []Migration) (applied []string, err error) {
+	last := slices.IndexFunc(migrations, func(m Migration) bool { return m.Baseline != nil })
+	if last < 0 {
+		return nil, nil
+	}
+	covered, statements := migrations[:last+1], migrations[last].Baseline
+	names := make([]string, len(statements))
+	for i, s := range statements {
+		names[i] = created(s)
+	}
+	there, err := cfg.present(ctx, conn, names)
+	if err != nil || there > 0 {
+		return nil, err
+	}
+	started := time.Now()
+	if err := cfg.run(ctx, conn, migrations[last], statements); err != nil {
+		return nil, fmt.Errorf("baseline: %w", err)
+	}
+	if err := record(ctx, conn, covered...); err != nil {
+		return nil, err
+	}
+	for _, m := range covered {
+		applied = append(applied, m.String())
+	}
+	cfg.Logger.Info("made the tables of a new database", "migration", migrations[last].String(), "took", time.Since(started))
+	return applied, nil
+}
+
+// present is how many tables of these names there are, on all nodes.
+func (cfg MigrateConfig) present(ctx context.Context, conn driver.Conn, names []string) (n uint64, err error) {
+	tables := "system.tables"
+	if cfg.OnCluster != "" {
+		tables = "clusterAllReplicas('" + cfg.OnCluster + "', system.tables)"
+	}
+	var database string
+	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
+		return 0, fmt.Errorf("look for tables: %w", err)
+	}
+	if err := conn.QueryRow(ctx, "SELECT count() FROM "+tables+" WHERE database = ? AND name IN (?)", database, names).Scan(&n); err != nil {
+		return 0, fmt.Errorf("look for tables: %w", err)
+	}
+	return n, nil
+}
+
 func (cfg MigrateConfig) apply(ctx context.Context, conn driver.Conn, m Migration) error {
-	for i, statement := range m.Statements {
-		stop := cfg.tell(m, i+1)
+	if err := cfg.run(ctx, conn, m, m.Statements); err != nil {
+		return err
+	}
+	return record(ctx, conn, m)
+}
+
+func (cfg MigrateConfig) run(ctx context.Context, conn driver.Conn, m Migration, statements []string) error {
+	for i, statement := range statements {
+		stop := cfg.tell(m, i+1, len(statements))
 		err := conn.Exec(patient(ctx), statement)
 		stop()
 		if err != nil {
-			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(m.Statements), err)
+			return fmt.Errorf("migration %v, statement %d of %d: %w", m, i+1, len(statements), err)
 		}
 	}
-	if err := conn.Exec(ctx, `INSERT INTO muster_migrations (number, name, owner, checksum, applied_at)
-VALUES (?, ?, ?, ?, now64(3))`, m.Number, m.Name, m.Owner, m.Checksum); err != nil {
-		return fmt.Errorf("record migration %v: %w", m, err)
+	return nil
+}
+
+// record says in one insert, which is there whole or not at all, that migrations were applied.
+func record(ctx context.Context, conn driver.Conn, migrations ...Migration) error {
+	var args []any
+	for _, m := range migrations {
+		args = append(args, m.Number, m.Name, m.Owner, m.Checksum)
+	}
+	values := strings.TrimSuffix(strings.Repeat("(?, ?, ?, ?, now64(3)), ", len(migrations)), ", ")
+	if err := conn.Exec(ctx, "INSERT INTO muster_migrations (number, name, owner, checksum, applied_at) VALUES "+values, args...); err != nil {
+		return fmt.Errorf("record migrations to %v: %w", migrations[len(migrations)-1], err)
 	}
 	return nil
 }
@@ -174,7 +247,7 @@ func patient(ctx context.Context) context.Context {
 }
 
 // tell logs now and then, until it is stopped, that a statement is being worked on.
-func (cfg MigrateConfig) tell(m Migration, number int) (stop func()) {
+func (cfg MigrateConfig) tell(m Migration, number, of int) (stop func()) {
 	done, told := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(told)
@@ -185,7 +258,7 @@ func (cfg MigrateConfig) tell(m Migration, number int) (stop func()) {
 			case <-done:
 				return
 			case <-tick.C:
-				cfg.Logger.Info("migrating", "migration", m.String(), "statement", number, "of", len(m.Statements), "since", time.Since(began).Round(time.Second))
+				cfg.Logger.Info("migrating", "migration", m.String(), "statement", number, "of", of, "since", time.Since(began).Round(time.Second))
 			}
 		}
 	}()

@@ -287,3 +287,80 @@ func TestMigrateHolderStopsWhenItLosesTheLock(t *testing.T) {
 	require.Empty(t, applied)
 	require.Less(t, time.Since(start), 40*time.Second, "it did not wait for the statement")
 }
+
+// loadWith is load with a baseline.
+func loadWith(t *testing.T, baseline, content string, contents ...string) []clickhouse.Migration {
+	t.Helper()
+	all := files(contents...)
+	all["baseline/"+baseline] = &fstest.MapFile{Data: []byte("-- owner: projector\n" + content)}
+	m, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
+	require.NoError(t, err)
+	return m
+}
+
+// What the baseline makes is made once, for a database that has nothing, and the later migrations follow it.
+func TestMigrateFromABaseline(t *testing.T) {
+	const made = "CREATE TABLE IF NOT EXISTS t1 (n UInt64, s String) ENGINE = {{.Engine}} ORDER BY n;\nCREATE TABLE IF NOT EXISTS t2 (n UInt64) ENGINE = {{.Engine}} ORDER BY n;\n"
+	three := loadWith(t, "0002_create_both.sql", made+"CREATE VIEW IF NOT EXISTS only_here AS SELECT 1;\n", createT1, createT2, createT3)
+	cfg := clickhouse.MigrateConfig{}
+	tables := func(conn driver.Conn) []string {
+		return scan[[]string](t, conn, "SELECT arraySort(groupArray(name)) FROM system.tables WHERE database = currentDatabase() AND name NOT LIKE 'muster%'")
+	}
+	conn := open(t)
+	pending, err := clickhouse.PendingMigrations(t.Context(), conn, three)
+	require.NoError(t, err)
+	applied, err := clickhouse.Migrate(t.Context(), conn, three, cfg)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0001_create_t1", "0002_create_t2", "0003_create_t3"}, applied)
+	require.Len(t, pending, len(applied))
+	require.Equal(t, []string{"only_here", "t1", "t2", "t3"}, tables(conn))
+	applied, err = clickhouse.Migrate(t.Context(), conn, load(t, createT1, createT2, createT3), cfg)
+	require.NoError(t, err, "the record is that of the migrations")
+	require.Empty(t, applied)
+
+	begun := open(t)
+	exec(t, begun, "CREATE TABLE t1 (n UInt64, s String) ENGINE = MergeTree ORDER BY n")
+	applied, err = clickhouse.Migrate(t.Context(), begun, three, cfg)
+	require.NoError(t, err)
+	require.Len(t, applied, 3)
+	require.Equal(t, []string{"t1", "t2", "t3"}, tables(begun), "somebody's tables are not taken for new ones")
+
+	older := open(t)
+	_, err = clickhouse.Migrate(t.Context(), older, three[:1], clickhouse.MigrateConfig{})
+	require.NoError(t, err)
+	applied, err = clickhouse.Migrate(t.Context(), older, three, cfg)
+	require.NoError(t, err)
+	require.Equal(t, []string{"0002_create_t2", "0003_create_t3"}, applied)
+	require.Equal(t, []string{"t1", "t2", "t3"}, tables(older))
+
+	wrong := loadWith(t, "0001_create_wrong.sql", "CREATE TABLE IF NOT EXISTS t1 (n Nonsense) ENGINE = Memory;\n", createT1, createT2)
+	applied, err = clickhouse.Migrate(t.Context(), open(t), wrong, cfg)
+	require.ErrorContains(t, err, "baseline: migration 0001_create_t1, statement 1 of 1")
+	require.Empty(t, applied)
+}
+
+func TestLoadMigrationsRefusesABaseline(t *testing.T) {
+	for want, text := range map[string]string{
+		"creates no table or view":    "-- owner: projector\nALTER TABLE t ADD COLUMN IF NOT EXISTS s String;\n",
+		`no line "-- owner: NAME"`:    "CREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n",
+		"IF NOT EXISTS or OR REPLACE": "-- owner: projector\nCREATE TABLE t (n UInt8) ENGINE = Memory;\n",
+	} {
+		all := files(createT1)
+		all["baseline/0001_create_all.sql"] = &fstest.MapFile{Data: []byte(text)}
+		_, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
+		require.ErrorContains(t, err, want)
+	}
+	good := &fstest.MapFile{Data: []byte("-- owner: projector\nCREATE TABLE IF NOT EXISTS t (n UInt8) ENGINE = Memory;\n")}
+	for want, names := range map[string][]string{
+		"2 files where one should be": {"0001_create_all.sql", "0001_create_more.sql"},
+		"not named NNNN":              {"create_all.sql"},
+		"no migration has its number": {"0002_create_all.sql"},
+	} {
+		all := files(createT1)
+		for _, name := range names {
+			all["baseline/"+name] = good
+		}
+		_, err := clickhouse.LoadMigrations(all, params{Engine: "MergeTree"})
+		require.ErrorContains(t, err, want)
+	}
+}

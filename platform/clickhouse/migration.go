@@ -25,6 +25,9 @@ type Migration struct {
 	Statements []string
 	// Checksum is the SHA-256 of the rendered statements in hexadecimal. It covers what the parameters did.
 	Checksum string
+	// Baseline, of one migration at most, are the statements that make a new database in place of those of this migration
+	// and all before it.
+	Baseline []string
 }
 
 // String is the file's name without suffix.
@@ -41,6 +44,9 @@ const statementMark = "-- +statement"
 // A migration that was interrupted is run again from its first statement, so what can be run only once is refused:
 // CREATE needs IF NOT EXISTS or OR REPLACE, DROP needs IF EXISTS, ALTER's ADD, DROP and RENAME COLUMN need theirs, and
 // RENAME TABLE and EXCHANGE are not allowed.
+//
+// A file baseline/NNNN_verb_object.sql, written like them, is the Baseline of the migration with its number. It only
+// creates tables and views.
 func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	files, err := fs.Glob(fsys, "*.sql")
 	if err != nil {
@@ -49,28 +55,72 @@ func LoadMigrations(fsys fs.FS, params any) ([]Migration, error) {
 	if len(files) == 0 {
 		return nil, errors.New("load migrations: no *.sql files")
 	}
-	fileName := regexp.MustCompile(`^(\d{4})_([a-z]+(?:_[a-z0-9]+)+)\.sql$`)
 	out := make([]Migration, 0, len(files)) // Glob sorts, and four digits sort as numbers.
 	for _, file := range files {
-		parts := fileName.FindStringSubmatch(path.Base(file))
-		if parts == nil {
-			return nil, fmt.Errorf("load migrations: %s is not named NNNN_verb_object.sql", file)
-		}
-		number, err := strconv.ParseUint(parts[1], 10, 32)
+		m, err := loadMigration(fsys, file, params)
 		if err != nil {
-			return nil, fmt.Errorf("load migrations: %s: %w", file, err)
-		}
-		m := Migration{Number: uint32(number), Name: parts[2]}
-		source, err := fs.ReadFile(fsys, file)
-		if err != nil {
-			return nil, fmt.Errorf("load migrations: %w", err)
-		}
-		if err := m.render(string(source), params); err != nil {
 			return nil, fmt.Errorf("load migrations: %s: %w", file, err)
 		}
 		out = append(out, m)
 	}
-	return out, checkNumbers(out)
+	if err := checkNumbers(out); err != nil {
+		return nil, err
+	}
+	if err := attachBaseline(fsys, params, out); err != nil {
+		return nil, fmt.Errorf("load migrations: %w", err)
+	}
+	return out, nil
+}
+
+// attachBaseline reads the file in the folder baseline, if there is one.
+func attachBaseline(fsys fs.FS, params any, migrations []Migration) error {
+	files, err := fs.Glob(fsys, "baseline/*.sql")
+	if err != nil || len(files) == 0 {
+		return err
+	}
+	if len(files) > 1 {
+		return fmt.Errorf("baseline: %d files where one should be", len(files))
+	}
+	baseline, err := loadMigration(fsys, files[0], params)
+	if err != nil {
+		return fmt.Errorf("%s: %w", files[0], err)
+	}
+	if baseline.Number == 0 || int(baseline.Number) > len(migrations) {
+		return fmt.Errorf("%s: no migration has its number", files[0])
+	}
+	for i, s := range baseline.Statements {
+		if created(s) == "" {
+			return fmt.Errorf("%s: statement %d creates no table or view: %.60q", files[0], i+1, s)
+		}
+	}
+	migrations[baseline.Number-1].Baseline = baseline.Statements
+	return nil
+}
+
+// created is the table or view that a statement creates.
+func created(statement string) string {
+	found := regexp.MustCompile(`^CREATE (?:TABLE|VIEW) IF NOT EXISTS (\w+)`).FindStringSubmatch(statement)
+	if found == nil {
+		return ""
+	}
+	return found[1]
+}
+
+func loadMigration(fsys fs.FS, file string, params any) (Migration, error) {
+	parts := regexp.MustCompile(`^(\d{4})_([a-z]+(?:_[a-z0-9]+)+)\.sql$`).FindStringSubmatch(path.Base(file))
+	if parts == nil {
+		return Migration{}, errors.New("not named NNNN_verb_object.sql")
+	}
+	number, err := strconv.ParseUint(parts[1], 10, 32)
+	if err != nil {
+		return Migration{}, err
+	}
+	source, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return Migration{}, err
+	}
+	m := Migration{Number: uint32(number), Name: parts[2]}
+	return m, m.render(string(source), params)
 }
 
 func checkNumbers(migrations []Migration) error {

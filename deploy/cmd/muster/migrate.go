@@ -27,7 +27,7 @@ func (c *command) migrateCommand() *cobra.Command {
 		Long: `Makes the topics that Kafka does not have yet, when KAFKA_BROKERS is set, with the partitions, retention and
 compaction that muster relies on, and as many replicas as --replication says or the brokers' default is: Apache
 Kafka's is 1, which keeps each topic on one broker, and is warned of where there are several. Then it applies the migrations that the database does not have yet, in
-order, and records each. Running it again, or from several machines at once, is harmless. "muster up"
+order, and records each; a new database is made at once as they would leave it. Running it again, or from several machines at once, is harmless. "muster up"
 does both by itself.
 
 With --cluster each table is a replicated one on every node, behind a distributed one; the database must

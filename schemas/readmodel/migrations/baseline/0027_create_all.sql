@@ -1,0 +1,630 @@
+-- owner: projector
+-- Written by TestBaseline: go test -run '^TestBaseline$' ./projector -update
+CREATE TABLE IF NOT EXISTS {{.Local "network_people"}}{{.OnCluster}}
+(
+    `profile_hash` UInt64 COMMENT 'Hash of profile_id, the order of the table',
+    `profile_id` String COMMENT 'Identity',
+    `last_updated` String COMMENT 'last_updated as the record has it',
+    `updated_at` String COMMENT 'last_updated as an RFC 3339 instant in UTC',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `username` String COMMENT 'Profile slug as the record has it',
+    `username_key` String COMMENT 'Its comparison form',
+    `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
+    `codehost_username_keys` Array(String) COMMENT 'Declared codehost usernames, comparison forms, the own field first',
+    `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
+    `present` UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
+    `enrich` String COMMENT 'Members of person.network without updated_at' CODEC(ZSTD(1)),
+    `webset_shared` String COMMENT 'Members of the add-on network, which the webset record has too; no e-mail' CODEC(ZSTD(1)),
+    `webset_rest` String COMMENT 'The other members of the webset record, without last_updated; no e-mail' CODEC(ZSTD(1)),
+    `webset_open` String COMMENT 'All of these members with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
+    `webset_email` String COMMENT 'Members that the add-on personal_email adds' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "network_people" "ver"}}
+ORDER BY (profile_hash, profile_id)
+SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Profiles of the professional network, newest version of each';
+{{.Distributed "network_people" "profile_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "codehost_people"}}{{.OnCluster}}
+(
+    `user_id` Int64 COMMENT 'Identity',
+    `last_updated` String COMMENT 'last_updated as the record has it',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `codehost_username` String COMMENT 'Username as the record has it',
+    `username_key` String COMMENT 'Its comparison form',
+    `type` LowCardinality(String) COMMENT 'User, Organization or Bot; empty when not known',
+    `email_keys` Array(String) COMMENT 'Comparison forms of every e-mail address of the record',
+    `network_username` String COMMENT 'network_username as the record has it',
+    `network_username_keys` Array(String) COMMENT 'Declared network usernames, comparison forms, the own field first',
+    `microblog_username_keys` Array(String) COMMENT 'Declared microblog usernames, comparison forms, the own field first',
+    `present` UInt64 COMMENT 'Bit mask of the fields that must_have may ask for',
+    `enrich` String COMMENT 'Members of person.codehost without network_username, repos, commits and last_updated' CODEC(ZSTD(1)),
+    `owner` String COMMENT 'Members of the owner of a repository' CODEC(ZSTD(1)),
+    `webset` String COMMENT 'Members of the webset record without repos, commits and last_updated' CODEC(ZSTD(1)),
+    `addon` String COMMENT 'Members of the add-on codehost without repos, commits and last_updated; no e-mail' CODEC(ZSTD(1)),
+    `addon_open` String COMMENT 'The same with nothing removed; empty when that is the same' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "codehost_people" "ver"}}
+ORDER BY (user_id)
+SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Accounts of the code host, newest version of each';
+{{.Distributed "codehost_people" "user_id"}}
+CREATE TABLE IF NOT EXISTS {{.Local "codehost_repos"}}{{.OnCluster}}
+(
+    `user_id` Int64 COMMENT 'Owner',
+    `repo_id` Int64 COMMENT 'Identity within the owner',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `entry` String COMMENT 'Members of the repository in the websets' CODEC(ZSTD(1)),
+    `enrich` String COMMENT 'Members of the repository in person.codehost, without owner' CODEC(ZSTD(1)),
+    `redacted` String COMMENT 'entry without e-mail; empty when that is the same' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "codehost_repos" "ver"}}
+ORDER BY (user_id, repo_id)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Repositories, newest version of each';
+{{.Distributed "codehost_repos" "user_id"}}
+CREATE TABLE IF NOT EXISTS {{.Local "codehost_commits"}}{{.OnCluster}}
+(
+    `user_id` Int64 COMMENT 'Author',
+    `sha` String COMMENT 'Identity within the author',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `entry` String COMMENT 'Members of the commit' CODEC(ZSTD(1)),
+    `redacted` String COMMENT 'entry without e-mail; empty when that is the same' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "codehost_commits" "ver"}}
+ORDER BY (user_id, sha)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Commits, newest version of each';
+{{.Distributed "codehost_commits" "user_id"}}
+CREATE TABLE IF NOT EXISTS {{.Local "codehost_lists"}}{{.OnCluster}}
+(
+    `user_id` Int64 COMMENT 'Owner of the repositories, or author of the commits',
+    `list` LowCardinality(String) COMMENT 'repos or commits',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `items` Array(String) COMMENT 'Ids, or shas, of all entries at that version; others that are not newer are withdrawn' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "codehost_lists" "ver"}}
+ORDER BY (user_id, list)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Complete lists of an account, newest version of each';
+{{.Distributed "codehost_lists" "user_id"}}
+CREATE TABLE IF NOT EXISTS {{.Local "network_companies"}}{{.OnCluster}}
+(
+    `company_hash` UInt64 COMMENT 'Hash of company_id, the order of the table',
+    `company_id` String COMMENT 'Identity',
+    `last_updated` String COMMENT 'last_updated as the record has it',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `network_slug` String COMMENT 'Slug as the record has it',
+    `slug_key` String COMMENT 'Its comparison form',
+    `network_id` String COMMENT 'Id of the company within the professional network',
+    `name` String COMMENT 'profile.name',
+    `company` String COMMENT 'Members of the company object without last_updated' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "network_companies" "ver"}}
+ORDER BY (company_hash, company_id)
+SETTINGS index_granularity = 32, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Companies of the professional network, newest version of each';
+{{.Distributed "network_companies" "company_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "microblog_people"}}{{.OnCluster}}
+(
+    `user_hash` UInt64 COMMENT 'Hash of user_id, the order of the table',
+    `user_id` String COMMENT 'Identity',
+    `last_updated` String COMMENT 'last_updated as the record has it',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `username` String COMMENT 'Username as the record has it',
+    `username_key` String COMMENT 'Its comparison form',
+    `name` String COMMENT 'Display name',
+    `bio` String COMMENT 'Bio' CODEC(ZSTD(1)),
+    `location` String COMMENT 'Location as free text',
+    `website` String COMMENT 'Website',
+    `avatar_url` String COMMENT 'Picture',
+    `followers` Nullable(Int64) COMMENT 'Accounts that follow it',
+    `following` Nullable(Int64) COMMENT 'Accounts that it follows',
+    `created_at` String COMMENT 'created_at as the record has it',
+    `account_type` LowCardinality(String) COMMENT 'personal, business or government; empty when not known',
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "microblog_people" "ver"}}
+ORDER BY (user_hash, user_id)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Accounts of the microblog, newest version of each';
+{{.Distributed "microblog_people" "user_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "account_links"}}{{.OnCluster}}
+(
+    `link_hash` UInt64 COMMENT 'Hash of link_id, the order of the table',
+    `link_id` String COMMENT 'Identity: the two accounts and the source',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `a_platform` LowCardinality(String) COMMENT 'Platform of the first account',
+    `a_username` String COMMENT 'Username of the first account as the record has it',
+    `a_key` String COMMENT 'Its comparison form',
+    `b_platform` LowCardinality(String) COMMENT 'Platform of the second account',
+    `b_username` String COMMENT 'Username of the second account as the record has it',
+    `b_key` String COMMENT 'Its comparison form',
+    `source` LowCardinality(String) COMMENT 'Who states the link',
+    `confidence` Float32 COMMENT 'As stated, 1 when not stated',
+    `observed_at` String COMMENT 'observed_at as the record has it',
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "account_links" "ver"}}
+ORDER BY (link_hash, link_id)
+SETTINGS {{.Deduplication}}, index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Statements that two accounts belong to one person, newest version of each';
+{{.Distributed "account_links" "link_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "lookups"}}{{.OnCluster}}
+(
+    `key_hash` UInt64 COMMENT 'XXH64 of type, a zero byte and value',
+    `type` LowCardinality(String) COMMENT 'What kind of value: network.username, codehost.email, link.codehost and so on',
+    `value` String COMMENT 'Comparison form of the value',
+    `target_kind` LowCardinality(String) COMMENT 'What target names: a record kind, or account',
+    `target` String COMMENT 'Identity of the record that held the value, or platform:username of the other side of an account link',
+    `source` String COMMENT 'Source of an account link; else empty',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `confidence` Float32 COMMENT 'Confidence of the statement',
+    `declared` Bool COMMENT 'A record states it, nothing was inferred',
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "lookups" "ver"}}
+ORDER BY (key_hash, type, value, target_kind, target, source)
+SETTINGS index_granularity = 128, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Candidates: which record held which value, checked against the main tables by readers';
+{{.Distributed "lookups" "key_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "usage_events"}}{{.OnCluster}}
+(
+    `organization_id` String COMMENT 'Organization that called',
+    `period` LowCardinality(String) COMMENT 'Month of UTC that the call counts in, such as 2026-11',
+    `request_id` String COMMENT 'Identity: the X-Request-Id of the answer',
+    `key_id` LowCardinality(String) COMMENT 'Public part of the API key',
+    `at` DateTime64(6, 'UTC') COMMENT 'When the call was made',
+    `method` LowCardinality(String) COMMENT 'HTTP method',
+    `endpoint` LowCardinality(String) COMMENT 'Path of the endpoint',
+    `status` UInt16 COMMENT 'HTTP status',
+    `outcome` LowCardinality(String) COMMENT 'charged, free, failed, replayed, unanswered, or refused_ and why',
+    `plan` LowCardinality(String) COMMENT 'Plan of the organization at that moment',
+    `requests` Int64 COMMENT 'What counts against the monthly requests',
+    `credits` Int64 COMMENT 'What X-Credits-Charged said',
+    `duration_us` Int64 COMMENT 'Time to the answer in microseconds',
+    `returned` Array(String) COMMENT 'Keyed hashes of the identities that were returned',
+    `groups` Array(LowCardinality(String)) COMMENT 'Groups of fields that were returned',
+    `ver` UInt8 COMMENT 'What ReplacingMergeTree compares: a call that was answered wins over the report that it was not',
+    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "usage_events" "ver"}}
+PARTITION BY period
+ORDER BY (organization_id, period, request_id)
+SETTINGS {{.Deduplication}}, index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'The ledger: every call that was charged, could have been, or was refused, once';
+{{.Distributed "usage_events" "organization_id"}}
+CREATE VIEW IF NOT EXISTS usage_monthly{{.OnCluster}}
+(
+    `organization_id` String COMMENT 'Organization that called',
+    `period` LowCardinality(String) COMMENT 'Month of UTC that the calls count in, such as 2026-11',
+    `key_id` LowCardinality(String) COMMENT 'Public part of the API key',
+    `endpoint` LowCardinality(String) COMMENT 'Path of the endpoint',
+    `calls` UInt64 COMMENT 'Answered calls, replays left out',
+    `requests` Int64 COMMENT 'What counts against the monthly requests',
+    `credits` Int64 COMMENT 'Credits charged',
+    `replayed` UInt64 COMMENT 'Answers that were sent again for an Idempotency-Key',
+    `refused` UInt64 COMMENT 'Calls that were refused for rate, credits or permission',
+    `failed` UInt64 COMMENT 'Calls that failed here',
+    `last_at` DateTime64(6, 'UTC') COMMENT 'When the last of them was made'
+)
+COMMENT 'Who called what, by month'
+AS SELECT
+    organization_id,
+    period,
+    key_id,
+    endpoint,
+    countIf(outcome IN ('charged', 'free', 'failed')) AS calls,
+    sum(requests) AS requests,
+    sum(credits) AS credits,
+    countIf(outcome = 'replayed') AS replayed,
+    countIf(startsWith(outcome, 'refused')) AS refused,
+    countIf(outcome = 'failed') AS failed,
+    max(at) AS last_at
+FROM usage_events
+FINAL
+GROUP BY
+    organization_id,
+    period,
+    key_id,
+    endpoint;
+CREATE TABLE IF NOT EXISTS {{.Local "search_people"}}{{.OnCluster}}
+(
+    `profile_hash` UInt64 COMMENT 'Hash of profile_id, the order of the table',
+    `profile_id` String COMMENT 'Identity',
+    `version` Int64 COMMENT 'Version of the record: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of its content; decides between equal versions',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'The record was withdrawn',
+    `network_url` String COMMENT 'network_url.keyword; empty when missing or over 256 characters',
+    `network_url_tokens` Array(String) COMMENT 'Tokens of network_url; [""] of a text without tokens',
+    `network_url_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `network_url_length` UInt32 COMMENT 'Number of tokens',
+    `network_username` String COMMENT 'network_username.keyword; empty when missing or over 256 characters',
+    `network_username_tokens` Array(String) COMMENT 'Tokens of network_username; [""] of a text without tokens',
+    `network_username_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `network_username_length` UInt32 COMMENT 'Number of tokens',
+    `profile_id_tokens` Array(String) COMMENT 'Tokens of profile_id; [""] of a text without tokens',
+    `profile_id_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_id_length` UInt32 COMMENT 'Number of tokens',
+    `updated_at` Int64 COMMENT 'updated_at in milliseconds since 1970; the least Int64 when missing',
+    `profile_first_name` String COMMENT 'profile.first_name.keyword; empty when missing or over 256 characters',
+    `profile_first_name_tokens` Array(String) COMMENT 'Tokens of profile.first_name; [""] of a text without tokens',
+    `profile_first_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_first_name_length` UInt32 COMMENT 'Number of tokens',
+    `profile_last_name` String COMMENT 'profile.last_name.keyword; empty when missing or over 256 characters',
+    `profile_last_name_tokens` Array(String) COMMENT 'Tokens of profile.last_name; [""] of a text without tokens',
+    `profile_last_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_last_name_length` UInt32 COMMENT 'Number of tokens',
+    `profile_full_name` String COMMENT 'profile.full_name.keyword; empty when missing or over 256 characters',
+    `profile_full_name_tokens` Array(String) COMMENT 'Tokens of profile.full_name; [""] of a text without tokens',
+    `profile_full_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_full_name_length` UInt32 COMMENT 'Number of tokens',
+    `profile_headline` String COMMENT 'profile.headline.keyword; empty when missing or over 256 characters',
+    `profile_headline_tokens` Array(String) COMMENT 'Tokens of profile.headline; [""] of a text without tokens',
+    `profile_headline_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_headline_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), profile_headline_repeats, arrayEnumerateUniq(profile_headline_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(profile_headline_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    `profile_headline_length` UInt32 COMMENT 'Number of tokens',
+    `profile_summary` String COMMENT 'profile.summary.keyword; empty when missing or over 256 characters',
+    `profile_summary_tokens` Array(String) COMMENT 'Tokens of profile.summary; [""] of a text without tokens',
+    `profile_summary_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_summary_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), profile_summary_repeats, arrayEnumerateUniq(profile_summary_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(profile_summary_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    `profile_summary_length` UInt32 COMMENT 'Number of tokens',
+    `profile_image_url` String COMMENT 'profile.image_url.keyword; empty when missing or over 256 characters',
+    `profile_image_url_tokens` Array(String) COMMENT 'Tokens of profile.image_url; [""] of a text without tokens',
+    `profile_image_url_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_image_url_length` UInt32 COMMENT 'Number of tokens',
+    `profile_connections` Int64 COMMENT 'profile.connections; the least Int64 when missing',
+    `profile_followers` Int64 COMMENT 'profile.followers; the least Int64 when missing',
+    `profile_location_raw_address` String COMMENT 'profile.location.raw_address.keyword; empty when missing or over 256 characters',
+    `profile_location_raw_address_tokens` Array(String) COMMENT 'Tokens of profile.location.raw_address; [""] of a text without tokens',
+    `profile_location_raw_address_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_location_raw_address_length` UInt32 COMMENT 'Number of tokens',
+    `profile_location_country` String COMMENT 'profile.location.country.keyword; empty when missing or over 256 characters',
+    `profile_location_country_tokens` Array(String) COMMENT 'Tokens of profile.location.country; [""] of a text without tokens',
+    `profile_location_country_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_location_country_length` UInt32 COMMENT 'Number of tokens',
+    `profile_location_country_code` String COMMENT 'profile.location.country_code.keyword; empty when missing or over 256 characters',
+    `profile_location_country_code_tokens` Array(String) COMMENT 'Tokens of profile.location.country_code; [""] of a text without tokens',
+    `profile_location_country_code_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_location_country_code_length` UInt32 COMMENT 'Number of tokens',
+    `profile_personal_email` String COMMENT 'profile.personal_email.keyword; empty when missing or over 256 characters',
+    `profile_personal_email_tokens` Array(String) COMMENT 'Tokens of profile.personal_email; [""] of a text without tokens',
+    `profile_personal_email_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `profile_personal_email_length` UInt32 COMMENT 'Number of tokens',
+    `experience_title` Array(String) COMMENT 'experience.title.keyword, one an element; empty when missing or over 256 characters',
+    `experience_title_tokens` Array(Array(String)) COMMENT 'Tokens of experience.title, a list an element; [""] of a text without tokens',
+    `experience_title_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `experience_title_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_title_repeats, arrayEnumerateUniq(experience_title_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_title_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    `experience_title_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `experience_title_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `experience_title_values` UInt32 COMMENT 'Number of elements with tokens',
+    `experience_company_name` Array(String) COMMENT 'experience.company_name.keyword, one an element; empty when missing or over 256 characters',
+    `experience_company_name_tokens` Array(Array(String)) COMMENT 'Tokens of experience.company_name, a list an element; [""] of a text without tokens',
+    `experience_company_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `experience_company_name_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_company_name_repeats, arrayEnumerateUniq(experience_company_name_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_company_name_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    `experience_company_name_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `experience_company_name_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `experience_company_name_values` UInt32 COMMENT 'Number of elements with tokens',
+    `experience_company_id` Array(String) COMMENT 'experience.company_id.keyword, one an element; empty when missing or over 256 characters',
+    `experience_company_id_tokens` Array(Array(String)) COMMENT 'Tokens of experience.company_id, a list an element; [""] of a text without tokens',
+    `experience_company_id_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `experience_company_id_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `experience_company_id_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `experience_company_id_values` UInt32 COMMENT 'Number of elements with tokens',
+    `experience_company_url` Array(String) COMMENT 'experience.company_url.keyword, one an element; empty when missing or over 256 characters',
+    `experience_company_url_tokens` Array(Array(String)) COMMENT 'Tokens of experience.company_url, a list an element; [""] of a text without tokens',
+    `experience_company_url_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `experience_company_url_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_company_url_repeats, arrayEnumerateUniq(experience_company_url_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_company_url_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    `experience_company_url_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `experience_company_url_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `experience_company_url_values` UInt32 COMMENT 'Number of elements with tokens',
+    `experience_location` Array(String) COMMENT 'experience.location.keyword, one an element; empty when missing or over 256 characters',
+    `experience_location_tokens` Array(Array(String)) COMMENT 'Tokens of experience.location, a list an element; [""] of a text without tokens',
+    `experience_location_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `experience_location_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `experience_location_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `experience_location_values` UInt32 COMMENT 'Number of elements with tokens',
+    `experience_description` Array(String) COMMENT 'experience.description.keyword, one an element; empty when missing or over 256 characters',
+    `experience_description_tokens` Array(Array(String)) COMMENT 'Tokens of experience.description, a list an element; [""] of a text without tokens',
+    `experience_description_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `experience_description_times` Array(String) DEFAULT arrayFilter(w -> notEmpty(w), arrayMap((w, n, m) -> if(bitTest(n + m, m), concat(w, '\0', toString(m)), ''), experience_description_repeats, arrayEnumerateUniq(experience_description_repeats), arrayMap(m -> least(m, 63), arrayMap(m -> (m - 1), arrayReverse(arrayEnumerateUniq(arrayReverse(experience_description_repeats))))))) COMMENT 'Each repeated token, a zero byte and a bit of the number of its repeats',
+    `experience_description_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `experience_description_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `experience_description_values` UInt32 COMMENT 'Number of elements with tokens',
+    `experience_start_date` Array(Int64) COMMENT 'experience.start_date in milliseconds since 1970; the least Int64 when missing, one an element',
+    `experience_end_date` Array(Int64) COMMENT 'experience.end_date in milliseconds since 1970; the least Int64 when missing, one an element',
+    `experience_is_current` Array(UInt8) COMMENT 'experience.is_current, one an element',
+    `education_school_name` Array(String) COMMENT 'education.school_name.keyword, one an element; empty when missing or over 256 characters',
+    `education_school_name_tokens` Array(Array(String)) COMMENT 'Tokens of education.school_name, a list an element; [""] of a text without tokens',
+    `education_school_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `education_school_name_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `education_school_name_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `education_school_name_values` UInt32 COMMENT 'Number of elements with tokens',
+    `education_school_id` Array(String) COMMENT 'education.school_id.keyword, one an element; empty when missing or over 256 characters',
+    `education_school_id_tokens` Array(Array(String)) COMMENT 'Tokens of education.school_id, a list an element; [""] of a text without tokens',
+    `education_school_id_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `education_school_id_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `education_school_id_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `education_school_id_values` UInt32 COMMENT 'Number of elements with tokens',
+    `education_school_url` Array(String) COMMENT 'education.school_url.keyword, one an element; empty when missing or over 256 characters',
+    `education_school_url_tokens` Array(Array(String)) COMMENT 'Tokens of education.school_url, a list an element; [""] of a text without tokens',
+    `education_school_url_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `education_school_url_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `education_school_url_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `education_school_url_values` UInt32 COMMENT 'Number of elements with tokens',
+    `education_degree` Array(String) COMMENT 'education.degree.keyword, one an element; empty when missing or over 256 characters',
+    `education_degree_tokens` Array(Array(String)) COMMENT 'Tokens of education.degree, a list an element; [""] of a text without tokens',
+    `education_degree_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `education_degree_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `education_degree_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `education_degree_values` UInt32 COMMENT 'Number of elements with tokens',
+    `education_field_of_study` Array(String) COMMENT 'education.field_of_study.keyword, one an element; empty when missing or over 256 characters',
+    `education_field_of_study_tokens` Array(Array(String)) COMMENT 'Tokens of education.field_of_study, a list an element; [""] of a text without tokens',
+    `education_field_of_study_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `education_field_of_study_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `education_field_of_study_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `education_field_of_study_values` UInt32 COMMENT 'Number of elements with tokens',
+    `education_start_date` Array(Int64) COMMENT 'education.start_date in milliseconds since 1970; the least Int64 when missing, one an element',
+    `education_end_date` Array(Int64) COMMENT 'education.end_date in milliseconds since 1970; the least Int64 when missing, one an element',
+    `certifications_name` Array(String) COMMENT 'certifications.name.keyword, one an element; empty when missing or over 256 characters',
+    `certifications_name_tokens` Array(Array(String)) COMMENT 'Tokens of certifications.name, a list an element; [""] of a text without tokens',
+    `certifications_name_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `certifications_name_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `certifications_name_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `certifications_name_values` UInt32 COMMENT 'Number of elements with tokens',
+    `certifications_issuer` Array(String) COMMENT 'certifications.issuer.keyword, one an element; empty when missing or over 256 characters',
+    `certifications_issuer_tokens` Array(Array(String)) COMMENT 'Tokens of certifications.issuer, a list an element; [""] of a text without tokens',
+    `certifications_issuer_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `certifications_issuer_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `certifications_issuer_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `certifications_issuer_values` UInt32 COMMENT 'Number of elements with tokens',
+    `certifications_issue_date` Array(Int64) COMMENT 'certifications.issue_date in milliseconds since 1970; the least Int64 when missing, one an element',
+    `languages_language` Array(String) COMMENT 'languages.language.keyword, one an element; empty when missing or over 256 characters',
+    `languages_language_tokens` Array(Array(String)) COMMENT 'Tokens of languages.language, a list an element; [""] of a text without tokens',
+    `languages_language_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `languages_language_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `languages_language_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `languages_language_values` UInt32 COMMENT 'Number of elements with tokens',
+    `languages_proficiency` Array(String) COMMENT 'languages.proficiency.keyword, one an element; empty when missing or over 256 characters',
+    `languages_proficiency_tokens` Array(Array(String)) COMMENT 'Tokens of languages.proficiency, a list an element; [""] of a text without tokens',
+    `languages_proficiency_repeats` Array(String) COMMENT 'Of each token that occurs n times, n - 1',
+    `languages_proficiency_length` UInt32 COMMENT 'Number of tokens of all elements',
+    `languages_proficiency_spread` Array(String) COMMENT 'Of each token that n elements have, n - 1',
+    `languages_proficiency_values` UInt32 COMMENT 'Number of elements with tokens',
+    `topic` LowCardinality(String) COMMENT 'Topic of the record that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset',
+    `inserted` DateTime MATERIALIZED now() COMMENT 'When the row was inserted; rows at rest are compressed anew',
+    INDEX network_username_index network_username TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_first_name_tokens_index profile_first_name_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_last_name_tokens_index profile_last_name_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_full_name_tokens_index profile_full_name_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_full_name_index profile_full_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_headline_tokens_index profile_headline_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_summary_tokens_index profile_summary_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_location_raw_address_tokens_index profile_location_raw_address_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_location_country_tokens_index profile_location_country_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_location_country_index profile_location_country TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_location_country_code_index profile_location_country_code TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_personal_email_index profile_personal_email TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_title_tokens_index arrayFlatten(experience_title_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_title_index experience_title TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_company_name_tokens_index arrayFlatten(experience_company_name_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_company_name_index experience_company_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_company_id_index experience_company_id TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_company_url_index experience_company_url TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_location_tokens_index arrayFlatten(experience_location_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_description_tokens_index arrayFlatten(experience_description_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX education_school_name_tokens_index arrayFlatten(education_school_name_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX education_school_name_index education_school_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX education_school_id_index education_school_id TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX education_degree_tokens_index arrayFlatten(education_degree_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX education_field_of_study_tokens_index arrayFlatten(education_field_of_study_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX certifications_name_tokens_index arrayFlatten(certifications_name_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX certifications_name_index certifications_name TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX certifications_issuer_tokens_index arrayFlatten(certifications_issuer_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX certifications_issuer_index certifications_issuer TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX languages_language_tokens_index arrayFlatten(languages_language_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX languages_language_index languages_language TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX languages_proficiency_tokens_index arrayFlatten(languages_proficiency_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX network_url_filter network_url TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_id_tokens_filter profile_id_tokens TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_id_filter profile_id TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_first_name_filter profile_first_name TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_last_name_filter profile_last_name TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_headline_filter profile_headline TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_summary_filter profile_summary TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_image_url_tokens_filter profile_image_url_tokens TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_image_url_filter profile_image_url TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_location_raw_address_filter profile_location_raw_address TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_location_country_code_tokens_filter profile_location_country_code_tokens TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX experience_company_id_tokens_filter arrayFlatten(experience_company_id_tokens) TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX experience_company_url_tokens_index arrayFlatten(experience_company_url_tokens) TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_location_filter experience_location TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX experience_description_filter experience_description TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX education_school_id_tokens_filter arrayFlatten(education_school_id_tokens) TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX education_school_url_tokens_filter arrayFlatten(education_school_url_tokens) TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX education_school_url_filter education_school_url TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX education_degree_filter education_degree TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX education_field_of_study_filter education_field_of_study TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX languages_proficiency_filter languages_proficiency TYPE bloom_filter(0.01) GRANULARITY 1,
+    INDEX profile_headline_times_text profile_headline_times TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_summary_times_text profile_summary_times TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_title_times_text experience_title_times TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_company_name_times_text experience_company_name_times TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_company_url_times_text experience_company_url_times TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX experience_description_times_text experience_description_times TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX network_url_tokens_index network_url_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX network_username_tokens_index network_username_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000,
+    INDEX profile_personal_email_tokens_index profile_personal_email_tokens TYPE text(tokenizer = 'array') GRANULARITY 100000000
+)
+ENGINE = {{.ReplacingMergeTree "search_people" "ver"}}
+ORDER BY (profile_hash, profile_id)
+TTL inserted + toIntervalSecond(240) RECOMPRESS CODEC(ZSTD(3))
+SETTINGS {{.Deduplication}}, index_granularity = 8192, min_bytes_for_wide_part = 268435456, min_age_to_force_merge_seconds = 300, min_age_to_force_merge_on_partition_only = 1, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'What person search reads: tokens, keywords, numbers and dates of network people, newest version of each';
+{{.Distributed "search_people" "profile_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "seen_versions"}}{{.OnCluster}}
+(
+    `kind` LowCardinality(String) COMMENT 'Kind of the record',
+    `key_hash` UInt64 COMMENT 'What the table of the kind is ordered by: the hash of the identity, or a user_id',
+    `key` String COMMENT 'Identity of the record',
+    `version` Int64 COMMENT 'The newer version: microseconds since 0001-01-01T00:00:00Z',
+    `content_hash` UInt64 COMMENT 'Hash of the content that the record still had; of a row with another hash this states nothing',
+    `ver` UInt128 MATERIALIZED bitOr(bitShiftLeft(toUInt128(version), 64), toUInt128(content_hash)) COMMENT 'What ReplacingMergeTree compares: version, then content_hash',
+    `deleted` Bool COMMENT 'Always false: withdrawals are records',
+    `last_updated` String COMMENT 'The newer version as the record has it',
+    `topic` LowCardinality(String) COMMENT 'Topic of the message that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "seen_versions" "ver"}}
+ORDER BY (kind, key_hash, key, content_hash)
+SETTINGS index_granularity = 128, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Newer versions of records whose content has stayed the same';
+{{.Distributed "seen_versions" "key_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "webhook_attempts"}}{{.OnCluster}}
+(
+    `organization_id` String COMMENT 'Organization whose delivery it is',
+    `delivery_id` String COMMENT 'The webhook-id',
+    `round` String COMMENT 'Names the order to send again; empty for the first time',
+    `attempt` UInt16 COMMENT 'Number of the try in its round',
+    `endpoint_id` String COMMENT 'Endpoint: organization, scheme, host, port and path',
+    `address` String COMMENT 'The endpoint, without the query of the URL',
+    `request_id` String COMMENT 'Call that asked for the delivery',
+    `at` DateTime64(6, 'UTC') COMMENT 'When the try was made',
+    `duration_us` Int64 COMMENT 'How long it took in microseconds',
+    `http_status` UInt16 COMMENT 'Status of the answer; 0 without one',
+    `status` LowCardinality(String) COMMENT 'Of the delivery after the try: pending, delivered, dead',
+    `error` LowCardinality(String) COMMENT 'Class of the failure; empty when it was delivered',
+    `response` String COMMENT 'Beginning of a failure\'s answer, redacted',
+    `next_at` DateTime64(6, 'UTC') COMMENT 'When the next try is due; 1970 when there is none',
+    `created_at` DateTime64(6, 'UTC') COMMENT 'When the delivery was ordered',
+    `task_partition` Int32 COMMENT 'Where the task stands in muster.task.webhook.v1',
+    `task_offset` Int64 COMMENT 'Its offset there',
+    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "webhook_attempts" "offset"}}
+PARTITION BY toYYYYMM(created_at)
+ORDER BY (organization_id, delivery_id, created_at, round, attempt)
+TTL toDateTime(created_at) + toIntervalDay(90)
+SETTINGS {{.Deduplication}}, index_granularity = 8192, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Every try to deliver a webhook, and every decision not to try any more';
+{{.Distributed "webhook_attempts" "organization_id"}}
+CREATE TABLE IF NOT EXISTS {{.Local "discoveries"}}{{.OnCluster}}
+(
+    `input_hash` UInt64 COMMENT 'Hash of platform and username key, the order of the table',
+    `platform` LowCardinality(String) COMMENT 'Platform of the input',
+    `username_key` String COMMENT 'Comparison form of the username of the input',
+    `request_id` String COMMENT 'Request that asked',
+    `at` DateTime64(6, 'UTC') COMMENT 'When the work was finished',
+    `version` Int64 COMMENT 'at in microseconds since 1970-01-01T00:00:00Z; what ReplacingMergeTree compares',
+    `found` UInt8 COMMENT 'Profiles beyond the input',
+    `result` String COMMENT 'The event as JSON' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "discoveries" "version"}}
+ORDER BY (input_hash, platform, username_key)
+TTL toDateTime(at) + toIntervalDay(366)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Newest whole result of discovery for each input';
+{{.Distributed "discoveries" "input_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "contexts"}}{{.OnCluster}}
+(
+    `request_hash` UInt64 COMMENT 'Hash of the request id, the order of the table',
+    `request_id` String COMMENT 'Request that was accepted',
+    `organization_id` String COMMENT 'Whose it is: nobody else may read it',
+    `at` DateTime64(6, 'UTC') COMMENT 'When it came to this status',
+    `version` Int64 COMMENT '0 while it is processed, then 9223372036854775807 less the offset: the first outcome counts; what ReplacingMergeTree compares',
+    `status` LowCardinality(String) COMMENT 'processing, complete, failed',
+    `result` String COMMENT 'The event as JSON, with the profile' CODEC(ZSTD(1)),
+    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "contexts" "version"}}
+ORDER BY (request_hash, request_id)
+TTL toDateTime(at) + toIntervalDay(2)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Calls of the context endpoint and what came of them; readers heed a day of them';
+{{.Distributed "contexts" "request_hash"}}
+CREATE TABLE IF NOT EXISTS {{.Local "discovered_links"}}{{.OnCluster}}
+(
+    `found_hash` UInt64 COMMENT 'Hash of platform and username key of the profile that was found, the order of the table',
+    `found_platform` LowCardinality(String) COMMENT 'Platform of the profile that was found',
+    `found_key` String COMMENT 'Comparison form of its username',
+    `found_identity` String COMMENT 'Its stable id at its platform; empty: not known',
+    `input_hash` UInt64 COMMENT 'discoveries.input_hash of the input',
+    `input_platform` LowCardinality(String) COMMENT 'Platform of the input',
+    `input_key` String COMMENT 'Comparison form of the username of the input',
+    `input_identity` String COMMENT 'Stable id of the input at its platform; empty: not known',
+    `confidence` Float64 COMMENT 'Calibrated probability that both are one person, 0.9 and more',
+    `at` DateTime64(6, 'UTC') COMMENT 'When the work was finished',
+    `version` Int64 COMMENT 'at in microseconds since 1970-01-01T00:00:00Z; what ReplacingMergeTree compares',
+    `topic` LowCardinality(String) COMMENT 'Topic of the event that made the row',
+    `partition` Int32 COMMENT 'Its partition',
+    `offset` Int64 COMMENT 'Its offset'
+)
+ENGINE = {{.ReplacingMergeTree "discovered_links" "version"}}
+ORDER BY (found_hash, found_platform, found_key, input_hash, input_platform, input_key)
+TTL toDateTime(at) + toIntervalDay(366)
+SETTINGS index_granularity = 64, index_granularity_bytes = 104857600, min_bytes_for_wide_part = 1099511627776, min_rows_for_wide_part = 1000000000000, {{.Deduplication}}, fsync_after_insert = 1, fsync_part_directory = 1, min_rows_to_fsync_after_merge = 1
+COMMENT 'Which inputs of discovery have found a profile: candidates, true as long as the newest result of the input says so';
+{{.Distributed "discovered_links" "found_hash"}}
