@@ -194,6 +194,12 @@ func TestEveryAnswer(t *testing.T) {
 		true:  f.newKey(queryapi.KeyOptions{Name: "usage", Scopes: []string{event.ScopeUsage}}),
 		false: f.newKey(queryapi.KeyOptions{Name: "enrich", Scopes: []string{event.ScopeEnrich}}),
 	}
+	for usage, key := range narrow { // the service has heard of it
+		path := map[bool]string{true: enrichPath, false: "/v1/context"}[usage]
+		becomes(t, http.StatusForbidden, func() response {
+			return f.do(http.MethodPost, path, `{}`, map[string]string{"Authorization": "Bearer " + key})
+		})
+	}
 	slow := slowKey(t, f)
 
 	for _, op := range all {

@@ -288,6 +288,9 @@ func TestChunkedBodyLimit(t *testing.T) {
 func TestBodiesThatBreakOff(t *testing.T) {
 	f := start(t, nil)
 	narrow := f.newKey(queryapi.KeyOptions{Name: "usage", Scopes: []string{event.ScopeUsage}})
+	becomes(t, http.StatusForbidden, func() response { // the service has heard of it
+		return f.do(http.MethodPost, enrichPath, `{"codehost":"x"}`, map[string]string{"Authorization": "Bearer " + narrow})
+	})
 	for _, c := range []struct {
 		path, key, kind string
 		status          int

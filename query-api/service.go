@@ -335,6 +335,7 @@ func (s *Service) openContexts() (err error) {
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
 	defer s.search.Close()
+	s.search.Begin()
 	// The accounts are needed for as long as requests are in flight.
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
 	answers := s.finder.Follow(context.WithoutCancel(ctx))

@@ -60,11 +60,11 @@ func directLoads() []directLoad {
 	}
 }
 
-// directLoadFor is the load that has all that the parts read.
+// directLoadFor is the load that has all that the parts read. Part footprint reads nothing of its own.
 func directLoadFor(parts []string) (directLoad, error) {
 	var known []string
 	for _, l := range directLoads() {
-		if !slices.ContainsFunc(parts, func(p string) bool { return !slices.Contains(l.parts, p) }) {
+		if !slices.ContainsFunc(parts, func(p string) bool { return p != "footprint" && !slices.Contains(l.parts, p) }) {
 			return l, nil
 		}
 		known = append(known, strings.Join(l.parts, " and "))

@@ -38,7 +38,8 @@ func (s *Searcher) reachable(ctx context.Context) error {
 }
 
 func (s *Searcher) overTime() error {
-	return &Budget{fmt.Sprintf("the query takes longer than %v, which is what a query may: narrow it with more selective clauses, or leave out leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
+	return &Budget{fmt.Sprintf("the query takes longer than %v, which is what a query may: narrow it with more selective clauses, or leave out leading wildcards, regular expressions and scores of nested elements; "+
+		"words that were not asked for lately take longer, and are read on, so that it may be answered when it is asked again", s.cfg.Timeout)}
 }
 
 // failed tells a query that is too much from a store that is away.

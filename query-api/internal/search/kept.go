@@ -20,8 +20,14 @@ import (
 
 // readPostings is what the index reads by.
 func (s *Searcher) readPostings(ctx context.Context, step string, statement planner.Statement, scan func(driver.Rows) error) error {
-	if postings.Shared(step) { // others wait for what it says: it does not pause for them
+	switch {
+	case postings.Shared(step): // others wait for what it says: it does not pause for them
 		ctx = (&turn{priority: cheapPriority}).within(ctx)
+	case postings.Behind(ctx):
+		if err := s.lanes.rest(ctx); err != nil {
+			return err
+		}
+		ctx = (&turn{priority: expensivePriority}).within(ctx)
 	}
 	err := s.query(ctx, step, statement, scan)
 	var budget *Budget
@@ -120,8 +126,8 @@ func (s *Search) again(asked *Search) {
 
 // keptAs reads the page as of a snapshot.
 func (s *Search) keptAs(ctx context.Context, t *try) (*ranking, error) {
-	known := t.snapshot
-	if err := s.expand(context.WithValue(ctx, tryKey{}, t)); err != nil {
+	known, tried := t.snapshot, context.WithValue(ctx, tryKey{}, t)
+	if err := s.expand(tried); err != nil {
 		return nil, err
 	}
 	if !s.first && s.request.Size == 0 {
@@ -135,9 +141,6 @@ func (s *Search) keptAs(ctx context.Context, t *try) (*ranking, error) {
 		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
 			return s.searcher.countFields(ctx, s.node, nil, s.cursor.Stats, snapshot.People)
 		},
-	}
-	if turnOf(ctx).alone() {
-		q.Workers = s.searcher.cfg.Threads
 	}
 	if s.request.Size > 0 {
 		q.Limit = s.request.Size + 1
@@ -153,10 +156,19 @@ func (s *Search) keptAs(ctx context.Context, t *try) (*ranking, error) {
 		return nil, err
 	}
 	if s.first && unread > manyUnread {
-		if err := s.sought(ctx); err != nil {
+		if err := s.sought(tried); err != nil {
 			return nil, err
 		}
 		known.Lacking(s.cursor.Stats)
+	}
+	if s.first {
+		if err := turnOf(ctx).lighten(ctx, weight(s.node, s.cursor.Stats)); err != nil {
+			return nil, err
+		}
+	}
+	q.Yielding = turnOf(ctx).priority != cheapPriority
+	if turnOf(ctx).alone() {
+		q.Workers = s.searcher.cfg.Threads
 	}
 	a, err := s.searcher.index.Rank(ctx, known, q)
 	switch {

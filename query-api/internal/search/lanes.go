@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	"muster/query-api/internal/search/algebra"
 	"muster/query-api/internal/search/planner"
@@ -83,6 +84,19 @@ func (t *turn) alone() bool {
 		return len(t.lanes.cheap) == 0
 	}
 	return false
+}
+
+// rest waits until no search runs, or ctx ends.
+func (l lanes) rest(ctx context.Context) error {
+	const look = 20 * time.Millisecond
+	for len(l.cheap)+len(l.wide)+len(l.expensive) > 0 {
+		select {
+		case <-time.After(look):
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return nil
 }
 
 // idle says that no other search runs at all.

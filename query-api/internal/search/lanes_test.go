@@ -130,3 +130,18 @@ func wildcards(n int) string {
 	}
 	return list
 }
+
+// What nobody waits for waits for all who do.
+func TestRest(t *testing.T) {
+	l := newLanes(4, 1)
+	require.NoError(t, l.rest(t.Context()))
+	turn, err := l.enter(t.Context(), 1)
+	require.NoError(t, err)
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	require.ErrorIs(t, l.rest(ctx), context.DeadlineExceeded)
+	rested := make(chan error, 1)
+	go func() { rested <- l.rest(t.Context()) }()
+	turn.leave()
+	require.NoError(t, <-rested)
+}

@@ -44,7 +44,7 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		threads = s.cfg.Threads
 	}
 	longest := s.cfg.Timeout
-	if postings.Shared(step) {
+	if postings.Shared(step) || postings.Behind(ctx) {
 		longest = max(longest, postings.SharedTimeout)
 	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{

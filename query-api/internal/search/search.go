@@ -155,6 +155,13 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	return s, nil
 }
 
+// Begin reads what every search needs, before anybody asks.
+func (s *Searcher) Begin() {
+	if s.index != nil {
+		s.index.Begin()
+	}
+}
+
 // Close waits for what goes on after searches, and ends it. Nobody may search any more.
 func (s *Searcher) Close() {
 	if s.index != nil {

@@ -40,6 +40,21 @@ func (s *Search) sought(ctx context.Context) error {
 	if len(statements) == 0 {
 		return nil
 	}
+	asked := []string{"absent"}
+	for _, p := range statements {
+		for _, keys := range p.Groups {
+			asked = append(asked, keys...)
+		}
+	}
+	absent, err := remembered(ctx, asked, func() ([]string, error) { return s.absent(ctx, statements) })
+	for _, key := range absent {
+		s.cursor.Stats.Terms[key], s.cursor.Stats.Absent[key] = 0, true
+	}
+	return err
+}
+
+// absent gives the terms that nobody has, by their keys.
+func (s *Search) absent(ctx context.Context, statements []planner.Presence) ([]string, error) {
 	var mu sync.Mutex
 	present := make(map[int]bool)
 	g, ctx := errgroup.WithContext(ctx)
@@ -64,19 +79,17 @@ func (s *Search) sought(ctx context.Context) error {
 		})
 	}
 	if err := g.Wait(); err != nil {
-		return err
+		return nil, err
 	}
+	out := []string{}
 	for _, p := range statements {
 		for i, keys := range p.Groups {
-			if present[p.First+i] {
-				continue
-			}
-			for _, key := range keys {
-				s.cursor.Stats.Terms[key], s.cursor.Stats.Absent[key] = 0, true
+			if !present[p.First+i] {
+				out = append(out, keys...)
 			}
 		}
 	}
-	return nil
+	return out, nil
 }
 
 // seek looks for terms in the dictionaries of their indexes or, where those cannot be read, in the columns.

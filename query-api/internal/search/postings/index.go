@@ -10,6 +10,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -94,6 +95,9 @@ type Index struct {
 	cfg   Config
 	query Query
 	loads [2]chan struct{} // of usual queries, and of those that yield to them
+	left  atomic.Bool      // what a query had no time for is being read
+	// What statements read at a time.
+	leafStride, lengthStride stride
 	// buffers are scratch space of rankings.
 	buffers sync.Pool
 	now     func() time.Time
@@ -194,6 +198,7 @@ func (x *Index) Bytes() int {
 
 // round is one look for the parts, on behalf of all who asked before it began.
 type round struct {
+	early    bool // before anybody asked
 	done     chan struct{}
 	once     sync.Once
 	snapshot *Snapshot
@@ -238,6 +243,18 @@ func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
+// Begin looks for the parts, and reads who is in them, before anybody asks. That the table cannot be held yet is not remembered: it
+// may be empty, or not there.
+func (x *Index) Begin() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.running {
+		return
+	}
+	x.next, x.running = &round{early: true, done: make(chan struct{})}, true
+	x.working.Go(x.look)
+}
+
 // look looks for the parts, again and again while somebody waits. It goes on when their time is over: others need it.
 func (x *Index) look() {
 	for {
@@ -267,6 +284,7 @@ func (x *Index) look() {
 		x.mu.Lock()
 		x.reading, x.refused = false, nil
 		switch {
+		case r.early:
 		case errors.Is(err, errUnsteady):
 			x.refused, x.until = err, x.now().Add(unsteady)
 		case errors.Is(err, ErrUnsupported):

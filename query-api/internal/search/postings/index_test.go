@@ -2,7 +2,10 @@ package postings_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -291,15 +294,19 @@ func TestUnsteady(t *testing.T) {
 	require.EqualValues(t, 1000, n)
 }
 
-// What was read for a query whose time was over is there for whoever asks again.
+// What was read for a query whose time was over is there for whoever asks again, and the rest is read while nobody waits.
 func TestLeft(t *testing.T) {
 	const people = 1000
 	db := newTable(t)
 	db.put(t.Context(), 1, 0, people, "if(number % 2 = 0, 'a', 'b')", "false")
 	ctx, cancel := context.WithCancel(t.Context())
-	var statements atomic.Int64
+	var waited, behind atomic.Int64
 	x := newIndex(t, postings.Config{MaxRows: people}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
-		if step == "postings" && statements.Add(1) == 2 {
+		switch {
+		case step != "postings":
+		case postings.Behind(ctx):
+			behind.Add(1)
+		case waited.Add(1) == 2:
 			cancel()
 			return ctx.Err()
 		}
@@ -310,9 +317,74 @@ func TestLeft(t *testing.T) {
 	either := &postings.Question{Node: algebra.Bool{Should: []algebra.Node{headline("a"), headline("b")}, Minimum: 1}, Stats: planner.NewStats(), Workers: 1}
 	_, err = x.Rank(ctx, s, either)
 	require.ErrorIs(t, err, context.Canceled)
-	polltest.Until(t, time.Minute, func() bool { return x.Bytes() > 0 }, "it is kept")
+	polltest.Until(t, time.Minute, func() bool {
+		unread, err := x.Unread(t.Context(), s, either)
+		return err == nil && unread == 0
+	}, "all is kept")
 	a, err := x.Rank(t.Context(), s, either)
 	require.NoError(t, err)
 	require.EqualValues(t, people, a.Total)
-	require.EqualValues(t, 3, statements.Load(), "one of the two was there")
+	require.EqualValues(t, 2, waited.Load())
+	require.EqualValues(t, 1, behind.Load(), "one of the two was there")
+}
+
+// Who asks first need not wait for the people, and finds no fault with a table that was not there yet.
+func TestBegin(t *testing.T) {
+	db := newTable(t)
+	var read atomic.Int64
+	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		err := db.query(ctx, step, s, scan)
+		read.Add(1)
+		return err
+	}, time.Now)
+	x.Begin()
+	polltest.Until(t, time.Minute, func() bool { return read.Load() == 1 }, "it looks for the parts")
+	db.put(t.Context(), 1, 0, 10, "'a'", "false")
+	s, err := x.Latest(t.Context())
+	require.NoError(t, err, "that there were none is not remembered")
+	n, err := total(t.Context(), x, s, "a")
+	require.NoError(t, err)
+	require.EqualValues(t, 10, n)
+
+	again := newIndex(t, postings.Config{}, db.query, time.Now)
+	again.Begin()
+	polltest.Until(t, time.Minute, func() bool { return again.Current() != nil }, "the people are read")
+}
+
+// On a machine, or a table, of which a usual statement reads too much for one query's time, less is read at a time, so that whoever
+// asks again gets on.
+func TestStrides(t *testing.T) {
+	const leaves, leafTakes, patience = 16, 20 * time.Millisecond, 150 * time.Millisecond
+	db := newTable(t)
+	db.put(t.Context(), 1, 0, 1000, "concat('w', toString(number % 16))", "false")
+	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		if postings.Behind(ctx) {
+			return errors.New("not in this test")
+		}
+		if step == "postings" {
+			select {
+			case <-time.After(leafTakes * time.Duration(max(1, strings.Count(s.SQL, "(toUInt16(")))):
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return db.query(ctx, step, s, scan)
+	}, time.Now)
+	s, err := x.Latest(t.Context())
+	require.NoError(t, err)
+	q := algebra.Bool{Minimum: 1}
+	for i := range leaves {
+		q.Should = append(q.Should, headline("w"+strconv.Itoa(i)))
+	}
+	for turn := 1; ; turn++ {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		a, err := x.Rank(ctx, s, &postings.Question{Node: q, Stats: planner.NewStats(), Workers: 1})
+		cancel()
+		if err == nil {
+			require.EqualValues(t, 1000, a.Total)
+			break
+		}
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Less(t, turn, 100, "it is never answered")
+	}
 }

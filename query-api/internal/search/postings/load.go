@@ -77,14 +77,24 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	if x.kept.all(x, views, n) { // somebody else has read it meanwhile
 		return views, nil
 	}
-	l := &loader{Index: x, ctx: ctx, views: views}
+	l := &loader{Index: x, ctx: ctx, snapshot: s, views: views}
+	if err := l.load(n); err != nil {
+		if ctx.Err() != nil {
+			l.leave(n)
+		}
+		return nil, err
+	}
+	return views, l.publish()
+}
+
+// load reads what the views lack.
+func (l *loader) load(n *needs) error {
 	for _, step := range []func(*needs) error{l.loadElements, l.loadLeaves, l.loadNorms, l.loadNumbers} {
 		if err := step(n); err != nil {
-			l.leave(s)
-			return nil, err
+			return err
 		}
 	}
-	return views, l.publish(s)
+	return nil
 }
 
 // all gives views what is kept, and says whether that is all.
@@ -125,10 +135,12 @@ func (c *cache) all(x *Index, views []*view, n *needs) bool {
 // loader reads what is missing for one query.
 type loader struct {
 	*Index
-	ctx   context.Context
-	views []*view
-	read  []entry
-	bytes int // of what was read
+	ctx      context.Context
+	snapshot *Snapshot
+	views    []*view
+	read     []entry
+	bytes    int  // of what was read
+	behind   bool // nobody waits for it
 }
 
 func (l *loader) note(v *view, what string, value sized) {
@@ -144,21 +156,46 @@ func (l *loader) bounded() error {
 	return nil
 }
 
-// leave keeps what was read before the query's time was over: whoever asks again has less to read.
-func (l *loader) leave(s *Snapshot) {
-	if len(l.read) == 0 || l.ctx.Err() == nil {
+// leave keeps what was read before the query's time was over and, while nothing else is read so, reads the rest: whoever asks
+// again is answered.
+func (l *loader) leave(n *needs) {
+	first := l.left.CompareAndSwap(false, true)
+	if !first && len(l.read) == 0 {
 		return
 	}
 	l.working.Go(func() {
-		ctx, cancel := context.WithTimeout(l.living, SharedTimeout)
+		ctx, cancel := context.WithTimeout(context.WithValue(l.living, behindKey{}, true), SharedTimeout)
 		defer cancel()
-		l.ctx = ctx
-		_ = l.publish(s) // the next one reads what was not kept
+		l.ctx, l.behind = ctx, true
+		if first {
+			defer l.left.Store(false)
+		}
+		err := l.keep()
+		if first && err == nil {
+			err = l.load(n)
+		}
+		_ = errors.Join(err, l.keep()) // the next one reads what was not kept
 	})
 }
 
+// keep keeps what was read so far, when nobody waits for it.
+func (l *loader) keep() error {
+	if !l.behind || len(l.read) == 0 {
+		return nil
+	}
+	err := l.publish()
+	l.read = nil
+	return err
+}
+
+// behindKey is what contexts of statements have for which nobody waits.
+type behindKey struct{}
+
+// Behind says that nobody waits for a statement: it is to leave the server to others.
+func Behind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }
+
 // publish keeps what was read, if the parts were there until it had been.
-func (l *loader) publish(s *Snapshot) error {
+func (l *loader) publish() error {
 	now, err := l.Latest(l.ctx)
 	if err != nil {
 		return err
@@ -174,7 +211,7 @@ func (l *loader) publish(s *Snapshot) error {
 		}
 	}
 	l.mu.Unlock()
-	for _, p := range s.parts {
+	for _, p := range l.snapshot.parts {
 		if !active[p.identity] {
 			return errChanged
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/RoaringBitmap/roaring/v2"
 	"github.com/stretchr/testify/require"
@@ -332,4 +333,24 @@ func TestCache(t *testing.T) {
 	require.Len(t, c.entries, 1)
 	c.retain(nil)
 	require.Zero(t, c.size)
+}
+
+func TestStride(t *testing.T) {
+	var s stride
+	took := func(read int, elapsed time.Duration, whole bool) int {
+		s.took(read, elapsed, whole)
+		return s.length()
+	}
+	require.Equal(t, 16, s.length())
+	require.Equal(t, 16, took(16, 50*time.Millisecond, true), "never more")
+	require.Equal(t, 16, took(16, 300*time.Millisecond, true))
+	require.Equal(t, 8, took(16, 500*time.Millisecond, true), "a slow one")
+	require.Equal(t, 8, took(8, time.Millisecond, false), "no time was left for it")
+	require.Equal(t, 4, took(8, 200*time.Millisecond, false), "one that did not end")
+	require.Equal(t, 4, took(2, 50*time.Millisecond, true), "there was no more to read")
+	for range 5 {
+		s.took(1, time.Second, false)
+	}
+	require.Equal(t, 1, s.length(), "never none")
+	require.Equal(t, 2, took(1, 10*time.Millisecond, true), "a fast one")
 }

@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -74,23 +76,68 @@ func (l *loader) loadElements(n *needs) error {
 // maxAtOnce is how many leaves a statement reads at most.
 const maxAtOnce = 16
 
-// atOnce is how many leaves a statement reads: each may read all people.
+// A statement is to take some tenths of a second: what it has read is lost when it has not come to its end before the
+// query's time is over, and whoever asks again would begin anew each time.
+const (
+	shortStatement = 100 * time.Millisecond
+	longStatement  = 400 * time.Millisecond
+)
+
+// stride is how many leaves, or lengths, a statement reads, by how long the last ones took. The zero value begins with
+// maxAtOnce.
+type stride struct {
+	mu     sync.Mutex
+	halved int // so many times
+}
+
+func (s *stride) length() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maxAtOnce >> s.halved
+}
+
+// took is called with how many a statement read in which time, and whether it came to its end.
+func (s *stride) took(read int, elapsed time.Duration, whole bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	length := maxAtOnce >> s.halved
+	switch {
+	case length > 1 && (elapsed > longStatement || !whole && elapsed > shortStatement):
+		s.halved++
+	case whole && elapsed < shortStatement && read == length && s.halved > 0:
+		s.halved--
+	}
+}
+
+// inStrides reads in statements of some at a time.
+func (l *loader) inStrides(stride *stride, all []string, read func(some []string) error) error {
+	for len(all) > 0 {
+		some := all[:min(len(all), stride.length(), l.atOnce())]
+		began := time.Now()
+		err := read(some)
+		stride.took(len(some), time.Since(began), err == nil)
+		if err == nil {
+			err = l.keep()
+		}
+		if err != nil {
+			return err
+		}
+		all = all[len(some):]
+	}
+	return nil
+}
+
+// atOnce is how many leaves a statement may read: each may read all people.
 func (l *loader) atOnce() int {
 	people := 1
 	for _, v := range l.views {
 		people += v.part.size
 	}
-	return max(1, min(maxAtOnce, l.cfg.MaxRows/people))
-}
-
-// leafLoad are leaves that the same parts lack.
-type leafLoad struct {
-	keys   []string
-	leaves []planner.Leaf
+	return max(1, l.cfg.MaxRows/people)
 }
 
 func (l *loader) loadLeaves(n *needs) error {
-	loads := make(map[string]*leafLoad)                      // by which parts lack them, and whether words have to be read
+	loads := make(map[string][]string)                       // keys, by which parts lack them, and whether words have to be read
 	for _, key := range slices.Sorted(maps.Keys(n.leaves)) { // so that the words of a text stand together
 		leaf := n.leaves[key]
 		which := l.lacks(func(v *view) bool { return v.leaves[key] != nil })
@@ -100,26 +147,21 @@ func (l *loader) loadLeaves(n *needs) error {
 		if _, phrase := leaf.Node.(algebra.Phrase); phrase {
 			which += "phrase"
 		}
-		load := loads[which]
-		if load == nil {
-			load = &leafLoad{}
-			loads[which] = load
-		}
-		load.keys, load.leaves = append(load.keys, key), append(load.leaves, leaf)
+		loads[which] = append(loads[which], key)
 	}
-	for _, load := range loads {
-		step := l.atOnce()
-		for begin := 0; begin < len(load.keys); begin += step {
-			end := min(begin+step, len(load.keys))
-			if err := l.loadSome(load.keys[begin:end], load.leaves[begin:end]); err != nil {
-				return err
-			}
+	for _, keys := range loads {
+		if err := l.inStrides(&l.leafStride, keys, func(some []string) error { return l.loadSome(n, some) }); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (l *loader) loadSome(keys []string, leaves []planner.Leaf) error {
+func (l *loader) loadSome(n *needs, keys []string) error {
+	leaves := make([]planner.Leaf, len(keys))
+	for i, key := range keys {
+		leaves[i] = n.leaves[key]
+	}
 	byName, names := l.lacking(func(v *view) bool { return v.leaves[keys[0]] != nil })
 	type target struct {
 		name string
@@ -196,10 +238,8 @@ func (l *loader) loadNorms(n *needs) error {
 		}
 	}
 	for _, keys := range loads {
-		for some := range slices.Chunk(keys, l.atOnce()) {
-			if err := l.loadLengths(n, some); err != nil {
-				return err
-			}
+		if err := l.inStrides(&l.lengthStride, keys, func(some []string) error { return l.loadLengths(n, some) }); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -208,10 +248,11 @@ func (l *loader) loadNorms(n *needs) error {
 func (l *loader) loadLengths(n *needs, keys []string) error {
 	byName, names := l.lacking(func(v *view) bool { return v.norms[keys[0]] != nil })
 	texts := make([]planner.Text, len(keys))
+	lengths := make(map[string][]norms) // by the names of parts
 	for i, key := range keys {
 		texts[i] = n.norms[key]
-		for _, v := range byName {
-			v.norms[key] = make(norms, v.size(texts[i].Path))
+		for name, v := range byName {
+			lengths[name] = append(lengths[name], make(norms, v.size(texts[i].Path)))
 		}
 	}
 	var number uint16
@@ -226,7 +267,7 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 			return fmt.Errorf("postings: lengths of text %d of part %q", number, name)
 		}
 		path := texts[number].Path
-		of, code := v.norms[keys[number]], normOf(length)
+		of, code := lengths[name][number], normOf(length)
 		return readMembers(raw, func(row uint32) error {
 			unit := row
 			if path != "" {
@@ -246,8 +287,9 @@ func (l *loader) loadLengths(n *needs, keys []string) error {
 	if err != nil {
 		return err
 	}
-	for _, key := range keys {
-		for _, v := range byName {
+	for name, v := range byName {
+		for i, key := range keys {
+			v.norms[key] = lengths[name][i]
 			l.note(v, normsKind+key, v.norms[key])
 		}
 	}
