@@ -335,7 +335,9 @@ func (s *Service) openContexts() (err error) {
 func (s *Service) Run(ctx context.Context) error {
 	defer s.store.Close()
 	defer s.search.Close()
-	s.search.Begin()
+	if err := s.search.Begin(); err != nil {
+		return err
+	}
 	// The accounts are needed for as long as requests are in flight.
 	follower := s.accounts.Follow(context.WithoutCancel(ctx), s.deps.Bus, s.deps.Logger)
 	answers := s.finder.Follow(context.WithoutCancel(ctx))

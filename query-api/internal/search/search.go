@@ -155,11 +155,23 @@ func New(cfg Config, deps Deps) (*Searcher, error) {
 	return s, nil
 }
 
-// Begin reads what every search needs, before anybody asks.
-func (s *Searcher) Begin() {
-	if s.index != nil {
-		s.index.Begin()
+// Begin reads what many searches need, before anybody asks.
+func (s *Searcher) Begin() error {
+	if s.index == nil {
+		return nil
 	}
+	anywhere, err := clause.Lower(jsontext.Value(`{"multi_match":{"query":"a"}}`), "query", clause.Options{Now: s.deps.Now()})
+	if err != nil {
+		return fmt.Errorf("search: %w", err)
+	}
+	s.index.Begin(postings.Ahead{Node: anywhere, CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
+		if err := s.lanes.rest(ctx); err != nil {
+			return err
+		}
+		ctx = (&turn{priority: expensivePriority}).within(ctx)
+		return s.countFields(ctx, anywhere, nil, planner.NewStats(), snapshot.People)
+	}})
+	return nil
 }
 
 // Close waits for what goes on after searches, and ends it. Nobody may search any more.

@@ -117,6 +117,9 @@ type Index struct {
 	until    time.Time // which is not looked at again before
 	// begun are parts that looks have read that came to no end. Only looks touch it.
 	begun map[string]*part
+	ahead *Ahead // nil: nothing is
+	// isAhead are large parts of which it was read. Only looks touch it.
+	isAhead map[string]bool
 }
 
 // New returns an Index that reads by query. Close must be called.
@@ -243,18 +246,6 @@ func (x *Index) Latest(ctx context.Context) (*Snapshot, error) {
 	}
 }
 
-// Begin looks for the parts, and reads who is in them, before anybody asks. That the table cannot be held yet is not remembered: it
-// may be empty, or not there.
-func (x *Index) Begin() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.running {
-		return
-	}
-	x.next, x.running = &round{early: true, done: make(chan struct{})}, true
-	x.working.Go(x.look)
-}
-
 // look looks for the parts, again and again while somebody waits. It goes on when their time is over: others need it.
 func (x *Index) look() {
 	for {
@@ -293,6 +284,9 @@ func (x *Index) look() {
 		}
 		x.mu.Unlock()
 		r.answer(snapshot, err)
+		if err == nil {
+			x.readAhead(snapshot)
+		}
 	}
 }
 

@@ -337,7 +337,7 @@ func TestBegin(t *testing.T) {
 		read.Add(1)
 		return err
 	}, time.Now)
-	x.Begin()
+	x.Begin(postings.Ahead{})
 	polltest.Until(t, time.Minute, func() bool { return read.Load() == 1 }, "it looks for the parts")
 	db.put(t.Context(), 1, 0, 10, "'a'", "false")
 	s, err := x.Latest(t.Context())
@@ -347,7 +347,7 @@ func TestBegin(t *testing.T) {
 	require.EqualValues(t, 10, n)
 
 	again := newIndex(t, postings.Config{}, db.query, time.Now)
-	again.Begin()
+	again.Begin(postings.Ahead{})
 	polltest.Until(t, time.Minute, func() bool { return again.Current() != nil }, "the people are read")
 }
 
@@ -387,4 +387,42 @@ func TestStrides(t *testing.T) {
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Less(t, turn, 100, "it is never answered")
 	}
+}
+
+// Lengths of a large part are read before somebody asks for them, once for each that comes.
+func TestAhead(t *testing.T) {
+	const large = 100_000
+	db := newTable(t)
+	db.put(t.Context(), 1, 0, large, "'a'", "false")
+	db.put(t.Context(), 1, large, large+10, "'b'", "false")
+	var lengths, counted atomic.Int64
+	x := newIndex(t, postings.Config{}, func(ctx context.Context, step string, s planner.Statement, scan func(driver.Rows) error) error {
+		if step == "lengths" {
+			if !postings.Behind(ctx) {
+				return errors.New("somebody waits")
+			}
+			lengths.Add(1)
+		}
+		return db.query(ctx, step, s, scan)
+	}, time.Now)
+	x.Begin(postings.Ahead{Node: headline("a"), CountFields: func(ctx context.Context, s *postings.Snapshot) error {
+		if !postings.Behind(ctx) || s == nil {
+			return errors.New("somebody waits")
+		}
+		counted.Add(1)
+		return nil
+	}})
+	polltest.Until(t, time.Minute, func() bool { return counted.Load() == 1 }, "it is read")
+	require.EqualValues(t, 1, lengths.Load())
+	require.Greater(t, x.Bytes(), large, "a byte for each")
+	db.put(t.Context(), 1, large+10, large+20, "'b'", "false")
+	_, err := x.Latest(t.Context())
+	require.NoError(t, err)
+	db.do(t.Context(), "OPTIMIZE TABLE search_people FINAL")
+	polltest.Until(t, time.Minute, func() bool {
+		_, err := x.Latest(t.Context())
+		require.NoError(t, err)
+		return counted.Load() == 2
+	}, "it is read of what parts become")
+	require.EqualValues(t, 2, lengths.Load(), "not of small ones")
 }

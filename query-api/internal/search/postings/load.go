@@ -56,7 +56,7 @@ func (x *Index) views(ctx context.Context, s *Snapshot, n *needs, yielding bool)
 	}
 	views := make([]*view, len(s.parts))
 	for i, p := range s.parts {
-		views[i] = &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), numbers: make(map[string]numbers), elements: make(map[string]*elements)}
+		views[i] = newView(p)
 	}
 	if !s.Unseen {
 		n.seen = s.seen
@@ -164,7 +164,7 @@ func (l *loader) leave(n *needs) {
 		return
 	}
 	l.working.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithValue(l.living, behindKey{}, true), SharedTimeout)
+		ctx, cancel := context.WithTimeout(behind(l.living), SharedTimeout)
 		defer cancel()
 		l.ctx, l.behind = ctx, true
 		if first {
@@ -190,6 +190,8 @@ func (l *loader) keep() error {
 
 // behindKey is what contexts of statements have for which nobody waits.
 type behindKey struct{}
+
+func behind(ctx context.Context) context.Context { return context.WithValue(ctx, behindKey{}, true) }
 
 // Behind says that nobody waits for a statement: it is to leave the server to others.
 func Behind(ctx context.Context) bool { return ctx.Value(behindKey{}) != nil }

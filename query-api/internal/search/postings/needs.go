@@ -14,6 +14,10 @@ type view struct {
 	elements map[string]*elements
 }
 
+func newView(p *part) *view {
+	return &view{part: p, leaves: make(map[string]*matched), norms: make(map[string]norms), numbers: make(map[string]numbers), elements: make(map[string]*elements)}
+}
+
 // size is how many units a path has: elements, or people where it is empty.
 func (v *view) size(path string) int {
 	if path == "" {
