@@ -151,7 +151,9 @@ func options(cfg Config) (*ch.Options, error) {
 	opts.ConnMaxLifetime = first(opts.ConnMaxLifetime, cfg.ConnMaxLifetime, time.Hour)
 	opts.DialTimeout = first(opts.DialTimeout, cfg.DialTimeout, 10*time.Second)
 	opts.ReadTimeout = first(opts.ReadTimeout, cfg.ReadTimeout, 5*time.Minute)
-	opts.Logger = cfg.Logger
+	if cfg.Logger != nil {
+		opts.Logger = slog.New(quiet{cfg.Logger.Handler()})
+	}
 	if cfg.ClientName != "" {
 		opts.ClientInfo.Products = append(opts.ClientInfo.Products, struct{ Name, Version string }{Name: cfg.ClientName})
 	}

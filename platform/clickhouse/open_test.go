@@ -1,8 +1,11 @@
 package clickhouse_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/pem"
+	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -234,5 +237,27 @@ func TestConnectionsRecoverFromKilledEngine(t *testing.T) {
 		}
 		require.True(t, clickhouse.IsTransient(err), "%v", err)
 		require.Less(t, time.Since(began), time.Minute, "%v", err)
+	}
+}
+
+// What failed is said by whoever asked, once: not by the driver as well, with what the server quotes.
+func TestDriverLogsForDebuggingAlone(t *testing.T) {
+	for level, said := range map[slog.Level]bool{slog.LevelInfo: false, slog.LevelDebug: true} {
+		var log bytes.Buffer
+		conn, err := clickhouse.Open(t.Context(), clickhouse.Config{DSN: enginetest.DSN(t), Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: level}))})
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+		require.Error(t, conn.Exec(ctx, "SELECT sleepEachRow(0.1) FROM numbers(100)"))
+		cancel()
+		rows, err := conn.Query(t.Context(), "SELECT throwIf(number = 70000, 'ada@example.com') FROM numbers(100000) SETTINGS max_block_size = 1000")
+		for err == nil && rows.Next() {
+		}
+		if err == nil {
+			err = errors.Join(rows.Err(), rows.Close())
+		}
+		require.ErrorContains(t, err, "ada@example.com")
+		require.NoError(t, conn.Close())
+		require.Equal(t, said, log.Len() > 0, log.String())
+		require.NotContains(t, log.String(), "level=ERROR")
 	}
 }

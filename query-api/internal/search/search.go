@@ -164,7 +164,7 @@ func (s *Searcher) Begin() error {
 	if err != nil {
 		return fmt.Errorf("search: %w", err)
 	}
-	s.index.Begin(postings.Ahead{Node: anywhere, CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
+	s.index.Begin(postings.Ahead{Node: anywhere, Then: func(ctx context.Context, snapshot *postings.Snapshot) error {
 		if err := s.lanes.rest(ctx); err != nil {
 			return err
 		}

@@ -15,8 +15,8 @@ const aheadFrom = 100_000
 // have to wait: how long the texts are that a query scores.
 type Ahead struct {
 	Node algebra.Node
-	// CountFields is called behind it, with a context that is [Behind].
-	CountFields func(context.Context, *Snapshot) error
+	// Then is called behind it, with a context that is [Behind].
+	Then func(context.Context, *Snapshot) error
 }
 
 // Begin looks for the parts, and reads who is in them, before anybody asks. That the table cannot be held yet is not remembered: it
@@ -60,7 +60,7 @@ func (x *Index) readAhead(s *Snapshot) {
 		ctx, cancel := context.WithTimeout(behind(x.living), SharedTimeout)
 		defer cancel()
 		l.ctx = ctx
-		_ = errors.Join(l.lengths(ahead.Node), ahead.CountFields(ctx, s)) // who asks reads what was not
+		_ = errors.Join(l.lengths(ahead.Node), ahead.Then(ctx, s)) // who asks reads what was not
 	})
 }
 

@@ -405,7 +405,7 @@ func TestAhead(t *testing.T) {
 		}
 		return db.query(ctx, step, s, scan)
 	}, time.Now)
-	x.Begin(postings.Ahead{Node: headline("a"), CountFields: func(ctx context.Context, s *postings.Snapshot) error {
+	x.Begin(postings.Ahead{Node: headline("a"), Then: func(ctx context.Context, s *postings.Snapshot) error {
 		if !postings.Behind(ctx) || s == nil {
 			return errors.New("somebody waits")
 		}
