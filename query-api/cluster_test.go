@@ -73,9 +73,13 @@ func (s rawSink) Truth([]byte) error { return nil }
 // ON CLUSTER, Replicated tables, and the one record of migrations.
 func TestCluster(t *testing.T) {
 	cluster, conns := openCluster(t)
-	one := start(t, nil)
+	patient := func(cfg *queryapi.Config, _ *queryapi.Deps) {
+		cfg.QueryTimeout, cfg.RequestTimeout, cfg.SearchTimeout = patience, patience, patience
+	}
+	one := start(t, patient)
 	two := start(t, func(cfg *queryapi.Config, deps *queryapi.Deps) {
-		cfg.QueryTimeout, cfg.RequestTimeout, deps.ClickHouse = patience, patience, conns[1]
+		patient(cfg, deps)
+		deps.ClickHouse = conns[1]
 	})
 	people := rawSink{}
 	require.NoError(t, world.Generate(t.Context(), world.Options{People: 60, Seed: 7}, people, nil))
