@@ -7,6 +7,10 @@
 // good when that was asked after the question came. People who stand in several parts count where their version is
 // the newest, as ReplacingMergeTree has it.
 //
+// What a query had no time to read is read behind it, and lengths of large parts before anybody asks ([Index.Begin]): by
+// statements that are [Behind], one at a time, which leave the server to those that somebody waits for. Nothing is promised of
+// either; who asks reads what is not there.
+//
 // What is kept is bounded by Config.MaxBytes; what was used longest ago goes first. A query that it does not know how to
 // answer, or tables whose parts it cannot see, as those of a cluster, are ErrUnsupported: SQL answers those.
 package postings
