@@ -1,0 +1,169 @@
+package extract
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/stretchr/testify/require"
+	"golang.org/x/tools/txtar"
+)
+
+// scalarPaths are the paths at which a strict case has no value but the wanted ones.
+var scalarPaths = []string{
+	"full_name", "personal_email", "codehost.username", "network.username", "microblog.username",
+	"location.city", "location.state", "location.country",
+	"current_position.summary", "current_position.start", "current_position.company.name",
+}
+
+// wayCase is an input with the values that it must and must not give.
+type wayCase struct {
+	name   string
+	in     Input
+	right  map[string]string
+	maybe  map[string][]string // values that may be given
+	never  map[string][]string
+	strict bool // other values at scalarPaths are wrong
+}
+
+// contextCases reads the cases that were filed with the issue.
+func contextCases(t *testing.T) []wayCase {
+	raw, err := os.ReadFile(filepath.Join("testdata", "ways", "context.json"))
+	require.NoError(t, err)
+	var list []struct {
+		Case    string `json:"case"`
+		Request struct {
+			Person jsontext.Value `json:"person"`
+		} `json:"request"`
+		Right map[string]string   `json:"right"`
+		Never map[string][]string `json:"never"`
+	}
+	require.NoError(t, json.Unmarshal(raw, &list))
+	var all []wayCase
+	for _, c := range list {
+		w := wayCase{name: c.Case, in: Input{Object: c.Request.Person}, right: c.Right, never: c.Never}
+		if c.Request.Person.Kind() == '"' {
+			w.in = Input{}
+			require.NoError(t, json.Unmarshal(c.Request.Person, &w.in.Text))
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// waysCases reads the second set, whose answers were committed before the extractor was changed for either.
+func waysCases(t *testing.T) []wayCase {
+	files, err := filepath.Glob(filepath.Join("testdata", "ways", "*.txtar"))
+	require.NoError(t, err)
+	var all []wayCase
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		require.NoError(t, err)
+		for _, part := range archive.Files {
+			name, what, _ := strings.Cut(part.Name, "/")
+			text := string(part.Data)
+			switch what {
+			case "input.txt":
+				all = append(all, wayCase{name: name, in: Input{Text: text}, strict: true})
+			case "input.json":
+				all = append(all, wayCase{name: name, in: Input{Object: jsontext.Value(text)}, strict: true})
+			default:
+				w := &all[len(all)-1]
+				w.right, w.maybe = map[string]string{}, map[string][]string{}
+				for line := range strings.Lines(text) {
+					path, value, ok := strings.Cut(strings.TrimSpace(line), ": ")
+					require.True(t, ok, line)
+					if optional, ok := strings.CutPrefix(path, "?"); ok {
+						w.maybe[optional] = append(w.maybe[optional], value)
+					} else {
+						w.right[path] = value
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// leaves are the values of a profile that reach the default confidence, by path.
+func leaves(t *testing.T, p Profile) map[string]string {
+	all := map[string]string{}
+	var add func(path string, v any)
+	add = func(path string, v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for name, inner := range v {
+				add(path+"."+name, inner)
+			}
+		case []any:
+			for i, inner := range v {
+				add(path+"."+strconv.Itoa(i), inner)
+			}
+		case string:
+			all[path] = v
+		}
+	}
+	for path, f := range p.Fields {
+		if f.Confidence >= defaultConfidence {
+			var v any
+			require.NoError(t, json.Unmarshal(f.Value, &v))
+			add(path, v)
+		}
+	}
+	return all
+}
+
+// judge counts the values of a case and lists the differences in out.
+func (w wayCase) judge(got map[string]string, out *strings.Builder) score {
+	var s score
+	wrong := func(path string) {
+		s.wrong++
+		out.WriteString("    + " + path + ": " + got[path] + "\n")
+	}
+	for path, value := range w.right {
+		switch {
+		case got[path] == value:
+			s.right++
+		default:
+			s.missing++
+			out.WriteString("    - " + path + ": " + value + "\n")
+			if got[path] != "" {
+				wrong(path)
+			}
+		}
+	}
+	for path, values := range w.never {
+		if w.right[path] == "" && slices.Contains(values, got[path]) {
+			wrong(path)
+		}
+	}
+	for _, path := range scalarPaths {
+		if w.strict && w.right[path] == "" && got[path] != "" && !slices.Contains(w.maybe[path], got[path]) {
+			wrong(path)
+		}
+	}
+	return s
+}
+
+// TestWays_ReachPrecisionAndRecall measures the cases of the issue and the second set at the default confidence.
+func TestWays_ReachPrecisionAndRecall(t *testing.T) {
+	e := newExtractor(t)
+	for set, cases := range map[string][]wayCase{"context.json": contextCases(t), "second set": waysCases(t)} {
+		var total score
+		for _, c := range cases {
+			p, err := e.Extract(t.Context(), c.in)
+			require.NoError(t, err, c.name)
+			var out strings.Builder
+			total.add(c.judge(leaves(t, p), &out))
+			if out.Len() > 0 {
+				t.Logf("%s\n%s", c.name, out.String())
+			}
+		}
+		t.Logf("%s: %d inputs, fields precision %.3f recall %.3f %+v", set, len(cases), total.precision(), total.recall(), total)
+	}
+}
