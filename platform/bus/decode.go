@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/internal/recordbatch"
 )
@@ -25,11 +26,13 @@ const (
 // errChunkFull ends the reading of a batch.
 var errChunkFull = errors.New("the chunk is full")
 
-// decode copies the records at or after the position out of an answer. What it
+// decode copies the committed records at or after the position out of an answer. What it
 // cannot read it leaves to the next fetch, which then begins with it.
-func (f *fetcher) decode(raw []byte, highWater int64) (chunk, error) {
+func (f *fetcher) decode(p *kmsg.FetchResponseTopicPartition) (chunk, error) {
+	raw, highWater := p.RecordBatches, p.HighWatermark
 	c := chunk{tp: f.tp, from: f.position, next: f.position, highWater: highWater}
 	answered := len(raw) > 0
+	ended := f.transactions(p)
 	for cost := 0; len(raw) > 0 && cost < maxChunkBytes; {
 		b, rest, err := recordbatch.Next(raw)
 		switch {
@@ -46,6 +49,13 @@ func (f *fetcher) decode(raw []byte, highWater int64) (chunk, error) {
 		raw = rest
 		end := batchEnd(&b)
 		if end <= c.next { // it ended before the position
+			continue
+		}
+		if p.LastStableOffset >= 0 && b.BaseOffset >= p.LastStableOffset { // its transaction may be open
+			return c, nil
+		}
+		if ended.aborted(&b) {
+			c.next = end
 			continue
 		}
 		before := c

@@ -30,6 +30,13 @@ func at(base int64, values ...string) []byte {
 	return raw
 }
 
+// answer is one without transactions.
+func answer(raw []byte, highWater int64) *kmsg.FetchResponseTopicPartition {
+	p := kmsg.NewFetchResponseTopicPartition()
+	p.RecordBatches, p.HighWatermark = raw, highWater
+	return &p
+}
+
 // What a damaged batch says of itself costs no message but its own, and none silently.
 func TestDecodeOfDamagedHeaders(t *testing.T) {
 	delta := func(d uint32) func([]byte) { return func(raw []byte) { binary.BigEndian.PutUint32(raw[23:], d) } }
@@ -73,13 +80,13 @@ func TestDecodeOfDamagedHeaders(t *testing.T) {
 				raw, highWater = slices.Concat(damaged, at(103, "d", "e", "f")), 5000
 			}
 			f := &fetcher{position: c.position}
-			got, err := f.decode(raw, highWater)
+			got, err := f.decode(answer(raw, highWater))
 			var damage *damagedError
 			require.ErrorAs(t, err, &damage, "next is %d", got.next)
 			require.Equal(t, c.end, damage.end)
 			if !c.last {
 				f.position = damage.end
-				got, err = f.decode(raw[len(damaged):], highWater)
+				got, err = f.decode(answer(raw[len(damaged):], highWater))
 				require.NoError(t, err)
 				require.Len(t, got.messages, 3)
 				require.EqualValues(t, 106, got.next)
@@ -87,7 +94,7 @@ func TestDecodeOfDamagedHeaders(t *testing.T) {
 
 			// Behind a good batch it waits for its turn.
 			f.position = 99
-			got, err = f.decode(slices.Concat(at(99, "before"), raw), highWater)
+			got, err = f.decode(answer(slices.Concat(at(99, "before"), raw), highWater))
 			require.NoError(t, err)
 			require.EqualValues(t, 100, got.next)
 			require.Len(t, got.messages, 1)
@@ -102,7 +109,7 @@ func TestDecodeOfOldFormats(t *testing.T) {
 	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12))
 	binary.BigEndian.PutUint32(raw[12:], crc32.ChecksumIEEE(raw[16:]))
 	f := &fetcher{position: 100}
-	_, err := f.decode(slices.Concat(raw, at(101, "a")), 102)
+	_, err := f.decode(answer(slices.Concat(raw, at(101, "a")), 102))
 	require.ErrorIs(t, err, recordbatch.ErrOldFormat)
 	var damage *damagedError
 	require.False(t, errors.As(err, &damage))
@@ -136,7 +143,7 @@ func (f roundTripFunc) RoundTrip(context.Context, net.Addr, kafka.Request) (kafk
 // Compaction leaves gaps, and brokers may know the end of the log before they say it.
 func TestDecodeOfGapsAndNewBatches(t *testing.T) {
 	f := &fetcher{position: 101}
-	got, err := f.decode(slices.Concat(at(100, "a", "b"), at(200, "c"), at(201, "d")), 201)
+	got, err := f.decode(answer(slices.Concat(at(100, "a", "b"), at(200, "c"), at(201, "d")), 201))
 	require.NoError(t, err)
 	require.Len(t, got.messages, 3)
 	require.EqualValues(t, 202, got.next)
@@ -167,7 +174,7 @@ func TestDecodeCopiesRecords(t *testing.T) {
 	batch, _, err := recordbatch.Next(raw)
 	require.NoError(t, err)
 	f := &fetcher{tp: topicPartition{"t", 1}}
-	got, err := f.decode(raw, 5)
+	got, err := f.decode(answer(raw, 5))
 	require.NoError(t, err)
 	for i := range raw { // the buffer is used again
 		raw[i] = 'x'

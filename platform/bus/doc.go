@@ -26,11 +26,13 @@
 // such batch in parts; a damaged length that cuts it off is not stepped over. No batch is believed before that: a reader takes some
 // 100 MiB for a partition at most, however small what it fetched.
 //
+// Only committed messages are delivered, by everything in this package that reads. Messages of a transaction that its
+// producer aborted, and the markers that end transactions, are passed over: offsets advance over them. What is behind
+// an open transaction is delivered when that ends; lag counts it meanwhile.
+//
 // # What this package does not do
 //
 // Batches of formats before Kafka 0.11 are not read, and not stepped over either: their
 // partition stands still, with an error in the log.
-// kafka-go has no idempotent producer and no transactions. Records of a
-// transaction that another producer aborted are delivered like any other, and those
-// of an open one when it ends.
+// kafka-go has no idempotent producer and no transactions.
 package bus

@@ -270,7 +270,7 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	if p.ErrorCode != 0 {
 		return chunk{}, fmt.Errorf("fetch: %w", kafka.Error(p.ErrorCode))
 	}
-	c, err := f.decode(p.RecordBatches, p.HighWatermark)
+	c, err := f.decode(p)
 	if err != nil {
 		return chunk{}, fmt.Errorf("fetch: decode: %w", err)
 	}

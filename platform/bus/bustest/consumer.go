@@ -24,6 +24,7 @@ func BatchConsumer(t *testing.T, c *Cluster) {
 	}
 	if c.Config.SASL == nil && c.Config.TLS == nil {
 		t.Run("ReachesTheEnd", func(t *testing.T) { reachesTheEnd(t, c) })
+		t.Run("ReadsCommittedOnly", func(t *testing.T) { readsCommittedOnly(t, c) })
 	}
 	for name, test := range map[string]func(*testing.T, *Cluster){
 		"DeliversAll":                deliversAll,

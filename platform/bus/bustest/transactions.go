@@ -3,6 +3,7 @@ package bustest
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,16 +20,110 @@ import (
 // message. The brokers must take connections without TLS and SASL.
 func Transact(t testing.TB, cfg bus.Config, commit bool, messages ...kafka.Message) {
 	t.Helper()
-	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.TransactionalID(newID("transaction")))
+	Begin(t, cfg, newID("transaction"), messages...)(commit)
+}
+
+// Begin writes messages in a transaction, which stays open until end is called.
+func Begin(t testing.TB, cfg bus.Config, id string, messages ...kafka.Message) (end func(commit bool)) {
+	t.Helper()
+	client, err := kgo.NewClient(kgo.SeedBrokers(cfg.Brokers...), kgo.TransactionalID(id))
 	require.NoError(t, err)
-	defer client.Close()
+	t.Cleanup(client.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	require.NoError(t, client.BeginTransaction())
 	for _, m := range messages {
 		require.NoError(t, client.ProduceSync(ctx, &kgo.Record{Topic: m.Topic, Key: m.Key, Value: m.Value}).FirstErr())
 	}
-	require.NoError(t, client.EndTransaction(ctx, kgo.TransactionEndTry(commit)))
+	return func(commit bool) {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		require.NoError(t, client.EndTransaction(ctx, kgo.TransactionEndTry(commit)))
+		client.Close()
+	}
+}
+
+// readsCommittedOnly has every way to read pass over messages of aborted transactions, and wait at an open one.
+func readsCommittedOnly(t *testing.T, c *Cluster) {
+	topic := Topic(t, c.Config, 1, nil)
+	w := Writer(t, c.Config)
+	messages := func(first, n int) []kafka.Message { return Messages(topic, first, n) }
+	var want []string
+	committed := func(first, n int) {
+		for _, m := range messages(first, n) {
+			want = append(want, string(m.Value))
+		}
+	}
+	Produce(t, w, topic, 0, 10) // offsets 0..9
+	committed(0, 10)
+	Transact(t, c.Config, false, messages(100, 10)...) // 10..19, the marker at 20
+	Transact(t, c.Config, true, messages(10, 5)...)
+	committed(10, 5)
+	end := Begin(t, c.Config, newID("transaction"), messages(200, 5)...)
+	Produce(t, w, topic, 15, 5) // within a transaction that is aborted later
+	committed(15, 5)
+	end(false)
+	large := messages(300, 5) // more than one fetch brings
+	for i := range large {
+		large[i].Value = append(large[i].Value, make([]byte, 400<<10)...)
+		large[i].Topic = topic
+	}
+	Transact(t, c.Config, false, large...)
+	Produce(t, w, topic, 20, 5)
+	committed(20, 5)
+	Transact(t, c.Config, false, messages(400, 3)...)
+
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	read := func(from int64) (got []string) {
+		_, err := bus.Read(ctx, c.Config, topic, map[int]int64{0: from}, func(m kafka.Message) error {
+			got = append(got, string(m.Value))
+			return nil
+		})
+		require.NoError(t, err)
+		return got
+	}
+	require.Equal(t, want, read(0), "Read")
+	require.Equal(t, want[10:], read(15), "Read from within an aborted transaction")
+	var scanned []string
+	require.NoError(t, bus.Scan(ctx, c.Config, []string{topic}, func(m kafka.Message) error {
+		scanned = append(scanned, string(m.Value))
+		return nil
+	}))
+	require.Equal(t, want, scanned, "Scan")
+	_, err := bus.MessageAt(ctx, c.Config, topic, 0, 12)
+	require.ErrorIs(t, err, bus.ErrNoMessage, "an aborted message")
+	m, err := bus.MessageAt(ctx, c.Config, topic, 0, 21)
+	require.NoError(t, err)
+	require.Equal(t, "v10", string(m.Value))
+
+	group, ledger := newID("group"), NewLedger()
+	consumer := StartConsumer(t, bus.BatchConsumerConfig{
+		Config: c.Config, Group: group, Topics: []string{topic}, MaxMessages: 7, MaxAge: 20 * time.Millisecond,
+		Handle: func(_ context.Context, b bus.Batch) error {
+			ledger.Apply(b)
+			return nil
+		},
+	})
+	atTheEnd := func() bool {
+		lag, err := bus.Lag(t.Context(), c.Config, group, []string{topic})
+		return err == nil && len(lag) == 1 && lag[0].Lag == 0
+	}
+	Eventually(t, atTheEnd, "the end behind aborted transactions")
+	slices.Sort(want)
+	require.Equal(t, want, ledger.Values(), "BatchConsumer")
+	require.Equal(t, len(want), ledger.Applied(), "each once")
+
+	end = Begin(t, c.Config, newID("transaction"), messages(30, 3)...)
+	Produce(t, w, topic, 33, 3)
+	require.False(t, atTheEnd(), "messages of an open transaction are not handled yet")
+	require.Equal(t, want, ledger.Values())
+	end(true)
+	committed(30, 6)
+	slices.Sort(want)
+	Eventually(t, atTheEnd, "the end behind what was an open transaction")
+	require.Equal(t, want, ledger.Values())
+	require.NoError(t, consumer.Stop())
 }
 
 // reachesTheEnd has nothing but markers of transactions behind what was handled, in

@@ -22,9 +22,16 @@ const lengthEnd = 12
 const maxHeaders = 100_000
 
 const (
-	codecMask     = 0x07
-	controlBit    = 0x20
-	currentFormat = 2
+	codecMask        = 0x07
+	transactionalBit = 0x10
+	controlBit       = 0x20
+	currentFormat    = 2
+)
+
+// The types of control records that end a transaction.
+const (
+	abortMarker  = 0
+	commitMarker = 1
 )
 
 var (
@@ -46,6 +53,8 @@ type Batch struct {
 	MaxTimestamp    int64
 	Count           int32 // of its records
 	Attributes      int16
+	ProducerID      int64 // negative without idempotence
+	ProducerEpoch   int16
 	Raw             []byte // all of it
 }
 
@@ -73,12 +82,40 @@ func Next(raw []byte) (b Batch, rest []byte, err error) {
 	b.LastOffsetDelta = int32(binary.BigEndian.Uint32(raw[23:])) //nolint:gosec // the protocol's numbers are signed
 	b.FirstTimestamp = int64(binary.BigEndian.Uint64(raw[27:]))  //nolint:gosec // the protocol's numbers are signed
 	b.MaxTimestamp = int64(binary.BigEndian.Uint64(raw[35:]))    //nolint:gosec // the protocol's numbers are signed
+	b.ProducerID = int64(binary.BigEndian.Uint64(raw[43:]))      //nolint:gosec // the protocol's numbers are signed
+	b.ProducerEpoch = int16(binary.BigEndian.Uint16(raw[51:]))   //nolint:gosec // the protocol's numbers are signed
 	b.Count = int32(binary.BigEndian.Uint32(raw[57:]))           //nolint:gosec // the protocol's numbers are signed
 	return b, raw[lengthEnd+length:], nil
 }
 
 // Control says that the batch holds markers of a transaction.
 func (b *Batch) Control() bool { return b.Attributes&controlBit != 0 }
+
+// InTransaction reports whether the batch holds records of a transaction.
+func (b *Batch) InTransaction() bool {
+	return b.Attributes&transactionalBit != 0 && !b.Control()
+}
+
+// EndOfTransaction reports whether the batch is the marker that ends its producer's transaction, and whether that was
+// committed.
+func (d *Decoder) EndOfTransaction(b *Batch) (committed, ok bool) {
+	if !b.Control() || !b.ChecksumOK() {
+		return false, false
+	}
+	err := d.Records(b, func(r Record) error {
+		if len(r.Key) < 4 {
+			return errMalformed
+		}
+		switch binary.BigEndian.Uint16(r.Key[2:]) { // after the version
+		case abortMarker:
+			committed, ok = false, true
+		case commitMarker:
+			committed, ok = true, true
+		}
+		return nil
+	})
+	return committed, ok && err == nil
+}
 
 // MakeControl marks a batch as one of markers, which brokers take from nobody.
 func (b *Batch) MakeControl() {
