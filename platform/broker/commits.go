@@ -114,12 +114,7 @@ func clampCommits(dir string, ends map[topicPartition]int64, logger *slog.Logger
 	}
 	slices.Sort(told)
 	logger.Warn("kafka broker: the log has lost its end, as when the machine loses power; groups that had read it go on at the end that it has now", slog.Any("commits", told))
-	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
-	if err != nil {
-		return fmt.Errorf("take commits back: %w", err)
-	}
-	_, err = f.Write(clamped)
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	if err := appendFile(path, clamped); err != nil {
 		return fmt.Errorf("take commits back: %w", err)
 	}
 	return nil

@@ -1,6 +1,7 @@
 package broker
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -28,19 +29,19 @@ var errClosed = errors.New("the broker is closed")
 // retention to all of them. The broker answers no request meanwhile: seconds for
 // every few hundred megabytes. When ctx ends first, Compact returns its error
 // and the compaction finishes on its own; Close waits for it. A process that dies meanwhile finds the
-// log as it was before. ErrNoRoom says that only retention was applied: the disk must
-// have room for twice the topics that are compacted. When it gets full all the same the broker fails,
+// log as it was before. ErrOpenTransaction and ErrNoRoom say that only retention was applied: for a compaction, no
+// transaction may be open in the topics that are compacted, and the disk must have room for twice those. When it gets full all the same the broker fails,
 // and the next start finds the log as it was before.
 //
 // Compaction keeps the last message of a key, which need not be its newest
 // version: compact when the consumers have caught up.
 func (b *Broker) Compact(ctx context.Context) error {
 	return b.clean(ctx, "compact", func() error {
-		switch noRoom := b.room(); {
-		case errors.Is(noRoom, ErrNoRoom):
-			return errors.Join(noRoom, b.replaceLog(b.cluster.ApplyRetention)) // which makes some
-		case noRoom != nil:
-			return noRoom
+		switch err := cmp.Or(b.noneOpen(), b.room()); {
+		case errors.Is(err, ErrNoRoom), errors.Is(err, ErrOpenTransaction):
+			return errors.Join(err, b.replaceLog(b.cluster.ApplyRetention)) // which makes room
+		case err != nil:
+			return err
 		}
 		return b.replaceLog(b.cluster.Compact)
 	})

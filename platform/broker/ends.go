@@ -1,10 +1,8 @@
 package broker
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"io/fs"
 	"net/url"
 	"os"
@@ -129,8 +127,5 @@ func emptyBatch(first, last int64) []byte {
 		Magic: 2, FirstTimestamp: now, MaxTimestamp: now,
 		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1,
 	}
-	raw := batch.AppendTo(nil)
-	binary.BigEndian.PutUint32(raw[8:], uint32(len(raw)-12)) //nolint:gosec // 49
-	binary.BigEndian.PutUint32(raw[17:], crc32.Checksum(raw[21:], crc32.MakeTable(crc32.Castagnoli)))
-	return raw
+	return signed(batch.AppendTo(nil))
 }

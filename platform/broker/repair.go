@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 
 	"github.com/go-json-experiment/json"
+
+	"muster/platform/internal/recordbatch"
 )
 
 // indexEntryBytes is the size of an entry of a segment's index, of which each
@@ -50,10 +52,10 @@ func prepareLog(dir string, logger *slog.Logger) error {
 
 // repairLog cuts off, before kfake reads them, what a failed write left at the
 // ends of files. kfake passes over it, and then writes behind it what its next
-// start would not find. What the disk has damaged it replaces. Commits that are
-// behind the end of a log that Close did not leave it takes back.
+// start would not find. What the disk has damaged it replaces. In a log that Close did not
+// leave it aborts the transactions that are open, and takes back commits that are behind its end.
 func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err error) {
-	ends := make(map[topicPartition]int64)
+	ends, open := make(map[topicPartition]int64), make(map[string]repaired)
 	topics, err := knownTopics(dir)
 	if err != nil {
 		return 0, err
@@ -79,14 +81,20 @@ func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err err
 		if !p.IsDir() {
 			continue
 		}
-		n, end, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), closed, logger)
+		found, err := repairPartition(dir, filepath.Join(partitionsDir(dir), p.Name()), closed, logger)
 		if err != nil {
 			return cut, fmt.Errorf("repair %s: %w", p.Name(), err)
 		}
 		if topic, partition, ok := partitionOf(p.Name()); ok {
-			ends[topicPartition{topic, partition}] = end
+			ends[topicPartition{topic, partition}] = found.end
 		}
-		cut += n
+		if len(found.open) > 0 {
+			open[p.Name()] = found
+		}
+		cut += found.cut
+	}
+	if err := abortOpen(dir, open); err != nil {
+		return cut, fmt.Errorf("abort the transactions that were open: %w", err)
 	}
 	if closed { // what it had committed it has written, too
 		return cut, nil
@@ -191,9 +199,8 @@ func cutEntries(path string) (cut int64, err error) {
 }
 
 // alignIndex makes an index have one entry for each batch of its segment, so that the
-// entries of later batches are theirs. An entry that was not written says, as zeros do,
-// that its batch is of no transaction.
-func alignIndex(path string, batches int) (cut int64, err error) {
+// entries of later batches are theirs. An entry that was not written says what the batch does.
+func alignIndex(path string, raw []byte, batches int) (cut int64, err error) {
 	index, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return 0, err
@@ -204,11 +211,35 @@ func alignIndex(path string, batches int) (cut int64, err error) {
 		return 0, err
 	}
 	want, whole := int64(batches)*indexEntryBytes, info.Size()-info.Size()%indexEntryBytes
-	if have := min(want, whole); have < info.Size() {
+	have := min(want, whole)
+	if have < info.Size() {
 		if err := index.Truncate(have); err != nil {
 			return 0, err
 		}
 		cut = info.Size() - have
 	}
-	return cut, index.Truncate(want)
+	if have == want {
+		return cut, nil
+	}
+	entries := make([]byte, 0, want)
+	for range batches {
+		b, rest, err := recordbatch.Next(raw)
+		if err != nil {
+			return cut, err
+		}
+		raw = rest
+		entries = appendIndexEntry(entries, b.InTransaction())
+	}
+	_, err = index.WriteAt(entries[have:], have)
+	return cut, err
+}
+
+// appendIndexEntry appends what kfake notes of a batch beside its segment. Zeros say that a batch is of no transaction.
+func appendIndexEntry(index []byte, inTransaction bool) []byte {
+	entry := make([]byte, indexEntryBytes)
+	if inTransaction {
+		entry[indexEntryBytes-1] = 1
+		entry[1] = byte(entryChecksum(entry[2:]))
+	}
+	return append(index, entry...)
 }

@@ -57,8 +57,8 @@ type damage struct {
 // scan walks the batches of a segment. kfake reads one up to the first that is not as
 // it was written, and throws the rest away: whole is where that is with nothing behind
 // it, up to the offset next, at which the next segment begins, or -1; end is the offset
-// behind whole.
-func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int, end int64) {
+// behind whole. visit, if not nil, is called for each batch that can be read.
+func scan(raw []byte, base, next int64, visit func(b *recordbatch.Batch)) (damaged []damage, whole, batches int, end int64) {
 	offset := base
 	for whole < len(raw) {
 		b, ok := batchAt(raw[whole:])
@@ -74,8 +74,11 @@ func scan(raw []byte, base, next int64) (damaged []damage, whole, batches int, e
 			whole, offset = d.end, d.after
 			continue
 		}
+		if visit != nil {
+			visit(&b)
+		}
 		whole += len(b.Raw)
-		offset = b.BaseOffset + int64(b.LastOffsetDelta) + 1
+		offset = endOf(&b)
 		batches++
 	}
 	return damaged, whole, batches, offset
@@ -95,93 +98,110 @@ func resume(raw []byte, at int, offset int64) (end int, first int64) {
 	return len(raw), -1
 }
 
+// endOf is the offset after a batch's last.
+func endOf(b *recordbatch.Batch) int64 { return b.BaseOffset + int64(b.LastOffsetDelta) + 1 }
+
 func batchAt(raw []byte) (recordbatch.Batch, bool) {
 	b, _, err := recordbatch.Next(raw)
 	return b, err == nil && b.LastOffsetDelta >= 0 && b.ChecksumOK()
 }
 
+// repaired is what repairPartition has found and made of a partition.
+type repaired struct {
+	cut  int64           // bytes that were being written
+	end  int64           // the offset that the next message gets
+	open map[int64]int16 // the epochs of producers, by ID, whose transactions a kill left open
+}
+
 // repairPartition makes the segments of a partition such that kfake throws nothing away
 // that can be read: an empty batch stands for what cannot, and a copy of the segment as
 // it was is kept. The end of the last one goes, if nothing is behind it: it was being
-// written, or was the last that was, of a log that Close did not leave. It returns where
-// the partition ends then.
-func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (cut, end int64, err error) {
+// written, or was the last that was, of a log that Close did not leave.
+func repairPartition(dir, partition string, closed bool, logger *slog.Logger) (repaired, error) {
 	all, err := segments(partition)
 	if err != nil {
-		return 0, 0, err
+		return repaired{}, err
 	}
 	saved, err := readSnapshot(partition)
 	if err != nil {
-		return 0, 0, err
+		return repaired{}, err
 	}
+	var out repaired
 	next, last := int64(-1), true
-	if closed {
-		next = saved.HighWatermark
+	if saved.HighWatermark > 0 {
+		next = saved.HighWatermark // Close has written up to here
 	}
+	transactions := newOpenTransactions()
 	var empty []segment
 	for _, s := range slices.Backward(all) {
 		raw, err := os.ReadFile(s.path)
 		if err != nil {
-			return cut, 0, err
+			return out, err
 		}
-		damaged, whole, batches, behind := scan(raw, s.base, next)
-		cut += int64(len(raw) - whole)
+		damaged, whole, batches, behind := scan(raw, s.base, next, transactions.visit)
+		transactions.endSegment()
+		out.cut += int64(len(raw) - whole)
 		switch { // a start may end anywhere: the next one finds the same damage, or none
 		case whole == 0: // kfake would forget it, and write to the one before
 			empty = append(empty, s)
 			continue
 		case len(damaged) > 0:
-			if batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger); err != nil {
-				return cut, 0, err
+			if raw, batches, err = replaceDamaged(dir, partition, s, raw[:whole], damaged, batches, logger); err != nil {
+				return out, err
 			}
 		case whole < len(raw):
 			if err := os.Truncate(s.path, int64(whole)); err != nil {
-				return cut, 0, err
+				return out, err
 			}
 		}
+		n, err := alignIndex(s.index(), raw, batches)
+		if err != nil {
+			return out, err
+		}
 		if last { // the next batch is written to it
-			end = behind
-			n, err := alignIndex(s.index(), batches)
-			cut += n
-			if err == nil {
-				err = dropSnapshot(partition, saved, behind, closed)
-			}
-			if err != nil {
-				return cut, 0, err
+			out.cut += n
+			out.end = behind
+			if err := dropSnapshot(partition, saved, behind, closed); err != nil {
+				return out, err
 			}
 		}
 		next, last = s.base, false
 	}
 	if len(all) > 0 && last && all[len(all)-1].base > 0 { // it would begin at 0 again
-		end = all[len(all)-1].base
-		if err := keepEnd(partition, end); err != nil {
-			return cut, 0, err
+		out.end = all[len(all)-1].base
+		if err := keepEnd(partition, out.end); err != nil {
+			return out, err
 		}
 	}
 	for _, s := range empty {
 		if err := errors.Join(removeAny(s.path), removeAny(s.index())); err != nil {
-			return cut, 0, err
+			return out, err
 		}
 	}
-	return cut, end, nil
+	if !closed { // else kfake goes on with them
+		out.open = transactions.open
+	}
+	return out, nil
 }
 
-// replaceDamaged writes a segment anew, and returns how many batches it has then.
-func replaceDamaged(dir, partition string, s segment, raw []byte, damaged []damage, batches int, logger *slog.Logger) (int, error) {
+// replaceDamaged writes a segment anew, and returns it and how many batches it has then.
+func replaceDamaged(
+	dir, partition string, s segment, raw []byte, damaged []damage, batches int, logger *slog.Logger,
+) ([]byte, int, error) {
 	folder, name := filepath.Join(dir, damagedDir), filepath.Base(partition)
 	info, err := os.Stat(s.path)
 	if err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	kept := filepath.Join(folder, fmt.Sprintf("%s-%d-%d.dat", name, s.base, info.ModTime().UnixNano()))
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	if err := os.Link(s.path, kept); err != nil && !errors.Is(err, fs.ErrExist) { // a start before may have failed behind it
-		return 0, err
+		return nil, 0, err
 	}
 	if err := errors.Join(syncDir(folder), syncDir(dir)); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
 	topic, number, _ := partitionOf(name)
 	out, at, all := []byte(nil), 0, batches
@@ -197,9 +217,9 @@ func replaceDamaged(dir, partition string, s segment, raw []byte, damaged []dama
 	}
 	out = append(out, raw[at:]...)
 	if err := spliceIndex(s.index(), damaged[0].batches, batches-damaged[len(damaged)-1].batches, all); err != nil {
-		return 0, err
+		return nil, 0, err
 	}
-	return all, errors.Join(writeWhole(s.path, out), syncDir(partition))
+	return out, all, errors.Join(writeWhole(s.path, out), syncDir(partition))
 }
 
 // spliceIndex keeps the entries of the first and the last batches of a segment: it had

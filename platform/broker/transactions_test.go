@@ -1,0 +1,57 @@
+package broker_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/stretchr/testify/require"
+
+	"muster/platform/broker"
+	"muster/platform/bus/bustest"
+)
+
+func inTopic(m kafka.Message) kafka.Message {
+	m.Topic = "t"
+	return m
+}
+
+func TestKill_AbortsOpenTransactionsForGood(t *testing.T) {
+	dir := t.TempDir()
+	_, cfg := serve(t, dir)
+	createTopic(t, cfg, nil)
+	send(t, cfg, message("a", "first"))
+	bustest.Begin(t, cfg, "loader", inTopic(message("a", "open")))
+	for _, committed := range []string{"second", "third"} { // the same producer goes on
+		dir = killed(t, dir)
+		_, cfg = serve(t, dir)
+		bustest.Begin(t, cfg, "loader", inTopic(message("a", committed)))(true)
+	}
+	dir = killed(t, dir)
+	indexes, err := filepath.Glob(filepath.Join(dir, "log", "partitions", "t-0", "*.idx"))
+	require.NoError(t, err)
+	require.NotEmpty(t, indexes)
+	for _, index := range indexes { // what it says is in the log, too
+		require.NoError(t, os.Remove(index))
+	}
+	_, cfg = serve(t, dir)
+	var values []string
+	for _, v := range stored(t, cfg) {
+		values = append(values, v)
+	}
+	require.ElementsMatch(t, []string{"first", "second", "third"}, values)
+}
+
+func TestCompact_WaitsForOpenTransactions(t *testing.T) {
+	b, cfg := serve(t, t.TempDir())
+	createTopic(t, cfg, map[string]string{"cleanup.policy": "compact"})
+	send(t, cfg, message("a", "old"), message("a", "good"))
+	end := bustest.Begin(t, cfg, "loader", inTopic(message("a", "taken back")))
+	send(t, cfg, message("b", "other"))
+	require.ErrorIs(t, b.Compact(t.Context()), broker.ErrOpenTransaction)
+	end(false)
+	require.Equal(t, map[int64]string{0: "old", 1: "good", 3: "other"}, stored(t, cfg))
+	require.NoError(t, b.Compact(t.Context()))
+	require.Equal(t, map[int64]string{1: "good", 3: "other"}, stored(t, cfg))
+}
