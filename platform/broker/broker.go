@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -102,7 +103,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	}
 	failed := newFailure()
 	b := &Broker{lock: lock, gate: newGate(failed), failure: failed, logger: cfg.Logger, dir: cfg.DataDir, free: freeBytes}
-	b.gate.users = len(cfg.Users) > 0
+	b.gate.mechanisms = cfg.mechanisms()
 	b.gate.vetter.compacted = func(topic string) (bool, error) {
 		return ask(b, func() bool { return b.compacted(topic) })
 	}
@@ -141,6 +142,15 @@ func splitAddr(addr string) (host string, port int, err error) {
 	}
 	n, err := strconv.ParseUint(text, 10, 16)
 	return host, int(n), err
+}
+
+// mechanisms returns the SASL mechanisms of the users.
+func (cfg *Config) mechanisms() []string {
+	var out []string
+	for _, u := range cfg.Users {
+		out = append(out, u.Mechanism)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(out)))
 }
 
 // options say how kfake keeps the log, and who may use it.

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"encoding/binary"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -46,7 +47,7 @@ type gatedConn struct {
 }
 
 func newGatedConn(c net.Conn, g *gate, logger *slog.Logger) *gatedConn {
-	return &gatedConn{Conn: c, gate: g, logger: logger, login: login{known: !g.users}, closed: make(chan struct{})}
+	return &gatedConn{Conn: c, gate: g, logger: logger, login: login{known: len(g.mechanisms) == 0, mechanisms: g.mechanisms}, closed: make(chan struct{})}
 }
 
 func (c *gatedConn) Read(p []byte) (int, error) {
@@ -77,13 +78,19 @@ func (c *gatedConn) read(p []byte) (int, error) {
 // looked at.
 func (c *gatedConn) next() error {
 	header := make([]byte, headerBytes)
-	if _, err := io.ReadFull(c.Conn, header); err != nil {
+	if _, err := io.ReadFull(c.Conn, header[:4]); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	known, bare := c.login.known, c.login.bare // now: what is read next answers the last answer
+	c.mu.Unlock()
+	if bare {
+		return c.nextToken(binary.BigEndian.Uint32(header))
+	}
+	if _, err := io.ReadFull(c.Conn, header[4:]); err != nil {
 		return err
 	}
 	r := parseRequest(header)
-	c.mu.Lock()
-	known := c.login.known
-	c.mu.Unlock()
 	err := r.check(known)
 	if err == nil && r.wanted(known) {
 		return c.whole(r, header, known)
@@ -98,6 +105,29 @@ func (c *gatedConn) next() error {
 		defer c.mu.Unlock()
 		c.joinID, c.answered = r.id, make(chan struct{})
 	}
+	return nil
+}
+
+// nextToken reads a token of a login without the head of a request.
+func (c *gatedConn) nextToken(size uint32) error {
+	if size > maxForeignBytes {
+		err := fmt.Errorf("a login of %d bytes", size)
+		c.ended(err)
+		return err
+	}
+	token := make([]byte, size)
+	if _, err := io.ReadFull(c.Conn, token); err != nil {
+		return err
+	}
+	raw := bareRequest(token)
+	c.mu.Lock()
+	err := c.login.ask(parseRequest(raw), raw)
+	c.mu.Unlock()
+	if err != nil {
+		c.ended(err)
+		return err
+	}
+	c.header, c.body = raw, 0
 	return nil
 }
 
@@ -174,6 +204,9 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 		}
 		c.mu.Unlock()
 	}
+	if err == nil { // what was written may be shorter
+		return len(p), nil
+	}
 	return min(n, len(p)), err
 }
 
@@ -181,7 +214,10 @@ func (c *gatedConn) Write(p []byte) (int, error) {
 func (c *gatedConn) answer(id uint32, p []byte) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.login.answered(id, p) // now: the client may go on as soon as it has the answer
+	p, err := c.login.answered(id, p) // now: the client may go on as soon as it has the answer
+	if err != nil {
+		return nil, err
+	}
 	if len(c.refused) == 0 || c.refused[0].id != id {
 		return p, nil
 	}

@@ -312,6 +312,53 @@ func TestBeforeAuthentication(t *testing.T) {
 	}
 }
 
+func TestHandshake_TellsTheEnabledMechanisms(t *testing.T) {
+	users := []broker.User{{Mechanism: "PLAIN", Name: "anna", Password: "secret"}, {Mechanism: "SCRAM-SHA-256", Name: "bert", Password: "secret"}}
+	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users})
+	for mechanism, want := range map[string]int16{
+		"PLAIN": 0, "SCRAM-SHA-256": 0,
+		"SCRAM-SHA-512": kerr.UnsupportedSaslMechanism.Code, // without a user of it
+		"GSSAPI":        kerr.UnsupportedSaslMechanism.Code, "": kerr.UnsupportedSaslMechanism.Code,
+	} {
+		for version := range int16(2) {
+			req := kmsg.NewPtrSASLHandshakeRequest()
+			req.Mechanism = mechanism
+			res := dialRaw(t, b.Addrs()[0]).call(req, version).(*kmsg.SASLHandshakeResponse)
+			require.Equal(t, want, res.ErrorCode, "%q in version %d", mechanism, version)
+			require.Equal(t, []string{"PLAIN", "SCRAM-SHA-256"}, res.SupportedMechanisms)
+		}
+	}
+}
+
+func TestHandshake_OfVersion0IsFollowedByBareTokens(t *testing.T) {
+	users := []broker.User{{Mechanism: "PLAIN", Name: "a", Password: "secret"}}
+	b := brokertest.StartConfig(t, broker.Config{DataDir: t.TempDir(), Users: users})
+	handshake := kmsg.NewPtrSASLHandshakeRequest()
+	handshake.Mechanism = "PLAIN"
+	metadata := kmsg.NewPtrMetadataRequest()
+	token := func(c *rawClient, text string) {
+		_, err := c.conn.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(text))), text...)) //nolint:gosec // small
+		require.NoError(t, err)
+	}
+
+	c := dialRaw(t, b.Addrs()[0])
+	require.Zero(t, c.call(handshake, 0).(*kmsg.SASLHandshakeResponse).ErrorCode)
+	token(c, "\x00a\x00secret")
+	var size [4]byte
+	_, err := io.ReadFull(c.conn, size[:])
+	require.NoError(t, err)
+	require.Equal(t, [4]byte{}, size, "an empty token")
+	c.call(metadata, 1)
+
+	for _, wrong := range []string{"\x00a\x00guess", "\x00a\x00", "", "x"} {
+		c := dialRaw(t, b.Addrs()[0])
+		c.call(handshake, 0)
+		token(c, wrong)
+		_, err := c.conn.Read(size[:])
+		require.ErrorIs(t, err, io.EOF, "%q", wrong)
+	}
+}
+
 // Whoever there was when the log was written, the users are those of the configuration.
 func TestUsersAreTheConfigurations(t *testing.T) {
 	dir := t.TempDir()

@@ -14,8 +14,9 @@ type gate struct {
 	once     sync.Once
 	shutting chan struct{} // closed when no connection is accepted any more
 	failure  *failure
-	users    bool // clients have to say who they are
 	vetter   *vetter
+	// mechanisms are the SASL mechanisms that are enabled. Clients must authenticate if there are any.
+	mechanisms []string
 
 	mu    sync.Mutex
 	ended bool

@@ -1,7 +1,6 @@
 package broker
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -172,81 +171,4 @@ func limitPartitions(r request, raw []byte) ([]byte, error) {
 func isTopicName(name string) bool {
 	const allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return name != "" && len(name) <= 249 && name != "." && name != ".." && strings.Trim(name, allowed) == ""
-}
-
-// login follows how a client says who it is.
-type login struct {
-	asked  []loginStep // not answered yet, in order
-	rounds int         // how many answers without an error are still to come
-	known  bool
-}
-
-type loginStep struct {
-	request
-	rounds int // of the mechanism that a handshake asks for
-}
-
-// ask takes note of a request of a client that is not known yet. kfake's parser would
-// count to four thousand million for a few bytes that say there are as many tags.
-func (l *login) ask(r request, raw []byte) error {
-	reader, kind := r.body(raw)
-	step := loginStep{request: r}
-	switch kind.(type) {
-	case *kmsg.ApiVersionsRequest:
-		if kind.IsFlexible() {
-			reader.CompactString() // the client's name
-			reader.CompactString() // and version
-			if r.version >= 5 {
-				reader.CompactNullableString() // the cluster
-				reader.Int32()                 // and the broker that it takes this one for
-			}
-			skipTags(&reader)
-		}
-	case *kmsg.SASLHandshakeRequest:
-		step.rounds = 2 // SCRAM
-		if reader.String() == "PLAIN" {
-			step.rounds = 1
-		}
-		l.asked = append(l.asked, step)
-	case *kmsg.SASLAuthenticateRequest:
-		var login []byte
-		if kind.IsFlexible() {
-			login = reader.CompactBytes()
-			skipTags(&reader)
-		} else {
-			login = reader.Bytes()
-		}
-		// kfake takes a user that it does not know for one whose password is empty.
-		if parts := bytes.SplitN(login, []byte{0}, 3); len(parts) == 3 && len(parts[2]) == 0 {
-			return errors.New("a login with an empty password")
-		}
-		l.asked = append(l.asked, step)
-	}
-	if !reader.Ok() {
-		return fmt.Errorf("a request of the kind %s that is cut off, or has too many tags", kmsg.NameForKey(r.key))
-	}
-	return nil
-}
-
-// answered takes note of an answer of kfake's, before the client gets it.
-func (l *login) answered(id uint32, answer []byte) {
-	if l.known || len(l.asked) == 0 || l.asked[0].id != id {
-		return
-	}
-	step := l.asked[0]
-	l.asked = l.asked[1:]
-	at := 8 // after the size and the id
-	if step.is(kmsg.SASLAuthenticate) && step.version >= 2 {
-		at++ // no tagged fields
-	}
-	if len(answer) < at+2 || binary.BigEndian.Uint16(answer[at:]) != 0 {
-		return
-	}
-	switch {
-	case step.is(kmsg.SASLHandshake):
-		l.rounds = step.rounds
-	case l.rounds > 0:
-		l.rounds--
-		l.known = l.rounds == 0
-	}
 }
