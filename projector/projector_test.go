@@ -123,6 +123,20 @@ func TestPoisonOnTheTopic(t *testing.T) {
 	require.GreaterOrEqual(t, n, 3)
 }
 
+// It has no version, which alone decides what replaces what.
+func TestProjector_MessageWithoutAValueWithdrawsNothing(t *testing.T) {
+	h := newHarness(t)
+	topic, key := record.KindNetworkPerson.Topic(), []byte("p_kept")
+	h.start(nil)
+	h.publish(message(person(t, "p_kept", "2025", `"username":"kept"`)), kafka.Message{Topic: topic, Key: key})
+	h.caughtUp()
+	require.False(t, h.networkPeople(0, "p_kept")[0].Deleted)
+	require.Empty(t, h.rejectedRecords())
+	h.publish(kafka.Message{Topic: topic, Key: key, Value: []byte(`{"profile_id":"p_kept","last_updated":"2026","deleted":true}`)})
+	h.caughtUp()
+	require.True(t, h.networkPeople(0, "p_kept")[0].Deleted, "a record with deleted withdraws it")
+}
+
 // A record that ClickHouse refuses for its data stands alone in the end; the
 // others of its batch are projected.
 func TestRefusedRecordIsIsolated(t *testing.T) {
