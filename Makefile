@@ -96,7 +96,7 @@ docs-check: engine ## the documentation: links, the commands of its code blocks 
 	$(GO) test -count=1 -timeout 10m -tags docs -v -run '^(TestPages|TestPictures|TestBackupPage|TestUpgradePage|TestSnippets|TestVerifySnippets)$$' ./deploy/e2e $(TESTFLAGS) | grep -v '^=== '
 
 .PHONY: test-clients
-test-clients: engine ## the TypeScript client is generated anew and built; the examples of both clients and the snippets of the guides run against muster up (needs Node, Python)
+test-clients: engine ## the TypeScript client is generated anew and built; the examples of both clients and the snippets of the guides run against muster up, Kafka clients of Python and JavaScript produce to it (needs Node, Python)
 	cd query-api/client-ts && npm ci --ignore-scripts --no-audit --no-fund --loglevel error && npm run --silent generate && npm run --silent build && npm test
 	cd query-api/client-ts && npx --yes node@18.20.8 --test dist/test/client.test.js # the oldest that its README promises
 	git diff --exit-code query-api/client-ts/src/schema.gen.ts
