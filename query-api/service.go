@@ -57,8 +57,13 @@ type Config struct {
 	// WebhookAllow are addresses that webhooks may go to although they are not public,
 	// and by plain http too: what the webhook-sender allows.
 	WebhookAllow []netip.Prefix
-	// AnswerBytes bounds the memory that answers of more than 4 MiB take together; default 256 MiB.
+	// AnswerBytes bounds the memory that answers of more than 4 MiB take together; default 256 MiB. An organization
+	// may hold as much of it as it leaves free.
 	AnswerBytes int64
+	// ReadGrace and MinReadRate bound how slowly a caller may read an answer of more than 64 KiB; default 10 s and then
+	// 256 KiB a second.
+	ReadGrace   time.Duration
+	MinReadRate int64
 	// DiscoveryBudget is the time from a discovery call to its answer; default 20 s.
 	DiscoveryBudget time.Duration
 	// GatherKeys bounds the keys of one read-model query; default and maximum 256.
@@ -121,6 +126,8 @@ func (c Config) WithDefaults() Config {
 	set(&c.StopTimeout, 4*time.Second)
 	set(&c.MaxBodyBytes, 1<<20)
 	set(&c.AnswerBytes, 256<<20)
+	set(&c.ReadGrace, 10*time.Second)
+	set(&c.MinReadRate, 256<<10)
 	set(&c.DiscoveryBudget, event.DiscoveryBudget)
 	g := c.gathering().WithDefaults()
 	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
@@ -137,7 +144,7 @@ func (c Config) Validate() error {
 	for name, value := range map[string]int64{
 		"request_timeout": int64(c.RequestTimeout), "read_header_timeout": int64(c.ReadHeaderTimeout),
 		"read_timeout": int64(c.ReadTimeout), "write_timeout": int64(c.WriteTimeout), "idle_timeout": int64(c.IdleTimeout),
-		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "answer_bytes": c.AnswerBytes, "gather_keys": int64(c.GatherKeys),
+		"stop_timeout": int64(c.StopTimeout), "max_body_bytes": c.MaxBodyBytes, "answer_bytes": c.AnswerBytes, "read_grace": int64(c.ReadGrace), "min_read_rate": c.MinReadRate, "gather_keys": int64(c.GatherKeys),
 		"gather_queries": int64(c.GatherQueries), "max_queries": int64(c.MaxQueries), "query_timeout": int64(c.QueryTimeout), "discovery_budget": int64(c.DiscoveryBudget),
 	} {
 		if value < 0 {
@@ -281,7 +288,7 @@ func New(ctx context.Context, cfg Config, deps Deps) (*Service, error) {
 		s.store.Close()
 		return nil, errors.Join(fmt.Errorf("query-api: %w", err), s.closeMeter())
 	}
-	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.AnswerBytes}, v1.Deps{
+	s.api, err = v1.New(v1.Config{Uncounted: cfg.Uncounted, WebhookAllow: cfg.WebhookAllow, RequestTimeout: cfg.RequestTimeout, MaxBodyBytes: cfg.MaxBodyBytes, AnswerBytes: cfg.AnswerBytes, ReadGrace: cfg.ReadGrace, MinReadRate: cfg.MinReadRate}, v1.Deps{
 		Store: s.store, Search: s.search, Accounts: s.accounts, Meter: s.meter, Platforms: deps.Platforms, Description: description,
 		Finder: s.finder, Contexts: s.contexts,
 		Logger: deps.Logger, Registerer: deps.Registerer, Tracer: tracer, Now: deps.Now,

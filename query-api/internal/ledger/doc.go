@@ -3,7 +3,7 @@
 //
 // An [Outbox] is an append-only file of this replica. A charge is written to it
 // before its answer is sent (Prepare), and once more when the answer has left
-// (Answered) or has not (Void); only then is it published. What a process that
+// (Answered), has not (Void) or has in part (Reduced); only then is it published. What a process that
 // was killed leaves behind is published by the next one on the same folder. A
 // charge that was prepared and never marked is void: the caller may have seen
 // the answer, and is not charged. So the ledger never says more than callers

@@ -173,6 +173,13 @@ func (o *Outbox) recover() error {
 			case frameFinal:
 				o.push(r)
 				s.pending++
+			case frameReduced:
+				if before, ok := prepared[seq]; ok {
+					before.segment.pending--
+					delete(prepared, seq)
+				}
+				o.push(r)
+				s.pending++
 			case frameAnswered, frameVoid:
 				if r, ok := prepared[seq]; ok {
 					r.void = kind == frameVoid
@@ -260,6 +267,32 @@ func (e Entry) Answered() error { return e.mark(frameAnswered) }
 // Void says that it has not: nothing is charged.
 func (e Entry) Void() error { return e.mark(frameVoid) }
 
+// Reduced says that a part of the answer has left: the charge stands with so many credits.
+func (e Entry) Reduced(credits int64) error {
+	u := *e.ref.usage
+	u.Credits = credits
+	frame, err := u.AppendJSON(make([]byte, frameHead, frameRoom))
+	if err != nil {
+		return errors.Join(fmt.Errorf("outbox: encode: %w", err), e.Void())
+	}
+	sealFrame(frame, frameReduced, e.seq)
+	o := e.outbox
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	r := e.ref
+	s, offset, err := o.write(frame)
+	if err != nil {
+		r.void = true
+		err = fmt.Errorf("outbox: %w", err)
+	} else {
+		r.segment.pending--
+		s.pending++
+		r = ref{segment: s, offset: offset, usage: &u, payload: frame[frameHead:]}
+	}
+	o.settle(e.seq, r)
+	return err
+}
+
 // mark queues the event even when its mark cannot be written: then it is only a
 // crash that turns it into a void one.
 func (e Entry) mark(kind byte) error {
@@ -269,18 +302,23 @@ func (e Entry) mark(kind byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	_, _, err := o.write(frame[:])
-	delete(o.open, e.seq)
-	if o.watched {
-		close(o.marked)
-		o.marked, o.watched = make(chan struct{}), false
-	}
 	r := e.ref
 	r.void = kind == frameVoid
-	o.push(r)
+	o.settle(e.seq, r)
 	if err != nil {
 		return fmt.Errorf("outbox: %w", err)
 	}
 	return nil
+}
+
+// settle queues a prepared event as it stands; o.mu is held.
+func (o *Outbox) settle(seq uint64, r ref) {
+	delete(o.open, seq)
+	if o.watched {
+		close(o.marked)
+		o.marked, o.watched = make(chan struct{}), false
+	}
+	o.push(r)
 }
 
 // write appends a frame; o.mu is held.

@@ -30,9 +30,10 @@ func call(id string) *event.Usage {
 
 // topic collects what is published.
 type topic struct {
-	mu     sync.Mutex
-	events map[string]event.Outcome
-	fail   bool
+	mu      sync.Mutex
+	events  map[string]event.Outcome
+	credits map[string]int64
+	fail    bool
 }
 
 func (p *topic) publish(_ context.Context, events []ledger.Event) error {
@@ -50,6 +51,9 @@ func (p *topic) publish(_ context.Context, events []ledger.Event) error {
 			return fmt.Errorf("%s was %s and is %s", u.RequestID, before, u.Outcome)
 		}
 		p.events[u.RequestID] = u.Outcome
+		if p.credits != nil {
+			p.credits[u.RequestID] = u.Credits
+		}
 	}
 	return nil
 }
@@ -77,7 +81,8 @@ func copyOf(t *testing.T, dir string) string {
 func TestGenerations(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	want := make(map[string]event.Outcome)
-	p := &topic{events: make(map[string]event.Outcome)}
+	reduced := make(map[string]int64)
+	p := &topic{events: make(map[string]event.Outcome), credits: make(map[string]int64)}
 	dir := t.TempDir()
 	for generation := range 30 {
 		o, err := ledger.Open(ledger.Config{Dir: dir, SegmentBytes: 4 << 10})
@@ -105,6 +110,13 @@ func TestGenerations(t *testing.T) {
 				require.NoError(t, err)
 				require.NoError(t, e.Void())
 				want[id] = event.OutcomeUnanswered
+			case 3:
+				u := call(id)
+				u.Credits = 100
+				e, err := o.Prepare(u)
+				require.NoError(t, err)
+				require.NoError(t, e.Reduced(40))
+				want[id], reduced[id] = event.OutcomeCharged, 40
 			default:
 				e, err := o.Prepare(call(id))
 				require.NoError(t, err)
@@ -135,6 +147,9 @@ func TestGenerations(t *testing.T) {
 	stop()
 	require.NoError(t, <-ended)
 	require.Equal(t, want, p.events)
+	for id, credits := range reduced {
+		require.Equal(t, credits, p.credits[id], "%s was reduced", id)
+	}
 	left, err := filepath.Glob(filepath.Join(dir, "*.outbox"))
 	require.NoError(t, err)
 	require.Empty(t, left, "everything is published")

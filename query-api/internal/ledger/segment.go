@@ -16,6 +16,7 @@ const (
 	frameFinal    byte = 'f' // an event that stands
 	frameAnswered byte = 'a' // the answer to a prepared event has left
 	frameVoid     byte = 'v' // it has not
+	frameReduced  byte = 'r' // a part of it has: this event stands in the place of the prepared one
 )
 
 // A frame is: length of the payload (4 bytes), CRC-32C of what follows (4),

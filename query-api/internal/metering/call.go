@@ -410,9 +410,17 @@ func (c *Call) event(status int, outcome event.Outcome) event.Usage {
 // Forbidden notes that the call is answered with 403.
 func (c *Call) Forbidden() { c.outcome = event.OutcomeRefusedForbidden }
 
-// End finishes the call. sent says that the whole answer has left, with the
-// given status.
-func (c *Call) End(ctx context.Context, status int, sent bool) error {
+// Sent counts the units of an answer that were handed to its connection, wholly or in part.
+type Sent int64
+
+// Answers that were handed to their connection as a whole, and not at all.
+const (
+	Whole   Sent = -1
+	Nothing Sent = 0
+)
+
+// End finishes the call, of which so much has left with the given status.
+func (c *Call) End(ctx context.Context, status int, sent Sent) error {
 	c.mu.Lock()
 	r, claim, stored, work, renewed, undo := c.reservation, c.claim, c.stored, c.work, c.renewed, c.undo
 	if c.begun {
@@ -431,16 +439,21 @@ func (c *Call) End(ctx context.Context, status int, sent bool) error {
 	if work != nil {
 		_, left = work.GiveUp(ctx)
 	}
-	if claim != nil && (!stored || !sent) {
+	if stored && sent != Nothing {
+		sent = Whole // its caller takes the rest of it under the key, without another charge
+	}
+	if claim != nil && (!stored || sent != Whole) {
 		given, err := claim.GiveUp(ctx)
 		// A stored answer that another call was given, or may be, has left with that one.
-		sent = sent || given || err != nil && stored
+		if given || err != nil && stored {
+			sent = Whole
+		}
 		left = errors.Join(left, err)
 	}
 	return errors.Join(left, c.end(ctx, r, status, sent))
 }
 
-func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) error {
+func (c *Call) end(ctx context.Context, r *Reservation, status int, sent Sent) error {
 	if c.outcome != "" {
 		u := c.event(status, c.outcome)
 		u.Requests = c.counted
@@ -453,17 +466,35 @@ func (c *Call) end(ctx context.Context, r *Reservation, status int, sent bool) e
 	if r == nil || r.claim.ID == "" {
 		return nil
 	}
+	answered := r.committed && status >= http.StatusOK && status < http.StatusMultipleChoices
 	switch {
-	case r.committed && sent && status >= http.StatusOK && status < http.StatusMultipleChoices:
+	case answered && sent == Whole:
 		return r.entry.Answered() // what publishes it settles the claim
+	case answered && sent > Nothing:
+		return c.brokenOff(ctx, r, int64(sent))
 	case r.committed:
 		return errors.Join(r.entry.Void(), c.uncharge(ctx, r))
 	case r.voided:
 		return c.uncharge(ctx, r)
-	case r.claim.Requests > 0 && (!sent || status >= http.StatusInternalServerError):
-		return c.failed(ctx, r, status, sent)
+	case r.claim.Requests > 0 && (sent != Whole || status >= http.StatusInternalServerError):
+		return c.failed(ctx, r, status, sent == Whole)
 	}
 	return c.releases(r.claim)(ctx)
+}
+
+// brokenOff charges a call whose answer broke off for the units that were handed to its connection, as far as they
+// exceed what its organization is forgiven.
+func (c *Call) brokenOff(ctx context.Context, r *Reservation, units int64) error {
+	owed := min(units*c.UnitPrice(), r.quota.Charged)
+	owed -= c.meter.broken.forgive(c.request.Principal.Organization.ID, c.meter.now(), owed)
+	if owed == 0 {
+		return errors.Join(r.entry.Void(), c.uncharge(ctx, r))
+	}
+	_, err := c.meter.credits.Commit(ctx, r.claim, r.claim.Requests, owed)
+	if err != nil && !errors.Is(err, credits.ErrLost) && !errors.Is(err, credits.ErrNotLoaded) {
+		return errors.Join(err, r.entry.Void()) // what publishes that gives the credits back
+	}
+	return r.entry.Reduced(owed)
 }
 
 // uncharge leaves of a call that is in the ledger as unanswered what it counts there.

@@ -17,8 +17,10 @@
 // A unit is what the endpoint's price is for: a result, a record, a match. What
 // is not committed is free again when the call ends. A commit is in the ledger,
 // durably, before its answer is sent; whether it stands is settled when the
-// answer has left: a call whose answer did not leave is not charged, unless another
-// one was given it under the Idempotency-Key meanwhile.
+// answer has left. A call whose answer did not leave is not charged, unless another
+// one was given it under the Idempotency-Key meanwhile. A call whose answer broke off is
+// charged for the units that were handed to its connection, less an hourly allowance of its
+// organization; in full if the answer is stored under its Idempotency-Key.
 //
 // The balances fail closed: when they cannot be reached nothing is reserved, and
 // Reserve returns [ErrUnavailable]. The rate fails open.

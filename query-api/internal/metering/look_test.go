@@ -56,13 +56,13 @@ func TestWorkStaysWhenALookAtItFails(t *testing.T) {
 	require.NoError(t, err)
 	require.Nil(t, w)
 	require.NoError(t, first.Begins(t.Context(), metering.Work{ID: "1", Asked: true}))
-	require.NoError(t, first.End(t.Context(), http.StatusGatewayTimeout, true))
+	require.NoError(t, first.End(t.Context(), http.StatusGatewayTimeout, metering.Whole))
 
 	second := begin("2")
 	store.fail = 2 // the look at the work; its caller has left
 	_, err = second.Begun(t.Context(), over)
 	require.ErrorIs(t, err, metering.ErrUnavailable)
-	require.NoError(t, second.End(t.Context(), http.StatusServiceUnavailable, false))
+	require.NoError(t, second.End(t.Context(), http.StatusServiceUnavailable, metering.Nothing))
 
 	third := begin("3")
 	w, err = third.Begun(t.Context(), over)

@@ -156,7 +156,7 @@ func TestRepliesAreLost(t *testing.T) {
 				}
 				require.ErrorIs(t, err, metering.ErrUnavailable)
 				require.ErrorIs(t, err, errLost)
-				require.NoError(t, call.End(t.Context(), http.StatusInternalServerError, true))
+				require.NoError(t, call.End(t.Context(), http.StatusInternalServerError, metering.Whole))
 				var requests int64
 				if counted && lose == "commit" {
 					requests = 1
@@ -169,7 +169,7 @@ func TestRepliesAreLost(t *testing.T) {
 				require.NoError(t, err)
 				_, err = res.Commit(t.Context(), metering.Used{Units: 1})
 				require.NoError(t, err)
-				require.NoError(t, again.End(t.Context(), http.StatusOK, true))
+				require.NoError(t, again.End(t.Context(), http.StatusOK, metering.Whole))
 				b.balanced(t, requests, 1)
 			})
 		}
@@ -191,7 +191,7 @@ func TestRepliesOfARefusalAreLost(t *testing.T) {
 			} else {
 				require.ErrorIs(t, err, errLost)
 			}
-			require.NoError(t, call.End(t.Context(), http.StatusTooManyRequests, true))
+			require.NoError(t, call.End(t.Context(), http.StatusTooManyRequests, metering.Whole))
 			b.balanced(t, requests, 0)
 		})
 	}
@@ -209,8 +209,8 @@ func TestCallersLeave(t *testing.T) {
 		require.NoError(t, err)
 		_, err = res.Commit(t.Context(), metering.Used{Units: 1})
 		require.NoError(t, err)
-		require.NoError(t, working.End(t.Context(), http.StatusInternalServerError, false))
-		require.NoError(t, answered.End(t.Context(), http.StatusOK, false))
+		require.NoError(t, working.End(t.Context(), http.StatusInternalServerError, metering.Nothing))
+		require.NoError(t, answered.End(t.Context(), http.StatusOK, metering.Nothing))
 		if !counted {
 			b.balanced(t, 0, 0)
 			continue

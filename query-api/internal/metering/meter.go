@@ -60,6 +60,8 @@ type Meter struct {
 
 	toldLate atomic.Int64 // when the log told that rates are late, in nanoseconds; 0: never
 
+	broken forgiven
+
 	owing sync.Mutex
 	paid  paid // guarded by owing
 }

@@ -2,6 +2,7 @@ package metering_test
 
 import (
 	"net/http"
+	"strconv"
 	"testing"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 // What a call has used is what the ledger says, and final when that is published: no lease
 // ends it.
 func TestCallsAreSettled(t *testing.T) {
-	end := func(status int, sent bool) func(*testing.T, *metering.Call, *metering.Reservation) {
+	end := func(status int, sent metering.Sent) func(*testing.T, *metering.Call, *metering.Reservation) {
 		return func(t *testing.T, c *metering.Call, r *metering.Reservation) {
 			t.Helper()
 			if status == http.StatusOK {
@@ -38,22 +39,22 @@ func TestCallsAreSettled(t *testing.T) {
 		used     int64
 		outcome  event.Outcome // empty: not in the ledger
 	}{
-		"charged":             {end: end(http.StatusOK, true), units: 1, used: 1, outcome: event.OutcomeCharged},
-		"charged and counted": {counted: true, end: end(http.StatusOK, true), units: 1, requests: 1, used: 1, outcome: event.OutcomeCharged},
+		"charged":             {end: end(http.StatusOK, metering.Whole), units: 1, used: 1, outcome: event.OutcomeCharged},
+		"charged and counted": {counted: true, end: end(http.StatusOK, metering.Whole), units: 1, requests: 1, used: 1, outcome: event.OutcomeCharged},
 		"nothing used": {counted: true, units: 1, requests: 1, outcome: event.OutcomeFree, end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
 			quota, err := r.Commit(t.Context(), metering.Used{})
 			require.NoError(t, err)
 			require.Equal(t, metering.Quota{Limit: 1, Remaining: 1}, quota)
-			require.NoError(t, c.End(t.Context(), http.StatusOK, true))
+			require.NoError(t, c.End(t.Context(), http.StatusOK, metering.Whole))
 		}},
-		"answer not sent":             {end: end(http.StatusOK, false), units: 1, outcome: event.OutcomeUnanswered},
-		"counted, answer not sent":    {counted: true, end: end(http.StatusOK, false), units: 1, requests: 1, outcome: event.OutcomeUnanswered},
-		"failed":                      {end: end(http.StatusInternalServerError, true), units: 1},
-		"counted and failed":          {counted: true, end: end(http.StatusInternalServerError, true), units: 1, requests: 1, outcome: event.OutcomeFailed},
-		"counted, caller left before": {counted: true, end: end(http.StatusInternalServerError, false), units: 1, requests: 1, outcome: event.OutcomeUnanswered},
+		"answer not sent":             {end: end(http.StatusOK, metering.Nothing), units: 1, outcome: event.OutcomeUnanswered},
+		"counted, answer not sent":    {counted: true, end: end(http.StatusOK, metering.Nothing), units: 1, requests: 1, outcome: event.OutcomeUnanswered},
+		"failed":                      {end: end(http.StatusInternalServerError, metering.Whole), units: 1},
+		"counted and failed":          {counted: true, end: end(http.StatusInternalServerError, metering.Whole), units: 1, requests: 1, outcome: event.OutcomeFailed},
+		"counted, caller left before": {counted: true, end: end(http.StatusInternalServerError, metering.Nothing), units: 1, requests: 1, outcome: event.OutcomeUnanswered},
 		"counted and refused": {counted: true, units: 2, requests: 1, outcome: event.OutcomeRefusedCredits, end: func(t *testing.T, c *metering.Call, r *metering.Reservation) {
 			require.Nil(t, r)
-			require.NoError(t, c.End(t.Context(), http.StatusTooManyRequests, true))
+			require.NoError(t, c.End(t.Context(), http.StatusTooManyRequests, metering.Whole))
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -106,4 +107,46 @@ func TestUnansweredIsTakenBack(t *testing.T) {
 			})
 		}
 	}
+}
+
+// What an answer that broke off is charged is what the ledger says, in balances and after its publication. An hour
+// forgives an organization five credits, over all of its calls.
+func TestEnd_ChargesWhatWasHandedOver(t *testing.T) {
+	lost := &replies{}
+	b := openBooks(t, lost)
+	var requests, used int64
+	for i, c := range []struct {
+		units   int64
+		sent    metering.Sent
+		want    int64
+		outcome event.Outcome
+	}{
+		{units: 100, sent: metering.Nothing, want: 0, outcome: event.OutcomeUnanswered},
+		{units: 1, sent: 1, want: 0, outcome: event.OutcomeUnanswered},
+		{units: 100, sent: 40, want: 36, outcome: event.OutcomeCharged},
+		{units: 1, sent: 1, want: 1, outcome: event.OutcomeCharged},
+		{units: 10, sent: 100, want: 10, outcome: event.OutcomeCharged},
+		{units: 10, sent: metering.Whole, want: 10, outcome: event.OutcomeCharged},
+	} {
+		id := strconv.Itoa(i)
+		call := b.begin(id, true)
+		r, err := call.Reserve(t.Context(), c.units)
+		require.NoError(t, err)
+		_, err = r.Commit(t.Context(), metering.Used{Units: c.units})
+		require.NoError(t, err)
+		require.NoError(t, call.End(t.Context(), http.StatusOK, c.sent))
+		requests, used = requests+1, used+c.want
+		b.balanced(t, requests, used)
+		require.Equal(t, c.outcome, b.ledger[id].Outcome)
+		require.Equal(t, c.want, b.ledger[id].Credits)
+	}
+	// Balances that cannot be told leave the call free.
+	call := b.begin("away", true)
+	r, err := call.Reserve(t.Context(), 10)
+	require.NoError(t, err)
+	_, err = r.Commit(t.Context(), metering.Used{Units: 10})
+	require.NoError(t, err)
+	lost.lose = "commit"
+	require.ErrorIs(t, call.End(t.Context(), http.StatusOK, 5), errLost)
+	b.balanced(t, requests+1, used)
 }

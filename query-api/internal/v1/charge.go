@@ -18,14 +18,22 @@ import (
 // (interface.md, Limits).
 //
 // It also keeps the answer of a call with an Idempotency-Key, before the last
-// byte of it is sent: who has it and calls again finds it stored.
+// byte of it is sent: who has it and calls again finds it stored. It closes the connection of a caller that reads too
+// slowly, and knows how much of an answer was handed to the connection.
 type chargedWriter struct {
 	http.ResponseWriter
-	ctx    context.Context // of the request
-	op     *operation
-	call   *metering.Call
-	status int
-	kept   []byte
+	ctx      context.Context // of the request
+	op       *operation
+	call     *metering.Call
+	recorder *recorder // behind the compression
+	grace    time.Duration
+	rate     int64 // bytes per second
+	began    time.Time
+	status   int
+	kept     []byte
+	length   int // of the body, before it is compressed
+	offset   int // bytes of the body that were written, before they are compressed
+	flushed  int // the offset up to which the compression holds nothing back
 }
 
 // WriteHeader adds the headers.
@@ -41,7 +49,8 @@ func (w *chargedWriter) WriteHeader(status int) {
 		}
 	}
 	if w.status == 0 {
-		w.status = status
+		w.status, w.began = status, time.Now()
+		w.length, _ = strconv.Atoi(w.Header().Get("Content-Length"))
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
@@ -52,13 +61,58 @@ func (w *chargedWriter) Write(b []byte) (int, error) {
 		w.WriteHeader(http.StatusOK)
 	}
 	if storable(w.status) && w.call.Keeps() && len(w.kept)+len(b) <= maxKept {
-		if w.kept = append(w.kept, b...); w.Header().Get("Content-Length") == strconv.Itoa(len(w.kept)) {
+		if w.kept = append(w.kept, b...); len(w.kept) == w.length {
 			w.call.Keep(context.WithoutCancel(w.ctx), idempotency.Answer{
 				Status: w.status, ContentType: w.Header().Get("Content-Type"), Body: w.kept, Header: said(w.Header()),
 			})
 		}
 	}
-	return w.ResponseWriter.Write(b)
+	written := 0
+	for written < len(b) {
+		n, err := w.writePiece(b[written:min(len(b), written+pieceBytes)])
+		written += n
+		if err != nil {
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// pieceBytes is how much of a body is written at a time, within which it is not known how much of a compressed answer
+// was handed to the connection.
+const pieceBytes = 64 << 10
+
+// writePiece writes a part of the body, in the time that its reader has for it.
+func (w *chargedWriter) writePiece(b []byte) (int, error) {
+	if w.length > pieceBytes {
+		due := w.grace + time.Duration(w.offset+len(b))*time.Second/time.Duration(w.rate)
+		// A writer of a test's may have no deadlines, and needs none.
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(w.began.Add(due))
+	}
+	n, err := w.ResponseWriter.Write(b)
+	w.offset += len(b) // of a piece that is not whole it is not known how much is compressed
+	if err != nil || w.offset-w.flushed < pieceBytes || !w.compressed() {
+		return n, err
+	}
+	w.flushed = w.offset
+	if err := http.NewResponseController(w.ResponseWriter).Flush(); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return n, err
+	}
+	return n, w.recorder.failed
+}
+
+func (w *chargedWriter) compressed() bool { return w.recorder.Header().Get("Content-Encoding") != "" }
+
+// netBuffers is how much of an answer net/http takes before any of it is handed to the connection.
+const netBuffers = 6 << 10
+
+// handed is how many bytes of a body whose answer broke off were handed to the connection, before they were compressed.
+func (w *chargedWriter) handed() int {
+	handed := max(0, int(w.recorder.bytes)-netBuffers)
+	if handed > 0 && w.compressed() {
+		return w.offset
+	}
+	return handed
 }
 
 // maxKept bounds the answers that an Idempotency-Key keeps, in bytes: what is kept of all is bounded, too, and some large
@@ -171,16 +225,31 @@ func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
 	}
 }
 
-// end finishes a call: its answer leaves, and then it is known whether it
-// stands.
+// end finishes a call: its answer leaves, and then it is known what it is charged.
 func (x *exchange) end(ctx context.Context, rec *recorder) error {
 	if x.call == nil {
 		return nil
 	}
-	ctx = context.WithoutCancel(ctx)
-	flushed := http.NewResponseController(rec.ResponseWriter).Flush()
-	if errors.Is(flushed, http.ErrNotSupported) { // a writer of a test's, which keeps everything
-		flushed = nil
+	rec.Flush()
+	return x.call.End(context.WithoutCancel(ctx), rec.status, x.sent())
+}
+
+// sent counts what has left of an answer.
+func (x *exchange) sent() metering.Sent {
+	switch {
+	case x.recorder.failed == nil:
+		return metering.Whole
+	case x.sending == nil:
+		return metering.Nothing
 	}
-	return x.call.End(ctx, rec.status, rec.failed == nil && flushed == nil)
+	handed, units := x.sending.handed(), metering.Nothing
+	if x.starts == nil && handed > 0 {
+		return 1
+	}
+	for _, start := range x.starts {
+		if start < handed {
+			units++
+		}
+	}
+	return units
 }

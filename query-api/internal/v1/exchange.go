@@ -33,7 +33,14 @@ type exchange struct {
 	call      *metering.Call // nil: not authenticated
 	cause     error          // of a 5xx
 	answer    share
+	recorder  *recorder
+	sending   *chargedWriter // nil: the call is not charged
+	// starts are the offsets in the body at which what is charged one by one begins; nil: the answer has one price.
+	starts []int
 }
+
+// take adds bytes to the memory of the call's answer.
+func (x *exchange) take(n int) error { return x.answer.take(x.principal.Organization.ID, n) }
 
 type exchangeKey struct{}
 
@@ -78,6 +85,15 @@ func (r *recorder) Write(b []byte) (int, error) {
 	return n, err
 }
 
+// Flush sends what is buffered, and notes whether that failed. It makes the compressing writer before this one flush
+// through it.
+func (r *recorder) Flush() {
+	err := http.NewResponseController(r.ResponseWriter).Flush()
+	if err != nil && !errors.Is(err, http.ErrNotSupported) { // a test's writer, which keeps everything
+		r.failed = err
+	}
+}
+
 // Unwrap serves http.ResponseController.
 func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
@@ -86,10 +102,10 @@ func (r *recorder) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 func (s *Server) observe(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := time.Now()
-		x := &exchange{id: newRequestID(), answer: share{room: s.room}}
+		rec := &recorder{ResponseWriter: w}
+		x := &exchange{id: newRequestID(), answer: share{room: s.room}, recorder: rec}
 		ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 		ctx, span := s.tracer.Start(context.WithValue(ctx, exchangeKey{}, x), r.Method, trace.WithSpanKind(trace.SpanKindServer))
-		rec := &recorder{ResponseWriter: w}
 		w.Header().Set("X-Request-Id", x.id)
 		s.metrics.inFlight.Inc()
 		defer func() {

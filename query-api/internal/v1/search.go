@@ -39,11 +39,14 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	if err != nil {
 		return nil, err
 	}
-	size := 0
+	x, size := exchangeOf(ctx), 0
 	for _, r := range page.Results {
-		size += 2 * len(r) // in the answer, too
+		size += len(r)
 	}
-	if err := exchangeOf(ctx).answer.take(size); err != nil {
+	if call.Keeps() { // a copy for the Idempotency-Key
+		size *= 2
+	}
+	if err := x.take(size); err != nil {
 		return nil, err
 	}
 	used := metering.Used{Units: int64(len(page.Results)), Identifiers: page.Identifiers}
@@ -54,37 +57,27 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	if err != nil {
 		return nil, err
 	}
-	return appendPage(page, quota.Charged)
+	return pageOf(x, page, quota.Charged)
 }
 
-// appendPage writes the answer around results that are JSON already.
-func appendPage(page *search.Page, charged int64) (answer, error) {
-	size := 128 + len(page.Next)
+// pageOf is the answer around results that are JSON already.
+func pageOf(x *exchange, page *search.Page, charged int64) (list, error) {
+	out := list{exchange: x, head: []byte(`{"total":`), tail: []byte(`],"next_cursor":`)}
+	out.head = append(strconv.AppendInt(out.head, page.Total, 10), `,"results":[`...)
 	for _, r := range page.Results {
-		size += len(r) + 1
+		out.items = append(out.items, r)
 	}
-	b := make([]byte, 0, size)
-	b = append(b, `{"total":`...)
-	b = strconv.AppendInt(b, page.Total, 10)
-	b = append(b, `,"results":[`...)
-	for i, r := range page.Results {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, r...)
-	}
-	b = append(b, `],"next_cursor":`...)
 	if page.Next == "" {
-		b = append(b, "null"...)
+		out.tail = append(out.tail, "null"...)
 	} else {
 		var err error
-		if b, err = jsontext.AppendQuote(b, page.Next); err != nil {
-			return nil, err
+		if out.tail, err = jsontext.AppendQuote(out.tail, page.Next); err != nil {
+			return list{}, err
 		}
 	}
-	b = append(b, `,"credits_charged":`...)
-	b = strconv.AppendInt(b, charged, 10)
-	return append(b, '}'), nil
+	out.tail = append(out.tail, `,"credits_charged":`...)
+	out.tail = append(strconv.AppendInt(out.tail, charged, 10), '}')
+	return out, nil
 }
 
 // searchRequest reads the body of both endpoints.
@@ -191,6 +184,9 @@ func (s *Server) ExplainSearch(ctx context.Context, request api.ExplainSearchReq
 
 // VisitSearchPeopleResponse implements api.SearchPeopleResponseObject.
 func (a answer) VisitSearchPeopleResponse(w http.ResponseWriter) error { return a.write(w) }
+
+// VisitSearchPeopleResponse implements api.SearchPeopleResponseObject.
+func (l list) VisitSearchPeopleResponse(w http.ResponseWriter) error { return l.write(w) }
 
 // VisitExplainSearchResponse implements api.ExplainSearchResponseObject.
 func (a answer) VisitExplainSearchResponse(w http.ResponseWriter) error { return a.write(w) }

@@ -1,6 +1,7 @@
 package v1
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.opentelemetry.io/otel/trace"
-	"golang.org/x/sync/semaphore"
 
 	"muster/platform/nearest"
 	"muster/query-api/internal/account"
@@ -39,6 +39,10 @@ type Config struct {
 	MaxBodyBytes int64
 	// AnswerBytes bounds the memory that large answers take together.
 	AnswerBytes int64
+	// ReadGrace and MinReadRate (bytes per second) bound how slowly a caller may read a large answer: the connection
+	// is closed when, ReadGrace after the answer began, less was handed to it than the rate asks for.
+	ReadGrace   time.Duration
+	MinReadRate int64
 	// Uncounted lets everybody call and counts nothing.
 	Uncounted bool
 	// WebhookAllow are addresses that webhooks may go to although they are not public,
@@ -78,8 +82,8 @@ type Server struct {
 	tracer      trace.Tracer
 	metrics     *metrics
 	now         func() time.Time
-	room        *semaphore.Weighted // of answers
-	public      *ssrf.Guardian      // says which addresses webhooks may go to, as their sender does
+	room        *room
+	public      *ssrf.Guardian // says which addresses webhooks may go to, as their sender does
 
 	routes  map[*mux.Route]*operation
 	handler http.Handler
@@ -96,7 +100,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
-		room: semaphore.NewWeighted(cfg.AnswerBytes), public: ssrf.New(ssrf.WithAnyPort()), routes: make(map[*mux.Route]*operation),
+		room: newRoom(cfg.AnswerBytes), public: ssrf.New(ssrf.WithAnyPort()), routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and
 	// unknown paths are 404.
@@ -108,7 +112,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 		x := exchangeOf(r.Context())
 		var stored *metering.Replay
 		if errors.As(err, &stored) {
-			if err = x.answer.take(2 * len(stored.Answer.Body)); err == nil { // it was encrypted
+			if err = x.take(2 * len(stored.Answer.Body)); err == nil { // it was encrypted
 				replay(w, stored.Answer)
 				return
 			}
@@ -229,6 +233,43 @@ func (a answer) write(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusOK)
 	// The caller may be gone; there is nobody else to tell.
 	_, _ = w.Write(a)
+	return nil
+}
+
+// list is an answer with records that are charged one by one. It is written record by record, without a copy of all.
+type list struct {
+	exchange   *exchange
+	head, tail []byte
+	items      [][]byte
+	free       []bool // items that cost nothing; nil: none
+}
+
+func (l list) write(w http.ResponseWriter) error {
+	parts, starts, size := [][]byte{l.head}, make([]int, 0, len(l.items)), len(l.head)
+	for i, item := range l.items {
+		if i > 0 {
+			parts, size = append(parts, []byte{','}), size+1
+		}
+		if l.free == nil || !l.free[i] {
+			starts = append(starts, size)
+		}
+		parts, size = append(parts, item), size+len(item)
+	}
+	parts, size = append(parts, l.tail), size+len(l.tail)
+	l.exchange.starts = starts
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("Content-Length", strconv.Itoa(size))
+	w.WriteHeader(http.StatusOK)
+	if l.exchange.call != nil && l.exchange.call.Keeps() { // before anything is sent
+		parts = [][]byte{bytes.Join(parts, nil)}
+	}
+	for _, part := range parts {
+		if _, err := w.Write(part); err != nil {
+			return nil //nolint:nilerr // the caller is gone, or reads too slowly; the call's end charges what has left
+		}
+	}
 	return nil
 }
 

@@ -117,6 +117,18 @@ func (a answer) VisitGetCodehostPersonResponse(w http.ResponseWriter) error { re
 // VisitPostCodehostPersonResponse implements api.PostCodehostPersonResponseObject.
 func (a answer) VisitPostCodehostPersonResponse(w http.ResponseWriter) error { return a.write(w) }
 
+// VisitPostNetworkPersonResponse implements api.PostNetworkPersonResponseObject.
+func (l list) VisitPostNetworkPersonResponse(w http.ResponseWriter) error { return l.write(w) }
+
+// VisitPostCodehostPersonResponse implements api.PostCodehostPersonResponseObject.
+func (l list) VisitPostCodehostPersonResponse(w http.ResponseWriter) error { return l.write(w) }
+
+// records is the answer of either webset to a POST.
+type records interface {
+	api.PostNetworkPersonResponseObject
+	api.PostCodehostPersonResponseObject
+}
+
 // texts are the values of an optional list, without white space around them.
 func texts[T ~string](list *[]T) []string {
 	if list == nil {
@@ -157,7 +169,7 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 		return nil, err
 	}
 	defer res.Release()
-	share := &exchangeOf(ctx).answer
+	x := exchangeOf(ctx)
 	found := make([]readstore.Record, len(finds))
 	g, gctx := errgroup.WithContext(ctx)
 	for i, find := range finds {
@@ -165,7 +177,7 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 			if found[i], err = find(gctx); err != nil {
 				return err
 			}
-			return share.take(len(found[i].Body))
+			return x.take(len(found[i].Body))
 		})
 	}
 	if err := g.Wait(); err != nil {
@@ -176,8 +188,10 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 		records[i] = found[place]
 		size += len(records[i].Body)
 	}
-	if err := share.take(size); err != nil {
-		return nil, err
+	if metering.CallOf(ctx).Keeps() { // a copy for the Idempotency-Key
+		if err := x.take(size); err != nil {
+			return nil, err
+		}
 	}
 	used := metering.Used{Groups: []string{w.name}}
 	for _, a := range w.addons {
@@ -196,20 +210,20 @@ func (s *Server) charged(ctx context.Context, w webset, finds []lookup, places [
 }
 
 // several answers one identifier with one record, a list with a list.
-func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool) (answer, error) {
-	list, isList, err := identifiers(w.name, ids)
+func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, addons, mustHave []string, dryRun bool) (records, error) {
+	names, isList, err := identifiers(w.name, ids)
 	if err != nil {
 		return nil, err
 	}
 	if !isList {
-		return s.one(ctx, w, list[0], addons, mustHave, dryRun)
+		return s.one(ctx, w, names[0], addons, mustHave, dryRun)
 	}
 	chosen, must, err := w.options(addons, mustHave)
 	if err != nil {
 		return nil, err
 	}
-	finds, places, first := make([]lookup, 0, len(list)), make([]int, len(list)), make(map[string]int)
-	for i, id := range list {
+	finds, places, first := make([]lookup, 0, len(names)), make([]int, len(names)), make(map[string]int)
+	for i, id := range names {
 		if place, ok := first[id]; ok {
 			places[i] = place
 			continue
@@ -225,24 +239,17 @@ func (s *Server) several(ctx context.Context, w webset, ids api.Identifiers, add
 		finds = append(finds, find)
 	}
 	if dryRun {
-		return estimate(ctx, int64(len(list)))
+		return estimate(ctx, int64(len(names)))
 	}
-	records, err := s.charged(ctx, w, finds, places, chosen)
+	all, err := s.charged(ctx, w, finds, places, chosen)
 	if err != nil {
 		return nil, err
 	}
-	size := 2
-	for _, r := range records {
-		size += len(r.Body) + 1
+	out := list{exchange: exchangeOf(ctx), head: []byte{'['}, tail: []byte{']'}}
+	for _, r := range all {
+		out.items, out.free = append(out.items, r.Body), append(out.free, len(r.Identities) == 0)
 	}
-	b := append(make([]byte, 0, size), '[')
-	for i, r := range records {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, r.Body...)
-	}
-	return answer(append(b, ']')), nil
+	return out, nil
 }
 
 // identifiers reads one identifier or a list of them.
