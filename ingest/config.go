@@ -54,6 +54,12 @@ type Config struct {
 	// beside the content that was published with StateDir: it is for ways in beside which
 	// others may have published newer content, without it.
 	Whole bool
+	// Remap publishes records also in place of those that were published with the same version
+	// and other content, as a changed mapping makes them: they carry a mapping revision that
+	// is greater than those of earlier runs.
+	Remap bool
+	// revision is the mapping revision of the run's records, 0 without Remap.
+	revision uint32
 	// DryRun decodes, checks and counts, and publishes nothing. No brokers are
 	// needed.
 	DryRun bool

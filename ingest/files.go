@@ -69,6 +69,9 @@ func Files(ctx context.Context, cfg Config, deps Deps, kind record.Kind, paths [
 	if kept.handle != nil {
 		cfg.RunID = kept.handle.Run().ID
 	}
+	if cfg.revision, err = kept.revision(ctx, cfg, deps); err != nil {
+		return Summary{}, failed("ingest", errors.Join(err, kept.close()))
+	}
 	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
 	r.mapper, r.unknown = in.mapper, unknown
 	for _, path := range in.paths {

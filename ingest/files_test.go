@@ -133,7 +133,7 @@ func TestSplit(t *testing.T) {
 # HELP muster_ingest_blank_lines_total Blank lines that were passed over.
 # TYPE muster_ingest_blank_lines_total counter
 muster_ingest_blank_lines_total 0
-# HELP muster_ingest_records_total Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, rejected; foreign objects: mapped, dropped; suppressed (of erased people).
+# HELP muster_ingest_records_total Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, conflicting (the version of what is known, and other content), rejected; foreign objects: mapped, dropped; suppressed (of erased people).
 # TYPE muster_ingest_records_total counter
 muster_ingest_records_total{kind="codehost-commit",outcome="published"} 2
 muster_ingest_records_total{kind="codehost-commit",outcome="split"} 2

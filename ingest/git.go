@@ -73,6 +73,9 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 	if err != nil {
 		return Summary{}, failed("ingest git", err)
 	}
+	if cfg.revision, err = kept.revision(ctx, cfg, deps); err != nil {
+		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
+	}
 	options.Generation = kept.generation
 	repositories, err := openRepositories(folders, options)
 	if err != nil {
@@ -99,7 +102,7 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 
 func (g GitConfig) options(cfg Config) (gitlog.Options, error) {
 	o := gitlog.Options{
-		Full: g.Full || cfg.Again, NoReplyHosts: g.NoReplyHosts, MakeAccounts: g.MakeAccounts,
+		Full: g.Full || cfg.Again || cfg.Remap, NoReplyHosts: g.NoReplyHosts, MakeAccounts: g.MakeAccounts,
 		Owner: gitlog.Account{ID: g.OwnerID, Username: g.OwnerName},
 	}
 	if (g.OwnerID != 0) != (g.OwnerName != "") || g.OwnerID < 0 {

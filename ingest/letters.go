@@ -251,6 +251,9 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 		}
 		defer func() { err = errors.Join(err, closeVersions(ctx, cfg, deps, known, bindTimeout)) }()
 	}
+	if r.revision, err = (&state{versions: known}).revision(ctx, cfg, deps); err != nil {
+		return res, err
+	}
 	writer := newWriter(cfg, deps)
 	defer func() { err = errors.Join(err, writer.Close()) }()
 	r.marker = letters.Marker{Run: res.Run, Now: deps.Now, Write: writerOf(writer)}
@@ -269,6 +272,7 @@ func ResubmitRejected(ctx context.Context, cfg Config, deps Deps, filter LetterF
 type resubmitter struct {
 	kind      record.Kind // what they are taken to be; "" for what they were
 	mapper    convert.Mapper
+	revision  uint32
 	run       string
 	deps      Deps
 	publisher *publish.Publisher
@@ -309,7 +313,7 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 		return nil
 	}
 	from := l.Rejected.Source
-	converter := convert.New(convert.Config{Kind: kind, Run: r.run, File: from.Name(), Now: r.deps.Now, Mapper: r.mapper,
+	converter := convert.New(convert.Config{Kind: kind, Run: r.run, File: from.Name(), Revision: r.revision, Now: r.deps.Now, Mapper: r.mapper,
 		Suppressed: r.deps.Suppressed, Asked: suppress.NewSet(r.deps.suppressionKey()), Via: "letter"})
 	line := source.Line{Raw: l.Rejected.Raw, Number: from.Line, Offset: from.Offset}
 	var tally convert.Tally

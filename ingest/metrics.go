@@ -19,7 +19,7 @@ func newMetrics(reg prometheus.Registerer) (*metrics, error) {
 	m := &metrics{
 		records: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "muster_ingest_records_total",
-			Help: "Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, rejected; foreign objects: mapped, dropped; suppressed (of erased people).",
+			Help: "Records by kind and by what became of them: read, split (off from others, or made by a mapping), published, seen (only the version is new), unchanged, stale, conflicting (the version of what is known, and other content), rejected; foreign objects: mapped, dropped; suppressed (of erased people).",
 		}, []string{"kind", "outcome"}),
 		blank: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "muster_ingest_blank_lines_total",
@@ -50,7 +50,10 @@ func shared[C prometheus.Collector](reg prometheus.Registerer, c *C) error {
 
 func (m *metrics) add(t convert.Tally) {
 	for kind, c := range t {
-		for outcome, n := range map[string]int64{"read": c.Read, "split": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged, "stale": c.Stale, "rejected": c.Rejected, "mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed} {
+		for outcome, n := range map[string]int64{
+			"read": c.Read, "split": c.Split, "published": c.Published, "seen": c.Seen, "unchanged": c.Unchanged,
+			"stale": c.Stale - c.Conflicting, "conflicting": c.Conflicting, "rejected": c.Rejected, "mapped": c.Mapped, "dropped": c.Dropped - c.Suppressed, "suppressed": c.Suppressed,
+		} {
 			if n > 0 {
 				m.records.WithLabelValues(string(kind), outcome).Add(float64(n))
 			}

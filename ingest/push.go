@@ -222,14 +222,14 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 func checkQuery(raw string) string {
 	query, err := url.ParseQuery(raw)
 	if err != nil {
-		return "The parameters behind the question mark cannot be read: again=true and again=false are known."
+		return "The parameters behind the question mark cannot be read: again and remap are known, each true or false."
 	}
 	for name, v := range query {
-		if name != "again" {
-			return fmt.Sprintf("Unknown parameter %q: again=true and again=false are known.", name)
+		if name != "again" && name != "remap" {
+			return fmt.Sprintf("Unknown parameter %q: again and remap are known, each true or false.", name)
 		}
 		if len(v) > 1 || v[0] != "true" && v[0] != "false" {
-			return "again is true or false."
+			return name + " is true or false."
 		}
 	}
 	return ""
@@ -355,7 +355,7 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 	defer body.close()
 	rejected := &rejectedList{max: s.cfg.Push.Rejected}
 	cfg, deps := s.cfg, s.deps
-	cfg.RunID, cfg.Again = id, r.URL.Query().Get("again") == "true"
+	cfg.RunID, cfg.Again, cfg.Remap = id, r.URL.Query().Get("again") == "true", r.URL.Query().Get("remap") == "true"
 	cfg.DrainTimeout = min(cfg.DrainTimeout, time.Second)
 	deps.Logger = slog.New(slog.DiscardHandler) // what goes wrong is the client's to know
 	deps.Progress = stallWatch{limit: cfg.Push.Stall, stalled: func() { cancel(errKafkaAway) }}
@@ -366,6 +366,10 @@ func (s *Service) take(w http.ResponseWriter, r *http.Request, id string, kind r
 			defer func() { <-s.pushes.erasing }()
 		case <-ctx.Done(): // the run reads nothing then
 		}
+	}
+	var err error
+	if cfg.revision, err = (&state{versions: s.pushes.known}).revision(ctx, cfg, deps); err != nil {
+		return pushAnswer{Run: id, Kind: kind, Status: http.StatusServiceUnavailable, Detail: "No mapping revision could be reserved. Nothing is stored: send it again."}
 	}
 	run := newRun(ctx, cfg, deps, s.meters, s.pushes.writer, s.pushes.known)
 	run.via = "http"

@@ -58,6 +58,8 @@ type answer struct {
 		Published int64  `json:"published"`
 		Unchanged int64  `json:"unchanged"`
 		Rejected  int64  `json:"rejected"`
+
+		Conflicting int64 `json:"conflicting"`
 	} `json:"counts"`
 	Rejected []struct {
 		Line   int64  `json:"line"`

@@ -231,7 +231,7 @@ func (r *run) readInput(in *input) (err error) {
 		in.source.Store(nil)
 	}()
 	converter := convert.New(convert.Config{
-		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
+		Kind: in.kind, Run: r.cfg.RunID, File: in.path, Revision: r.cfg.revision, Now: r.deps.Now, Mapper: r.mapper, Rejected: r.rejected, Unknown: r.unknown,
 		Suppressed: r.deps.Suppressed, Asked: r.askedFor, Erased: r.deps.Erased, Via: r.via,
 	})
 	for {
@@ -433,7 +433,7 @@ func (r *run) stored() int64 {
 
 // summary says what the run did, once it is over.
 func (r *run) summary() Summary {
-	s := Summary{Run: r.cfg.RunID, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
+	s := Summary{Run: r.cfg.RunID, Remap: r.cfg.revision > 0, StoredBytes: r.stored(), Elapsed: time.Since(r.began)}
 	s.Unknown, s.MoreUnknown = r.unknown.Members()
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -73,7 +73,7 @@ func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state,
 	if s.runs, err = runstate.Open(filepath.Join(cfg.StateDir, runsDir)); err != nil {
 		return s, err
 	}
-	run := runstate.Run{ID: cfg.RunID, Kind: in.kind, Map: mappingOf(cfg), MapSum: in.mapSum, Format: string(cfg.Format), Again: cfg.Again, Generation: s.generation}
+	run := runstate.Run{ID: cfg.RunID, Kind: in.kind, Map: mappingOf(cfg), MapSum: in.mapSum, Format: string(cfg.Format), Again: cfg.Again, Remap: cfg.Remap, Generation: s.generation}
 	for _, path := range in.paths {
 		f := runstate.File{Path: path}
 		if path != source.Stdin {
@@ -85,6 +85,11 @@ func openState(ctx context.Context, cfg Config, deps Deps, in inputs) (s *state,
 	}
 	if !cfg.Restart {
 		if err = s.takeUp(run, deps); err != nil || s.handle != nil {
+			return s, err
+		}
+	}
+	if cfg.Remap {
+		if run.Revision, err = s.versions.NextRevision(ctx, deps.Now()); err != nil {
 			return s, err
 		}
 	}
@@ -187,6 +192,20 @@ func (s *state) takeUp(run runstate.Run, deps Deps) error {
 	return nil
 }
 
+// revision returns the mapping revision of a run: that of the run that is taken up, or a new one.
+func (s *state) revision(ctx context.Context, cfg Config, deps Deps) (uint32, error) {
+	switch known := s.known(); {
+	case !cfg.Remap:
+		return 0, nil
+	case s.handle != nil:
+		return s.handle.Run().Revision, nil
+	case known != nil && !cfg.DryRun:
+		return known.NextRevision(ctx, deps.Now())
+	default:
+		return versions.RevisionAt(deps.Now()), nil
+	}
+}
+
 // mappingOf is how a run's mapping is found again, from wherever: by its name, or
 // where its file is.
 func mappingOf(cfg Config) string {
@@ -200,7 +219,8 @@ func mappingOf(cfg Config) string {
 
 // sameTask tells whether two runs are over the same files in the same way.
 func sameTask(a, b runstate.Run) bool {
-	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != "" && a.MapSum != b.MapSum || a.Format != b.Format || a.Again != b.Again || len(a.Files) != len(b.Files) {
+	if a.Kind != b.Kind || a.Map != b.Map || a.MapSum != "" && a.MapSum != b.MapSum || a.Format != b.Format || a.Again != b.Again ||
+		a.Remap != b.Remap || len(a.Files) != len(b.Files) {
 		return false
 	}
 	for i, f := range a.Files {
@@ -323,7 +343,7 @@ func Resume(ctx context.Context, cfg Config, deps Deps, id string) (Summary, err
 		return Summary{}, failed("resume", fmt.Errorf(
 			"run %s cannot go on; ingest its files anew, what is known will not be published again: %w", run.ID, err))
 	}
-	cfg.Restart, cfg.Again, cfg.Map = false, run.Again, run.Map
+	cfg.Restart, cfg.Again, cfg.Map, cfg.Remap = false, run.Again, run.Map, run.Remap
 	if cfg.Format, err = ParseFormat(run.Format); err != nil {
 		return Summary{}, failed("resume", err)
 	}

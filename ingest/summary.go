@@ -27,6 +27,9 @@ type Counts struct {
 	// included, and that are older than what is known. They are not published.
 	Unchanged int64 `json:"unchanged"`
 	Stale     int64 `json:"stale"`
+	// Conflicting is how many of the stale records have the version of what is known and other
+	// content, as a changed mapping makes them. [Config.Remap] publishes them.
+	Conflicting int64 `json:"conflicting"`
 	// Rejected is the number of records that are stored on the topic of rejected
 	// records.
 	Rejected int64 `json:"rejected"`
@@ -56,7 +59,7 @@ func (c Counts) accounted() int64 {
 // countsOf returns the counts of what was read and settled so far.
 func countsOf(c convert.Counts) Counts {
 	out := Counts{
-		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale,
+		Read: c.Read, Split: c.Split, Published: c.Published, Seen: c.Seen, Unchanged: c.Unchanged, Stale: c.Stale, Conflicting: c.Conflicting,
 		Rejected: c.Rejected, Mapped: c.Mapped, Dropped: c.Dropped, Suppressed: c.Suppressed,
 	}
 	out.Unfinished = c.Read + c.Split - out.accounted()
@@ -121,6 +124,8 @@ type Summary struct {
 	Unknown []UnknownMember `json:"unknown,omitzero"`
 	// MoreUnknown says that there are others, which were not counted.
 	MoreUnknown bool `json:"more_unknown,omitzero"`
+	// Remap says that the run's records carry a mapping revision.
+	Remap bool `json:"remap,omitzero"`
 	// StoredBytes is how much was read, compressed as it is.
 	StoredBytes int64 `json:"stored_bytes"`
 	// Elapsed is how long it took.
@@ -139,6 +144,7 @@ func (s Summary) Total() Counts {
 		t.Seen += k.Seen
 		t.Unchanged += k.Unchanged
 		t.Stale += k.Stale
+		t.Conflicting += k.Conflicting
 		t.Rejected += k.Rejected
 		t.Mapped += k.Mapped
 		t.Dropped += k.Dropped
@@ -203,6 +209,7 @@ func (s Summary) String() string {
 		{"seen", func(c Counts) int64 { return c.Seen }, total.Seen > 0},
 		{"unchanged", func(c Counts) int64 { return c.Unchanged }, total.Unchanged > 0},
 		{"stale", func(c Counts) int64 { return c.Stale }, total.Stale > 0},
+		{"(of the same version)", func(c Counts) int64 { return c.Conflicting }, total.Conflicting > 0},
 		{"rejected", func(c Counts) int64 { return c.Rejected }, true},
 		{"mapped", func(c Counts) int64 { return c.Mapped }, total.Mapped+total.Dropped > 0},
 		{"dropped", func(c Counts) int64 { return c.Dropped }, total.Mapped+total.Dropped > 0},

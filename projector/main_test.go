@@ -149,7 +149,7 @@ func TestMigrationsGolden(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			migrations, err := projector.Migrations(layout)
 			require.NoError(t, err)
-			require.Len(t, migrations, len(readmodel.Tables())+16, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and eleven that change tables or a view")
+			require.Len(t, migrations, len(readmodel.Tables())+17, "those of records, the ledger, webhooks, discoveries, discovered links, and contexts, and twelve that change tables or a view")
 			var b strings.Builder
 			for _, m := range migrations {
 				require.Equal(t, "projector", m.Owner)

@@ -34,6 +34,8 @@ const (
 	CodeKeyMismatch = "key_mismatch"
 	// CodeBadPair: a message of event.TopicSeen is no pair of identity and version.
 	CodeBadPair = "bad_seen_pair"
+	// CodeBadRevision: the message's mapping revision is no number of 32 bits.
+	CodeBadRevision = "bad_revision"
 	// CodeRefused: ClickHouse refuses the record's rows.
 	CodeRefused = "refused_by_store"
 )
@@ -221,6 +223,10 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 			w.reject(m, kind, err, now)
 			continue
 		}
+		if rec.Revision, err = revisionOf(m); err != nil {
+			w.reject(m, kind, &record.Invalid{Kind: kind, Code: CodeBadRevision, Reason: err.Error()}, now)
+			continue
+		}
 		// Records written to the topic directly may still embed lists.
 		parts, rejected := rec.Split()
 		for _, bad := range rejected {
@@ -241,6 +247,16 @@ func (w *worker) render(messages []kafka.Message, kinds map[string]record.Kind, 
 			w.count(r.Kind).records++
 		}
 	}
+}
+
+// revisionOf returns the mapping revision of a message, 0 if it has none.
+func revisionOf(m *kafka.Message) (uint32, error) {
+	for i := range m.Headers {
+		if m.Headers[i].Key == event.HeaderRevision {
+			return event.ParseRevision(m.Headers[i].Value)
+		}
+	}
+	return 0, nil
 }
 
 // seen adds the row of a version that is new of a record whose content is not.

@@ -18,6 +18,7 @@ import (
 	"muster/platform/bus"
 	"muster/platform/engine/enginetest"
 	"muster/projector"
+	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -73,6 +74,27 @@ func TestEmbeddedListsOnTheTopic(t *testing.T) {
 	require.Equal(t, "3", ids(h.repos(readmodel.EntryFull, 7)[0].Full))
 }
 
+func TestProjector_MappingRevisionOfTheHeaderDecides(t *testing.T) {
+	h := newHarness(t)
+	h.start(nil)
+	revised := func(rec *record.Record, revision string) kafka.Message {
+		m := message(rec)
+		m.Headers = []kafka.Header{{Key: event.HeaderRevision, Value: []byte(revision)}}
+		return m
+	}
+	h.publish(
+		revised(person(t, "p_1", "2025", `"username":"mapped"`), "7"),
+		message(person(t, "p_1", "2025", `"username":"original"`)),
+		revised(person(t, "p_1", "2025", `"username":"older"`), "6"),
+		revised(person(t, "p_1", "2024", `"username":"stale"`), "8"),
+		revised(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"new"}]}`), "7"),
+		message(decode(t, record.KindCodehostPerson, `{"user_id":7,"codehost_username":"ann","last_updated":"2025","repos":[{"id":1,"updated_at":"2024","name":"old"}]}`)),
+	)
+	h.caughtUp()
+	require.Equal(t, "mapped", h.networkPeople(0, "p_1")[0].UsernameKey)
+	require.Contains(t, h.repos(readmodel.EntryFull, 7)[0].Full[0], `"new"`)
+}
+
 func TestPoisonOnTheTopic(t *testing.T) {
 	h := newHarness(t)
 	topic := record.KindNetworkPerson.Topic()
@@ -87,6 +109,10 @@ func TestPoisonOnTheTopic(t *testing.T) {
 		kafka.Message{Topic: topic, Key: []byte{}, Value: []byte(`{"profile_id":"p_4","username":"x","last_updated":"2025"}`)},
 		kafka.Message{Topic: topic, Key: []byte("p_5"), Value: []byte{}},
 		kafka.Message{Topic: topic, Key: []byte("p_6")}, // a tombstone
+		kafka.Message{
+			Topic: topic, Key: []byte("p_8"), Value: []byte(`{"profile_id":"p_8","username":"x","last_updated":"2025"}`),
+			Headers: []kafka.Header{{Key: event.HeaderRevision, Value: []byte("-1")}},
+		},
 		kafka.Message{Topic: topic, Key: []byte("p_7"), Value: []byte("\xff\xfe")},
 		message(good),
 	)
@@ -104,6 +130,7 @@ func TestPoisonOnTheTopic(t *testing.T) {
 		`{"profile_id":"p_2","username":"x"}`:                           record.CodeMissingVersion,
 		`{"profile_id":"p_other","username":"x","last_updated":"2025"}`: projector.CodeKeyMismatch,
 		`{"profile_id":"p_4","username":"x","last_updated":"2025"}`:     projector.CodeKeyMismatch,
+		`{"profile_id":"p_8","username":"x","last_updated":"2025"}`:     projector.CodeBadRevision,
 		"":         record.CodeSyntax,
 		"\xff\xfe": got["\xff\xfe"],
 	}, got)

@@ -9,6 +9,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	chplatform "muster/platform/clickhouse"
+	"muster/projector"
+
+	"muster/platform/engine/enginetest"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
 )
@@ -81,6 +85,86 @@ func TestEqualVersionsGreaterHashWins(t *testing.T) {
 		}
 		require.Equal(t, want, s.networkPeople(0, "p")[0].UsernameKey)
 	}
+}
+
+// ranked returns records of one identity in the order of current version: version, mapping
+// revision, deletion, content hash.
+func ranked(t *testing.T, id string) []*record.Record {
+	a, b := person(t, id, "2025", `"username":"a"`), person(t, id, "2025", `"username":"b"`)
+	if a.Hash > b.Hash {
+		a, b = b, a
+	}
+	again := func(r *record.Record, revision uint32) *record.Record {
+		copied := *r
+		copied.Revision = revision
+		return &copied
+	}
+	gone := person(t, id, "2025", `"deleted":true`)
+	return []*record.Record{
+		person(t, id, "2024-12-31T23:59:59.999999Z", `"username":"before"`), a, b, gone,
+		again(a, 1), again(b, 1), again(gone, 1), again(a, 2), again(a, 4294967295),
+		person(t, id, "2025-01-01T00:00:00.000001Z", `"username":"after"`),
+	}
+}
+
+func TestReadModel_OrderIsVersionRevisionDeletionHash(t *testing.T) {
+	s := openStore(t)
+	n := len(ranked(t, "p"))
+	id := func(newest, order int) string { return fmt.Sprintf("p-%d-%d", newest, order) }
+	for step := range n {
+		var recs []*record.Record
+		for newest := 1; newest < n; newest++ {
+			for order, at := range []int{step, n - 1 - step} {
+				if at <= newest {
+					recs = append(recs, ranked(t, id(newest, order))[at])
+				}
+			}
+		}
+		s.insert(fmt.Sprint(step), recs...)
+	}
+	for _, merged := range []bool{false, true} {
+		if merged {
+			require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
+		}
+		for newest := 1; newest < n; newest++ {
+			for order := range 2 {
+				id := id(newest, order)
+				want := ranked(t, id)[newest]
+				row := s.networkPeople(0, id)[0]
+				require.Equal(t, want.Deleted, row.Deleted, id)
+				require.Equal(t, want.Hash, row.ContentHash, id)
+				require.Equal(t, int64(want.Version), row.Version, id)
+				documents := query(s, readmodel.NetworkDocumentsQuery(), (*readmodel.NetworkPersonRow).Document, readmodel.ProfileHash(id))
+				found := fresh(documents, readmodel.NewestNetworkPeople)
+				require.Len(t, found, 1)
+				require.Equal(t, want.Hash, found[0].ContentHash, id)
+				require.Equal(t, want.Revision, found[0].Revision, id)
+			}
+		}
+	}
+}
+
+// Rows of before mapping revisions are compared with newer ones as if they had been written now.
+func TestMigrate_OldRowsGetTheNewOrder(t *testing.T) {
+	migrations, err := projector.Migrations(readmodel.Layout{})
+	require.NoError(t, err)
+	s := &store{tb: t, conn: openAt(t, enginetest.DSN(t))}
+	before := withoutBaseline(migrations[:27])
+	require.EqualValues(t, 28, migrations[27].Number)
+	_, err = chplatform.Migrate(t.Context(), s.conn, before, chplatform.MigrateConfig{})
+	require.NoError(t, err)
+	recs := ranked(t, "p")
+	old := func(rec *record.Record) string {
+		return fmt.Sprintf("(%d, 'p', %d, %d, %v, '%s')", readmodel.ProfileHash("p"), rec.Version, rec.Hash, rec.Deleted, rec.VersionText)
+	}
+	const insert = "INSERT INTO network_people (profile_hash, profile_id, version, content_hash, deleted, last_updated) VALUES "
+	require.NoError(t, s.conn.Exec(t.Context(), insert+old(recs[9])))
+	require.NoError(t, s.conn.Exec(t.Context(), insert+old(recs[2])))
+	_, err = chplatform.Migrate(t.Context(), s.conn, withoutBaseline(migrations), chplatform.MigrateConfig{})
+	require.NoError(t, err)
+	s.insert("older", recs[8])
+	require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
+	require.Equal(t, int64(recs[9].Version), s.networkPeople(0, "p")[0].Version)
 }
 
 func TestLookups(t *testing.T) {

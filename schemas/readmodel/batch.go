@@ -124,6 +124,7 @@ func Tables() []string {
 // head holds the columns that every table has.
 type head struct {
 	version     column[int64]
+	revision    column[uint32]
 	contentHash column[uint64]
 	deleted     column[bool]
 	topic       column[string]
@@ -133,6 +134,7 @@ type head struct {
 
 func (h *head) add(rec *record.Record, at Position) {
 	h.version.add(int64(rec.Version))
+	h.revision.add(rec.Revision)
 	h.contentHash.add(rec.Hash)
 	h.deleted.add(rec.Deleted)
 	h.topic.add(at.Topic)

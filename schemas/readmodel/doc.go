@@ -9,8 +9,8 @@
 // either old or new, never half of one.
 //
 // Rows are idempotent by key: every table is a ReplacingMergeTree whose
-// version is the record's version and, where versions are equal, its content
-// hash. Inserting a record again, late, or out of order changes no answer.
+// version (the column ver) packs the record's version, mapping revision, deletion and
+// content hash, in this order. Inserting a record again, late, or out of order changes no answer.
 // Withdrawn records stay as rows with deleted = 1, so that an older version
 // that arrives later cannot bring them back.
 //

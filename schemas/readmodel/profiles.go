@@ -15,6 +15,7 @@ type ProfileRow struct {
 	Platform      string // as identity has it
 	ID            string // profile_id, user_id in decimal, or user_id
 	Version       int64
+	Revision      uint32 // mapping revision
 	ContentHash   uint64
 	Deleted       bool // withdrawn
 	Username      string
@@ -33,7 +34,7 @@ type ProfileRow struct {
 // Dest gives the scan destinations in the order of ProfilesQuery's columns.
 func (r *ProfileRow) Dest() []any {
 	return []any{
-		&r.Platform, &r.ID, &r.Version, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey, &r.EmailKeys,
+		&r.Platform, &r.ID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.Username, &r.UsernameKey, &r.EmailKeys,
 		&r.NetworkKeys, &r.CodehostKeys, &r.MicroblogKeys, &r.Followers, &r.Texts,
 	}
 }
@@ -72,7 +73,7 @@ func HoldersQuery(platform string) string {
 		order, kind = "user_hash GLOBAL IN (SELECT xxHash64(concat('microblog.user_id\\0', target))", TargetMicroblogPerson
 	}
 	return profilesFrom(platform) + "\nWHERE " + order + ` FROM lookups WHERE key_hash IN {keys:Array(UInt64)} AND target_kind = '` + kind + `'
-ORDER BY version DESC, content_hash DESC
+ORDER BY ver DESC
 LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 }
 
@@ -80,13 +81,13 @@ LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash)`
 func profilesFrom(platform string) string {
 	switch platform {
 	case identity.Network:
-		return `SELECT 'network' AS platform, profile_id AS id, version, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [webset_shared, webset_rest] AS texts
+		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [webset_shared, webset_rest] AS texts
 FROM network_people`
 	case identity.Codehost:
-		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, content_hash, deleted, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts
+		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash, deleted, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts
 FROM codehost_people`
 	}
-	return `SELECT 'microblog' AS platform, user_id AS id, version, content_hash, deleted, username, username_key, emptyArrayString() AS email_keys, emptyArrayString() AS network_keys, emptyArrayString() AS codehost_keys, emptyArrayString() AS microblog_keys, ifNull(followers, -1) AS followed, [name, bio, location, website, avatar_url, created_at, toString(account_type)] AS texts
+	return `SELECT 'microblog' AS platform, user_id AS id, version, revision, content_hash, deleted, username, username_key, emptyArrayString() AS email_keys, emptyArrayString() AS network_keys, emptyArrayString() AS codehost_keys, emptyArrayString() AS microblog_keys, ifNull(followers, -1) AS followed, [name, bio, location, website, avatar_url, created_at, toString(account_type)] AS texts
 FROM microblog_people`
 }
 
@@ -104,7 +105,7 @@ func NewestProfiles(rows []*ProfileRow) []*ProfileRow {
 		case !have:
 			at[a] = len(out)
 			out = append(out, r)
-		case r.Version > out[i].Version || r.Version == out[i].Version && r.ContentHash > out[i].ContentHash:
+		case compareVersions(r.Version, out[i].Version, r.Revision, out[i].Revision, r.ContentHash, out[i].ContentHash) > 0:
 			out[i] = r
 		}
 	}

@@ -79,7 +79,7 @@ func LookupQuery() string {
 	return `SELECT key_hash, type, value, target_kind, target, source, confidence, declared, version, content_hash, deleted
 FROM lookups
 WHERE key_hash IN {keys:Array(UInt64)}
-ORDER BY version DESC, content_hash DESC
+ORDER BY ver DESC
 LIMIT ` + strconv.Itoa(maxCandidateRows) + ` BY key_hash`
 }
 
@@ -127,6 +127,7 @@ type NetworkPersonRow struct {
 	ProfileHash           uint64
 	ProfileID             string
 	Version               int64
+	Revision              uint32 // mapping revision; of NetworkDocumentsQuery alone
 	ContentHash           uint64
 	Deleted               bool // withdrawn: the row exists so that readers know, nothing else is set
 	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenNetworkPeople)
@@ -183,14 +184,14 @@ UNION ALL
 // same time. Both have the columns of NetworkPersonRow.Document, without the times, which
 // the version says: each column takes its part of every page.
 func NetworkDocumentsQuery() string {
-	return `SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, username_key, email_keys, enrich
+	return `SELECT profile_hash, profile_id, version, revision, content_hash, deleted, false AS seen, username_key, email_keys, enrich
 FROM network_people
 WHERE profile_hash IN {keys:Array(UInt64)}`
 }
 
 // NetworkSeenQuery reads the newer versions of network people, by ProfileHash.
 func NetworkSeenQuery() string {
-	return `SELECT key_hash, key, version, content_hash, false, true, '', CAST([], 'Array(String)'), ''
+	return `SELECT key_hash, key, version, revision, content_hash, false, true, '', CAST([], 'Array(String)'), ''
 FROM seen_versions
 WHERE kind = '` + string(record.KindNetworkPerson) + `' AND key_hash IN {keys:Array(UInt64)}`
 }
@@ -199,7 +200,7 @@ WHERE kind = '` + string(record.KindNetworkPerson) + `' AND key_hash IN {keys:Ar
 // NetworkDocumentsQuery and NetworkSeenQuery.
 func (r *NetworkPersonRow) Document() []any {
 	return []any{
-		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.UsernameKey, &r.EmailKeys, &r.Enrich,
+		&r.ProfileHash, &r.ProfileID, &r.Version, &r.Revision, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.UsernameKey, &r.EmailKeys, &r.Enrich,
 	}
 }
 
@@ -213,11 +214,17 @@ func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 		switch {
 		case i < 0:
 			out = append(out, r)
-		case cmp.Or(cmp.Compare(out[i].Version, r.Version), cmp.Compare(out[i].ContentHash, r.ContentHash)) < 0:
+		case compareVersions(out[i].Version, r.Version, out[i].Revision, r.Revision, out[i].ContentHash, r.ContentHash) < 0:
 			out[i] = r
 		}
 	}
 	return out
+}
+
+// compareVersions orders two rows of one identity as ver does in SQL: by version, mapping revision and
+// content hash, which is greatest for a deletion.
+func compareVersions(version, otherVersion int64, revision, otherRevision uint32, hash, otherHash uint64) int {
+	return cmp.Or(cmp.Compare(version, otherVersion), cmp.Compare(revision, otherRevision), cmp.Compare(hash, otherHash))
 }
 
 // CodehostColumns chooses the rendered columns of CodehostPeopleQuery.
@@ -363,7 +370,7 @@ func entriesQuery(table, list, id, item string, columns EntryColumns, enrich str
 		{column: "if(empty(redacted), entry, redacted)", needs: []string{"entry", "redacted"}, chosen: columns&EntryRedacted != 0},
 	}
 	var tuple, out strings.Builder
-	read := []string{"user_id", id, "version", "content_hash", "deleted"}
+	read := []string{"user_id", id, "version", "deleted"}
 	n := 2
 	for i, s := range shapes {
 		if i > 0 {
@@ -386,7 +393,7 @@ func entriesQuery(table, list, id, item string, columns EntryColumns, enrich str
 	return `WITH
     complete AS (
         SELECT user_id, version, items FROM (
-            SELECT user_id, version, content_hash, items, deleted FROM codehost_lists
+            SELECT user_id, version, items, deleted FROM codehost_lists
             WHERE user_id IN {keys:Array(Int64)} AND list = '` + list + `'
             ` + newestOf("user_id") + `
         )
@@ -409,7 +416,7 @@ GROUP BY user_id`
 // few rows of a point lookup it takes a fifth of what FINAL does, which merges
 // every granule that may hold a key in every part.
 func newestOf(key string) string {
-	return "ORDER BY version DESC, content_hash DESC LIMIT 1 BY " + key
+	return "ORDER BY ver DESC LIMIT 1 BY " + key
 }
 
 type choice struct {

@@ -108,6 +108,7 @@ func (b *Batch) tables() []table {
 func (h *head) columns(own ...field) []field {
 	return append(own,
 		field{"version", "Int64", &h.version},
+		field{"revision", "UInt32", &h.revision},
 		field{"content_hash", "UInt64", &h.contentHash},
 		field{"deleted", "Bool", &h.deleted},
 		field{"topic", "String", &h.topic},

@@ -25,6 +25,9 @@ const (
 	maxIdentity = 512
 )
 
+// DeletedHash is the content hash of a withdrawal, the greatest there is.
+const DeletedHash = math.MaxUint64
+
 // Record is one decoded record.
 type Record struct {
 	Kind Kind
@@ -37,6 +40,10 @@ type Record struct {
 	// VersionText is the version as the record gives it: "2026-03" and
 	// "2026-03-01T00:00:00Z" are the same Version.
 	VersionText string
+	// Revision is the mapping revision: of equal versions the greater one wins, before
+	// deletion and content hash decide. It travels in a header of the record's message
+	// (event.HeaderRevision), so Decode leaves it 0.
+	Revision uint32
 	// Deleted marks a withdrawal: there is only identity and version.
 	Deleted bool
 	// Hash is of the content without the version field, and without the lists
@@ -44,7 +51,7 @@ type Record struct {
 	// members or on how strings are escaped; the spelling of numbers counts, but for the
 	// integers of known fields.
 	// Equal content has equal hashes, in every process and release. That of a withdrawal is the
-	// greatest there is: of equal versions it counts.
+	// greatest there is: of equal versions and revisions it counts.
 	Hash uint64
 	// JSON is the record without insignificant white space, the integers of known fields
 	// without a fraction or an exponent, as it is published. Decoding it gives the same record. A withdrawal has nothing in
@@ -175,7 +182,7 @@ func (c codec) withdrawal(r *Record) (*Record, *Invalid) {
 	}
 	r.Body, r.Hash = b, content.hash
 	if c.kind != KindErasure {
-		r.Hash = math.MaxUint64 // of equal versions the greater hash counts, and a commit is withdrawn with the only version that it has
+		r.Hash = DeletedHash // of equal versions the greater hash counts, and a commit is withdrawn with the only version that it has
 	}
 	return r, nil
 }

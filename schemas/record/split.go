@@ -45,6 +45,9 @@ func (r *Record) Split() (parts []*Record, rejected []*Invalid) {
 	s.list(KindCodehostRepo, ListRepos, repos, person.ReposComplete)
 	s.list(KindCodehostCommit, ListCommits, commits, person.CommitsComplete)
 	person.Repos, person.ReposComplete, person.Commits, person.CommitsComplete = nil, false, nil, false
+	for _, part := range s.parts {
+		part.Revision = r.Revision
+	}
 	return s.parts, s.rejected
 }
 

@@ -38,7 +38,8 @@ one of these ways, or else to --owner.
 
 Where a run ended is kept, also of commits that were passed over: once their authors or the owner are named,
 --full reads everything again. What is known is not published twice, unless --again says so: after a withdrawn erasure,
-or for topics that lost something.
+or for topics that lost something. Where the same history makes other records than before, after a change of
+.mailmap or of --authors, --remap publishes them.
 
 Persons who follow from commits never displace a record that was crawled.`,
 		Example: `  muster ingest git ~/src/muster
@@ -83,7 +84,8 @@ Persons who follow from commits never displace a record that was crawled.`,
 				return errors.Join(err, printJSON(cmd, summary))
 			}
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
-			if err == nil && !git.Full && !cfg.Again && summary.Total() == (ingest.Counts{}) {
+			fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
+			if err == nil && !git.Full && !cfg.Again && !cfg.Remap && summary.Total() == (ingest.Counts{}) {
 				fmt.Fprintln(cmd.OutOrStdout(), "Nothing is new since the last run; --full reads everything again.")
 			}
 			return err
@@ -96,6 +98,7 @@ Persons who follow from commits never displace a record that was crawled.`,
 	cmd.Flags().StringVar(&owner, "owner", "", "account that the repositories belong to, as ID:USERNAME")
 	cmd.Flags().BoolVar(&git.Full, "full", false, "read all of the history, not only what is new")
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "read all of the history, and publish also what is known and not older")
+	cmd.Flags().BoolVar(&cfg.Remap, "remap", false, "read all of the history, and publish also what was published with the same version and other content")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "say what would be done, and publish nothing")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the summary as JSON")
 	return cmd

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"muster/deploy/instance"
 	"muster/ingest"
@@ -87,9 +88,13 @@ is remembered in the data folder, so that only what is new is published:
   published  the record was not known, or its content is new
   seen       only its version is new: identity and version are published
   unchanged  it was known, version included
-  stale      a newer version was published before
+  stale      a newer version was published before, or the same version with other content; how many are of
+             the same version is counted apart
   rejected   it does not fit; see "muster rejected"
   dropped    it is of somebody who was erased (or, of foreign objects: nothing was made of it)
+
+A changed mapping or a corrected file makes records of the same version and other content. --remap publishes all of
+them: it gives the records of the run a mapping revision, which decides between equal versions.
 
 With --dry-run nothing is published, and two lists are printed beside the counts: the first defects, and the
 members that the kind's schema does not have. Such a member is no defect, and in no search, lookup or view.
@@ -105,6 +110,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
   muster ingest network-company companies.parquet dump/ 'more/*.csv'
   muster ingest --map codehost-events 2026-01-01-15.json.gz
   muster ingest --map ./mine.jq foreign.ndjson
+  muster ingest --map ./mine.jq --remap foreign.ndjson     after mine.jq was changed
   muster ingest network-person people.ndjson --dry-run     what it would do
   zcat dump.gz | muster ingest codehost-person -
   muster ingest --resume                                   the run that was stopped last`,
@@ -128,6 +134,7 @@ was interrupted, or could not read an input to its end. Running it again is safe
 	cmd.Flags().BoolVar(&run.resume, "resume", false, "go on with a run that was stopped, the last one if none is named")
 	cmd.Flags().BoolVar(&cfg.Restart, "restart", false, "begin anew although a run over the same files was stopped")
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "publish also what is known and not older: for topics that lost something")
+	cmd.Flags().BoolVar(&cfg.Remap, "remap", false, "publish also what was published with the same version and other content: after a mapping was changed")
 	cmd.Flags().BoolVar(&cfg.DryRun, "dry-run", false, "check the records and the names in them, say what would be done, and publish nothing (no platform is needed)")
 	cmd.Flags().BoolVar(&run.asJSON, "json", false, "print the summary as JSON")
 	cmd.AddCommand(c.ingestRuns(), c.ingestGit(), c.mappingsCommand())
@@ -176,6 +183,7 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 	}
 	fmt.Fprint(cmd.OutOrStdout(), defects.String())
 	fmt.Fprint(cmd.OutOrStdout(), summary.String())
+	fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
 	switch {
 	case r.cfg.DryRun:
 		fmt.Fprintln(cmd.OutOrStdout(), "This was a dry run: nothing was published.")
@@ -188,8 +196,8 @@ func (r *ingestRun) do(cmd *cobra.Command, args []string) error {
 // work is what flags and arguments ask for: a run that goes on, or a new one.
 func (r *ingestRun) work(cmd *cobra.Command, args []string) (func(context.Context, ingest.Deps) (ingest.Summary, error), error) {
 	if r.resume {
-		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Again || r.cfg.Map != "" || cmd.Flags().Changed("format") {
-			return nil, errors.New("--resume goes with none of --restart, --dry-run, --again, --map and --format")
+		if r.cfg.Restart || r.cfg.DryRun || r.cfg.Again || r.cfg.Remap || r.cfg.Map != "" || cmd.Flags().Changed("format") {
+			return nil, errors.New("--resume goes with none of --restart, --dry-run, --again, --remap, --map and --format")
 		}
 		return func(ctx context.Context, deps ingest.Deps) (ingest.Summary, error) {
 			return ingest.Resume(ctx, r.cfg, deps, strings.Join(args, ""))
@@ -233,6 +241,53 @@ func whyRejected(cfg ingest.Config, s ingest.Summary, err error) error {
 		return err
 	}
 	return rejectedError{exit, s.Run}
+}
+
+// remapHint says what the records are that have the version of what is known and other content, and
+// which command replaces that. It is empty if there are none.
+func remapHint(cmd *cobra.Command, args []string, s ingest.Summary) string {
+	n := s.Total().Conflicting
+	switch {
+	case n == 0:
+		return ""
+	case s.Remap:
+		return fmt.Sprintf("Of equal versions in the input the first was published; %d others have other content: "+
+			"their versions (such as last_updated) should differ.\n", n)
+	}
+	command := []string{cmd.CommandPath()}
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch f.Name {
+		case "dry-run", "json", "resume", "restart", "remap":
+			return
+		}
+		value := f.Value.String()
+		if list, ok := f.Value.(pflag.SliceValue); ok {
+			value = strings.Join(list.GetSlice(), ",")
+		}
+		if f.Value.Type() == "bool" {
+			command = append(command, "--"+f.Name)
+			return
+		}
+		command = append(command, "--"+f.Name, shellQuoted(value))
+	})
+	command = append(command, "--remap")
+	for _, arg := range args {
+		command = append(command, shellQuoted(arg))
+	}
+	what := strings.Join(command, " ")
+	if cmd.Flags().Changed("resume") {
+		what = "the command of that run, with --remap"
+	}
+	return fmt.Sprintf("%d records have the version of what was published before, and other content: that was left as it is.\n"+
+		"If the mapping or the file was corrected, this replaces it:\n  %s\n", n, what)
+}
+
+// shellQuoted returns an argument as a POSIX shell reads it back.
+func shellQuoted(arg string) string {
+	if arg != "" && strings.Trim(arg, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:,=@%+") == "" {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // summaryView is how summaries are printed as JSON.
@@ -310,6 +365,7 @@ func viewOfRun(r ingest.Run, now time.Time) runView {
 		v.Counts["seen"] += k.Seen
 		v.Counts["unchanged"] += k.Unchanged
 		v.Counts["stale"] += k.Stale
+		v.Counts["conflicting"] += k.Conflicting
 		v.Counts["rejected"] += k.Rejected
 		v.Counts["mapped"] += k.Mapped
 		v.Counts["dropped"] += k.Dropped

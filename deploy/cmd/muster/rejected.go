@@ -34,7 +34,7 @@ and its place, and stops nothing. Here an operator finds out what is wrong, mend
 func (c *command) rejectedResubmit() *cobra.Command {
 	var flags letterFlags
 	var as, mapping string
-	var all, asJSON bool
+	var all, remap, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "resubmit [ID...]",
 		Short: "Decode rejected records again and publish what is valid now",
@@ -60,7 +60,7 @@ Exit status: 0 all of them are valid now; 1 some were not there, not resubmitted
 			if err != nil {
 				return err
 			}
-			cfg.Map = mapping
+			cfg.Map, cfg.Remap = mapping, remap
 			tel, err := c.telemetry(cmd.Context(), "rejected")
 			if err != nil {
 				return err
@@ -79,6 +79,7 @@ Exit status: 0 all of them are valid now; 1 some were not there, not resubmitted
 	flags.register(cmd, false)
 	cmd.Flags().StringVar(&as, "as", "", "take them to be records of this kind")
 	cmd.Flags().StringVar(&mapping, "map", "", "mapping that makes records of them: a name or a file with a jq program")
+	cmd.Flags().BoolVar(&remap, "remap", false, "publish also what was published with the same version and other content")
 	cmd.Flags().BoolVar(&all, "all", false, "all that were not resubmitted yet")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

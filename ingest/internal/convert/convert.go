@@ -37,6 +37,9 @@ type Counts struct {
 	Seen      int64 `json:"seen,omitzero"`
 	Unchanged int64 `json:"unchanged,omitzero"`
 	Stale     int64 `json:"stale,omitzero"`
+	// Conflicting is how many of the stale ones have the version of what is known and
+	// other content.
+	Conflicting int64 `json:"conflicting,omitzero"`
 	// Mapped and Dropped are of [Foreign] objects: those of which the mapping
 	// made records, and those of which it made none. Dropped also has the records of
 	// people who were erased, Suppressed how many of the dropped ones those are.
@@ -62,6 +65,7 @@ func (t Tally) Add(kind record.Kind, c Counts) {
 	sum.Seen += c.Seen
 	sum.Unchanged += c.Unchanged
 	sum.Stale += c.Stale
+	sum.Conflicting += c.Conflicting
 	sum.Mapped += c.Mapped
 	sum.Dropped += c.Dropped
 	sum.Suppressed += c.Suppressed
@@ -73,7 +77,7 @@ func (t Tally) Settle(outcomes publish.Outcomes) {
 	for kind, o := range outcomes {
 		t.Add(kind, Counts{
 			Published: -o.Seen - o.Unchanged - o.Stale - o.Refused,
-			Seen:      o.Seen, Unchanged: o.Unchanged, Stale: o.Stale, Rejected: o.Refused,
+			Seen:      o.Seen, Unchanged: o.Unchanged, Stale: o.Stale, Conflicting: o.Conflicting, Rejected: o.Refused,
 		})
 	}
 }
@@ -83,6 +87,8 @@ type Config struct {
 	Kind record.Kind
 	Run  string
 	File string
+	// Revision is the mapping revision of the records.
+	Revision uint32
 	// Now tells the time of reception.
 	Now func() time.Time
 	// Mapper makes records of each object; Kind is then [Foreign].
@@ -288,6 +294,7 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 // follows.
 func (w *work) take(line source.Line, raw []byte, main *record.Record, found suppress.Found, part int) (int, error) {
 	w.unknown(line, main)
+	main.Revision = w.Revision
 	parts, bad := main.Split()
 	if found.Hit {
 		return part + 1, w.suppressed(line, main, parts, found.Hash, part)

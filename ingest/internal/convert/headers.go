@@ -62,5 +62,10 @@ func (h *headers) template(kind string) []kafka.Header {
 		ID: "-", Type: kind, Source: h.converter.source, Time: h.now, ContentType: "application/json",
 	}))
 	rest = slices.DeleteFunc(rest, func(h kafka.Header) bool { return h.Key == bus.HeaderID })
+	if h.converter.Revision > 0 {
+		rest = append(rest, kafka.Header{
+			Key: event.HeaderRevision, Value: strconv.AppendUint(nil, uint64(h.converter.Revision), 10),
+		})
+	}
 	return append(first, rest...)
 }

@@ -159,7 +159,7 @@ func (b *Batch) AddRecord(m kafka.Message, r *record.Record, place Place) {
 	b.add(item{
 		place:   place,
 		message: m, kind: r.Kind, stripe: versions.StripeOf(m.Key),
-		state: versions.State{Version: r.Version, Hash: r.Hash}, text: r.VersionText, deleted: r.Deleted,
+		state: versions.State{Version: r.Version, Revision: r.Revision, Hash: r.Hash}, text: r.VersionText, deleted: r.Deleted,
 	})
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -21,9 +22,11 @@ type Outcome struct {
 	// new: the version was published, on event.TopicSeen.
 	Seen int64
 	// Unchanged is the number of records that were known, version included, and
-	// Stale of those that are older than what is known. Of equal versions the one
-	// with the lesser content hash counts as older. Nothing was published for them.
+	// Stale of those that are older than what is known, or have its version, no greater
+	// revision and other content. Nothing was published for them.
 	Unchanged, Stale int64
+	// Conflicting is how many of the stale ones have the version of what is known and other content.
+	Conflicting int64
 	// Refused is the number of records that the brokers found too large, and whose
 	// letters were published: [Batch.OnRefused].
 	Refused int64
@@ -53,6 +56,7 @@ func (b *Batch) note(outcomes Outcomes) {
 		sum.Seen += o.Seen
 		sum.Unchanged += o.Unchanged
 		sum.Stale += o.Stale
+		sum.Conflicting += o.Conflicting
 		sum.Refused += o.Refused
 		b.outcomes[kind] = sum
 	}
@@ -120,18 +124,31 @@ func (p *Publisher) writeNew(ctx context.Context, writer *bus.Writer, groups []g
 func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes Outcomes) (kafka.Message, bool, error) {
 	before, known := tx.Get(n)
 	outcome := outcomes[i.kind]
+	sameContent := i.state.Hash == before.Hash
 	switch {
 	case !known:
-	case i.state.Version < before.Version, i.state.Version == before.Version && i.state.Hash < before.Hash:
+	case i.state.Version < before.Version:
 		outcome.Stale++
 		outcomes[i.kind] = outcome
 		return kafka.Message{}, false, nil
+	case i.state.Version == before.Version && !sameContent && !replaces(i, before):
+		outcome.Stale++
+		if before.Hash != record.DeletedHash {
+			outcome.Conflicting++
+		}
+		outcomes[i.kind] = outcome
+		return kafka.Message{}, false, nil
 	case again:
-	case i.state == before:
+		if i.state.Version == before.Version && i.state.Revision < before.Revision {
+			// What is published again keeps the revision by which it replaced other content.
+			i.state.Revision = before.Revision
+			i.message.Headers = withRevision(i.message.Headers, before.Revision)
+		}
+	case i.state.Version == before.Version && sameContent:
 		outcome.Unchanged++
 		outcomes[i.kind] = outcome
 		return kafka.Message{}, false, nil
-	case i.state.Hash == before.Hash && !i.deleted && !p.whole[i.kind]:
+	case sameContent && !i.deleted && !p.whole[i.kind]:
 		m, err := seen(i)
 		if err != nil {
 			return m, false, err
@@ -143,6 +160,20 @@ func (p *Publisher) decide(tx *versions.Tx, n int, i item, again bool, outcomes 
 	}
 	tx.Set(n, i.state)
 	return i.message, true, nil
+}
+
+// withRevision returns headers with a mapping revision. It does not change the given ones.
+func withRevision(headers []kafka.Header, revision uint32) []kafka.Header {
+	headers = slices.DeleteFunc(slices.Clone(headers), func(h kafka.Header) bool { return h.Key == event.HeaderRevision })
+	return append(headers, kafka.Header{Key: event.HeaderRevision, Value: strconv.AppendUint(nil, uint64(revision), 10)})
+}
+
+// replaces reports whether a record replaces one of the same version and other content that was
+// published before. Its content hash does not count: what was published first stays, so that a
+// changed mapping does not replace the half of all records whose new hash is greater. The hash
+// decides only between records that were published without knowledge of each other.
+func replaces(i item, before versions.State) bool {
+	return i.state.Revision > before.Revision || i.state.Revision == before.Revision && i.deleted
 }
 
 // seen makes the message of a new version out of that of its record, which it leaves

@@ -43,8 +43,11 @@ type Run struct {
 	MapSum string `json:"map_sum,omitempty"`
 	Format string `json:"format,omitempty"`
 	// Again says that what is known is published, too.
-	Again bool  `json:"again,omitzero"`
-	State State `json:"state"`
+	Again bool `json:"again,omitzero"`
+	// Remap says that the records carry Revision, a mapping revision.
+	Remap    bool   `json:"remap,omitzero"`
+	Revision uint32 `json:"revision,omitzero"`
+	State    State  `json:"state"`
 	// Error is why it stopped, if it said so.
 	Error string    `json:"error,omitempty"`
 	Began time.Time `json:"began"`

@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
@@ -211,6 +214,43 @@ func (tx *Tx) Used(ctx context.Context, topics ...string) (err error) {
 	s.used = now.Used
 	s.noted, err = os.ReadFile(path)
 	return err
+}
+
+// revisionName is the file with the last mapping revision that NextRevision returned.
+const revisionName = "revision"
+
+// NextRevision returns a mapping revision that is greater than every one that it returned before
+// for the folder: the Unix time in seconds, or one more than the last one if the clock is not
+// ahead of that. So it is also greater than those of other folders, as far as the clocks agree.
+func (s *Store) NextRevision(ctx context.Context, now time.Time) (revision uint32, err error) {
+	path := filepath.Join(s.dir, revisionName)
+	lock, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return 0, fmt.Errorf("reserve a mapping revision: %w", err)
+	}
+	defer func() { err = errors.Join(err, lock.Close()) }()
+	if err := flock(ctx, lock); err != nil {
+		return 0, fmt.Errorf("reserve a mapping revision: %w", err)
+	}
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return 0, fmt.Errorf("reserve a mapping revision: %w", err)
+	}
+	last, err := strconv.ParseUint(string(raw), 10, 32)
+	if err != nil {
+		last = 0 // there is none yet, or the file was damaged: the clock is ahead of it
+	}
+	next := max(RevisionAt(now), uint32(last)+1) //nolint:gosec // 32 bits were parsed
+	if err := writeFile(path, strconv.AppendUint(nil, uint64(next), 10)); err != nil {
+		return 0, fmt.Errorf("reserve a mapping revision: %w", err)
+	}
+	return next, nil
+}
+
+// RevisionAt returns the mapping revision of an instant: its Unix time in seconds, which has
+// 32 bits until 2106, and at least 1.
+func RevisionAt(now time.Time) uint32 {
+	return uint32(min(max(now.Unix(), 1), math.MaxUint32)) //nolint:gosec // it is within the limits
 }
 
 // empty makes the table of a stripe that is held one without entries. Other

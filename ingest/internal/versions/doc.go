@@ -12,8 +12,9 @@
 //
 // # On disk
 //
-// Entries of 32 bytes stand in pages of 1 KiB, found by a hash of the identity, in
-// 32 files that grow one at a time. Every entry carries a checksum: one that was
+// Entries of 36 bytes stand in pages of 1 KiB, found by a hash of the identity, in
+// 32 files that grow one at a time. Files of releases without mapping revisions are rewritten
+// when they are first used. Every entry carries a checksum: one that was
 // half written counts as missing. Nothing of the entries is synchronized to the disk.
 //
 // # Guarantee

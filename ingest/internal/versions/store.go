@@ -219,7 +219,10 @@ func (s *Store) refresh(st *stripe) error {
 	if err != nil {
 		return errors.Join(err, file.Close())
 	}
-	return st.use(t)
+	if err := st.use(t); err != nil || t.slot == slotSize {
+		return err
+	}
+	return s.replace(st, t.pages*slotSize/slotV1+1) // the file of an earlier release
 }
 
 // use makes a table the stripe's.
@@ -271,6 +274,12 @@ func (s *Store) reserve(st *stripe, entries int) error {
 	for need > limit(pages) {
 		pages += pages/2 + 1
 	}
+	return s.replace(st, pages)
+}
+
+// replace copies the entries of a stripe that is held into a new file of so many pages,
+// which takes the place of the old one.
+func (s *Store) replace(st *stripe, pages uint64) error {
 	path := s.path(st.number, ".new")
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {

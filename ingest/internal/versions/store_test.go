@@ -3,8 +3,12 @@ package versions_test
 import (
 	"bufio"
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"hash/crc32"
+	"math/bits"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -102,7 +106,7 @@ func TestModel(t *testing.T) {
 					require.Equal(t, ok, known)
 					require.Equal(t, want, got)
 					if r.IntN(3) > 0 {
-						changed[k] = versions.State{Version: record.Version(r.Int64()), Hash: r.Uint64()}
+						changed[k] = versions.State{Version: record.Version(r.Int64()), Revision: r.Uint32(), Hash: r.Uint64()}
 						tx.Set(i, changed[k])
 					}
 				}
@@ -134,6 +138,79 @@ func TestKinds(t *testing.T) {
 
 // An identity that is held is not given to anybody else until it is let go, and
 // everybody gets it in the end.
+// writeV1 writes the file of a stripe as releases before mapping revisions did.
+func writeV1(t *testing.T, dir string, states map[string]versions.State) {
+	t.Helper()
+	castagnoli := crc32.MakeTable(crc32.Castagnoli)
+	const page, slot, pages = 1024, 32, 3
+	files := map[int][]byte{}
+	used := map[int]uint64{}
+	for key, state := range states {
+		stripe := versions.StripeOf([]byte(key))
+		if files[stripe] == nil {
+			files[stripe] = make([]byte, (pages+1)*page)
+		}
+		id := sha256.Sum256([]byte(string(record.KindNetworkPerson) + "/" + key))
+		home, _ := bits.Mul64(binary.BigEndian.Uint64(id[:8]), pages)
+		for at := (home + 1) * page; ; at += slot {
+			s := files[stripe][at:][:slot]
+			if binary.LittleEndian.Uint32(s[12:]) != 0 {
+				continue
+			}
+			copy(s, id[:12])
+			binary.LittleEndian.PutUint64(s[16:], uint64(state.Version))
+			binary.LittleEndian.PutUint64(s[24:], state.Hash)
+			binary.LittleEndian.PutUint32(s[12:], crc32.Update(crc32.Checksum(s[:12], castagnoli), castagnoli, s[16:]))
+			break
+		}
+		used[stripe]++
+	}
+	for stripe, file := range files {
+		copy(file, "musterv1")
+		binary.LittleEndian.PutUint64(file[8:], pages)
+		binary.LittleEndian.PutUint64(file[16:], used[stripe])
+		binary.LittleEndian.PutUint32(file[24:], crc32.Checksum(file[:24], castagnoli))
+		require.NoError(t, os.WriteFile(filepath.Join(dir, fmt.Sprintf("%02d", stripe)), file, 0o600))
+	}
+}
+
+func TestStore_ReadsFilesOfBeforeMappingRevisions(t *testing.T) {
+	dir := t.TempDir()
+	states := map[string]versions.State{}
+	var keys []string
+	for i := range 400 {
+		keys = append(keys, fmt.Sprint(i))
+		states[keys[i]] = versions.State{Version: record.Version(i), Hash: uint64(i) * 7919}
+	}
+	writeV1(t, dir, states)
+	s := open(t, dir)
+	scratch, err := s.Scratch(t.TempDir())
+	require.NoError(t, err)
+	holds(t, scratch, keys, states) // reads the old files, and rewrites none
+	require.NoError(t, scratch.Close())
+	holds(t, s, keys, states)
+	states["7"] = versions.State{Version: 7, Revision: 4294967295, Hash: 1}
+	set(t, s, map[string]versions.State{"7": states["7"]})
+	holds(t, open(t, dir), keys, states)
+}
+
+func TestStore_NextRevisionIsGreaterThanTheLast(t *testing.T) {
+	dir := t.TempDir()
+	s, now := open(t, dir), time.Unix(1_800_000_000, 0)
+	next := func(s *versions.Store, now time.Time) uint32 {
+		t.Helper()
+		revision, err := s.NextRevision(t.Context(), now)
+		require.NoError(t, err)
+		return revision
+	}
+	require.Equal(t, uint32(1_800_000_000), next(s, now))
+	require.Equal(t, uint32(1_800_000_001), next(open(t, dir), now))
+	require.Equal(t, uint32(1_800_000_002), next(s, now.Add(-time.Hour)), "the clock was set back")
+	require.Equal(t, uint32(1_800_003_600), next(s, now.Add(time.Hour)))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "revision"), nil, 0o600))
+	require.Equal(t, uint32(1_800_000_000), next(s, now), "a damaged file counts as none")
+}
+
 func TestHeld(t *testing.T) {
 	dir := t.TempDir()
 	stores := []*versions.Store{open(t, dir), open(t, dir)}

@@ -1,6 +1,7 @@
 package versions
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,13 +15,16 @@ import (
 )
 
 // The form of a file: a header page, then pages of slots. A slot is the identity
-// (12 bytes), a checksum of the rest, the version and the hash; all zero when free.
-// Numbers are little-endian.
+// (12 bytes), a checksum of the rest, the version, the hash and the mapping revision;
+// all zero when free. Numbers are little-endian. Files of magicV1 have slots without a
+// revision, which then is 0; they are rewritten when a writer opens them.
 const (
-	magic     = "musterv1"
-	slotSize  = 32
-	pageSlots = 32
-	pageSize  = slotSize * pageSlots
+	magic     = "musterv2"
+	magicV1   = "musterv1"
+	slotSize  = 36
+	slotV1    = 32
+	pageSlots = pageSize / slotSize
+	pageSize  = 1024
 	idSize    = 12
 	// headerSize is that of what is used of the header page: magic, the number of
 	// pages, the number of entries, a checksum.
@@ -34,13 +38,16 @@ type id [idSize]byte
 
 // State is what is known of an identity.
 type State struct {
-	Version record.Version
-	Hash    uint64
+	Version  record.Version
+	Revision uint32
+	// Hash is that of the content. A deletion has the greatest (record.Record.Hash).
+	Hash uint64
 }
 
-// newer tells whether a state wins over another: the newest version does, of equal ones the greater content hash.
-func (s State) newer(o State) bool {
-	return s.Version > o.Version || s.Version == o.Version && s.Hash > o.Hash
+// Compare orders states of one identity by version, revision, deletion and content hash
+// (schemas/MAPPING.md, "Current version").
+func (s State) Compare(o State) int {
+	return cmp.Or(cmp.Compare(s.Version, o.Version), cmp.Compare(s.Revision, o.Revision), cmp.Compare(s.Hash, o.Hash))
 }
 
 // table is one file, mapped into memory.
@@ -49,6 +56,7 @@ type table struct {
 	data  []byte
 	pages uint64
 	used  uint64
+	slot  int // bytes of a slot
 }
 
 // mapTable maps a file that holds a table. ok is false, and the table nil, for a
@@ -88,7 +96,7 @@ func createTable(file *os.File, pages uint64) (*table, error) {
 			return nil, err
 		}
 	}
-	t := &table{pages: pages}
+	t := &table{pages: pages, slot: slotSize}
 	if _, err := file.WriteAt(t.header(), 0); err != nil {
 		return nil, err
 	}
@@ -109,7 +117,15 @@ func (t *table) unmap() error {
 // readHeader reads how large the table is.
 func (t *table) readHeader() bool {
 	h := t.data[:headerSize]
-	if string(h[:8]) != magic || crc32.Checksum(h[:24], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(h[24:]) {
+	switch string(h[:8]) {
+	case magic:
+		t.slot = slotSize
+	case magicV1:
+		t.slot = slotV1
+	default:
+		return false
+	}
+	if crc32.Checksum(h[:24], crc32.MakeTable(crc32.Castagnoli)) != binary.LittleEndian.Uint32(h[24:]) {
 		return false
 	}
 	t.pages, t.used = binary.LittleEndian.Uint64(h[8:]), binary.LittleEndian.Uint64(h[16:])
@@ -140,8 +156,8 @@ func (t *table) find(i id) (slot []byte, found bool) {
 	n := t.home(i)
 	for range t.pages {
 		p := t.data[(n+1)*pageSize:][:pageSize]
-		for at := 0; at < pageSize; at += slotSize {
-			s := p[at : at+slotSize : at+slotSize]
+		for at := 0; at+t.slot <= pageSize; at += t.slot {
+			s := p[at : at+t.slot : at+t.slot]
 			if binary.LittleEndian.Uint64(s) == first && binary.LittleEndian.Uint32(s[8:]) == second {
 				return s, sound(s) // one that is half written is written again
 			}
@@ -160,14 +176,18 @@ func sound(s []byte) bool { return binary.LittleEndian.Uint32(s[idSize:]) == che
 // check is never what a free slot has, which is zero.
 func check(s []byte) uint32 {
 	castagnoli := crc32.MakeTable(crc32.Castagnoli)
-	return max(crc32.Update(crc32.Checksum(s[:idSize], castagnoli), castagnoli, s[idSize+4:slotSize]), 1)
+	return max(crc32.Update(crc32.Checksum(s[:idSize], castagnoli), castagnoli, s[idSize+4:]), 1)
 }
 
 func get(s []byte) State {
-	return State{
+	state := State{
 		Version: record.Version(binary.LittleEndian.Uint64(s[16:])), //nolint:gosec // as it was put
 		Hash:    binary.LittleEndian.Uint64(s[24:]),
 	}
+	if len(s) == slotSize {
+		state.Revision = binary.LittleEndian.Uint32(s[32:])
+	}
+	return state
 }
 
 // put writes a state.
@@ -180,6 +200,7 @@ func (t *table) put(i id, state State) error {
 	copy(entry[:], i[:])
 	binary.LittleEndian.PutUint64(entry[16:], uint64(state.Version)) //nolint:gosec // read back as it was
 	binary.LittleEndian.PutUint64(entry[24:], state.Hash)
+	binary.LittleEndian.PutUint32(entry[32:], state.Revision)
 	binary.LittleEndian.PutUint32(entry[idSize:], check(entry[:]))
 	copy(s, entry[:])
 	if !found {
@@ -195,18 +216,21 @@ func limit(pages uint64) uint64 { return pages * pageSlots / 4 * 3 }
 
 // copyTo puts every entry into another table. Both are visited in order.
 func (t *table) copyTo(to *table) error {
-	for at := uint64(pageSize); at < (t.pages+1)*pageSize; at += slotSize {
-		s := t.data[at:][:slotSize]
-		if !sound(s) {
-			continue
-		}
-		i, state := id(s[:idSize]), get(s)
-		// A torn page may have left an entry twice: the newer one is kept.
-		if other, found := to.find(i); found && !state.newer(get(other)) {
-			continue
-		}
-		if err := to.put(i, state); err != nil {
-			return err
+	for n := range t.pages {
+		page := t.data[(n+1)*pageSize:][:pageSize]
+		for at := 0; at+t.slot <= pageSize; at += t.slot {
+			s := page[at:][:t.slot]
+			if !sound(s) {
+				continue
+			}
+			i, state := id(s[:idSize]), get(s)
+			// A torn page may have left an entry twice: the newer one is kept.
+			if other, found := to.find(i); found && state.Compare(get(other)) <= 0 {
+				continue
+			}
+			if err := to.put(i, state); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

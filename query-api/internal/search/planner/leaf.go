@@ -200,9 +200,9 @@ func PeopleStatement(part string) Statement {
 }
 
 // IdentitiesStatement reads what tells the versions of the people of a part apart, in its order: offset, a second hash of the profile
-// id, version and content_hash.
+// id, and the two halves of ver, of which the greatest counts.
 func IdentitiesStatement(part string) Statement {
-	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), version, content_hash", part)
+	return ofPart("toUInt32(_part_offset), sipHash64(profile_id), toInt64(bitShiftRight(ver, 64)), toUInt64(bitAnd(ver, 18446744073709551615))", part)
 }
 
 // NumbersStatement reads a column of numbers or dates of a part in its order: offset and value, of nested fields a row an element.
