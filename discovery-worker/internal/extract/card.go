@@ -98,7 +98,7 @@ func (e *Extractor) isOrg(p part) bool {
 		return false
 	}
 	l := strings.ToLower(t)
-	if e.words.cities[l] || e.words.countries[l] || e.words.states[l] || e.words.languages[l] || e.words.headings[l] || e.words.labels[l] != "" {
+	if e.words.cities[l] || e.words.countries[l] || e.words.states[l] || e.words.languages[l] || e.words.heading(t) != "" || e.words.labels[l] != "" {
 		return false
 	}
 	if _, ok := e.place(p, false); ok {

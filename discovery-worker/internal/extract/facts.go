@@ -1,7 +1,9 @@
 package extract
 
 import (
+	"regexp"
 	"strings"
+	"unicode"
 )
 
 // Confidences. They are what the golden inputs bear out: a value that the input
@@ -107,11 +109,86 @@ func (f *facts) addPlace(p place, confidence float64) {
 	}
 }
 
+// addPosition adds a job. What cannot be a title or an employer's name is left out of it.
 func (f *facts) addPosition(p position) {
+	p.title, p.company = tidyTitle(p.title), tidyCompany(p.company)
 	if !p.title.ok() && !p.company.ok() || len(f.positions) == maxEntries*4 {
 		return
 	}
 	f.positions = append(f.positions, p)
+}
+
+var (
+	// quantity is a number of something, which is no name: "12", "12 years", "30+ startups", "15 Jahren Erfahrung".
+	quantity = regexp.MustCompile(`^(?:[~≈><+±]|ca\.|about|over)?\s*\d[\d.,'’]*\s?[+%]?(?:\s*[-–]\s*\d[\d.,]*\+?)?(?:$|\s+\p{Ll}|\s*[-–]\s*\p{Ll}` +
+		`|\s*(?i:years?|yrs?|months?|jahren?|monaten?|wochen|tagen?|kunden|mitarbeitern?|teams?|ans|anni|años|anos|jaar|lat|лет|года?|年|か月|ヶ月|년|개월)(?:$|[^\p{L}]))`)
+	// aboutQuantity is a number behind a word that counts, in scripts without spaces.
+	aboutQuantity = regexp.MustCompile(`^約?\d+(?:年|か月|ヶ月|カ月|人|名|社)`)
+	lastBracket   = regexp.MustCompile(`\s*[(（\[][^()（）\[\]]*[)）\]]\s*$`)
+	// counted ends a title before a number of years.
+	counted = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about|almost|nearly|some|at least|über|mehr als|rund|etwa|plus de|près de|más de|casi|oltre|più di|mais de|ruim|meer dan|över|mer än|over|mere end|mer enn|ponad)\s+)?` +
+		`(?:\d|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf|zwanzig|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|veinte|decades?|years?|experience)\b).*$`)
+)
+
+// isQuantity reports whether a phrase is a number, or a number of something, rather than a name.
+func isQuantity(s string) bool { return quantity.MatchString(s) || aboutQuantity.MatchString(s) }
+
+// tidyCompany is an employer's name without a remark in brackets behind it, and nothing if it can be no name.
+func tidyCompany(c found) found {
+	name := c.value
+	if m := lastBracket.FindStringIndex(name); m != nil && m[0] > 0 {
+		name = name[:m[0]]
+	}
+	if open := strings.IndexAny(name, "([（"); open > 0 && !balanced(name) {
+		name = name[:open]
+	}
+	name = strings.TrimRight(name, " ,;:|")
+	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) || platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {
+		return found{}
+	}
+	return c.head(name)
+}
+
+// tidyTitle is a title without a number of years behind it, and nothing if it can be no title.
+func tidyTitle(t found) found {
+	title := t.value
+	if m := counted.FindStringIndex(title); m != nil && m[0] > 0 {
+		title = title[:m[0]]
+	}
+	if open := strings.IndexAny(title, "([（"); open > 0 && !balanced(title) {
+		title = title[:open]
+	}
+	title = strings.TrimRight(title, " ,;:|")
+	if !balanced(title) || isQuantity(title) || !strings.ContainsFunc(title, unicode.IsLetter) {
+		return found{}
+	}
+	return t.head(title)
+}
+
+// head is the beginning of a value.
+func (f found) head(value string) found {
+	if f.span.End-f.span.Start == len(f.value) {
+		f.span.End = f.span.Start + len(value)
+	}
+	f.value = value
+	return f
+}
+
+// balanced reports whether every bracket has its other half.
+func balanced(s string) bool {
+	var open []rune
+	for _, r := range s {
+		switch r {
+		case '(', '[', '（':
+			open = append(open, r)
+		case ')', ']', '）':
+			if len(open) == 0 {
+				return false
+			}
+			open = open[:len(open)-1]
+		}
+	}
+	return len(open) == 0
 }
 
 func (f *facts) addSchool(s school) {

@@ -143,6 +143,7 @@ func flat(t testing.TB, p Profile, confidence float64) []string {
 			continue
 		}
 		switch path {
+		case "microblog.username", "microblog.url": // a line of the identifier
 		case "experience":
 			var list []listedJob
 			require.NoError(t, json.Unmarshal(f.Value, &list))

@@ -64,17 +64,14 @@ func braced(v part) part {
 	return v
 }
 
-// form finds what a form of a browser names.
-func (e *Extractor) form(f *facts, v *view) {
-	for line := range strings.Lines(v.text) {
-		at := strings.Index(v.text, line)
-		p := part{v, at, at + len(line)}.trim("")
-		var found facts
-		found.seen = map[string]int{}
-		e.identifiers(&found, v.path, p.text())
-		for _, id := range found.identifiers { // offsets are those of the view
-			id.Span = part{v, p.start + id.Span.Start, p.start + id.Span.End}.span()
-			f.addIdentifier(id, id.Value)
+// viewed finds identifiers in what a text says rather than in how it is written: a form of a browser, LaTeX.
+func (e *Extractor) viewed(f *facts, v *view) {
+	for _, line := range v.lines() {
+		found := facts{seen: map[string]int{}}
+		e.identifiers(&found, v.path, line.text())
+		for _, id := range found.identifiers { // offsets are those of the line
+			id.Span = line.sub(id.Span.Start, id.Span.End).span()
+			f.addIdentifier(id, identifierKey(id))
 		}
 	}
 }

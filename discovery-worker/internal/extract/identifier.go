@@ -147,6 +147,17 @@ func (e *Extractor) link(f *facts, raw string, confidence float64, span Span) {
 	f.addIdentifier(Identifier{Type: URL, Value: u, Confidence: confidence, Span: span}, urlKey(u))
 }
 
+// identifierKey is what identifiers of a type are compared by.
+func identifierKey(id Identifier) string {
+	switch id.Type {
+	case URL:
+		return urlKey(id.Value)
+	case Account, Company:
+		return identity.UsernameKey(id.Value)
+	}
+	return id.Value
+}
+
 // urlKey is what web addresses are compared by.
 func urlKey(u string) string {
 	return strings.ToLower(strings.TrimPrefix(strings.TrimPrefix(u, "https://"), "http://"))
@@ -194,7 +205,7 @@ func (e *Extractor) account(f *facts, id Identifier) {
 // username adds an account of which the input gives the name or the URL.
 func (e *Extractor) username(f *facts, platform string, p part, confidence float64) {
 	t := p.trim("@.").text()
-	if t == "" || isBlank(t) {
+	if t == "" || isBlank(t) || isService(t) {
 		return
 	}
 	name, err := e.platforms.ParsePerson(platform, t)

@@ -13,12 +13,6 @@ import (
 var (
 	//go:embed data/labels.txt
 	labelsText string
-	//go:embed data/headings.txt
-	headingsText string
-	//go:embed data/lists.txt
-	listsText string
-	//go:embed data/works.txt
-	worksText string
 	//go:embed data/titles.txt
 	titlesText string
 	//go:embed data/companies.txt
@@ -36,9 +30,7 @@ var (
 // lexicon is the words that things are recognised by; all keys are lower case.
 type lexicon struct {
 	labels      map[string]string
-	headings    map[string]bool
-	lists       map[string]bool // headings of others
-	works       map[string]bool // headings of what somebody made
+	headings    *headings
 	titles      map[string]bool
 	titleEnds   []string
 	companies   map[string]bool
@@ -58,7 +50,7 @@ type lexicon struct {
 
 func newLexicon() (*lexicon, error) {
 	w := &lexicon{
-		labels: map[string]string{}, headings: set(headingsText + listsText + worksText), lists: set(listsText), works: set(worksText), companies: set(companiesText), providers: set(providersText),
+		labels: map[string]string{}, companies: set(companiesText), providers: set(providersText),
 		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
 		states: set(statesText), departments: set(departmentsText), families: set(familiesText), towns: set(townsText), notNames: set(notNamesText),
 	}
@@ -76,7 +68,9 @@ func newLexicon() (*lexicon, error) {
 		}
 	}
 	w.regions()
-	return w, nil
+	var err error
+	w.headings, err = newHeadings()
+	return w, err
 }
 
 // regions takes the names of countries and languages from the CLDR, in the
@@ -111,6 +105,15 @@ func (w *lexicon) regions() {
 	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic", "holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
 		w.countries[name] = true
 	}
+}
+
+// heading is the kind of section that a line heads, "" if it is no heading.
+func (w *lexicon) heading(line string) string {
+	switch kind := w.labels[labelKey(line)]; kind {
+	case "experience", "education", "skills", "languages":
+		return kind
+	}
+	return w.headings.kind(line)
 }
 
 // isTitle reports whether a phrase names a job.

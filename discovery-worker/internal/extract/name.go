@@ -70,7 +70,7 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 	}
 	full := strings.Join(tokens, " ")
 	l := strings.ToLower(full)
-	if !surely && (e.words.countries[l] || e.words.cities[l] || e.words.languages[l] || e.words.isSchool(full) || e.words.headings[l] || e.words.labels[l] != "") {
+	if !surely && (e.words.countries[l] || e.words.cities[l] || e.words.languages[l] || e.words.isSchool(full) || e.words.heading(full) != "" || e.words.labels[l] != "") {
 		return personName{}, false
 	}
 	if len(tokens) == 1 && lower { // a handle, or what a thing is called

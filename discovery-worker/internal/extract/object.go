@@ -61,6 +61,9 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 	if label, value, ok := pair(n); ok {
 		return e.member(ctx, f, n, member{label, value}, p, depth)
 	}
+	if e.accountEntry(f, n, confidenceAt(depth)) {
+		return nil
+	}
 	for _, m := range n.members {
 		if err := e.member(ctx, f, n, m, p, depth); err != nil {
 			return err
@@ -291,6 +294,43 @@ func (e *Extractor) platformOf(n node) (platform string, own bool) {
 		platform = identity.Codehost
 	}
 	return platform, own
+}
+
+// accountEntry reads an object that is an account on a service, as the profiles of JSON Resume are. What it says of a service that is
+// no platform goes nowhere. It is false for any other object.
+func (e *Extractor) accountEntry(f *facts, n node, c float64) bool {
+	service, platform, user, link := "", "", node{}, node{}
+	for _, m := range n.members {
+		key := labelKey(m.key)
+		switch {
+		case m.value.kind != '"':
+			if key == "id" && m.value.kind != '0' || isNested(m.value) {
+				return false
+			}
+		case key == "network" || key == "platform" || key == "service" || key == "site" || key == "provider" || key == "social network":
+			service = m.value.text
+		case key == "type" || key == "name" || key == "label" || key == "title" || key == "kind" || key == "key":
+			if isService(m.value.text) {
+				service = m.value.text
+			}
+		case key == "username" || key == "user name" || key == "handle" || key == "user" || key == "login" || key == "id" || key == "account" || key == "screen name" || key == "value":
+			user = m.value
+		case key == "url" || key == "link" || key == "href" || key == "profile url" || key == "uri" || key == "address":
+			link = m.value
+		}
+	}
+	if service == "" || user.kind == 0 && link.kind == 0 || len(n.members) > 8 {
+		return false
+	}
+	platform = platformNamed(service)
+	if name, _, err := e.platforms.ParseAny(link.text); err == nil && link.kind != 0 && (platform == "" || platform == name) {
+		e.identifiers(f, link.path(), link.text)
+		platform = name
+	}
+	if platform != "" && user.kind != 0 {
+		e.username(f, platform, user.part(), c)
+	}
+	return true
 }
 
 // accountOf reads an object that describes an account.

@@ -38,7 +38,7 @@ func (f *facts) profile(e *Extractor) Profile {
 		}
 		put("current_position.company.network_url", f.companyURL(e, now))
 	}
-	f.accounts(e, put)
+	f.accounts(put)
 	if f.codehostID.ok() {
 		p.Fields["codehost.id"] = Field{Value: jsontext.Value(f.codehostID.value), Confidence: f.codehostID.confidence, Span: f.codehostID.span}
 	}
@@ -142,9 +142,10 @@ func (f *facts) companyURL(e *Extractor, now *position) found {
 	return found{}
 }
 
-// accounts puts the first account of each person platform.
-func (f *facts) accounts(e *Extractor, put func(string, found)) {
-	for _, platform := range []string{identity.Codehost, identity.Network} {
+// accounts puts the surest account of each platform. A link is shown if the input gives it: of an account that is only named, the host
+// is not known.
+func (f *facts) accounts(put func(string, found)) {
+	for _, platform := range identity.PlatformNames() {
 		var best *Identifier
 		for i := range f.identifiers {
 			id := &f.identifiers[i]
@@ -156,11 +157,7 @@ func (f *facts) accounts(e *Extractor, put func(string, found)) {
 			continue
 		}
 		put(platform+".username", found{best.Value, best.Confidence, best.Span})
-		link := best.link
-		if link == "" {
-			link = e.platforms.Link(platform, best.Value)
-		}
-		put(platform+".url", found{link, best.Confidence, best.Span})
+		put(platform+".url", found{best.link, best.Confidence, best.Span})
 	}
 }
 

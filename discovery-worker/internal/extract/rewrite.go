@@ -14,8 +14,6 @@ import (
 var (
 	queryForm  = regexp.MustCompile(`^\s*\??[\w.%\[\]-]{1,60}=[^&=\s]*(?:&[\w.%\[\]-]{1,60}=[^&=\s]*)+\s*$`)
 	xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>[^<>]+</[A-Za-z_]`)
-	texCommand = regexp.MustCompile(`(?m)^\s*\\([A-Za-z]{2,30})\*?(?:\[[^\[\]\n]*\])?((?:\{[^{}\n]*\})+)`)
-	texEntry   = regexp.MustCompile(`^cv\w*(?:entry|job|event)$`)
 )
 
 // isQuery reports whether a text is a form as browsers send it.
@@ -83,38 +81,4 @@ func (b *builder) xml(text string) {
 		}
 		offset += len(raw)
 	}
-}
-
-// tex adds a text in which commands of TeX name what their arguments are.
-func (b *builder) tex(text string) {
-	last := 0
-	for _, m := range texCommand.FindAllStringSubmatchIndex(text, maxLines) {
-		b.plain(text[last:m[0]], last)
-		name, from, to := text[m[2]:m[3]], m[4], m[5]
-		switch {
-		case name == "section" || name == "subsection":
-			b.add("\n", m[2])
-		case texEntry.MatchString(name):
-			b.add("\n", m[2])
-		default:
-			b.add("\n"+name+": ", m[2])
-		}
-		for i := from; i < to; i++ {
-			switch c := text[i]; {
-			case c == '{':
-			case c == '}' && texEntry.MatchString(name):
-				b.add(" | ", i)
-			case c == '}':
-				b.add(" ", i)
-			case c == '-' && strings.HasPrefix(text[i:], "--") && i+1 < to:
-				b.add("-", i)
-				i++
-			default:
-				b.add(text[i:i+1], i)
-			}
-		}
-		b.add("\n", to)
-		last = m[1]
-	}
-	b.plain(text[last:], last)
 }

@@ -6,25 +6,9 @@ import (
 	"unicode"
 )
 
-// heading is the kind of the part that a line begins, "other" for one that is not
-// read, "" when the line is no heading.
+// heading is the kind of the part that a line begins, "" when the line is no heading.
 func (d *document) heading(p part) string {
-	t := strings.TrimRight(unbulleted(p).text(), " :")
-	if t == "" || len(t) > 60 || len(strings.Fields(t)) > 4 {
-		return ""
-	}
-	key := labelKey(t)
-	switch k := d.e.words.labels[key]; k {
-	case "experience", "education", "skills", "languages":
-		return k
-	}
-	if d.e.words.headings[strings.ToLower(t)] || d.e.words.headings[key] {
-		if key == "work" {
-			return "experience"
-		}
-		return "other"
-	}
-	return ""
+	return d.e.words.heading(strings.TrimRight(unbulleted(p).text(), " :"))
 }
 
 // isList reports whether a heading begins a list of what is not of the person. One among others is an entry of a menu.
@@ -32,12 +16,8 @@ func (d *document) isList(i int) bool {
 	if i > 0 && d.heading(d.lines[i-1]) != "" || i+1 < len(d.lines) && d.heading(d.lines[i+1]) != "" {
 		return false
 	}
-	key := headingKey(d.lines[i])
-	return d.e.words.lists[key] || d.e.words.works[key]
-}
-
-func headingKey(p part) string {
-	return strings.ToLower(strings.TrimRight(unbulleted(p).text(), " :"))
+	kind := d.heading(d.lines[i])
+	return kind == headingList || kind == headingWorks
 }
 
 // isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. It stands apart below a menu with a heading of what
@@ -49,7 +29,7 @@ func (d *document) isOwner(i int) bool {
 		return false
 	}
 	above := d.previous(i)
-	if first := above >= 0 && d.previous(above) < 0 && d.e.words.works[headingKey(d.lines[above])]; !(first && title && lives) && !d.isMenu(above) {
+	if first := above >= 0 && d.previous(above) < 0 && d.heading(d.lines[above]) == headingWorks; !(first && title && lives) && !d.isMenu(above) {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
@@ -82,13 +62,13 @@ func (d *document) besideName(i int) (title, lives bool) {
 func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
 	for last := i; i >= 0; i = d.previous(i) {
-		key := headingKey(d.lines[i])
-		if d.heading(d.lines[i]) == "" && (key == "" || strings.ContainsFunc(key, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
+		kind, text := d.heading(d.lines[i]), strings.TrimRight(unbulleted(d.lines[i]).text(), " :")
+		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
 			break
 		}
 		gap, last = last-i, i
 		entries++
-		made = made || d.e.words.works[key]
+		made = made || kind == headingWorks
 	}
 	return made && entries >= 3
 }
@@ -155,7 +135,8 @@ func (d *document) sections() {
 			}
 			continue
 		}
-		if kind != "" && kind != "other" {
+		switch kind {
+		case "experience", "education", "skills", "languages":
 			block = append(block, i)
 		}
 		if (kind == "skills" || kind == "languages") && line.start == line.end && len(block) > 1 {

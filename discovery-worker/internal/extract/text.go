@@ -21,15 +21,15 @@ const (
 func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how int) error {
 	text = validText(text)
 	text = without(text, orders(text))
-	if isQuery(text) && validQuery(text) {
-		e.form(f, newView(path, text))
+	v := newView(path, text)
+	if isTeX(text) || isQuery(text) && validQuery(text) {
+		e.viewed(f, v)
 	} else {
 		e.identifiers(f, path, visible(text))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	v := newView(path, text)
 	e.phones(f, v)
 	e.mentions(f, v)
 	if err := ctx.Err(); err != nil {

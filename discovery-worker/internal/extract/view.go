@@ -79,7 +79,7 @@ func newView(path, text string) *view {
 		b.xml(text)
 	case isQuery(text) && validQuery(text):
 		b.query(text)
-	case strings.Contains(text, `\`) && texCommand.MatchString(text):
+	case isTeX(text):
 		b.tex(text)
 	default:
 		b.plain(text, 0)

@@ -1,0 +1,216 @@
+package extract
+
+import (
+	_ "embed" // the words of headings
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+//go:embed data/headings.txt
+var headingsText string
+
+// Bounds of a heading.
+const (
+	maxHeading      = 80 // bytes
+	maxHeadingWords = 6
+)
+
+// Kinds of headings beside those of labels (experience, education, skills, languages).
+const (
+	headingDocument = "document" // what the text is: "Curriculum Vitae"
+	headingList     = "list"     // of others, and of what the person likes or was given
+	headingWorks    = "works"    // what the person made
+	headingOther    = "other"
+)
+
+// headingPriority orders the kinds of a heading whose words have several: "Language skills".
+var headingPriority = []string{ //nolint:gochecknoglobals // a constant list
+	"languages", headingDocument, headingOther, "education", "experience", "skills", headingWorks, headingList,
+}
+
+// headings are the words of section headings, by language.
+type headings struct {
+	languages []map[string]string // word: class
+	having    map[string][]int    // word: languages
+	whole     map[string]string   // letters of a phrase: kind
+}
+
+func newHeadings() (*headings, error) {
+	h := &headings{having: map[string][]int{}, whole: map[string]string{}}
+	language := ""
+	for line := range lines(headingsText) {
+		head, list, ok := strings.Cut(line, ":")
+		fields := strings.Fields(head)
+		if !ok || len(fields) < 2 {
+			return nil, fmt.Errorf("headings: %q has no language and class", head)
+		}
+		class := fields[len(fields)-1]
+		for word := range strings.SplitSeq(list, ",") {
+			word = strings.ToLower(strings.TrimSpace(word))
+			if len(fields) == 3 {
+				h.whole[letters(word)] = class
+				continue
+			}
+			if language != fields[0] {
+				language = fields[0]
+				h.languages = append(h.languages, map[string]string{})
+			}
+			words := h.languages[len(h.languages)-1]
+			for _, form := range []string{fold(word), fold(withoutUmlauts.Replace(word))} {
+				if words[form] == "" {
+					words[form] = class
+					h.having[form] = append(h.having[form], len(h.languages)-1)
+				}
+			}
+		}
+	}
+	return h, nil
+}
+
+// letters are the letters and digits of a phrase, in lower case and without accents.
+func letters(s string) string {
+	return fold(strings.Map(func(r rune) rune {
+		if unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) {
+			return unicode.ToLower(r)
+		}
+		return -1
+	}, s))
+}
+
+// withoutUmlauts spells umlauts with an e.
+var withoutUmlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
+
+// withoutStrokes are letters that have no decomposition.
+var withoutStrokes = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i") //nolint:gochecknoglobals // a constant table
+
+// fold is a lower-case word without its accents.
+func fold(s string) string {
+	ascii := true
+	for i := range len(s) {
+		ascii = ascii && s[i] < 0x80
+	}
+	if ascii {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range norm.NFD.String(withoutStrokes.Replace(s)) {
+		if !unicode.Is(unicode.Mn, r) || unicode.In(r, unicode.Hebrew, unicode.Arabic) || r == '\u3099' || r == '\u309a' {
+			b.WriteRune(r)
+		}
+	}
+	return norm.NFC.String(b.String())
+}
+
+// headingNumber stands before a heading: "1.", "2.3", "IV.", "b)".
+var headingNumber = regexp.MustCompile(`^(?:\d{1,2}(?:\.\d{1,2})*[.):]?|[IVX]{1,5}[.)]|[a-zA-Z][.)])\s+`)
+
+// kind is the kind of section that a line heads, "" if it is no heading.
+func (h *headings) kind(line string) string {
+	if line == "" || len(line) > maxHeading {
+		return ""
+	}
+	line = headingNumber.ReplaceAllString(strings.TrimFunc(line, isDecoration), "")
+	words := strings.FieldsFunc(strings.ToLower(unspaced(line)), func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r)
+	})
+	if len(words) == 0 || len(words) > maxHeadingWords {
+		return ""
+	}
+	for i := range words {
+		words[i] = fold(words[i])
+	}
+	joined := letters(line)
+	if kind := h.whole[joined]; kind != "" {
+		return kind
+	}
+	for _, part := range []string{"・", "·", "/", "／", "、", "と", "&"} {
+		if a, b, ok := strings.Cut(line, part); ok && h.whole[letters(a)] != "" && h.whole[letters(b)] != "" {
+			return h.whole[letters(b)]
+		}
+	}
+	if strings.ContainsFunc(line, unicode.IsDigit) {
+		return ""
+	}
+	for _, i := range h.having[words[0]] {
+		if kind := kindOfWords(h.languages[i], words); kind != "" {
+			return kind
+		}
+	}
+	if len(words) == 1 && len(joined) >= 10 && line == strings.ToUpper(line) { // "PERSONALINFORMATION", of a text without its spaces
+		for _, language := range h.languages {
+			if kind := kindOfWords(language, segments(language, joined, 3)); kind != "" {
+				return kind
+			}
+		}
+	}
+	return ""
+}
+
+// kindOfWords is the kind of a heading of these words, "" if they are none in a language.
+func kindOfWords(language map[string]string, words []string) string {
+	found := map[string]bool{}
+	for _, w := range words {
+		class := language[w]
+		if class == "" {
+			return ""
+		}
+		found[class] = true
+	}
+	for _, kind := range headingPriority {
+		if found[kind] {
+			return kind
+		}
+	}
+	if found["weak"] && (found["modifier"] || len(words) > 1) {
+		return headingOther
+	}
+	return ""
+}
+
+// segments cuts letters into at most n known words of at least three letters.
+func segments(language map[string]string, text string, n int) []string {
+	if text == "" || n == 0 || len(text) > maxHeading {
+		return nil
+	}
+	for end := len(text) - 3; end >= 3; end-- {
+		if language[text[:end]] == "" {
+			continue
+		}
+		if language[text[end:]] != "" {
+			return []string{text[:end], text[end:]}
+		}
+		if rest := segments(language, text[end:], n-1); rest != nil {
+			return append([]string{text[:end]}, rest...)
+		}
+	}
+	return nil
+}
+
+// isDecoration reports whether a rune only decorates a heading.
+func isDecoration(r rune) bool {
+	return !unicode.IsLetter(r) && !unicode.IsMark(r) && !unicode.IsDigit(r) && r != '.' && r != ')'
+}
+
+var wideGap = regexp.MustCompile(`\s{2,}`)
+
+// unspaced joins the letters of words that are written apart: "P R O F I L E".
+func unspaced(line string) string {
+	single := strings.Fields(line)
+	if len(single) < 4 {
+		return line
+	}
+	for _, l := range single {
+		if runes := []rune(l); len(runes) != 1 || !unicode.IsLetter(runes[0]) {
+			return line
+		}
+	}
+	var words []string
+	for _, word := range wideGap.Split(line, -1) {
+		words = append(words, strings.Join(strings.Fields(word), ""))
+	}
+	return strings.Join(words, " ")
+}
