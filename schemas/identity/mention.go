@@ -31,8 +31,9 @@ func (p *Platforms) FindMentions(text string) []Account {
 		seen[id] = true
 		found = append(found, Account{Platform: platform, Username: username})
 	}
-	tokens := strings.FieldsFunc(text, func(r rune) bool {
-		return unicode.IsSpace(r) || strings.ContainsRune("()<>[]{}\"|,;·•", r)
+	// Separators are tokens: in "on codehost as @juno, on network as j" the handle does not stand before "on network".
+	tokens := strings.FieldsFunc(separators.Replace(text), func(r rune) bool {
+		return unicode.IsSpace(r) || strings.ContainsRune("()<>[]{}\"", r)
 	})
 	for i, t := range tokens {
 		t = strings.TrimRight(strings.TrimLeft(t, "'*_~"), ".!?'*:")
@@ -59,6 +60,9 @@ func (p *Platforms) FindMentions(text string) []Account {
 	}
 	return found
 }
+
+// separators end what belongs together.
+var separators = strings.NewReplacer(",", " , ", ";", " ; ", "|", " | ", "·", " · ", "•", " • ") //nolint:gochecknoglobals // a constant table
 
 func isPreposition(s string) bool {
 	s = strings.ToLower(s)

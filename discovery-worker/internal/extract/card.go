@@ -169,9 +169,12 @@ func (d *document) cardAt(from int, signed bool) {
 				}
 				break
 			}
-			parts = line.split(cardSplit)
+			parts = d.withoutAddress(line)
 		}
 		took := 0
+		if i > at && len(parts) == 0 {
+			took++
+		}
 		for _, p := range parts {
 			p = unbulleted(p.trim(",;"))
 			if d.cardPart(p, &job, i-at) {
@@ -198,6 +201,21 @@ func (d *document) cardAt(from int, signed bool) {
 	d.used[at] = d.used[at] || others > 0
 	d.f.addName(name, confidence, where.trim("").span())
 	d.f.addPosition(job)
+}
+
+// withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22 Quay Street | Dublin 2 |
+// Ireland".
+func (d *document) withoutAddress(line part) []part {
+	parts := line.split(cardSplit)
+	for i := range parts {
+		if rest := line.sub(parts[i].start-line.start, line.end-line.start); len(parts)-i > 1 && hasDigit(rest.text()) && !phoneNumber.MatchString(rest.text()) && !strings.Contains(rest.text(), "@") {
+			if pl, ok := d.e.place(rest, false); ok && pl.city.v != nil {
+				d.f.addPlace(pl, formed)
+				return parts[:i]
+			}
+		}
+	}
+	return parts
 }
 
 // cardName finds the name at the beginning of a card: a line, or the first part

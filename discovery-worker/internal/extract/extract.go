@@ -94,6 +94,7 @@ type Extractor struct {
 	prose     *prosePatterns
 	// mentioning are the forms of texts about others.
 	mentioning *mentionPatterns
+	handles    *handlePatterns
 	relaxed    urlFinder
 }
 
@@ -107,7 +108,7 @@ func New(o Options) (*Extractor, error) {
 		o.Platforms = identity.Default()
 	}
 	d := newDates()
-	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), relaxed: newURLFinder()}, nil
+	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), handles: newHandlePatterns(), relaxed: newURLFinder()}, nil
 }
 
 // Extract reads an input. The error is of the context, or says that the input is

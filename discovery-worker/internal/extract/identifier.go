@@ -47,6 +47,7 @@ func (e *Extractor) identifiers(f *facts, path, text string) {
 		}
 		start = end
 	}
+	e.hidden(f, path, text)
 }
 
 func separates(r rune) bool {

@@ -15,20 +15,48 @@ type place struct {
 func (p place) empty() bool { return p.city.v == nil && p.state.v == nil && p.country.v == nil }
 
 var (
-	comma    = regexp.MustCompile(`\s*[,،、]\s*`)
-	zip      = regexp.MustCompile(`^([A-Z]{2})\s+\d{5}(?:-\d{4})?$`)
-	postcode = regexp.MustCompile(`^(?:[A-Z]{1,2}-)?\d{4,6}\s+|\s+\d{4,6}(?:-\d{3,4})?$`)
+	comma = regexp.MustCompile(`\s*[,،、]\s*`)
+	// placeSplit stands between the parts of an address: a comma, a bar, a dash, a bracket.
+	placeSplit = regexp.MustCompile(`\s*[,،、|·•\n]\s*|\s+[–—/-]+\s+|\s*[()]\s*`)
+	zip        = regexp.MustCompile(`^([A-Z]{2})\s+(?:\d{5}(?:-\d{4})?|[A-Z]\d[A-Z]\s?\d[A-Z]\d)$`)
+	// postcode stands before or behind a town: "24837 Schleswig", "1012 AB Amsterdam", "31-001 Kraków", "London SW1A 1AA".
+	postcode = regexp.MustCompile(`^(?:[A-Z]{1,3}[- ])?(?:\d{5}-\d{3}|\d{4}\s?[A-Z]{2}|\d{2}-\d{3}|\d{3}\s\d{2}|\d{4}-\d{3}|\d{3,6})\s+` +
+		`|\s+(?:[A-Z]{1,2}\d[A-Z\d]?\s?\d[A-Z]{2}|[A-Z]\d[A-Z]\s?\d[A-Z]\d|(?:[A-Z]{1,3}-?\s?)?\d{4,6}(?:-\d{3,4})?)$`)
+	// district is the number of a part of a town: "Dublin 2", "1. Bezirk" aside.
+	district = regexp.MustCompile(`^(\p{Lu}[\p{L} '’-]{2,40}?)\s+(?:\d{1,2}|CEDEX(?:\s\d{1,2})?|Cedex(?:\s\d{1,2})?)$`)
+	// noPlace is what stands where a place would and is none.
+	noPlace = regexp.MustCompile(`(?i)^(?:(?:fully |100% |mostly |currently )?remote(?:ly)?(?: only| first| ok)?|hybrid|on-?site|worldwide|anywhere|everywhere|earth|planet earth|the (?:internet|world|moon|cloud)|internet|global|europe|eu|european union|emea|apac|latam` +
+		`|asia|africa|north america|south america|latin america|americas|oceania|home ?office|wfh|work from home|open to relocat\w+|willing to relocate|relocat\w+|yes|no|only|utc.*|gmt.*|cet|est|pst|n/a|various|multiple|international|nomad|digital nomad|home|here)$`)
+	pinned = regexp.MustCompile(`^[^\p{L}\p{N}(]+|[\x{1f1e6}-\x{1f1ff}\x{2190}-\x{27bf}\x{1f300}-\x{1faff}\x{fe0f}\x{200d}\s]+$`)
 )
 
 // place reads a phrase as a place. surely says that the input calls it one; else
 // its last part must be a known country or state, or all of it a known city.
 func (e *Extractor) place(p part, surely bool) (place, bool) {
-	p = p.trim(".;")
+	p = p.trim(".;:")
 	if p.start == p.end || p.end-p.start > 200 {
 		return place{}, false
 	}
+	for m := pinned.FindStringIndex(p.text()); m != nil; m = pinned.FindStringIndex(p.text()) { // "📍 Lyon, France 🇫🇷"
+		if m[0] == 0 {
+			p = p.sub(m[1], p.end-p.start)
+		} else {
+			p = p.sub(0, m[0])
+		}
+	}
+	if pl, ok := e.eastAsianPlace(p); ok {
+		return pl, true
+	}
 	var found place
-	parts := p.split(comma)
+	var parts []part
+	for _, x := range p.split(placeSplit) {
+		if x.start < x.end && !noPlace.MatchString(x.text()) {
+			parts = append(parts, x)
+		}
+	}
+	if len(parts) == 0 {
+		return place{}, false
+	}
 	known := false
 	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
 		if m := zip.FindStringSubmatchIndex(last.text()); m != nil {
@@ -39,16 +67,17 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 		!(e.words.isTown(first) && e.words.states[strings.ToLower(parts[1].text())]) {
 		return place{}, false // "Data Engineer, Ulm, Germany"
 	}
-	if last := parts[len(parts)-1].trim("."); e.words.countries[strings.ToLower(last.text())] || surely && len(parts) > 1 && isCode(last.text()) && !e.words.states[strings.ToLower(last.text())] {
+	if last := parts[len(parts)-1].trim("."); e.words.countries[strings.ToLower(last.text())] ||
+		surely && len(parts) > 1 && isCode(last.text()) && !e.words.states[strings.ToLower(last.text())] {
 		found.country, known = last, true
 		parts = parts[:len(parts)-1]
 	}
 	if len(parts) > 0 {
-		if last := parts[len(parts)-1].trim(""); e.words.states[strings.ToLower(last.text())] && (len(parts) > 1 || known) && (!isCode(last.text()) || len(parts) > 1) {
-			if !isCode(last.text()) || last.text() == strings.ToUpper(last.text()) {
-				found.state, known = last, true
-				parts = parts[:len(parts)-1]
-			}
+		last := parts[len(parts)-1].trim("")
+		isState := e.words.states[strings.ToLower(last.text())]
+		if isState && (len(parts) > 1 || known) && (!isCode(last.text()) || len(parts) > 1) && (len(last.text()) > 3 || last.text() == strings.ToUpper(last.text())) {
+			found.state, known = last, true
+			parts = parts[:len(parts)-1]
 		}
 	}
 	if len(parts) == 0 {
@@ -66,25 +95,61 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 			city = city.sub(0, m[0]).trim("")
 		}
 	}
+	if m := district.FindStringSubmatchIndex(city.text()); m != nil && (known || surely || e.words.cities[strings.ToLower(city.text()[m[2]:m[3]])]) {
+		city = city.sub(m[2], m[3])
+	}
 	if e.words.cities[strings.ToLower(city.text())] {
 		known = known || len(parts) == 1
 	}
-	if !isPlaceName(city.text(), surely) || len(parts) > 1 && !surely && !known {
+	if !isPlaceName(city.text(), surely) {
+		if known && (surely || hasDigit(p.text())) && (found.country.v != nil || found.state.v != nil) { // an address whose town is not told apart
+			return found, true
+		}
 		return place{}, false
 	}
-	if !known && !surely {
-		return place{}, false
-	}
-	if len(parts) > 2 && !surely && !hasDigit(p.text()) {
+	if !surely && (!known || len(parts) > 2 && !hasDigit(p.text())) {
 		return place{}, false
 	}
 	found.city = city
 	return found, true
 }
 
+// Places in the scripts of East Asia are written from the whole to the part: 〒231-0005 神奈川県横浜市中区本町1-2-3.
+var (
+	eastAsianAddress = regexp.MustCompile(`^(?:〒?\s?\d{3}-?\d{4}\s*|\d{5,6}\s+)?(北海道|東京都|(?:京都|大阪)府|[\p{Han}]{2,3}県|[\p{Han}]{2,6}(?:省|自治区|自治區))?\s*` +
+		`([\p{Han}\p{Hiragana}\p{Katakana}ヶケー]{1,7}?[市区區町村]|[\p{Han}\p{Hiragana}]{1,4}郡[\p{Han}\p{Hiragana}]{1,5}[町村])?`)
+	koreanAddress = regexp.MustCompile(`^(?:\(?\d{5}\)?\s+)?([\p{Hangul}]{2,5}(?:도|특별자치도)\s+)?([\p{Hangul}]{1,5}(?:특별시|광역시|특별자치시|시))(?:\s|$)`)
+)
+
+// eastAsianPlace reads an address in Chinese, Japanese or Korean.
+func (e *Extractor) eastAsianPlace(p part) (place, bool) {
+	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(p.text(), "〒0123456789- ()"))
+	form := eastAsianAddress
+	switch {
+	case unicode.Is(unicode.Hangul, r):
+		form = koreanAddress
+	case !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
+		return place{}, false
+	}
+	m := form.FindStringSubmatchIndex(p.text())
+	if m == nil || m[2] < 0 && m[4] < 0 {
+		return place{}, false
+	}
+	var found place
+	if m[2] >= 0 {
+		found.state = p.sub(m[2], m[3]).trim("")
+	}
+	if m[4] >= 0 {
+		found.city = p.sub(m[4], m[5])
+	}
+	return found, true
+}
+
 var (
 	// inCity stands before a place that a title has behind it.
 	inCity = regexp.MustCompile(`\s+(?:in|aus|à|en|em|i|w)\s+`)
+	// fromPlace says of a place that the person is there or from there.
+	fromPlace = regexp.MustCompile(`\s+(?:from|based in|living in|located in|aus|out of)\s+`)
 	// workOf is a title that names what was made, to which a city belongs: "Author of Midnight in Vienna".
 	workOf = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer|translator|illustrator) (?:of|von|de|di)\s`)
 )
@@ -93,7 +158,7 @@ var (
 // city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland").
 func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 	t := p.text()
-	for _, sep := range []*regexp.Regexp{comma, inCity} {
+	for _, sep := range []*regexp.Regexp{fromPlace, comma, inCity} {
 		for _, m := range sep.FindAllStringIndex(t, 4) {
 			title = p.sub(0, m[0])
 			if !e.words.isTitle(title.text()) {
@@ -103,7 +168,7 @@ func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 			if !ok || at.city.v == nil {
 				continue
 			}
-			if sep == comma || e.words.cities[strings.ToLower(at.city.text())] && !workOf.MatchString(title.text()) {
+			if sep == fromPlace || sep == comma || e.words.cities[strings.ToLower(at.city.text())] && !workOf.MatchString(title.text()) {
 				return title, at, true
 			}
 		}

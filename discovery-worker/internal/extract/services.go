@@ -3,6 +3,7 @@ package extract
 import (
 	"regexp"
 	"strings"
+	"unicode/utf8"
 
 	"muster/schemas/identity"
 )
@@ -28,4 +29,126 @@ var otherServices = regexp.MustCompile(`(?i)^(?:facebook|instagram|insta|youtube
 func isService(s string) bool {
 	s = strings.TrimSpace(s)
 	return len(s) < 30 && (platformNamed(s) != "" || otherServices.MatchString(s))
+}
+
+// Handles beside the name of a service.
+const (
+	serviceExpr = `(github|git hub|codehost|twitter|microblog|linkedin|network|instagram|mastodon|bluesky|facebook|youtube|tiktok|telegram|gitlab|threads|medium|kaggle|x)`
+	handleExpr  = `([\w](?:[\w.-]{0,38}[\w])?)`
+)
+
+// handlePatterns are the forms in which a text names an account.
+type handlePatterns struct {
+	before  *regexp.Regexp // "GitHub as @ada", "on LinkedIn under ada-m"
+	behind  *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
+	written *regexp.Regexp // "ada-m on LinkedIn": no sign, but no word either
+	tweets  *regexp.Regexp
+}
+
+func newHandlePatterns() *handlePatterns {
+	end := `(?:$|[^\w@/.-]|\.(?:$|\s)|-(?:$|\s))`
+	return &handlePatterns{
+		before:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `(?:\s+(?:as|handle is|username is|username|user name is|account is|account|handle|user|profile is|under|at|als|unter|comme|sous|como|come|som|jako|pod|@)\s*:?\s+@?|\s*[(:]\s*@|\s+@|\s+(?:handle|username|user|account)\s*[:=]\s*@?)` + handleExpr + end),
+		behind:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur|su|no|na|op|på|på|w|в)\s+(?:the\s+)?|\s?[(\[]\s*(?:on\s+)?)` + serviceExpr + end),
+		written: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])(?:as|als|comme|como|come|som|jako|am|i['’]m|is)\s+` + handleExpr + `\s+(?:on|at|auf|bei|en|sur|su|no|na|op|på|w)\s+` + serviceExpr + end),
+		tweets:  regexp.MustCompile(`(?i)\b(?:tweets|tweeting) (?:as|at|from|under) @(\w{2,30})`),
+	}
+}
+
+// maxHandleText bounds how much of a text is read for handles: so far is a text about one person.
+const maxHandleText = 20_000
+
+// mentions finds handles beside the name of a service. A handle belongs to the service named nearest to it.
+func (e *Extractor) mentions(f *facts, v *view) {
+	text := v.text
+	if len(text) > maxHandleText {
+		end := maxHandleText
+		for !utf8.RuneStart(text[end]) {
+			end--
+		}
+		text = text[:end]
+	}
+	taken := map[int]bool{} // where a handle begins
+	take := func(service string, from, to int) {
+		if taken[from] || to-from < 2 {
+			return
+		}
+		taken[from] = true
+		if platform := platformNamed(service); platform != "" {
+			e.username(f, platform, part{v, from, to}, stated)
+		}
+	}
+	x := e.handles
+	each := func(form *regexp.Regexp, use func(m []int)) {
+		for at, n := 0, 0; at < len(text) && n < maxIdentifiers; n++ {
+			m := form.FindStringSubmatchIndex(text[at:])
+			if m == nil {
+				return
+			}
+			for i := range m {
+				if m[i] >= 0 {
+					m[i] += at
+				}
+			}
+			use(m)
+			at = max(m[2], m[4], at+1) // the end of one form may begin the next
+		}
+	}
+	each(x.behind, func(m []int) { take(text[m[4]:m[5]], m[2], m[3]) })
+	each(x.before, func(m []int) { take(text[m[2]:m[3]], m[4], m[5]) })
+	each(x.written, func(m []int) {
+		if h := text[m[2]:m[3]]; strings.ContainsAny(h, "-_0123456789") || h == strings.ToLower(h) && len(h) > 3 {
+			take(text[m[4]:m[5]], m[2], m[3])
+		}
+	})
+	lower := ""
+	for i, a := range e.platforms.FindMentions(text) {
+		if i == 0 {
+			lower = strings.ToLower(text)
+		}
+		at := strings.Index(lower, strings.ToLower(a.Username))
+		if at < 0 || at+len(a.Username) > len(text) || taken[at] {
+			continue
+		}
+		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: part{v, at, at + len(a.Username)}.span()})
+	}
+	if m := x.tweets.FindStringSubmatchIndex(text); m != nil {
+		e.username(f, identity.Microblog, part{v, m[2], m[3]}, stated)
+	}
+}
+
+// hiddenAt and hiddenDot are what stands for the signs of an address that shall not be found by machines: "[at]", "(dot)".
+var (
+	hiddenSigns = regexp.MustCompile(`(?i)[\[({<]\s*(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa|malpa|klammeraffe)\s*[\])}>]|\s(?:at|arroba|ät|arobase)\s|_at_`)
+	hiddenMail  = regexp.MustCompile(`(?i)(?:^|[\s:;,<"'(=])((?:[\p{L}\d][\p{L}\d_%+-]*(?:\.|\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?))*[\p{L}\d][\p{L}\d_%+-]*)` +
+		`(?:\s?[\[({<]\s?(?:at|a|ät|arroba|arobase|@|kukac|chiocciola|snabela|małpa|malpa|klammeraffe)\s?[\])}>]\s?|(\s(?:at|arroba|ät|arobase)\s|_at_))` +
+		`([\p{L}\d-]+(?:(?:\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?|\s(?:dot|punkt|punto|ponto|point)\s|_dot_|\.)[\p{L}\d-]+)+)`)
+	hiddenDot = regexp.MustCompile(`(?i)\s?[\[({<]\s?(?:dot|punkt|point|punto|ponto|\.)\s?[\])}>]\s?|\s(?:dot|punkt|punto|ponto|point)\s|_dot_`)
+)
+
+// Bounds of addresses whose signs are spelled, and of the lines that have them.
+const (
+	maxHidden  = 20
+	hiddenLine = 2000
+)
+
+// hidden finds e-mail addresses whose signs are spelled: "ada [at] moreau [dot] example", "ada at moreau dot example".
+func (e *Extractor) hidden(f *facts, path, text string) {
+	start, found := 0, 0
+	for line := range strings.Lines(text) {
+		at := start
+		start += len(line)
+		if len(line) > hiddenLine || found == maxHidden || !hiddenSigns.MatchString(line) {
+			continue
+		}
+		for _, m := range hiddenMail.FindAllStringSubmatchIndex(line, 4) {
+			host := line[m[6]:m[7]]
+			if m[4] >= 0 && !hiddenDot.MatchString(host) { // "engineer at acme.example" is no address
+				continue
+			}
+			address := hiddenDot.ReplaceAllString(line[m[2]:m[3]], ".") + "@" + hiddenDot.ReplaceAllString(host, ".")
+			e.email(f, address, "", formed, Span{Path: path, Start: at + m[2], End: at + m[7]})
+			found++
+		}
+	}
 }

@@ -88,40 +88,6 @@ func visible(text string) string {
 	return text
 }
 
-// mentions finds handles beside a platform's name.
-func (e *Extractor) mentions(f *facts, v *view) {
-	// identity.FindMentions looks at the first 20,000 bytes; so far is a text about one person.
-	lower := ""
-	for i, a := range e.platforms.FindMentions(v.text) {
-		if i == 0 {
-			lower = strings.ToLower(v.text)
-		}
-		at := strings.Index(lower, strings.ToLower(a.Username))
-		if at < 0 || at+len(a.Username) > len(v.text) {
-			continue
-		}
-		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: part{v, at, at + len(a.Username)}.span()})
-	}
-	if m := handleOn.FindStringSubmatchIndex(v.text); m != nil {
-		platform := identity.Codehost
-		switch strings.ToLower(v.text[m[2]:m[3]]) {
-		case "twitter", "x", "microblog":
-			platform = identity.Microblog
-		case "linkedin", "network":
-			platform = identity.Network
-		}
-		e.username(f, platform, part{v, m[4], m[5]}, stated)
-	}
-	if m := tweets.FindStringSubmatchIndex(v.text); m != nil {
-		e.username(f, identity.Microblog, part{v, m[2], m[3]}, stated)
-	}
-}
-
-var (
-	handleOn = regexp.MustCompile(`(?i)\b(github|codehost|twitter|microblog|linkedin|network) (?:as|handle is|username is|account is|account) @?([\w-]{2,40})`)
-	tweets   = regexp.MustCompile(`(?i)\btweets (?:as|at|from|under) @(\w{2,30})`)
-)
-
 // document is a text while it is read line by line.
 type document struct {
 	e     *Extractor
@@ -314,7 +280,7 @@ func (e *Extractor) more(f *facts, kind string, v part, p *position, confidence 
 	t, span := v.text(), v.span()
 	switch kind {
 	case "location", "address":
-		if pl, ok := e.place(v, kind == "location"); ok {
+		if pl, ok := e.place(v, kind == "location"); ok && (kind == "location" || pl.city.v != nil || pl.country.v != nil || pl.state.v != nil) {
 			f.addPlace(pl, confidence)
 		}
 	case "city":
@@ -356,6 +322,16 @@ var (
 	lastAnd        = regexp.MustCompile(`^(?:and|und|et|y|e|en|och|og|&)\s+`)
 )
 
+var (
+	// howWell stands before a skill and says how well it is known: "some Rust", "a bit of Go".
+	howWell = regexp.MustCompile(`^(?:(?i:(?:some|a (?:little )?bit of|a bit|a little|little|lots? of|a lot of|currently learning|learning|knowledge of|familiar(?:ity)? with|experience (?:with|in)|proficien(?:t|cy) (?:with|in)` +
+		`|etwas|ein wenig|ein bisschen|grundkenntnisse (?:in|von)|gute kenntnisse in|sehr gute kenntnisse in|kenntnisse in|notions d[e'’]|bases (?:de|en)|connaissances? (?:de|en)|un peu d[e'’]|ma[iî]trise d[e'’]` +
+		`|algo de|un poco de|nociones de|conocimientos? (?:básicos )?(?:de|en)|conoscenz[ae] (?:base )?(?:di|del)|un po['’] di|noções de|um pouco de|conhecimentos? (?:de|em)|een beetje|basiskennis|lite|litt|lidt|grundläggande|trochę|podstawy|znajomość|немного|основы)\s+)` +
+		`|(?i:notions d['’]|un peu d['’]|maîtrise d['’])|(?:basic|basics of|fundamental|rudimentary|advanced|intermediate|strong|solid|good|excellent|deep|working|proficient|expert|fluent|beginner|rusty|minimal|gute|sehr gute|fundierte|solide|bonnes?|buen|buena|buona|boa|goede)\s+(?:in\s+)?)`)
+	// level stands behind a skill: "Go - advanced".
+	level = regexp.MustCompile(`(?i)\s*(?:[:–—-]\s+|\s)\(?(?:basic|beginner|novice|intermediate|advanced|expert|master|proficient|fluent|native|good|excellent|very good|familiar|some|(?:sehr )?gut|grundkenntnisse|fortgeschritten|experte|débutant|intermédiaire|avancé|courant|básico|intermedio|avanzado|básico|avançado|base|intermedio|avanzato)\)?$`)
+)
+
 func isHonorific(s string) bool {
 	return len(s) < 20 && honorific.MatchString(s+" ") && !strings.Contains(s, " ")
 }
@@ -367,6 +343,12 @@ func (e *Extractor) skillList(f *facts, v part, confidence float64) {
 			x = x.sub(m[1], x.end-x.start)
 		}
 		if m := brackets.FindStringIndex(x.text()); m != nil && m[1] == x.end-x.start {
+			x = x.sub(0, m[0]).trim("")
+		}
+		for m := howWell.FindStringIndex(x.text()); m != nil && m[1] < x.end-x.start; m = howWell.FindStringIndex(x.text()) {
+			x = x.sub(m[1], x.end-x.start)
+		}
+		if m := level.FindStringIndex(x.text()); m != nil && m[0] > 0 {
 			x = x.sub(0, m[0]).trim("")
 		}
 		if t := x.text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !isBlank(t) {
