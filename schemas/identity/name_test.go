@@ -50,6 +50,8 @@ func TestFindMentions(t *testing.T) {
 		"codehost: juno | microblog: @juno_a":        {account("codehost", "juno"), account("microblog", "juno_a")},
 		"(github.com/juno) twitter/juno_a":           {account("codehost", "juno"), account("microblog", "juno_a")},
 		"https://short.example/x9 @acme":             nil,
+		"On codehost as @juno, on network as j":      nil,
+		"On codehost as @juno, on network as juno-a": nil,
 		"network.example/company/acme":               nil,
 		"I work on codehost tools":                   nil,
 		"codehost: https://codehost.example/juno":    {account("codehost", "juno")},

@@ -208,7 +208,7 @@ func (d *document) cardAt(from int, signed bool) {
 func (d *document) withoutAddress(line part) []part {
 	parts := line.split(cardSplit)
 	for i := range parts {
-		if rest := line.sub(parts[i].start-line.start, line.end-line.start); len(parts)-i > 1 && hasDigit(rest.text()) && !phoneNumber.MatchString(rest.text()) && !strings.Contains(rest.text(), "@") {
+		if rest := line.sub(parts[i].start-line.start, line.end-line.start); len(parts)-i > 1 && hasDigit(parts[i].text()) && !phoneNumber.MatchString(rest.text()) && !strings.Contains(rest.text(), "@") {
 			if pl, ok := d.e.place(rest, false); ok && pl.city.v != nil {
 				d.f.addPlace(pl, formed)
 				return parts[:i]

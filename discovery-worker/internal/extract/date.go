@@ -55,7 +55,7 @@ func newDates() *dates {
 	d.date = `(?:(?:\d{1,2}\.?\s+(?:de\s+)?)?(?:` + strings.Join(names, "|") + `)\.?,?\s+(?:\d{1,2},?\s+)?(?:de\s+|of\s+)?` + year +
 		`|` + year + `[-/.]\d{1,2}(?:[-/.]\d{1,2})?|(?:\d{1,2}[./])?\d{1,2}[./]` + year + `|` + year + `年(?:\d{1,2}月)?|` + year + `)`
 	d.single = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)(?:$|[^\p{L}\d/-])`)
-	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)\s*(?:-|–|—|−|~|〜|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.date + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
+	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)\s*(?:-|–|—|−|~|〜|～|→|➔|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.date + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
 	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.date + `)(?:$|[^\p{L}\d/-])`)
 	d.whole = regexp.MustCompile(`(?i)^` + d.date + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
 	return d

@@ -3,6 +3,7 @@ package extract
 import (
 	_ "embed" // the word lists
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode"
 
@@ -237,11 +238,41 @@ func labelKey(s string) string {
 			space, lower = true, false
 		}
 	}
-	return b.String()
+	key := b.String()
+	if strings.Contains(key, " ") && !strings.ContainsFunc(key, func(r rune) bool {
+		return r != ' ' && !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
+	}) {
+		return strings.ReplaceAll(key, " ", "") // 氏　名
+	}
+	return key
 }
+
+// Kinds of labels that name both parts of a name, in the order of the value.
+const (
+	familyGiven = "family given"
+	givenFamily = "given family"
+)
+
+var (
+	// plural is the end of a word of a form: "Surname(s)", "Nachname(n)".
+	plural = regexp.MustCompile(`\((?:s|es|n|en|e|i|a|nen|innen|r|er)\)`)
+	// bothNames stands between the labels of the parts of a name.
+	bothNames = regexp.MustCompile(`\s*[/,&+]\s*|\s+(?:and|und|et|y|e|i|en|och|og|и|or)\s+`)
+)
 
 // kind is what a label says, "" when it is not known.
 func (w *lexicon) kind(label string) string {
+	label = plural.ReplaceAllString(label, "")
+	if a, b, ok := cutBy(label, bothNames); ok {
+		switch first, second := w.labels[labelKey(a)], w.labels[labelKey(b)]; {
+		case first == "last" && (second == "first" || second == "name"), first == "name" && second == "first":
+			return familyGiven
+		case (first == "first" || first == "name") && second == "last":
+			return givenFamily
+		case first == second && first != "":
+			return first
+		}
+	}
 	key := labelKey(label)
 	if k := w.labels[key]; k != "" {
 		return k
@@ -256,11 +287,23 @@ func (w *lexicon) kind(label string) string {
 	if ok && len(first) == 1 && first != "x" { // "s.authors", the member of a variable
 		return w.labels[rest]
 	}
-	if !ok || !whose[first] || key == "user name" {
+	if !ok || !whose[first] || key == "user name" || first == "preferred" && w.labels[rest] == "title" {
 		return ""
 	}
 	return w.labels[rest]
 }
+
+// cutBy splits a phrase in two at the only separator in it.
+func cutBy(s string, separator *regexp.Regexp) (before, after string, ok bool) {
+	all := separator.FindAllStringIndex(s, 2)
+	if len(all) != 1 || len(s) > maxLabel {
+		return "", "", false
+	}
+	return s[:all[0][0]], s[all[0][1]:], true
+}
+
+// maxLabel is the longest label of a line, in bytes.
+const maxLabel = 120
 
 // whose are words before a label that say whose it is: the person's, in whatever
 // part they have.

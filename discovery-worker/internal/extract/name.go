@@ -15,7 +15,7 @@ type personName struct {
 var (
 	honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
 	degrees   = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
-	brackets  = regexp.MustCompile(`\s*[(\[][^()\[\]]{0,60}[)\]]`)
+	brackets  = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
 )
 
 // particles stand in lower case within a name and belong to the last one.
@@ -90,6 +90,38 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 		family = 2
 	}
 	return personName{full: full, first: tokens[0], last: strings.Join(tokens[family:], " ")}, true
+}
+
+// parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and capitals the first word is
+// the first part, unless a particle joins it to the next.
+func (e *Extractor) parts(s string, familyFirst bool) (personName, bool) {
+	a, b, ok := strings.Cut(s, ",")
+	if !ok {
+		words := strings.Fields(s)
+		n := 1
+		for n < len(words) && (particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 && words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
+			n++
+		}
+		if !familyFirst {
+			n = max(1, len(words)-n)
+		}
+		if len(words) < 2 {
+			return e.name(s, true)
+		}
+		a, b = strings.Join(words[:n], " "), strings.Join(words[n:], " ")
+	}
+	if !familyFirst {
+		a, b = b, a
+	}
+	family, ok1 := e.name(strings.TrimSpace(a), true)
+	given, ok2 := e.name(strings.TrimSpace(b), true)
+	if !ok1 || !ok2 {
+		return personName{}, false
+	}
+	if _, east := eastAsian(family.full); east {
+		return personName{full: family.full + " " + given.full, first: given.full, last: family.full}, true
+	}
+	return personName{full: given.full + " " + family.full, first: given.full, last: family.full}, true
 }
 
 // spanishFamily reports whether a word is a family name by its Spanish ending,

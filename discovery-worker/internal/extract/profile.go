@@ -63,9 +63,26 @@ func round(c float64) float64 { return float64(int(c*100+0.5)) / 100 }
 // completeName makes the full name of its parts when they alone are given, and
 // the parts' confidence that of the whole.
 func (f *facts) completeName() {
-	if f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !(strings.Contains(f.name.value, f.first.value) && strings.Contains(f.name.value, f.last.value))) {
-		f.name = found{f.first.value + " " + f.last.value, min(f.first.confidence, f.last.confidence), f.first.span}
+	given := f.first.ok() && !(f.first.span == f.name.span && f.name.ok())
+	family := f.last.ok() && !(f.last.span == f.name.span && f.name.ok())
+	has := func(part string) bool { return strings.Contains(f.name.value, part) }
+	switch {
+	case f.first.ok() && f.last.ok() && (!f.name.ok() || f.name.confidence < f.first.confidence && !(has(f.first.value) && has(f.last.value))):
+		if given && !family && f.name.ok() { // "Name: Steinmetz, Vorname: Ronja"
+			f.last = found{f.name.value, f.name.confidence, f.name.span}
+		}
+	case given && !family && f.name.ok() && !has(f.first.value):
+		f.last = found{f.name.value, f.name.confidence, f.name.span}
+	case family && !given && f.name.ok() && !has(f.last.value):
+		f.first = found{f.name.value, f.name.confidence, f.name.span}
+	default:
+		return
 	}
+	full := f.first.value + " " + f.last.value
+	if _, east := eastAsian(f.last.value); east {
+		full = f.last.value + " " + f.first.value
+	}
+	f.name = found{full, min(f.first.confidence, f.last.confidence), f.first.span}
 }
 
 // current is the job that the person has, put together of what says so.

@@ -98,63 +98,17 @@ type document struct {
 	listed []bool
 
 	labelled    position // of which labels speak
+	block       block    // what stands with it in a list of jobs or schools
 	vcard       bool
 	firstPerson bool // the text is signed by who wrote it
 }
 
 var (
-	labelLine     = regexp.MustCompile(`^(\p{L}[\p{L}\p{M}\d _/.\-'’()]{0,40}?)\s*[:=]\s*(.*)$`)
+	labelLine     = regexp.MustCompile(`^(\p{L}[\p{L}\p{M}\d _/.,&\-–'’()・]{0,110}?)\s*[:=]\s*(.*)$`)
 	vcardLine     = regexp.MustCompile(`^([A-Z]{1,12})((?:;[^:]{0,60})?):(.*)$`)
 	bibliographic = regexp.MustCompile(`^@\w{3,20}\{`)
 	beginVCard    = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
 )
-
-// labels reads lines of a label and a value.
-func (d *document) labels() {
-	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].text()) // its title is a book's
-	for i, line := range d.lines {
-		t := unbulleted(line)
-		text := t.text()
-		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
-			continue
-		}
-		if beginVCard.MatchString(text) {
-			d.vcard = true
-		}
-		if d.vcard {
-			if m := vcardLine.FindStringSubmatchIndex(text); m != nil {
-				d.used[i] = true
-				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.sub(m[6], m[7]).trim(""))
-				continue
-			}
-		}
-		if d.headed(i, t) {
-			continue
-		}
-		m := labelLine.FindStringSubmatchIndex(text)
-		if m == nil || strings.HasPrefix(text[m[3]:], "://") || strings.HasPrefix(text[m[4]:], "//") {
-			continue
-		}
-		kind := d.e.words.kind(text[m[2]:m[3]])
-		value := braced(t.sub(m[4], m[5]).trim("")).trim("\"“”[]")
-		if kind == "" && d.officer(t.sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
-			d.used[i] = true
-			continue
-		}
-		if kind == "" || kind == "bio" || work && kind == "title" {
-			continue
-		}
-		if value.start == value.end {
-			continue // a heading
-		}
-		d.used[i] = true
-		d.e.value(d.f, kind, value, &d.labelled, labelled)
-	}
-	if d.labelled.title.ok() || d.labelled.company.ok() {
-		d.labelled.current, d.labelled.confidence = true, labelled
-		d.f.addPosition(d.labelled)
-	}
-}
 
 // card reads a line of a vCard (RFC 6350).
 func (d *document) card(name, params string, value part) {
@@ -208,6 +162,10 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 		if n, ok := e.name(t, true); ok {
 			f.addName(n, confidence, span)
 		}
+	case familyGiven, givenFamily:
+		if n, ok := e.parts(t, kind == familyGiven); ok {
+			f.addName(n, confidence, span)
+		}
 	case "person":
 		if n, ok := e.name(t, false); ok {
 			f.addName(n, confidence, span)
@@ -238,6 +196,12 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 	case "company":
 		if c := v.trim("@"); len(t) <= 150 && (!p.company.ok() || p.company.confidence < confidence) {
 			p.company = found{c.text(), confidence, c.span()}
+		}
+	case "company address": // the name stands before the address
+		e.value(f, "company", v.split(placeSplit)[0], p, confidence)
+	case "period":
+		if when, ok := e.dates.find(t); ok {
+			p.start, p.end, p.current, p.past, p.span = when.start, when.end, when.current, !when.current, span
 		}
 	case "company url":
 		if _, err := e.platforms.ParseCompany(t); err == nil {

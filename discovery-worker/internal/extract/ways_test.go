@@ -164,6 +164,8 @@ func TestWays_ReachPrecisionAndRecall(t *testing.T) {
 				t.Logf("%s\n%s", c.name, out.String())
 			}
 		}
+		require.GreaterOrEqual(t, total.precision(), 0.95, set)
+		require.GreaterOrEqual(t, total.recall(), 0.8, set)
 		t.Logf("%s: %d inputs, fields precision %.3f recall %.3f %+v", set, len(cases), total.precision(), total.recall(), total)
 	}
 }

@@ -1,0 +1,140 @@
+package extract
+
+import (
+	"strings"
+)
+
+// block is what labels say of one job or school of a list, beside document.labelled.
+type block struct {
+	school school
+	dated  bool
+	last   int // line of its last label
+}
+
+// labels reads lines of a label and a value.
+func (d *document) labels() {
+	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].text()) // its title is a book's
+	for i, line := range d.lines {
+		t := unbulleted(line)
+		text := t.text()
+		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
+			continue
+		}
+		if beginVCard.MatchString(text) {
+			d.vcard = true
+		}
+		if d.vcard {
+			if m := vcardLine.FindStringSubmatchIndex(text); m != nil {
+				d.used[i] = true
+				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.sub(m[6], m[7]).trim(""))
+				continue
+			}
+		}
+		if d.headed(i, t) {
+			continue
+		}
+		m := labelLine.FindStringSubmatchIndex(text)
+		if m == nil || strings.HasPrefix(text[m[3]:], "://") || strings.HasPrefix(text[m[4]:], "//") {
+			continue
+		}
+		kind := d.e.words.kind(text[m[2]:m[3]])
+		value := braced(t.sub(m[4], m[5]).trim("")).trim("\"“”[]")
+		if (kind == "" || kind == "person" || kind == "start") && d.isPeriod(value) {
+			kind = "period"
+		}
+		if kind == "" && d.officer(t.sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
+			d.used[i] = true
+			continue
+		}
+		if kind == "" || kind == "bio" || work && kind == "title" {
+			continue
+		}
+		if value.start == value.end {
+			continue // a heading
+		}
+		d.used[i] = d.label(i, kind, value)
+	}
+	d.endBlock()
+}
+
+// isPeriod reports whether a value is a period of time and nothing else.
+func (d *document) isPeriod(value part) bool {
+	when, ok := d.e.dates.find(value.text())
+	return ok && when.at[0] < 4 && len(strings.Trim(value.text()[when.at[1]:], " .)")) == 0
+}
+
+// label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports whether it used the value.
+func (d *document) label(i int, kind string, value part) bool {
+	adjacent := d.block.last > 0 && i-d.block.last <= 1
+	switch kind {
+	case "period":
+		if !d.isPeriod(value) {
+			return false
+		}
+		if d.block.dated || !adjacent && d.inBlock() {
+			d.endBlock()
+		}
+		d.block.dated = true
+	case "title", "company", "company address", "degree", "school name", "field":
+		if d.block.dated && d.said(kind) {
+			d.endBlock()
+		}
+	case "person":
+		before := d.f.name
+		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		return d.f.name != before || len(sentencesOf(value)) < 2
+	default:
+		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		return true
+	}
+	d.block.last = i
+	switch s := &d.block.school; kind {
+	case "degree":
+		s.degree = value.text()
+	case "field":
+		s.field = value.text()
+	case "school name":
+		s.name, s.span = value.split(comma)[0].text(), value.span()
+	default:
+		d.e.value(d.f, kind, value, &d.labelled, labelled)
+	}
+	return true
+}
+
+// inBlock reports whether something is known of an entry.
+func (d *document) inBlock() bool {
+	return d.labelled.title.ok() || d.labelled.company.ok() || d.block.school != school{}
+}
+
+// said reports whether an entry has what a label names.
+func (d *document) said(kind string) bool {
+	switch kind {
+	case "title":
+		return d.labelled.title.ok()
+	case "company", "company address":
+		return d.labelled.company.ok()
+	case "degree":
+		return d.block.school.degree != ""
+	case "school name":
+		return d.block.school.name != ""
+	}
+	return false
+}
+
+// endBlock adds the job or school that the labels up to here tell of.
+func (d *document) endBlock() {
+	p, s := d.labelled, d.block.school
+	if s.name != "" || s.degree != "" {
+		s.start, s.end, s.confidence = p.start, p.end, labelled
+		d.f.addSchool(s)
+	}
+	if p.title.ok() || p.company.ok() {
+		p.confidence, p.listed = labelled, d.block.dated
+		if !d.block.dated {
+			p.past = p.end != ""
+			p.current = !p.past
+		}
+		d.f.addPosition(p)
+	}
+	d.labelled, d.block = position{}, block{}
+}
