@@ -42,11 +42,14 @@ type GitConfig struct {
 // Git publishes what is new in the history of local git repositories: of each
 // commit whose author's account is known a codehost-commit, of these authors
 // codehost-persons, of a repository whose owner is known a codehost-repo. Commits
-// of other authors count as dropped [Foreign] objects.
+// of other authors count as dropped [Foreign] objects. A folder that is no repository
+// stands for those in it and below.
 //
 // With Config.StateDir it is noted how far a repository is read, once all of it is
-// stored; a run that was cut short begins where the one before it ended. With
-// Config.Again all of the history is read. Summary and error are those of [Files].
+// stored; a run that was cut short begins where the one before it ended. Nothing is
+// noted of a repository of which all commits were dropped. With
+// Config.Again all of the history is read. Summary and error are those of [Files]; a
+// run that dropped all commits ends with [ExitRejected].
 func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []string) (Summary, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -77,25 +80,29 @@ func Git(ctx context.Context, cfg Config, deps Deps, git GitConfig, folders []st
 		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
 	}
 	options.Generation = kept.generation
-	repositories, err := openRepositories(folders, options)
+	repositories, err := openRepositories(ctx, deps, folders, options)
 	if err != nil {
 		return Summary{}, failed("ingest git", errors.Join(err, kept.close()))
 	}
 	r := newRun(ctx, cfg, deps, meters, nil, kept.known())
-	for i, repo := range repositories {
-		if repo.Again() {
-			deps.Logger.Warn("the topics are not those that the history was published to: all of it is read again", "repository", repo.Folder())
-		}
-		r.add(folders[i], convert.Foreign, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+	for _, repo := range repositories {
+		r.add(repo.folder, convert.Foreign, -1, func(ctx context.Context, _ source.Position) (source.Source, error) {
+			if repo.err != nil {
+				return nil, repo.err
+			}
 			return repo.Log(ctx)
 		})
 	}
 	s, outcome := r.finish()
-	errs := []error{kept.finish(ctx, deps, s, outcome), git.report(deps, repositories)}
+	errs := []error{kept.finish(ctx, deps, s, outcome)}
 	for i, repo := range repositories {
-		if s.Files[i].Complete && !cfg.DryRun && cfg.StateDir != "" {
+		if s.Files[i].Complete && repo.Kept() && !cfg.DryRun && cfg.StateDir != "" {
 			errs = append(errs, repo.Done())
 		}
+	}
+	errs = append(errs, git.report(deps, repositories, &s))
+	if total := s.Total(); outcome == nil && s.Unattributed.Commits > 0 && total.accounted() == total.Dropped {
+		outcome = &ExitError{Code: ExitRejected, Err: fmt.Errorf("ingest git: nothing was kept: %s", s.Unattributed)}
 	}
 	return s, alsoFailed("ingest git", outcome, errors.Join(errs...))
 }
@@ -150,33 +157,76 @@ func gitState(ctx context.Context, cfg Config, deps Deps) (s *state, err error) 
 	return s, nil
 }
 
-func openRepositories(folders []string, options gitlog.Options) ([]*gitlog.Repository, error) {
+// gitInput is a repository of a run.
+type gitInput struct {
+	*gitlog.Repository // nil if it cannot be opened
+	folder             string
+	err                error
+}
+
+// openRepositories opens the repositories that folders name. One that is named itself must be readable; one that is
+// found in a folder fails alone.
+func openRepositories(ctx context.Context, deps Deps, folders []string, options gitlog.Options) ([]gitInput, error) {
 	if len(folders) == 0 {
 		return nil, errors.New("no repository is named")
 	}
-	var all []*gitlog.Repository
+	var all []gitInput
 	var errs []error
 	for _, folder := range folders {
-		repo, err := gitlog.Open(folder, options)
+		found, unreadable, err := gitlog.Find(folder)
 		errs = append(errs, err)
-		all = append(all, repo)
+		for _, path := range unreadable {
+			deps.Logger.Warn("git: folder cannot be read", "path", path)
+		}
+		for _, path := range found {
+			repo, err := gitlog.Open(ctx, path, options)
+			if path == folder {
+				errs = append(errs, err)
+			}
+			if err == nil && repo.Again() {
+				deps.Logger.Warn("git: topics are new, history is read again", "repository", path)
+			}
+			all = append(all, gitInput{repo, path, err})
+		}
 	}
 	return all, errors.Join(errs...)
 }
 
+// Unattributed are the commits that a run dropped because no account of their authors is known.
+type Unattributed struct {
+	Commits int64 `json:"commits"`
+	Authors int64 `json:"authors"`
+	// Noted says that some of these histories count as read: only GitConfig.Full reads them again.
+	Noted bool `json:"noted,omitzero"`
+}
+
+// String returns the counts, and the flags that keep these commits.
+func (u Unattributed) String() string {
+	full := ""
+	if u.Noted {
+		full = "--full "
+	}
+	return fmt.Sprintf("%s of %s dropped, because no account is known; pass %s--make-accounts to keep them, or %s--authors FILE",
+		plural(u.Commits, "commit"), plural(u.Authors, "author"), full, full)
+}
+
 // report says what could not be made a record, and how it can be.
-func (g GitConfig) report(deps Deps, repositories []*gitlog.Repository) error {
+func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error {
 	unknown := make(map[string]*gitlog.Unknown)
 	var order []string
 	for _, repo := range repositories {
-		commits, authors := repo.Unattributed()
-		if commits > 0 {
-			deps.Logger.Warn("commits of authors without a known account are passed over; name them with --authors, or --make-accounts, and run again with --full",
-				"repository", repo.Folder(), "commits", commits, "authors", len(authors))
+		if repo.Repository == nil {
+			continue
 		}
-		if !repo.OwnerKnown() {
-			deps.Logger.Warn("the repository itself is no record, because its owner's id is not known; name it with --owner, and run again with --full",
-				"repository", repo.Folder())
+		for _, w := range repo.Warnings() {
+			deps.Logger.Warn("git: "+w, "repository", repo.folder)
+		}
+		commits, authors := repo.Unattributed()
+		s.Unattributed.Commits += commits
+		s.Unattributed.Noted = s.Unattributed.Noted || commits > 0 && repo.Kept()
+		if repo.Kept() && !repo.OwnerKnown() {
+			deps.Logger.Warn("git: repository is not published, its owner is unknown",
+				"repository", repo.folder, "hint", "name it with --owner ID:USERNAME --full")
 		}
 		for _, a := range authors {
 			if u, ok := unknown[a.Email]; ok {
@@ -187,6 +237,7 @@ func (g GitConfig) report(deps Deps, repositories []*gitlog.Repository) error {
 			order = append(order, a.Email)
 		}
 	}
+	s.Unattributed.Authors = int64(len(order))
 	if g.Unknown == "" {
 		return nil
 	}

@@ -3,7 +3,6 @@ package ingest_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -14,10 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-git/go-git/v5"
-	gitconfig "github.com/go-git/go-git/v5/config"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 
@@ -48,7 +43,8 @@ func TestGitWritesUnknownToPipes(t *testing.T) {
 	require.NoError(t, err)
 	defer func() { _ = read.Close() }()
 	_, err = ingest.Git(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, ingest.GitConfig{Unknown: fmt.Sprintf("/dev/fd/%d", write.Fd()), Full: true}, []string{r.dir})
-	require.NoError(t, errors.Join(err, write.Close()))
+	requireExit(t, ingest.ExitRejected, err)
+	require.NoError(t, write.Close())
 	list, err := io.ReadAll(read)
 	require.NoError(t, err)
 	require.Equal(t, "email,user_id,username,name,commits\nbob@x.example,,,Bob,1\n", string(list))
@@ -56,34 +52,61 @@ func TestGitWritesUnknownToPipes(t *testing.T) {
 
 // repository is a repository that a test makes.
 type repository struct {
-	t    *testing.T
-	dir  string
-	repo *git.Repository
-	at   time.Time
+	t   *testing.T
+	dir string
+	at  time.Time
 }
 
 func newRepository(t *testing.T) *repository {
 	t.Helper()
-	dir := t.TempDir()
-	repo, err := git.PlainInit(dir, false)
-	require.NoError(t, err)
-	_, err = repo.CreateRemote(&gitconfig.RemoteConfig{Name: "origin", URLs: []string{"git@codehost.example:Jane/dunes.git"}})
-	require.NoError(t, err)
-	return &repository{t, dir, repo, time.Date(2024, 1, 2, 3, 0, 0, 0, time.UTC)}
+	r := newRepositoryIn(t, t.TempDir())
+	r.git("remote", "add", "origin", "git@codehost.example:Jane/dunes.git")
+	return r
 }
 
-// commit writes a file and commits it, an hour after the commit before.
-func (r *repository) commit(name, email, file, text string, parents ...plumbing.Hash) plumbing.Hash {
+// newRepositoryIn makes a repository without a remote.
+func newRepositoryIn(t *testing.T, dir string) *repository {
+	t.Helper()
+	r := &repository{t, dir, time.Date(2024, 1, 2, 3, 0, 0, 0, time.UTC)}
+	require.NoError(t, os.MkdirAll(dir, 0o700))
+	r.git("init", "-q", "-b", "main")
+	return r
+}
+
+// git runs git in the repository and returns what it prints.
+func (r *repository) git(args ...string) string {
 	r.t.Helper()
-	w, err := r.repo.Worktree()
-	require.NoError(r.t, err)
+	return r.gitAs("Nobody", "nobody@x.example", args...)
+}
+
+func (r *repository) gitAs(name, email string, args ...string) string {
+	r.t.Helper()
+	cmd := exec.CommandContext(r.t.Context(), "git", append([]string{"-C", r.dir}, args...)...)
+	date := fmt.Sprintf("%d +0100", r.at.Unix())
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1",
+		"GIT_AUTHOR_NAME="+name, "GIT_AUTHOR_EMAIL="+email, "GIT_AUTHOR_DATE="+date,
+		"GIT_COMMITTER_NAME="+name, "GIT_COMMITTER_EMAIL="+email, "GIT_COMMITTER_DATE="+date)
+	out, err := cmd.Output()
+	require.NoError(r.t, err, "git %v", args)
+	return strings.TrimSpace(string(out))
+}
+
+// commit writes a file and commits it, an hour after the commit before, on top of HEAD or of other parents.
+func (r *repository) commit(name, email, file, text string, parents ...string) string {
+	r.t.Helper()
 	require.NoError(r.t, os.WriteFile(filepath.Join(r.dir, file), []byte(text), 0o600))
-	_, err = w.Add(file)
-	require.NoError(r.t, err)
+	r.git("add", file)
 	r.at = r.at.Add(time.Hour)
-	who := &object.Signature{Name: name, Email: email, When: r.at.In(time.FixedZone("", 3600))}
-	h, err := w.Commit("Change "+file+"\n", &git.CommitOptions{Author: who, Committer: who, Parents: parents})
-	require.NoError(r.t, err)
+	if len(parents) == 0 {
+		r.gitAs(name, email, "commit", "-q", "-m", "Change "+file)
+		return r.git("rev-parse", "HEAD")
+	}
+	args := []string{"commit-tree", "-m", "Change " + file, r.git("write-tree")}
+	for _, p := range parents {
+		args = append(args, "-p", p)
+	}
+	h := r.gitAs(name, email, args...)
+	r.git("update-ref", "HEAD", h)
 	return h
 }
 
@@ -97,7 +120,7 @@ func TestGit(t *testing.T) {
 	r := newRepository(t)
 	r.commit("Jane", jane, ".mailmap", "Kim Park <kim@work.example> <kim@mail.example>\nKim Park <kim@work.example> <34+kim@users.noreply.codehost.example>\n")
 	first := r.commit("K", kim, "a.go", "package a")
-	r.commit("Jané \xff", jane, "b.go", "package b")
+	r.commit("Jané", jane, "b.go", "package b")
 	second := r.commit("Stranger", "stranger@mail.example", "c.md", "c")
 
 	unknown := filepath.Join(t.TempDir(), "unknown.csv")
@@ -111,19 +134,20 @@ func TestGit(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 2, Published: 2}, counts(s, record.KindCodehostPerson))
 	require.Equal(t, ingest.Counts{Read: 1, Published: 1}, counts(s, record.KindCodehostRepo))
 	require.Equal(t, ingest.Counts{Read: 1, Dropped: 1}, counts(s, ingest.Foreign))
-	require.Contains(t, log.String(), "commits=1 authors=1")
-	require.Contains(t, log.String(), "--make-accounts, and run again with --full")
+	require.Equal(t, ingest.Unattributed{Commits: 1, Authors: 1, Noted: true}, s.Unattributed)
+	require.Equal(t, "1 commit of 1 author dropped, because no account is known; pass --full --make-accounts to keep them, or --full --authors FILE",
+		s.Unattributed.String())
 	require.NotContains(t, log.String(), "stranger@")
 	list, err := os.ReadFile(unknown)
 	require.NoError(t, err)
 	require.Equal(t, "email,user_id,username,name,commits\nstranger@mail.example,,,Stranger,1\n", string(list))
 
 	commits := values(t, cfg.Bus, record.KindCodehostCommit)
-	require.JSONEq(t, `{"user_id":34,"sha":"`+first.String()+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
-		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`, commits["34/"+first.String()])
+	require.JSONEq(t, `{"user_id":34,"sha":"`+first+`","author_date":"2024-01-02T05:00:00Z","message":"Change a.go","author_name":"K",
+		"author_email":"kim@mail.example","author_login":"kim","repo":{"full_name":"Jane/dunes","language":"Go"}}`, commits["34/"+first])
 	people := values(t, cfg.Bus, record.KindCodehostPerson)
-	require.JSONEq(t, `{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané \ufffd"}`, people["12"])
-	require.JSONEq(t, `{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","emails":["kim@mail.example"]}`,
+	require.JSONEq(t, `{"user_id":12,"last_updated":"1970-01-01T00:28:24.175200Z","codehost_username":"jane","full_name":"Jané","names":["Jané","Jane"]}`, people["12"])
+	require.JSONEq(t, `{"user_id":34,"last_updated":"1970-01-01T00:28:24.171600Z","codehost_username":"kim","full_name":"Kim Park","names":["Kim Park","K"],"emails":["kim@work.example","kim@mail.example"]}`,
 		strings.Replace(people["34"], evidence(t, people["34"]), "1970-01-01T00:28:24.171600Z", 1))
 	for key, text := range values(t, cfg.Bus, record.KindCodehostRepo) {
 		require.True(t, strings.HasPrefix(key, "12/"), key)
@@ -143,13 +167,12 @@ func TestGit(t *testing.T) {
 	require.Equal(t, ingest.Counts{Read: 2, Published: 2}, counts(s, record.KindCodehostCommit))
 	require.Equal(t, int64(0), counts(s, ingest.Foreign).Read)
 	bare := filepath.Join(t.TempDir(), "copy.git")
-	_, err = git.PlainClone(bare, true, &git.CloneOptions{URL: r.dir})
-	require.NoError(t, err)
+	r.git("clone", "-q", "--bare", r.dir, bare)
 	authors := write(t, "authors.csv", []byte("email,user_id,username\nstranger@mail.example,56,stranger\n"))
 	s, err = ingest.Git(t.Context(), cfg, deps, ingest.GitConfig{Authors: authors, OwnerID: 9, OwnerName: "org"}, []string{bare, r.dir})
 	require.NoError(t, err)
 	require.Equal(t, int64(6), counts(s, record.KindCodehostCommit).Read)
-	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second.String())
+	require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), "56/"+second)
 	require.Len(t, s.Files, 2)
 
 	// All of it once more: what is known is not published again.
@@ -187,8 +210,61 @@ func TestGitMade(t *testing.T) {
 	require.Zero(t, counts(s, record.KindCodehostRepo), "nothing tells who jane is")
 	for key, text := range values(t, cfg.Bus, record.KindCodehostPerson) {
 		require.Contains(t, text, `"emails":["some.body@mail.example"]`)
-		require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), key+"/"+h.String())
+		require.Contains(t, values(t, cfg.Bus, record.KindCodehostCommit), key+"/"+h)
 	}
+}
+
+func TestGit_KeepingNothingFails(t *testing.T) {
+	cfg := stateful(t)
+	r := newRepository(t)
+	r.commit("Ane Bro", "ane@bro.example", "a", "a")
+	r.commit("Ane Bro", "Ane@bro.example", "a", "b")
+	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+	requireExit(t, ingest.ExitRejected, err)
+	require.ErrorContains(t, err, "2 commits of 1 author dropped, because no account is known; pass --make-accounts to keep them")
+	require.True(t, s.Reconciles())
+	require.Equal(t, ingest.Counts{Read: 2, Dropped: 2}, s.Total())
+
+	// The history counts as unread, so that the flag alone is enough.
+	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{r.dir})
+	require.NoError(t, err)
+	require.Equal(t, int64(2), counts(s, record.KindCodehostCommit).Published)
+	require.Zero(t, s.Unattributed)
+	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{}, []string{r.dir})
+	require.NoError(t, err)
+	require.Zero(t, s.Total())
+}
+
+func TestGit_ReadsFolderOfRepositories(t *testing.T) {
+	cfg := stateful(t)
+	root := t.TempDir()
+	one := newRepositoryIn(t, filepath.Join(root, "one"))
+	one.commit("Ane Bro", "ane@bro.example", "a", "a")
+	one.commit("Ane Bro", "ane@bro.example", "a", "b")
+	newRepositoryIn(t, filepath.Join(root, "group", "two")).commit("Bo Lie", "bo@lie.example", "a", "a")
+	three := newRepository(t)
+	three.commit("Cy Rud", "cy@rud.example", "a", "a")
+	three.git("clone", "-q", "--bare", three.dir, filepath.Join(root, "three.git"))
+	require.NoError(t, os.MkdirAll(filepath.Join(root, "notes"), 0o700))
+	damaged := newRepositoryIn(t, filepath.Join(root, "damaged"))
+	require.NoError(t, os.WriteFile(filepath.Join(damaged.dir, ".git", "config"), []byte("[core"), 0o600))
+
+	s, err := ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{root})
+	requireExit(t, ingest.ExitFailed, err)
+	require.ErrorContains(t, err, "bad config")
+	require.Len(t, s.Files, 4)
+	require.Equal(t, int64(4), counts(s, record.KindCodehostCommit).Published, "the others are read")
+	found := map[string]int{}
+	for _, text := range values(t, cfg.Bus, record.KindCodehostCommit) {
+		var c record.CodehostCommit
+		require.NoError(t, json.Unmarshal([]byte(text), &c))
+		found[c.AuthorEmail]++
+	}
+	require.Equal(t, map[string]int{"ane@bro.example": 2, "bo@lie.example": 1, "cy@rud.example": 1}, found)
+	require.NoError(t, os.RemoveAll(damaged.dir))
+	s, err = ingest.Git(t.Context(), cfg, ingest.Deps{}, ingest.GitConfig{MakeAccounts: true}, []string{root})
+	require.NoError(t, err)
+	require.Zero(t, s.Total(), "all of it was read")
 }
 
 func TestGitNotBegun(t *testing.T) {
@@ -202,7 +278,7 @@ func TestGitNotBegun(t *testing.T) {
 	}{
 		"none":    {folders: nil, want: "no repository is named"},
 		"absent":  {folders: []string{filepath.Join(r.dir, "absent")}, want: "no such file"},
-		"no repo": {folders: []string{t.TempDir()}, want: "repository does not exist"},
+		"no repo": {folders: []string{t.TempDir()}, want: "no git repository in"},
 		"authors": {git: ingest.GitConfig{Authors: bad}, folders: []string{r.dir}, want: "authors.csv: the header has no column"},
 		"owner":   {git: ingest.GitConfig{OwnerName: "x"}, folders: []string{r.dir}, want: "a positive id and a name"},
 	} {

@@ -126,6 +126,8 @@ type Summary struct {
 	MoreUnknown bool `json:"more_unknown,omitzero"`
 	// Remap says that the run's records carry a mapping revision.
 	Remap bool `json:"remap,omitzero"`
+	// Unattributed has what a run over git repositories dropped.
+	Unattributed Unattributed `json:"unattributed,omitzero"`
 	// StoredBytes is how much was read, compressed as it is.
 	StoredBytes int64 `json:"stored_bytes"`
 	// Elapsed is how long it took.

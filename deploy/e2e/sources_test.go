@@ -5,50 +5,49 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/config"
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-json-experiment/json"
 	"github.com/stretchr/testify/require"
 )
 
 // history makes a repository, of which each author commits in turn.
 type history struct {
-	dir  string
-	repo *git.Repository
-	at   time.Time
+	dir string
+	at  time.Time
 }
 
 func newHistory(t *testing.T) *history {
 	t.Helper()
 	h := &history{dir: t.TempDir(), at: time.Date(2025, 3, 4, 5, 0, 0, 0, time.UTC)}
-	var err error
-	h.repo, err = git.PlainInit(h.dir, false)
-	require.NoError(t, err)
-	_, err = h.repo.CreateRemote(&config.RemoteConfig{Name: "origin", URLs: []string{"https://codehost.example/amara-o/harmattan.git"}})
-	require.NoError(t, err)
+	h.git(t, "init", "-q", "-b", "main")
+	h.git(t, "remote", "add", "origin", "https://codehost.example/amara-o/harmattan.git")
 	return h
+}
+
+func (h *history) git(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", h.dir}, args...)...)
+	date := fmt.Sprintf("%d +0000", h.at.Unix())
+	cmd.Env = append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_DATE="+date, "GIT_COMMITTER_DATE="+date)
+	out, err := cmd.Output()
+	require.NoError(t, err, "git %v", args)
+	return strings.TrimSpace(string(out))
 }
 
 // commit commits n times and returns the hashes, the newest first.
 func (h *history) commit(t *testing.T, name, email string, n int) (hashes []string) {
 	t.Helper()
-	w, err := h.repo.Worktree()
-	require.NoError(t, err)
 	for i := range n {
 		h.at = h.at.Add(time.Minute)
 		require.NoError(t, os.WriteFile(filepath.Join(h.dir, "main.go"), fmt.Appendf(nil, "package main // %s", h.at), 0o600))
-		_, err = w.Add("main.go")
-		require.NoError(t, err)
-		who := &object.Signature{Name: name, Email: email, When: h.at}
-		hash, err := w.Commit(fmt.Sprintf("Change %d by %s", i, name), &git.CommitOptions{Author: who, Committer: who})
-		require.NoError(t, err)
-		hashes = append([]string{hash.String()}, hashes...)
+		h.git(t, "add", "main.go")
+		h.git(t, "-c", "user.name="+name, "-c", "user.email="+email, "commit", "-q", "-m", fmt.Sprintf("Change %d by %s", i, name))
+		hashes = append([]string{h.git(t, "rev-parse", "HEAD")}, hashes...)
 	}
 	return hashes
 }

@@ -22,11 +22,11 @@ func newCodehostShapes() codehostShapes {
 		"avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable",
 		"followers", "following", "public_repos", "public_gists", "created_at", "updated_at", "commit_count",
 		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete", "discovered_link"}
-	lists := []string{"emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
+	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
 		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 	return codehostShapes{
 		webset:     reserve(names...).lists(lists...),
-		enrich:     reserve(append(names, "email")...).lists(lists...).lists("names"),
+		enrich:     reserve(append(names, "email")...).lists(lists...),
 		location:   reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
 		repo:       reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
 		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
@@ -34,6 +34,9 @@ func newCodehostShapes() codehostShapes {
 		commitRepo: reserve("full_name", "language"),
 	}
 }
+
+// maxFoundNames is how many names of an account discovery finds it by.
+const maxFoundNames = 20
 
 // codehostPerson adds the rows of a codehost-person.
 func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.CodehostPerson, at Position) {
@@ -54,7 +57,8 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.Codeho
 	l.addAll(LookupCodehostNetworkUsername, network)
 	l.addAll(LookupCodehostMicroblogUsername, microblog)
 	if p.Type != "Organization" && p.Type != "Bot" {
-		l.find(identity.Codehost, p.CodehostUsername, names(p)...)
+		known := names(p)
+		l.find(identity.Codehost, p.CodehostUsername, known[:min(len(known), maxFoundNames)]...)
 		r.mention(&l, identity.Codehost, []string{p.Blog, p.PersonalWebsite}, p.Bio)
 	}
 
@@ -205,6 +209,7 @@ func (w *writer) accountDetails(p *record.CodehostPerson) {
 	w.str(`"updated_at":`, p.UpdatedAt.Full())
 }
 
+// names returns the full name, first and last name together, and the other names of the record, each once.
 func names(p *record.CodehostPerson) []string {
 	var parts []string
 	for _, s := range []string{p.FirstName, p.LastName} {
@@ -212,11 +217,18 @@ func names(p *record.CodehostPerson) []string {
 			parts = append(parts, s)
 		}
 	}
-	joined := strings.Join(parts, " ")
-	if joined == p.FullName {
-		return one(p.FullName)
+	out := one(p.FullName)
+	if joined := strings.Join(parts, " "); joined != p.FullName {
+		out = append(out, one(joined)...)
 	}
-	return append(one(p.FullName), one(joined)...)
+	seen := make(map[string]bool, len(p.Names))
+	for _, s := range p.Names {
+		if s != "" && !seen[s] && !slices.Contains(out[:min(len(out), 2)], s) {
+			seen[s] = true
+			out = append(out, s)
+		}
+	}
+	return out
 }
 
 // mergedEmails are all addresses of the record, each once.
@@ -274,6 +286,7 @@ func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
 	w.str(`"first_name":`, p.FirstName)
 	w.str(`"last_name":`, p.LastName)
 	w.str(`"full_name":`, p.FullName)
+	w.strings(`"names":`, p.Names, always)
 	w.str(`"personal_email":`, p.PersonalEmail)
 	w.str(`"school_email":`, p.SchoolEmail)
 	w.strings(`"emails":`, p.Emails, always)

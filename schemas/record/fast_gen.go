@@ -137,70 +137,72 @@ func (d *fast) readCodehostPerson(v *CodehostPerson, depth int) uint64 {
 			d.member(&o, 1<<6, 0xaff6d66249846af0, d.str(&v.LastName))
 		case "full_name":
 			d.member(&o, 1<<7, 0x06477619ef3d4ca2, d.str(&v.FullName))
+		case "names":
+			d.member(&o, 1<<8, 0xe3d14d7aa5861f08, d.strs(&v.Names, depth+1))
 		case "avatar_url":
-			d.member(&o, 1<<8, 0xe28a46a628163032, d.str(&v.AvatarURL))
+			d.member(&o, 1<<9, 0xe28a46a628163032, d.str(&v.AvatarURL))
 		case "url":
-			d.member(&o, 1<<9, 0x0544b05ecc4a68a5, d.str(&v.URL))
+			d.member(&o, 1<<10, 0x0544b05ecc4a68a5, d.str(&v.URL))
 		case "bio":
-			d.member(&o, 1<<10, 0x0deeee090420a8c8, d.str(&v.Bio))
+			d.member(&o, 1<<11, 0x0deeee090420a8c8, d.str(&v.Bio))
 		case "blog":
-			d.member(&o, 1<<11, 0xc9dca76f76b735ca, d.str(&v.Blog))
+			d.member(&o, 1<<12, 0xc9dca76f76b735ca, d.str(&v.Blog))
 		case "location":
-			d.member(&o, 1<<12, 0xca82a4164ce0a0d6, d.str(&v.Location))
+			d.member(&o, 1<<13, 0xca82a4164ce0a0d6, d.str(&v.Location))
 		case "location_canonical":
-			d.member(&o, 1<<13, 0x459105627fafb064, pointer(d, &v.LocationCanon, depth+1, (*fast).readCanonicalLocation))
+			d.member(&o, 1<<14, 0x459105627fafb064, pointer(d, &v.LocationCanon, depth+1, (*fast).readCanonicalLocation))
 		case "company":
-			d.member(&o, 1<<14, 0xf043f25a8a70200d, d.str(&v.Company))
+			d.member(&o, 1<<15, 0xf043f25a8a70200d, d.str(&v.Company))
 		case "hireable":
-			d.member(&o, 1<<15, 0x6bcb6ad85b9e3cf1, d.truth(&v.Hireable))
+			d.member(&o, 1<<16, 0x6bcb6ad85b9e3cf1, d.truth(&v.Hireable))
 		case "followers":
-			d.member(&o, 1<<16, 0x487e357e25d4ab2c, d.int(&v.Followers))
+			d.member(&o, 1<<17, 0x487e357e25d4ab2c, d.int(&v.Followers))
 		case "following":
-			d.member(&o, 1<<17, 0x367034149149ac74, d.int(&v.Following))
+			d.member(&o, 1<<18, 0x367034149149ac74, d.int(&v.Following))
 		case "public_repos":
-			d.member(&o, 1<<18, 0x533abfc03fd395af, d.int(&v.PublicRepos))
+			d.member(&o, 1<<19, 0x533abfc03fd395af, d.int(&v.PublicRepos))
 		case "public_gists":
-			d.member(&o, 1<<19, 0xd8693f72994711ce, d.int(&v.PublicGists))
+			d.member(&o, 1<<20, 0xd8693f72994711ce, d.int(&v.PublicGists))
 		case "created_at":
-			d.member(&o, 1<<20, 0x16f7c8521a4e77e5, d.str((*string)(&v.CreatedAt)))
+			d.member(&o, 1<<21, 0x16f7c8521a4e77e5, d.str((*string)(&v.CreatedAt)))
 		case "updated_at":
-			d.member(&o, 1<<21, 0x4a5e4f9622f121e1, d.str((*string)(&v.UpdatedAt)))
+			d.member(&o, 1<<22, 0x4a5e4f9622f121e1, d.str((*string)(&v.UpdatedAt)))
 		case "repo_languages":
-			d.member(&o, 1<<22, 0x5e3c89f8537b24e9, d.strs(&v.RepoLanguages, depth+1))
+			d.member(&o, 1<<23, 0x5e3c89f8537b24e9, d.strs(&v.RepoLanguages, depth+1))
 		case "commit_count":
-			d.member(&o, 1<<23, 0x05b30e539af3f472, d.int(&v.CommitCount))
+			d.member(&o, 1<<24, 0x05b30e539af3f472, d.int(&v.CommitCount))
 		case "personal_email":
-			d.member(&o, 1<<24, 0x4a1c3fb2e0f36367, d.str(&v.PersonalEmail))
+			d.member(&o, 1<<25, 0x4a1c3fb2e0f36367, d.str(&v.PersonalEmail))
 		case "school_email":
-			d.member(&o, 1<<25, 0x79af7628ba3d48d1, d.str(&v.SchoolEmail))
+			d.member(&o, 1<<26, 0x79af7628ba3d48d1, d.str(&v.SchoolEmail))
 		case "additional_emails":
-			d.member(&o, 1<<26, 0x74c6dfa651800265, d.strs(&v.AdditionalEmails, depth+1))
+			d.member(&o, 1<<27, 0x74c6dfa651800265, d.strs(&v.AdditionalEmails, depth+1))
 		case "emails":
-			d.member(&o, 1<<27, 0x1bc76ca6c274bdfc, d.strs(&v.Emails, depth+1))
+			d.member(&o, 1<<28, 0x1bc76ca6c274bdfc, d.strs(&v.Emails, depth+1))
 		case "personal_website":
-			d.member(&o, 1<<28, 0xec4a3acb5e6a7a50, d.str(&v.PersonalWebsite))
+			d.member(&o, 1<<29, 0xec4a3acb5e6a7a50, d.str(&v.PersonalWebsite))
 		case "social_accounts":
-			d.member(&o, 1<<29, 0x552bb789a211be4c, d.strs(&v.SocialAccounts, depth+1))
+			d.member(&o, 1<<30, 0x552bb789a211be4c, d.strs(&v.SocialAccounts, depth+1))
 		case "network_username":
-			d.member(&o, 1<<30, 0x23cf3daede69140a, d.str(&v.NetworkUsername))
+			d.member(&o, 1<<31, 0x23cf3daede69140a, d.str(&v.NetworkUsername))
 		case "microblog_username":
-			d.member(&o, 1<<31, 0x5605a9241c2454f1, d.str(&v.MicroblogUsername))
+			d.member(&o, 1<<32, 0x5605a9241c2454f1, d.str(&v.MicroblogUsername))
 		case "starred_repos":
-			d.member(&o, 1<<32, 0x14d0629c61da78c9, d.raws(&v.StarredRepos, depth+1))
+			d.member(&o, 1<<33, 0x14d0629c61da78c9, d.raws(&v.StarredRepos, depth+1))
 		case "issues":
-			d.member(&o, 1<<33, 0x71a7ef3057c1d9ce, d.raws(&v.Issues, depth+1))
+			d.member(&o, 1<<34, 0x71a7ef3057c1d9ce, d.raws(&v.Issues, depth+1))
 		case "follower_accounts":
-			d.member(&o, 1<<34, 0x39f3a7276bfce61d, d.raws(&v.FollowerAccounts, depth+1))
+			d.member(&o, 1<<35, 0x39f3a7276bfce61d, d.raws(&v.FollowerAccounts, depth+1))
 		case "followed_accounts":
-			d.member(&o, 1<<35, 0xb4c03e604ef4045e, d.raws(&v.FollowedAccounts, depth+1))
+			d.member(&o, 1<<36, 0xb4c03e604ef4045e, d.raws(&v.FollowedAccounts, depth+1))
 		case "repos":
-			d.unhashed(&o, 1<<36, d.raw(&v.Repos, depth+1))
+			d.unhashed(&o, 1<<37, d.raw(&v.Repos, depth+1))
 		case "repos_complete":
-			d.unhashed(&o, 1<<37, d.bool(&v.ReposComplete))
+			d.unhashed(&o, 1<<38, d.bool(&v.ReposComplete))
 		case "commits":
-			d.unhashed(&o, 1<<38, d.raw(&v.Commits, depth+1))
+			d.unhashed(&o, 1<<39, d.raw(&v.Commits, depth+1))
 		case "commits_complete":
-			d.unhashed(&o, 1<<39, d.bool(&v.CommitsComplete))
+			d.unhashed(&o, 1<<40, d.bool(&v.CommitsComplete))
 		default:
 			d.unknown(&o, &v.Unknown, depth)
 		}

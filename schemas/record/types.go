@@ -187,6 +187,7 @@ type CodehostPerson struct {
 	FirstName        string             `json:"first_name,omitempty"`
 	LastName         string             `json:"last_name,omitempty"`
 	FullName         string             `json:"full_name,omitempty"`
+	Names            []string           `json:"names,omitempty"`
 	AvatarURL        string             `json:"avatar_url,omitempty"`
 	URL              string             `json:"url,omitempty"`
 	Bio              string             `json:"bio,omitempty"`

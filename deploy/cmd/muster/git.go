@@ -79,14 +79,19 @@ Persons who follow from commits never displace a record that was crawled.`,
 			if summary.Run == "" {
 				return err
 			}
-			err = whyRejected(cfg, summary, err)
+			if summary.Total().Rejected > 0 {
+				err = whyRejected(cfg, summary, err)
+			}
 			if asJSON {
 				return errors.Join(err, printJSON(cmd, summary))
 			}
 			fmt.Fprint(cmd.OutOrStdout(), summary.String())
 			fmt.Fprint(cmd.OutOrStdout(), remapHint(cmd, args, summary))
-			if err == nil && !git.Full && !cfg.Again && !cfg.Remap && summary.Total() == (ingest.Counts{}) {
+			switch {
+			case err == nil && !git.Full && !cfg.Again && !cfg.Remap && summary.Total() == (ingest.Counts{}):
 				fmt.Fprintln(cmd.OutOrStdout(), "Nothing is new since the last run; --full reads everything again.")
+			case err == nil && summary.Unattributed.Commits > 0:
+				fmt.Fprintln(cmd.OutOrStdout(), summary.Unattributed)
 			}
 			return err
 		},

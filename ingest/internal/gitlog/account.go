@@ -1,8 +1,6 @@
 package gitlog
 
 import (
-	"bufio"
-	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/csv"
@@ -11,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -87,56 +84,88 @@ func ReadAuthors(path string) (authors Authors, err error) {
 // address is the form in which addresses are compared.
 func address(s string) string { return strings.ToLower(strings.TrimSpace(s)) }
 
-// accounts finds the accounts of the addresses of one history.
+// accounts finds the accounts of the authors of one history.
 type accounts struct {
 	opts      Options
 	platforms *identity.Platforms
 	mailmap   mailmap
 	byName    map[string]Account // by username in lower case, as found so far
+	// learn reads the no-reply addresses of the whole history. It is called once, when a username without an id comes.
+	learn func() error
 }
 
-func newAccounts(opts Options, m mailmap) *accounts {
-	a := &accounts{opts: opts, platforms: identity.Default(), mailmap: m, byName: map[string]Account{}}
+func newAccounts(opts Options, m mailmap, learn func() error) *accounts {
+	a := &accounts{opts: opts, platforms: identity.Default(), mailmap: m, byName: map[string]Account{}, learn: learn}
 	for _, known := range opts.Authors {
 		a.byName[strings.ToLower(known.Username)] = known
 	}
-	for group := range m.aliases {
-		for _, alias := range m.aliases[group] {
-			a.direct(alias) // learns the username
-		}
+	for commitEmail := range m.entries {
+		a.noReply(commitEmail)
 	}
 	return a
 }
 
-// of returns the account of an address.
-func (a *accounts) of(email string) (Account, bool) {
-	email = address(email)
-	if found, ok := a.direct(email); ok {
-		return found, true
-	}
-	others := a.mailmap.others(email)
-	for _, alias := range others {
-		if found, ok := a.direct(alias); ok {
-			return found, true
+// of returns the account of an author.
+func (a *accounts) of(who author) (Account, bool, error) {
+	email, main := address(who.commitEmail), address(who.email)
+	var own []string // addresses that are this author's alone
+	if !who.byName {
+		own = append(own, email)
+		if found, ok := a.direct(email); ok {
+			return found, true, nil
 		}
 	}
-	for _, alias := range append([]string{email}, others...) {
-		if _, username, ok := a.platforms.NoReply(alias, a.opts.NoReplyHosts...); ok {
-			if found, ok := a.byName[strings.ToLower(username)]; ok {
-				return found, true
+	if found, ok := a.direct(main); ok {
+		return found, true, nil
+	}
+	own = append(own, main)
+	for _, alias := range a.mailmap.aliases[fold(main)] {
+		own = append(own, alias)
+		if found, ok := a.noReply(alias); ok {
+			return found, true, nil
+		}
+		if found, ok := a.opts.Authors[address(alias)]; ok && !a.mailmap.namesAlone(alias) {
+			return found, true, nil
+		}
+	}
+	username, found, err := a.named(own)
+	if err != nil || found.ID != 0 {
+		return found, err == nil, err
+	}
+	if !a.opts.MakeAccounts || main == "" {
+		return Account{}, false, nil
+	}
+	// The proper address is the same for all addresses of one author.
+	if username == "" {
+		username = madeName(main)
+	}
+	return Account{ID: made(main), Username: username}, true, nil
+}
+
+// named returns the username in the first no-reply address, and its account if another address shows the id.
+func (a *accounts) named(addresses []string) (string, Account, error) {
+	first := ""
+	for _, alias := range addresses {
+		_, username, ok := a.platforms.NoReply(alias, a.opts.NoReplyHosts...)
+		if !ok {
+			continue
+		}
+		key := strings.ToLower(username)
+		if a.byName[key].ID == 0 && a.learn != nil {
+			learn := a.learn
+			a.learn = nil
+			if err := learn(); err != nil {
+				return "", Account{}, err
 			}
 		}
+		if found := a.byName[key]; found.ID != 0 {
+			return username, found, nil
+		}
+		if first == "" {
+			first = username
+		}
 	}
-	if !a.opts.MakeAccounts || email == "" {
-		return Account{}, false
-	}
-	// All addresses of one author lead to the same account.
-	main := slices.Min(append([]string{email}, others...))
-	account := Account{ID: made(main), Username: madeName(main)}
-	if _, username, ok := a.platforms.NoReply(main, a.opts.NoReplyHosts...); ok {
-		account.Username = username
-	}
-	return account, true
+	return first, Account{}, nil
 }
 
 // direct returns the account that an address leads to by itself.
@@ -144,6 +173,11 @@ func (a *accounts) direct(email string) (Account, bool) {
 	if found, ok := a.opts.Authors[email]; ok {
 		return found, true
 	}
+	return a.noReply(email)
+}
+
+// noReply returns the account of a no-reply address with an id, and remembers its username.
+func (a *accounts) noReply(email string) (Account, bool) {
 	id, username, ok := a.platforms.NoReply(email, a.opts.NoReplyHosts...)
 	if !ok || id == 0 {
 		return Account{}, false
@@ -155,67 +189,16 @@ func (a *accounts) direct(email string) (Account, bool) {
 	return found, true
 }
 
-// isNoReply tells addresses that nobody can be reached at.
-func (a *accounts) isNoReply(email string) bool {
-	_, _, ok := a.platforms.NoReply(email, a.opts.NoReplyHosts...)
-	return ok
-}
-
-// mailmap is what a .mailmap file says (gitmailmap(5)): which addresses are one
-// author's, and how authors are properly called.
-type mailmap struct {
-	group   map[string]string   // the proper address of an address
-	aliases map[string][]string // all addresses of a proper address
-	names   map[string]string   // the proper name of an address
-}
-
-// maxMailmap bounds a .mailmap file, in bytes.
-const maxMailmap = 1 << 20
-
-var mailmapAddress = regexp.MustCompile(`<([^<>]*)>`)
-
-func parseMailmap(text []byte) mailmap {
-	m := mailmap{group: map[string]string{}, aliases: map[string][]string{}, names: map[string]string{}}
-	lines := bufio.NewScanner(bytes.NewReader(text))
-	for lines.Scan() {
-		line, _, _ := strings.Cut(lines.Text(), "#")
-		found := mailmapAddress.FindAllStringSubmatchIndex(line, 2)
-		if len(found) == 0 {
-			continue
-		}
-		proper := address(line[found[0][2]:found[0][3]])
-		name := strings.TrimSpace(line[:found[0][0]])
-		if name != "" {
-			m.names[proper] = name
-		}
-		m.join(proper, proper)
-		if len(found) == 2 {
-			commit := address(line[found[1][2]:found[1][3]])
-			m.join(proper, commit)
-			if name != "" {
-				m.names[commit] = name
-			}
-		}
+// reachable reports whether an address is one to write to: not empty, not too long, and no no-reply address.
+func (a *accounts) reachable(email string) bool {
+	local, host, ok := strings.Cut(email, "@")
+	if !ok || local == "" || host == "" || len(email) > maxText {
+		return false
 	}
-	return m
+	if _, _, ok := a.platforms.NoReply(email, a.opts.NoReplyHosts...); ok {
+		return false
+	}
+	return !isNoReply(local) && !slices.ContainsFunc(strings.Split(host, "."), isNoReply)
 }
 
-func (m mailmap) join(proper, alias string) {
-	if _, ok := m.group[alias]; ok || alias == "" {
-		return
-	}
-	if group, ok := m.group[proper]; ok {
-		proper = group
-	}
-	m.group[alias] = proper
-	m.aliases[proper] = append(m.aliases[proper], alias)
-}
-
-// others returns the other addresses of an address's author.
-func (m mailmap) others(email string) []string {
-	group, ok := m.group[email]
-	if !ok {
-		return nil
-	}
-	return slices.DeleteFunc(slices.Clone(m.aliases[group]), func(s string) bool { return s == email })
-}
+func isNoReply(s string) bool { return s == "noreply" || s == "no-reply" || s == "donotreply" }

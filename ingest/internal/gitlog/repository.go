@@ -1,21 +1,17 @@
 package gitlog
 
 import (
+	"bufio"
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/go-git/go-billy/v5"
-	"github.com/go-git/go-git/v5"
-	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/cache"
-	"github.com/go-git/go-git/v5/plumbing/object"
-	"github.com/go-git/go-git/v5/storage/filesystem"
+	"time"
 )
 
 // Options say how histories are read.
@@ -37,25 +33,28 @@ type Options struct {
 	// Owner is the account that the repositories belong to. Without it, it is the
 	// one of the name in the address of the remote "origin", if its id is known.
 	Owner Account
+
+	idle time.Duration // idleTimeout if zero
 }
 
 // Repository is a repository that is read.
 type Repository struct {
 	path  string
 	opts  Options
-	git   *git.Repository
-	files billy.Filesystem // the folder .git
+	git   gitDir
+	files string // the folder of the working files, or ""
 	state State
 	again bool  // what was read in another generation is read again
 	next  State // what the state will be
 	name  names
-	// unknown counts the commits of each author without an account, up to
-	// maxUnknown authors; unattributed those of all.
-	unknown      map[string]*Unknown
-	unattributed int64
+	// unknown counts the commits of each author without an account, up to maxUnknown authors; unattributed those of
+	// all. attributed are the commits of authors with one.
+	unknown                  map[string]*Unknown
+	unattributed, attributed int64
+	warnings                 []string
 }
 
-// Unknown is an author without an account.
+// Unknown is an author without an account. Email is the proper address, by .mailmap.
 type Unknown struct {
 	Email, Name string
 	Commits     int64
@@ -64,7 +63,7 @@ type Unknown struct {
 const maxUnknown = 100_000
 
 // Open opens a repository by its folder, which may be bare, or have a worktree.
-func Open(folder string, opts Options) (*Repository, error) {
+func Open(ctx context.Context, folder string, opts Options) (*Repository, error) {
 	full, err := filepath.Abs(folder)
 	if err == nil {
 		full, err = filepath.EvalSymlinks(full)
@@ -72,15 +71,16 @@ func Open(folder string, opts Options) (*Repository, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open repository: %w", err)
 	}
-	files, err := openFiles(full)
-	if err != nil {
+	r := &Repository{path: folder, opts: opts, git: gitDir{full, idleTimeout}, unknown: map[string]*Unknown{}}
+	if dot := filepath.Join(full, dotGit); exists(dot) {
+		r.git.path, r.files = dot, full
+	}
+	if opts.idle > 0 {
+		r.git.idle = opts.idle
+	}
+	if _, err := r.git.output(ctx, maxLine, "", "rev-parse", "--git-dir"); err != nil {
 		return nil, fmt.Errorf("open repository %s: %w", folder, err)
 	}
-	g, err := git.Open(filesystem.NewStorage(files, cache.NewObjectLRUDefault()), nil)
-	if err != nil {
-		return nil, fmt.Errorf("open repository %s: %w", folder, err)
-	}
-	r := &Repository{path: folder, opts: opts, git: g, files: files, unknown: map[string]*Unknown{}}
 	if r.state, err = readState(opts.StateDir, full); err != nil {
 		return nil, err
 	}
@@ -89,8 +89,8 @@ func Open(folder string, opts Options) (*Repository, error) {
 		r.state.Tips = nil
 	}
 	r.next = State{Path: full, Generation: opts.Generation, Created: r.state.Created, Owner: r.state.Owner}
-	r.name = r.names(full)
-	return r, nil
+	r.name, err = r.names(ctx, full)
+	return r, err
 }
 
 // Folder is the repository's folder, as it was named.
@@ -123,15 +123,21 @@ func (r *Repository) Unattributed() (int64, []Unknown) {
 // a record.
 func (r *Repository) OwnerKnown() bool { return r.next.Owner.ID > 0 }
 
-func (r *Repository) passOver(c *object.Commit) {
+// Warnings returns what a reading lacks, each time one sentence.
+func (r *Repository) Warnings() []string { return r.warnings }
+
+// Kept reports whether commits became records, or none had to be dropped.
+func (r *Repository) Kept() bool { return r.attributed > 0 || r.unattributed == 0 }
+
+func (r *Repository) passOver(who author) {
 	r.unattributed++
-	key := short(address(c.Author.Email))
+	key := short(address(who.email))
 	u, ok := r.unknown[key]
 	if !ok {
 		if len(r.unknown) == maxUnknown {
 			return
 		}
-		u = &Unknown{Email: key, Name: short(clean(c.Author.Name))}
+		u = &Unknown{Email: key, Name: short(who.name)}
 		r.unknown[key] = u
 	}
 	u.Commits++
@@ -147,23 +153,26 @@ func (n names) full() string {
 	return n.owner + "/" + n.name
 }
 
-// names are those in the address of the remote "origin", or the folder's.
-func (r *Repository) names(folder string) names {
-	n := names{owner: r.opts.Owner.Username, name: strings.TrimSuffix(filepath.Base(folder), ".git")}
+// names returns those in the address of the remote "origin", or the folder's.
+func (r *Repository) names(ctx context.Context, folder string) (names, error) {
+	n := names{owner: r.opts.Owner.Username, name: strings.TrimSuffix(filepath.Base(folder), dotGit)}
 	if n.name == "" { // the folder is called ".git"
 		n.name = filepath.Base(filepath.Dir(folder))
 	}
-	remote, err := r.git.Remote("origin")
-	if err != nil || len(remote.Config().URLs) == 0 {
-		return n
+	out, err := r.git.output(ctx, maxLine, "", "config", "--get", "remote.origin.url")
+	if status(err) == 1 { // there is none
+		return n, nil
 	}
-	url := strings.TrimSuffix(strings.TrimSuffix(remote.Config().URLs[0], "/"), ".git")
+	if err != nil {
+		return n, fmt.Errorf("open repository %s: read the remote: %w", r.path, err)
+	}
+	url := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSpace(string(out)), "/"), dotGit)
 	if i := strings.Index(url, "://"); i >= 0 {
 		_, url, _ = strings.Cut(url[i+3:], "/")
 	} else if _, after, scp := strings.Cut(url, ":"); scp && !strings.HasPrefix(url, "/") {
 		url = after
 	} else {
-		return n // a folder of this machine
+		return n, nil // a folder of this machine
 	}
 	if owner, name := path.Split(url); owner != "" && name != "" {
 		n.name = name
@@ -171,135 +180,114 @@ func (r *Repository) names(folder string) names {
 			n.owner = path.Base(path.Clean(owner))
 		}
 	}
-	return n
+	return n, nil
 }
 
-// tips returns the commits that branches and tags stand at, each once.
-func (r *Repository) tips(ctx context.Context, o *objects) ([]plumbing.Hash, error) {
-	refs, err := r.git.References()
+// tips returns the objects that branches, tags and HEAD name, each once, in their order.
+func (r *Repository) tips(ctx context.Context, head string) ([]string, error) {
+	// The type makes git look for the object: one that is missing is an error.
+	out, err := r.git.output(ctx, maxRefs, "", "for-each-ref", "--format=%(objectname) %(objecttype) %(refname)")
 	if err != nil {
 		return nil, fmt.Errorf("list references: %w", err)
 	}
-	defer refs.Close()
-	var tips []plumbing.Hash
-	seen := map[plumbing.Hash]bool{}
-	add := func(ref *plumbing.Reference) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		name := ref.Name().String()
-		if ref.Type() != plumbing.HashReference || strings.HasPrefix(name, "refs/notes/") || name == "refs/stash" {
-			return nil
-		}
-		h, err := commitOf(o, ref.Hash())
-		if err != nil || h.IsZero() || seen[h] {
-			return err
-		}
-		seen[h] = true
-		tips = append(tips, h)
-		return nil
+	var tips []string
+	if head != "" {
+		tips = append(tips, head)
 	}
-	for {
-		ref, err := refs.Next()
-		if errors.Is(err, io.EOF) {
-			break
+	for line := range strings.Lines(string(out)) {
+		hash, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
+		kind, name, _ := strings.Cut(rest, " ")
+		if strings.HasPrefix(name, "refs/notes/") || name == "refs/stash" || kind == "blob" || kind == "tree" {
+			continue
 		}
-		if err == nil {
-			err = add(ref)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("list references: %w", err)
-		}
+		tips = append(tips, hash)
 	}
-	slices.SortFunc(tips, func(a, b plumbing.Hash) int { return strings.Compare(a.String(), b.String()) })
-	return tips, nil
+	slices.Sort(tips)
+	return slices.Compact(tips), nil
 }
 
-// commitOf peels tags; it is zero for what is no commit, and for a tag that is too
-// large to be one.
-func commitOf(o *objects, h plumbing.Hash) (plumbing.Hash, error) {
-	for range 10 {
-		kind, err := o.kind(h)
-		if err != nil {
-			return plumbing.ZeroHash, fmt.Errorf("read %s: %w", h, err)
-		}
-		switch kind {
-		case plumbing.CommitObject:
-			return h, nil
-		case plumbing.TagObject:
-		default:
-			return plumbing.ZeroHash, nil
-		}
-		tag, err := object.GetTag(o, h)
-		if errors.Is(err, errLarge) {
-			return plumbing.ZeroHash, nil
-		}
-		if err != nil {
-			return plumbing.ZeroHash, fmt.Errorf("read tag %s: %w", h, err)
-		}
-		h = tag.Target
+// head returns the commit that is checked out, or "".
+func (r *Repository) head(ctx context.Context) (string, error) {
+	out, err := r.git.output(ctx, maxLine, "", "rev-parse", "--verify", "--quiet", "HEAD^{commit}")
+	if status(err) == 1 { // no commits yet, or a branch that is not there
+		return "", nil
 	}
-	return plumbing.ZeroHash, nil
+	if err != nil {
+		return "", fmt.Errorf("read HEAD: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
 
-// head returns the commit that is checked out, or nil.
-func (r *Repository) head(o *objects) *object.Commit {
-	ref, err := r.git.Head()
-	if err != nil {
-		return nil // no commits yet, or a branch that is not there
+// readMailmap returns .mailmap: the working file, as git itself reads it, or the one of the commit that is checked
+// out. Without one, or if its objects are not in a partial clone, no name is mapped.
+func (r *Repository) readMailmap(ctx context.Context, head string) (mailmap, error) {
+	if text, ok := readMailmapFile(r.files); ok {
+		return parseMailmap(text), nil
 	}
-	c, err := object.GetCommit(o, ref.Hash())
-	if err != nil {
-		return nil
+	if head == "" {
+		return mailmap{}, nil
 	}
-	return c
+	entry, err := r.git.output(ctx, maxLine, "", "ls-tree", "--full-tree", head, "--", mailmapName)
+	if fields := strings.Fields(string(entry)); err == nil && len(fields) == 4 && fields[1] == "blob" && fields[0] != symlinkMode {
+		var text []byte
+		if text, err = r.git.output(ctx, maxMailmap, "", "cat-file", "blob", fields[2]); err == nil {
+			return parseMailmap(string(text)), nil
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		r.warnings = append(r.warnings, "names and addresses are used as they stand in commits, because "+mailmapName+
+			" cannot be read: "+err.Error())
+	}
+	return mailmap{}, ctx.Err()
 }
 
-// readMailmap reads the .mailmap of the commit that is checked out. One that is too
-// large is none.
-func readMailmap(head *object.Commit) (mailmap, error) {
-	if head == nil {
-		return parseMailmap(nil), nil
+const (
+	dotGit      = ".git"
+	mailmapName = ".mailmap"
+	symlinkMode = "120000"
+	maxLine     = 64 << 10 // bytes of a line that git prints
+	maxRefs     = 64 << 20 // bytes of the list of references
+)
+
+// readMailmapFile reads the .mailmap in a folder of working files, if it is a file of at most maxMailmap.
+func readMailmapFile(folder string) (string, bool) {
+	if folder == "" {
+		return "", false
 	}
-	f, err := head.File(".mailmap")
-	if errors.Is(err, object.ErrFileNotFound) || errors.Is(err, errLarge) {
-		return parseMailmap(nil), nil
-	}
+	root, err := os.OpenRoot(folder)
 	if err != nil {
-		return mailmap{}, fmt.Errorf("read .mailmap: %w", err)
+		return "", false
 	}
-	in, err := f.Reader()
-	if err != nil {
-		return mailmap{}, fmt.Errorf("read .mailmap: %w", err)
+	defer func() { _ = root.Close() }() // it is only read from
+	info, err := root.Lstat(mailmapName)
+	if err != nil || !info.Mode().IsRegular() || info.Size() > maxMailmap {
+		return "", false
 	}
-	text, err := io.ReadAll(io.LimitReader(in, maxMailmap))
-	if err := errors.Join(err, in.Close()); err != nil {
-		return mailmap{}, fmt.Errorf("read .mailmap: %w", err)
-	}
-	return parseMailmap(text), nil
+	text, err := root.ReadFile(mailmapName)
+	return string(text), err == nil
 }
 
-// maxFiles bounds how many files are looked at for the language.
-const maxFiles = 200_000
+// maxFiles and maxNames bound the files that are looked at for the language, and the bytes of their names.
+const (
+	maxFiles = 200_000
+	maxNames = 64 << 20
+)
 
-// language is the one that most files are written in.
-func language(ctx context.Context, head *object.Commit) string {
-	if head == nil {
+// language returns the language that most files are written in, or "". A tree that cannot be read has none.
+func (r *Repository) language(ctx context.Context, head string) string {
+	if head == "" {
 		return ""
 	}
-	tree, err := head.Tree()
+	s, err := r.git.start(ctx, "", []string{"ls-tree", "--full-tree", "-r", "-z", "--name-only", head})
 	if err != nil {
-		return "" // a partial clone: not worth failing for
+		return ""
 	}
-	files := object.NewTreeWalker(tree, true, nil)
-	defer files.Close()
+	defer func() { _ = s.close() }()
+	names := bufio.NewScanner(io.LimitReader(s, maxNames))
+	names.Split(splitNUL)
 	counts := map[string]int{}
-	for range maxFiles {
-		name, entry, err := files.Next()
-		if err != nil || ctx.Err() != nil {
-			break
-		}
-		if l := languageOf(name); l != "" && entry.Mode.IsFile() {
+	for i := 0; i < maxFiles && names.Scan(); i++ {
+		if l := languageOf(names.Text()); l != "" {
 			counts[l]++
 		}
 	}
@@ -310,6 +298,14 @@ func language(ctx context.Context, head *object.Commit) string {
 		}
 	}
 	return best
+}
+
+// splitNUL is a bufio.SplitFunc for texts that end with NUL.
+func splitNUL(data []byte, _ bool) (int, []byte, error) {
+	if i := bytes.IndexByte(data, 0); i >= 0 {
+		return i + 1, data[:i], nil
+	}
+	return 0, nil, nil
 }
 
 // languageOf tells a program's language by the extension of its file.

@@ -10,7 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing/object"
 	"github.com/go-json-experiment/json"
 
 	"muster/ingest/internal/source"
@@ -23,15 +22,16 @@ import (
 type Log struct {
 	ctx      context.Context
 	repo     *Repository
-	objects  *objects
-	walk     *walk
+	commits  *commits // nil when all are read
+	tips     []string
 	accounts *accounts
 	people   map[int64]*person
+	users    map[string]int64 // the account of an address in commits, or shared
 	language string
 	newest   time.Time
 	oldest   time.Time
 	pos      source.Position
-	lines    []source.Line // made when the walk is over
+	lines    []source.Line // made when all commits are read
 	consumed atomic.Int64
 	failure  error
 }
@@ -41,13 +41,20 @@ var _ source.Source = (*Log)(nil)
 // person is what commits say of an author.
 type person struct {
 	account Account
-	name    string
+	email   string // the proper address
+	names   []string
 	emails  []string
 	newest  time.Time
 }
 
-// maxEmails is how many addresses of an author are kept.
-const maxEmails = 20
+// shared marks an address that several authors commit with: it is the address of none of them.
+const shared = -1
+
+// maxEmails and maxSpellings are how many addresses and names of an author are kept, the newest ones.
+const (
+	maxEmails    = 20
+	maxSpellings = 20
+)
 
 // chunkCommits and chunkBytes are about how much makes a chunk.
 const (
@@ -56,39 +63,53 @@ const (
 )
 
 // Log begins a reading. Reading ends with ctx's error once ctx has ended.
-func (r *Repository) Log(ctx context.Context) (_ *Log, err error) {
-	l := &Log{ctx: ctx, repo: r, objects: newObjects(r.git.Storer, r.files), people: map[int64]*person{}}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, l.Close())
-		}
-	}()
-	tips, err := r.tips(ctx, l.objects)
-	if err != nil {
-		return nil, l.explain(err)
+func (r *Repository) Log(ctx context.Context) (*Log, error) {
+	l := &Log{ctx: ctx, repo: r, people: map[int64]*person{}, users: map[string]int64{}}
+	if err := l.begin(); err != nil {
+		return nil, errors.Join(l.explain(err), l.Close())
 	}
-	r.next.Tips = r.next.Tips[:0]
-	for _, h := range tips {
-		r.next.Tips = append(r.next.Tips, h.String())
-	}
-	if slices.Equal(r.next.Tips, r.state.Tips) {
-		return l, nil // nothing is new
-	}
-	shallow, err := r.git.Storer.Shallow()
-	if err != nil {
-		return nil, l.explain(fmt.Errorf("read shallow commits: %w", err))
-	}
-	if l.walk, err = newWalk(ctx, l.objects, shallow, tips, hashes(r.state.Tips)); err != nil {
-		return nil, l.explain(err)
-	}
-	head := r.head(l.objects)
-	mailmap, err := readMailmap(head)
-	if err != nil {
-		return nil, l.explain(err)
-	}
-	l.language = language(ctx, head)
-	l.accounts = newAccounts(r.opts, mailmap)
 	return l, nil
+}
+
+func (l *Log) begin() error {
+	r := l.repo
+	head, err := r.head(l.ctx)
+	if err != nil {
+		return err
+	}
+	if l.tips, err = r.tips(l.ctx, head); err != nil {
+		return err
+	}
+	r.next.Tips = l.tips
+	if slices.Equal(r.next.Tips, r.state.Tips) || len(l.tips) == 0 {
+		return nil // nothing is new
+	}
+	mailmap, err := r.readMailmap(l.ctx, head)
+	if err != nil {
+		return err
+	}
+	l.language = r.language(l.ctx, head)
+	l.accounts = newAccounts(r.opts, mailmap, l.learn)
+	l.commits, err = r.git.commits(l.ctx, l.tips, hashes(r.state.Tips))
+	return err
+}
+
+// learn reads the no-reply addresses of all of the history: some show the ids of usernames in others.
+func (l *Log) learn() error {
+	all, err := l.repo.git.commits(l.ctx, l.tips, nil)
+	if err != nil {
+		return err
+	}
+	for {
+		c, err := all.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return errors.Join(err, all.close())
+		}
+		l.accounts.noReply(c.author.email)
+	}
 }
 
 // Name implements [source.Source].
@@ -100,10 +121,10 @@ func (l *Log) Consumed() int64 { return l.consumed.Load() }
 
 // Close implements [source.Source].
 func (l *Log) Close() error {
-	if err := l.objects.close(); err != nil {
-		return fmt.Errorf("close %s: %w", l.repo.path, err)
+	if l.commits == nil {
+		return nil
 	}
-	return nil
+	return l.commits.close()
 }
 
 func (l *Log) explain(err error) error {
@@ -120,35 +141,23 @@ func (l *Log) Next() (*source.Chunk, error) {
 	}
 	c := &source.Chunk{}
 	size := 0
-	for l.walk != nil && len(c.Lines)+int(c.Dropped) < chunkCommits && size < chunkBytes {
+	for l.commits != nil && len(c.Lines)+int(c.Dropped) < chunkCommits && size < chunkBytes {
 		if err := l.ctx.Err(); err != nil {
 			l.failure = err
 			return nil, err
 		}
-		commit, err := l.walk.next()
-		if err != nil {
-			l.failure = l.explain(err)
-			return nil, l.failure
-		}
-		if commit == nil {
-			l.walk = nil
-			if err := l.conclude(); err != nil {
-				l.failure = l.explain(err)
-				return nil, l.failure
+		line, ok, err := l.nextCommit()
+		if errors.Is(err, io.EOF) {
+			l.commits, err = nil, l.conclude()
+			if err == nil {
+				break
 			}
-			break
 		}
-		if commit.large {
-			c.Lines = append(c.Lines, tooLarge(commit.Hash.String()))
-			continue
-		}
-		line, ok, err := l.commit(commit.Commit)
 		if err != nil {
 			l.failure = l.explain(err)
 			return nil, l.failure
 		}
 		if !ok {
-			l.repo.passOver(commit.Commit)
 			c.Dropped++
 			continue
 		}
@@ -176,58 +185,95 @@ func (l *Log) Next() (*source.Chunk, error) {
 func tooLarge(hash string) source.Line {
 	return source.Line{
 		Kind: record.KindCodehostCommit, Raw: []byte(`{"sha":"` + hash + `"}`),
-		Bad: &record.Invalid{Code: record.CodeTooLarge, Reason: fmt.Sprintf("is a commit of more than %d MiB; it is passed over, and what it follows", maxObject>>20)},
+		Bad: &record.Invalid{Code: record.CodeTooLarge, Reason: fmt.Sprintf("is a commit of more than %d MiB; it is passed over", maxObject>>20)},
 	}
 }
 
-// commit makes the record of a commit, unless its author has no account.
-func (l *Log) commit(c *object.Commit) (source.Line, bool, error) {
-	if when := c.Author.When; l.oldest.IsZero() || when.Before(l.oldest) {
+// nextCommit makes the record of the next commit, unless its author has no account. It returns io.EOF behind the last.
+func (l *Log) nextCommit() (source.Line, bool, error) {
+	c, err := l.commits.next()
+	if err != nil {
+		return source.Line{}, false, err
+	}
+	if c.large {
+		return tooLarge(c.hash), true, nil
+	}
+	if when := c.author.when; l.oldest.IsZero() || when.Before(l.oldest) {
 		l.oldest = when
 	}
-	if when := c.Committer.When; when.After(l.newest) {
+	if when := c.committer.when; when.After(l.newest) {
 		l.newest = when
 	}
-	account, ok := l.accounts.of(c.Author.Email)
+	who := l.accounts.mailmap.lookup(c.author)
+	account, ok, err := l.accounts.of(who)
+	if err != nil {
+		return source.Line{}, false, err
+	}
 	if !ok {
+		l.repo.passOver(who)
 		return source.Line{}, false, nil
 	}
-	l.seen(account, c)
+	l.repo.attributed++
+	l.seen(account, who, c.author)
 	raw, err := json.Marshal(&record.CodehostCommit{
 		UserID:      &account.ID,
-		SHA:         c.Hash.String(),
-		AuthorDate:  timestamp(c.Author.When),
-		Message:     strings.TrimRight(clean(c.Message), "\n"),
-		AuthorName:  clean(c.Author.Name),
-		AuthorEmail: clean(c.Author.Email),
+		SHA:         c.hash,
+		AuthorDate:  timestamp(c.author.when),
+		Message:     c.message,
+		AuthorName:  c.author.name,
+		AuthorEmail: c.author.email,
 		AuthorLogin: account.Username,
 		Repo:        &record.CommitRepo{FullName: l.repo.name.full(), Language: l.language},
 	})
 	if err != nil {
-		return source.Line{}, false, fmt.Errorf("write commit %s: %w", c.Hash, err)
+		return source.Line{}, false, fmt.Errorf("write commit %s: %w", c.hash, err)
 	}
-	line := source.Line{Kind: record.KindCodehostCommit, Raw: raw}
-	return line, true, nil
+	return source.Line{Kind: record.KindCodehostCommit, Raw: raw}, true, nil
 }
 
 // seen takes down what a commit says of its author.
-func (l *Log) seen(account Account, c *object.Commit) {
+func (l *Log) seen(account Account, who author, written signature) {
 	p, ok := l.people[account.ID]
 	if !ok {
 		p = &person{account: account}
 		l.people[account.ID] = p
 	}
-	if when := c.Author.When; when.After(p.newest) || p.name == "" {
-		p.newest, p.account.Username = when, account.Username
-		p.name = short(clean(c.Author.Name))
-		if proper := l.accounts.mailmap.names[address(c.Author.Email)]; proper != "" {
-			p.name = proper
+	name, email := short(who.name), address(who.email)
+	if when := written.when; !ok || when.After(p.newest) {
+		p.newest, p.account.Username, p.email = when, account.Username, email
+		p.names = addNew(addNew(nil, 1, name), maxSpellings, p.names...)
+	}
+	p.names = addNew(p.names, maxSpellings, name, short(written.name))
+	commitEmail := address(written.email)
+	p.emails = addNew(p.emails, maxEmails, email, commitEmail)
+	if user, ok := l.users[commitEmail]; !ok {
+		l.users[commitEmail] = account.ID
+	} else if user != account.ID {
+		l.users[commitEmail] = shared
+	}
+}
+
+// addNew appends the texts that a list does not have, up to a number.
+func addNew(list []string, most int, texts ...string) []string {
+	for _, s := range texts {
+		if s != "" && len(list) < most && !slices.Contains(list, s) {
+			list = append(list, s)
 		}
 	}
-	email := address(clean(c.Author.Email))
-	if !l.accounts.isNoReply(email) && strings.Contains(email, "@") && len(email) <= maxText && len(p.emails) < maxEmails && !slices.Contains(p.emails, email) {
-		p.emails = append(p.emails, email)
+	return list
+}
+
+// contacts returns the addresses at which an author can be reached, the proper one first.
+func (l *Log) contacts(p *person) []string {
+	var out []string
+	for _, email := range append([]string{p.email}, p.emails...) {
+		// A proper address is its owner's, whoever else commits with it.
+		ofOthers := l.users[email] == shared && email != p.email
+		if l.accounts.reachable(email) && !ofOthers {
+			out = addNew(out, maxEmails, email)
+		}
 	}
+	return out
 }
 
 // conclude makes the records of the authors and of the repository.
@@ -239,10 +285,13 @@ func (l *Log) conclude() error {
 	slices.Sort(ids)
 	for _, id := range ids {
 		p := l.people[id]
-		slices.Sort(p.emails)
+		name := ""
+		if len(p.names) > 0 {
+			name = p.names[0]
+		}
 		err := l.add(record.KindCodehostPerson, &record.CodehostPerson{
 			UserID: &p.account.ID, LastUpdated: evidenceVersion(p.newest),
-			CodehostUsername: p.account.Username, FullName: p.name, Emails: p.emails,
+			CodehostUsername: p.account.Username, FullName: name, Names: p.names, Emails: l.contacts(p),
 		})
 		if err != nil {
 			return err
@@ -306,9 +355,4 @@ func short(s string) string {
 		return s
 	}
 	return strings.ToValidUTF8(strings.Clone(s[:maxText]), "")
-}
-
-// clean makes text that a record can hold.
-func clean(s string) string {
-	return strings.ReplaceAll(strings.ToValidUTF8(s, "\uFFFD"), "\x00", "\uFFFD")
 }

@@ -8,9 +8,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"time"
 
-	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -19,7 +20,7 @@ import (
 type State struct {
 	// Path is the repository's folder.
 	Path string `json:"path"`
-	// Tips are the commits that branches and tags stood at.
+	// Tips are the commits and tags that references named.
 	Tips []string `json:"tips"`
 	// Generation is the one that Tips were published in. It is empty in states of
 	// before it was noted.
@@ -76,14 +77,9 @@ func (s State) write(dir string) error {
 	return nil
 }
 
-// hashes are those of a state's tips. What is none is left out: that commit is
-// then read again.
-func hashes(tips []string) []plumbing.Hash {
-	var all []plumbing.Hash
-	for _, t := range tips {
-		if plumbing.IsHash(t) {
-			all = append(all, plumbing.NewHash(t))
-		}
-	}
-	return all
+var hash = regexp.MustCompile(`^(?:[0-9a-f]{40}|[0-9a-f]{64})$`)
+
+// hashes returns those of a state's tips that are object names. Without the others, commits are read again.
+func hashes(tips []string) []string {
+	return slices.DeleteFunc(slices.Clone(tips), func(t string) bool { return !hash.MatchString(t) })
 }

@@ -1,0 +1,235 @@
+package gitlog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Bounds of the git program.
+const (
+	// idleTimeout is how long git may print nothing. A file of the repository may be a pipe without a writer.
+	idleTimeout = 10 * time.Minute
+	// allocLimit bounds each allocation of git, and so every object that it reads.
+	allocLimit = "256m"
+	// maxStderr is how many bytes of git's messages are kept.
+	maxStderr = 2 << 10
+	// waitDelay is how long a killed git may keep its pipes open.
+	waitDelay = 5 * time.Second
+)
+
+var errIdle = errors.New("git printed nothing for too long, and was stopped")
+
+// gitDir runs git in one repository. Repositories may be hostile: git gets no configuration but the repository's own,
+// may not use the network or helpers, not even for missing objects of a partial clone, and runs no hooks.
+type gitDir struct {
+	path string // the folder ".git", a file ".git", or a bare repository
+	idle time.Duration
+}
+
+// environment returns the environment of git: without the caller's GIT_ variables, which could name another repository.
+func environment() []string {
+	env := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "GIT_") })
+	return append(env,
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL="+os.DevNull, "GIT_ATTR_NOSYSTEM=1",
+		"GIT_NO_LAZY_FETCH=1", "GIT_ALLOW_PROTOCOL=none", "GIT_TERMINAL_PROMPT=0",
+		"GIT_OPTIONAL_LOCKS=0", "GIT_ALLOC_LIMIT="+allocLimit, "LC_ALL=C",
+	)
+}
+
+// command returns a git command with a bounded standard error. The explicit --git-dir keeps git from looking for a
+// repository in the folders above.
+func (g gitDir) command(ctx context.Context, args ...string) (*exec.Cmd, *head, error) {
+	program, err := exec.LookPath("git")
+	if err != nil {
+		return nil, nil, errors.New("git is not installed: install it (on Debian: apt-get install git), or add its folder to PATH")
+	}
+	cmd := exec.CommandContext(ctx, program, append([]string{
+		"--git-dir=" + g.path,
+		"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.commitGraph=false",
+		"-c", "core.deltaBaseCacheLimit=32m",
+	}, args...)...)
+	stderr := &head{}
+	// Working files are not needed: what the repository says of their place must not matter.
+	cmd.Env = append(environment(), "GIT_WORK_TREE="+g.path)
+	cmd.Dir, cmd.Stderr, cmd.WaitDelay = string(os.PathSeparator), stderr, waitDelay
+	return cmd, stderr, nil
+}
+
+// head keeps the beginning of what is written to it.
+type head struct{ bytes.Buffer }
+
+// Write implements io.Writer. It never fails.
+func (h *head) Write(p []byte) (int, error) {
+	if room := maxStderr - h.Len(); room > 0 {
+		h.Buffer.Write(p[:min(room, len(p))])
+	}
+	return len(p), nil
+}
+
+// stream is the output of a git command, or of two with a pipe between them.
+type stream struct {
+	out      io.Reader
+	idle     *time.Timer
+	limit    time.Duration
+	ctx      context.Context
+	cancel   context.CancelCauseFunc
+	commands []*exec.Cmd
+	stderr   []*head
+}
+
+// start runs a command, or the second one on the output of the first. input is the standard input of the first.
+func (g gitDir) start(ctx context.Context, input string, commands ...[]string) (_ *stream, err error) {
+	s := &stream{limit: g.idle}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	s.idle = time.AfterFunc(g.idle, func() { s.cancel(errIdle) })
+	defer func() {
+		if err != nil {
+			_ = s.close() // the first error says why
+		}
+	}()
+	var in io.Reader = strings.NewReader(input)
+	var pipes []*os.File
+	defer func() {
+		for _, f := range pipes {
+			err = errors.Join(err, f.Close())
+		}
+	}()
+	for i, args := range commands {
+		cmd, stderr, err := g.command(s.ctx, args...)
+		if err != nil {
+			return nil, err
+		}
+		cmd.Stdin = in
+		if i == len(commands)-1 {
+			s.out, err = cmd.StdoutPipe()
+		} else {
+			var read, write *os.File
+			if read, write, err = os.Pipe(); err == nil {
+				cmd.Stdout, in, pipes = write, read, append(pipes, read, write)
+			}
+		}
+		if err == nil {
+			err = cmd.Start()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("start git: %w", err)
+		}
+		s.commands, s.stderr = append(s.commands, cmd), append(s.stderr, stderr)
+	}
+	return s, nil
+}
+
+// Read implements io.Reader. The time limit counts only while git is waited for.
+func (s *stream) Read(p []byte) (int, error) {
+	s.idle.Reset(s.limit)
+	n, err := s.out.Read(p)
+	s.idle.Stop()
+	if err != nil && !errors.Is(err, io.EOF) {
+		err = fmt.Errorf("read from git: %w", err)
+	}
+	return n, err
+}
+
+// wait waits for the commands, whose output has been read to its end, and returns what they failed with.
+func (s *stream) wait() error {
+	s.idle.Reset(s.limit)
+	var failed error
+	for i, cmd := range s.commands {
+		err := cmd.Wait()
+		text := strings.TrimSpace(s.stderr[i].String())
+		if err != nil && (failed == nil || text != "") { // one that has no text only lost its reader
+			failed = &gitError{text, err}
+		}
+	}
+	s.commands = nil
+	if cause := context.Cause(s.ctx); cause != nil {
+		failed = cause
+	}
+	return errors.Join(failed, s.close())
+}
+
+// close ends the commands and waits for them.
+func (s *stream) close() error {
+	s.idle.Stop()
+	s.cancel(context.Canceled)
+	for _, cmd := range s.commands {
+		_ = cmd.Wait() // it was killed
+	}
+	s.commands = nil
+	return nil
+}
+
+// output returns what a command prints, of at most limit bytes.
+func (g gitDir) output(ctx context.Context, limit int64, input string, args ...string) ([]byte, error) {
+	s, err := g.start(ctx, input, args)
+	if err != nil {
+		return nil, err
+	}
+	out, err := io.ReadAll(io.LimitReader(s, limit+1))
+	if int64(len(out)) > limit {
+		return nil, errors.Join(fmt.Errorf("git %s prints more than %d MiB", args[0], limit>>20), s.close())
+	}
+	if err := errors.Join(s.wait(), err); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// gitError is a git command that failed.
+type gitError struct {
+	stderr string
+	err    error
+}
+
+// Error returns the messages of git, on one line, and the command that repairs the repository.
+func (e *gitError) Error() string {
+	text := strings.Join(strings.FieldsFunc(e.stderr, func(r rune) bool { return r == '\n' || r == '\r' }), "; ")
+	if text == "" {
+		text = "git: " + e.err.Error()
+	}
+	for _, r := range remedies {
+		if strings.Contains(e.stderr, r.message) {
+			return text + ": " + r.fix
+		}
+	}
+	return text
+}
+
+// Unwrap returns the exit status.
+func (e *gitError) Unwrap() error { return e.err }
+
+// status returns the exit status of git, or -1 if it did not exit by itself.
+func status(err error) int {
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return exit.ExitCode()
+	}
+	return -1
+}
+
+// remedies are the messages of git that name a repository that it cannot read, with the way to make it readable.
+var remedies = []struct{ message, fix string }{
+	{"objects/info/alternates", alternatesFix}, {"alternate object path", alternatesFix},
+	{"lazy fetching disabled", partialFix}, {"promisor remote", partialFix},
+	{"unknown repository extension", "this version of git is too old for the repository: install a newer one"},
+	{"unknown repository version", "this version of git is too old for the repository: install a newer one"},
+	{"Expected git repo version", "this version of git is too old for the repository: install a newer one"},
+	{"over limit", "the repository has an object of more than " + allocLimit[:3] + " MiB where a commit, a tag or a tree is expected"},
+	{"fatal: bad object", brokenFix}, {"missing object", brokenFix}, {"missing blob", brokenFix}, {"Could not read", brokenFix},
+	{"corrupt", brokenFix}, {"unable to", brokenFix}, {"bad config", "repair the file, or clone the repository again"},
+}
+
+const (
+	alternatesFix = "the clone borrows objects from a folder that is missing (--shared, --reference): restore that folder and " +
+		"run `git repack -a -d` in the clone, or clone again without these options"
+	partialFix = "the partial clone lacks commits: run `git fetch --refetch` in it, or clone again without --filter"
+	brokenFix  = "objects are missing or damaged: `git fsck --full` lists them; clone the repository again"
+)
