@@ -22,6 +22,9 @@ const (
 	maxEmailLocal = 64
 )
 
+// botSuffix ends the usernames of apps.
+const botSuffix = "[bot]"
+
 // UsernameKey returns the form in which usernames and slugs are compared:
 // surrounding white space and a leading "@" removed, percent-escapes decoded,
 // letters in lower case, composed (Unicode NFC). It is idempotent.
@@ -157,7 +160,7 @@ var (
 // white space, "mailto:" and a display name removed, lower case, composed (Unicode
 // NFC). It is idempotent. Of an international domain both forms are addresses of their
 // own: [EmailForms]. An address that is not one of RFC 5322's addr-spec within RFC 5321's lengths is
-// an error whose text says why without repeating the address.
+// an error whose text says why without repeating the address. The suffix "[bot]" of a local part is allowed.
 func EmailKey(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	if s == "" {
@@ -188,11 +191,22 @@ func EmailKey(s string) (string, error) {
 	if strings.ContainsFunc(key, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsGraphic(r) }) {
 		return "", errEmailForm
 	}
-	addr, err := mail.ParseAddress(key)
-	if err != nil || addr.Name != "" || addr.Address != key {
+	plain := withoutBot(key)
+	addr, err := mail.ParseAddress(plain)
+	if err != nil || addr.Name != "" || addr.Address != plain {
 		return "", errEmailForm
 	}
 	return key, nil
+}
+
+// withoutBot returns an address without the suffix "[bot]" of its local part. RFC 5322 does not allow brackets there,
+// but code hosts write "7+name[bot]@users.noreply.<host>" into the commits of their apps.
+func withoutBot(address string) string {
+	at := strings.LastIndexByte(address, '@')
+	if name, ok := strings.CutSuffix(address[:max(at, 0)], botSuffix); ok {
+		return name + address[at:]
+	}
+	return address
 }
 
 // bareEmail takes an address out of "Ada <ada@mail.example>" and

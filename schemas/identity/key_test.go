@@ -65,6 +65,8 @@ func TestEmailKey(t *testing.T) {
 		"o'neil@mail.example":                   "o'neil@mail.example",
 		"12+user@users.noreply.code.example":    "12+user@users.noreply.code.example",
 		"JÉRÔME@exämple.example":                "jérôme@exämple.example",
+		"7+Pin[bot]@users.noreply.code.example": "7+pin[bot]@users.noreply.code.example",
+		"Pin[bot] <pin[bot]@code.example>":      "pin[bot]@code.example",
 		"je\u0301@mail.example":                 "j\u00e9@mail.example",
 		"Jane <Jane@mail.example>":              "jane@mail.example",
 		"<jane@mail.example>":                   "jane@mail.example",
@@ -85,6 +87,7 @@ func TestEmailKey(t *testing.T) {
 		"jane.@mail.example", ".jane@mail.example", "ja..ne@mail.example", "jane@mail..example", "jane@.example", "jane@mail.example.",
 		"jane\x00@mail.example", "jane@mail.example\x00", "jane\n@mail.example", "\xff@mail.example", "jane@mail.example (Jane)",
 		strings.Repeat("a", 65) + "@x.example", "a@" + strings.Repeat("b", 260), "mailto:jane@mail.example,joe@mail.example", "'; DROP TABLE people; --@x",
+		"[bot]@code.example", "pin[bot][bot]@code.example", "pin[bot]x@code.example", "pin[x]@code.example", "pin@code[bot].example",
 	} {
 		_, err := identity.EmailKey(in)
 		require.Error(t, err, "%q", in)

@@ -35,14 +35,13 @@ func (p *Platforms) NoReply(address string, hosts ...string) (userID int64, user
 	}
 	// Accounts of programs are called "name[bot]", which no account that one can
 	// ask for may be.
-	const bot = "[bot]"
-	name, isBot := strings.CutSuffix(local, bot)
+	name, isBot := strings.CutSuffix(local, botSuffix)
 	username, ok = cleanUsername(name)
 	if !ok || strings.Contains(username, "+") {
 		return 0, "", false
 	}
 	if isBot {
-		username += bot
+		username += botSuffix
 	}
 	return userID, username, true
 }

@@ -197,6 +197,15 @@ func TestNetworkPersonWithdrawn(t *testing.T) {
 	}
 }
 
+func TestCodehostPerson_ServesAllNames(t *testing.T) {
+	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2026-01","codehost_username":"hk","full_name":"Hedda Kruse-Bahl",
+		"last_name":"Kruse","names":["Hedda Kruse-Bahl","","Hedda K","Kruse","Hedda K","hkruse"]}`)
+	b := rowsOf(t, rec)
+	require.Contains(t, object(b.codehostPeople.enrich.at(0)), `"names":["Hedda Kruse-Bahl","Kruse","Hedda K","hkruse"],"names_count":4`)
+	require.Contains(t, object(b.codehostPeople.webset.at(0)), `"names":["Hedda Kruse-Bahl","Hedda K","Kruse","Hedda K","hkruse"],"names_count":5`)
+	require.Contains(t, b.lookups.lookupType.list, string(LookupName(identity.Codehost)), "discovery finds the account by its other names")
+}
+
 func TestCodehostPerson(t *testing.T) {
 	rec := decode(t, record.KindCodehostPerson, `{"user_id":7,"last_updated":"2026-01","codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo",
 		"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b","location":"Oslo","company":"@c","hireable":false,

@@ -19,34 +19,36 @@ func (c *command) ingestGit() *cobra.Command {
 	var owner string
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "git REPO...",
-		Short: "Read what is new in the history of local git repositories",
-		Long: `Reads the commits of local git repositories, bare ones too, and publishes them with their authors and
-the repositories: codehost-commit, codehost-person, codehost-repo. A second run reads only what is new.
+		Use:   "git PATH...",
+		Short: "Publish the new commits of local git repositories",
+		Long: `Publishes the commits of local git repositories with their authors and the repositories: codehost-commit,
+codehost-person, codehost-repo. A second run reads only what is new. The git program must be installed.
 
-A commit belongs to the account of its author, which is found by the author's address:
+PATH is a repository, bare or not, or a folder: then all repositories in it and below are read.
+
+A commit belongs to the author that git shows: .mailmap is applied by name and address. The author's account is found
   1. in the file of --authors: CSV with the columns email,user_id,username
   2. in a no-reply address with id and username: 1234+jane@users.noreply.<code host>
-  3. by the repository's .mailmap, when another address of the same author is one of these
-  4. by a no-reply address with the username alone, when another address shows the id
-  5. with --make-accounts: every other author gets an id made of the address
-Commits of others are passed over and counted; --unknown FILE lists their authors in the form that --authors
-reads.
+  3. by another address that .mailmap gives to the same author
+  4. by a no-reply address with the username alone, if another address in the history shows the id
+  5. with --make-accounts: every other author gets an id made of the proper address
+Commits of other authors are dropped and counted; --unknown FILE lists the authors in the form that --authors reads.
 
 The repository belongs to the account in the address of its remote "origin", if that account's id is known by
 one of these ways, or else to --owner.
 
-Where a run ended is kept, also of commits that were passed over: once their authors or the owner are named,
---full reads everything again. What is known is not published twice, unless --again says so: after a withdrawn erasure,
-or for topics that lost something. Where the same history makes other records than before, after a change of
-.mailmap or of --authors, --remap publishes them.
+The end of the history that was read is noted. Once more authors or the owner are known, --full reads everything again.
+Records that are known are published again only with --again: after a withdrawn erasure, or for topics that lost data.
+After a change of .mailmap or of --authors, --remap publishes the records that became others.
+Persons made of commits never replace a crawled record.
 
-Persons who follow from commits never displace a record that was crawled.`,
+Exit status: 0 records were published or nothing is new, 1 every commit was dropped or a record was rejected,
+2 a repository could not be read to its end.`,
 		Example: `  muster ingest git ~/src/muster
+  muster ingest git --make-accounts /srv/git
   muster ingest git --unknown authors.csv repo.git    then fill in user_id and username, and
   muster ingest git --authors authors.csv --full repo.git
-  muster ingest git --make-accounts --owner 17:me ~/src/mine
-  muster ingest git --make-accounts --full ~/src/mine    after a run without --make-accounts`,
+  muster ingest git --make-accounts --owner 17:me ~/src/mine`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if owner != "" {
@@ -97,9 +99,9 @@ Persons who follow from commits never displace a record that was crawled.`,
 		},
 	}
 	cmd.Flags().StringVar(&git.Authors, "authors", "", "CSV file of accounts: email,user_id,username")
-	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "file to write the authors to whose account is not known, which must not exist")
+	cmd.Flags().StringVar(&git.Unknown, "unknown", "", "new file for the authors without a known account")
 	cmd.Flags().StringSliceVar(&git.NoReplyHosts, "noreply-host", nil, "further code host whose no-reply addresses are read (git.example)")
-	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false, "make up an account for each author who has none")
+	cmd.Flags().BoolVar(&git.MakeAccounts, "make-accounts", false, "make an account for each author without a known one")
 	cmd.Flags().StringVar(&owner, "owner", "", "account that the repositories belong to, as ID:USERNAME")
 	cmd.Flags().BoolVar(&git.Full, "full", false, "read all of the history, not only what is new")
 	cmd.Flags().BoolVar(&cfg.Again, "again", false, "read all of the history, and publish also what is known and not older")

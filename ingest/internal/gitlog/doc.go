@@ -1,39 +1,41 @@
 // Package gitlog reads the history of local git repositories as records.
 //
-// Its one job: of every commit that was not there the last time, a codehost-commit
-// of its author; of every author whose account is known, a codehost-person; of the
-// repository, a codehost-repo of its owner. Repositories may be bare, and shallow.
+// [Find] finds the repositories in a folder, [Open] opens one, and [Repository.Log] is the source of its records: a
+// codehost-commit of each new commit, a codehost-person of each author with an account, and a codehost-repo of the
+// owner, if that account is known.
 //
-// # Who wrote a commit
+// # Reading
 //
-// git knows names and addresses; a record needs the user id of an account. An
-// address leads to one, in this order:
+// The git program reads the objects, so that every form of repository works that the installed git supports.
+// Repositories may be hostile: git runs without the network, hooks, helpers and the user's configuration. A commit of
+// more than 4 MiB is rejected without being held; each allocation of git is bounded; a git that prints nothing for
+// ten minutes is stopped. Memory is one entry for every author and address, and one commit; git itself holds about
+// 100 bytes for every commit.
+//
+// # Authors
+//
+// The author of a commit is the one that git shows: .mailmap maps names and addresses as git's mailmap.c does. A record
+// needs the user id of an account. An author leads to one, in this order:
 //
 //   - by the operator's file of authors;
-//   - by itself, when it is a no-reply address that has id and username in it;
-//   - by the repository's .mailmap, when another address of the same author does;
-//   - when it is a no-reply address with the username alone, by another address of
-//     this history that has the same username and an id;
-//   - if the operator wants accounts made up: by a number that is made of the
-//     address, from 2^52 to 2^53, where no code host has ids.
+//   - by a no-reply address that has id and username in it;
+//   - by another address that .mailmap gives to the same author;
+//   - by a no-reply address with the username alone, if another address in the history has the same username and an id;
+//   - if the operator wants accounts made: by a number made of the proper address, from 2^52 to 2^53, where no code
+//     host has ids.
 //
-// Commits of other authors are counted and passed over.
+// Commits of other authors are counted and dropped. An address that several authors share belongs only to the author
+// whose proper address it is.
 //
-// # What is known of whom
+// # Versions
 //
-// A person or a repository that follows from commits is evidence and no profile. A
-// person's version (see evidenceVersion) is older than any that a crawler gives, so
-// that nothing crawled is lost; the ids of repositories are made up like those of
-// accounts.
+// A person or a repository made of commits is evidence and no profile. A person's version (see evidenceVersion) is
+// older than any that a crawler gives, so that every crawled record wins. The ids of repositories are made like those
+// of accounts.
 //
 // # What is new
 //
-// The commits that the last run began with, the tips, are kept in a file of [State]
-// for each repository, and are written once everything is stored. Whatever can be
-// reached from them is not read again. At least once: a run that was cut short
-// gives the same again.
-//
-// Memory: about 60 bytes for every commit of the history that is walked, one
-// entry for every author, and bounded parts of objects, whatever the repository says
-// of their sizes. Repositories may come from anybody.
+// The objects that the references named in the last run, the tips, are kept in a file of [State] for each repository,
+// and are written once everything is stored. Commits that are reachable from them are not read again. Delivery is at
+// least once: a run that was cut short gives the same records again.
 package gitlog

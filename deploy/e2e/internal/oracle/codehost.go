@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"slices"
 	"strings"
 
 	"muster/schemas/identity"
@@ -99,7 +100,7 @@ func (s *Store) codehostRecord(a *Account) Object {
 		"bio", "blog", "personal_website", "location", "company", "network_username", "microblog_username", "hireable", "followers", "following",
 		"public_repos", "public_gists", "commit_count", "created_at", "updated_at", "last_updated",
 	}
-	lists := []string{"emails", "additional_emails", "social_accounts", "repo_languages"}
+	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages"}
 	pick(dst, rec, plain...)
 	for _, n := range lists {
 		putList(dst, n, present(rec[n]))
@@ -220,8 +221,9 @@ func enrichedRepo(rec, owner Object) Object {
 // namesFound are the names found across the record.
 func namesFound(rec Object) []any {
 	var out []any
-	for _, n := range []string{str(rec, "full_name"), join(rec, " ", "first_name", "last_name")} {
-		if n != "" && (len(out) == 0 || out[0] != n) {
+	all := append([]string{str(rec, "full_name"), join(rec, " ", "first_name", "last_name")}, presentStrings(rec["names"])...)
+	for _, n := range all {
+		if n != "" && !slices.Contains(out, any(n)) {
 			out = append(out, n)
 		}
 	}
