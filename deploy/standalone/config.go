@@ -18,6 +18,8 @@ type Config struct {
 	DataDir string
 	// Addresses to listen on, host:port; port 0 takes a free one.
 	APIAddr, IngestAddr, AdminAddr, ClickHouseAddr, KafkaAddr string
+	// AdminHosts are names of the admin address, beside localhost and IP addresses.
+	AdminHosts []string
 	// Sample is the number of invented people that an empty data folder begins
 	// with; 0 for none.
 	Sample int

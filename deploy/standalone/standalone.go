@@ -174,7 +174,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 			err = errors.Join(err, c.Close())
 		}
 	}()
-	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: cfg.AdminAddr, Logger: logger, Registry: registry})
+	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: cfg.AdminAddr, Hosts: cfg.AdminHosts, Logger: logger, Registry: registry})
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
 	}

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/pprof"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"muster/platform/hostcheck"
 )
 
 // Check is one reason why a program may not be ready: nil means ready, an error says what is missing. It must return
@@ -23,7 +27,11 @@ type Check func(ctx context.Context) error
 type AdminConfig struct {
 	// Addr is host:port; port 0 takes a free one. The admin server has no authentication: keep it on a loopback or
 	// cluster-internal address.
-	Addr     string
+	Addr string
+	// Hosts are the names by which the server may be called, beside IP addresses, localhost and the name in Addr;
+	// "*.DOMAIN" stands for all names below the domain. Requests to others, and from pages of other origins, are
+	// answered with 403.
+	Hosts    []string
 	Logger   *slog.Logger
 	Registry *prometheus.Registry
 	// CheckTimeout bounds each readiness check; default 2 s.
@@ -74,7 +82,22 @@ func NewAdmin(ctx context.Context, cfg AdminConfig) (*Admin, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	a := &Admin{mux: http.NewServeMux(), timeout: positive(cfg.CheckTimeout, 2*time.Second)}
-	server, err := NewServer(ctx, ServerConfig{Addr: cfg.Addr, Handler: a.mux, Logger: cfg.Logger, StopTimeout: time.Second})
+	names := cfg.Hosts
+	if host, _, err := net.SplitHostPort(cfg.Addr); err == nil && host != "" && !hostcheck.IsAddress(host) {
+		names = append(slices.Clone(names), host)
+	}
+	guard, err := hostcheck.NewGuard(names)
+	if err != nil {
+		return nil, fmt.Errorf("admin server: %w", err)
+	}
+	handler := jsonErrors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if refusal := guard.Refusal(r); refusal != "" {
+			http.Error(w, refusal, http.StatusForbidden)
+			return
+		}
+		a.mux.ServeHTTP(w, r)
+	}))
+	server, err := NewServer(ctx, ServerConfig{Addr: cfg.Addr, Handler: handler, Logger: cfg.Logger, StopTimeout: time.Second})
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}

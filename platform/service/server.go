@@ -63,7 +63,7 @@ func NewServer(ctx context.Context, cfg ServerConfig) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("http server: %w", err)
 	}
-	return &Server{cfg: cfg, listener: l}, nil
+	return &Server{cfg: cfg, listener: jsonErrorListener{Listener: l, maxHeaderBytes: cfg.MaxHeaderBytes}}, nil
 }
 
 // Addr is the address that is listened on, as host:port.

@@ -69,7 +69,7 @@ func registered(t *testing.T, name string, around surroundings) map[string][2]st
 		unit, err := s.build(ctx, around)
 		require.NoError(t, err)
 		ended := make(chan error, 1)
-		go func() { ended <- runAlone(ctx, name, unit, around, "127.0.0.1:0") }()
+		go func() { ended <- runAlone(ctx, name, unit, around, "127.0.0.1:0", nil) }()
 		require.Eventually(t, func() bool { return unit.ready(t.Context()) == nil }, time.Minute, 50*time.Millisecond, name)
 		out := described(t, around.tel.Registry)
 		cancel()

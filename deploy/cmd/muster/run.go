@@ -87,7 +87,7 @@ func (c *command) runCommand() *cobra.Command {
 		lines = append(lines, fmt.Sprintf("  %-17s %s", s.name, s.about))
 	}
 	var addr, adminAddr string
-	var allow []string
+	var allow, adminHosts []string
 	var memory int
 	var within time.Duration
 	var noState bool
@@ -130,7 +130,7 @@ Services:
 				if err != nil {
 					return err
 				}
-				return runAlone(ctx, s.name, unit, around, adminAddr)
+				return runAlone(ctx, s.name, unit, around, adminAddr, adminHosts)
 			}
 			return fmt.Errorf("there is no service %q; the services are %s", args[0], strings.Join(names, ", "))
 		},
@@ -141,7 +141,17 @@ Services:
 	addSearchMemoryFlag(cmd.Flags(), &memory)
 	addWithinFlag(cmd.Flags(), &within)
 	cmd.Flags().StringVar(&adminAddr, "admin-addr", "127.0.0.1:8082", "address of the status page, metrics, health and profiles")
+	c.addAdminHostsFlag(cmd.Flags(), &adminHosts)
 	return cmd
+}
+
+// adminHostsEnv is the default of --admin-hosts.
+const adminHostsEnv = "MUSTER_ADMIN_HOSTS"
+
+func (c *command) addAdminHostsFlag(flags *pflag.FlagSet, hosts *[]string) {
+	names := strings.FieldsFunc(c.getenv(adminHostsEnv), func(r rune) bool { return r == ',' || r == ' ' })
+	flags.StringSliceVar(hosts, "admin-hosts", names,
+		"names by which the admin address is called, beside localhost and IP addresses; *.DOMAIN for all below it ("+adminHostsEnv+")")
 }
 
 func (c *command) surroundings(ctx context.Context, name, addr string) (surroundings, error) {
@@ -192,12 +202,12 @@ func flush(ctx context.Context, tel *service.Telemetry) {
 }
 
 // runAlone runs a service with an admin server beside it.
-func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string) (err error) {
+func runAlone(ctx context.Context, name string, unit runnable, around surroundings, adminAddr string, adminHosts []string) (err error) {
 	defer flush(ctx, around.tel)
 	if unit.close != nil {
 		defer func() { err = errors.Join(err, unit.close()) }()
 	}
-	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: adminAddr, Logger: around.tel.Logger, Registry: around.tel.Registry})
+	admin, err := service.NewAdmin(ctx, service.AdminConfig{Addr: adminAddr, Hosts: adminHosts, Logger: around.tel.Logger, Registry: around.tel.Registry})
 	if err != nil {
 		return fmt.Errorf("listen on the admin address (another one: --admin-addr): %w", err)
 	}

@@ -47,7 +47,7 @@ func TestRunIngestRemembers(t *testing.T) {
 		unit, err := buildIngest(ctx, around)
 		require.NoError(t, err)
 		ended := make(chan error, 1)
-		go func() { ended <- runAlone(ctx, "ingest", unit, around, "127.0.0.1:0") }()
+		go func() { ended <- runAlone(ctx, "ingest", unit, around, "127.0.0.1:0", nil) }()
 		known := func() bool {
 			_, err := os.Stat(filepath.Join(c.ingestState(), "versions", "topics.json"))
 			return err == nil

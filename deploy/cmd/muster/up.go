@@ -87,6 +87,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.StringVar(&cfg.APIAddr, "api-addr", "127.0.0.1:8080", "address of the HTTP API")
 	flags.StringVar(&cfg.IngestAddr, "ingest-addr", "127.0.0.1:8081", "address of HTTP push")
 	flags.StringVar(&cfg.AdminAddr, "admin-addr", "127.0.0.1:8082", "address of metrics, health and profiles")
+	c.addAdminHostsFlag(flags, &cfg.AdminHosts)
 	flags.StringVar(&cfg.ClickHouseAddr, "clickhouse-addr", "127.0.0.1:8123", "address of the embedded ClickHouse engine")
 	flags.StringVar(&cfg.KafkaAddr, "kafka-addr", "127.0.0.1:9092", "address of the embedded Kafka broker")
 	flags.IntVar(&cfg.Sample, "sample", 2000, "invented people to begin an empty data folder with")

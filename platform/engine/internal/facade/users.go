@@ -3,13 +3,11 @@ package facade
 import (
 	"crypto/sha256"
 	"crypto/subtle"
-	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
-	"strings"
 
 	"muster/platform/engine/internal/chdb"
+	"muster/platform/hostcheck"
 )
 
 // User is somebody the facade lets in.
@@ -53,11 +51,11 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 			continue
 		case u.Password != "":
 			return u, nil
-		case !addressedByIP(r.Host):
+		case !hostcheck.IsAddress(r.Host):
 			// A page in the operator's browser could otherwise reach this address
 			// under a name of its own (DNS rebinding).
 			return nil, errAuthenticationFailed.errorf("Requests without a password must address the server as localhost or by its IP address")
-		case fromAnotherPage(r):
+		case hostcheck.IsCrossOrigin(r):
 			return nil, errAuthenticationFailed.errorf("Requests without a password must not come from a page of another origin")
 		}
 		return u, nil
@@ -69,28 +67,4 @@ func (s *Server) authenticate(r *http.Request, params url.Values) (*User, *chdb.
 func equal(a, b string) bool {
 	x, y := sha256.Sum256([]byte(a)), sha256.Sum256([]byte(b))
 	return subtle.ConstantTimeCompare(x[:], y[:]) == 1
-}
-
-// fromAnotherPage says that a browser sent the request for a page that is not the server's own, as a script's source for
-// example (Fetch Metadata Request Headers, W3C). What is no browser sends neither header; nor does one on http
-// to an address that is not loopback, where the answer's headers keep a page from it.
-func fromAnotherPage(r *http.Request) bool {
-	switch r.Header.Get("Sec-Fetch-Site") {
-	case "":
-		return r.Header.Get("Origin") != ""
-	case "none", "same-origin":
-		return false
-	}
-	return true
-}
-
-func addressedByIP(host string) bool {
-	if h, _, err := net.SplitHostPort(host); err == nil {
-		host = h
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
-	return err == nil
 }

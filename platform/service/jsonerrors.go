@@ -1,0 +1,168 @@
+package service
+
+import (
+	"bytes"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+)
+
+// errorBody is the body of every HTTP error.
+func errorBody(detail string) []byte {
+	body, err := json.Marshal(struct {
+		Detail string `json:"detail"`
+	}{strings.ToValidUTF8(detail, "?")})
+	if err != nil { // never, of a valid string
+		return []byte(`{"detail":"error"}`)
+	}
+	return body
+}
+
+// jsonErrors turns errors in plain text, as of [http.Error] and [http.ServeMux], into JSON with a detail.
+func jsonErrors(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		e := &errorWriter{ResponseWriter: w}
+		next.ServeHTTP(e, r)
+		e.finish()
+	})
+}
+
+// maxErrorText bounds what of an error in plain text becomes its detail.
+const maxErrorText = 4 << 10
+
+// errorWriter holds back an error in plain text until it is whole.
+type errorWriter struct {
+	http.ResponseWriter
+	begun  bool
+	status int // of an error that is held back
+	text   bytes.Buffer
+}
+
+func (w *errorWriter) WriteHeader(status int) {
+	if w.begun {
+		return
+	}
+	w.begun = status >= http.StatusOK
+	media := w.Header().Get("Content-Type")
+	if status >= http.StatusBadRequest && (media == "" || strings.HasPrefix(media, "text/plain")) {
+		w.status = status
+		return
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *errorWriter) Write(b []byte) (int, error) {
+	if !w.begun {
+		w.WriteHeader(http.StatusOK)
+	}
+	if w.status == 0 {
+		return w.ResponseWriter.Write(b)
+	}
+	w.text.Write(b[:min(len(b), maxErrorText-w.text.Len())])
+	return len(b), nil
+}
+
+// Unwrap serves http.ResponseController.
+func (w *errorWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+func (w *errorWriter) finish() {
+	if w.status == 0 {
+		return
+	}
+	detail := strings.TrimSpace(w.text.String())
+	if detail == "" {
+		detail = http.StatusText(w.status)
+	}
+	body := errorBody(detail)
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.ResponseWriter.WriteHeader(w.status)
+	_, _ = w.ResponseWriter.Write(body) // the client may be gone
+}
+
+// jsonErrorListener turns the responses that net/http itself gives to malformed requests, in plain text and before any
+// handler, into JSON with a detail. They cannot be configured (golang/go#25565).
+type jsonErrorListener struct {
+	net.Listener
+	maxHeaderBytes int
+}
+
+func (l jsonErrorListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if tcp, ok := c.(*net.TCPConn); ok {
+		return &jsonErrorConn{TCPConn: tcp, maxHeaderBytes: l.maxHeaderBytes}, nil
+	}
+	return c, err
+}
+
+// jsonErrorConn keeps the methods of a TCP connection that net/http looks for.
+type jsonErrorConn struct {
+	*net.TCPConn
+	maxHeaderBytes int
+}
+
+// Write sends b. Of net/http's own errors, each of which is one write, it sends the JSON form.
+func (c *jsonErrorConn) Write(b []byte) (int, error) {
+	status, reason, ok := builtInError(b)
+	if !ok {
+		return c.TCPConn.Write(b)
+	}
+	body := errorBody(c.detail(status, reason))
+	response := fmt.Appendf(nil, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"Cache-Control: no-store\r\nConnection: close\r\n\r\n%s", status, http.StatusText(status), len(body), body)
+	if _, err := c.TCPConn.Write(response); err != nil {
+		return 0, err //nolint:wrapcheck // a connection's own error
+	}
+	return len(b), nil
+}
+
+// builtInErrorHeaders follow the status line of net/http's own errors (net/http, conn.serve).
+const builtInErrorHeaders = "\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n"
+
+// maxBuiltInError bounds net/http's own errors.
+const maxBuiltInError = 1 << 10
+
+// builtInError reports whether b is a whole error of net/http's own, with its status and reason. No handler's response
+// is like one: it has a Date, and its header and body are not the same.
+func builtInError(b []byte) (status int, reason string, ok bool) {
+	if len(b) > maxBuiltInError || !bytes.HasPrefix(b, []byte("HTTP/1.")) {
+		return 0, "", false
+	}
+	text := string(b)
+	line, body, found := strings.Cut(text, builtInErrorHeaders)
+	if !found {
+		// Of an Expect that is not known it writes headers alone.
+		line, body, _ = strings.Cut(text, "\r\n")
+		found = strings.HasSuffix(line, " 417 Expectation Failed") && strings.HasSuffix(body, "\r\n\r\n")
+		body = ""
+	}
+	_, line, _ = strings.Cut(line, " ")
+	code, phrase, _ := strings.Cut(line, " ")
+	status, err := strconv.Atoi(code)
+	if !found || err != nil || body != "" && body != line && body != "Unsupported transfer encoding" {
+		return 0, "", false
+	}
+	_, reason, _ = strings.Cut(phrase, ": ")
+	return status, reason, true
+}
+
+func (c *jsonErrorConn) detail(status int, reason string) string {
+	switch status {
+	case http.StatusRequestHeaderFieldsTooLarge:
+		return fmt.Sprintf("address and headers of the request have more than %d bytes: send fewer or shorter ones", c.maxHeaderBytes)
+	case http.StatusNotImplemented:
+		return "the Transfer-Encoding of the request is not supported: send the body chunked, or with a Content-Length"
+	case http.StatusExpectationFailed:
+		return "the Expect header of the request is not supported: leave it out, or send 100-continue"
+	case http.StatusHTTPVersionNotSupported:
+		return "the version of HTTP is not supported: use HTTP/1.1"
+	}
+	if reason == "" {
+		return "the request is not valid HTTP: check its first line, its headers and its Content-Length, and that it does not use TLS"
+	}
+	return "the request is not valid HTTP: " + reason
+}
