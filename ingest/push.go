@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -186,6 +187,9 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 		return "", "", &refusal{status: http.StatusRequestEntityTooLarge, detail: s.tooLarge()}
 	}
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if types := slices.Compact(slices.Clone(r.Header.Values("Content-Type"))); len(types) > 1 {
+		err = errors.New("several media types")
+	}
 	switch mediaType {
 	case "application/json":
 		if kind != record.KindErasure {

@@ -183,19 +183,22 @@ func encoded(r *http.Request) string {
 	return ""
 }
 
-// isJSON reports whether the body is declared as JSON. No declaration at all
+// isJSON reports whether the body is declared as JSON, by each of its declarations. No declaration at all
 // passes here: an empty body has no type.
 func isJSON(r *http.Request) bool {
-	text := r.Header.Get("Content-Type")
-	if text == "" || text == "application/json" {
-		return true
+	for _, text := range r.Header.Values("Content-Type") {
+		if text == "" || text == "application/json" {
+			continue
+		}
+		kind, params, err := mime.ParseMediaType(text)
+		if err != nil || kind != "application/json" {
+			return false
+		}
+		if charset, given := params["charset"]; given && !strings.EqualFold(charset, "utf-8") {
+			return false
+		}
 	}
-	kind, params, err := mime.ParseMediaType(text)
-	if err != nil || kind != "application/json" {
-		return false
-	}
-	charset, given := params["charset"]
-	return !given || strings.EqualFold(charset, "utf-8")
+	return true
 }
 
 // authorize answers 401, 403, and 429 for the rate.

@@ -57,12 +57,22 @@ func checkBody(body []byte, into any) ([]byte, error) {
 		switch {
 		case errors.Is(err, jsontext.ErrDuplicateName):
 			return nil, invalidf("the field %s appears twice in the request body: send it once", quote(syntactic.JSONPointer.LastToken()))
+		case isTooDeep(syntactic):
+			return nil, invalidf("the request body is nested too deeply: at most %d levels of objects and arrays are read", maxDepth)
 		case errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, invalidf("the request body is not valid JSON: it ends too early, at byte %d", syntactic.ByteOffset)
 		}
 		return nil, invalidf("the request body is not valid JSON: syntax error at byte %d", syntactic.ByteOffset)
 	}
 	return nil, invalidf("the request body is not valid JSON")
+}
+
+// maxDepth is how deeply package jsontext reads objects and arrays within each other.
+const maxDepth = 10_000
+
+// isTooDeep reports whether JSON is deeper than maxDepth, which package jsontext has no exported error for.
+func isTooDeep(err *jsontext.SyntacticError) bool {
+	return err.Err != nil && err.Err.Error() == "exceeded max depth"
 }
 
 func semanticProblem(err *json.SemanticError) *invalid {

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -126,5 +127,38 @@ func TestIntegersHoweverWritten(t *testing.T) {
 	} {
 		_, err := checkBody([]byte(text), &search)
 		require.ErrorContains(t, err, want, text)
+	}
+}
+
+func TestCheckBody_NamesTheLimitOfNesting(t *testing.T) {
+	nested := func(levels int) string {
+		return `{"query":` + strings.Repeat(`{"bool":{"must":[`, levels/3) + `{"match_all":{}}` + strings.Repeat("]}}", levels/3) + "}"
+	}
+	var search api.SearchRequest
+	_, err := checkBody([]byte(nested(9_990)), &search)
+	require.NoError(t, err, "the query has a limit of its own")
+	for _, body := range []string{
+		nested(10_001), nested(60_000), `{"query":` + strings.Repeat("[", 200_000), strings.Repeat(`{"query":`, 10_002),
+	} {
+		_, err := checkBody([]byte(body), &search)
+		require.ErrorContains(t, err, "nested too deeply: at most 10000 levels")
+	}
+	var person api.ContextRequest
+	_, err = checkBody([]byte(`{"person":`+strings.Repeat(`{"a":`, 10_000)+"1"+strings.Repeat("}", 10_001)), &person)
+	require.ErrorContains(t, err, "nested too deeply")
+}
+
+func TestIsJSON_HoldsForEveryContentType(t *testing.T) {
+	for _, c := range []struct {
+		types []string
+		want  bool
+	}{
+		{nil, true}, {[]string{"application/json"}, true}, {[]string{"application/json; charset=UTF-8"}, true},
+		{[]string{"application/json", "application/json"}, true}, {[]string{"application/json", "text/plain"}, false},
+		{[]string{"text/plain", "application/json"}, false}, {[]string{"application/json", "application/json; charset=latin1"}, false},
+		{[]string{"application/json, text/plain"}, false},
+	} {
+		r := &http.Request{Header: http.Header{"Content-Type": c.types}}
+		require.Equal(t, c.want, isJSON(r), c.types)
 	}
 }
