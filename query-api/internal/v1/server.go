@@ -19,6 +19,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"muster/platform/nearest"
+	"muster/platform/publicnet"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
@@ -100,7 +101,7 @@ func New(cfg Config, deps Deps) (*Server, error) {
 	s := &Server{
 		cfg: cfg, store: deps.Store, search: deps.Search, accounts: deps.Accounts, meter: deps.Meter, finder: deps.Finder, contexts: deps.Contexts, platforms: deps.Platforms, description: deps.Description,
 		logger: deps.Logger, tracer: deps.Tracer, metrics: m, now: deps.Now,
-		room: newRoom(cfg.AnswerBytes), public: ssrf.New(ssrf.WithAnyPort()), routes: make(map[*mux.Route]*operation),
+		room: newRoom(cfg.AnswerBytes), public: publicnet.NewGuardian(), routes: make(map[*mux.Route]*operation),
 	}
 	// Paths are taken as they come: a cleaned one would be a redirect, and
 	// unknown paths are 404.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"code.dny.dev/ssrf"
+
+	"muster/platform/publicnet"
 )
 
 // ErrForbiddenAddress says that the receiver's name led to an address that must
@@ -28,7 +30,7 @@ func newGuard(allowed []netip.Prefix) *guard {
 		g.allowed[i] = p.Masked()
 	}
 	// TLS makes any port as safe as another: no other protocol understands it.
-	g.public = ssrf.New(ssrf.WithAnyPort())
+	g.public = publicnet.NewGuardian()
 	return g
 }
 
