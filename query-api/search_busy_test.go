@@ -48,12 +48,11 @@ func (s *slow) hold(t *testing.T) (release func()) {
 	return release
 }
 
-// A query to which others leave no time is not wrong, and its refusal not kept: nor is that of one that
-// takes too long, which a moment later may not.
-func TestBusy(t *testing.T) {
+// Nor is an answer of 503 stored for a query that was not answered before its deadline.
+func TestSearch_OverloadErrorIsNotStored(t *testing.T) {
 	conn := &slow{}
 	f := start(t, func(c *queryapi.Config, d *queryapi.Deps) {
-		c.SearchQueries, c.SearchTimeout = 1, 500*time.Millisecond
+		c.SearchQueries, c.SearchTimeout, c.SearchDeadline = 1, 500*time.Millisecond, time.Second
 		c.SearchPostings = -1 // all statements are the search's own, which it waits for
 		conn.Conn = d.ClickHouse
 		d.ClickHouse = conn
@@ -76,13 +75,10 @@ func TestBusy(t *testing.T) {
 		}
 		require.EqualValues(t, 1, conn.waiting.Load(), "the other calls have asked nothing")
 		release()
-		switch r := <-first; path {
-		case search:
-			require.Equal(t, http.StatusBadRequest, r.status)
-			require.Contains(t, r.detail(), "takes longer than")
-		case explain:
-			require.Contains(t, r.json()["refused"], "takes longer than")
-		}
+		r := <-first
+		require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
+		require.Equal(t, "2", r.header.Get("Retry-After"))
+		require.Contains(t, r.detail(), "was not answered within 1s")
 	}
 	require.NotContains(t, f.log.String(), `"level":"ERROR"`)
 	for _, path := range []string{search, explain} {

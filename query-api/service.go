@@ -85,8 +85,9 @@ type Config struct {
 	redisPatience int
 	// QueryTimeout bounds one read-model query; default 5 s.
 	QueryTimeout time.Duration
-	// SearchTimeout bounds one search, its wait for others included; default 1.5 s.
-	SearchTimeout time.Duration
+	// SearchTimeout bounds the work that is a search's own, SearchDeadline a search as a whole, with its wait for others and
+	// with what is read for the first time; defaults 3 s and 8 s.
+	SearchTimeout, SearchDeadline time.Duration
 	// SearchMemory bounds the memory of one statement of a search, in bytes; default 1 GiB.
 	SearchMemory uint64
 	// SearchRows bounds the rows that one statement of a search reads; default 200 million.
@@ -133,7 +134,7 @@ func (c Config) WithDefaults() Config {
 	c.GatherKeys, c.GatherQueries, c.GatherLinger = g.MaxKeys, g.InFlight, g.Linger
 	c.MaxQueries, c.QueryTimeout = g.MaxQueries, g.QueryTimeout
 	f := c.searching().WithDefaults()
-	c.SearchTimeout, c.SearchMemory, c.SearchRows = f.Timeout, f.MaxMemory, f.MaxRows
+	c.SearchTimeout, c.SearchDeadline, c.SearchMemory, c.SearchRows = f.Timeout, f.Deadline, f.MaxMemory, f.MaxRows
 	c.SearchQueries, c.SearchStatsAge = f.Concurrent, f.StatsAge
 	return c
 }
@@ -162,7 +163,7 @@ func (c Config) Connections() int {
 
 func (c Config) searching() search.Config {
 	return search.Config{
-		Timeout: c.SearchTimeout, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows, Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge,
+		Timeout: c.SearchTimeout, Deadline: c.SearchDeadline, MaxMemory: c.SearchMemory, MaxRows: c.SearchRows, Concurrent: c.SearchQueries, StatsAge: c.SearchStatsAge,
 		Postings: c.SearchPostings,
 	}
 }

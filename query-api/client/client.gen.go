@@ -345,6 +345,81 @@ func (e PersonDiscoverResponseDryRun) Valid() bool {
 	}
 }
 
+// Defines values for SearchRequestExplain.
+const (
+	SearchRequestExplainFalse SearchRequestExplain = false
+)
+
+// Valid indicates whether the value is a known member of the SearchRequestExplain enum.
+func (e SearchRequestExplain) Valid() bool {
+	switch e {
+	case SearchRequestExplainFalse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchRequestProfile.
+const (
+	SearchRequestProfileFalse SearchRequestProfile = false
+)
+
+// Valid indicates whether the value is a known member of the SearchRequestProfile enum.
+func (e SearchRequestProfile) Valid() bool {
+	switch e {
+	case SearchRequestProfileFalse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchRequestSeqNoPrimaryTerm.
+const (
+	SearchRequestSeqNoPrimaryTermFalse SearchRequestSeqNoPrimaryTerm = false
+)
+
+// Valid indicates whether the value is a known member of the SearchRequestSeqNoPrimaryTerm enum.
+func (e SearchRequestSeqNoPrimaryTerm) Valid() bool {
+	switch e {
+	case SearchRequestSeqNoPrimaryTermFalse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchRequestTrackScores.
+const (
+	SearchRequestTrackScoresFalse SearchRequestTrackScores = false
+)
+
+// Valid indicates whether the value is a known member of the SearchRequestTrackScores enum.
+func (e SearchRequestTrackScores) Valid() bool {
+	switch e {
+	case SearchRequestTrackScoresFalse:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for SearchRequestVersion.
+const (
+	SearchRequestVersionFalse SearchRequestVersion = false
+)
+
+// Valid indicates whether the value is a known member of the SearchRequestVersion enum.
+func (e SearchRequestVersion) Valid() bool {
+	switch e {
+	case SearchRequestVersionFalse:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for SearchResponseDryRun.
 const (
 	SearchResponseDryRunTrue SearchResponseDryRun = true
@@ -1369,18 +1444,60 @@ type SearchRequest struct {
 	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
 	DryRun *bool `json:"dry_run,omitempty"`
 
+	// Explain Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+	Explain *SearchRequestExplain `json:"explain,omitempty"`
+
+	// From Accepted as 0, which client builders send. Later pages have a `cursor`.
+	From *int64 `json:"from,omitempty"`
+
 	// MaxCredits The page has no more results than this many credits pay for. Less than one result costs is an error, unless `size` is 0.
 	MaxCredits *int64 `json:"max_credits,omitempty"`
 
+	// MinScore Accepted as 0. The clause `function_score` has a minimum score.
+	MinScore *float32 `json:"min_score,omitempty"`
+
+	// Profile Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+	Profile *SearchRequestProfile `json:"profile,omitempty"`
+
 	// Query A query clause, such as `{"match_all": {}}`.
 	Query jsontext.Value `json:"query"`
+
+	// SeqNoPrimaryTerm Accepted as false.
+	SeqNoPrimaryTerm *SearchRequestSeqNoPrimaryTerm `json:"seq_no_primary_term,omitempty"`
 
 	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
 	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
 	Sort *jsontext.Value `json:"sort,omitempty"`
+
+	// Timeout Lowers the time that the search may take, such as `500ms`, `2s` or `1m`. A search that is not answered in time is a 503.
+	Timeout *string `json:"timeout,omitempty"`
+
+	// TrackScores Accepted as false. Scores are not shown.
+	TrackScores *SearchRequestTrackScores `json:"track_scores,omitempty"`
+
+	// TrackTotalHits Accepted as true or as a number, which client builders send. `total` is always exact.
+	TrackTotalHits interface{} `json:"track_total_hits,omitempty"`
+
+	// Version Accepted as false.
+	Version *SearchRequestVersion `json:"version,omitempty"`
 }
+
+// SearchRequestExplain Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+type SearchRequestExplain bool
+
+// SearchRequestProfile Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+type SearchRequestProfile bool
+
+// SearchRequestSeqNoPrimaryTerm Accepted as false.
+type SearchRequestSeqNoPrimaryTerm bool
+
+// SearchRequestTrackScores Accepted as false. Scores are not shown.
+type SearchRequestTrackScores bool
+
+// SearchRequestVersion Accepted as false.
+type SearchRequestVersion bool
 
 // SearchResponse A page of people; with `dry_run`, a `DryRun`.
 type SearchResponse struct {

@@ -19,13 +19,11 @@ type Budget struct{ Reason string }
 
 func (e *Budget) Error() string { return e.Reason }
 
-// Busy is the error of a query to which others left none of the time that it may take:
-// the same query may be answered in a moment.
-type Busy struct{ Time time.Duration }
+// Busy is the error of a query that got no answer before its deadline for reasons that do not lie in the query: others
+// ran, or what it needs was read for the first time. The same query may be answered when it is sent again.
+type Busy struct{ Reason string }
 
-func (e *Busy) Error() string {
-	return fmt.Sprintf("other expensive queries took the %v that a query may", e.Time)
-}
+func (e *Busy) Error() string { return e.Reason }
 
 // patience is how long a store that has not answered a search in time has to show that it is there.
 const patience = 300 * time.Millisecond
@@ -37,9 +35,10 @@ func (s *Searcher) reachable(ctx context.Context) error {
 	return s.deps.Store.Ping(ctx)
 }
 
+// overTime is the error of a query whose own work takes too long.
 func (s *Searcher) overTime() error {
-	return &Budget{fmt.Sprintf("the query takes longer than %v, which is what a query may: narrow it with more selective clauses, or leave out leading wildcards, regular expressions and scores of nested elements; "+
-		"words that were not asked for lately take longer, and are read on, so that it may be answered when it is asked again", s.cfg.Timeout)}
+	return &Budget{fmt.Sprintf("the query takes longer than %v, which is what a query may: narrow it with more selective "+
+		"clauses, or leave out leading wildcards, regular expressions and scores of nested elements", s.cfg.Timeout)}
 }
 
 // failed tells a query that is too much from a store that is away.
@@ -61,7 +60,7 @@ func (s *Searcher) failed(step string, err error) error {
 		}
 		switch code {
 		case proto.ErrTimeoutExceeded, proto.ErrQueryWasCancelled:
-			return s.overTime()
+			return fmt.Errorf("search %s: %w: %w", step, context.DeadlineExceeded, err)
 		case proto.ErrMemoryLimitExceeded:
 			return &Budget{fmt.Sprintf("the query takes more than %d MiB of memory, which is what a query may: narrow it", s.cfg.MaxMemory>>20)}
 		case proto.ErrTooManyRows, proto.ErrTooManyBytes:

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,6 +32,9 @@ const maxPatternTerms = 256
 // query and in the filters of sort keys. The first page finds them, later ones
 // have them from the cursor.
 func (s *Search) expand(ctx context.Context) error {
+	if err := s.readPatterns(ctx); err != nil {
+		return err
+	}
 	err := s.findExpansions(ctx)
 	if err != nil {
 		return err
@@ -281,6 +285,91 @@ func (s *Searcher) prefixTerms(ctx context.Context, f algebra.Field, prefix stri
 	}
 	slices.Sort(terms)
 	return s.living(ctx, f, terms, most)
+}
+
+// maxFieldsPerStatement is how many dictionaries a statement of readPatterns reads: what it has read is lost if it does
+// not end before the query's time is over.
+const maxFieldsPerStatement = 8
+
+// maxPatternsPerStatement bounds the patterns of a statement of readPatterns, and with them its length.
+const maxPatternsPerStatement = 256
+
+// readPatterns caches the terms of the query's patterns in the snapshot of ctx, reading several dictionaries in one
+// statement: a text over all fields has a pattern for each, and a statement of its own for each takes milliseconds even
+// where people are few. It does nothing if the index cannot be read; patterns are then read one by one as they are met.
+func (s *Search) readPatterns(ctx context.Context) error {
+	t, ok := ctx.Value(tryKey{}).(*try)
+	if !ok {
+		return nil
+	}
+	type wanted struct {
+		pattern algebra.Pattern
+		key     string
+	}
+	byField := make(map[string][]wanted)
+	seen := make(map[string]bool)
+	nodes := append([]algebra.Node{s.node}, planner.SortFilters(s.sorts)...)
+	for _, node := range nodes {
+		algebra.Walk(node, func(n algebra.Node) {
+			p, ok := n.(algebra.Pattern)
+			if !ok || p.Rewrite != algebra.RewriteDefault || p.Regexp != nil || !planner.HasDictionary(p.Field) {
+				return
+			}
+			key := strings.Join(planner.PatternTerms(p, maxPatternTerms+1).Key(), "\x00")
+			if !seen[key] && !t.snapshot.HasTerms(key) {
+				seen[key] = true
+				byField[p.Field.Name()] = append(byField[p.Field.Name()], wanted{p, key})
+			}
+		})
+	}
+	if len(seen) < 2 {
+		return nil
+	}
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(1)
+	if turnOf(ctx).alone() {
+		g.SetLimit(s.searcher.cfg.Threads)
+	}
+	for names := range slices.Chunk(slices.Sorted(maps.Keys(byField)), maxFieldsPerStatement) {
+		var some []wanted
+		for _, name := range names {
+			some = append(some, byField[name]...)
+		}
+		for some := range slices.Chunk(some, maxPatternsPerStatement) {
+			g.Go(func() error {
+				patterns := make([]algebra.Pattern, len(some))
+				for i, w := range some {
+					patterns[i] = w.pattern
+				}
+				terms := make([][]string, len(some))
+				err := s.searcher.query(ctx, stepDictionary, planner.PatternsStatement(patterns, maxPatternTerms+1),
+					func(rows driver.Rows) error {
+						var i uint16
+						var term string
+						if err := rows.Scan(&i, &term); err != nil {
+							return err
+						}
+						terms[i] = append(terms[i], term)
+						return nil
+					})
+				if err != nil {
+					return err
+				}
+				for i, w := range some {
+					t.found.Store(true)
+					if _, err := t.snapshot.Terms(w.key, func() ([]string, error) { return terms[i], nil }); err != nil {
+						return err
+					}
+				}
+				return nil
+			})
+		}
+	}
+	var noIndex *unindexedError
+	if err := g.Wait(); !errors.As(err, &noIndex) {
+		return err
+	}
+	return nil
 }
 
 // patternTerms finds the terms that a pattern matches, nil when there are so

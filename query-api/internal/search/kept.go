@@ -31,7 +31,7 @@ func (s *Searcher) readPostings(ctx context.Context, step string, statement plan
 	}
 	err := s.query(ctx, step, statement, scan)
 	var budget *Budget
-	if errors.As(err, &budget) && postings.Shared(step) { // that is no query's fault
+	if postings.Shared(step) && (errors.As(err, &budget) || errors.Is(err, context.DeadlineExceeded)) { // that is no query's fault
 		s.deps.Logger.Warn("search: who is in the table takes more to read than a statement may: pages are ranked by SQL, which takes longer", slog.String("step", step), slog.Any("error", err))
 		return fmt.Errorf("%w: %w", postings.ErrUnsupported, err)
 	}
@@ -137,7 +137,7 @@ func (s *Search) keptAs(ctx context.Context, t *try) (*ranking, error) {
 		return nil, fmt.Errorf("%w: %d words", postings.ErrUnsupported, n)
 	}
 	q := &postings.Question{
-		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden, Workers: 1, Yielding: turnOf(ctx).priority != cheapPriority,
+		Node: s.node, Sort: s.sorts, Stats: s.cursor.Stats, First: s.first, Hidden: s.from.Hidden, Workers: 1, MaxTime: s.searcher.cfg.Timeout, Yielding: turnOf(ctx).priority != cheapPriority,
 		CountFields: func(ctx context.Context, snapshot *postings.Snapshot) error {
 			return s.searcher.countFields(ctx, s.node, nil, s.cursor.Stats, snapshot.People)
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"time"
 
 	"github.com/ClickHouse/ch-go/proto"
 	ch "github.com/ClickHouse/clickhouse-go/v2"
@@ -29,7 +30,9 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 		span.End()
 	}()
 	settings := ch.Settings{"priority": turnOf(ctx).priority, "max_query_size": 16 << 20, "max_ast_elements": 1_000_000, "max_expanded_ast_elements": 2_000_000, "max_ast_depth": 10_000,
-		"optimize_min_equality_disjunction_chain_length": planner.MaxAlternatives + 1}
+		"optimize_min_equality_disjunction_chain_length": planner.MaxAlternatives + 1,
+		// Compiling a case-insensitive pattern of 220 characters took 0.9 s, matching it without 8 ms.
+		"compile_regular_expressions": 0}
 	if statement.TokensRead {
 		settings["query_plan_direct_read_from_text_index"] = 0
 	}
@@ -43,9 +46,12 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	if turnOf(ctx).alone() && !statement.OneThread {
 		threads = s.cfg.Threads
 	}
-	longest := s.cfg.Timeout
+	longest := s.cfg.Deadline
 	if postings.Shared(step) || postings.Behind(ctx) {
 		longest = max(longest, postings.SharedTimeout)
+	}
+	if end, ok := ctx.Deadline(); ok { // a backstop: the end of ctx cancels the statement
+		longest = min(longest, max(0, time.Until(end))+cancelTime)
 	}
 	ctx = clickhouse.QueryContext(ctx, clickhouse.Limits{
 		MaxExecutionTime: longest, MaxRowsToRead: s.cfg.MaxRows, MaxMemoryBytes: s.cfg.MaxMemory, MaxThreads: threads,
@@ -99,6 +105,9 @@ func (s *Searcher) query(ctx context.Context, step string, statement planner.Sta
 	}
 	return nil
 }
+
+// cancelTime is how long a server may take to stop a statement whose context has ended.
+const cancelTime = 250 * time.Millisecond
 
 const (
 	maxParameters = 700 << 10 // of what travels in the address of a statement, which servers limit to 1 MiB

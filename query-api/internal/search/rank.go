@@ -30,6 +30,8 @@ func (s *Search) people(ctx context.Context) (*ranking, error) {
 	if err := s.expand(ctx); err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
+	defer cancel()
 	var err error
 	if s.from.Refreshed, err = s.searcher.refreshed(ctx, s.node, s.sorts); err != nil {
 		return nil, err

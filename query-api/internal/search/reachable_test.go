@@ -36,25 +36,25 @@ func (s *silent) Ping(ctx context.Context) error {
 
 // A store that hangs is not the fault of the query.
 func TestHungStore(t *testing.T) {
-	for name, there := range map[string]bool{"a query that takes too long": true, "a store that hangs": false} {
+	for name, there := range map[string]bool{"a query whose words take long to read": true, "a store that hangs": false} {
 		t.Run(name, func(t *testing.T) {
 			conn := &silent{there: there}
 			logger, tracer := slog.New(slog.DiscardHandler), noop.NewTracerProvider().Tracer("")
 			store, err := readstore.New(t.Context(), readstore.Config{}, readstore.Deps{Conn: conn, Logger: logger, Registerer: prometheus.NewRegistry(), Tracer: tracer})
 			require.NoError(t, err)
 			t.Cleanup(store.Close)
-			s, err := New(Config{Timeout: 20 * time.Millisecond}, Deps{Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: tracer, Now: time.Now})
+			s, err := New(Config{Timeout: 20 * time.Millisecond, Deadline: 20 * time.Millisecond}, Deps{Conn: conn, Store: store, Key: make([]byte, cursor.KeySize), Logger: logger, Tracer: tracer, Now: time.Now})
 			require.NoError(t, err)
 			prepared, err := s.Prepare(Request{Query: []byte(`{"match":{"profile.headline":"data"}}`), Size: 1})
 			require.NoError(t, err)
 			_, err = prepared.Run(t.Context())
-			var budget *Budget
-			if there {
-				require.ErrorAs(t, err, &budget)
+			var busy *Busy
+			if there { // it was read for the first time: the same query may be answered later
+				require.ErrorAs(t, err, &busy)
 				return
 			}
 			require.ErrorIs(t, err, readstore.ErrUnavailable)
-			require.NotErrorAs(t, err, &budget)
+			require.NotErrorAs(t, err, &busy)
 		})
 	}
 }

@@ -34,9 +34,11 @@ const DefaultSize = 10
 
 // Config bounds searches. Zero fields take their defaults.
 type Config struct {
-	// Timeout bounds one search, its wait for others included; default 1.5 s, which
-	// leaves a statement that does not stop at once time to be over within 2 s.
+	// Timeout bounds the work that is a query's own, ranking; a query that exceeds it is refused. Default 3 s.
 	Timeout time.Duration
+	// Deadline bounds a search as a whole, with its wait for others and with reading what no search has read before;
+	// a search that exceeds it can be sent again. Default 8 s, at least Timeout.
+	Deadline time.Duration
 	// MaxMemory bounds the memory of one statement in bytes; default 1 GiB.
 	MaxMemory uint64
 	// MaxRows bounds the rows that one statement reads; default 200 million.
@@ -75,8 +77,12 @@ type Config struct {
 // WithDefaults fills in the zero fields.
 func (c Config) WithDefaults() Config {
 	if c.Timeout <= 0 {
-		c.Timeout = 1500 * time.Millisecond
+		c.Timeout = 3 * time.Second
 	}
+	if c.Deadline <= 0 {
+		c.Deadline = 8 * time.Second
+	}
+	c.Deadline = max(c.Deadline, c.Timeout)
 	if c.MaxMemory == 0 {
 		c.MaxMemory = 1 << 30
 	}
@@ -207,6 +213,8 @@ type Request struct {
 	Source jsontext.Value
 	Cursor string // empty: the first page
 	Size   int
+	// Timeout lowers the deadline; 0: it does not.
+	Timeout time.Duration
 	// Organization is who asks: cursors are not passed on.
 	Organization string
 }
@@ -285,10 +293,13 @@ func (s *Search) Run(ctx context.Context) (page *Page, err error) {
 	return page, err
 }
 
-// inTurn does the work of a search when it is its turn, within the time that a search
-// may take.
+// inTurn does the work of a search when it is its turn, until the deadline.
 func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) error {
-	bounded, cancel := context.WithTimeout(ctx, s.searcher.cfg.Timeout)
+	deadline := s.searcher.cfg.Deadline
+	if s.request.Timeout > 0 {
+		deadline = min(deadline, s.request.Timeout)
+	}
+	bounded, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	turn, err := s.searcher.lanes.enter(bounded, weight(s.node, s.cursor.Stats))
 	if err == nil {
@@ -299,12 +310,16 @@ func (s *Search) inTurn(ctx context.Context, work func(context.Context) error) e
 	case err == nil || ctx.Err() != nil:
 		return err
 	case errors.Is(err, errWaited):
-		return &Busy{s.searcher.cfg.Timeout}
+		return &Busy{fmt.Sprintf("other expensive queries took the %v that a query may wait", deadline)}
 	case errors.Is(err, context.DeadlineExceeded):
 		if err := s.searcher.reachable(ctx); err != nil {
 			return err
 		}
-		return s.searcher.overTime()
+		if bounded.Err() == nil { // the limit of ranking ended it, not the deadline
+			return s.searcher.overTime()
+		}
+		return &Busy{fmt.Sprintf("the query was not answered within %v: words and fields that were not searched lately are read first, "+
+			"and what was read is kept", deadline)}
 	}
 	return err
 }

@@ -190,7 +190,7 @@ func estimate(ctx context.Context, units int64) (answer, error) {
 }
 
 // isTrue reads an optional flag.
-func isTrue(flag *bool) bool { return flag != nil && *flag }
+func isTrue[B ~bool](flag *B) bool { return flag != nil && bool(*flag) }
 
 // Names of headers that are set for every call, in the form in which http.Header has
 // them, which Set would make anew each time.

@@ -63,7 +63,7 @@ func problemOf(op *operation, err error) *problem {
 	case errors.As(err, &busy):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
-			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow this one", busy, retryAfter),
+			detail: fmt.Sprintf("%v: call again in %d seconds, or narrow the query", busy, retryAfter),
 		}
 	case errors.Is(err, errFull):
 		return &problem{

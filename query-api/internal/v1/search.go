@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -114,8 +116,67 @@ func (s *Server) searchRequest(ctx context.Context, body *api.SearchRequest) (se
 		}
 		r.Size = affordable
 	}
+	var err error
+	if r.Timeout, err = checkHabits(body); err != nil {
+		return r, err
+	}
 	r.Organization = exchangeOf(ctx).principal.Organization.ID
 	return r, nil
+}
+
+// checkHabits accepts the fields that client builders send although they change nothing (rulings.md, Search), rejects
+// values of them that ask for something, and returns the timeout, 0 if there is none.
+func checkHabits(body *api.SearchRequest) (time.Duration, error) {
+	if body.From != nil && *body.From != 0 {
+		return 0, invalidf("from is %d: it must be 0, or be left out; for the next page send next_cursor of the answer as cursor", *body.From)
+	}
+	if v := body.TrackTotalHits; v != nil {
+		n, err := strconv.ParseFloat(string(*v), 64)
+		if k := v.Kind(); k != 'n' && k != 't' && (k != '0' || err != nil || n < 0) {
+			return 0, invalidf("track_total_hits must be true or a number: leave it out, total is always exact")
+		}
+	}
+	if body.MinScore != nil && *body.MinScore != 0 {
+		return 0, invalidf("min_score must be 0, or be left out: the clause function_score has min_score")
+	}
+	for _, f := range []struct {
+		name  string
+		value bool
+		hint  string
+	}{
+		{"version", isTrue(body.Version), "people have no version here, updated_at says how new a record is"},
+		{"seq_no_primary_term", isTrue(body.SeqNoPrimaryTerm), "it is not shown"},
+		{"explain", isTrue(body.Explain), "POST /v1/person/search/explain shows how a query is understood"},
+		{"profile", isTrue(body.Profile), "POST /v1/person/search/explain shows how a query is understood"},
+		{"track_scores", isTrue(body.TrackScores), "scores are not shown"},
+	} {
+		if f.value {
+			return 0, invalidf("%s must be false, or be left out: %s", f.name, f.hint)
+		}
+	}
+	if body.Timeout == nil {
+		return 0, nil
+	}
+	return timeValue("timeout", *body.Timeout)
+}
+
+// timeValue reads a time as Elasticsearch writes it, such as 500ms or 2s. -1 and times of 0 are no limit, as there.
+func timeValue(name, text string) (time.Duration, error) {
+	digits := strings.TrimLeft(strings.ToLower(strings.TrimSpace(text)), "0123456789.")
+	number := strings.TrimSpace(text)[:len(strings.TrimSpace(text))-len(digits)]
+	unit, ok := map[string]time.Duration{
+		"nanos": time.Nanosecond, "micros": time.Microsecond, "ms": time.Millisecond, "s": time.Second,
+		"m": time.Minute, "h": time.Hour, "d": 24 * time.Hour,
+	}[digits]
+	n, err := strconv.ParseFloat(number, 64)
+	switch {
+	case text == "-1", err == nil && n == 0 && (ok || digits == ""):
+		return 0, nil
+	case err != nil || !ok:
+		return 0, invalidf("%s cannot be read: write a number and a unit, such as 500ms, 2s or 1m", name)
+	}
+	const longest = time.Hour // more is no limit
+	return max(time.Millisecond, time.Duration(min(n*float64(unit), float64(longest)))), nil
 }
 
 // elsewhere says where a search has what other searches have as a field of the request, or
@@ -125,30 +186,24 @@ func elsewhere(name string) string {
 		return fmt.Sprintf("put the clause into query: {\"query\": {%q: ...}}", name)
 	}
 	switch name {
-	case "from", "search_after", "scroll", "scroll_id", "offset", "page", "pit":
+	case "search_after", "after", "scroll", "scroll_id", "scroll_token", "offset", "page", "pit":
 		return "send next_cursor of the answer as cursor for the next page"
 	case "limit", "per_page":
 		return "size says how many"
+	case "sql":
+		return "sql is not read here: send a query clause as query; muster sql and the ClickHouse port read SQL"
 	case "aggs", "aggregations", "facets":
 		return "aggregations are not supported; total is the number of all who match"
 	case "highlight":
 		return "it is not supported: words are not marked"
 	case "suggest":
 		return "it is not supported: fuzziness of a clause finds misspelt words"
-	case "track_total_hits":
-		return "leave it out: total is exact"
-	case "track_scores":
-		return "leave it out: scores are not shown"
 	case "post_filter":
 		return "put it into the filter of a bool clause in query"
-	case "min_score":
-		return "function_score has it, as a clause in query"
 	case "collapse":
 		return "leave it out: nobody comes twice"
 	case "fields", "stored_fields", "docvalue_fields":
 		return "say in _source what is shown"
-	case "explain", "profile":
-		return "POST /v1/person/search/explain shows how a query is understood"
 	case "rescore", "script_fields", "runtime_mappings":
 		return "it is not supported: order by sort, or by function_score"
 	}

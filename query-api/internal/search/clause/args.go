@@ -118,6 +118,11 @@ func (a *args) integer(name string, otherwise, least, most int) int {
 	return int(x)
 }
 
+// expansions reads how many terms a word may become; more than are done is a wish for many.
+func (a *args) expansions(name string) int {
+	return min(a.integer(name, defaultExpansions, 1, math.MaxInt32), MaxExpansions)
+}
+
 func (a *args) flag(name string, otherwise bool) bool {
 	v, ok := a.get(name)
 	if !ok || v.kind == 'n' {
@@ -208,6 +213,9 @@ func (a *args) done() error {
 	}
 	for _, m := range a.at.members {
 		if !a.read[m.name] {
+			if hint, ok := otherParameter(m.name, a.known); ok {
+				return a.at.errorf("unknown parameter %s: %s", quote(m.name), hint)
+			}
 			return a.at.errorf("unknown parameter %s: %s", quote(m.name), suggestion(m.name, a.known))
 		}
 	}

@@ -15,6 +15,7 @@ type dateReader struct {
 	now     time.Time
 	zone    *time.Location // nil: UTC
 	formats []dateFormat   // nil: strict_date_optional_time||epoch_millis
+	zones   zones          // the named zones of the query's dates
 }
 
 // dateFormat reads a date whose missing parts are zero. parts says how much was
@@ -26,6 +27,7 @@ type localDate struct {
 	year, month, day, hour, minute, second, nano int
 	precision                                    precision
 	zone                                         *time.Location // as written; nil: none
+	zoneName                                     string         // of a zone that is written by its name
 	instant                                      *int64         // milliseconds, of epoch formats
 }
 
@@ -195,6 +197,11 @@ func (d dateReader) date(text string, up bool) (int64, bool) {
 			return min(max(t.UnixMilli(), -maxMillis), maxMillis), true // no value lies beyond
 		}
 		zone := parsed.zone
+		if parsed.zoneName != "" {
+			if zone, ok = d.zones.load(parsed.zoneName); !ok {
+				continue
+			}
+		}
 		if zone == nil {
 			zone = d.zone
 		}
@@ -233,6 +240,10 @@ func (p localDate) millis(zone *time.Location, up bool) (ms int64, ok bool) {
 	}
 	if p.month < 1 || p.month > 12 || p.day < 1 || p.hour > 23 || p.minute > 59 || p.second > 59 {
 		return 0, false
+	}
+	const farthest = 280_000 // years; maxMillis is some 285,000
+	if p.year > farthest || p.year < -farthest {
+		return int64(math.Copysign(maxMillis, float64(p.year))), true
 	}
 	last := time.Date(p.year, time.Month(p.month)+1, 0, 0, 0, 0, 0, time.UTC).Day()
 	if p.day > last && !(up && p.day <= 31) {
@@ -282,14 +293,14 @@ func dateOptionalTime(text string) (d localDate, ok bool) {
 }
 
 func isoDate(text string, yearDigits int) (d localDate, ok bool) {
+	rest := ""
 	two := func(rest string) (int, string, bool) {
 		if yearDigits == 4 {
 			return digits(rest, 2, 2)
 		}
 		return digits(rest, 1, 2)
 	}
-	rest := text
-	if d.year, rest, ok = digits(rest, yearDigits, max(4, 6-yearDigits)); !ok {
+	if d.year, rest, ok = isoYear(text, yearDigits); !ok {
 		return d, false
 	}
 	for _, part := range []struct {
@@ -347,11 +358,45 @@ func isoDate(text string, yearDigits int) (d localDate, ok bool) {
 		return d, true
 	}
 	if rest[0] != '+' && rest[0] != '-' {
-		d.zone, ok = fixedZone(rest) // Z, UTC+01:00; one by name would be read from a file, for each of thousands of dates
-		return d, ok
+		if d.zone, ok = fixedZone(rest); !ok { // Z, UTC+01:00
+			d.zoneName = rest
+		}
+		return d, true
 	}
 	d.zone, rest, ok = offset(rest)
 	return d, ok && rest == ""
+}
+
+// isoYear reads a year of at least the given digits. After a minus it may have up to nine, after a plus five to nine
+// (java.time's SignStyle.EXCEEDS_PAD); a number of more digits is one of milliseconds.
+func isoYear(text string, least int) (year int, rest string, ok bool) {
+	const most = 9
+	switch {
+	case strings.HasPrefix(text, "-"):
+		year, rest, ok = digits(text[1:], least, most)
+		return -year, rest, ok
+	case strings.HasPrefix(text, "+"):
+		return digits(text[1:], 5, most)
+	}
+	return digits(text, least, max(4, 6-least))
+}
+
+// zones caches time zones by their names, those that do not exist included: each is read from a file. A nil value caches
+// nothing.
+type zones map[string]*time.Location
+
+// maxZones bounds the names of zones in the dates of one query, above what any needs.
+const maxZones = 1000
+
+func (z zones) load(name string) (*time.Location, bool) {
+	zone, cached := z[name]
+	if !cached && len(z) < maxZones {
+		zone, _ = zoneOf(name)
+		if z != nil {
+			z[name] = zone
+		}
+	}
+	return zone, zone != nil
 }
 
 // epochMillis reads milliseconds since 1970.

@@ -248,7 +248,7 @@ func (l *lowering) decay(f *algebra.Factor, shape string, v value) error {
 		if !hasOrigin {
 			origin = value{place: place{in: &named.place, key: "origin"}, kind: '"', text: "now"}
 		}
-		ms, err := dateReader{now: l.options.Now}.read(origin, origin.text, false)
+		ms, err := dateReader{now: l.options.Now, zones: l.zones}.read(origin, origin.text, false)
 		if err != nil {
 			return err
 		}

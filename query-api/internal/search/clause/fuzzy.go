@@ -65,7 +65,7 @@ func (f fuzziness) of(term string) int {
 // fuzziness reads the parameters that match clauses share with fuzzy.
 func (a *args) fuzziness(m *matching) error {
 	m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
-	m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
+	m.expansions = a.expansions("max_expansions")
 	m.transpositions = a.flag("fuzzy_transpositions", true)
 	m.rewrite = a.rewrite("fuzzy_rewrite")
 	if at, ok := a.get("fuzziness"); ok && at.kind != 'n' {
@@ -108,7 +108,7 @@ func lowerFuzzy(l *lowering, c *Clause, v value) (algebra.Node, error) {
 		at := a.must("value")
 		m := matching{fuzzy: fuzziness{given: true, auto: true, low: 3, high: 6}}
 		m.prefixLength = a.integer("prefix_length", 0, 0, MaxAnalysed)
-		m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
+		m.expansions = a.expansions("max_expansions")
 		m.transpositions = a.flag("transpositions", true)
 		m.rewrite = a.rewrite("rewrite")
 		if fuzz, ok := a.get("fuzziness"); ok && fuzz.kind != 'n' {

@@ -64,7 +64,7 @@ func Lower(query []byte, path string, options Options) (algebra.Node, error) {
 }
 
 func newLowering(options Options) *lowering {
-	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), innerHits: make(map[string]bool)}
+	return &lowering{options: options, table: clauses(), fields: fieldsByPath(), zones: make(zones), innerHits: make(map[string]bool)}
 }
 
 // lowering is the work on one query.
@@ -81,6 +81,7 @@ type lowering struct {
 	leastScores int   // the function_scores with min_score that this is inside of
 	exceeded    error // the first limit that is: no text is lenient about that
 	innerHits   map[string]bool
+	zones       zones
 	elements    bool // these are the sort keys of elements
 	sorting     bool // this is the filter of a sort key, in which a path may be nested in itself
 	unshown     bool // inner hits of this are not shown: it is inside of must_not or of what is void, or says where a function counts
@@ -132,6 +133,9 @@ func (l *lowering) clause(v value) (algebra.Node, error) {
 			err = l.count(v, 1)
 		}
 		return n, err
+	}
+	if hint, ok := otherClauses()[m.name]; ok {
+		return nil, m.errorf("unknown query [%s]: %s", m.name, hint)
 	}
 	return nil, v.errorf("unknown query [%s]: %s", strings.ReplaceAll(quote(m.name), `"`, ""), nearest.Hint(m.name, clauseNames(), "/docs/guides/search names the clauses"))
 }
@@ -196,6 +200,9 @@ const keywordSuffix = ".keyword"
 
 // field resolves a field's name. at is where the name is used.
 func (l *lowering) field(at value, name string) (algebra.Field, error) {
+	if strings.ContainsRune("tfn0[", rune(at.kind)) && at.text == name {
+		return algebra.Field{}, at.errorf("must be a string, the name of a field, not %s", at.what())
+	}
 	if name == "_id" {
 		return algebra.Field{SearchField: l.fields["profile_id"], Keyword: true, Identity: true}, nil
 	}
@@ -211,15 +218,21 @@ func (l *lowering) field(at value, name string) (algebra.Field, error) {
 		return algebra.Field{}, at.errorf("the field %s is an object: name one of its fields, such as %s", quote(name), l.below(name)[0])
 	}
 	const list = "/docs/guides/search lists the fields"
+	if meant, ok := l.otherName(name); ok {
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
+	}
 	shown := readmodel.ShownFields()
 	if slices.Contains(shown, strings.TrimSuffix(name, keywordSuffix)) {
 		return algebra.Field{}, at.errorf("the field %s is shown, but not searched: %s", quote(name), list)
 	}
 	names := fieldNames()
-	if meant, ok := nearest.Name(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
+	if meant, ok := nearName(name, slices.Concat(names, shown)); ok && slices.Contains(shown, meant) {
 		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? It is shown, but not searched: %s", quote(name), meant, list)
 	}
-	return algebra.Field{}, at.errorf("unknown field %s: %s", quote(name), nearest.Hint(name, names, list))
+	if meant, ok := nearName(name, names); ok {
+		return algebra.Field{}, at.errorf("unknown field %s: did you mean %q? %s", quote(name), meant, list)
+	}
+	return algebra.Field{}, at.errorf("unknown field %s: %s", quote(name), list)
 }
 
 // below are the fields of an object.

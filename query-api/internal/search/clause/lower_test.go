@@ -87,7 +87,7 @@ func TestErrors(t *testing.T) {
 		`{"range":{"updated_at":{"gte":"2026-W01-1","format":"week_date"}}}`:                                                                           `unknown date format "week_date"`,
 		`{"range":{"updated_at":{"gte":"2026","format":"yyyy` + strings.Repeat("[-MM", 1000) + `"}}}`:                                                  "unknown date format",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"EST"}}}`:                                                                                    "is no UTC offset",
-		`{"range":{"updated_at":{"gte":"2022-01-01T00:00:00Europe/Berlin"}}}`:                                                                          "as a date",
+		`{"range":{"updated_at":{"gte":"2022-01-01T00:00:00Europe/Nowhere"}}}`:                                                                         "as a date",
 		`{"range":{"updated_at":{"gte":"2026","time_zone":"+18:01"}}}`:                                                                                 "is no UTC offset",
 		`{"range":{"profile.connections":{"gte":1,"time_zone":"nowhere"}}}`:                                                                            "is no UTC offset",
 		`{"range":{"updated_at":{"gte":"2026-01-01T00:00:00+18:30"}}}`:                                                                                 "as a date",

@@ -38,6 +38,13 @@ func (a *args) matching() matching {
 
 func lowerMatch(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	return l.oneField(c, v, "query", func(f algebra.Field, a *args) (algebra.Node, error) {
+		if at, ok := a.get("type"); ok {
+			clause, known := map[string]string{"phrase": "match_phrase", "phrase_prefix": "match_phrase_prefix"}[at.text]
+			if !known {
+				return nil, at.errorf("match has no type: leave it out, or use match_phrase, match_phrase_prefix or multi_match")
+			}
+			return nil, at.errorf("match has no type: use the clause %s", clause)
+		}
 		at := a.must("query")
 		m := a.matching()
 		if err := a.fuzziness(&m); err != nil {

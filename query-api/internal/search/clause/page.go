@@ -62,7 +62,8 @@ A parameter that is not listed is refused, `+"`_name`"+` of every clause, too. I
 Sort keys have %s, and `+"`nested` has `path`, `filter` and `max_children`"+`. A field that does not exist, and has an `+"`unmapped_type`"+`, does not change the order.
 `+"`format`"+` is refused, since sort values are not shown, and so is a `+"`numeric_type`"+` of `+"`date_nanos`"+`. `+"`_score`"+` and `+"`_doc`"+` are keys too, and the last key is always the person.
 
-Dates: %s, and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX, of which what stands in brackets may be left out.
+Dates: %s (years with a sign have four to nine digits; a time may end with an offset or the name of a zone, such as
+`+"`2020-01-01T13:00:00Europe/Paris`"+`), and patterns of yyyy, MM, dd, HH, mm, ss, SSS, XXX, of which what stands in brackets may be left out.
 Elasticsearch's other formats are refused: times without a date (`+"`hour`, `time`"+` and so on), weeks (`+"`week_date`, `weekyear`"+`) and days of a year (`+"`ordinal_date`"+`).
 
 ## Limits
@@ -80,7 +81,9 @@ Elasticsearch's other formats are refused: times without a date (`+"`hour`, `tim
 | characters of a number | %d |
 | values in the JSON of a query, or of its sort keys | %d |
 
-A query that takes too much time, memory or rows is a 400 that says so.
+A query whose own work takes too much time, memory or rows is a 400 that says so. One that is not answered before its
+deadline, because words and fields that were not searched lately are read first or because other searches run, is a 503
+with `+"`Retry-After`"+`: the same query may be answered when it is sent again. `+"`timeout`"+` lowers the deadline (8 s).
 
 ## Refused
 

@@ -30,7 +30,7 @@ func (l *lowering) phraseClause(f algebra.Field, a *args, prefix bool) (algebra.
 	}
 	m.expansions = defaultExpansions
 	if prefix {
-		m.expansions = a.integer("max_expansions", defaultExpansions, 1, MaxExpansions)
+		m.expansions = a.expansions("max_expansions")
 	}
 	boost := a.boost()
 	if a.err != nil {

@@ -1,6 +1,7 @@
 package clause
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,7 +32,7 @@ func lowerQueryString(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	q.m.slop = a.integer("phrase_slop", 0, 0, maxSlop)
 	q.leading = a.flag("allow_leading_wildcard", true)
 	q.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
-	q.m.expansions = a.integer("fuzzy_max_expansions", defaultExpansions, 1, MaxExpansions)
+	q.m.expansions = a.expansions("fuzzy_max_expansions")
 	q.m.transpositions = a.flag("fuzzy_transpositions", true)
 	q.m.fuzzy = fuzziness{auto: true, low: 3, high: 6}
 	if f, ok := a.get("fuzziness"); ok && f.kind != 'n' {
@@ -370,6 +371,9 @@ func (q *queryString) named(name string) (searched, error) {
 	}
 	var err error
 	in.fields, err = q.l.fieldList(value{place: q.at.place, kind: '"', text: name}, true)
+	if inText, ok := errors.AsType[*Error](err); ok {
+		err = &Error{inText.Path, inText.Reason + `; if the text has a colon of its own, write \: or put the words into quotes`}
+	}
 	in.date = ofDate(name, in.fields)
 	return in, err
 }

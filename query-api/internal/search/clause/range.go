@@ -115,7 +115,7 @@ func (l *lowering) rangeOf(f algebra.Field, at value, b bounds, format, zone str
 	case readmodel.SearchLong:
 		return l.longRange(f, at, b, lower, upper)
 	default:
-		d := dateReader{now: l.options.Now}
+		d := dateReader{now: l.options.Now, zones: l.zones}
 		if err := d.format(at, format); err != nil {
 			return nil, err
 		}

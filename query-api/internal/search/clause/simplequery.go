@@ -19,7 +19,7 @@ func lowerSimpleQueryString(l *lowering, c *Clause, v value) (algebra.Node, erro
 	p.analyseWildcards = a.flag("analyze_wildcard", false)
 	a.noSynonyms()
 	p.m.prefixLength = a.integer("fuzzy_prefix_length", 0, 0, MaxAnalysed)
-	p.m.expansions = a.integer("fuzzy_max_expansions", defaultExpansions, 1, MaxExpansions)
+	p.m.expansions = a.expansions("fuzzy_max_expansions")
 	p.m.transpositions = a.flag("fuzzy_transpositions", true)
 	flags, hasFlags := a.get("flags")
 	spec, given := a.minimumText()

@@ -154,6 +154,11 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 			break
 		}
 		if err != nil {
+			if by, order, ok := cutOrder(m.name); ok {
+				if f, err := l.field(m.value, by); err == nil {
+					return s, false, m.value.errorf("unknown field %s: write the order as {%q: %q}", quote(m.name), f.Name(), order)
+				}
+			}
 			return s, false, err
 		}
 		if s.Field, s.Double = f, false; f.IsText() {
@@ -190,6 +195,13 @@ func (l *lowering) sort(m member) (s planner.Sort, unmapped bool, err error) {
 		}
 	}
 	return s, unmapped, a.done()
+}
+
+// cutOrder takes apart the form field:order, which is that of addresses and not of bodies.
+func cutOrder(name string) (field, order string, ok bool) {
+	field, order, ok = strings.Cut(name, ":")
+	order = strings.ToLower(order)
+	return field, order, ok && (order == "asc" || order == "desc")
 }
 
 // missing reads where people without a value come.

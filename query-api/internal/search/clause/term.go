@@ -75,7 +75,7 @@ func (l *lowering) unit(f algebra.Field, at value, text string) (algebra.Node, e
 		}
 		return algebra.Range{Field: f, Min: n, Max: n}, nil
 	default:
-		d := dateReader{now: l.options.Now}
+		d := dateReader{now: l.options.Now, zones: l.zones}
 		text = dateText(at, text)
 		return l.dateRange(f, at, d, dateBounds{lower: &text, lowerIncluded: true, upper: &text, upperIncluded: true})
 	}
@@ -238,6 +238,9 @@ func lowerIDs(l *lowering, c *Clause, v value) (algebra.Node, error) {
 	boost := a.boost()
 	if err := a.done(); err != nil {
 		return nil, err
+	}
+	if values.kind == '0' {
+		return nil, values.errorf("must be a list of profile ids, not %s", values.what())
 	}
 	if values.kind != '[' {
 		values = value{place: values.place, kind: '[', items: []value{values}}

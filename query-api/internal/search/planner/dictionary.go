@@ -89,6 +89,32 @@ func PatternTerms(n algebra.Pattern, limit int) Dictionary {
 	return c.dictionary(n.Field, c.fits(n, "v"), limit)
 }
 
+// PatternsStatement reads the terms that patterns over fields with dictionaries match, at most limit for each pattern.
+// Its rows are the index of a pattern and a term. One statement reads the dictionary of each field once: statements cost
+// more than terms where people are few.
+func PatternsStatement(patterns []algebra.Pattern, limit int) Statement {
+	c := newCompiler(&Stats{})
+	byField := make(map[string][]int)
+	for i, p := range patterns {
+		byField[p.Field.Name()] = append(byField[p.Field.Name()], i)
+	}
+	selects := make([]string, 0, len(byField))
+	for _, name := range slices.Sorted(maps.Keys(byField)) {
+		var numbers, conditions []string
+		for _, i := range byField[name] {
+			numbers = append(numbers, "toUInt16("+strconv.Itoa(i)+")")
+			conditions = append(conditions, c.fits(patterns[i], "v"))
+		}
+		selects = append(selects, "SELECT DISTINCT arrayJoin(arrayFilter((i, fits) -> fits, ["+strings.Join(numbers, ", ")+"], ["+
+			strings.Join(conditions, ", ")+"])) AS pattern, v FROM (SELECT token AS v FROM "+dictionaryOf(patterns[byField[name][0]].Field)+
+			") WHERE v != ''")
+	}
+	return Statement{
+		SQL:        "SELECT pattern, v FROM (" + strings.Join(selects, " UNION ALL ") + ") LIMIT " + strconv.Itoa(limit) + " BY pattern",
+		Parameters: c.params, Tables: c.tables,
+	}
+}
+
 // Key tells dictionaries apart.
 func (d Dictionary) Key() []string {
 	key := []string{"dictionary", d.Texts.SQL, d.Index.SQL}

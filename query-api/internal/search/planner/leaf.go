@@ -50,8 +50,13 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 	names := c.strs(parts)
 	var selects []string
 	read := false
-	words := make(map[string][]int) // the leaves that are words of a text, by the text
+	words := make(map[string][]int)    // the leaves that are words of a text, by the text
+	patterns := make(map[string][]int) // the leaves that are patterns, by the path
 	for i, l := range leaves {
+		if _, ok := l.Node.(algebra.Pattern); ok {
+			patterns[l.Path] = append(patterns[l.Path], i)
+			continue
+		}
 		if t, ok := l.Node.(algebra.Term); ok && t.Field.IsText() {
 			key := l.Path + "\x00" + t.Field.Name()
 			words[key] = append(words[key], i)
@@ -67,6 +72,9 @@ func LeafStatement(leaves []Leaf, parts []string) Statement {
 		} else {
 			selects = append(selects, c.leaf(leaves[list[0]], list[0]))
 		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(patterns)) {
+		selects = append(selects, c.patternsOf(leaves, patterns[path]))
 	}
 	sql := strings.ReplaceAll(strings.Join(selects, " UNION ALL "), partsMark, names)
 	return Statement{SQL: sql, Parameters: c.params, Tables: c.tables, TokensRead: read}
@@ -101,6 +109,28 @@ func (c *compiler) wordsOf(leaves []Leaf, numbers []int) string {
 	}
 	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, u.2 AS frequency, u.3 AS spread, " + members +
 		" FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " + partsMark + " AND " + where + ") GROUP BY part, leaf, element, frequency, spread"
+}
+
+// patternsOf reads several patterns of one path in one select: planning a select of a wide table takes longer than
+// matching a pattern where people are few.
+func (c *compiler) patternsOf(leaves []Leaf, numbers []int) string {
+	root, inner := &scope{}, &scope{path: leaves[numbers[0]].Path}
+	pairs := make([]string, len(numbers))
+	conditions := make([]string, len(numbers))
+	for k, i := range numbers {
+		n := leaves[i].Node
+		conditions[k] = c.necessary(n, root)
+		pairs[k] = "(toUInt16(" + strconv.Itoa(i) + "), toUInt8(" + c.match(n, inner) + "))"
+	}
+	list := "[" + strings.Join(pairs, ", ") + "]"
+	element, joined := "toUInt32(0)", "arrayJoin(arrayFilter(x -> x.2 > 0, "+list+")) AS u"
+	if inner.nested() {
+		element = "number"
+		joined = "arrayJoin(" + inner.numbered(list, "1") + ") AS e, e.1 AS number, arrayJoin(arrayFilter(x -> x.2 > 0, e.2)) AS u"
+	}
+	return "SELECT u.1 AS leaf, toString(_part) AS part, toUInt32(" + element + ") AS element, toFloat64(1) AS frequency, " +
+		"toUInt32(0) AS spread, " + members + " FROM (SELECT _part, _part_offset, " + joined + " FROM " + table + " WHERE _part IN " +
+		partsMark + " AND " + or(conditions...) + ") GROUP BY part, leaf, element"
 }
 
 // partsMark stands for the names of parts in a statement that is not finished.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -23,6 +24,8 @@ type Question struct {
 	Limit int            // people of the page; 0 counts alone
 	// Hidden are the profile hashes of people who neither rank nor count.
 	Hidden []uint64
+	// MaxTime bounds ranking, once everything is read; 0: it does not. context.DeadlineExceeded is the error.
+	MaxTime time.Duration
 	// Workers is how many go over the people at the same time; at least 1.
 	Workers int
 	// Yielding lets other goroutines have the processor after each window: those of queries that take less.
@@ -74,6 +77,11 @@ func (x *Index) Rank(ctx context.Context, s *Snapshot, q *Question) (*Answer, er
 	views, err := x.views(ctx, s, c.needs, q.Yielding)
 	if err != nil {
 		return nil, err
+	}
+	if q.MaxTime > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, q.MaxTime)
+		defer cancel()
 	}
 	people := 0
 	for _, v := range views {

@@ -42,6 +42,14 @@ func (t *terms) count(key string, n int64) {
 	t.counts[key] = n
 }
 
+// HasTerms reports whether the terms of a key are cached.
+func (s *Snapshot) HasTerms(key string) bool {
+	s.terms.mu.Lock()
+	defer s.terms.mu.Unlock()
+	_, ok := s.terms.lists[key]
+	return ok
+}
+
 // Terms gives the terms of a key, which find finds when they are not known. Terms that are found while the table's parts
 // change are kept with the snapshot all the same: whoever asks of it again learns that it is not the latest. Who has found them has to
 // look again.

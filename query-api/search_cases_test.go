@@ -1,0 +1,180 @@
+package queryapi_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	queryapi "muster/query-api"
+	"muster/schemas/event"
+	"muster/schemas/record"
+)
+
+// searchCase is a line of testdata/searchcases/cases.jsonl: a request that was reported, of this or of another product,
+// with the right answer.
+type searchCase struct {
+	Name, Group string
+	Request     json.RawMessage
+	Status      int
+	Total       *int64
+	IDs         []string
+	Ordered     bool
+	DetailHas   []string `json:"detail_has"`
+	DetailLacks []string `json:"detail_lacks"`
+	FirstCall   bool     `json:"first_call"`
+	Why         string
+}
+
+// readLines returns the lines of a file of testdata/searchcases.
+func readLines(t *testing.T, name string) []string {
+	t.Helper()
+	f, err := os.Open(filepath.Join("testdata", "searchcases", name))
+	require.NoError(t, err)
+	defer func() { require.NoError(t, f.Close()) }()
+	var lines []string
+	scanner := bufio.NewScanner(f)
+	scanner.Buffer(nil, 1<<20)
+	for scanner.Scan() {
+		lines = append(lines, scanner.Text())
+	}
+	require.NoError(t, scanner.Err())
+	return lines
+}
+
+// countingStore counts the statements of searches.
+type countingStore struct {
+	driver.Conn
+	statements atomic.Int64
+}
+
+func (c *countingStore) Query(ctx context.Context, query string, args ...any) (driver.Rows, error) {
+	c.statements.Add(1)
+	return c.Conn.Query(ctx, query, args...)
+}
+
+func TestSearch_ReportedCasesHaveTheRightAnswers(t *testing.T) {
+	store := &countingStore{}
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		store.Conn = d.ClickHouse
+		d.ClickHouse = store
+	})
+	f.withLimits(func(l *event.Limits) { l.RequestsPerMinute = 10_000 })
+	f.insert(record.KindNetworkPerson, readLines(t, "people.ndjson")...)
+	var cases []searchCase
+	for _, line := range readLines(t, "cases.jsonl") {
+		var c searchCase
+		require.NoError(t, json.Unmarshal([]byte(line), &c))
+		cases = append(cases, c)
+	}
+	require.Greater(t, len(cases), 150)
+	slices.SortStableFunc(cases, func(a, b searchCase) int { // a later case may cache what these read
+		switch {
+		case a.FirstCall == b.FirstCall:
+			return 0
+		case a.FirstCall:
+			return -1
+		}
+		return 1
+	})
+	for _, c := range cases {
+		t.Run(c.Group+"/"+c.Name, func(t *testing.T) {
+			before := store.statements.Load()
+			r := f.post("/v1/person/search", string(c.Request))
+			if c.FirstCall {
+				// Each took hundreds of statements of milliseconds, one for each word and field.
+				assert.Less(t, store.statements.Load()-before, int64(60), "statements of a first call")
+			}
+			require.Equal(t, c.Status, r.status, "%s: %s", c.Why, r.body)
+			if c.Status != http.StatusOK {
+				for _, want := range c.DetailHas {
+					assert.Contains(t, strings.ToLower(r.detail()), strings.ToLower(want))
+				}
+				for _, never := range c.DetailLacks {
+					assert.NotContains(t, strings.ToLower(r.detail()), strings.ToLower(never))
+				}
+				return
+			}
+			var page struct {
+				Total   int64
+				Results []struct {
+					ProfileID string `json:"profile_id"`
+				}
+			}
+			require.NoError(t, json.Unmarshal([]byte(r.body), &page))
+			require.NotNil(t, c.Total)
+			assert.Equal(t, *c.Total, page.Total, c.Why)
+			if c.IDs == nil {
+				return
+			}
+			got := make([]string, len(page.Results))
+			for i, result := range page.Results {
+				got[i] = result.ProfileID
+			}
+			if c.Ordered {
+				assert.Equal(t, c.IDs, got, c.Why)
+			} else {
+				assert.ElementsMatch(t, c.IDs, got, c.Why)
+			}
+		})
+	}
+}
+
+func TestSearch_AcceptsFieldsThatChangeNothing(t *testing.T) {
+	f := start(t, nil)
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	const all = `{"query":{"match_all":{}}`
+	want := f.search(all + `}`)
+	for _, habit := range []string{
+		`"from":0`, `"from":null`, `"track_total_hits":true`, `"track_total_hits":10000`, `"track_total_hits":0`, `"min_score":0`,
+		`"min_score":0.0`, `"version":false`, `"seq_no_primary_term":false`, `"explain":false`, `"profile":false`, `"track_scores":false`,
+		`"timeout":"10s"`, `"timeout":"1.5m"`, `"timeout":"-1"`, `"timeout":"0"`, `"timeout":"2000ms"`, `"timeout":"1d"`,
+		`"from":0,"track_total_hits":true,"timeout":"10s","version":false`,
+	} {
+		require.Equal(t, want["total"], f.search(all + `,` + habit + `}`)["total"], habit)
+	}
+	for habit, detail := range map[string]string{
+		`"from":10`: "cursor", `"from":-1`: "from", `"track_total_hits":false`: "track_total_hits", `"track_total_hits":-5`: "track_total_hits",
+		`"track_total_hits":"yes"`: "track_total_hits", `"min_score":0.5`: "function_score", `"version":true`: "version",
+		`"seq_no_primary_term":true`: "seq_no_primary_term", `"explain":true`: "/v1/person/search/explain", `"profile":true`: "profile",
+		`"track_scores":true`: "track_scores", `"timeout":"soon"`: "timeout", `"timeout":"5"`: "timeout", `"timeout":""`: "timeout",
+		`"timeout":"-3s"`: "timeout", `"timeout":"1..5s"`: "timeout", `"after":"x"`: "cursor", `"scroll_token":"x"`: "cursor",
+	} {
+		r := f.post("/v1/person/search", all+`,`+habit+`}`)
+		require.Equal(t, http.StatusBadRequest, r.status, habit)
+		require.Contains(t, r.detail(), detail, habit)
+	}
+	r := f.post("/v1/person/search", `{"sql":"SELECT 1"}`)
+	require.Equal(t, http.StatusBadRequest, r.status)
+	require.Contains(t, r.detail(), "query")
+}
+
+// A caller's timeout lowers the deadline, and a search that is not answered in time can be sent again.
+func TestSearch_TimeoutOfTheCallerIsAnAnswerToRepeat(t *testing.T) {
+	conn := &slow{}
+	f := start(t, func(_ *queryapi.Config, d *queryapi.Deps) {
+		conn.Conn = d.ClickHouse
+		d.ClickHouse = conn
+	})
+	f.insert(record.KindNetworkPerson, searchPeople()...)
+	release := conn.hold(t)
+	answers := make(chan response, 1)
+	body := fmt.Sprintf(`{"query":{"match":{"profile.headline":"data"}},"timeout":%q}`, "50ms")
+	go func() { answers <- f.post("/v1/person/search", body) }()
+	r := <-answers
+	release()
+	require.Equal(t, http.StatusServiceUnavailable, r.status, r.body)
+	require.NotEmpty(t, r.header.Get("Retry-After"))
+	require.Contains(t, r.detail(), "within 50ms")
+}
