@@ -568,6 +568,42 @@ export interface components {
             max_credits?: number | null;
             /** @description Checks the call and answers what it would cost at most; nothing is read nor charged. */
             dry_run?: boolean | null;
+            /** @description Lowers the time that the search may take, such as `500ms`, `2s` or `1m`. A search that is not answered in time is a 503. */
+            timeout?: string | null;
+            /**
+             * Format: int64
+             * @description Accepted as 0, which client builders send. Later pages have a `cursor`.
+             */
+            from?: number | null;
+            /** @description Accepted as true or as a number, which client builders send. `total` is always exact. */
+            track_total_hits?: unknown;
+            /** @description Accepted as 0. The clause `function_score` has a minimum score. */
+            min_score?: number | null;
+            /**
+             * @description Accepted as false.
+             * @enum {boolean}
+             */
+            version?: false;
+            /**
+             * @description Accepted as false.
+             * @enum {boolean}
+             */
+            seq_no_primary_term?: false;
+            /**
+             * @description Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+             * @enum {boolean}
+             */
+            explain?: false;
+            /**
+             * @description Accepted as false. `POST /v1/person/search/explain` shows how a query is understood.
+             * @enum {boolean}
+             */
+            profile?: false;
+            /**
+             * @description Accepted as false. Scores are not shown.
+             * @enum {boolean}
+             */
+            track_scores?: false;
         };
         /** @description A page of people; with `dry_run`, a `DryRun`. */
         SearchResponse: {
