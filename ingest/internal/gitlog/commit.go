@@ -51,7 +51,8 @@ func (g gitDir) commits(ctx context.Context, tips, excluded []string) (*commits,
 	for _, h := range excluded {
 		list.WriteString("^" + h + "\n")
 	}
-	s, err := g.start(ctx, list.String(), []string{"rev-list", "--ignore-missing", "--stdin"}, []string{"cat-file", "--batch", "--buffer"})
+	s, err := g.start(ctx, list.String(),
+		[]string{"rev-list", "--ignore-missing", "--stdin"}, []string{"cat-file", "--batch", "--buffer"})
 	if err != nil {
 		return nil, err
 	}

@@ -230,6 +230,6 @@ var remedies = []struct{ message, fix string }{
 const (
 	alternatesFix = "the clone borrows objects from a folder that is missing (--shared, --reference): restore that folder and " +
 		"run `git repack -a -d` in the clone, or clone again without these options"
-	partialFix = "the partial clone lacks commits: run `git fetch --refetch` in it, or clone again without --filter"
+	partialFix = "the partial clone lacks objects: run `git fetch --refetch --no-filter` in it, or clone again without --filter"
 	brokenFix  = "objects are missing or damaged: `git fsck --full` lists them; clone the repository again"
 )

@@ -204,3 +204,31 @@ func TestMailmap_IsReadFromWorkingFiles(t *testing.T) {
 	require.NoError(t, os.Symlink("/etc/passwd", file))
 	require.Equal(t, "Committed", name())
 }
+
+// The record of an author replaces the older one: it has everything, also after a run that reads only new commits.
+func TestLog_KeepsNamesAndAddressesOfOlderCommits(t *testing.T) {
+	dir := importHistory(t, "Ann <ann@x.example>", "Bo <gate@x.example>", "Ann Lee <ann@work.example>", "Gate <gate@x.example>")
+	addMailmap(t, dir, "Ann Lee <ann@x.example>\nAnn Lee <ann@x.example> <ann@work.example>\nBo <bo@x.example> Bo <gate@x.example>\n")
+	opts := Options{MakeAccounts: true, StateDir: t.TempDir()}
+	first, err := read(t, dir, opts)
+	require.NoError(t, err)
+	require.NoError(t, first.repo.Done())
+	gitIn(t, dir, "commit refs/heads/main\nauthor ann <ANN@x.example> 1900000000 +0000\ncommitter B <b@x> 1900000000 +0000\ndata 1\nx\n"+
+		"from refs/heads/main^0\n\ncommit refs/heads/main\nauthor Bo <gate@x.example> 1900000001 +0000\n"+
+		"committer B <b@x> 1900000001 +0000\ndata 1\ny\n", "fast-import", "--quiet")
+	second, err := read(t, dir, opts)
+	require.NoError(t, err)
+	require.Len(t, second.commits, 2)
+	require.Len(t, second.people, 2)
+	for _, p := range second.people {
+		switch p.FullName {
+		case "Ann Lee":
+			require.Equal(t, []string{"Ann Lee", "ann", "Ann"}, p.Names)
+			require.Equal(t, []string{"ann@x.example", "ann@work.example"}, p.Emails)
+		case "Bo":
+			require.Equal(t, []string{"bo@x.example"}, p.Emails, "the other author of the address has no new commit")
+		default:
+			t.Fatal(p.FullName)
+		}
+	}
+}

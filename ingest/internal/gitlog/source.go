@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -44,7 +45,7 @@ type person struct {
 	email   string // the proper address
 	names   []string
 	emails  []string
-	newest  time.Time
+	newest  int64 // seconds since 1970
 }
 
 // shared marks an address that several authors commit with: it is the address of none of them.
@@ -96,6 +97,29 @@ func (l *Log) begin() error {
 
 // learn reads the no-reply addresses of all of the history: some show the ids of usernames in others.
 func (l *Log) learn() error {
+	return l.each(func(c *commit) error {
+		l.accounts.noReply(c.author.email)
+		return nil
+	})
+}
+
+// recall adds to the authors of new commits what older commits say of them, because their records replace older ones.
+func (l *Log) recall() error {
+	return l.each(func(c *commit) error {
+		who := l.accounts.mailmap.lookup(c.author)
+		account, ok, err := l.accounts.of(who)
+		if ok {
+			l.commitsWith(c.author.email, account)
+			if p := l.people[account.ID]; p != nil {
+				p.seen(account, who, c.author)
+			}
+		}
+		return err
+	})
+}
+
+// each reads all of the history once more.
+func (l *Log) each(do func(*commit) error) error {
 	all, err := l.repo.git.commits(l.ctx, l.tips, nil)
 	if err != nil {
 		return err
@@ -105,10 +129,12 @@ func (l *Log) learn() error {
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
+		if err == nil {
+			err = do(c)
+		}
 		if err != nil {
 			return errors.Join(err, all.close())
 		}
-		l.accounts.noReply(c.author.email)
 	}
 }
 
@@ -214,7 +240,13 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 		return source.Line{}, false, nil
 	}
 	l.repo.attributed++
-	l.seen(account, who, c.author)
+	l.commitsWith(c.author.email, account)
+	p, ok := l.people[account.ID]
+	if !ok {
+		p = &person{account: account, newest: math.MinInt64}
+		l.people[account.ID] = p
+	}
+	p.seen(account, who, c.author)
 	raw, err := json.Marshal(&record.CodehostCommit{
 		UserID:      &account.ID,
 		SHA:         c.hash,
@@ -231,26 +263,25 @@ func (l *Log) nextCommit() (source.Line, bool, error) {
 	return source.Line{Kind: record.KindCodehostCommit, Raw: raw}, true, nil
 }
 
-// seen takes down what a commit says of its author.
-func (l *Log) seen(account Account, who author, written signature) {
-	p, ok := l.people[account.ID]
-	if !ok {
-		p = &person{account: account}
-		l.people[account.ID] = p
+// commitsWith notes whose an address in commits is.
+func (l *Log) commitsWith(email string, account Account) {
+	email = address(email)
+	if user, ok := l.users[email]; !ok {
+		l.users[email] = account.ID
+	} else if user != account.ID {
+		l.users[email] = shared
 	}
+}
+
+// seen takes down what a commit says of its author. The newest commits come first.
+func (p *person) seen(account Account, who author, written signature) {
 	name, email := short(who.name), address(who.email)
-	if when := written.when; !ok || when.After(p.newest) {
+	if when := written.when.Unix(); when > p.newest {
 		p.newest, p.account.Username, p.email = when, account.Username, email
 		p.names = addNew(addNew(nil, 1, name), maxSpellings, p.names...)
 	}
 	p.names = addNew(p.names, maxSpellings, name, short(written.name))
-	commitEmail := address(written.email)
-	p.emails = addNew(p.emails, maxEmails, email, commitEmail)
-	if user, ok := l.users[commitEmail]; !ok {
-		l.users[commitEmail] = account.ID
-	} else if user != account.ID {
-		l.users[commitEmail] = shared
-	}
+	p.emails = addNew(p.emails, maxEmails, email, address(written.email))
 }
 
 // addNew appends the texts that a list does not have, up to a number.
@@ -278,6 +309,11 @@ func (l *Log) contacts(p *person) []string {
 
 // conclude makes the records of the authors and of the repository.
 func (l *Log) conclude() error {
+	if len(hashes(l.repo.state.Tips)) > 0 && len(l.people) > 0 {
+		if err := l.recall(); err != nil {
+			return err
+		}
+	}
 	ids := make([]int64, 0, len(l.people))
 	for id := range l.people {
 		ids = append(ids, id)
@@ -290,7 +326,7 @@ func (l *Log) conclude() error {
 			name = p.names[0]
 		}
 		err := l.add(record.KindCodehostPerson, &record.CodehostPerson{
-			UserID: &p.account.ID, LastUpdated: evidenceVersion(p.newest),
+			UserID: &p.account.ID, LastUpdated: evidenceVersion(time.Unix(p.newest, 0)),
 			CodehostUsername: p.account.Username, FullName: name, Names: p.names, Emails: l.contacts(p),
 		})
 		if err != nil {
