@@ -19,6 +19,10 @@ type PersonQuery struct {
 	CodehostUsername string
 	NetworkUsername  string
 	Email            string
+	// NoReplyUserID and NoReplyUsername are the account that Email names, if it is a no-reply address of the code
+	// host; the id is 0 if it is not in the address.
+	NoReplyUserID   int64
+	NoReplyUsername string
 	Codehost         bool // the codehost webset is requested
 	Network          bool // the network webset is requested
 }
@@ -47,6 +51,7 @@ func (s *Store) Person(ctx context.Context, q PersonQuery) (Person, error) {
 	}
 	var out Person
 	w := s.session(network, codehost)
+	w.noReply = s.noReplyOf(q)
 	err := w.ahead(ctx, func(ctx context.Context) (err error) {
 		out, err = w.person(ctx, q)
 		return err

@@ -53,6 +53,7 @@ func (p platform) other() platform {
 type person struct {
 	network  *readmodel.NetworkPersonRow
 	codehost *readmodel.CodehostPersonRow
+	noReply  string // the no-reply address that names the account, if it is asked for
 }
 
 func (p *person) platform() platform {
@@ -79,6 +80,9 @@ func (p *person) usernameKey() string {
 func (p *person) emailKeys() []string {
 	if p.network != nil {
 		return p.network.EmailKeys
+	}
+	if p.noReply != "" {
+		return append(slices.Clip(p.codehost.EmailKeys), p.noReply)
 	}
 	return p.codehost.EmailKeys
 }
@@ -129,6 +133,7 @@ type session struct {
 	store    *Store
 	network  readmodel.NetworkColumns
 	codehost readmodel.CodehostColumns
+	noReply  noReply
 
 	found  map[lookupKey][]readmodel.LookupRow
 	people map[string]*person // by platform and identity; nil: does not exist
@@ -154,6 +159,9 @@ func (s *session) lookup(ctx context.Context, k lookupKey) ([]readmodel.LookupRo
 }
 
 func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
+	if slices.Contains(keys, s.noReply.key()) {
+		keys = append(slices.Clip(keys), lookupKey{readmodel.LookupCodehostUsername, s.noReply.username})
+	}
 	unknown := make([]lookupKey, 0, len(keys))
 	hashes := make([]uint64, 0, len(keys))
 	for _, k := range keys {
@@ -177,6 +185,9 @@ func (s *session) ask(ctx context.Context, keys ...lookupKey) error {
 			rows = slices.DeleteFunc(slices.Clone(rows), func(r readmodel.LookupRow) bool { return !k.names(r) })
 		}
 		s.found[k] = rows
+	}
+	if k := s.noReply.key(); slices.Contains(unknown, k) {
+		s.found[k] = append(slices.Clip(s.found[k]), s.noReply.rows(s.found)...)
 	}
 	return nil
 }
@@ -242,7 +253,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		s.people[t.key()] = nil
 		for _, r := range codehostRows[i] {
 			if !r.Deleted && !s.store.erasedCodehost(r) {
-				s.people[t.key()] = &person{codehost: r}
+				s.people[t.key()] = &person{codehost: r, noReply: s.noReply.of(r)}
 			}
 		}
 	}

@@ -81,6 +81,9 @@ func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQ
 		if q.Email, err = email("email", *body.Email); err != nil {
 			return q, err
 		}
+		if id, username, ok := s.platforms.NoReply(q.Email); ok {
+			q.NoReplyUserID, q.NoReplyUsername = id, identity.UsernameKey(username)
+		}
 	}
 	if body.Websets == nil {
 		q.Codehost = true

@@ -1,0 +1,46 @@
+package readstore
+
+import (
+	"strconv"
+
+	"muster/schemas/readmodel"
+)
+
+// noReply is a no-reply address of the code host that is asked for. It is in no record: it names its account by the
+// user id, or without one by the username. The zero value is no address.
+type noReply struct {
+	address  string // identity.EmailKey
+	userID   int64  // 0: not known
+	username string // identity.UsernameKey; empty if the user id is known, because usernames change owners
+}
+
+// noReplyOf returns the no-reply address of a query. Of an address that was erased nothing is told.
+func (s *Store) noReplyOf(q PersonQuery) noReply {
+	n := noReply{address: q.Email, userID: q.NoReplyUserID}
+	if n.userID == 0 {
+		n.username = q.NoReplyUsername
+	}
+	if q.Email == "" || n.userID == 0 && n.username == "" || s.ErasedIdentifier("codehost email "+q.Email) {
+		return noReply{}
+	}
+	return n
+}
+
+// key returns the key under which accounts with the address would be filed.
+func (n noReply) key() lookupKey { return lookupKey{readmodel.LookupCodehostEmail, n.address} }
+
+// rows returns the candidates that the address names. The lookup of the username is among found.
+func (n noReply) rows(found map[lookupKey][]readmodel.LookupRow) []readmodel.LookupRow {
+	if n.userID != 0 {
+		return []readmodel.LookupRow{{TargetKind: readmodel.TargetCodehostPerson, Target: strconv.FormatInt(n.userID, 10)}}
+	}
+	return found[lookupKey{readmodel.LookupCodehostUsername, n.username}]
+}
+
+// of returns the address if it names an account, or "".
+func (n noReply) of(r *readmodel.CodehostPersonRow) string {
+	if n.userID != 0 && r.UserID == n.userID || n.username != "" && r.UsernameKey == n.username {
+		return n.address
+	}
+	return ""
+}
