@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"muster/platform/clickhouse"
+	"muster/platform/engine"
 	"muster/schemas/readmodel"
 )
 
@@ -42,13 +43,15 @@ type Client struct {
 	user, password string
 	database       string
 	http           *http.Client
+	// limited: the user is the embedded engine's analyst.
+	limited bool
 	// certified: a user without a password is whom the client's certificate names.
 	certified bool
 }
 
 // Open takes a DSN such as http://user:password@host:8123/muster, of which the
-// database is that of the read models. With ownUser false the user is left out:
-// the embedded engine then takes its analyst, who is held to limits.
+// database is that of the read models. With ownUser false it asks as the embedded engine's analyst of the same
+// password, who reads every database and is held to limits.
 func Open(cfg clickhouse.Config, ownUser bool) (*Client, error) {
 	u, err := url.Parse(cfg.DSN)
 	if err != nil {
@@ -71,9 +74,10 @@ func Open(cfg clickhouse.Config, ownUser bool) (*Client, error) {
 		cfg.TLS.Apply(transport.TLSClientConfig)
 		c.http, c.certified = &http.Client{Transport: transport}, transport.TLSClientConfig.GetClientCertificate != nil
 	}
-	if ownUser {
-		c.user = u.User.Username()
-		c.password, _ = u.User.Password()
+	c.user = u.User.Username()
+	c.password, _ = u.User.Password()
+	if !ownUser {
+		c.user, c.limited = engine.OwnerAnalyst, true
 	}
 	return c, nil
 }
@@ -85,7 +89,7 @@ func (c *Client) Query(ctx context.Context, statement, format string, settings m
 	for name, value := range settings {
 		values.Set(name, value)
 	}
-	if c.user == "" {
+	if c.limited {
 		// The embedded analyst is read-only as it is, and may not say so.
 		return c.ask(ctx, statement, values, out)
 	}

@@ -16,6 +16,7 @@ import (
 	"muster/platform/clickhouse"
 	"muster/platform/engine"
 	"muster/platform/service"
+	"muster/schemas/readmodel"
 )
 
 const (
@@ -25,6 +26,9 @@ const (
 	// stopped by then.
 	stopTimeout = 3 * time.Second
 )
+
+// AnalystDatabases are what the embedded engine's analyst reads without a password.
+func AnalystDatabases() []string { return []string{readmodel.ViewsDatabase(database)} }
 
 // kafkaBackend is a Kafka to work with, the embedded one or a server.
 type kafkaBackend struct {
@@ -125,6 +129,7 @@ func openClickHouse(ctx context.Context, cfg Config, deps Deps, secret *service.
 		Server: engine.ServerConfig{
 			Dir: filepath.Join(cfg.DataDir, "clickhouse"), Addr: cfg.ClickHouseAddr,
 			User: serviceUser, Password: hex.EncodeToString(password), Grace: time.Second,
+			AnalystDatabases: AnalystDatabases(),
 		},
 		Logger:      deps.Telemetry.Logger,
 		StopTimeout: stopTimeout,

@@ -21,6 +21,9 @@ import (
 // DefaultAnalyst is the user of requests without credentials.
 const DefaultAnalyst = "default"
 
+// OwnerAnalyst is the analyst with the service user's password, who may read every database.
+const OwnerAnalyst = "analyst"
+
 // ServerConfig says how to serve one data folder. It travels from supervisor to
 // child as JSON.
 type ServerConfig struct {
@@ -37,6 +40,9 @@ type ServerConfig struct {
 	// without credentials are the analyst's. Analysts can read tables, nothing
 	// else.
 	AnalystPassword string
+	// AnalystDatabases are the databases that the user "default" may read, the first by default; empty: all. Then
+	// the user "analyst" with the service user's password reads all, within the same limits.
+	AnalystDatabases []string
 	// NoAnalyst shuts the analyst out.
 	NoAnalyst bool
 	// MaxConcurrent bounds the statements that run at a time; 0: 32, or four
@@ -93,8 +99,8 @@ func (c *ServerConfig) validate() error {
 		return errors.New("engine: no data folder is given")
 	case c.User == "" || c.Password == "":
 		return errors.New("engine: the service user needs a name and a password")
-	case c.User == DefaultAnalyst:
-		return fmt.Errorf("engine: the service user cannot be called %q, which is the analyst", DefaultAnalyst)
+	case c.User == DefaultAnalyst || c.User == OwnerAnalyst:
+		return fmt.Errorf("engine: the service user cannot be called %q, which is the analyst", c.User)
 	}
 	host, _, err := net.SplitHostPort(c.Addr)
 	if err != nil {
@@ -166,7 +172,9 @@ func serve(ctx context.Context, cfg ServerConfig, logger *slog.Logger, ready fun
 	}
 	users := []facade.User{{Name: cfg.User, Password: cfg.Password}}
 	if !cfg.NoAnalyst {
-		users = append(users, facade.User{Name: DefaultAnalyst, Password: cfg.AnalystPassword, Analyst: true})
+		users = append(users,
+			facade.User{Name: DefaultAnalyst, Password: cfg.AnalystPassword, Analyst: true, Databases: cfg.AnalystDatabases},
+			facade.User{Name: OwnerAnalyst, Password: cfg.Password, Analyst: true})
 	}
 	server, err := facade.New(facade.Config{
 		Library: library, Dir: filepath.Join(cfg.Dir, "clickhouse"), Users: users, EngineArgs: cfg.EngineArgs,

@@ -17,13 +17,14 @@ import (
 )
 
 func (c *command) engineCommand() *cobra.Command {
-	cfg := engine.ServerConfig{}
+	cfg := engine.ServerConfig{AnalystDatabases: standalone.AnalystDatabases()}
 	cmd := &cobra.Command{
 		Use:   "engine",
 		Short: "Serve the embedded ClickHouse engine alone",
 		Long: `Serves ClickHouse's HTTP interface on loopback over the data folder's engine, without the rest of the
-platform; "muster up" does this by itself. Requests without credentials are an analyst's: they read
-tables and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service user "muster".`,
+platform; "muster up" does this by itself. Requests without credentials are an analyst's: they read the
+analysts' views and nothing else. MUSTER_ENGINE_PASSWORD is the password of the service user "muster", and of the
+user "analyst", who reads every table.`,
 		Example: `  MUSTER_ENGINE_PASSWORD=secret muster engine --data-dir /srv/muster
   curl http://127.0.0.1:8123/ -d 'SELECT version()'`,
 		GroupID: "run",

@@ -43,7 +43,8 @@ input, each ended by a ";" at the end of a line.
   muster sql "SHOW TABLES"                      the views
   muster sql "DESCRIBE TABLE positions"         its columns, with what they mean
 
-The embedded engine holds analysts to limits of time, memory and rows; --own-user asks as the services do.
+The embedded engine holds analysts to limits of time, memory and rows; --own-user asks as the services do. Programs that
+ask it without the data folder's password see the views alone.
 
 Exit status: 0; 1 a statement failed; 2 nothing could be asked.`,
 		Example: `  muster sql "SELECT country, count() AS people FROM people GROUP BY country ORDER BY people DESC LIMIT 10"

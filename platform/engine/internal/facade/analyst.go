@@ -42,19 +42,21 @@ type deniedNames struct {
 	names map[string]bool
 }
 
-func newDeniedNames(tableFunctions, functions []string) deniedNames {
+// newDeniedNames returns what analysts may not use of the engine's functions. Those who are kept to databases may not
+// use functions either that read tables by a name in a string.
+func newDeniedNames(tableFunctions, functions []string, kept bool) deniedNames {
 	d := deniedNames{calls: make(map[string]bool), names: make(map[string]bool)}
 	harmless := make(map[string]bool)
 	for _, name := range strings.Fields(harmlessFunctions) {
 		harmless[strings.ToLower(name)] = true
 	}
 	for _, name := range functions {
-		if name = strings.ToLower(name); !harmless[name] {
-			d.calls[name], d.names[name] = true, true
+		if lower := strings.ToLower(name); !harmless[lower] || kept && readsByName(name) {
+			d.calls[lower], d.names[lower] = true, true
 		}
 	}
 	for _, name := range tableFunctions {
-		if !slices.Contains(harmlessTableFunctions, name) {
+		if !slices.Contains(harmlessTableFunctions, name) || kept && readsByName(name) {
 			d.calls[strings.ToLower(name)] = true
 		}
 	}
@@ -73,8 +75,17 @@ func (s *Server) confine(q *request, text string) (statement, error) {
 	if err != nil {
 		return statement{}, err
 	}
-	if err := s.denied.check(q, normal); err != nil {
+	if err := s.deniedTo(q.user).check(q, normal); err != nil {
 		return statement{}, err
+	}
+	if len(q.user.Databases) > 0 {
+		hidden, err := s.hiddenDatabases(q.user)
+		if err != nil {
+			return statement{}, err
+		}
+		if normal, err = keepTo(q, strings.TrimSpace(normal), hidden); err != nil {
+			return statement{}, err
+		}
 	}
 	st := parseStatement(normal)
 	switch st.first {
@@ -83,6 +94,13 @@ func (s *Server) confine(q *request, text string) (statement, error) {
 		return statement{}, errReadonly.errorf("%s: Cannot execute query in readonly mode", q.user.Name)
 	}
 	return st, refuse(&st)
+}
+
+func (s *Server) deniedTo(user *User) deniedNames {
+	if len(user.Databases) > 0 {
+		return s.deniedKept
+	}
+	return s.denied
 }
 
 // normalForm has the engine parse the text and write it anew.

@@ -265,7 +265,7 @@ func (s *Server) define(t *externalTable, q *request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.denied.check(q, normal); err != nil {
+	if err := s.deniedTo(q.user).check(q, normal); err != nil {
 		return err
 	}
 	if !onlyColumns(normal) {

@@ -51,10 +51,12 @@ type Server struct {
 	headers  *headerCache
 	settings map[string]string // name to default value
 	denied   deniedNames
-	info     serverInfo
-	queryIDs atomic.Uint64
-	boot     string // makes query ids unique over restarts
-	http     *http.Server
+	// deniedKept is for users who are kept to databases.
+	deniedKept deniedNames
+	info       serverInfo
+	queryIDs   atomic.Uint64
+	boot       string // makes query ids unique over restarts
+	http       *http.Server
 
 	mu      sync.Mutex
 	closing bool
@@ -130,7 +132,8 @@ func (s *Server) learn() error {
 		}
 		s.cfg.AnalystLimits.MaxMemory = memoryOfAnalyst(limit, s.cfg.AnalystQueries)
 	}
-	s.denied = newDeniedNames(strings.Fields(tables), strings.Fields(functions))
+	s.denied = newDeniedNames(strings.Fields(tables), strings.Fields(functions), false)
+	s.deniedKept = newDeniedNames(strings.Fields(tables), strings.Fields(functions), true)
 	return nil
 }
 

@@ -72,7 +72,11 @@ func (s *Server) parseRequest(values url.Values, user *User, readonlyMethod bool
 		defaultFormat: values.Get("default_format"), httpCompress: s.settings["enable_http_compression"] != "0",
 		compressLevel: 3, network: "LZ4", maxQuerySize: 256 << 10,
 	}
-	q.setup = setup{user: user.Name, database: values.Get("database")}
+	database, refused := homeDatabase(user, values.Get("database"))
+	if refused != nil {
+		return nil, refused
+	}
+	q.setup = setup{user: user.Name, database: database}
 	q.waitEnd = truth(values.Get("wait_end_of_query"))
 	q.compress, q.decompress = truth(values.Get("compress")), truth(values.Get("decompress"))
 	if v := values.Get("client_protocol_version"); v != "" {

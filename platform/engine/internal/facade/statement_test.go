@@ -55,7 +55,7 @@ func TestParseStatement(t *testing.T) {
 }
 
 func TestDeniedNames(t *testing.T) {
-	denied := newDeniedNames([]string{"file", "url", "numbers", "newSource"}, []string{"file", "sum", "newFunction", "plus", "arrayMap"})
+	denied := newDeniedNames([]string{"file", "url", "numbers", "newSource"}, []string{"file", "sum", "newFunction", "plus", "arrayMap"}, false)
 	q := &request{user: &User{Name: "a", Analyst: true}, params: []chdb.Param{{Name: "f", Value: "file"}}}
 	for _, text := range []string{
 		"SELECT file('x')", "SELECT FILE ('x')", "SELECT `file`('x')", "SELECT x APPLY (file)", "SELECT x APPLY file", "SELECT newFunction(1)", "SELECT * FROM newSource(1)",

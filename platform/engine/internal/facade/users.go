@@ -17,6 +17,9 @@ type User struct {
 	// Analyst restricts the user to reading tables: no writes, no files, no
 	// other hosts, no programs, no settings outside of an allow-list.
 	Analyst bool
+	// Databases are those that an analyst may read; the first is the one in which statements run unless they say
+	// otherwise. Empty: all.
+	Databases []string
 }
 
 // authenticate finds the user of a request, by ClickHouse's three ways: basic
