@@ -128,6 +128,48 @@ func (d *document) cards() {
 	d.cardAt(0, false)
 }
 
+// owner reads the name that stands beside an address made of it, where no name is known: below a list of jobs, at the end of a page. Of
+// several people none is the owner.
+func (d *document) owner() {
+	if d.f.has(formed) {
+		return
+	}
+	found, where := personName{}, part{}
+	for i, line := range d.lines {
+		line = unbulleted(line)
+		if t := line.text(); t == "" || len(t) > 60 || d.listed[i] || strings.Contains(t, "@") {
+			continue
+		}
+		n, ok := d.e.name(line.text(), false)
+		if !ok || d.e.words.isCompany(line.text()) {
+			continue
+		}
+		for j := max(0, i-2); j < len(d.lines) && j <= i+3; j++ {
+			if d.isMailOf(d.lines[j].text(), n) {
+				if found.full != "" && found.full != n.full {
+					return
+				}
+				found, where = n, line
+				break
+			}
+		}
+	}
+	if found.full != "" {
+		d.f.addName(found, formed, where.span())
+	}
+}
+
+// isMailOf reports whether a line has an address that is made of a name.
+func (d *document) isMailOf(line string, n personName) bool {
+	at := strings.IndexByte(line, '@')
+	if at <= 0 || len(line) > 200 {
+		return false
+	}
+	local := compact(line[strings.LastIndexAny(line[:at], " \t:<(|,;")+1 : at])
+	first, last := compact(n.first), compact(n.last)
+	return len(first) >= 3 && strings.Contains(local, first) || len(last) >= 3 && strings.Contains(local, last)
+}
+
 // Bounds of a card, in lines.
 const (
 	maxLead = 8  // before the name
@@ -420,6 +462,11 @@ func (d *document) fragments(p part, job *position) bool {
 		}
 		if pl, ok := d.e.place(s, false); ok {
 			d.f.addPlace(pl, stated)
+			took = true
+			continue
+		}
+		if i == 0 && !d.f.has(stated) && !job.title.ok() && d.e.introduction(d.f, s, job, stated) { // "Ada Moreau, data engineer."
+			job.span = s.span()
 			took = true
 			continue
 		}

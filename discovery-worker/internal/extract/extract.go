@@ -95,6 +95,7 @@ type Extractor struct {
 	// mentioning are the forms of texts about others.
 	mentioning *mentionPatterns
 	handles    *handlePatterns
+	careers    careerPatterns
 	relaxed    urlFinder
 }
 
@@ -108,7 +109,7 @@ func New(o Options) (*Extractor, error) {
 		o.Platforms = identity.Default()
 	}
 	d := newDates()
-	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), handles: newHandlePatterns(), relaxed: newURLFinder()}, nil
+	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), handles: newHandlePatterns(), careers: newCareerPatterns(), relaxed: newURLFinder()}, nil
 }
 
 // Extract reads an input. The error is of the context, or says that the input is

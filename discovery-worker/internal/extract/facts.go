@@ -215,6 +215,30 @@ func addEntry(list []entry, e entry) []entry {
 	return append(list, e)
 }
 
+// eachSpan visits the spans of everything that was found.
+func (f *facts) eachSpan(visit func(*Span)) {
+	for i := range f.identifiers {
+		visit(&f.identifiers[i].Span)
+	}
+	for _, v := range []*found{&f.name, &f.first, &f.last, &f.headline, &f.city, &f.state, &f.country, &f.codehostID} {
+		visit(&v.span)
+	}
+	for i := range f.positions {
+		p := &f.positions[i]
+		for _, s := range []*Span{&p.title.span, &p.company.span, &p.companyURL.span, &p.span} {
+			visit(s)
+		}
+	}
+	for i := range f.schools {
+		visit(&f.schools[i].span)
+	}
+	for _, list := range [][]entry{f.skills, f.languages} {
+		for i := range list {
+			visit(&list[i].span)
+		}
+	}
+}
+
 // has reports whether a name has been found that is at least so sure.
 func (f *facts) has(confidence float64) bool { return f.name.confidence >= confidence }
 

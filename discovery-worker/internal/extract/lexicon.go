@@ -91,7 +91,7 @@ func (w *lexicon) regions() {
 			for b := 'A'; b <= 'Z'; b++ {
 				code := string([]rune{a, b})
 				if r, err := language.ParseRegion(code); err == nil && r.IsCountry() {
-					if name := countries.Name(r); name != "" && name != code {
+					if name := countries.Name(r); len(name) > 2 && name != code { // "FN" is no country
 						w.countries[strings.ToLower(name)] = true
 					}
 				}
@@ -133,7 +133,7 @@ func (w *lexicon) isTitle(s string) bool {
 			}
 		}
 	}
-	for _, han := range []string{"工程师", "研究員", "研究员", "経理", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표", "エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师", "매니저", "디자이너"} {
+	for _, han := range []string{"工程师", "研究員", "研究员", "经理", "部長", "課長", "社長", "教授", "医師", "老师", "연구원", "개발자", "대표", "エンジニア", "マネージャー", "デザイナー", "ディレクター", "コンサルタント", "プログラマー", "看護師", "会計士", "弁護士", "医生", "律师", "会计", "总监", "设计师", "매니저", "디자이너"} {
 		if strings.Contains(s, han) {
 			return true
 		}

@@ -51,6 +51,11 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 	if n, ok := eastAsian(s); ok {
 		return n, surely
 	}
+	if !surely && strings.ContainsFunc(s, func(r rune) bool {
+		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+	}) {
+		return personName{}, false
+	}
 	tokens := strings.Fields(s)
 	if len(tokens) > 6 || len(tokens) < 2 && !surely || len(tokens) == 0 {
 		return personName{}, false

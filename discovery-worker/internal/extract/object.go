@@ -139,6 +139,9 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 		return nil
 	}
 	switch {
+	case v.kind == '{' && isScalarKind(kind) && len(v.strings("contact", "label", "uri", "code", "name", "value")) > 0:
+		e.values(f, kind, v, p, c)
+		return nil
 	case kind == "bio" && v.kind == '"':
 		return e.text(ctx, f, v.path(), v.text, bodyMember)
 	case kind == "", kind == "bio", kind == "person", v.kind == '{':
@@ -146,6 +149,15 @@ func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member,
 	}
 	e.values(f, kind, v, p, c)
 	return nil
+}
+
+// isScalarKind reports whether what a label of a kind names is one value, also where an object wraps it.
+func isScalarKind(kind string) bool {
+	switch kind {
+	case "email", "personal email", "work email", "phone", "city", "state", "country", "website":
+		return true
+	}
+	return false
 }
 
 func isNested(n node) bool { return n.kind == '{' || n.kind == '[' }
@@ -219,7 +231,7 @@ func (e *Extractor) structured(f *facts, kind string, v node, p *position, c flo
 
 // values reads the texts and numbers of a value of a known kind.
 func (e *Extractor) values(f *facts, kind string, v node, p *position, c float64) {
-	for i, s := range v.strings("value", "address", "number", "email", "url", "name", "text") {
+	for i, s := range v.strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri", "code") {
 		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
 			return
 		}
@@ -366,7 +378,7 @@ func (e *Extractor) job(f *facts, v node, p *position, c float64) {
 	for _, m := range v.members {
 		kind, key := e.words.kind(m.key), labelKey(m.key)
 		switch {
-		case kind == "company" || key == "organization" || key == "employer":
+		case kind == "company" || key == "organization" || key == "employer" || key == "organization name":
 			switch m.value.kind {
 			case '{':
 				e.companyOf(m.value, p, c)
@@ -374,21 +386,27 @@ func (e *Extractor) job(f *facts, v node, p *position, c float64) {
 				e.value(f, "company", m.value.part(), p, c)
 			}
 		case kind == "title" || key == "summary":
-			for i, s := range m.value.strings("name", "title") {
+			for i, s := range m.value.strings("name", "title", "label") {
 				if i == 0 {
 					e.value(f, "title", s.part(), p, c)
 				}
 			}
 		case kind == "start" || kind == "end":
 			e.jobDate(m.value, kind, p)
-		case kind == "current" && m.value.kind == 't':
+		case (kind == "current" || key == "current indicator") && (m.value.kind == 't' || m.value.text == "true"):
 			p.current = true
 		case kind == "company url":
 			e.value(f, kind, m.value.part(), p, c)
-		case key == "dates" || key == "date range" || key == "period" || key == "duration":
+		case m.value.kind == '"' && (kind == "period" || key == "date range"):
 			if when, ok := e.dates.find(m.value.text); ok {
 				p.start, p.end, p.current = when.start, when.end, when.current
 			}
+		case isNested(m.value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")): // of Europass
+			inner := m.value
+			if inner.kind == '[' && len(inner.members) > 0 {
+				inner = inner.members[0].value
+			}
+			e.job(f, inner, p, c)
 		}
 	}
 }
@@ -408,11 +426,15 @@ func (e *Extractor) jobDate(v node, kind string, p *position) {
 			case "year":
 				year = inner.text
 			case "month":
-				month = inner.text
+				month = strings.TrimLeft(inner.text, "-")
+			case "formatted date time", "date", "value":
+				t = inner.text
 			}
 		}
-		t = year
-		if month != "" {
+		if year != "" {
+			t = year
+		}
+		if year != "" && month != "" {
 			t += "-" + month
 		}
 	}
@@ -430,6 +452,11 @@ func (e *Extractor) jobList(f *facts, v node, c float64) {
 	list := v.members
 	if v.kind == '{' {
 		list = []member{{"", v}}
+		if len(v.members) == 1 && isNested(v.members[0].value) { // <WorkExperienceList><WorkExperience>
+			if list = v.members; list[0].value.kind == '[' {
+				list = list[0].value.members
+			}
+		}
 	}
 	for i, m := range list {
 		if i == maxEntries {

@@ -63,7 +63,7 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 			parts[len(parts)-1] = last.sub(m[2], m[3])
 		}
 	}
-	if first := parts[0].text(); !surely && len(parts) > 1 && e.words.isTitle(first) && !e.words.cities[strings.ToLower(first)] &&
+	if first := parts[0].text(); !surely && len(parts) > 1 && !hasDigit(first) && e.words.isTitle(first) && !e.words.cities[strings.ToLower(first)] &&
 		!(e.words.isTown(first) && e.words.states[strings.ToLower(parts[1].text())]) {
 		return place{}, false // "Data Engineer, Ulm, Germany"
 	}
@@ -95,7 +95,7 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 			city = city.sub(0, m[0]).trim("")
 		}
 	}
-	if m := district.FindStringSubmatchIndex(city.text()); m != nil && (known || surely || e.words.cities[strings.ToLower(city.text()[m[2]:m[3]])]) {
+	if m := district.FindStringSubmatchIndex(city.text()); m != nil && (known || e.words.cities[strings.ToLower(city.text()[m[2]:m[3]])]) {
 		city = city.sub(m[2], m[3])
 	}
 	if e.words.cities[strings.ToLower(city.text())] {

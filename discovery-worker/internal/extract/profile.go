@@ -184,6 +184,12 @@ var office = regexp.MustCompile(`^(?:info|sales|support|contact|admin|administra
 // personalEmail is the address that is the person's own.
 func (f *facts) personalEmail(e *Extractor, now *position) found {
 	var best found
+	emails := 0
+	for _, id := range f.identifiers {
+		if id.Type == Email {
+			emails++
+		}
+	}
 	for _, id := range f.identifiers {
 		if id.Type != Email {
 			continue
@@ -202,6 +208,8 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		case office.MatchString(local) || strings.Contains(host, ".edu") || strings.Contains(host, ".ac.") || strings.Contains(host, "noreply"):
 		case f.mailboxIn(local): // "ada.moreau@", as offices number their own
 			c = guessed
+		case emails == 1 && (now == nil || !now.company.ok()) && !strings.ContainsAny(local, "._-"):
+			c = stated
 		case now == nil || !now.company.ok():
 			c = probable
 		default:
@@ -222,8 +230,14 @@ func (f *facts) mailboxIn(local string) bool {
 // nameIn reports whether a host is named after the person.
 func (f *facts) nameIn(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
-	last, first := compact(f.last.value), compact(f.first.value)
-	return len(last) >= 4 && strings.Contains(host, last) || len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(compact(f.name.value)) >= 5 && strings.Contains(host, compact(f.name.value))
+	first := compact(f.first.value)
+	for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
+		if w := compact(word); !particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || strings.Contains(host, first+w) && first != "")) {
+			return true
+		}
+	}
+	last, whole := compact(f.last.value), compact(f.name.value)
+	return len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 && strings.Contains(host, whole)
 }
 
 // employs reports whether a host is that of an employer of the person.

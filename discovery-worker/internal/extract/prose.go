@@ -60,7 +60,7 @@ func newProsePatterns(d *dates) *prosePatterns {
 	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(?P<since>` + day + `))?`
 	return &prosePatterns{
 		intro: regexp.MustCompile(`(?:^|[\s,.!])` + introExpr + `(` + nameExpr + `)(?:$|[\s,.!])`),
-		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
+		subject: regexp.MustCompile(`^(?:(?:Since|Seit|Depuis|Desde)\s+[^,]{4,20},\s+)?(?:[\p{Lu}][\p{L} ]{2,30}:\s+)?(` + nameExpr + `)\s+(?:\([^()]{1,60}\)\s+)?(?i:is|was|has|had|left|spent|retired|became|previously|currently|began|started|builds|designs|develops|manages|moved|works|worked|serves|served|leads|heads|runs|joined|joins|lives|holds|earned|received|studied|graduated|` +
 			`maintains|teaches|writes|speaks|ist|war|hat|arbeitet|est|a|travaille|es|trabaja|vive|è|lavora|parla|é|trabalha|werkt|woont|habite|parle|leitet|är|er|arbetar|arbejder|jobbar|jobber|bor|har|pracuje|jest|mieszka|adalah|bekerja)\s`),
 		apposed: regexp.MustCompile(`^(` + nameExpr + `),\s+([^,.;:]{3,90}?)\s+(?:at|@|of|with|bei|chez)\s+` + article + orgExpr + `(?:$|[\s,.;])`),
 		pronoun: regexp.MustCompile(`^(?i:(?:(?:before|prior to|after|since|previously|sebelumnya|tidigare|tidligere|wcześniej|earlier|formerly|now|today|currently|outside|originally)\b[^.]{0,50}?,?\s+)?(?:and\s+)?(?:he|she|they|i|i['’]m|ich|je|j['’]|er|sie|il|elle|él|ella|lui|lei|ele|ela|hij|ze|zij|ik|hon|han|hun|jag|jeg|ona|on|ia|dia)\b)`),

@@ -5,15 +5,12 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	xhtml "golang.org/x/net/html"
 )
 
 // Forms in which names and values stand between marks of their own. A view of one
 // is lines of a label and a value, so that one reader suffices.
 var (
-	queryForm  = regexp.MustCompile(`^\s*\??[\w.%\[\]-]{1,60}=[^&=\s]*(?:&[\w.%\[\]-]{1,60}=[^&=\s]*)+\s*$`)
-	xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>[^<>]+</[A-Za-z_]`)
+	queryForm = regexp.MustCompile(`^\s*\??[\w.%\[\]-]{1,60}=[^&=\s]*(?:&[\w.%\[\]-]{1,60}=[^&=\s]*)+\s*$`)
 )
 
 // isQuery reports whether a text is a form as browsers send it.
@@ -50,35 +47,4 @@ func (b *builder) query(text string) {
 func validQuery(text string) bool {
 	s, err := url.QueryUnescape(strings.TrimSpace(text))
 	return err == nil && validText(s) == s && !strings.ContainsAny(s, "\x00\n\r")
-}
-
-// xml adds the elements that hold nothing but text, a line each.
-func (b *builder) xml(text string) {
-	z := xhtml.NewTokenizer(strings.NewReader(text))
-	offset, open := 0, ""
-	for {
-		kind := z.Next()
-		if kind == xhtml.ErrorToken {
-			return
-		}
-		raw := string(z.Raw())
-		switch kind {
-		case xhtml.StartTagToken:
-			open = strings.TrimPrefix(raw, "<")
-			if i := strings.IndexAny(open, " \t\r\n/>"); i >= 0 {
-				open = open[:i]
-			}
-			open = open[strings.LastIndexByte(open, ':')+1:]
-		case xhtml.TextToken:
-			if open != "" && strings.TrimSpace(raw) != "" {
-				b.add("\n"+open+": ", offset)
-			}
-			b.entities(raw, offset)
-			open = ""
-		case xhtml.EndTagToken:
-			b.add("\n", offset)
-			open = ""
-		}
-		offset += len(raw)
-	}
 }

@@ -86,6 +86,9 @@ func (d *document) pair(i int) {
 	if len(cells) != 2 || cells[1].start == cells[1].end || len(cells[0].text()) > 40 {
 		return
 	}
+	if _, _, dated := d.e.dates.findOne(cells[0].text()); dated {
+		return // an entry of a list of jobs
+	}
 	if kind := d.e.words.kind(cells[0].text()); kind != "" && kind != "bio" && d.e.words.kind(cells[1].text()) == "" {
 		d.used[i] = true
 		d.e.value(d.f, kind, cells[1], &d.labelled, labelled)

@@ -21,6 +21,9 @@ const (
 func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how int) error {
 	text = validText(text)
 	text = without(text, orders(text))
+	if how == wholeText && isXML(text) {
+		return e.xml(ctx, f, path, text)
+	}
 	v := newView(path, text)
 	if isTeX(text) || isQuery(text) && validQuery(text) {
 		e.viewed(f, v)
@@ -38,6 +41,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 	d := &document{e: e, f: f, lines: v.lines()}
 	d.used, d.listed = make([]bool, len(d.lines)), make([]bool, len(d.lines))
 	if how != someMember || len(d.lines) > 1 {
+		d.careers()
 		d.tables()
 		d.below()
 		d.labels()
@@ -45,6 +49,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 		d.mailboxes()
 		if how == wholeText || len(d.lines) > 1 {
 			d.cards()
+			d.owner()
 		}
 	}
 	if err := ctx.Err(); err != nil {

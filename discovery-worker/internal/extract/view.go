@@ -75,8 +75,6 @@ func newView(path, text string) *view {
 	switch {
 	case htmlTag.MatchString(text):
 		b.html(text)
-	case strings.Contains(text, "</") && xmlElement.MatchString(text):
-		b.xml(text)
 	case isQuery(text) && validQuery(text):
 		b.query(text)
 	case isTeX(text):
@@ -132,6 +130,8 @@ func (b *builder) plain(text string, offset int) {
 			}
 		case r == '：':
 			b.add(": ", at)
+		case r >= '！' && r <= '～': // full-width forms of ASCII
+			b.add(string(r-'！'+'!'), at)
 		case r == '\u00a0' || r == '\u3000' || r == '\u202f':
 			b.add(" ", at)
 		case r == '\u2028' || r == '\u2029' || r == '\v' || r == '\f':

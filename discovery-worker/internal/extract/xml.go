@@ -1,0 +1,122 @@
+package extract
+
+import (
+	"context"
+	"html"
+	"regexp"
+	"strconv"
+	"strings"
+
+	xhtml "golang.org/x/net/html"
+
+	"muster/schemas/event"
+)
+
+// xmlElement is an element that holds nothing but text.
+var xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>[^<>]+</[A-Za-z_]`)
+
+// isXML reports whether a text is XML that is no HTML.
+func isXML(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") && !htmlTag.MatchString(text) && xmlElement.MatchString(text)
+}
+
+// xmlReader builds the tree of a document, whose elements are members of objects.
+type xmlReader struct {
+	tokens *xhtml.Tokenizer
+	offset int
+	ranges [][2]int // of each element in the text; the name of its pointer is the index
+}
+
+// xml reads XML as an object of its elements.
+func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error {
+	r := &xmlReader{tokens: xhtml.NewTokenizer(strings.NewReader(text))}
+	r.tokens.SetMaxBuf(len(text) + 1)
+	root := r.children("", 0)
+	if err := e.object(ctx, f, root); err != nil {
+		return err
+	}
+	f.eachSpan(func(s *Span) {
+		i, err := strconv.Atoi(strings.TrimPrefix(s.Path, "/"))
+		if err != nil || i >= len(r.ranges) {
+			*s = Span{Path: path, End: len(text)}
+			return
+		}
+		*s = Span{Path: path, Start: r.ranges[i][0], End: r.ranges[i][1]}
+	})
+	return nil
+}
+
+// children reads up to the end of the element of a name. An element that holds only text is a string.
+func (r *xmlReader) children(name string, depth int) node {
+	n := node{kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+	index := len(r.ranges)
+	r.ranges = append(r.ranges, [2]int{r.offset, r.offset})
+	for {
+		kind := r.tokens.Next()
+		raw := string(r.tokens.Raw())
+		from := r.offset
+		r.offset += len(raw)
+		switch kind {
+		case xhtml.ErrorToken:
+			r.ranges[index][1] = r.offset
+			return n
+		case xhtml.TextToken:
+			if text := strings.TrimSpace(raw); text != "" && len(n.members) == 0 {
+				n.text = html.UnescapeString(text)
+				start := from + strings.Index(raw, text)
+				r.ranges[index] = [2]int{start, start + len(text)}
+			}
+		case xhtml.EndTagToken:
+			if end := elementName(strings.TrimPrefix(raw, "</")); end == name || name == "" || depth == 0 {
+				if len(n.members) == 0 {
+					n.kind = '"'
+				} else {
+					r.ranges[index][1] = from
+				}
+				return n
+			}
+		case xhtml.StartTagToken, xhtml.SelfClosingTagToken:
+			element := elementName(raw[1:])
+			if len(r.ranges) > event.MaxPersonValues || depth >= event.MaxPersonDepth {
+				continue
+			}
+			if kind == xhtml.StartTagToken {
+				n.add(element, r.children(element, depth+1))
+				continue
+			}
+			child := node{kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+			r.ranges = append(r.ranges, [2]int{from, r.offset})
+			for more := true; more; {
+				var key, value []byte
+				if key, value, more = r.tokens.TagAttr(); len(key) > 0 {
+					child.add(string(key), node{kind: '"', at: child.at, text: string(value)})
+				}
+			}
+			n.add(element, child)
+		}
+	}
+}
+
+// add adds a member; elements of one name are a list.
+func (n *node) add(name string, value node) {
+	for i := range n.members {
+		m := &n.members[i]
+		if m.key != name {
+			continue
+		}
+		if m.value.kind != '[' {
+			m.value = node{kind: '[', at: m.value.at, members: []member{{"", m.value}}}
+		}
+		m.value.members = append(m.value.members, member{"", value})
+		return
+	}
+	n.members = append(n.members, member{name, value})
+}
+
+// elementName is the name of an element without its namespace.
+func elementName(tag string) string {
+	if i := strings.IndexAny(tag, " \t\r\n/>"); i >= 0 {
+		tag = tag[:i]
+	}
+	return tag[strings.LastIndexByte(tag, ':')+1:]
+}
