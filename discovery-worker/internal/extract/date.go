@@ -34,7 +34,7 @@ december dec dezember dez décembre diciembre dic dicembre dezembro december gru
 `
 
 const (
-	presentWords = `present|now|today|current|currently|ongoing|to date|heute|jetzt|laufend|aujourd['’]hui|à ce jour|présent|actualidad|actual|presente|hoy|oggi|attuale|atual|hoje|heden|nu|idag|obecnie|н\.в\.|настоящее время|現在|至今|현재|dosud|doposud|doteraz|jelenleg|máig|nykyinen|nykyään|günümüz|halen|devam ediyor|obecnie|nadal|teraz|nuværende|nåværende|pågående|în prezent|prezent|danas|дотепер|теперішній час|sekarang|saat ini|hiện tại|hiện nay`
+	presentWords = `present|now|today|current|currently|ongoing|to date|heute|jetzt|laufend|aujourd['’]hui|à ce jour|présent|actualidad|actual|presente|hoy|oggi|attuale|atual|hoje|heden|nu|idag|obecnie|н\.в\.|настоящее время|現在|至今|현재|dosud|doposud|doteraz|jelenleg|máig|nykyinen|nykyään|günümüz|halen|devam ediyor|obecnie|nadal|teraz|nuværende|nåværende|nåtid|nå|nutid|dd\.?|d\.d\.|dziś|dzisiaj|aktualnie|настоящий момент|наст\. ?время|сегодня|по сей день|н\. ?в\.|bis dato|momento actual|la fecha|a la fecha|data odierna|presente momento|o momento|maintenant|ce jour|heutigen tag|до сих пор|σήμερα|الآن|حتى الآن|היום|pågående|în prezent|prezent|danas|дотепер|теперішній час|sekarang|saat ini|hiện tại|hiện nay`
 	sinceWords   = `since|seit|depuis|desde|dal|da|sinds|sedan|from|ab|od|с`
 )
 

@@ -125,6 +125,8 @@ var (
 	// aboutQuantity is a number behind a word that counts, in scripts without spaces.
 	aboutQuantity = regexp.MustCompile(`^約?\d+(?:年|か月|ヶ月|カ月|人|名|社)`)
 	lastBracket   = regexp.MustCompile(`\s*[(（\[][^()（）\[\]]*[)）\]]\s*$`)
+	// praise stands before a title: an article, an adjective that says how the work is done.
+	praise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative|experienced|seasoned|dedicated|motivated|highly motivated|self-taught|self-driven|curious|talented|award-winning|results-driven|detail-oriented|hard-?working|leidenschaftlicher?|passionnée?|apasionad[oa]|appassionat[oa]|apaixonad[oa])(?:,\s*|\s+(?:and|und|et|y|e)\s+|\s+))*`)
 	// counted ends a title before a number of years.
 	counted = regexp.MustCompile(`(?i)\s+(?:with|mit|avec|con|com|met|med|z|ze|с)\s+(?:(?:over|more than|about|almost|nearly|some|at least|über|mehr als|rund|etwa|plus de|près de|más de|casi|oltre|più di|mais de|ruim|meer dan|över|mer än|over|mere end|mer enn|ponad)\s+)?` +
 		`(?:\d|(?:an?|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|fifteen|twenty|thirty|zwei|drei|vier|fünf|sechs|sieben|acht|neun|zehn|zwölf|zwanzig|deux|trois|quatre|cinq|six|sept|huit|neuf|dix|vingt|dos|tres|cuatro|cinco|seis|siete|ocho|nueve|diez|veinte|decades?|years?|experience)\b).*$`)
@@ -151,6 +153,12 @@ func tidyCompany(c found) found {
 
 // tidyTitle is a title without a number of years behind it, and nothing if it can be no title.
 func tidyTitle(t found) found {
+	if m := praise.FindStringIndex(t.value); m != nil && m[1] < len(t.value) {
+		if t.span.End-t.span.Start == len(t.value) {
+			t.span.Start += m[1]
+		}
+		t.value = t.value[m[1]:]
+	}
 	title := t.value
 	if m := counted.FindStringIndex(title); m != nil && m[0] > 0 {
 		title = title[:m[0]]

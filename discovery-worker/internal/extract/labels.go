@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"regexp"
 	"strings"
 )
 
@@ -18,6 +19,14 @@ func (d *document) labels() {
 		t := unbulleted(line)
 		text := t.text()
 		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
+			continue
+		}
+		if cells := d.cells(t); len(cells) > 1 {
+			for _, c := range cells {
+				if m := labelLine.FindStringSubmatchIndex(c.text()); m != nil {
+					d.used[i] = d.label(i, d.e.words.kind(c.text()[m[2]:m[3]]), c.sub(m[4], m[5]).trim("")) || d.used[i]
+				}
+			}
 			continue
 		}
 		if beginVCard.MatchString(text) {
@@ -57,6 +66,40 @@ func (d *document) labels() {
 	d.endBlock()
 }
 
+var (
+	cellSplit = regexp.MustCompile(`\t+|\s{3,}|\s*[|│]\s*|\s+[·•;]\s+`)
+	// cellLabel begins a label in scripts that need no wide space before it: "姓名:周子昂 性别:男".
+	cellLabel = regexp.MustCompile(`\s+[\p{Han}\p{Hangul}\p{Hiragana}\p{Katakana}]{2,8}\s?:`)
+)
+
+// cells are the labels and values of a line that has several, each of a known label.
+func (d *document) cells(line part) []part {
+	text := line.text()
+	if strings.Count(text, ":") < 2 || len(text) > 1000 {
+		return nil
+	}
+	cells, least := line.split(cellSplit), 2
+	if len(cells) < 2 {
+		from := 0
+		cells, least = nil, 1
+		for _, m := range cellLabel.FindAllStringIndex(text, 32) {
+			cells = append(cells, line.sub(from, m[0]).trim(""))
+			from = m[0]
+		}
+		cells = append(cells, line.sub(from, len(text)).trim(""))
+	}
+	known := 0
+	for _, c := range cells {
+		if m := labelLine.FindStringSubmatchIndex(c.text()); m != nil && m[4] < m[5] && d.e.words.kind(c.text()[m[2]:m[3]]) != "" {
+			known++
+		}
+	}
+	if known < least {
+		return nil
+	}
+	return cells
+}
+
 // isPeriod reports whether a value is a period of time and nothing else.
 func (d *document) isPeriod(value part) bool {
 	when, ok := d.e.dates.find(value.text())
@@ -65,6 +108,9 @@ func (d *document) isPeriod(value part) bool {
 
 // label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports whether it used the value.
 func (d *document) label(i int, kind string, value part) bool {
+	if kind == "" || kind == "bio" {
+		return false
+	}
 	adjacent := d.block.last > 0 && i-d.block.last <= 1
 	switch kind {
 	case "period":

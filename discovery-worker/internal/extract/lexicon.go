@@ -106,6 +106,7 @@ func (w *lexicon) regions() {
 	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic", "holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
 		w.countries[name] = true
 	}
+	delete(w.countries, "granada") // the town, rather than a Spanish name of Grenada
 }
 
 // heading is the kind of section that a line heads, "" if it is no heading.

@@ -18,6 +18,9 @@ var (
 	brackets  = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
 )
 
+// asianSuffix is what forms write behind a name: the sex, a title of respect.
+var asianSuffix = regexp.MustCompile(`\s+(?:男性?|女性?|様|さん|印|先生|女士|남성?|여성?|님|씨)$`)
+
 // particles stand in lower case within a name and belong to the last one.
 var particles = set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
 
@@ -48,6 +51,7 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 		}
 		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
 	}
+	s = asianSuffix.ReplaceAllString(s, "")
 	if n, ok := eastAsian(s); ok {
 		return n, surely
 	}

@@ -165,10 +165,13 @@ func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 				continue
 			}
 			at, ok = e.place(p.sub(m[1], len(t)), false)
+			if ok && sep == fromPlace {
+				return title, at, true
+			}
 			if !ok || at.city.v == nil {
 				continue
 			}
-			if sep == fromPlace || sep == comma || e.words.cities[strings.ToLower(at.city.text())] && !workOf.MatchString(title.text()) {
+			if sep == comma || e.words.cities[strings.ToLower(at.city.text())] && !workOf.MatchString(title.text()) {
 				return title, at, true
 			}
 		}

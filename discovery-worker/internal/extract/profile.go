@@ -230,14 +230,19 @@ func (f *facts) mailboxIn(local string) bool {
 // nameIn reports whether a host is named after the person.
 func (f *facts) nameIn(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
-	first := compact(f.first.value)
-	for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
-		if w := compact(word); !particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || strings.Contains(host, first+w) && first != "")) {
+	for _, spell := range []func(string) string{compact, func(s string) string { return compact(withoutUmlauts.Replace(strings.ToLower(s))) }} {
+		first, last, whole := spell(f.first.value), spell(f.last.value), spell(f.name.value)
+		for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
+			w := spell(word)
+			if !particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || first != "" && strings.Contains(host, first+w))) {
+				return true
+			}
+		}
+		if len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 && strings.Contains(host, whole) {
 			return true
 		}
 	}
-	last, whole := compact(f.last.value), compact(f.name.value)
-	return len(last) >= 2 && strings.Contains(host, first+last) || last == "" && len(whole) >= 5 && strings.Contains(host, whole)
+	return false
 }
 
 // employs reports whether a host is that of an employer of the person.

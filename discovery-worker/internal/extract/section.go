@@ -148,7 +148,7 @@ func (d *document) sections() {
 }
 
 var (
-	entrySplit = regexp.MustCompile(`\s+[|·•–—-]+\s+|\s*[|·•]\s*|\t+|\s{3,}`)
+	entrySplit = regexp.MustCompile(`\s+[|·•–—/-]+\s+|\s*[|·•]\s*|\t+|\s{3,}`)
 	duration   = regexp.MustCompile(`^\d+\s*(?:yrs?|years?|mos?|months?|Jahre?|ans?)\b.*`)
 )
 
@@ -160,7 +160,7 @@ var (
 )
 
 // edges is what stands around the pieces of an entry.
-const edges = ` ,;:|·•–—-()[]`
+const edges = ` ,;:|·•–—-/()[]`
 
 // undated is a line without its period: what stands before it and behind it.
 func undated(p part, at [2]int) []part {
@@ -191,6 +191,25 @@ func (d *document) items(pieces []part) []part {
 // stands on its line or on the lines before it.
 func (d *document) experience(block []int) {
 	var before []part // lines since the last entry
+	var pending *position
+	flush := func() {
+		if pending != nil && len(before) > 0 {
+			var pieces []part
+			for _, line := range before[:min(2, len(before))] {
+				if strings.HasSuffix(line.text(), ".") || d.e.words.isCompany(line.text()) && len(pieces) > 1 {
+					break
+				}
+				pieces = append(pieces, d.items([]part{line})...)
+			}
+			d.fill(pending, pieces[:min(2, len(pieces))])
+			if pending.company.ok() || d.e.words.isTitle(pending.title.value) {
+				d.f.addPosition(*pending)
+			}
+			before = nil
+		}
+		pending = nil
+	}
+	defer flush()
 	for _, i := range block {
 		raw := d.lines[i]
 		line := unbulleted(raw)
@@ -205,12 +224,14 @@ func (d *document) experience(block []int) {
 				continue // where the job was
 			}
 			if isDetail(raw.text()) {
+				flush()
 				before = nil
 				continue
 			}
 			before = append(before, line)
 			continue
 		}
+		flush()
 		entry := position{start: when.start, end: when.end, current: when.current, listed: true, confidence: formed, span: line.span()}
 		pieces := d.items(undated(line, when.at))
 		if d.isStudy(pieces) { // below a heading that is not known
@@ -220,6 +241,10 @@ func (d *document) experience(block []int) {
 		}
 		if len(pieces) == 0 || !d.named(pieces) {
 			pieces = append(d.above(before), pieces...)
+			if len(before) == 0 && !d.named(pieces) { // the name stands below
+				pending = &entry
+				continue
+			}
 		}
 		before = nil
 		d.fill(&entry, pieces)
@@ -314,6 +339,9 @@ func (d *document) fill(p *position, pieces []part) {
 		title, company = part{}, title
 	}
 	confidence := p.confidence
+	if words := strings.Fields(strings.ToLower(title.textOr())); company.v == nil && len(words) > 2 && e.words.isTitle(title.text()) && legalForm[words[len(words)-1]] {
+		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL": where one ends and the other begins is not known
+	}
 	if title.v != nil && len(title.text()) <= 120 {
 		if !e.words.isTitle(title.text()) && company.v == nil {
 			confidence = probable

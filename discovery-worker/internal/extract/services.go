@@ -42,6 +42,7 @@ type handlePatterns struct {
 	before  *regexp.Regexp // "GitHub as @ada", "on LinkedIn under ada-m"
 	behind  *regexp.Regexp // "@ada on GitHub", "@ada (GitHub)"
 	written *regexp.Regexp // "ada-m on LinkedIn": no sign, but no word either
+	inside  *regexp.Regexp // "LinkedIn (ada-m)"
 	tweets  *regexp.Regexp
 }
 
@@ -51,6 +52,7 @@ func newHandlePatterns() *handlePatterns {
 		before:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `(?:\s+(?:as|handle is|username is|username|user name is|account is|account|handle|user|profile is|under|at|als|unter|comme|sous|como|come|som|jako|pod|@)\s*:?\s+@?|\s*[(:]\s*@|\s+@|\s+(?:handle|username|user|account)\s*[:=]\s*@?)` + handleExpr + end),
 		behind:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])@` + handleExpr + `\s*(?:\s(?:on|at|in|via|auf|bei|en|sur|su|no|na|op|på|på|w|в)\s+(?:the\s+)?|\s?[(\[]\s*(?:on\s+)?)` + serviceExpr + end),
 		written: regexp.MustCompile(`(?i)(?:^|[^\w@/.-])(?:as|als|comme|como|come|som|jako|am|i['’]m|is)\s+` + handleExpr + `\s+(?:on|at|auf|bei|en|sur|su|no|na|op|på|w)\s+` + serviceExpr + end),
+		inside:  regexp.MustCompile(`(?i)(?:^|[^\w@/.-])` + serviceExpr + `\s?[(\[]\s*` + handleExpr + `\s*[)\]]`),
 		tweets:  regexp.MustCompile(`(?i)\b(?:tweets|tweeting) (?:as|at|from|under) @(\w{2,30})`),
 	}
 }
@@ -99,6 +101,11 @@ func (e *Extractor) mentions(f *facts, v *view) {
 	each(x.written, func(m []int) {
 		if h := text[m[2]:m[3]]; strings.ContainsAny(h, "-_0123456789") || h == strings.ToLower(h) && len(h) > 3 {
 			take(text[m[4]:m[5]], m[2], m[3])
+		}
+	})
+	each(x.inside, func(m []int) {
+		if strings.ContainsAny(text[m[4]:m[5]], "-_0123456789") {
+			take(text[m[2]:m[3]], m[4], m[5])
 		}
 	})
 	lower := ""

@@ -187,7 +187,7 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 			to.better(found{n.full, confidence + 0.001, span})
 		}
 	case "title":
-		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() {
+		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.heading(t) == "" {
 			v, pl, _ := e.placed(v)
 			if !p.listed { // where a job of a list was, the person need not be
 				f.addPlace(pl, stated)
