@@ -2,6 +2,7 @@ package extract
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -107,7 +108,7 @@ func TestBounded(t *testing.T) {
 	if testing.Short() {
 		size /= 64
 	}
-	repeat := func(s string) string { return strings.Repeat(s, size/len(s)) }
+	repeat := func(s string) string { return strings.Repeat(s, (size-100)/len(s)) }
 	for name, text := range map[string]string{
 		"words":     filler("", size-200),
 		"sentences": repeat("Ada Moreau is a Senior Engineer at Northwind of the Lake in Lyon, France. "),
@@ -128,6 +129,26 @@ func TestBounded(t *testing.T) {
 		"zero":      strings.Repeat("\x00", size),
 		"mail":      repeat("@"),
 		"scripts":   repeat("<script>"),
+		"commands":  "\\documentclass{article}\n" + repeat(`\a{`),
+		"groups":    "\\name{a}\n" + repeat("{") + "}",
+		"accents":   "\\name{a}\n" + repeat(`\'e `),
+		"entries":   "\\name{a}\n" + repeat("\\cventry{2019}{a}{b}{c}{d}{e}\n"),
+		"elements":  "<a><b>c</b>" + repeat("<d>"),
+		"names of elements": func() string {
+			var b strings.Builder
+			b.WriteString("<a><b>c</b>")
+			for i := 0; b.Len() < size-20; i++ {
+				fmt.Fprintf(&b, "<e%d/>", i)
+			}
+			return b.String()
+		}(),
+		"careers":            repeat("2019年4月 株式会社山 入社\n"),
+		"cells":              repeat("姓名:山 "),
+		"hidden":             repeat("a [at] b "),
+		"addresses of names": repeat("Ada Moreau\nada@\n"),
+		"handles":            repeat("@ada on GitHub "),
+		"spaced":             repeat("氏 名 "),
+		"numbers":            repeat("1 | "),
 	} {
 		began := time.Now()
 		p, err := e.Extract(t.Context(), Input{Text: text})

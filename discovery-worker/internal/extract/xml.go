@@ -51,6 +51,7 @@ func (r *xmlReader) children(name string, depth int) node {
 	n := node{kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
 	index := len(r.ranges)
 	r.ranges = append(r.ranges, [2]int{r.offset, r.offset})
+	named := map[string]int{} // places of members
 	for {
 		kind := r.tokens.Next()
 		raw := string(r.tokens.Raw())
@@ -81,7 +82,7 @@ func (r *xmlReader) children(name string, depth int) node {
 				continue
 			}
 			if kind == xhtml.StartTagToken {
-				n.add(element, r.children(element, depth+1))
+				n.add(named, element, r.children(element, depth+1))
 				continue
 			}
 			child := node{kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
@@ -89,28 +90,27 @@ func (r *xmlReader) children(name string, depth int) node {
 			for more := true; more; {
 				var key, value []byte
 				if key, value, more = r.tokens.TagAttr(); len(key) > 0 {
-					child.add(string(key), node{kind: '"', at: child.at, text: string(value)})
+					child.members = append(child.members, member{string(key), node{kind: '"', at: child.at, text: string(value)}})
 				}
 			}
-			n.add(element, child)
+			n.add(named, element, child)
 		}
 	}
 }
 
 // add adds a member; elements of one name are a list.
-func (n *node) add(name string, value node) {
-	for i := range n.members {
-		m := &n.members[i]
-		if m.key != name {
-			continue
-		}
-		if m.value.kind != '[' {
-			m.value = node{kind: '[', at: m.value.at, members: []member{{"", m.value}}}
-		}
-		m.value.members = append(m.value.members, member{"", value})
+func (n *node) add(named map[string]int, name string, value node) {
+	i, ok := named[name]
+	if !ok {
+		named[name] = len(n.members)
+		n.members = append(n.members, member{name, value})
 		return
 	}
-	n.members = append(n.members, member{name, value})
+	m := &n.members[i]
+	if m.value.kind != '[' {
+		m.value = node{kind: '[', at: m.value.at, members: []member{{"", m.value}}}
+	}
+	m.value.members = append(m.value.members, member{"", value})
 }
 
 // elementName is the name of an element without its namespace.
