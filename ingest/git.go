@@ -213,7 +213,7 @@ func (u Unattributed) String() string {
 // report says what could not be made a record, and how it can be.
 func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error {
 	unknown := make(map[string]*gitlog.Unknown)
-	var order []string
+	var order, unowned []string
 	for _, repo := range repositories {
 		if repo.Repository == nil {
 			continue
@@ -225,8 +225,7 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 		s.Unattributed.Commits += commits
 		s.Unattributed.Noted = s.Unattributed.Noted || commits > 0 && repo.Kept()
 		if repo.Kept() && !repo.OwnerKnown() {
-			deps.Logger.Warn("git: repository is not published, its owner is unknown",
-				"repository", repo.folder, "hint", "name it with --owner ID:USERNAME --full")
+			unowned = append(unowned, repo.folder)
 		}
 		for _, a := range authors {
 			if u, ok := unknown[a.Email]; ok {
@@ -238,6 +237,10 @@ func (g GitConfig) report(deps Deps, repositories []gitInput, s *Summary) error 
 		}
 	}
 	s.Unattributed.Authors = int64(len(order))
+	if len(unowned) > 0 {
+		deps.Logger.Warn("git: repositories are not published, their owners are unknown",
+			"repositories", len(unowned), "first", unowned[0], "hint", "name the owner with --owner ID:USERNAME --full")
+	}
 	if g.Unknown == "" {
 		return nil
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -267,26 +266,6 @@ func TestRefreshAndRejected(t *testing.T) {
 	c.run(1, "dead", "resubmit", "webhook-sender.deliver:0-7")
 	_, errors = c.run(2, "dead", "list", "--since", "yesterday")
 	require.Contains(t, errors, `--since: "yesterday"`)
-}
-
-// A run over a history that was read says so, and how to read it again.
-func TestIngestGitTwice(t *testing.T) {
-	c := newCLI(t)
-	dir := t.TempDir()
-	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=Ada", "-c", "user.email=ada@mail.example", "commit", "-q", "--allow-empty", "-m", "one"}} {
-		out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", dir}, args...)...).CombinedOutput()
-		require.NoError(t, err, string(out))
-	}
-	const nothing = "Nothing is new since the last run; --full reads everything again."
-	out, errors := c.run(0, "ingest", "git", dir)
-	require.NotContains(t, out, nothing)
-	require.Contains(t, errors, "--make-accounts, and run again with --full")
-	require.Contains(t, errors, "--owner, and run again with --full")
-	out, _ = c.run(0, "ingest", "git", "--make-accounts", dir)
-	require.Contains(t, out, nothing)
-	out, _ = c.run(0, "ingest", "git", "--make-accounts", "--full", dir)
-	require.Contains(t, out, "codehost-commit")
-	require.NotContains(t, out, nothing)
 }
 
 // A number that lists nothing is refused, as elsewhere.

@@ -99,27 +99,27 @@ func newAccounts(opts Options, m mailmap, learn func() error) *accounts {
 	for _, known := range opts.Authors {
 		a.byName[strings.ToLower(known.Username)] = known
 	}
-	for commitEmail := range m.entries {
-		a.noReply(commitEmail)
+	for _, e := range m.entries {
+		a.noReply(e.email)
 	}
 	return a
 }
 
 // of returns the account of an author.
 func (a *accounts) of(who author) (Account, bool, error) {
-	email, main := address(who.commitEmail), address(who.email)
+	main := address(who.email)
 	var own []string // addresses that are this author's alone
 	if !who.byName {
-		own = append(own, email)
-		if found, ok := a.direct(email); ok {
+		own = append(own, who.commitEmail)
+		if found, ok := a.direct(who.commitEmail); ok {
 			return found, true, nil
 		}
 	}
-	if found, ok := a.direct(main); ok {
+	if found, ok := a.direct(who.email); ok {
 		return found, true, nil
 	}
-	own = append(own, main)
-	for _, alias := range a.mailmap.aliases[fold(main)] {
+	own = append(own, who.email)
+	for _, alias := range a.mailmap.aliases[fold(who.email)] {
 		own = append(own, alias)
 		if found, ok := a.noReply(alias); ok {
 			return found, true, nil
@@ -170,7 +170,7 @@ func (a *accounts) named(addresses []string) (string, Account, error) {
 
 // direct returns the account that an address leads to by itself.
 func (a *accounts) direct(email string) (Account, bool) {
-	if found, ok := a.opts.Authors[email]; ok {
+	if found, ok := a.opts.Authors[address(email)]; ok {
 		return found, true
 	}
 	return a.noReply(email)
@@ -199,6 +199,14 @@ func (a *accounts) reachable(email string) bool {
 		return false
 	}
 	return !isNoReply(local) && !slices.ContainsFunc(strings.Split(host, "."), isNoReply)
+}
+
+// accountType returns the type of an account, if its username shows it.
+func (a Account) accountType() string {
+	if strings.HasSuffix(a.Username, "[bot]") {
+		return "Bot"
+	}
+	return ""
 }
 
 func isNoReply(s string) bool { return s == "noreply" || s == "no-reply" || s == "donotreply" }

@@ -235,6 +235,7 @@ func TestLog_FindsAccountsOfNoReplyAddresses(t *testing.T) {
 			require.Equal(t, int64(7654321), *p.UserID)
 		case "pinbot[bot]":
 			require.Equal(t, int64(5550001), *p.UserID)
+			require.Equal(t, "Bot", p.Type)
 		case "jorisalo":
 			require.Greater(t, *p.UserID, int64(1)<<52)
 		default:
@@ -273,6 +274,7 @@ garbage
 		"J|jane@home.example":                            {12, "jane"},
 		"J|JANE@corp.example":                            {12, "jane"},
 		"J|Jane@users.noreply.codehost.example":          {12, "jane"},
+		"C|56+CamelCase@Users.NoReply.Codehost.example":  {56, "CamelCase"},
 		"O|old@x.example":                                {2, "x"},
 		"B|boss@users.noreply.git.corp.example":          {1, "Boss"},
 		"M|77+maintainer@users.noreply.git.corp.example": {77, "maintainer"},

@@ -15,11 +15,12 @@ const maxMailmap = 1 << 20
 // value maps nothing.
 type mailmap struct {
 	entries map[string]*mailmapEntry // by the address in commits, folded
-	aliases map[string][]string      // the addresses in commits of a proper address, both folded
+	aliases map[string][]string      // the addresses in commits of a proper address, folded
 }
 
 // mailmapEntry is what the file says of one address in commits. The entry of the name in the commit comes first.
 type mailmapEntry struct {
+	email  string // as the file has it
 	simple proper
 	byName map[string]proper // by the name in commits, folded
 }
@@ -77,7 +78,7 @@ func (m mailmap) add(to proper, name, email string) {
 	key := fold(email)
 	e, ok := m.entries[key]
 	if !ok {
-		e = &mailmapEntry{byName: map[string]proper{}}
+		e = &mailmapEntry{email: email, byName: map[string]proper{}}
 		m.entries[key] = e
 	}
 	if name != "" {
@@ -105,7 +106,7 @@ func (m mailmap) addAliases(commit string, e *mailmapEntry) {
 	}
 	for target := range targets {
 		if len(targets) == 1 && target != commit {
-			m.aliases[target] = append(m.aliases[target], commit)
+			m.aliases[target] = append(m.aliases[target], e.email)
 		}
 	}
 }

@@ -327,7 +327,7 @@ func (l *Log) conclude() error {
 		}
 		err := l.add(record.KindCodehostPerson, &record.CodehostPerson{
 			UserID: &p.account.ID, LastUpdated: evidenceVersion(time.Unix(p.newest, 0)),
-			CodehostUsername: p.account.Username, FullName: name, Names: p.names, Emails: l.contacts(p),
+			CodehostUsername: p.account.Username, Type: p.account.accountType(), FullName: name, Names: p.names, Emails: l.contacts(p),
 		})
 		if err != nil {
 			return err
