@@ -47,7 +47,7 @@ func TestNewestVersionWinsInAnyOrder(t *testing.T) {
 		rows := s.networkPeople(readmodel.NetworkEnrich|readmodel.NetworkWebset|readmodel.NetworkOpen, "p", "nobody")
 		require.Len(t, rows, 1)
 		require.Equal(t, "newest", rows[0].UsernameKey)
-		require.Equal(t, "2025-07-01T00:00:00Z", rows[0].UpdatedAt)
+		require.Equal(t, "2025-07-01T00:00:00Z", record.Version(rows[0].Version).String())
 		require.False(t, rows[0].Deleted)
 		require.Equal(t, int64(versions[2].Version), rows[0].Version)
 		require.JSONEq(t, `{"profile_id":"p","network_username":"newest","profile":{"headline":"H"}}`, "{"+rows[0].Enrich+"}")
@@ -225,7 +225,7 @@ func TestCodehostPeople(t *testing.T) {
 	require.Len(t, rows, 2)
 	slices.SortFunc(rows, func(a, b readmodel.CodehostPersonRow) int { return int(a.UserID - b.UserID) })
 	row := rows[0]
-	require.Equal(t, "2025-02", row.LastUpdated)
+	require.Equal(t, "2025-02-01T00:00:00Z", record.Version(row.Version).String())
 	require.Equal(t, []string{"Ann", "ann", "Ann-1"}, []string{row.CodehostUsername, row.UsernameKey, row.NetworkUsername})
 	require.Equal(t, []string{"e@x.example"}, row.EmailKeys)
 	require.Equal(t, []string{"ann-1", "ann-2"}, row.NetworkUsernameKeys)

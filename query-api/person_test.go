@@ -163,22 +163,23 @@ func TestEnrichPersonIdentifies(t *testing.T) {
 		{"withdrawn, by e-mail", `{"email":"gone@x.example"}`, "-/-"},
 		{"no record of its own, but linked by a declaration", `{"codehost":"ghost","websets":["network"]}`, "-/n5"},
 		{"no record of its own, but linked by an account-link", `{"codehost":"unknown-codehost","websets":["network"]}`, "-/n3"},
-		{"no record of its own, and back to the other account", `{"codehost":"unknown-codehost"` + both, "3/n3"},
+		{"no record of its own, and the linked record's other account was not asked for", `{"codehost":"unknown-codehost"` + both, "-/n3"},
 		{"e-mail", `{"email":"ANNA@x.example"}`, "1/-"},
 		{"e-mail written with a name, by the other form of its domain", `{"email":"mailto:bea@xn--bcher-kva.example"}`, "19/-"},
-		{"e-mail in no requested webset", `{"email":"anna@x.example","websets":["network"]}`, "-/-"},
+		{"e-mail of the linked record in a webset that is not requested", `{"email":"anna@x.example","websets":["network"]}`, "-/n1"},
+		{"e-mail in no requested webset, without a link", `{"email":"now@x.example","websets":["network"]}`, "-/-"},
 		{"e-mail brings the linked record", `{"email":"anna@x.example"` + both, "1/n1"},
 		{"shared e-mail: the newest", `{"email":"shared@x.example"}`, "11/-"},
 		{"former e-mail", `{"email":"former@x.example"}`, "-/-"},
 		{"present e-mail", `{"email":"now@x.example"}`, "14/-"},
 		{"e-mail in both websets, the other's record leads to someone else", `{"email":"eva@x.example"` + both, "12/n12"},
-		{"e-mail in both websets, newest in the network", `{"email":"hugo@x.example"` + both, "15/n15"},
+		{"e-mail in both websets, a declared link names somebody else", `{"email":"hugo@x.example"` + both, "15/-"},
 		{"e-mail in both websets without links", `{"email":"pair@x.example"` + both, "16/n16"},
 		{"specific before e-mail", `{"codehost":"bela","email":"anna@x.example"}`, "2/-"},
 		{"e-mail when nothing specific matches", `{"codehost":"nobody","network_username":"no-one","email":"anna@x.example"}`, "1/-"},
 		{"no mixture: the first decides", `{"codehost":"dora","network_username":"anna-net"` + both, "4/-"},
 		{"second specific when the first is nobody", `{"codehost":"nobody","network_username":"anna-net"}`, "1/-"},
-		{"who matched decides, also without the requested webset", `{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/-"},
+		{"each webset by itself: another one's record does not empty it", `{"codehost":"dora","email":"pair@x.example","websets":["network"]}`, "-/n16"},
 		{"declared before a link of less confidence that is newer", `{"codehost":"finn"` + both, "13/n13"},
 		{"two declare one account: the newest", `{"codehost":"jan","websets":["network"]}`, "-/n18"},
 	} {
@@ -210,7 +211,7 @@ func TestEnrichCompany(t *testing.T) {
 	f.insert(record.KindNetworkCompany, company("c2", "beta-renamed", "7", "2026-02-01", "Beta"), `{"company_id":"c3","last_updated":"2025-02-01","deleted":true}`)
 	text, err := json.Marshal(f.post(companyPath, `{"network_slug":"acme"}`).json())
 	require.NoError(t, err)
-	require.JSONEq(t, `{"matched":true,"company":{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01",
+	require.JSONEq(t, `{"matched":true,"company":{"company_id":"c1","network_slug":"Acme","network_id":"1024","last_updated":"2026-01-01T00:00:00Z",
 		"profile":{"name":"Acme","employees":0,"specialties":["x"]},"motto":"More",
 		"headquarters":{"city":"Graz","region":null,"country":null,"postal_code":null,"line1":null,"line2":null}}}`, string(text))
 	for request, want := range map[string]any{
@@ -228,6 +229,23 @@ func TestEnrichCompany(t *testing.T) {
 		}
 		require.Equal(t, want, got, request)
 		require.Equal(t, want != nil, answer["matched"], request)
+	}
+	// Identifiers after the match are not looked at; before it, and alone, a malformed one is an error.
+	for _, tc := range []struct {
+		request string
+		want    int
+	}{
+		{`{"network_slug":"acme","network_url":"https://elsewhere.example/company/acme"}`, 200},
+		{`{"network_slug":"acme","network_id":" ","network_url":"nonsense","company_id":" "}`, 200},
+		{`{"network_slug":"nothing","network_id":"1024","company_id":" "}`, 200},
+		{`{"network_slug":"nothing","network_url":"https://elsewhere.example/company/acme"}`, 422},
+		{`{"network_slug":"a b","network_id":"1024"}`, 422},
+		{`{"network_url":"https://network.example/in/acme","company_id":"c1"}`, 422},
+		{`{"network_url":"https://elsewhere.example/company/acme"}`, 422},
+		{`{"company_id":""}`, 422},
+		{`{}`, 422},
+	} {
+		require.Equal(t, tc.want, f.post(companyPath, tc.request).status, tc.request)
 	}
 }
 

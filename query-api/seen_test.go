@@ -34,23 +34,23 @@ func TestSeenVersions(t *testing.T) {
 	f.seen(record.KindNetworkPerson, networkPerson("n1", "anna-net", "2026-02-01", mail))
 	f.seen(record.KindNetworkCompany, `{"company_id":"c1","network_slug":"acme","last_updated":"2026-02-02"}`)
 
-	require.Equal(t, "2026-02-01", f.get("/v1/webset/network/person?network=anna-net").json()["last_updated"])
+	require.Equal(t, "2026-02-01T00:00:00Z", f.get("/v1/webset/network/person?network=anna-net").json()["last_updated"])
 	network := f.enrich(`{"network_username":"anna-net","websets":["network"]}`)["person"].(map[string]any)["network"].(map[string]any)
 	require.Equal(t, "2026-02-01T00:00:00Z", network["updated_at"])
 	company := f.post("/v1/company/enrich", `{"network_slug":"acme"}`).json()["company"].(map[string]any)
-	require.Equal(t, "2026-02-02", company["last_updated"])
+	require.Equal(t, "2026-02-02T00:00:00Z", company["last_updated"])
 
 	require.Equal(t, "2/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
 	f.seen(record.KindCodehostPerson, codehostPerson(1, "anna", "2026-03-01", mail, `"network_username":"anna-net"`))
 	require.Equal(t, "1/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
 	record1 := f.get("/v1/webset/codehost/person?codehost=anna").json()
-	require.Equal(t, "2026-03-01", record1["last_updated"])
+	require.Equal(t, "2026-03-01T00:00:00Z", record1["last_updated"])
 	addon := f.get("/v1/webset/network/person?network=anna-net&addons=codehost").json()["codehost"].(map[string]any)
-	require.Equal(t, "2026-03-01", addon["last_updated"])
+	require.Equal(t, "2026-03-01T00:00:00Z", addon["last_updated"])
 
 	// Newer content takes over, and what was seen of the older counts no more.
 	f.insert(record.KindCodehostPerson, codehostPerson(1, "anna-b", "2026-02-15", mail))
-	require.Equal(t, "2026-02-15", f.get("/v1/webset/codehost/person?codehost=anna-b").json()["last_updated"])
+	require.Equal(t, "2026-02-15T00:00:00Z", f.get("/v1/webset/codehost/person?codehost=anna-b").json()["last_updated"])
 	require.Equal(t, "1/-", who(t, f.enrich(`{"email":"shared@x.example"}`)))
 }
 

@@ -338,7 +338,7 @@ func (c *checker) codehostRecord(w webset, i int, raw jsontext.Value) error {
 	id := w.identifiers[i]
 	what := fmt.Sprintf("codehost %q, must_have %q", id.identifier, w.mustHave)
 	a := c.store.AccountOrID(id.identifier)
-	if id.known && accountID(a) != id.identity {
+	if id.known && accountID(a) != id.identity && !c.store.IsOrganization(id.identity) {
 		return c.problem("%s: the oracle names %q and the truth %q", what, accountID(a), id.identity)
 	}
 	if a == nil || !c.has(w, "codehost "+accountID(a), func() map[string]bool { return c.store.CodehostPresent(a) }) {

@@ -31,7 +31,8 @@ const botSuffix = "[bot]"
 //
 // It returns "" for what cannot be a username: nothing at all, more than
 // [MaxUsername] bytes, bad UTF-8, white space, control characters, or a
-// character that separates parts of a URL or of a key.
+// character that separates parts of a URL or of a key. Brackets are allowed only in the
+// suffix "[bot]" of a bot's account.
 func UsernameKey(s string) string {
 	if isPlainKey(s) {
 		return s
@@ -134,6 +135,10 @@ func unhex(c byte) byte {
 // slugs of the professional network hold any script and emoji, and refuses what
 // has a meaning in URLs, keys or addresses.
 func validUsername(s string) bool {
+	const botSuffix = "[bot]"
+	if n := len(s) - len(botSuffix); n > 0 && strings.EqualFold(s[n:], botSuffix) {
+		s = s[:n]
+	}
 	if s == "" || s == "." || s == ".." || !utf8.ValidString(s) {
 		return false
 	}

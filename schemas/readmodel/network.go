@@ -116,10 +116,13 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	t.present.add(uint64(seen))
 }
 
-// personalEmail is personal_email, else the first of emails.
+// personalEmail is personal_email, else email, else the first of emails.
 func personalEmail(p *record.NetworkPerson) string {
 	if p.PersonalEmail != "" {
 		return p.PersonalEmail
+	}
+	if email := unknownEmail(p.Unknown); email != "" {
+		return email
 	}
 	for _, e := range p.Emails {
 		if e != "" {
@@ -225,7 +228,7 @@ func (r *Renderer) networkEnrich(p *record.NetworkPerson, rec *record.Record, ex
 	w.str(`"profile_id":`, p.ProfileID)
 	w.str(`"network_username":`, p.Username)
 	w.str(`"network_url":`, p.URL)
-	profile := w.open(`"profile":`, '{')
+	w.open(`"profile":`, '{')
 	w.str(`"first_name":`, p.FirstName)
 	w.str(`"middle_name":`, p.MiddleName)
 	w.str(`"last_name":`, p.LastName)
@@ -242,7 +245,7 @@ func (r *Renderer) networkEnrich(p *record.NetworkPerson, rec *record.Record, ex
 		w.close(mark, '}')
 	}
 	w.str(`"personal_email":`, personalEmail(p))
-	w.close(profile, '}')
+	w.closeEntry() // rulings.md, Person enrichment: profile is always an object
 
 	mark := w.open(`"experience":`, '[')
 	for _, e := range first(experience) {

@@ -43,7 +43,7 @@ func (r *ProfileRow) Dest() []any {
 // less than one a platform. Each platform has a parameter of its name: ProfileHash
 // of up to MaxKeys network people, user ids of the code host, MicroblogHash. The rows
 // are for NewestProfiles. The versions are those of the records, without those that
-// were seen since.
+// were seen since. Accounts of organizations count as deleted: discovery serves people.
 func ProfilesQuery(platforms ...string) string {
 	arms := make([]string, 0, len(platforms))
 	for _, p := range platforms {
@@ -84,7 +84,7 @@ func profilesFrom(platform string) string {
 		return `SELECT 'network' AS platform, profile_id AS id, version, revision, content_hash, deleted, username, username_key, email_keys, emptyArrayString() AS network_keys, codehost_username_keys AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [webset_shared, webset_rest] AS texts
 FROM network_people`
 	case identity.Codehost:
-		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash, deleted, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts
+		return `SELECT 'codehost' AS platform, toString(user_id) AS id, version, revision, content_hash, deleted OR type = 'Organization' AS gone, codehost_username, username_key, email_keys, network_username_keys AS network_keys, emptyArrayString() AS codehost_keys, microblog_username_keys AS microblog_keys, toInt64(-1) AS followed, [addon] AS texts
 FROM codehost_people`
 	}
 	return `SELECT 'microblog' AS platform, user_id AS id, version, revision, content_hash, deleted, username, username_key, emptyArrayString() AS email_keys, emptyArrayString() AS network_keys, emptyArrayString() AS codehost_keys, emptyArrayString() AS microblog_keys, ifNull(followers, -1) AS followed, [name, bio, location, website, avatar_url, created_at, toString(account_type)] AS texts

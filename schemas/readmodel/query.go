@@ -131,8 +131,6 @@ type NetworkPersonRow struct {
 	ContentHash           uint64
 	Deleted               bool // withdrawn: the row exists so that readers know, nothing else is set
 	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenNetworkPeople)
-	LastUpdated           string
-	UpdatedAt             string // LastUpdated as an RFC 3339 instant in UTC
 	Username              string // as the record has it
 	UsernameKey           string
 	EmailKeys             []string
@@ -150,7 +148,7 @@ type NetworkPersonRow struct {
 // Dest gives the scan destinations in the order of NetworkPeopleQuery's columns.
 func (r *NetworkPersonRow) Dest() []any {
 	return []any{
-		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.UpdatedAt, &r.Username, &r.UsernameKey,
+		&r.ProfileHash, &r.ProfileID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.Username, &r.UsernameKey,
 		&r.EmailKeys, &r.CodehostUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
 		&r.Enrich, &r.WebsetShared, &r.WebsetRest, &r.WebsetOpen, &r.WebsetEmail,
 	}
@@ -160,7 +158,7 @@ func (r *NetworkPersonRow) Dest() []any {
 // returned with Deleted set. Compare ProfileID: hashes may collide. Rows with
 // SeenVersion set are for FreshenNetworkPeople.
 func NetworkPeopleQuery(columns NetworkColumns) string {
-	return `(SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, last_updated, updated_at, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
+	return `(SELECT profile_hash, profile_id, version, content_hash, deleted, false AS seen, username, username_key, email_keys, codehost_username_keys, microblog_username_keys, present, ` +
 		choose(
 			choice{column: "enrich", chosen: columns&NetworkEnrich != 0},
 			choice{column: "webset_shared", chosen: columns&(NetworkWebset|NetworkAddon) != 0},
@@ -173,7 +171,7 @@ WHERE profile_hash IN {keys:Array(UInt64)}
 ` + newestOf("profile_hash, profile_id") + `)
 UNION ALL
 ` + seenQuery(record.KindNetworkPerson, "{keys:Array(UInt64)}",
-		"key_hash, key, version, content_hash, false, true, last_updated, '', '', '', [], [], [], 0, '', '', '', '', ''")
+		"key_hash, key, version, content_hash, false, true, '', '', [], [], [], 0, '', '', '', '', ''")
 }
 
 // NetworkDocumentsQuery reads what a search shows of network people, by ProfileHash:
@@ -205,11 +203,10 @@ func (r *NetworkPersonRow) Document() []any {
 }
 
 // NewestNetworkPeople keeps the newest version of each profile among rows of
-// NetworkDocumentsQuery, withdrawn or not, and says when it was updated.
+// NetworkDocumentsQuery, withdrawn or not.
 func NewestNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 	var out []*NetworkPersonRow
 	for _, r := range rows {
-		r.UpdatedAt = record.Version(r.Version).String()
 		i := slices.IndexFunc(out, func(o *NetworkPersonRow) bool { return o.ProfileID == r.ProfileID })
 		switch {
 		case i < 0:
@@ -245,7 +242,7 @@ type CodehostPersonRow struct {
 	ContentHash           uint64
 	Deleted               bool
 	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenCodehostPeople)
-	LastUpdated           string
+	Type                  string // of the account, as the record has it
 	CodehostUsername      string // as the record has it
 	UsernameKey           string
 	EmailKeys             []string
@@ -264,17 +261,21 @@ type CodehostPersonRow struct {
 // Dest gives the scan destinations in the order of CodehostPeopleQuery's columns.
 func (r *CodehostPersonRow) Dest() []any {
 	return []any{
-		&r.UserID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.CodehostUsername, &r.UsernameKey,
+		&r.UserID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.Type, &r.CodehostUsername, &r.UsernameKey,
 		&r.EmailKeys, &r.NetworkUsername, &r.NetworkUsernameKeys, &r.MicroblogUsernameKeys, &r.Present,
 		&r.Enrich, &r.Owner, &r.Webset, &r.Addon, &r.AddonOpen,
 	}
 }
 
+// IsOrganization reports whether the account is an organization's: endpoints that serve
+// people do not find it (rulings.md, Names).
+func (r *CodehostPersonRow) IsOrganization() bool { return r.Type == "Organization" }
+
 // CodehostPeopleQuery reads codehost people by user id. Withdrawn ones are
 // returned with Deleted set. Rows with SeenVersion set are for
 // FreshenCodehostPeople.
 func CodehostPeopleQuery(columns CodehostColumns) string {
-	return `(SELECT user_id, version, content_hash, deleted, false AS seen, last_updated, codehost_username, username_key, email_keys, network_username, network_username_keys, microblog_username_keys, present, ` +
+	return `(SELECT user_id, version, content_hash, deleted, false AS seen, type, codehost_username, username_key, email_keys, network_username, network_username_keys, microblog_username_keys, present, ` +
 		choose(
 			choice{column: "enrich", chosen: columns&CodehostEnrich != 0},
 			choice{column: "owner", chosen: columns&CodehostEnrich != 0},
@@ -287,7 +288,7 @@ WHERE user_id IN {keys:Array(Int64)}
 ` + newestOf("user_id") + `)
 UNION ALL
 ` + seenQuery(record.KindCodehostPerson, "{keys:Array(Int64)}",
-		"toInt64(key_hash), version, content_hash, false, true, last_updated, '', '', [], '', [], [], 0, '', '', '', '', ''")
+		"toInt64(key_hash), version, content_hash, false, true, '', '', '', [], '', [], [], 0, '', '', '', '', ''")
 }
 
 // CompanyRow is a network-company.
@@ -298,7 +299,6 @@ type CompanyRow struct {
 	ContentHash uint64
 	Deleted     bool
 	SeenVersion bool // not a company but a newer version of one with this content hash (FreshenCompanies)
-	LastUpdated string
 	SlugKey     string
 	NetworkID   string
 	Company     string // the company object without last_updated
@@ -306,20 +306,20 @@ type CompanyRow struct {
 
 // Dest gives the scan destinations in the order of CompaniesQuery's columns.
 func (r *CompanyRow) Dest() []any {
-	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.LastUpdated, &r.SlugKey, &r.NetworkID, &r.Company}
+	return []any{&r.CompanyHash, &r.CompanyID, &r.Version, &r.ContentHash, &r.Deleted, &r.SeenVersion, &r.SlugKey, &r.NetworkID, &r.Company}
 }
 
 // CompaniesQuery reads companies by CompanyHash. Withdrawn ones are returned
 // with Deleted set. Compare CompanyID: hashes may collide. Rows with SeenVersion
 // set are for FreshenCompanies.
 func CompaniesQuery() string {
-	return `(SELECT company_hash, company_id, version, content_hash, deleted, false AS seen, last_updated, slug_key, network_id, company
+	return `(SELECT company_hash, company_id, version, content_hash, deleted, false AS seen, slug_key, network_id, company
 FROM network_companies
 WHERE company_hash IN {keys:Array(UInt64)}
 ` + newestOf("company_hash, company_id") + `)
 UNION ALL
 ` + seenQuery(record.KindNetworkCompany, "{keys:Array(UInt64)}",
-		"key_hash, key, version, content_hash, false, true, last_updated, '', '', ''")
+		"key_hash, key, version, content_hash, false, true, '', '', ''")
 }
 
 // EntryColumns chooses the shapes of ReposQuery and CommitsQuery.

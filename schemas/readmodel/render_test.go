@@ -137,11 +137,21 @@ func TestNetworkPerson(t *testing.T) {
 			email:  `"personal_email":{"email":"p@x.example"},"emails":["a@x.example"],"emails_count":1`,
 			enrich: `"profile":{"personal_email":"p@x.example"}`,
 		},
+		{
+			name:   "e-mail under the name of the enriched record",
+			record: `"email":"e@x.example","emails":["a@x.example"]`,
+			open:   `"email":"e@x.example"`,
+			email:  `"personal_email":{"email":"e@x.example"},"emails":["a@x.example"],"emails_count":1`,
+			enrich: `"profile":{"personal_email":"e@x.example"},"email":"e@x.example"`,
+		},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			b := rowsOf(t, decode(t, record.KindNetworkPerson, object(head, tt.record)))
 			row := &b.networkPeople
+			if !strings.Contains(tt.enrich, `"profile":`) {
+				tt.enrich = strings.TrimPrefix(tt.enrich+`,"profile":{}`, ",")
+			}
 			require.JSONEq(t, object(`"profile_id":"p_1","network_username":"ann"`, tt.enrich), object(row.enrich.at(0)))
 			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann"`, tt.webset), object(row.websetShared.at(0), row.websetRest.at(0)))
 			if tt.addon == "=" {
@@ -224,11 +234,11 @@ func TestCodehostPerson(t *testing.T) {
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","avatar_url":"https://a.example/7"}`, object(row.owner.at(0)))
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"AnnHub","type":"User","first_name":"Ann","last_name":"Bo","full_name":"Ann B. Bo","personal_email":"Ann@x.example","school_email":"s@u.example",
 		"emails":["e@x.example"],"emails_count":1,"additional_emails":["ann@X.example","z"],"additional_emails_count":2,"avatar_url":"https://a.example/7","url":"https://codehost.example/annhub","bio":"mail me: ann@x.example","blog":"b",
-		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00",
+		"personal_website":"w","location":"Oslo",`+location+`,"company":"@c","hireable":false,"followers":3,"following":0,"public_repos":2,"public_gists":1,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00",
 		"repo_languages":["Go"],"repo_languages_count":1,"commit_count":12,"social_accounts":["https://network.example/in/Ann-2","https://microblog.example/am"],"social_accounts_count":2,"network_username":"ann-1","microblog_username":"am",
 		"starred_repos":[{"full_name":"a/b","owner_email":"q@x.example"}],"starred_repos_count":1,"issues":["i"],"issues_count":1,"follower_accounts":["f"],"follower_accounts_count":1,"followed_accounts":[1],"followed_accounts_count":1,"x":{"y":1}}`, object(row.webset.at(0)))
 	const addon = `"user_id":7,"username":"AnnHub","full_name":"Ann B. Bo","url":"https://codehost.example/annhub","avatar_url":"https://a.example/7","blog":"b","personal_website":"w","company":"@c","location":"Oslo","type":"User","hireable":false,
-		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,"created_at":"2012-03","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
+		"followers":3,"following":0,"public_repos":2,"public_gists":1,"commit_count":12,"created_at":"2012-03-01T00:00:00Z","updated_at":"2026-02-03T23:30:00-05:00","repo_languages":["Go"],"repo_languages_count":1,"issues":["i"],"issues_count":1,"stars_count":1,`
 	require.JSONEq(t, `{`+addon+`"bio":"mail me: [e-mail removed]","stars":[{"full_name":"a/b"}]}`, object(row.addon.at(0)))
 	require.JSONEq(t, `{`+addon+`"bio":"mail me: ann@x.example","stars":[{"full_name":"a/b","owner_email":"q@x.example"}]}`, object(row.addonOpen.at(0)))
 	require.Equal(t, []string{"ann@x.example", "e@x.example", "s@u.example"}, row.emailKeys.list[0])

@@ -66,7 +66,7 @@ func FreshenNetworkPeople(rows []*NetworkPersonRow) []*NetworkPersonRow {
 	for _, m := range main {
 		for _, s := range seen {
 			if m.ProfileID == s.ProfileID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version, m.LastUpdated, m.UpdatedAt = s.Version, s.LastUpdated, record.Version(s.Version).String()
+				m.Version = s.Version
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func FreshenCodehostPeople(rows []*CodehostPersonRow) []*CodehostPersonRow {
 	for _, m := range main {
 		for _, s := range seen {
 			if m.UserID == s.UserID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version, m.LastUpdated = s.Version, s.LastUpdated
+				m.Version = s.Version
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func FreshenCompanies(rows []*CompanyRow) []*CompanyRow {
 	for _, m := range main {
 		for _, s := range seen {
 			if m.CompanyID == s.CompanyID && !m.Deleted && freshens(m.Version, m.ContentHash, s.Version, s.ContentHash) {
-				m.Version, m.LastUpdated = s.Version, s.LastUpdated
+				m.Version = s.Version
 			}
 		}
 	}

@@ -209,6 +209,21 @@ func eachMember(object jsontext.Value, visit func(name string, value jsontext.Va
 	}
 }
 
+// unknownEmail is the unknown member "email" of a person: an address that upstream gives under
+// the name that person enrichment serves. It is empty when there is none, or it is no string.
+func unknownEmail(object jsontext.Value) (email string) {
+	if !bytes.Contains(object, []byte(`"email"`)) {
+		return ""
+	}
+	eachMember(object, func(name string, value jsontext.Value) {
+		if name == "email" && value.Kind() == '"' {
+			unquoted, _ := jsontext.AppendUnquote(nil, value) // decoding has checked it
+			email = string(unquoted)
+		}
+	})
+	return email
+}
+
 // eachElement visits the elements of a raw list.
 func eachElement(list jsontext.Value, visit func(jsontext.Value)) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(list), jsontext.AllowDuplicateNames(true))

@@ -107,6 +107,18 @@ func (d PartialDate) Full() string {
 	return string(d)
 }
 
+// Timestamp returns the date as an RFC 3339 timestamp. A timestamp with an offset stays as it
+// is; a partial date, and a timestamp without an offset, becomes its first instant in UTC.
+func (d PartialDate) Timestamp() string {
+	if len(d) > len("2006-01-02") && !isNaive(string(d)) {
+		return string(d)
+	}
+	if v, ok := d.Version(); ok {
+		return v.String()
+	}
+	return string(d)
+}
+
 // Version returns the first instant of the date, and false when it is empty or
 // no date.
 func (d PartialDate) Version() (Version, bool) {

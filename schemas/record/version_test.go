@@ -72,6 +72,13 @@ func TestPartialDateFull(t *testing.T) {
 	} {
 		require.Equal(t, want, in.Full())
 	}
+	for in, want := range map[record.PartialDate]string{
+		"": "", "2019": "2019-01-01T00:00:00Z", "2019-05": "2019-05-01T00:00:00Z", "2019-05-06": "2019-05-06T00:00:00Z",
+		"2019-05-06T07:08:09": "2019-05-06T07:08:09Z", "2019-05-06T07:08:09.5": "2019-05-06T07:08:09.5Z",
+		"2019-05-06T07:08:09Z": "2019-05-06T07:08:09Z", "2019-05-06T07:08:09.000+05:30": "2019-05-06T07:08:09.000+05:30",
+	} {
+		require.Equal(t, want, in.Timestamp())
+	}
 	_, ok := record.PartialDate("").Version()
 	require.False(t, ok)
 	v, ok := record.PartialDate("2019-05").Version()

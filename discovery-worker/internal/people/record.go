@@ -11,6 +11,7 @@ import (
 
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // Record is what is served of an account: the record of its webset.
@@ -46,7 +47,7 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	for _, row := range people {
 		ref := Ref{identity.Network, row.ProfileID}
 		if !row.Deleted && slices.Contains(refs, ref) {
-			out[ref] = Record{ref, row.Username, row.LastUpdated, object(row.WebsetShared, row.WebsetRest, row.WebsetEmail)}
+			out[ref] = Record{ref, row.Username, record.Version(row.Version).String(), object(row.WebsetShared, row.WebsetRest, row.WebsetEmail)}
 		}
 	}
 	developers, err := rowsOf(ctx, r, readmodel.CodehostPeopleQuery(readmodel.CodehostWebset), codehost, readmodel.FreshenCodehostPeople)
@@ -55,8 +56,8 @@ func (r *Reader) Records(ctx context.Context, refs []Ref) (map[Ref]Record, error
 	}
 	for _, row := range developers {
 		ref := Ref{identity.Codehost, itoa(row.UserID)}
-		if !row.Deleted && slices.Contains(refs, ref) {
-			out[ref] = Record{ref, row.CodehostUsername, row.LastUpdated, object(row.Webset)}
+		if !row.Deleted && !row.IsOrganization() && slices.Contains(refs, ref) {
+			out[ref] = Record{ref, row.CodehostUsername, record.Version(row.Version).String(), object(row.Webset)}
 		}
 	}
 	return out, nil

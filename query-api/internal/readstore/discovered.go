@@ -1,9 +1,6 @@
 package readstore
 
 import (
-	"cmp"
-	"context"
-	"slices"
 	"strconv"
 
 	"github.com/go-json-experiment/json"
@@ -78,71 +75,4 @@ func (p *person) username() string {
 		return p.network.Username
 	}
 	return p.codehost.CodehostUsername
-}
-
-// discoveredLink follows the link of an account that discovery is surest of, of
-// those that count (readmodel.DiscoveredConfidence), for want of a declared one. It
-// leads from one record to another: a username that has moved to somebody else since
-// leads nowhere, and neither does a link to whom declared links, or a surer one,
-// give to somebody else.
-func (s *session) discoveredLink(ctx context.Context, p platform, username string, record *person) (linked, error) {
-	to, confidence, err := s.surest(ctx, p, username, record)
-	if err != nil || to == nil {
-		return linked{}, err
-	}
-	if len(to.declared()) > 0 && !slices.Contains(to.declared(), username) {
-		return linked{}, nil
-	}
-	other, err := s.declaredLink(ctx, to.platform(), to.usernameKey(), to)
-	if err != nil || other != nil {
-		return linked{}, err
-	}
-	if record != nil {
-		back, _, err := s.surest(ctx, to.platform(), to.usernameKey(), to)
-		if err != nil || back != nil && back.compareIdentity(record) != 0 {
-			return linked{}, err
-		}
-		username = record.username()
-	}
-	return linked{to, &discoveredLink{p.name, username, confidence}}, nil
-}
-
-// surest is the record of the other platform that discovery is surest of; nil when
-// there is none.
-func (s *session) surest(ctx context.Context, p platform, username string, record *person) (*person, float64, error) {
-	var said []discoveredStatement
-	if err := one(ctx, s.store.discovered, readmodel.DiscoveryHash(p.name, username), &said); err != nil {
-		return nil, 0, err
-	}
-	type lead struct {
-		to         target
-		confidence float64
-		version    int64
-	}
-	var leads []lead
-	var targets []target
-	for _, st := range said {
-		from, to := st.input, st.found
-		if to.Platform == p.name {
-			from, to = to, from
-		}
-		if from.Platform != p.name || identity.UsernameKey(from.Username) != username || from.Identity != record.identityOf() ||
-			to.Platform != p.other().name || to.Identity == "" || s.store.ErasedAccount(to.Platform, identity.UsernameKey(to.Username)) {
-			continue
-		}
-		t := target{to.Platform, to.Identity}
-		leads, targets = append(leads, lead{t, st.confidence, st.version}), append(targets, t)
-	}
-	if err := s.read(ctx, targets); err != nil {
-		return nil, 0, err
-	}
-	leads = slices.DeleteFunc(leads, func(l lead) bool { return s.people[l.to.key()] == nil })
-	if len(leads) == 0 {
-		return nil, 0, nil
-	}
-	best := slices.MinFunc(leads, func(a, b lead) int {
-		return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(b.version, a.version),
-			s.people[a.to.key()].compareIdentity(s.people[b.to.key()]))
-	})
-	return s.people[best.to.key()], best.confidence, nil
 }

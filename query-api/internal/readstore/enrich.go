@@ -2,15 +2,10 @@ package readstore
 
 import (
 	"context"
-	"slices"
 
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
-
-// maxShared bounds how many holders of a shared e-mail address are tried when
-// the other webset's record is looked for.
-const maxShared = 10
 
 // PersonQuery says who is looked for, and in which websets. Identifiers are
 // comparison forms (identity.UsernameKey, identity.EmailKey), empty when not
@@ -60,23 +55,23 @@ func (s *Store) Person(ctx context.Context, q PersonQuery) (Person, error) {
 }
 
 func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
-	m, err := s.identify(ctx, q)
+	codehost, network, err := s.resolve(ctx, q)
 	if err != nil {
 		return Person{}, err
 	}
-	out := Person{Identifiers: identifiers(m.network.person, m.codehost.person)}
-	if q.Network && m.network.person != nil {
-		out.Network = appendEnrichedNetwork(nil, m.network.person.network, m.network.by)
-		out.Identities = append(out.Identities, identities(m.network.person)...)
+	out := Person{Identifiers: identifiers(network.person, codehost.person)}
+	if network.person != nil {
+		out.Network = appendEnrichedNetwork(nil, network.person.network, network.by)
+		out.Identities = append(out.Identities, identities(network.person)...)
 	}
-	if !q.Codehost || m.codehost.person == nil {
+	if codehost.person == nil {
 		return out, nil
 	}
-	row := m.codehost.person.codehost
+	row := codehost.person.codehost
 	e := s.startEntries(ctx, row.UserID, readmodel.EntryEnrich, readmodel.EntryFull)
-	username, by := "", m.codehost.by
+	username, by := "", codehost.by
 	if row.NetworkUsername == "" {
-		other, err := s.follow(ctx, m.codehost.person)
+		other, err := s.follow(ctx, codehost.person)
 		if err != nil {
 			return Person{}, err
 		}
@@ -92,173 +87,8 @@ func (s *session) person(ctx context.Context, q PersonQuery) (Person, error) {
 		return Person{}, err
 	}
 	out.Codehost = appendEnrichedCodehost(nil, row, username, e, by)
-	out.Identities = append(out.Identities, identities(m.codehost.person)...)
+	out.Identities = append(out.Identities, identities(codehost.person)...)
 	return out, nil
-}
-
-// match is who was found: a record of each platform, or of one.
-type match struct{ codehost, network linked }
-
-func (m *match) set(p *person) { m.link(linked{person: p}) }
-
-func (m *match) link(l linked) {
-	switch {
-	case l.person == nil:
-	case l.person.network != nil:
-		m.network = l
-	default:
-		m.codehost = l
-	}
-}
-
-// identify applies the identifiers in their order. The first specific one that
-// matches anything decides; the e-mail address is for when none does.
-func (s *session) identify(ctx context.Context, q PersonQuery) (match, error) {
-	specific := []struct {
-		platform platform
-		username string
-	}{{codehostPlatform(), q.CodehostUsername}, {networkPlatform(), q.NetworkUsername}}
-	for _, id := range specific {
-		if id.username == "" {
-			continue
-		}
-		m, err := s.byUsername(ctx, q, id.platform, id.username)
-		if err != nil || m != (match{}) {
-			return m, err
-		}
-	}
-	if q.Email == "" {
-		return match{}, nil
-	}
-	for _, key := range append([]string{q.Email}, identity.EmailForms(q.Email)...) {
-		q.Email = key
-		m, err := s.byEmail(ctx, q)
-		if err != nil || m != (match{}) {
-			return m, err
-		}
-	}
-	return match{}, nil
-}
-
-func (q PersonQuery) wants(p platform) bool {
-	if p.name == identity.Network {
-		return q.Network
-	}
-	return q.Codehost
-}
-
-// byUsername finds the holder of a username, or else the record of the other
-// platform that is linked to it.
-func (s *session) byUsername(ctx context.Context, q PersonQuery, p platform, username string) (match, error) {
-	keys := []lookupKey{{p.username, username}}
-	if q.wants(p.other()) {
-		keys = append(keys, linkKeys(p, username)...)
-	}
-	if err := s.ask(ctx, keys...); err != nil {
-		return match{}, err
-	}
-	// Nearly always one account has ever held the name: its lists can be read
-	// at once with its record.
-	if found := candidates(p, s.found[keys[0]]); p.name == identity.Codehost && q.Codehost && len(found) == 1 {
-		if id, ok := userID(found[0].identity); ok {
-			s.startEntries(ctx, id, readmodel.EntryEnrich, readmodel.EntryFull)
-		}
-	}
-	own, err := s.holder(ctx, p, username)
-	if err != nil {
-		return match{}, err
-	}
-	var m match
-	if own != nil {
-		m.set(own)
-		if !q.wants(p.other()) {
-			return m, nil
-		}
-		other, err := s.follow(ctx, own)
-		m.link(other)
-		return m, err
-	}
-	other, err := s.followAccount(ctx, p, username, nil)
-	if err != nil || other.person == nil {
-		return match{}, err
-	}
-	m.link(other)
-	if !q.wants(p) {
-		return m, nil
-	}
-	back, err := s.follow(ctx, other.person)
-	m.link(back)
-	return m, err
-}
-
-// byEmail finds the most recently updated holder of an address among the
-// requested websets, and its counterpart in the other one.
-func (s *session) byEmail(ctx context.Context, q PersonQuery) (match, error) {
-	var wanted []platform
-	for _, p := range []platform{codehostPlatform(), networkPlatform()} {
-		if q.wants(p) {
-			wanted = append(wanted, p)
-		}
-	}
-	keys := make([]lookupKey, len(wanted))
-	for i, p := range wanted {
-		keys[i] = lookupKey{p.email, q.Email}
-	}
-	if err := s.ask(ctx, keys...); err != nil {
-		return match{}, err
-	}
-	var targets []target
-	for i, p := range wanted {
-		targets = append(targets, candidates(p, s.found[keys[i]])...)
-	}
-	if err := s.read(ctx, targets); err != nil {
-		return match{}, err
-	}
-	holders := make([][]*person, len(wanted))
-	winner := -1
-	for i, p := range wanted {
-		var err error
-		holders[i], err = s.existing(ctx, p, s.found[keys[i]], func(h *person) bool { return slices.Contains(h.emailKeys(), q.Email) })
-		if err != nil {
-			return match{}, err
-		}
-		if len(holders[i]) > 0 && (winner < 0 || holders[i][0].version() > holders[winner][0].version()) {
-			winner = i
-		}
-	}
-	var m match
-	if winner < 0 {
-		return m, nil
-	}
-	who := holders[winner][0]
-	m.set(who)
-	if len(wanted) == 1 {
-		return m, nil
-	}
-	other, err := s.follow(ctx, who)
-	if err != nil {
-		return match{}, err
-	}
-	if other.person == nil {
-		other.person, err = s.companion(ctx, who, holders[1-winner])
-	}
-	m.link(other)
-	return m, err
-}
-
-// companion is the newest of the holders whose own link does not lead to
-// someone other than who.
-func (s *session) companion(ctx context.Context, who *person, holders []*person) (*person, error) {
-	for _, h := range holders[:min(len(holders), maxShared)] {
-		leads, err := s.follow(ctx, h)
-		if err != nil {
-			return nil, err
-		}
-		if leads.person == nil || leads.person.compareIdentity(who) == 0 {
-			return h, nil
-		}
-	}
-	return nil, nil
 }
 
 // targetCompany is the kind of a company in Record.Identities.

@@ -1,43 +1,50 @@
 package readstore
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strings"
 
+	"muster/query-api/internal/resolution"
+	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
 
-// statement says that an account belongs to whom is being followed.
-type statement struct {
-	declared   bool
-	confidence float32
-	version    int64 // of what states it
-	to         *person
-}
+// maxLeads bounds how many targets of an account's discovered links have their own links read.
+const maxLeads = 10
 
-// linked is where a link leads: to nobody when person is nil.
+// linked is a record and how it was reached; person is nil if there is none.
 type linked struct {
 	person *person
-	// by says how discovery found the link; nil: it is a declared one.
+	// by says how discovery found the link to it; nil: it was reached otherwise.
 	by *discoveredLink
 }
 
-// follow returns the record of the other platform that a record's link leads to.
-func (s *session) follow(ctx context.Context, from *person) (linked, error) {
-	return s.followAccount(ctx, from.platform(), from.usernameKey(), from)
+// account is an account whose links are followed.
+type account struct {
+	platform platform
+	username string  // comparison form
+	record   *person // nil: it has none
 }
 
-// followAccount follows the link of an account by its username key, a declared one
-// before one that discovery found; record is the account's own record, or nil when
-// it has none (MAPPING.md, section 2, "Followed link").
-func (s *session) followAccount(ctx context.Context, p platform, username string, record *person) (linked, error) {
-	to, err := s.declaredLink(ctx, p, username, record)
-	if err != nil || to != nil {
-		return linked{person: to}, err
+func accountOf(p *person) account { return account{p.platform(), p.usernameKey(), p} }
+
+func (a account) webset() resolution.Webset { return websetOf(a.platform) }
+
+// follow returns the record of the other platform that a record's link leads to.
+func (s *session) follow(ctx context.Context, from *person) (linked, error) {
+	a := accountOf(from)
+	if err := s.loadLinks(ctx, a); err != nil {
+		return linked{}, err
 	}
-	return s.discoveredLink(ctx, p, username, record)
+	if err := s.loadDiscovered(ctx, a); err != nil {
+		return linked{}, err
+	}
+	links := resolution.Follow(s.rows(), a.webset(), a.username, recordOf(from))
+	if len(links) == 0 {
+		return linked{}, nil
+	}
+	return s.reached(links[0].To, links[0]), nil
 }
 
 // linkKeys are the lookups that following an account begins with.
@@ -45,107 +52,250 @@ func linkKeys(p platform, username string) []lookupKey {
 	return []lookupKey{{p.other().declares, username}, {p.link, username}}
 }
 
-// declaredLink follows the declared links of an account. Statements, and their
-// order, are those of MAPPING.md, section 2, "Followed link": what the record
-// declares, the records that declare its username, account-links.
-func (s *session) declaredLink(ctx context.Context, p platform, username string, record *person) (*person, error) {
-	other := p.other()
-	var declared []string
-	if record != nil {
-		declared = record.declared()
-		declared = declared[:min(len(declared), maxDeclared)]
-	}
-	keys := linkKeys(p, username)
-	for _, d := range declared {
-		keys = append(keys, lookupKey{other.username, d})
+// loadLinks reads what records state about the links of accounts: what their own records declare, the
+// records that declare them, and account-links, each with the records that these lead to.
+func (s *session) loadLinks(ctx context.Context, accounts ...account) error {
+	var keys []lookupKey
+	for _, a := range accounts {
+		keys = append(keys, linkKeys(a.platform, a.username)...)
+		keys = append(keys, a.declaredKeys()...)
 	}
 	if err := s.ask(ctx, keys...); err != nil {
-		return nil, err
+		return err
 	}
-	declarers := s.found[lookupKey{other.declares, username}]
-	links := s.links(p, username)
-
-	// One more round for everything that is needed to weigh the statements:
-	// the main rows, and who holds the usernames that account-links name.
-	targets := candidates(other, declarers)
-	for _, d := range declared {
-		targets = append(targets, candidates(other, s.found[lookupKey{other.username, d}])...)
-	}
-	linked := make([]lookupKey, 0, len(links))
-	for _, l := range links {
-		linked = append(linked, lookupKey{other.username, l.username})
+	var targets []target
+	var linked []lookupKey
+	for _, a := range accounts {
+		other := a.platform.other()
+		targets = append(targets, candidates(other, s.found[lookupKey{other.declares, a.username}])...)
+		for _, k := range a.declaredKeys() {
+			targets = append(targets, candidates(other, s.found[k])...)
+		}
+		for _, l := range s.accountLinks(lookupKey{a.platform.link, a.username}) {
+			linked = append(linked, lookupKey{other.username, l.Usernames[websetOf(other)]})
+		}
 	}
 	err := both(
 		len(targets) > 0, func() error { return s.read(ctx, targets) },
 		len(linked) > 0, func() error { return s.ask(ctx, linked...) })
 	if err != nil {
-		return nil, err
+		return err
 	}
 	targets = nil
 	for _, k := range linked {
-		targets = append(targets, candidates(other, s.found[k])...)
+		targets = append(targets, s.candidatesOf(k)...)
+	}
+	return s.read(ctx, targets)
+}
+
+// declaredKeys are the lookups of the usernames that the account's record declares.
+func (a account) declaredKeys() []lookupKey {
+	if a.record == nil {
+		return nil
+	}
+	declared := a.record.declared()
+	keys := make([]lookupKey, 0, min(len(declared), maxDeclared))
+	for _, d := range declared[:min(len(declared), maxDeclared)] {
+		keys = append(keys, lookupKey{a.platform.other().username, d})
+	}
+	return keys
+}
+
+// loadDiscovered reads the links that discovery found of those accounts whose other links, which are read,
+// lead nowhere; and what decides whether they count: the links of the records that they lead to.
+func (s *session) loadDiscovered(ctx context.Context, accounts ...account) error {
+	rows := s.rows()
+	accounts = slices.DeleteFunc(slices.Clone(accounts), func(a account) bool {
+		return len(resolution.Stated(rows, a.webset(), a.username, recordOf(a.record))) > 0
+	})
+	if len(accounts) == 0 {
+		return nil
+	}
+	targets, err := s.readDiscovered(ctx, accounts...)
+	if err != nil {
+		return err
 	}
 	if err := s.read(ctx, targets); err != nil {
-		return nil, err
+		return err
 	}
-
-	var stated []statement
-	for _, d := range declared {
-		to, err := s.holder(ctx, other, d)
-		if err != nil {
-			return nil, err
+	var leads []account
+	for _, t := range targets {
+		if p := s.people[t.key()]; p != nil && len(leads) < maxLeads {
+			leads = append(leads, accountOf(p))
 		}
-		stated = append(stated, statement{declared: true, confidence: 1, version: record.version(), to: to})
 	}
-	reverse, err := s.existing(ctx, other, declarers, func(q *person) bool { return slices.Contains(q.declared(), username) })
+	if len(leads) == 0 {
+		return nil
+	}
+	if err := s.loadLinks(ctx, leads...); err != nil {
+		return err
+	}
+	back, err := s.readDiscovered(ctx, leads...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	for _, q := range reverse {
-		stated = append(stated, statement{declared: true, confidence: 1, version: q.version(), to: q})
+	return s.read(ctx, back)
+}
+
+// readDiscovered reads the results of discovery that name accounts, and returns the records that they lead
+// to, the surest first.
+func (s *session) readDiscovered(ctx context.Context, accounts ...account) ([]target, error) {
+	var unknown []account
+	var hashes []uint64
+	for _, a := range accounts {
+		if _, known := s.discovered[a.key()]; !known && a.username != "" {
+			unknown, hashes = append(unknown, a), append(hashes, readmodel.DiscoveryHash(a.platform.name, a.username))
+		}
 	}
-	for _, l := range links {
-		to, err := s.holder(ctx, other, l.username)
+	if len(unknown) > 0 {
+		lists, err := s.store.discovered.Get(ctx, hashes)
 		if err != nil {
 			return nil, err
 		}
-		stated = append(stated, statement{declared: l.declared, confidence: l.confidence, version: l.version, to: to})
-	}
-	stated = slices.DeleteFunc(stated, func(st statement) bool { return st.to == nil })
-	if len(stated) == 0 {
-		return nil, nil
-	}
-	return slices.MinFunc(stated, func(a, b statement) int {
-		switch {
-		case a.declared != b.declared && a.declared:
-			return -1
-		case a.declared != b.declared:
-			return 1
+		for i, a := range unknown {
+			s.discovered[a.key()] = s.usable(lists[i])
 		}
-		return cmp.Or(cmp.Compare(b.confidence, a.confidence), cmp.Compare(b.version, a.version), a.to.compareIdentity(b.to))
-	}).to, nil
+	}
+	var targets []target
+	for _, a := range accounts {
+		said := slices.Clone(s.discovered[a.key()])
+		slices.SortStableFunc(said, func(x, y resolution.Discovered) int {
+			switch {
+			case x.Confidence > y.Confidence:
+				return -1
+			case x.Confidence < y.Confidence:
+				return 1
+			}
+			return 0
+		})
+		other := a.webset().Other()
+		for _, d := range said {
+			here := d.Accounts[a.webset()]
+			if id := d.Accounts[other].Identity; id != "" && here.Username == a.username && here.Identity == a.record.identityOf() {
+				targets = append(targets, target{platformOf(other).name, id})
+			}
+		}
+	}
+	return targets, nil
 }
 
-// link is an account-link that names the other side's username.
-type link struct {
-	username   string
-	declared   bool
-	confidence float32
-	version    int64
-}
+func (a account) key() target { return target{a.platform.name, a.username} }
 
-// links are the account-links of an account to the other platform that may be
-// followed. They have been asked for.
-func (s *session) links(p platform, username string) []link {
-	prefix := p.other().name + ":"
-	var out []link
-	for _, r := range s.found[lookupKey{p.link, username}] {
-		if r.TargetKind != readmodel.TargetAccount || !r.Declared && r.Confidence < readmodel.DiscoveredConfidence {
+// usable are the statements of discovery that join a codehost and a network account; nothing may be told
+// of one that was erased.
+func (s *session) usable(said []discoveredStatement) []resolution.Discovered {
+	out := make([]resolution.Discovered, 0, len(said))
+	for _, st := range said {
+		if st.input.Platform == st.found.Platform {
 			continue
 		}
-		if to, ok := strings.CutPrefix(r.Target, prefix); ok && !s.store.ErasedAccount(p.other().name, to) {
-			out = append(out, link{to, r.Declared, r.Confidence, r.Version})
+		d := resolution.Discovered{Confidence: st.confidence, Found: st.version}
+		known := true
+		for _, social := range []struct{ platform, username, identity string }{
+			{st.input.Platform, st.input.Username, st.input.Identity}, {st.found.Platform, st.found.Username, st.found.Identity},
+		} {
+			key := identity.UsernameKey(social.username)
+			switch {
+			case s.store.ErasedAccount(social.platform, key):
+				known = false
+			case social.platform == identity.Codehost:
+				d.Accounts[resolution.Codehost] = resolution.Account{Username: key, Identity: social.identity}
+			case social.platform == identity.Network:
+				d.Accounts[resolution.Network] = resolution.Account{Username: key, Identity: social.identity}
+			default:
+				known = false
+			}
+		}
+		if known {
+			out = append(out, d)
 		}
 	}
 	return out
+}
+
+// accountLinks are the account-links under a key that may be followed. They have been asked for.
+func (s *session) accountLinks(k lookupKey) []resolution.AccountLink {
+	from := resolution.Codehost
+	if k.kind == readmodel.LookupLinkNetwork {
+		from = resolution.Network
+	}
+	other := platformOf(from.Other())
+	var out []resolution.AccountLink
+	for _, r := range s.found[k] {
+		if r.TargetKind != readmodel.TargetAccount || !r.Declared && r.Confidence < readmodel.DiscoveredConfidence {
+			continue
+		}
+		to, ok := strings.CutPrefix(r.Target, other.name+":")
+		if !ok || s.store.ErasedAccount(other.name, to) {
+			continue
+		}
+		l := resolution.AccountLink{Declared: r.Declared, Confidence: float64(r.Confidence), Observed: r.Version}
+		l.Usernames[from], l.Usernames[from.Other()] = k.value, to
+		out = append(out, l)
+	}
+	return out
+}
+
+// rows are the facts that the session has read.
+func (s *session) rows() resolution.Rows {
+	var rows resolution.Rows
+	for _, p := range s.people {
+		if p != nil {
+			rows.Records = append(rows.Records, *recordOf(p))
+		}
+	}
+	for k := range s.found {
+		if k.kind == readmodel.LookupLinkCodehost || k.kind == readmodel.LookupLinkNetwork {
+			rows.AccountLinks = append(rows.AccountLinks, s.accountLinks(k)...)
+		}
+	}
+	for _, said := range s.discovered {
+		rows.Discovered = append(rows.Discovered, said...)
+	}
+	return rows
+}
+
+// recordOf is a person as resolution sees it; nil for nil.
+func recordOf(p *person) *resolution.Record {
+	if p == nil {
+		return nil
+	}
+	return &resolution.Record{
+		Webset: websetOf(p.platform()), Identity: p.identityOf(), Username: p.usernameKey(), Emails: p.emailKeys(),
+		Declares: p.declared(), Updated: p.version(),
+	}
+}
+
+// reached is the person of a record that a resolution chose, and how the link led there.
+func (s *session) reached(r *resolution.Record, link resolution.Link) linked {
+	out := linked{person: s.personOf(r)}
+	if link.Discovered {
+		out.by = &discoveredLink{platformOf(r.Webset.Other()).name, link.Username, link.Confidence}
+		if from := s.personOf(link.From); from != nil {
+			out.by.username = from.username()
+		}
+	}
+	return out
+}
+
+// personOf is the person of a record that was made of one; nil for nil.
+func (s *session) personOf(r *resolution.Record) *person {
+	if r == nil {
+		return nil
+	}
+	return s.people[target{platformOf(r.Webset).name, r.Identity}.key()]
+}
+
+func websetOf(p platform) resolution.Webset {
+	if p.name == identity.Network {
+		return resolution.Network
+	}
+	return resolution.Codehost
+}
+
+func platformOf(w resolution.Webset) platform {
+	if w == resolution.Network {
+		return networkPlatform()
+	}
+	return codehostPlatform()
 }

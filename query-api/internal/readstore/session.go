@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"muster/platform/gather"
+	"muster/query-api/internal/resolution"
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 )
@@ -135,8 +136,9 @@ type session struct {
 	codehost readmodel.CodehostColumns
 	noReply  noReply
 
-	found  map[lookupKey][]readmodel.LookupRow
-	people map[string]*person // by platform and identity; nil: does not exist
+	found      map[lookupKey][]readmodel.LookupRow
+	people     map[string]*person                 // by platform and identity; nil: does not exist
+	discovered map[target][]resolution.Discovered // by platform and username
 
 	reads   sync.WaitGroup // what runs ahead
 	entries map[int64]*entries
@@ -146,6 +148,7 @@ func (s *Store) session(network readmodel.NetworkColumns, codehost readmodel.Cod
 	return &session{
 		store: s, network: network, codehost: codehost,
 		found: make(map[lookupKey][]readmodel.LookupRow), people: make(map[string]*person),
+		discovered: make(map[target][]resolution.Discovered),
 	}
 }
 
@@ -252,7 +255,7 @@ func (s *session) read(ctx context.Context, targets []target) error {
 		t := target{identity.Codehost, strconv.FormatInt(id, 10)}
 		s.people[t.key()] = nil
 		for _, r := range codehostRows[i] {
-			if !r.Deleted && !s.store.erasedCodehost(r) {
+			if !r.Deleted && !r.IsOrganization() && !s.store.erasedCodehost(r) {
 				s.people[t.key()] = &person{codehost: r, noReply: s.noReply.of(r)}
 			}
 		}
@@ -288,6 +291,15 @@ func candidates(p platform, rows []readmodel.LookupRow) []target {
 		}
 	}
 	return out
+}
+
+// candidatesOf are the records that the rows of a key name. It has been asked for.
+func (s *session) candidatesOf(k lookupKey) []target {
+	p := codehostPlatform()
+	if n := networkPlatform(); k.kind == n.username || k.kind == n.email || k.kind == n.declares {
+		p = n
+	}
+	return candidates(p, s.found[k])
 }
 
 // existing are those of the candidates in rows that exist and pass, newest

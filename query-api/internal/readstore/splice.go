@@ -2,10 +2,12 @@ package readstore
 
 import (
 	"strconv"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/schemas/readmodel"
+	"muster/schemas/record"
 )
 
 // Answers are spliced of stored members: fragments of a JSON object that
@@ -26,6 +28,12 @@ func appendString(b []byte, name, value string) []byte {
 	// checked at ingest.
 	b, _ = jsontext.AppendQuote(b, value)
 	return b
+}
+
+// appendInstant appends a member with a version as an RFC 3339 timestamp in UTC.
+func appendInstant(b []byte, name string, version int64) []byte {
+	b = append(appendName(b, name), '"')
+	return append(record.Version(version).Time().AppendFormat(b, time.RFC3339Nano), '"')
 }
 
 func appendName(b []byte, name string) []byte {
@@ -96,7 +104,7 @@ func appendEnrichedCodehost(b []byte, r *readmodel.CodehostPersonRow, networkUse
 		b = appendList(b, "commits", e.commits.Full, e.commits.Count, nil)
 	}
 	b = appendDiscovered(b, by)
-	b = appendString(b, "last_updated", r.LastUpdated)
+	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')
 }
 
@@ -105,7 +113,7 @@ func appendEnrichedNetwork(b []byte, r *readmodel.NetworkPersonRow, by *discover
 	b = append(b, '{')
 	b = appendMembers(b, r.Enrich)
 	b = appendDiscovered(b, by)
-	b = appendString(b, "updated_at", r.UpdatedAt)
+	b = appendInstant(b, "updated_at", r.Version)
 	return append(b, '}')
 }
 
@@ -113,7 +121,7 @@ func appendEnrichedNetwork(b []byte, r *readmodel.NetworkPersonRow, by *discover
 func appendCompany(b []byte, r *readmodel.CompanyRow) []byte {
 	b = append(b, '{')
 	b = appendMembers(b, r.Company)
-	b = appendString(b, "last_updated", r.LastUpdated)
+	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')
 }
 
@@ -144,9 +152,9 @@ func appendNetworkPerson(b []byte, r *readmodel.NetworkPersonRow, email bool, ad
 		}
 		b = appendEntries(b, e, pick)
 		b = appendDiscovered(b, by)
-		b = append(appendString(b, "last_updated", addon.LastUpdated), '}')
+		b = append(appendInstant(b, "last_updated", addon.Version), '}')
 	}
-	b = appendString(b, "last_updated", r.LastUpdated)
+	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')
 }
 
@@ -160,6 +168,6 @@ func appendCodehostPerson(b []byte, r *readmodel.CodehostPersonRow, e *entries, 
 		b = append(appendName(b, "network"), '{')
 		b = append(appendDiscovered(appendMembers(b, addon.WebsetShared), by), '}')
 	}
-	b = appendString(b, "last_updated", r.LastUpdated)
+	b = appendInstant(b, "last_updated", r.Version)
 	return append(b, '}')
 }

@@ -47,7 +47,7 @@ type Record struct {
 	Identifiers []string
 }
 
-func record(body []byte, from ...*person) Record {
+func newRecord(body []byte, from ...*person) Record {
 	return Record{Body: body, Identities: identities(from...), Identifiers: identifiers(from...)}
 }
 
@@ -138,7 +138,7 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out Record, 
 			return nil
 		}
 		if !q.Codehost || other.person == nil {
-			out = record(appendNetworkPerson(nil, who.network, q.Email, nil, nil, nil), who, nil)
+			out = newRecord(appendNetworkPerson(nil, who.network, q.Email, nil, nil, nil), who, nil)
 			return nil
 		}
 		addon := other.person.codehost
@@ -146,7 +146,7 @@ func (s *Store) NetworkPerson(ctx context.Context, q NetworkQuery) (out Record, 
 		if err := e.wait(); err != nil {
 			return err
 		}
-		out = record(appendNetworkPerson(nil, who.network, q.Email, addon, e, other.by), who, other.person)
+		out = newRecord(appendNetworkPerson(nil, who.network, q.Email, addon, e, other.by), who, other.person)
 		return nil
 	})
 	return out, err
@@ -189,9 +189,9 @@ func (s *Store) CodehostPerson(ctx context.Context, q CodehostQuery) (out Record
 			return err
 		}
 		if !q.Network || other.person == nil {
-			out = record(appendCodehostPerson(nil, who.codehost, e, nil, nil), who, nil)
+			out = newRecord(appendCodehostPerson(nil, who.codehost, e, nil, nil), who, nil)
 		} else {
-			out = record(appendCodehostPerson(nil, who.codehost, e, other.person.network, other.by), who, other.person)
+			out = newRecord(appendCodehostPerson(nil, who.codehost, e, other.person.network, other.by), who, other.person)
 		}
 		return nil
 	})

@@ -107,9 +107,9 @@ func (s *Server) personQuery(body *api.PersonEnrichRequest) (q readstore.PersonQ
 
 // EnrichCompany is POST /v1/company/enrich.
 func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyRequestObject) (api.EnrichCompanyResponseObject, error) {
-	q, err := s.companyQuery(request.Body)
-	if err != nil {
-		return nil, err
+	q, malformed := s.companyQuery(request.Body)
+	if q == (readstore.CompanyQuery{}) {
+		return nil, malformed
 	}
 	res, err := metering.CallOf(ctx).Reserve(ctx, 1)
 	if err != nil {
@@ -119,6 +119,9 @@ func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyReq
 	company, err := s.store.Company(ctx, q)
 	if err != nil {
 		return nil, err
+	}
+	if company.Body == nil && malformed != nil {
+		return nil, malformed
 	}
 	var used metering.Used
 	if company.Body != nil {
@@ -138,29 +141,35 @@ func (s *Server) EnrichCompany(ctx context.Context, request api.EnrichCompanyReq
 // VisitEnrichCompanyResponse implements api.EnrichCompanyResponseObject.
 func (a answer) VisitEnrichCompanyResponse(w http.ResponseWriter) error { return a.write(w) }
 
-func (s *Server) companyQuery(body *api.CompanyEnrichRequest) (q readstore.CompanyQuery, err error) {
-	if body.NetworkSlug == nil && body.NetworkId == nil && body.NetworkUrl == nil && body.CompanyId == nil {
+// companyQuery reads identifiers in their order up to the first malformed one: the query has
+// those before it, and malformed is its error. Identifiers after a match are not looked at
+// (interface.md, company enrichment, rule 1), so that error counts only if nothing matches.
+func (s *Server) companyQuery(body *api.CompanyEnrichRequest) (q readstore.CompanyQuery, malformed error) {
+	identifiers := []struct {
+		name  string
+		given *string
+		parse func(name, input string) (string, error)
+		into  *string
+	}{
+		{"network_slug", body.NetworkSlug, companySlug, &q.Slug},
+		{"network_id", body.NetworkId, exactID, &q.NetworkID},
+		{"network_url", body.NetworkUrl, s.companyURL, &q.URLSlug},
+		{"company_id", body.CompanyId, exactID, &q.CompanyID},
+	}
+	given := false
+	for _, id := range identifiers {
+		if id.given == nil {
+			continue
+		}
+		given = true
+		value, err := id.parse(id.name, *id.given)
+		if err != nil {
+			return q, err
+		}
+		*id.into = value
+	}
+	if !given {
 		return q, invalidf("no identifier is given: send at least one of network_slug, network_id, network_url, company_id")
-	}
-	if body.NetworkSlug != nil {
-		if q.Slug, err = companySlug("network_slug", *body.NetworkSlug); err != nil {
-			return q, err
-		}
-	}
-	if body.NetworkId != nil {
-		if q.NetworkID, err = exactID("network_id", *body.NetworkId); err != nil {
-			return q, err
-		}
-	}
-	if body.NetworkUrl != nil {
-		if q.URLSlug, err = s.companyURL("network_url", *body.NetworkUrl); err != nil {
-			return q, err
-		}
-	}
-	if body.CompanyId != nil {
-		if q.CompanyID, err = exactID("company_id", *body.CompanyId); err != nil {
-			return q, err
-		}
 	}
 	return q, nil
 }

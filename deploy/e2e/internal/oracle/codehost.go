@@ -102,6 +102,8 @@ func (s *Store) codehostRecord(a *Account) Object {
 	}
 	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages"}
 	pick(dst, rec, plain...)
+	putTimestamps(dst, rec, "created_at", "updated_at")
+	putInstant(dst, "last_updated", rec, "last_updated")
 	for _, n := range lists {
 		putList(dst, n, present(rec[n]))
 	}
@@ -127,6 +129,7 @@ func counts(lists []string) []string {
 func (s *Store) CodehostPresent(a *Account) map[string]bool {
 	present := names(s.codehostRecord(a))
 	present["network"] = s.LinkedProfile(a) != nil
+	present["personal_email"] = present["personal_email"] || present["emails"] || str(decodeObject(a.raw), "email") != ""
 	return present
 }
 
@@ -136,7 +139,9 @@ func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 	rec := decodeObject(a.raw)
 	dst := Object{}
 	pick(dst, rec, "user_id", "full_name", "url", "bio", "avatar_url", "blog", "personal_website", "company", "location", "type", "hireable",
-		"followers", "following", "public_repos", "public_gists", "commit_count", "created_at", "updated_at", "last_updated")
+		"followers", "following", "public_repos", "public_gists", "commit_count")
+	putTimestamps(dst, rec, "created_at", "updated_at")
+	putInstant(dst, "last_updated", rec, "last_updated")
 	put(dst, "username", rec["codehost_username"])
 	putList(dst, "repo_languages", present(rec["repo_languages"]))
 	putList(dst, "stars", sh.others(rec["starred_repos"]))
@@ -156,6 +161,7 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 		"hireable", "commit_count", "last_updated",
 	}
 	pick(dst, rec, plain...)
+	putInstant(dst, "last_updated", rec, "last_updated")
 	details := Object{}
 	pick(details, rec, accountDetails...)
 	putDay(details, "created_at", rec, "created_at")

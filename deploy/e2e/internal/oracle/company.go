@@ -5,7 +5,8 @@ func (c *Company) Render() Object {
 	sh := shaper{}
 	rec := decodeObject(c.raw)
 	dst := Object{}
-	pick(dst, rec, "company_id", "network_slug", "network_id", "last_updated")
+	pick(dst, rec, "company_id", "network_slug", "network_id")
+	putInstant(dst, "last_updated", rec, "last_updated")
 
 	profileNames := []string{"name", "tagline", "description", "industry", "company_size", "website", "phone", "employees", "founded"}
 	profile := Object{}

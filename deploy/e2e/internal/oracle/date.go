@@ -31,6 +31,22 @@ func instantText(s string) string {
 	return t.Format(time.RFC3339Nano)
 }
 
+// putInstant serves a date as *instant*.
+func putInstant(dst Object, name string, src Object, from string) {
+	put(dst, name, instantText(str(src, from)))
+}
+
+// putTimestamps serves dates as *timestamp*.
+func putTimestamps(dst, src Object, names ...string) {
+	for _, name := range names {
+		given := str(src, name)
+		if _, err := time.Parse(time.RFC3339Nano, given); err != nil {
+			given = instantText(given)
+		}
+		put(dst, name, given)
+	}
+}
+
 // day is a date as *day*.
 func day(s string) string {
 	switch {

@@ -58,7 +58,7 @@ func (s *Store) Seal() error {
 		}
 	}
 	for _, a := range s.accounts {
-		if tie(a.version, fmt.Sprint("codehost-person ", a.ID)) {
+		if tie(a.version, fmt.Sprint("codehost-person ", a.ID)) || a.organization {
 			continue
 		}
 		addTo(ix.accountsByName, identity.UsernameKey(a.Username), a)
@@ -171,7 +171,7 @@ func (s *Store) Account(username string) *Account {
 // user id first.
 func (s *Store) AccountOrID(identifier string) *Account {
 	if id, err := strconv.ParseInt(identifier, 10, 64); err == nil && strings.Trim(identifier, "0123456789") == "" {
-		if a := s.accounts[id]; a != nil && !a.deleted {
+		if a := s.accounts[id]; a != nil && !a.deleted && !a.organization {
 			return a
 		}
 	}
@@ -203,19 +203,32 @@ type candidate[T any] struct {
 	target     *T
 }
 
-func best[T any](candidates []candidate[T], smaller func(a, b *T) int) *T {
+// ranked are the targets of candidates, best first.
+func ranked[T any](candidates []candidate[T], smaller func(a, b *T) int) []*T {
 	candidates = slices.DeleteFunc(candidates, func(c candidate[T]) bool { return c.target == nil })
-	if len(candidates) == 0 {
+	slices.SortFunc(candidates, func(a, b candidate[T]) int {
+		return cmp.Or(cmp.Compare(b.confidence, a.confidence), b.at.Compare(a.at), smaller(a.target, b.target))
+	})
+	var out []*T
+	for _, c := range candidates {
+		out = append(out, c.target)
+	}
+	return out
+}
+
+// foremost is the first of a list, nil of an empty one.
+func foremost[T any](list []*T) *T {
+	if len(list) == 0 {
 		return nil
 	}
-	return slices.MinFunc(candidates, func(a, b candidate[T]) int {
-		return cmp.Or(cmp.Compare(b.confidence, a.confidence), b.at.Compare(a.at), smaller(a.target, b.target))
-	}).target
+	return list[0]
 }
 
 // LinkedProfile follows an account's link to the network webset (MAPPING.md,
 // "Followed link"); nil when there is none.
-func (s *Store) LinkedProfile(a *Account) *Profile {
+func (s *Store) LinkedProfile(a *Account) *Profile { return foremost(s.linkedProfiles(a)) }
+
+func (s *Store) linkedProfiles(a *Account) []*Profile {
 	var declared []candidate[Profile]
 	for _, k := range a.declares[identity.Network] {
 		declared = append(declared, candidate[Profile]{1, a.at, newestProfile(s.profilesByName[k])})
@@ -223,9 +236,9 @@ func (s *Store) LinkedProfile(a *Account) *Profile {
 	return s.profileNaming(identity.UsernameKey(a.Username), declared)
 }
 
-// profileNaming returns the network-person that names a codehost username, or
-// that an account-link joins with it.
-func (s *Store) profileNaming(key string, all []candidate[Profile]) *Profile {
+// profileNaming returns the network-persons that name a codehost username, or
+// that an account-link joins with it, best first.
+func (s *Store) profileNaming(key string, all []candidate[Profile]) []*Profile {
 	for _, p := range s.profilesDeclaring[key] {
 		all = append(all, candidate[Profile]{1, p.at, p})
 	}
@@ -234,11 +247,13 @@ func (s *Store) profileNaming(key string, all []candidate[Profile]) *Profile {
 			all = append(all, candidate[Profile]{l.confidence, l.at, newestProfile(s.profilesByName[other.key])})
 		}
 	}
-	return best(all, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) })
+	return ranked(all, func(a, b *Profile) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // LinkedAccount follows a profile's link to the codehost webset; nil when there is none.
-func (s *Store) LinkedAccount(p *Profile) *Account {
+func (s *Store) LinkedAccount(p *Profile) *Account { return foremost(s.linkedAccounts(p)) }
+
+func (s *Store) linkedAccounts(p *Profile) []*Account {
 	var declared []candidate[Account]
 	for _, k := range p.declares[identity.Codehost] {
 		declared = append(declared, candidate[Account]{1, p.at, newestAccount(s.accountsByName[k])})
@@ -247,7 +262,7 @@ func (s *Store) LinkedAccount(p *Profile) *Account {
 }
 
 // accountNaming is profileNaming the other way round.
-func (s *Store) accountNaming(key string, all []candidate[Account]) *Account {
+func (s *Store) accountNaming(key string, all []candidate[Account]) []*Account {
 	for _, a := range s.accountsDeclaring[key] {
 		all = append(all, candidate[Account]{1, a.at, a})
 	}
@@ -256,7 +271,7 @@ func (s *Store) accountNaming(key string, all []candidate[Account]) *Account {
 			all = append(all, candidate[Account]{l.confidence, l.at, newestAccount(s.accountsByName[other.key])})
 		}
 	}
-	return best(all, func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
+	return ranked(all, func(a, b *Account) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 func (l *link) other(platform string) end {
@@ -283,66 +298,152 @@ func (r PersonRequest) Wants(webset string) bool {
 }
 
 // Enrich returns the records of both websets that answer a request; nil where
-// a webset was not requested or has none.
-//
-// A username that nobody holds still finds the record of the other webset that
-// names it ("identifiers of one webset also find the other webset's record
-// through account links", rulings.md). An e-mail address finds the most
-// recently updated record of the requested websets. The other webset answers
-// with the record linked to it; when there is none, with the newest one of
-// those that have the same address ("matched against the emails of the records
-// across all requested websets", interface.md) and are not linked to somebody
-// else ("never a mixture", rulings.md).
+// a webset was not requested or has none (rulings.md, Person enrichment).
 func (s *Store) Enrich(r PersonRequest) (*Account, *Profile) {
-	a, p := s.find(r)
-	if !r.Wants(identity.Codehost) {
-		a = nil
+	accounts, accountSteps := s.accountsFor(r)
+	profiles, profileSteps := s.profilesFor(r)
+	switch wantsAccount, wantsProfile := r.Wants(identity.Codehost), r.Wants(identity.Network); {
+	case !wantsAccount && !wantsProfile:
+		return nil, nil
+	case !wantsProfile:
+		return foremost(accounts), nil
+	case !wantsAccount:
+		return nil, foremost(profiles)
+	case len(accounts) == 0 || len(profiles) == 0:
+		return foremost(accounts), foremost(profiles)
+	case accountSteps[0] <= profileSteps[0]:
+		for _, p := range profiles {
+			if s.onePerson(accounts[0], p) {
+				return accounts[0], p
+			}
+		}
+		return accounts[0], nil
 	}
-	if !r.Wants(identity.Network) {
-		p = nil
+	for _, a := range accounts {
+		if s.onePerson(a, profiles[0]) {
+			return a, profiles[0]
+		}
 	}
-	return a, p
+	return nil, profiles[0]
 }
 
-func (s *Store) find(r PersonRequest) (*Account, *Profile) {
+// accountsFor lists the accounts that answer a request, best first, each with the
+// number of the ruling's step that finds it.
+func (s *Store) accountsFor(r PersonRequest) (found []*Account, steps []int) {
+	add := func(step int, list ...*Account) {
+		for _, a := range list {
+			if a != nil {
+				found, steps = append(found, a), append(steps, step)
+			}
+		}
+	}
 	if r.Codehost != "" {
-		if a := s.Account(r.Codehost); a != nil {
-			return a, s.LinkedProfile(a)
-		}
-		if p := s.profileNaming(identity.UsernameKey(r.Codehost), nil); p != nil {
-			return s.LinkedAccount(p), p
-		}
+		add(1, s.Account(r.Codehost))
 	}
 	if r.NetworkUsername != "" {
 		if p := s.Profile(r.NetworkUsername); p != nil {
-			return s.LinkedAccount(p), p
-		}
-		if a := s.accountNaming(identity.UsernameKey(r.NetworkUsername), nil); a != nil {
-			return a, s.LinkedProfile(a)
+			add(2, s.linkedAccounts(p)...)
+		} else {
+			add(2, s.accountNaming(identity.UsernameKey(r.NetworkUsername), nil)...)
 		}
 	}
-	key, err := identity.EmailKey(r.Email)
+	key := emailKey(r.Email)
+	add(3, newestAccounts(s.accountsByEmail[key])...)
+	if p := newestProfile(s.profilesByEmail[key]); p != nil {
+		add(4, s.linkedAccounts(p)...)
+	}
+	return found, steps
+}
+
+// profilesFor is accountsFor for the network webset.
+func (s *Store) profilesFor(r PersonRequest) (found []*Profile, steps []int) {
+	add := func(step int, list ...*Profile) {
+		for _, p := range list {
+			if p != nil {
+				found, steps = append(found, p), append(steps, step)
+			}
+		}
+	}
+	if r.NetworkUsername != "" {
+		add(1, s.Profile(r.NetworkUsername))
+	}
+	if r.Codehost != "" {
+		if a := s.Account(r.Codehost); a != nil {
+			add(2, s.linkedProfiles(a)...)
+		} else {
+			add(2, s.profileNaming(identity.UsernameKey(r.Codehost), nil)...)
+		}
+	}
+	key := emailKey(r.Email)
+	add(3, newestProfiles(s.profilesByEmail[key])...)
+	if a := newestAccount(s.accountsByEmail[key]); a != nil {
+		add(4, s.linkedProfiles(a)...)
+	}
+	return found, steps
+}
+
+// onePerson says that no declared link of one of two records names another account.
+func (s *Store) onePerson(a *Account, p *Profile) bool {
+	account, profile := end{identity.Codehost, identity.UsernameKey(a.Username)}, end{identity.Network, identity.UsernameKey(p.Username)}
+	ofAccount, ofProfile := a.declares[identity.Network], p.declares[identity.Codehost]
+	return !elsewhere(ofAccount, profile.key, slices.Contains(ofProfile, account.key), len(s.profilesDeclaring[account.key]) > 0, s.linkedTo(account)) &&
+		!elsewhere(ofProfile, account.key, slices.Contains(ofAccount, profile.key), len(s.accountsDeclaring[profile.key]) > 0, s.linkedTo(profile))
+}
+
+// elsewhere says that the declared links of a record lead to others than the account other: what it
+// declares itself; for want of that whether other declares it, or some record does, and account-links.
+func elsewhere(own []string, other string, byOther, bySome bool, links []string) bool {
+	switch {
+	case len(own) > 0:
+		return !slices.Contains(own, other)
+	case byOther || slices.Contains(links, other):
+		return false
+	}
+	return bySome || len(links) > 0
+}
+
+// linkedTo are the accounts of the other webset that account-links join with one.
+func (s *Store) linkedTo(e end) []string {
+	var out []string
+	for _, l := range s.linksByEnd[e] {
+		if other := l.other(e.platform); other.platform == identity.Codehost || other.platform == identity.Network {
+			out = append(out, other.key)
+		}
+	}
+	return out
+}
+
+// emailKey is the comparison form of an address; empty for what is none.
+func emailKey(address string) string {
+	key, err := identity.EmailKey(address)
 	if err != nil {
-		return nil, nil
+		return ""
 	}
-	var a *Account
-	var p *Profile
-	if r.Wants(identity.Codehost) {
-		a = newestAccount(s.accountsByEmail[key])
-	}
-	if r.Wants(identity.Network) {
-		p = newestProfile(s.profilesByEmail[key])
-	}
-	if a != nil && (p == nil || !p.at.After(a.at)) {
-		if p = s.LinkedProfile(a); p == nil && r.Wants(identity.Network) {
-			p = newestProfile(slices.DeleteFunc(slices.Clone(s.profilesByEmail[key]), func(p *Profile) bool { return s.LinkedAccount(p) != nil }))
-		}
-	} else if p != nil {
-		if a = s.LinkedAccount(p); a == nil && r.Wants(identity.Codehost) {
-			a = newestAccount(slices.DeleteFunc(slices.Clone(s.accountsByEmail[key]), func(a *Account) bool { return s.LinkedProfile(a) != nil }))
-		}
-	}
-	return a, p
+	return key
+}
+
+func newestAccounts(list []*Account) []*Account {
+	return slices.SortedFunc(slices.Values(list), func(a, b *Account) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) })
+}
+
+func newestProfiles(list []*Profile) []*Profile {
+	return slices.SortedFunc(slices.Values(list), func(a, b *Profile) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(a.ID, b.ID)) })
+}
+
+// AccountByEmail returns the most recently updated account with an address.
+func (s *Store) AccountByEmail(address string) *Account {
+	return newestAccount(s.accountsByEmail[emailKey(address)])
+}
+
+// ProfileByEmail returns the most recently updated profile with an address.
+func (s *Store) ProfileByEmail(address string) *Profile {
+	return newestProfile(s.profilesByEmail[emailKey(address)])
+}
+
+// IsOrganization says that an account is an organization's, which no person endpoint finds.
+func (s *Store) IsOrganization(userID string) bool {
+	id, err := strconv.ParseInt(userID, 10, 64)
+	return err == nil && s.accounts[id] != nil && s.accounts[id].organization
 }
 
 // Addresses are the e-mail addresses that the records state, each once, in no order.

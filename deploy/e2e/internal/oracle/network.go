@@ -160,10 +160,12 @@ func (sh shaper) currentPosition(v any) Object {
 	return dst
 }
 
-// firstEmail is `personal_email`, else the first of `emails`.
+// firstEmail is `personal_email`, else `email`, else the first of `emails`.
 func firstEmail(rec Object) string {
-	if s := str(rec, "personal_email"); s != "" {
-		return s
+	for _, name := range []string{"personal_email", "email"} {
+		if s := str(rec, name); s != "" {
+			return s
+		}
 	}
 	if l := presentStrings(rec["emails"]); len(l) > 0 {
 		return l[0]
@@ -180,7 +182,8 @@ func (s *Store) NetworkWebset(p *Profile, o NetworkOptions) Object {
 	rec := decodeObject(p.raw)
 	dst := Object{}
 	pick(dst, rec, "profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary",
-		"connections", "followers", "following", "codehost_username", "microblog_username", "last_updated")
+		"connections", "followers", "following", "codehost_username", "microblog_username")
+	putInstant(dst, "last_updated", rec, "last_updated")
 	put(dst, "location", sh.plain(rec["location"], locationNames))
 	put(dst, "current_position", sh.currentPosition(rec["current_position"]))
 	putList(dst, "experience", sh.experience(rec["experience"]))
@@ -252,7 +255,7 @@ func (s *Store) EnrichedNetwork(p *Profile) Object {
 	pick(location, object(rec["location"]), locationNames...)
 	put(profile, "location", location)
 	put(profile, "personal_email", firstEmail(rec))
-	put(dst, "profile", profile)
+	dst["profile"] = profile
 
 	putList(dst, "experience", enrichedExperience(rec["experience"]))
 	putList(dst, "education", enrichedEducation(rec["education"]))

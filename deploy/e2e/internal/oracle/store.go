@@ -75,8 +75,9 @@ type Account struct {
 	ID       int64
 	Username string
 
-	emails   []string
-	declares map[string][]string
+	organization bool // no person endpoint finds it
+	emails       []string
+	declares     map[string][]string
 }
 
 // Company is a network-company in its newest version.
@@ -165,6 +166,7 @@ type (
 		UserID           int64            `json:"user_id"`
 		LastUpdated      string           `json:"last_updated"`
 		Deleted          bool             `json:"deleted"`
+		Type             string           `json:"type"`
 		CodehostUsername string           `json:"codehost_username"`
 		NetworkUsername  string           `json:"network_username"`
 		SchoolEmail      string           `json:"school_email"`
@@ -322,7 +324,7 @@ func (s *Store) addAccount(raw []byte) error {
 		return err
 	}
 	if old := s.accounts[h.UserID]; old == nil || old.supersede(v) {
-		s.accounts[h.UserID] = &Account{version: v, ID: h.UserID, Username: h.CodehostUsername, emails: h.emails(), declares: declares}
+		s.accounts[h.UserID] = &Account{version: v, ID: h.UserID, Username: h.CodehostUsername, organization: h.Type == "Organization", emails: h.emails(), declares: declares}
 	}
 	return nil
 }

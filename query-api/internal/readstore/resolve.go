@@ -1,0 +1,194 @@
+package readstore
+
+import (
+	"context"
+
+	"muster/query-api/internal/resolution"
+	"muster/schemas/identity"
+	"muster/schemas/readmodel"
+)
+
+// maxHolders bounds how many holders of an e-mail address of one webset have their links read.
+const maxHolders = 10
+
+// resolver reads what resolution.Resolve needs to answer a query.
+type resolver struct {
+	session *session
+	query   resolution.Query // without the e-mail address until that is looked at
+	emails  []string         // its forms
+	match   [2]resolution.Match
+}
+
+// resolve finds the records that answer a query. It reads what each step needs, in their order, and stops
+// once every requested webset has a record.
+func (s *session) resolve(ctx context.Context, q PersonQuery) (codehost, network linked, err error) {
+	r := resolver{session: s, query: resolution.Query{
+		Usernames: [2]string{q.CodehostUsername, q.NetworkUsername}, Requested: [2]bool{q.Codehost, q.Network},
+	}}
+	steps := []func(context.Context) error{r.readNamed, r.readDiscovered}
+	if q.Email != "" {
+		r.emails = append([]string{q.Email}, identity.EmailForms(q.Email)...)
+		steps = append(steps, r.readEmail, r.readEmailLinks, r.readDiscovered)
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return linked{}, linked{}, err
+		}
+		if r.resolve() {
+			break
+		}
+	}
+	c, n := r.match[resolution.Codehost], r.match[resolution.Network]
+	return s.reached(c.Record, c.Link), s.reached(n.Record, n.Link), nil
+}
+
+// resolve applies the steps to what has been read, and reports whether every requested webset has a record.
+func (r *resolver) resolve() bool {
+	r.match = resolution.Resolve(r.query, r.session.rows())
+	return len(r.missing()) == 0
+}
+
+// missing are the requested websets without a record.
+func (r *resolver) missing() []resolution.Webset {
+	var out []resolution.Webset
+	for w, requested := range r.query.Requested {
+		if requested && r.match[w].Record == nil {
+			out = append(out, resolution.Webset(w))
+		}
+	}
+	return out
+}
+
+// combines reports whether two records may be combined, which their links decide.
+func (r *resolver) combines() bool { return r.query.Requested[0] && r.query.Requested[1] }
+
+// readNamed reads the accounts that the specific identifiers name, and their links where those matter. It
+// looks up the e-mail address in the same round.
+func (r *resolver) readNamed(ctx context.Context) error {
+	s := r.session
+	var keys []lookupKey
+	for _, w := range []resolution.Webset{resolution.Codehost, resolution.Network} {
+		p, username := platformOf(w), r.query.Usernames[w]
+		if username != "" {
+			keys = append(keys, lookupKey{p.username, username})
+			if r.query.Requested[w.Other()] {
+				keys = append(keys, linkKeys(p, username)...)
+			}
+		}
+		for _, e := range r.emails {
+			keys = append(keys, lookupKey{p.email, e})
+		}
+	}
+	if err := s.ask(ctx, keys...); err != nil {
+		return err
+	}
+	var targets []target
+	for _, k := range keys {
+		if k.kind == platformOf(resolution.Codehost).username || k.kind == platformOf(resolution.Network).username {
+			targets = append(targets, s.candidatesOf(k)...)
+		}
+	}
+	r.startEntries(ctx)
+	if err := s.read(ctx, targets); err != nil || !r.combines() && r.resolve() {
+		return err
+	}
+	var named []account
+	for _, w := range r.missingOrCombined() {
+		if a, ok := r.named(w.Other()); ok {
+			named = append(named, a)
+		}
+	}
+	return s.loadLinks(ctx, named...)
+}
+
+// missingOrCombined are the websets for which the links of the other webset's accounts matter.
+func (r *resolver) missingOrCombined() []resolution.Webset {
+	if r.combines() {
+		return []resolution.Webset{resolution.Codehost, resolution.Network}
+	}
+	return r.missing()
+}
+
+// named is the account that a specific identifier names.
+func (r *resolver) named(w resolution.Webset) (account, bool) {
+	username := r.query.Usernames[w]
+	a := account{platform: platformOf(w), username: username}
+	if username == "" {
+		return a, false
+	}
+	a.record = r.session.personOf(resolution.Holder(r.session.rows(), w, username))
+	return a, true
+}
+
+// startEntries begins to read the lists of the account that the identifier names, if one account alone has
+// ever had that name, as nearly always.
+func (r *resolver) startEntries(ctx context.Context) {
+	s := r.session
+	key := lookupKey{codehostPlatform().username, r.query.Usernames[resolution.Codehost]}
+	if found := s.candidatesOf(key); r.query.Requested[resolution.Codehost] && len(found) == 1 {
+		if id, ok := userID(found[0].identity); ok {
+			s.startEntries(ctx, id, readmodel.EntryEnrich, readmodel.EntryFull)
+		}
+	}
+}
+
+// readDiscovered reads the discovered links of the accounts through which a missing record may be found.
+func (r *resolver) readDiscovered(ctx context.Context) error {
+	var sources []account
+	rows := r.session.rows()
+	for _, w := range r.missing() {
+		if a, ok := r.named(w.Other()); ok {
+			sources = append(sources, a)
+		}
+		if holders := resolution.EmailHolders(rows, w.Other(), r.query.Emails); len(holders) > 0 {
+			sources = append(sources, accountOf(r.session.personOf(holders[0])))
+		}
+	}
+	return r.session.loadDiscovered(ctx, sources...)
+}
+
+// readEmail reads the holders of the address in the websets that lack a record, and the links by which
+// they might contradict the other webset's record.
+func (r *resolver) readEmail(ctx context.Context) error {
+	r.query.Emails = r.emails
+	missing := r.missing()
+	if err := r.readHolders(ctx, missing...); err != nil || !r.combines() {
+		return err
+	}
+	return r.session.loadLinks(ctx, r.holders(missing...)...)
+}
+
+// readEmailLinks reads the holders of the address in the other websets, and their links.
+func (r *resolver) readEmailLinks(ctx context.Context) error {
+	var others []resolution.Webset
+	for _, w := range r.missing() {
+		others = append(others, w.Other())
+	}
+	if err := r.readHolders(ctx, others...); err != nil {
+		return err
+	}
+	return r.session.loadLinks(ctx, r.holders(others...)...)
+}
+
+func (r *resolver) readHolders(ctx context.Context, websets ...resolution.Webset) error {
+	var targets []target
+	for _, w := range websets {
+		for _, e := range r.emails {
+			targets = append(targets, r.session.candidatesOf(lookupKey{platformOf(w).email, e})...)
+		}
+	}
+	return r.session.read(ctx, targets)
+}
+
+// holders are the accounts of the address, at most maxHolders of each webset.
+func (r *resolver) holders(websets ...resolution.Webset) []account {
+	var out []account
+	rows := r.session.rows()
+	for _, w := range websets {
+		holders := resolution.EmailHolders(rows, w, r.emails)
+		for _, h := range holders[:min(len(holders), maxHolders)] {
+			out = append(out, accountOf(r.session.personOf(h)))
+		}
+	}
+	return out
+}
