@@ -62,7 +62,7 @@ func spellings(t *testing.T, c *checker, rng *rand.Rand, tr truth) {
 		handles := tr.handles[platform]
 		for tries := 0; len(names) < 12 && tries < 10*len(handles); tries++ {
 			h := handles[rng.IntN(len(handles))]
-			if h.holder != "" && upperIsSafe(h.name) && (len(names) > 3 || len(h.name) != len([]rune(h.name)) || tries > len(handles)) {
+			if h.holder != "" && !(platform == "codehost" && c.store.IsOrganization(h.holder)) && upperIsSafe(h.name) && (len(names) > 3 || len(h.name) != len([]rune(h.name)) || tries > len(handles)) {
 				names = append(names, h.name)
 			}
 		}

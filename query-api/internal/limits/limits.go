@@ -28,6 +28,9 @@ type Limiter interface {
 	// Take uses one request of perMinute, which is 1 at least. An error means
 	// that there is no decision.
 	Take(ctx context.Context, key string, perMinute int64) (Decision, error)
+	// TakeInMinute uses one of the requests of which no minute may have more than most. Unlike with
+	// Take, none comes back before a minute has passed. Its keys are apart from those of Take.
+	TakeInMinute(ctx context.Context, key string, most int64) (Decision, error)
 }
 
 // memoryKeys bounds the keys whose rate is in memory. The key that was not used
@@ -41,7 +44,7 @@ func NewMemory(now func() time.Time) (Limiter, error) {
 		return nil, fmt.Errorf("rate limits in memory: %w", err)
 	}
 	store.SetTimeNow(now)
-	return newLimiter(throttled.WrapStoreWithContext(store)), nil
+	return newLimiter(throttled.WrapStoreWithContext(store), now), nil
 }
 
 // attempts is how often a decision is tried that others overtake.
@@ -50,6 +53,7 @@ const attempts = 100
 // limiter has one of throttled's limiters for each rate that it has met, over
 // one store.
 type limiter struct {
+	windows
 	store throttled.GCRAStoreCtx
 
 	mu    sync.RWMutex
@@ -59,8 +63,11 @@ type limiter struct {
 // maxRates bounds the rates that are kept; plans have few.
 const maxRates = 1024
 
-func newLimiter(store throttled.GCRAStoreCtx) *limiter {
-	return &limiter{store: store, rates: make(map[int64]*throttled.GCRARateLimiterCtx)}
+func newLimiter(store throttled.GCRAStoreCtx, now func() time.Time) *limiter {
+	return &limiter{
+		windows: windows{now: now, taken: make(map[string][]time.Time)},
+		store:   store, rates: make(map[int64]*throttled.GCRARateLimiterCtx),
+	}
 }
 
 // name is the name of a key's state. A plan that changes begins afresh: the old state

@@ -21,3 +21,21 @@ func TestMemory(t *testing.T) {
 		return out
 	})
 }
+
+func TestMemory_RequestComesBackAfterAMinute(t *testing.T) {
+	now := time.Unix(0, 0)
+	l, err := limits.NewMemory(func() time.Time { return now })
+	require.NoError(t, err)
+	take := func() limits.Decision {
+		d, err := l.TakeInMinute(t.Context(), "k", 2)
+		require.NoError(t, err)
+		return d
+	}
+	require.True(t, take().Allowed)
+	now = now.Add(50 * time.Second)
+	require.True(t, take().Allowed)
+	require.Equal(t, limits.Decision{Limit: 2, RetryAfter: 10 * time.Second, ResetAfter: time.Minute}, take())
+	now = now.Add(10 * time.Second)
+	require.True(t, take().Allowed)
+	require.Equal(t, 50*time.Second, take().RetryAfter)
+}

@@ -15,6 +15,9 @@ import (
 //go:embed redis.lua
 var redisScript string
 
+//go:embed window.lua
+var windowScript string
+
 // ErrLate says that Redis has not decided in time. That it is away it does not say.
 var ErrLate = errors.New("no decision in time")
 
@@ -37,6 +40,7 @@ type Redis struct {
 	prefix  string
 	timeout time.Duration
 	script  *redis.Script
+	window  *redis.Script
 	late    atomic.Int64 // decisions that nobody waits for any more, and that are still to come
 
 	mu      sync.Mutex
@@ -48,7 +52,7 @@ type Redis struct {
 // prefix, with the other replicas. One decision is one round trip, and is waited for as
 // long as timeout. Whoever makes it calls Close before the client is closed.
 func NewRedis(client redis.UniversalClient, prefix string, timeout time.Duration) *Redis {
-	return &Redis{client: client, prefix: prefix, timeout: timeout, script: redis.NewScript(redisScript)}
+	return &Redis{client: client, prefix: prefix, timeout: timeout, script: redis.NewScript(redisScript), window: redis.NewScript(windowScript)}
 }
 
 // Close waits for the decisions that are still to come, which takes as long as the client
@@ -66,35 +70,47 @@ func (l *Redis) Take(ctx context.Context, key string, perMinute int64) (Decision
 	if err := check(perMinute); err != nil {
 		return Decision{}, err
 	}
-	if ctx.Err() != nil {
-		return Decision{}, fmt.Errorf("rate limit: %w", context.Cause(ctx))
-	}
-	if l.late.Load() >= maxLate {
-		return Decision{}, fmt.Errorf("rate limit: %w", ErrLate)
-	}
 	each := time.Minute / time.Duration(perMinute)
 	ahead := each * time.Duration(perMinute)
-	reply, err := l.run(ctx, l.prefix+name(key, perMinute), each, ahead)
+	reply, err := l.run(ctx, l.script, 3, l.prefix+name(key, perMinute), each.Nanoseconds(), ahead.Nanoseconds())
 	if err != nil {
 		return Decision{}, fmt.Errorf("rate limit: %w", err)
-	}
-	if len(reply) != 3 {
-		return Decision{}, errors.New("rate limit: not a decision")
 	}
 	d := Decision{Allowed: reply[0] == 1, Limit: perMinute, ResetAfter: time.Duration(reply[1]), RetryAfter: time.Duration(reply[2])}
 	d.Remaining = int64(max(0, ahead-d.ResetAfter) / each)
 	return d, nil
 }
 
-// run waits for the script for as long as timeout. The command itself goes on for as
+// TakeInMinute implements [Limiter].
+func (l *Redis) TakeInMinute(ctx context.Context, key string, most int64) (Decision, error) {
+	if err := check(most); err != nil {
+		return Decision{}, err
+	}
+	reply, err := l.run(ctx, l.window, 4, l.prefix+"minute:"+name(key, most), most, time.Minute.Microseconds())
+	if err != nil {
+		return Decision{}, fmt.Errorf("rate limit: %w", err)
+	}
+	return Decision{
+		Allowed: reply[0] == 1, Limit: most, Remaining: max(0, most-reply[1]),
+		ResetAfter: time.Duration(reply[2]) * time.Microsecond, RetryAfter: time.Duration(reply[3]) * time.Microsecond,
+	}, nil
+}
+
+// run waits for a script of so many results for as long as timeout. The command itself goes on for as
 // long as the client lets it: whoever else uses Redis waits longer, and only that bound
 // tells a slow server from one that is away.
-func (l *Redis) run(ctx context.Context, key string, each, ahead time.Duration) ([]int64, error) {
+func (l *Redis) run(ctx context.Context, script *redis.Script, results int, key string, args ...any) ([]int64, error) {
+	if ctx.Err() != nil {
+		return nil, context.Cause(ctx)
+	}
+	if l.late.Load() >= maxLate {
+		return nil, ErrLate
+	}
 	type result struct {
 		reply []int64
 		err   error
 	}
-	results := make(chan result, 1)
+	done := make(chan result, 1)
 	var one atomic.Bool // of the caller and the decision has ended
 	l.mu.Lock()
 	if l.closed {
@@ -102,8 +118,11 @@ func (l *Redis) run(ctx context.Context, key string, each, ahead time.Duration) 
 		return nil, ErrClosed
 	}
 	l.running.Go(func() {
-		reply, err := l.script.Run(context.WithoutCancel(ctx), l.client, []string{key}, each.Nanoseconds(), ahead.Nanoseconds()).Int64Slice()
-		results <- result{reply, err}
+		reply, err := script.Run(context.WithoutCancel(ctx), l.client, []string{key}, args...).Int64Slice()
+		if err == nil && len(reply) != results {
+			err = errors.New("not a decision")
+		}
+		done <- result{reply, err}
 		if one.Swap(true) {
 			l.late.Add(-1)
 		}
@@ -112,14 +131,14 @@ func (l *Redis) run(ctx context.Context, key string, each, ahead time.Duration) 
 	timer := time.NewTimer(l.timeout)
 	defer timer.Stop()
 	select {
-	case r := <-results:
+	case r := <-done:
 		return r.reply, r.err
 	case <-timer.C:
 	}
 	l.late.Add(1)
 	if one.Swap(true) { // it has just come
 		l.late.Add(-1)
-		r := <-results
+		r := <-done
 		return r.reply, r.err
 	}
 	return nil, ErrLate

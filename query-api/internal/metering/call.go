@@ -105,6 +105,31 @@ func (c *Call) RateRefused(d limits.Decision) *Refused {
 	}
 }
 
+// addressCountsPerMinute is how many free counts that depend on e-mail addresses a key has in a minute (rulings.md, Search).
+const addressCountsPerMinute = 10
+
+// TakeAddressCount takes one of the key's free counts that depend on e-mail addresses. The error is a [*Refused], or
+// [ErrUnavailable]: without a decision none is given, because the limit protects the addresses.
+func (c *Call) TakeAddressCount(ctx context.Context) error {
+	if c.meter == nil {
+		return nil
+	}
+	d, err := c.meter.limits.TakeInMinute(ctx, c.request.Principal.Key.ID, addressCountsPerMinute)
+	switch {
+	case err != nil:
+		return unavailable(err)
+	case d.Allowed:
+		return nil
+	}
+	c.outcome = event.OutcomeRefusedRate
+	seconds := max(1, int64((d.RetryAfter+time.Second-1)/time.Second))
+	return &Refused{
+		Outcome: c.outcome, RetryAfter: d.RetryAfter,
+		Detail: fmt.Sprintf("a size of 0 with a query that looks at e-mail addresses is limited to %d calls a minute for each key: "+
+			"ask for results, name fields without addresses, or call again in %d seconds", addressCountsPerMinute, seconds),
+	}
+}
+
 // Quota is the state of the period's credits after a call, and what the call
 // cost (interface.md, Limits: X-Quota-* and X-Credits-Charged).
 type Quota struct {

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"math"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -251,14 +252,17 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 		if out.cursor, err = cursor.Decode(r.Cursor, out.cursor, now, s.deps.Key); err != nil {
 			return nil, err
 		}
+		out.first = out.cursor.Begin
 		if out.cursor.Stats == nil {
 			out.cursor.Stats = new(planner.Stats) // what is empty is not in a cursor
 		}
 	} else {
-		out.cursor.Stats = planner.NewStats()
 		var seed [8]byte
 		_, _ = rand.Read(seed[:]) // never fails
 		out.cursor.Seed = int64(binary.LittleEndian.Uint64(seed[:]) >> 1)
+	}
+	if out.first {
+		out.cursor.Stats, out.cursor.Begin = planner.NewStats(), false
 	}
 	options := clause.Options{Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed}
 	var err, inSort error
@@ -360,11 +364,13 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		}
 		page.Results = append(page.Results, shown)
 	}
-	if !s.first && s.request.Size == 0 {
+	switch next := s.cursor; {
+	case s.request.Size == 0 && s.first: // the whole walk follows
+		next.Stats, next.Expansions, next.Begin = nil, nil, true
+		page.Next, err = cursor.Encode(next, s.searcher.deps.Key)
+	case s.request.Size == 0:
 		page.Next = s.request.Cursor // as many follow as before
-	}
-	if r.more {
-		next := s.cursor
+	case r.more:
 		if !s.first { // that of the walk
 			next.Stats = asked.cursor.Stats
 		}
@@ -373,9 +379,27 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 		if errors.Is(err, cursor.ErrTooLarge) {
 			return nil, &Budget{"the words that the query's fuzzy and unfinished words may be are too many to be carried from page to page: lower max_expansions, or name fewer fields"}
 		}
-		if err != nil {
-			return nil, fmt.Errorf("search: encode cursor: %w", err)
-		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("search: encode cursor: %w", err)
 	}
 	return page, nil
+}
+
+// CountsAddresses reports whether the answer is a total alone that depends on e-mail addresses: calls of that kind
+// are limited, since they read addresses out of the index for nothing (rulings.md, Search).
+func (s *Search) CountsAddresses() bool {
+	if s.request.Size > 0 {
+		return false
+	}
+	named := false
+	visit := func(f algebra.Field) { named = named || strings.Contains(f.Path, "email") }
+	algebra.EachField(s.node, visit)
+	for _, key := range s.sorts {
+		visit(key.Field)
+		if key.Nested != nil {
+			algebra.EachField(key.Nested, visit)
+		}
+	}
+	return named
 }

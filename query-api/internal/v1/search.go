@@ -32,6 +32,11 @@ func (s *Server) SearchPeople(ctx context.Context, request api.SearchPeopleReque
 	if isTrue(request.Body.DryRun) {
 		return estimate(ctx, int64(r.Size))
 	}
+	if prepared.CountsAddresses() {
+		if err := call.TakeAddressCount(ctx); err != nil {
+			return nil, err
+		}
+	}
 	held, err := call.Reserve(ctx, int64(r.Size))
 	if err != nil {
 		return nil, err

@@ -98,10 +98,50 @@ func Run(t *testing.T, open Replicas) {
 		require.GreaterOrEqual(t, allowed.Load(), int64(perMinute))
 		require.LessOrEqual(t, allowed.Load(), most)
 	})
+	t.Run("no minute has more than so many, on 3 replicas", func(t *testing.T) {
+		replicas := open(t, 3)
+		const most, callers = 10, 32
+		began := time.Now()
+		var allowed atomic.Int64
+		var wg sync.WaitGroup
+		for caller := range callers {
+			wg.Go(func() {
+				d, err := replicas[caller%len(replicas)].TakeInMinute(t.Context(), "k", most)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if d.Allowed {
+					allowed.Add(1)
+				}
+			})
+		}
+		wg.Wait()
+		require.EqualValues(t, most, allowed.Load())
+		d, err := replicas[0].TakeInMinute(t.Context(), "k", most)
+		require.NoError(t, err)
+		require.False(t, d.Allowed)
+		require.Equal(t, int64(most), d.Limit)
+		require.Zero(t, d.Remaining)
+		require.LessOrEqual(t, d.RetryAfter.Seconds(), 60+clocks)
+		require.GreaterOrEqual(t, d.RetryAfter.Seconds(), 60-time.Since(began).Seconds()-clocks)
+		require.GreaterOrEqual(t, d.ResetAfter, d.RetryAfter)
+
+		d, err = replicas[1].TakeInMinute(t.Context(), "other", most)
+		require.NoError(t, err)
+		require.True(t, d.Allowed, "keys are apart")
+		require.Equal(t, int64(most-1), d.Remaining)
+		require.Zero(t, d.RetryAfter)
+		d, err = replicas[2].Take(t.Context(), "k", most)
+		require.NoError(t, err)
+		require.True(t, d.Allowed, "rates are apart")
+	})
 	t.Run("bounds", func(t *testing.T) {
 		l := open(t, 1)[0]
 		for _, bad := range []int64{0, -1, int64(time.Minute) + 1} {
 			_, err := l.Take(t.Context(), "k", bad)
+			require.Error(t, err)
+			_, err = l.TakeInMinute(t.Context(), "k", bad)
 			require.Error(t, err)
 		}
 		for _, good := range []int64{1, 60_000_000} {

@@ -49,6 +49,9 @@ type Cursor struct {
 	// Expansions are the terms that fuzzy and unfinished terms became.
 	Expansions map[string][]string `json:"e,omitempty"`
 	After      planner.Place       `json:"a"`
+	// Begin: the first page is still to come, as after a call for the total alone. Only Now and Seed of the
+	// walk are fixed.
+	Begin bool `json:"b,omitempty"`
 }
 
 // Reasons why a cursor is refused. Their texts are meant for the caller.
