@@ -18,8 +18,8 @@ type PersonQuery struct {
 	// host; the id is 0 if it is not in the address.
 	NoReplyUserID   int64
 	NoReplyUsername string
-	Codehost         bool // the codehost webset is requested
-	Network          bool // the network webset is requested
+	Codehost        bool // the codehost webset is requested
+	Network         bool // the network webset is requested
 }
 
 // Person is an answer of person enrichment: JSON objects, nil when the webset
