@@ -51,11 +51,20 @@ type place struct {
 
 // Option has [json.Unmarshal] take such numbers for int and int64. It must be given a
 // text that is whole, not a stream.
-func (r *Rewriter) Option() json.Options {
-	return json.WithUnmarshalers(json.JoinUnmarshalers(
+func (r *Rewriter) Option() json.Options { return json.WithUnmarshalers(r.Unmarshalers()) }
+
+// Unmarshalers returns what Option has [json.Unmarshal] use, to be joined with others.
+func (r *Rewriter) Unmarshalers() *json.Unmarshalers {
+	return json.JoinUnmarshalers(
 		json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *int64) error { return read(r, d, v) }),
 		json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *int) error { return read(r, d, v) }),
-	))
+	)
+}
+
+// Replace notes that the value just read by d, of length bytes, is to be written as text.
+func (r *Rewriter) Replace(d *jsontext.Decoder, length int, text []byte) {
+	at := int(d.InputOffset())
+	r.found = append(r.found, place{at - length, at, text})
 }
 
 func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
@@ -79,8 +88,7 @@ func read[T int | int64](r *Rewriter, d *jsontext.Decoder, v *T) error {
 		return err
 	}
 	*v = T(n)
-	at := int(d.InputOffset())
-	r.found = append(r.found, place{at - len(number), at, strconv.AppendInt(nil, n, 10)})
+	r.Replace(d, len(number), strconv.AppendInt(nil, n, 10))
 	return nil
 }
 

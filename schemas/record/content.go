@@ -14,7 +14,7 @@ type content struct {
 	compact []byte // the record without insignificant white space
 	spaces  bool   // there was some
 	absent  bool   // there are list elements or objects that count as absent
-	// rewritten is the record to read instead, with its integers written as such; nil when
+	// rewritten is the record to read instead, with its integers and dates written as such; nil when
 	// they are.
 	rewritten []byte
 }
@@ -325,6 +325,23 @@ func (s *scanner) passString() {
 			return
 		}
 	}
+}
+
+// replaceMember returns the object with a text as the value of a member. object must be compact and valid, the text
+// free of what JSON escapes.
+func replaceMember(object []byte, name, text string) []byte {
+	out := []byte{'{'}
+	eachMember(object, func(m member) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		whole := m.whole
+		if string(m.name) == name {
+			whole = []byte(`"` + name + `":"` + text + `"`)
+		}
+		out = append(out, whole...)
+	})
+	return append(out, '}')
 }
 
 // filterMembers returns the object with only the members that keep wants.

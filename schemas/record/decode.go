@@ -54,7 +54,7 @@ type Record struct {
 	// greatest there is: of equal versions and revisions it counts.
 	Hash uint64
 	// JSON is the record without insignificant white space, the integers of known fields
-	// without a fraction or an exponent, as it is published. Decoding it gives the same record. A withdrawal has nothing in
+	// without a fraction or an exponent and their dates as RFC 3339 has them, as it is published. Decoding it gives the same record. A withdrawal has nothing in
 	// it but identity, version and "deleted".
 	JSON []byte
 	// Body is a *NetworkPerson, *NetworkCompany, *CodehostPerson,
@@ -88,6 +88,9 @@ func (c codec) decode(raw []byte) (*Record, *Invalid) {
 		return nil, bad
 	}
 	version, deleted := b.head()
+	if text, err := NormalizeDate(version); err == nil && text != version {
+		return c.decode(replaceMember(content.compact, c.version, text))
+	}
 	r := &Record{Kind: c.kind, Deleted: deleted, Hash: content.hash, JSON: content.compact, Body: b}
 	if r.Key, bad = b.key(); bad != nil {
 		return nil, bad
@@ -148,7 +151,7 @@ func (c codec) read(raw []byte) (body, content, *Invalid) {
 func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
 	b := c.new()
 	var integers integer.Rewriter
-	if err := json.Unmarshal(raw, b, integers.Option()); err != nil {
+	if err := json.Unmarshal(raw, b, json.WithUnmarshalers(json.JoinUnmarshalers(integers.Unmarshalers(), dates(&integers)))); err != nil {
 		return nil, content{}, invalidOf(c.kind, raw, err)
 	}
 	if jsontext.Value(raw).Kind() != '{' { // null decodes to anything
@@ -162,6 +165,28 @@ func (c codec) readSlow(raw []byte) (body, content, *Invalid) {
 		return nil, content{}, bad
 	}
 	return b, found, nil
+}
+
+// dates has partial dates read in any form of [NormalizeDate], and notes how they are written.
+func dates(r *integer.Rewriter) *json.Unmarshalers {
+	return json.UnmarshalFromFunc(func(d *jsontext.Decoder, v *PartialDate) error {
+		if d.PeekKind() != '"' {
+			return errors.ErrUnsupported
+		}
+		raw, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		given, err := jsontext.AppendUnquote(nil, raw)
+		if err != nil {
+			return err
+		}
+		*v = PartialDate(given)
+		if text, err := NormalizeDate(string(given)); err == nil && text != string(given) {
+			r.Replace(d, len(raw), []byte(`"`+text+`"`))
+		}
+		return nil
+	})
 }
 
 // withdrawal cuts a withdrawn record down to identity and version: what is to

@@ -343,6 +343,15 @@ func (d *fast) str(into *string) uint64 {
 	return xxhash.Sum64String(s) ^ tagString
 }
 
+// date reads a date as RFC 3339 writes it, or null.
+func (d *fast) date(into *PartialDate) uint64 {
+	h := d.str((*string)(into))
+	if *into != "" && !isNormal(string(*into)) {
+		return d.fail()
+	}
+	return h
+}
+
 // escaped reads the string that begins here and whose first unusual byte is given.
 func (d *fast) escaped(into *string, i int) uint64 {
 	for i < len(d.s) && d.s[i] != '"' {

@@ -164,9 +164,9 @@ func (d *fast) readCodehostPerson(v *CodehostPerson, depth int) uint64 {
 		case "public_gists":
 			d.member(&o, 1<<20, 0xd8693f72994711ce, d.int(&v.PublicGists))
 		case "created_at":
-			d.member(&o, 1<<21, 0x16f7c8521a4e77e5, d.str((*string)(&v.CreatedAt)))
+			d.member(&o, 1<<21, 0x16f7c8521a4e77e5, d.date(&v.CreatedAt))
 		case "updated_at":
-			d.member(&o, 1<<22, 0x4a5e4f9622f121e1, d.str((*string)(&v.UpdatedAt)))
+			d.member(&o, 1<<22, 0x4a5e4f9622f121e1, d.date(&v.UpdatedAt))
 		case "repo_languages":
 			d.member(&o, 1<<23, 0x5e3c89f8537b24e9, d.strs(&v.RepoLanguages, depth+1))
 		case "commit_count":
@@ -227,7 +227,7 @@ func (d *fast) readCodehostRepo(v *CodehostRepo, depth int) uint64 {
 		case "full_name":
 			d.member(&o, 1<<5, 0x06477619ef3d4ca2, d.str(&v.FullName))
 		case "created_at":
-			d.member(&o, 1<<6, 0x16f7c8521a4e77e5, d.str((*string)(&v.CreatedAt)))
+			d.member(&o, 1<<6, 0x16f7c8521a4e77e5, d.date(&v.CreatedAt))
 		case "description":
 			d.member(&o, 1<<7, 0x54abfcca9f7c76e4, d.str(&v.Description))
 		case "language":
@@ -301,7 +301,7 @@ func (d *fast) readMicroblogPerson(v *MicroblogPerson, depth int) uint64 {
 		case "following":
 			d.member(&o, 1<<10, 0x367034149149ac74, d.int(&v.Following))
 		case "created_at":
-			d.member(&o, 1<<11, 0x16f7c8521a4e77e5, d.str((*string)(&v.CreatedAt)))
+			d.member(&o, 1<<11, 0x16f7c8521a4e77e5, d.date(&v.CreatedAt))
 		case "account_type":
 			d.member(&o, 1<<12, 0xcc5bcfb084f58774, d.str(&v.AccountType))
 		default:
@@ -389,9 +389,9 @@ func (d *fast) readPosition(v *Position, depth int) uint64 {
 		case "description":
 			d.member(&o, 1<<2, 0x54abfcca9f7c76e4, d.str(&v.Description))
 		case "start":
-			d.member(&o, 1<<3, 0x68e57c401f894969, d.str((*string)(&v.Start)))
+			d.member(&o, 1<<3, 0x68e57c401f894969, d.date(&v.Start))
 		case "end":
-			d.member(&o, 1<<4, 0x76998cde5ee70962, d.str((*string)(&v.End)))
+			d.member(&o, 1<<4, 0x76998cde5ee70962, d.date(&v.End))
 		case "current":
 			d.member(&o, 1<<5, 0xeaadbdfbbdbdcdac, d.truth(&v.Current))
 		case "location":
@@ -412,9 +412,9 @@ func (d *fast) readEducation(v *Education, depth int) uint64 {
 		case "summary":
 			d.member(&o, 1<<0, 0xe345e05e168a80f1, d.str(&v.Summary))
 		case "start":
-			d.member(&o, 1<<1, 0x68e57c401f894969, d.str((*string)(&v.Start)))
+			d.member(&o, 1<<1, 0x68e57c401f894969, d.date(&v.Start))
 		case "end":
-			d.member(&o, 1<<2, 0x76998cde5ee70962, d.str((*string)(&v.End)))
+			d.member(&o, 1<<2, 0x76998cde5ee70962, d.date(&v.End))
 		case "current":
 			d.member(&o, 1<<3, 0xeaadbdfbbdbdcdac, d.truth(&v.Current))
 		case "location":
@@ -449,7 +449,7 @@ func (d *fast) readCertification(v *Certification, depth int) uint64 {
 		case "name":
 			d.member(&o, 1<<3, 0x6c5f7b2e4a79fd6d, d.str(&v.Name))
 		case "issue_date":
-			d.member(&o, 1<<4, 0x8c2bf2bb52cb7a48, d.str((*string)(&v.IssueDate)))
+			d.member(&o, 1<<4, 0x8c2bf2bb52cb7a48, d.date(&v.IssueDate))
 		default:
 			d.unknown(&o, &v.Unknown, depth)
 		}

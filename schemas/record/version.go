@@ -2,6 +2,8 @@ package record
 
 import (
 	"errors"
+	"regexp"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -15,19 +17,112 @@ type Version int64
 const unixOfYearOne = -62135596800
 
 var (
-	errDateForm  = errors.New("must be a year (2006), a month (2006-01), a day (2006-01-02) or an RFC 3339 timestamp")
+	errDateForm  = errors.New("must be a year (2006), a month (2006-01), a day (2006-01-02) or a timestamp (2006-01-02T15:04:05Z)")
 	errDateRange = errors.New("must lie within the years 0001 to 9999 in UTC")
 )
 
-// ParseVersion reads a year, a month, a day or an RFC 3339 timestamp, which may
-// lack its offset and then means UTC. A partial date means its first instant.
-// The years are 0001 to 9999.
+// ParseVersion reads a year, a month, a day or a timestamp, as [NormalizeDate] does. A partial date means its first
+// instant. The years are 0001 to 9999.
 func ParseVersion(s string) (Version, error) {
+	v, err := parseStrict(s)
+	if err == nil || errors.Is(err, errDateRange) {
+		return v, err
+	}
+	text, err := NormalizeDate(s)
+	if err != nil {
+		return 0, err
+	}
+	return parseStrict(text)
+}
+
+// NormalizeDate returns a date as RFC 3339 writes it: a year, a month or a day as it stands, and of a timestamp the
+// instant, with the digits of its fraction and its offset. It reads what ISO 8601 allows and common programs write: no
+// seconds, no colon in the offset, a comma before the fraction, no separators; a blank in place of the T (RFC 3339, 5.6;
+// PostgreSQL, pandas, BigQuery); an offset without minutes (PostgreSQL) or with a name behind it (Go, Ruby). Without
+// an offset UTC is meant.
+func NormalizeDate(s string) (string, error) {
+	if isNormal(s) {
+		if _, err := parseStrict(s); err == nil || errors.Is(err, errDateRange) {
+			return s, err
+		}
+	}
+	m := looseDate.FindStringSubmatch(s)
+	if len(s) > maxDate || m == nil || s[4] == '-' && s[7] != '-' || s[4] != '-' && s[6] == '-' {
+		return "", errDateForm
+	}
+	day := strings.Join([]string{m[1], m[2], m[3]}, "-")
+	if m[4] == "" {
+		_, err := parseStrict(day)
+		return day, err
+	}
+	number := func(digits string) int {
+		n, _ := strconv.Atoi(digits) // at most two digits, or none
+		return n
+	}
+	fraction := strings.Replace(m[7], ",", ".", 1)
+	zone := "Z"
+	east := (number(m[10])*60+number(m[11]))*60 + number(m[12])
+	if east > 0 {
+		zone = m[9] + m[10] + ":" + (m[11] + "00")[:2]
+	}
+	clock := m[4] + ":" + (m[5] + "00")[:2] + ":" + (m[6] + "00")[:2]
+	if m[6] != "60" && m[12] == "" {
+		text := day + "T" + clock + fraction + zone
+		_, err := parseStrict(text)
+		return text, err
+	}
+	// A leap second is the first of the next minute, as in PostgreSQL; an offset with seconds has no form in RFC 3339.
+	if m[6] == "60" {
+		clock = clock[:len(clock)-2] + "59"
+	}
+	instant, err := time.Parse(time.RFC3339, day+"T"+clock+"Z")
+	if err != nil || number(m[10]) > 23 || number(m[11]) > 59 || number(m[12]) > 59 {
+		return "", errDateForm
+	}
+	if m[6] == "60" {
+		instant = instant.Add(time.Second)
+	}
+	if m[9] == "+" {
+		east = -east
+	}
+	text := instant.Add(time.Duration(east)*time.Second).Format("2006-01-02T15:04:05") + fraction + "Z"
+	_, err = parseStrict(text)
+	return text, err
+}
+
+// maxDate is the longest date in bytes.
+const maxDate = 48
+
+// looseDate matches what NormalizeDate reads: year, month, day, hour, minute, second, fraction, zone, its sign, hours,
+// minutes and seconds.
+var looseDate = regexp.MustCompile(
+	`^([0-9]{4})-?([0-9]{2})-?([0-9]{2})(?:[Tt ]([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2})([.,][0-9]+)?)?)?` +
+		`( ?(?:[Zz]|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?(?: [A-Z]{1,5})?))?)?$`)
+
+// isNormal reports whether s has the form of a date as RFC 3339 writes it, so that there is nothing to normalize. It may
+// be no date all the same.
+func isNormal(s string) bool {
+	if len(s) <= len("2006-01-02") {
+		return len(s) != len("20060102")
+	}
+	const second = len("2006-01-02T15:04:05")
+	if len(s) <= second || s[10] != 'T' || s[13] != ':' || s[16] != ':' || strings.IndexByte(s, ',') >= 0 || s[17:19] == "60" {
+		return false
+	}
+	if s[len(s)-1] == 'Z' {
+		return true
+	}
+	offset := s[len(s)-len("+07:00"):]
+	return len(s) >= second+len(offset) && (offset[0] == '+' || offset[0] == '-') && offset[3] == ':' && s[second] != ' '
+}
+
+// parseStrict reads a year, a month, a day or an RFC 3339 timestamp, which may lack its offset and then means UTC.
+func parseStrict(s string) (Version, error) {
 	// A partial date is filled up to a timestamp and the standard library reads
 	// that; what it lets through beyond RFC 3339 is refused here.
 	const fill = "0000-01-01T00:00:00"
 	var buf [64]byte
-	if len(s) > 48 || strings.IndexByte(s, ',') >= 0 { // ISO 8601's other decimal sign, which UnmarshalText lets through
+	if len(s) > maxDate || strings.IndexByte(s, ',') >= 0 { // ISO 8601's other decimal sign, which UnmarshalText lets through
 		return 0, errDateForm
 	}
 	text := append(buf[:0], s...)

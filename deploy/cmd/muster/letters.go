@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -400,7 +401,10 @@ func exported(l ingest.Letter, whole bool) (line []byte, ok bool, err error) {
 	} else if int64(len(raw)) != l.Rejected.Length {
 		return nil, false, nil // the beginning of one, or held by another letter
 	}
-	return raw, len(raw) > 0 && utf8.Valid(raw) && !strings.ContainsAny(string(raw), "\r\n"), nil
+	if value := jsontext.Value(slices.Clone(raw)); bytes.ContainsAny(raw, "\r\n") && value.Compact() == nil {
+		raw = value // it stood on several lines
+	}
+	return raw, len(raw) > 0 && utf8.Valid(raw) && !bytes.ContainsAny(raw, "\r\n"), nil
 }
 
 // printResubmission says what became of letters, and fails when some of those that were meant, by their IDs or otherwise,

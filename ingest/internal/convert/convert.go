@@ -375,7 +375,7 @@ func (w *work) publish(line source.Line, part int, r *record.Record) {
 		Topic:   r.Kind.Topic(),
 		Key:     []byte(r.Key),
 		Value:   r.JSON,
-		Headers: w.headers.of(event.RecordType(r.Kind), line.Number, part),
+		Headers: w.headers.of(event.RecordType(r.Kind), line, part),
 	}, r, publish.Place{Line: line.Number, Offset: line.Offset})
 }
 
@@ -419,7 +419,7 @@ func (w *work) reject(l letter, kind record.Kind, part int, reason error) error 
 		Topic:   event.TopicRejected,
 		Key:     []byte(place.Name()),
 		Value:   value,
-		Headers: w.headers.of(event.TypeRejected, l.line.Number, part),
+		Headers: w.headers.of(event.TypeRejected, l.line, part),
 	})
 	return nil
 }

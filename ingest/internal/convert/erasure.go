@@ -63,7 +63,7 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 		if err := w.Asked.Apply(m.Key, m.Value); err != nil {
 			return err
 		}
-		m.Headers = w.headers.of(event.TypeSuppression, line.Number, part)
+		m.Headers = w.headers.of(event.TypeSuppression, line, part)
 		messages = append(messages, m)
 		part++
 		logged.Identifiers = append(logged.Identifiers, event.ErasureIdentifier{Type: string(i.typ), Hash: i.hash.String()})
@@ -84,7 +84,7 @@ func (w *work) erasure(line source.Line, rec *record.Record) error {
 	}
 	w.batch.Add(kafka.Message{
 		Topic: event.TopicErasureRequest, Key: []byte(logged.RequestID), Value: value,
-		Headers: w.headers.of(event.TypeErasureRequest, line.Number, part),
+		Headers: w.headers.of(event.TypeErasureRequest, line, part),
 	})
 	for _, m := range messages {
 		w.batch.Add(m)
@@ -179,7 +179,7 @@ func (w *work) suppressed(line source.Line, main *record.Record, parts []*record
 	if err := w.Asked.Apply(m.Key, m.Value); err != nil {
 		return err
 	}
-	m.Headers = w.headers.of(event.TypeSuppression, line.Number, part)
+	m.Headers = w.headers.of(event.TypeSuppression, line, part)
 	w.batch.Add(m)
 	return nil
 }

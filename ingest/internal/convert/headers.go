@@ -8,6 +8,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"muster/ingest/internal/source"
 	"muster/platform/bus"
 	"muster/schemas/event"
 )
@@ -20,8 +21,8 @@ const (
 )
 
 // headers makes the headers of a chunk's messages: the CloudEvents attributes,
-// the trace, and the place. A message's id is its line, and "line/part" for what
-// was made of a part of it; with the source, which names run and file, it is the
+// the trace, and the place. A message's id is its line, "line@offset" for a value that is not the
+// first on its line, with "/part" for what was made of a part of it; with the source, which names run and file, it is the
 // same however often the message is sent.
 type headers struct {
 	ctx       context.Context // of the trace
@@ -35,16 +36,19 @@ func newHeaders(ctx context.Context, c *Converter, now time.Time) *headers {
 }
 
 // of returns the headers of one message.
-func (h *headers) of(kind string, line int64, part int) []kafka.Header {
+func (h *headers) of(kind string, line source.Line, part int) []kafka.Header {
 	template, ok := h.templates[kind]
 	if !ok {
 		template = h.template(kind)
 		h.templates[kind] = template
 	}
-	number := strconv.AppendInt(nil, line, 10)
+	number := strconv.AppendInt(nil, line.Number, 10)
 	id := number
+	if line.Inner {
+		id = strconv.AppendInt(append(slices.Clip(id), '@'), line.Offset, 10)
+	}
 	if part > 0 {
-		id = strconv.AppendInt(append(slices.Clip(number), '/'), int64(part), 10)
+		id = strconv.AppendInt(append(slices.Clip(id), '/'), int64(part), 10)
 	}
 	out := slices.Clone(template)
 	out[0].Value, out[1].Value = id, number

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -21,25 +22,71 @@ const magicSize = 8
 // here.
 var ErrFormat = errors.New("unsupported format")
 
-// foreign lists formats that crawlers and archives use and that would otherwise
-// be reported as thousands of malformed lines.
-func foreign() []foreignFormat {
+// foreignFormat is a format that is not read, by the bytes that it begins with.
+type foreignFormat struct {
+	magic, name, fix string
+}
+
+const (
+	fixSaveAs   = "save the table as CSV"
+	fixConvert  = "convert it to NDJSON, CSV or Parquet"
+	fixCompress = "decompress it; gzip and zstd are read as they are"
+	fixEncode   = "convert it to UTF-8, as with: iconv -f UTF-16 -t UTF-8"
+)
+
+// foreignFormats lists formats that crawlers, archives and spreadsheet programs use and that would otherwise be
+// reported as thousands of malformed lines.
+func foreignFormats() []foreignFormat {
 	return []foreignFormat{
-		{[]byte("BZh"), "bzip2"},
-		{[]byte{0xFD, '7', 'z', 'X', 'Z', 0x00}, "xz"},
-		{[]byte("PK\x03\x04"), "zip"},
-		{[]byte{0x04, 0x22, 0x4D, 0x18}, "lz4"},
-		{[]byte("PAR1"), "Parquet, which is read from files only"},
-		{[]byte("7z\xBC\xAF\x27\x1C"), "7z"},
-		{[]byte{0xFF, 0xFE}, "UTF-16"},
-		{[]byte{0xFE, 0xFF}, "UTF-16"},
+		{"BZh", "bzip2", fixCompress},
+		{"\xFD7zXZ\x00", "xz", fixCompress},
+		{"\x04\x22\x4D\x18", "lz4", fixCompress},
+		{"PK\x03\x04", "a zip archive or an Excel workbook", "unpack it and ingest the files in it, or save the table as CSV"},
+		{"PK\x05\x06", "an empty zip archive", fixConvert},
+		{"7z\xBC\xAF\x27\x1C", "a 7z archive", "unpack it and ingest the files in it"},
+		{"Rar!\x1A\x07", "a rar archive", "unpack it and ingest the files in it"},
+		{"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1", "an Excel workbook", fixSaveAs},
+		{"PAR1", "Parquet", "ingest it as a file; it is not read from pipes or inside gzip and zstd"},
+		{"Obj\x01", "Avro", fixConvert},
+		{"SQLite format 3\x00", "an SQLite database", fixConvert},
+		{"%PDF-", "PDF", fixConvert},
+		{"\xFF\xFE", "UTF-16", fixEncode},
+		{"\xFE\xFF", "UTF-16", fixEncode},
 	}
 }
 
-// foreignFormat is a format by the bytes that it begins with.
-type foreignFormat struct {
-	magic []byte
-	name  string
+// refuseForeign returns an error that wraps [ErrFormat] if an input that begins with head is in a format that is not
+// read.
+func refuseForeign(head []byte) error {
+	for _, f := range foreignFormats() {
+		if bytes.HasPrefix(head, []byte(f.magic)) {
+			return fmt.Errorf("%w: the input is %s; %s", ErrFormat, f.name, f.fix)
+		}
+	}
+	if isTar(head) {
+		return fmt.Errorf("%w: the input is a tar archive; unpack it and ingest the files in it, "+
+			"or pipe one of them: tar -xOf ARCHIVE MEMBER | muster ingest KIND -", ErrFormat)
+	}
+	return nil
+}
+
+const tarHeaderSize = 512
+
+// isTar reports whether head begins with a header of tar (POSIX.1, ustar; GNU; the seventh edition): its checksum is
+// the sum of its bytes, with blanks in the place of the checksum itself.
+func isTar(head []byte) bool {
+	const begin, end = 148, 156
+	if len(head) < tarHeaderSize || head[0] == 0 {
+		return false
+	}
+	sum := int64(end-begin) * ' '
+	for i, b := range head[:tarHeaderSize] {
+		if i < begin || i >= end {
+			sum += int64(b)
+		}
+	}
+	stored, err := strconv.ParseInt(string(bytes.Trim(head[begin:end], " \x00")), 8, 64)
+	return err == nil && stored == sum
 }
 
 // decompressor is a reader of the uncompressed bytes.
@@ -51,7 +98,7 @@ type decompressor struct {
 
 // decompress looks at the first bytes of an input and returns a reader of what
 // it holds: RFC 1952 (gzip, several members too), RFC 8878 (zstd, several
-// frames too), or the bytes as they are, without a UTF-8 byte order mark.
+// frames too), or the bytes as they are.
 func decompress(magic []byte, r io.Reader) (decompressor, error) {
 	plain := decompressor{Reader: r, op: "read", close: func() {}}
 	switch {
@@ -71,11 +118,6 @@ func decompress(magic []byte, r io.Reader) (decompressor, error) {
 		}
 		d.Reader, d.close = zs, zs.Close
 		return d, nil
-	}
-	for _, f := range foreign() {
-		if bytes.HasPrefix(magic, f.magic) {
-			return plain, fmt.Errorf("%w: the input is %s; NDJSON and CSV are read plain, gzip or zstd", ErrFormat, f.name)
-		}
 	}
 	return plain, nil
 }

@@ -16,7 +16,7 @@ const (
 	// FormatAuto is found out: Parquet by its first bytes, others by the file's
 	// extension, else by whether the first line looks like the names of columns.
 	FormatAuto    Format = ""
-	FormatNDJSON  Format = "ndjson"  // one JSON value a line
+	FormatNDJSON  Format = "ndjson"  // JSON values, as a rule one a line
 	FormatCSV     Format = "csv"     // RFC 4180 with a header; comma, semicolon or tab between fields
 	FormatTSV     Format = "tsv"     // the same with tabs
 	FormatParquet Format = "parquet" // Apache Parquet, from files only
@@ -27,10 +27,12 @@ func ParseFormat(name string) (Format, error) {
 	switch f := Format(strings.ToLower(name)); f {
 	case FormatAuto, "auto":
 		return FormatAuto, nil
+	case "json":
+		return FormatNDJSON, nil
 	case FormatNDJSON, FormatCSV, FormatTSV, FormatParquet:
 		return f, nil
 	}
-	return "", fmt.Errorf("%q is no format; there are auto, ndjson, csv, tsv, parquet", name)
+	return "", fmt.Errorf("%q is no format; there are auto, ndjson (or json), csv, tsv, parquet", name)
 }
 
 // formatOfName tells the format by a file's extension, under that of a
@@ -63,8 +65,11 @@ var headerLine = regexp.MustCompile(`^(\x{FEFF})?"?[A-Za-z_][A-Za-z0-9_.]*"?([,;
 
 // formatOfText tells NDJSON from CSV by an input's first line.
 func formatOfText(head []byte) Format {
-	line, _, _ := bytes.Cut(head, []byte(newline))
-	if headerLine.Match(bytes.TrimSuffix(line, []byte(carriageReturn))) {
+	line := head
+	if i := bytes.IndexAny(head, newline+carriageReturn); i >= 0 {
+		line = head[:i]
+	}
+	if headerLine.Match(line) {
 		return FormatCSV
 	}
 	return FormatNDJSON

@@ -121,7 +121,7 @@ func openStream(ctx context.Context, name string, r io.Reader, own io.Closer, op
 	if opts.Format == FormatParquet {
 		return nil, closing(fmt.Errorf("%s: Parquet is read from files only: its directory stands at its end", name))
 	}
-	l, err := newLines(ctx, name, r, opts)
+	l, err := newStream(ctx, name, r, opts)
 	if err != nil {
 		return nil, closing(err)
 	}
@@ -136,32 +136,33 @@ func openStream(ctx context.Context, name string, r io.Reader, own io.Closer, op
 	l.start()
 	switch opts.Format {
 	case FormatNDJSON:
-		return l, nil
+		return newJSON(l), nil
 	case FormatCSV, FormatTSV:
 		return newTable(l), nil
 	}
-	return &detecting{Lines: l}, nil
+	return &detecting{stream: l}, nil
 }
 
 // detecting finds out the format when the first line has come: opening a pipe
 // must not wait for its producer.
 type detecting struct {
-	*Lines
+	*stream
 	found Source
 }
 
 // Next implements [Source].
 func (d *detecting) Next() (*Chunk, error) {
 	if d.found == nil {
-		for bytes.IndexByte(d.carry, '\n') < 0 && len(d.carry) < detectSize {
+		for len(d.carry) < detectSize && bytes.IndexAny(d.carry, newline+carriageReturn) < 0 {
 			var err error
 			if d.carry, _, err = d.pump.next(d.ctx, d.carry, true); err != nil {
-				break // whoever reads on gets it again
+				break // reading returns it again
 			}
 		}
-		d.found = d.Lines
 		if formatOfText(d.carry) == FormatCSV {
-			d.found = newTable(d.Lines)
+			d.found = newTable(d.stream)
+		} else {
+			d.found = newJSON(d.stream)
 		}
 	}
 	return d.found.Next()

@@ -149,7 +149,7 @@ func (p *Parquet) Next() (c *Chunk, err error) {
 	}()
 	c = &Chunk{}
 	var out []byte
-	for len(out) < p.opts.ChunkSize {
+	for len(out) < p.opts.ChunkSize && len(c.Lines) < maxChunkLines {
 		if err := p.ctx.Err(); err != nil {
 			return nil, err
 		}

@@ -12,8 +12,8 @@ type Source interface {
 	// Name says which input this is, as the operator wrote it; "-" is
 	// standard input. It is the "file" of every record's place.
 	Name() string
-	// Next returns the objects that follow, at least one or a place behind
-	// blank lines, unless it fails.
+	// Next returns the objects that follow, at most some hundreds, or the place behind
+	// what holds none, unless it fails.
 	// It returns io.EOF, alone, behind the last object, an [*Error] when the
 	// input fails, and the error of the context the source was opened with
 	// when that has ended. It does not wait for a chunk to fill up when a
@@ -37,9 +37,8 @@ type Position struct {
 	Offset int64
 }
 
-// Line is one object of an input, with its place: a line of JSON without its
-// line end, a row of columns as a JSON object, or an object that the source made
-// itself.
+// Line is one object of an input, with its place: a JSON value, a line that is no JSON, without its line end, a row of
+// columns as a JSON object, or an object that the source made itself.
 type Line struct {
 	// Kind is set when the source knows better than the run of what kind the
 	// object is.
@@ -47,11 +46,13 @@ type Line struct {
 	// Raw is the JSON text of the object; of an over-long one only the
 	// beginning. It is valid until the chunk is released.
 	Raw []byte
-	// Number counts from 1: lines, blank ones included, or rows, or objects.
+	// Number counts from 1: the line that the object begins on, blank ones included, or rows, or objects.
 	Number int64
 	// Offset is that of the object's first byte in the uncompressed input. Rows
 	// of a Parquet file have that of their row group.
 	Offset int64
+	// Inner is set for a JSON value that is not the first on its line.
+	Inner bool
 	// Oversize is set when the object is longer than the limit.
 	Oversize *Oversize
 	// Bad is set when what stands here cannot be made an object, and says why.
@@ -69,7 +70,7 @@ type Oversize struct {
 
 // Chunk is a run of consecutive objects.
 type Chunk struct {
-	// Lines holds the objects, without blank lines.
+	// Lines holds the objects, without blank lines and empty lists.
 	Lines []Line
 	// Blank is the number of lines passed over because they hold nothing but
 	// white space.

@@ -12,19 +12,21 @@ import (
 
 // Table is a [Source] of rows of text with a header: CSV (RFC 4180), with comma,
 // semicolon or tab between fields. A row becomes a JSON object, see [columns]. A
-// row's number is that of the line that it begins on; the header is line 1.
+// row's number is that of the line that it begins on; the header is line 1. Lines end
+// as the header does: with "\n", "\r\n" or "\r".
 //
 // A quoted field may hold line ends. A quote that is never closed makes one
 // rejected row of everything behind it, by its first bytes, length and hash.
 type Table struct {
-	*Lines // the reading of bytes, and the place
-	comma  byte
-	header *columns
-	fields [][]byte
+	*stream // the reading of bytes, and the place
+	comma   byte
+	lineEnd byte // '\n', or '\r' where that stands alone
+	header  *columns
+	fields  [][]byte
 }
 
-func newTable(l *Lines) *Table {
-	t := &Table{Lines: l}
+func newTable(l *stream) *Table {
+	t := &Table{stream: l, lineEnd: '\n'}
 	if l.opts.Format == FormatTSV {
 		t.comma = '\t'
 	}
@@ -34,9 +36,10 @@ func newTable(l *Lines) *Table {
 
 // rowScanner finds the ends of rows.
 type rowScanner struct {
-	comma byte
-	state rowState
-	lines int64 // line ends seen since reset
+	comma   byte
+	lineEnd byte
+	state   rowState
+	lines   int64 // line ends seen since reset
 }
 
 type rowState byte
@@ -53,7 +56,7 @@ func (s *rowScanner) reset() { s.state, s.lines = atField, 0 }
 // scan returns how many bytes of p it has read, and whether a row ends there.
 func (s *rowScanner) scan(p []byte) (int, bool) {
 	for i, c := range p {
-		if c == '\n' {
+		if c == s.lineEnd {
 			s.lines++
 		}
 		switch {
@@ -61,7 +64,7 @@ func (s *rowScanner) scan(p []byte) (int, bool) {
 			if c == '"' {
 				s.state = behindQuote
 			}
-		case c == '\n':
+		case c == s.lineEnd:
 			return i + 1, true
 		case c == s.comma:
 			s.state = atField
@@ -89,11 +92,11 @@ func (t *Table) Next() (*Chunk, error) {
 	buffer := t.buffers.Get().(*[]byte)
 	buf := append((*buffer)[:0], t.carry...)
 	var rows []row
-	s := rowScanner{comma: t.comma}
+	s := rowScanner{comma: t.comma, lineEnd: t.lineEnd}
 	scanned := 0
 	var err error
 	for {
-		for scanned < len(buf) {
+		for scanned < len(buf) && len(rows) < maxChunkLines {
 			n, ended := s.scan(buf[scanned:])
 			scanned += n
 			if ended {
@@ -104,7 +107,7 @@ func (t *Table) Next() (*Chunk, error) {
 		if len(rows) == 0 && len(buf) > t.opts.MaxLine+slack {
 			return t.oversizeRow(buf, s)
 		}
-		if len(rows) > 0 && len(buf) >= t.opts.ChunkSize {
+		if len(rows) > 0 && len(buf) >= t.opts.ChunkSize || len(rows) == maxChunkLines {
 			break
 		}
 		var more bool
@@ -152,7 +155,7 @@ func (t *Table) begin() error {
 		return err
 	}
 	text := bytes.TrimPrefix(line, []byte(byteOrderMark))
-	text = bytes.TrimSuffix(bytes.TrimSuffix(text, []byte(newline)), []byte(carriageReturn))
+	text = bytes.TrimRight(bytes.TrimSuffix(text, []byte(newline)), carriageReturn)
 	if t.comma == 0 {
 		t.comma = separator(text)
 	}
@@ -181,9 +184,9 @@ func (t *Table) begin() error {
 func (t *Table) firstLine() ([]byte, error) {
 	const most = 1 << 20
 	for {
-		if i := bytes.IndexByte(t.carry, '\n'); i >= 0 {
-			line := bytes.Clone(t.carry[:i+1])
-			t.carry = append(t.carry[:0], t.carry[i+1:]...)
+		if n := t.endLine(t.carry); n > 0 {
+			line := bytes.Clone(t.carry[:n])
+			t.carry = append(t.carry[:0], t.carry[n:]...)
 			return line, nil
 		}
 		if len(t.carry) > most {
@@ -203,6 +206,24 @@ func (t *Table) firstLine() ([]byte, error) {
 			return nil, t.explain(err)
 		}
 	}
+}
+
+// endLine returns the length of the first line with its end, which it takes for that of all lines, or 0 if b does not
+// show it yet.
+func (t *Table) endLine(b []byte) int {
+	i := bytes.IndexAny(b, newline+carriageReturn)
+	if i < 0 {
+		return 0
+	}
+	end := i + len(b[i:]) - len(bytes.TrimLeft(b[i:], carriageReturn)) // some programs write "\r\r\n"
+	switch {
+	case end == len(b):
+		return 0
+	case b[end] == '\n':
+		return end + 1
+	}
+	t.lineEnd = '\r'
+	return i + 1
 }
 
 // separator is the commonest of the characters that separate names.

@@ -131,6 +131,9 @@ func (g *generator) read(f reflect.StructField) (string, error) {
 	if t == reflect.TypeFor[jsontext.Value]() {
 		return "d.raw(" + into + ", depth+1)", nil
 	}
+	if t == reflect.TypeFor[record.PartialDate]() {
+		return "d.date(" + into + ")", nil
+	}
 	switch t.Kind() {
 	case reflect.String:
 		if t != reflect.TypeFor[string]() {

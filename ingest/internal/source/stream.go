@@ -21,7 +21,7 @@ const Stdin = "-"
 
 // Options bound what a source of lines keeps.
 type Options struct {
-	// MaxLine is the longest line delivered whole, in bytes without its line
+	// MaxLine is the longest object delivered whole, in bytes, a line without its line
 	// end (records.md, rule 4: 1 MiB).
 	MaxLine int
 	// Head is how much is kept of a longer one (records.md, rule 4: 64 KiB).
@@ -33,6 +33,8 @@ type Options struct {
 	// MaxTotal bounds the uncompressed bytes of an input; 0 is no limit. What is
 	// read when it is passed is delivered, then reading fails with ErrTooMuch.
 	MaxTotal int64
+	// WholeLists delivers a JSON list at the top as one object, unless it is longer than MaxLine.
+	WholeLists bool
 	// Format is how the input is written; found out when it is FormatAuto.
 	Format Format
 	// Kind is the kind of record that rows of columns are made objects of: it
@@ -53,9 +55,8 @@ const defaultChunkSize = 256 << 10
 // mark before it, a "\r" after it.
 const slack = 4
 
-// Lines is a [Source] of newline-delimited text: lines end with "\n" or "\r\n",
-// the last one also with the input.
-type Lines struct {
+// stream is the bytes of an input, decompressed and read ahead, and the place in them. The sources of text embed it.
+type stream struct {
 	ctx      context.Context
 	name     string
 	opts     Options
@@ -72,11 +73,9 @@ type Lines struct {
 	buffers *sync.Pool
 }
 
-var _ Source = (*Lines)(nil)
-
 // seek leaves out what stands before the place to begin at, in a file that is
 // not compressed.
-func (l *Lines) seek(f *os.File, size int64) error {
+func (l *stream) seek(f *os.File, size int64) error {
 	if l.skip == 0 || l.skip > size {
 		return nil // reading says that the file is too short
 	}
@@ -96,7 +95,7 @@ func (l *Lines) seek(f *os.File, size int64) error {
 	return nil
 }
 
-func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lines, error) {
+func newStream(ctx context.Context, name string, r io.Reader, opts Options) (*stream, error) {
 	if opts.ChunkSize <= 0 {
 		opts.ChunkSize = defaultChunkSize
 	}
@@ -104,7 +103,7 @@ func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lin
 		return nil, fmt.Errorf("source %s: a line limit of %d bytes with a head of %d makes no sense", name, opts.MaxLine, opts.Head)
 	}
 	consumed := new(atomic.Int64)
-	return &Lines{
+	return &stream{
 		ctx: ctx, name: name, opts: opts, consumed: consumed,
 		opening: &opening{counted: &counter{r: r, n: consumed}},
 		pos:     opts.From, skip: opts.From.Offset,
@@ -113,7 +112,7 @@ func newLines(ctx context.Context, name string, r io.Reader, opts Options) (*Lin
 }
 
 // start starts reading.
-func (l *Lines) start() { l.pump = newPump(l.opening, l.opening.close) }
+func (l *stream) start() { l.pump = newPump(l.opening, l.opening.close) }
 
 // opening finds out at the first read, in the pump's goroutine, what the input
 // holds: opening a pipe must not wait for its producer.
@@ -122,6 +121,8 @@ type opening struct {
 	inner   decompressor
 	begun   bool
 	sought  bool // the file is not compressed, and does not begin at its beginning
+	head    []byte
+	looked  bool // the beginning of what the input holds was looked at
 }
 
 // Decompress reads what r holds: gzip, zstd, or the bytes as they are. done releases
@@ -159,10 +160,30 @@ func (o *opening) Read(p []byte) (int, error) {
 		return 0, io.ErrUnexpectedEOF
 	}
 	n, err := o.inner.Read(p)
+	if !o.looked && !o.sought {
+		var foreign error
+		if n, err, foreign = o.look(p, n, err); foreign != nil {
+			return 0, &opError{op: "read", err: foreign}
+		}
+	}
 	if err != nil && err != io.EOF { //nolint:errorlint // io.EOF is never wrapped by readers
 		err = &opError{op: o.inner.op, err: torn(err)}
 	}
 	return n, err
+}
+
+// look refuses what the input holds, uncompressed, if that is an archive or another format. It returns how much of p is
+// read, and the error of the last read. Text holds no NUL: what has one waits until a header of tar would be complete.
+func (o *opening) look(p []byte, n int, failed error) (int, error, error) {
+	o.head = append(o.head, p[:min(n, tarHeaderSize-len(o.head))]...)
+	for failed == nil && n < len(p) && len(o.head) < tarHeaderSize && bytes.IndexByte(o.head, 0) >= 0 {
+		var m int
+		m, failed = o.inner.Read(p[n:])
+		o.head = append(o.head, p[n:n+min(m, tarHeaderSize-len(o.head))]...)
+		n += m
+	}
+	o.looked = failed != nil || len(o.head) == tarHeaderSize
+	return n, failed, refuseForeign(o.head)
 }
 
 // torn keeps an end of file inside a compressed stream's header from looking
@@ -193,14 +214,14 @@ func (c *counter) Read(p []byte) (int, error) {
 }
 
 // Name implements [Source].
-func (l *Lines) Name() string { return l.name }
+func (l *stream) Name() string { return l.name }
 
 // Consumed implements [Source].
-func (l *Lines) Consumed() int64 { return l.consumed.Load() }
+func (l *stream) Consumed() int64 { return l.consumed.Load() }
 
 // Close implements [Source]. For an opened file it waits until nothing reads
 // it any more.
-func (l *Lines) Close() error {
+func (l *stream) Close() error {
 	var err error
 	l.closed.Do(func() {
 		if l.pump != nil {
@@ -217,63 +238,8 @@ func (l *Lines) Close() error {
 	return err
 }
 
-// Next implements [Source].
-func (l *Lines) Next() (*Chunk, error) {
-	if l.failure != nil {
-		return nil, l.failure
-	}
-	if err := l.leaveOut(); err != nil {
-		l.failure = l.explain(err)
-		l.locate()
-		return nil, l.failure
-	}
-	buffer := l.buffers.Get().(*[]byte)
-	buf := append((*buffer)[:0], l.carry...)
-	end := bytes.LastIndexByte(buf, '\n') + 1 // behind the last whole line
-	var err error
-	for end == 0 || len(buf) < l.opts.ChunkSize {
-		if end == 0 && len(buf) > l.opts.MaxLine+slack {
-			return l.oversize(buf)
-		}
-		var more bool
-		before := len(buf)
-		buf, more, err = l.pump.next(l.ctx, buf, end == 0)
-		if !more {
-			break
-		}
-		if i := bytes.LastIndexByte(buf[before:], '\n'); i >= 0 {
-			end = before + i + 1
-		}
-	}
-	switch {
-	case err == nil:
-	case errors.Is(err, io.EOF):
-		end = len(buf) // the last line needs no line end
-		l.failure = io.EOF
-	default:
-		l.failure = l.explain(err)
-	}
-	if end == 0 {
-		if l.failure == nil {
-			// Unreachable: without an error the loop ends with a whole line.
-			l.failure = l.explain(io.ErrNoProgress)
-		}
-		l.locate()
-		return nil, l.failure
-	}
-	l.carry = append(l.carry[:0], buf[end:]...)
-	c := l.split(buf[:end])
-	if l.tooMuch(l.pos.Offset) {
-		l.failure = l.explain(ErrTooMuch)
-	}
-	l.locate()
-	*buffer = buf
-	c.release = func(*Chunk) { l.buffers.Put(buffer) }
-	return c, nil
-}
-
 // leaveOut reads over what stands before the place to begin at.
-func (l *Lines) leaveOut() error {
+func (l *stream) leaveOut() error {
 	n := min(int64(len(l.carry)), l.skip)
 	l.skip -= n
 	l.carry = append(l.carry[:0], l.carry[n:]...)
@@ -294,10 +260,10 @@ func (l *Lines) leaveOut() error {
 	return nil
 }
 
-func (l *Lines) tooMuch(offset int64) bool { return l.opts.MaxTotal > 0 && offset > l.opts.MaxTotal }
+func (l *stream) tooMuch(offset int64) bool { return l.opts.MaxTotal > 0 && offset > l.opts.MaxTotal }
 
 // explain makes the error that the caller sees.
-func (l *Lines) explain(err error) error {
+func (l *stream) explain(err error) error {
 	if ctxErr := l.ctx.Err(); ctxErr != nil {
 		return ctxErr
 	}
@@ -309,41 +275,10 @@ func (l *Lines) explain(err error) error {
 }
 
 // locate gives a failure its place, once everything before it is split.
-func (l *Lines) locate() {
+func (l *stream) locate() {
 	if e, ok := errors.AsType[*Error](l.failure); ok {
 		e.At = l.pos
 	}
-}
-
-// split cuts whole lines apart and moves the position behind them.
-func (l *Lines) split(data []byte) *Chunk {
-	c := &Chunk{Lines: make([]Line, 0, 1+len(data)/1024)}
-	for len(data) > 0 {
-		raw, rest, found := bytes.Cut(data, []byte(newline))
-		length := int64(len(raw))
-		if found {
-			length++
-		}
-		offset := l.pos.Offset
-		raw = bytes.TrimSuffix(raw, []byte(carriageReturn))
-		if offset == 0 {
-			raw = bytes.TrimPrefix(raw, []byte(byteOrderMark))
-		}
-		l.pos.Line++
-		l.pos.Offset += length
-		data = rest
-		switch {
-		case len(raw) > l.opts.MaxLine:
-			over := &Oversize{Length: int64(len(raw)), SHA256: sha256.Sum256(raw)}
-			c.Lines = append(c.Lines, Line{Raw: raw[:l.opts.Head], Number: l.pos.Line, Offset: offset, Oversize: over})
-		case blank(raw):
-			c.Blank++
-		default:
-			c.Lines = append(c.Lines, Line{Raw: raw, Number: l.pos.Line, Offset: offset})
-		}
-	}
-	c.End = l.pos
-	return c
 }
 
 const (
@@ -360,55 +295,6 @@ func blank(line []byte) bool {
 		}
 	}
 	return true
-}
-
-// oversize lets an over-long line pass by, of which head has been read, and
-// returns the chunk that is made of it alone.
-func (l *Lines) oversize(head []byte) (*Chunk, error) {
-	start := l.pos
-	length := int64(len(head)) // of everything up to the next line
-	buf := head[:0]
-	if start.Offset == 0 {
-		head = bytes.TrimPrefix(head, []byte(byteOrderMark))
-	}
-	sum := lineHash{sha: sha256.New()}
-	sum.write(head)
-	kept := bytes.Clone(head[:l.opts.Head])
-	for {
-		var more bool
-		var err error
-		buf, more, err = l.pump.next(l.ctx, buf[:0], true)
-		if !more {
-			if err != io.EOF { //nolint:errorlint // the pump passes io.EOF on as it is
-				l.failure = l.explain(err)
-				l.locate()
-				return nil, l.failure
-			}
-			l.failure = io.EOF
-			l.carry = l.carry[:0]
-			break
-		}
-		line, rest, found := bytes.Cut(buf, []byte(newline))
-		sum.write(line)
-		length += int64(len(line))
-		if l.tooMuch(start.Offset + length) {
-			l.failure = l.explain(ErrTooMuch)
-			l.locate()
-			return nil, l.failure
-		}
-		if found {
-			length++
-			l.carry = append(l.carry[:0], rest...)
-			break
-		}
-	}
-	l.pos = Position{Line: start.Line + 1, Offset: start.Offset + length}
-	over := &Oversize{}
-	over.Length, over.SHA256 = sum.finish()
-	return &Chunk{
-		Lines: []Line{{Raw: kept, Number: l.pos.Line, Offset: start.Offset, Oversize: over}},
-		End:   l.pos,
-	}, nil
 }
 
 // lineHash hashes a line that arrives in pieces, without the "\r" that may turn

@@ -16,10 +16,12 @@ import (
 	"testing/iotest"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 	"github.com/stretchr/testify/require"
 
+	"muster/ingest/internal/heaptest"
 	"muster/ingest/internal/source"
 )
 
@@ -85,9 +87,9 @@ func TestLines(t *testing.T) {
 		"empty":              {in: ""},
 		"one":                {in: "{}\n", lines: []got{{"{}", 1, 0, 0}}},
 		"no final newline":   {in: "{\"a\":1}\n{}", lines: []got{{`{"a":1}`, 1, 0, 0}, {"{}", 2, 8, 0}}},
-		"CRLF":               {in: "{}\r\n[]\r\n", lines: []got{{"{}", 1, 0, 0}, {"[]", 2, 4, 0}}},
+		"CRLF":               {in: "{}\r\n7\r\n", lines: []got{{"{}", 1, 0, 0}, {"7", 2, 4, 0}}},
 		"CR at the very end": {in: "{}\r", lines: []got{{"{}", 1, 0, 0}}},
-		"blank lines count":  {in: "\n{}\n \t\r\n\n[]\n\n", lines: []got{{"{}", 2, 1, 0}, {"[]", 5, 9, 0}}, blank: 4},
+		"blank lines count":  {in: "\n{}\n \t\r\n\n77\n\n", lines: []got{{"{}", 2, 1, 0}, {"77", 5, 9, 0}}, blank: 4},
 		"only blank":         {in: "\n\n\n", blank: 3},
 		"bad UTF-8 is kept":  {in: "\xff\xc0\n", lines: []got{{"\xff\xc0", 1, 0, 0}}},
 		"NUL bytes are kept": {in: "a\x00b\n", lines: []got{{"a\x00b", 1, 0, 0}}},
@@ -340,12 +342,15 @@ func TestSlowProducer(t *testing.T) {
 
 // FuzzLines holds the reader against cutting the whole text apart at once.
 func FuzzLines(f *testing.F) {
-	f.Add([]byte("{}\n\r\n[]"), uint8(3))
+	f.Add([]byte("77\n\r\n7"), uint8(3))
 	f.Add(bytes.Repeat([]byte("0123456789"), 25), uint8(1))
 	f.Add([]byte("\xEF\xBB\xBF\n"), uint8(0))
 	f.Fuzz(func(t *testing.T, in []byte, read uint8) {
 		if len(in) >= 2 && strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*M", string(in[:2])) || len(in) > 3 && in[1] == 0x2A {
 			return // compressed or foreign
+		}
+		if bytes.ContainsAny(in, "{[") {
+			return // FuzzValues
 		}
 		var want []got
 		var blanks, offset int64
@@ -474,5 +479,290 @@ func TestFrom(t *testing.T) {
 			require.ErrorIs(t, err, io.ErrUnexpectedEOF)
 			require.ErrorContains(t, err, "begin at byte")
 		})
+	}
+}
+
+// Each text is read in several ways, which must give the same.
+func TestJSON_ReadsValuesNotLines(t *testing.T) {
+	tests := map[string]struct {
+		in    string
+		want  []got
+		blank int64
+		bad   string // the reason of the objects with Bad
+	}{
+		"pretty-printed object": {in: "{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}\n", want: []got{{"{\n  \"a\": {\n    \"b\": \"}\\\"{\"\n  }\n}", 1, 0, 0}}},
+		"pretty-printed list":   {in: "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": [2, 3]\n  }\n]\n", want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": [2, 3]\n  }", 5, 24, 0}}},
+		"list on one line":      {in: `[{"a":1},{"b":2}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 1, 9, 0}}},
+		"element a line":        {in: "[\n{\"a\":1},\n{\"b\":2}\n]\n", want: []got{{`{"a":1}`, 2, 2, 0}, {`{"b":2}`, 3, 11, 0}}},
+		"comma first":           {in: "[ {\"a\":1}\n, {\"b\":2}\n]\n", want: []got{{`{"a":1}`, 1, 2, 0}, {`{"b":2}`, 2, 12, 0}}},
+		"comma at the end":      {in: "[{\"a\":1},\n]\n{\"b\":2}\n", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 3, 12, 0}}},
+		"lists within":          {in: `[[{"a":1}],[]]`, want: []got{{`[{"a":1}]`, 1, 1, 0}, {`[]`, 1, 11, 0}}},
+		"empty list":            {in: "[]\n[\n]\n"},
+		"list of numbers":       {in: "[1,\n2]\n", want: []got{{"[1,\n2]", 1, 0, 0}}},
+		"pages, one behind the other": {
+			in: "[{\"a\":1}]\n[{\"b\":2}]\n{\"c\":3}[{\"d\":4}]", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 11, 0}, {`{"c":3}`, 3, 20, 0}, {`{"d":4}`, 3, 28, 0}},
+		},
+		"values side by side":       {in: `{"a":1}{"b":2} {"c":"}{"}`, want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 7, 0}, {`{"c":"}{"}`, 1, 15, 0}}},
+		"lines that end in CR":      {in: "{\"a\":1}\r{\"b\":2}\r", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":2}`, 1, 8, 0}}},
+		"NDJSON, then pretty":       {in: "{\"a\":1}\n{\n \"b\": 2\n}\n{\"c\":3}\n", want: []got{{`{"a":1}`, 1, 0, 0}, {"{\n \"b\": 2\n}", 2, 8, 0}, {`{"c":3}`, 5, 20, 0}}},
+		"first line is balanced":    {in: "{\"a\": {}\n, \"b\": {}\n}\n", want: []got{{"{\"a\": {}\n, \"b\": {}\n}", 1, 0, 0}}},
+		"byte order mark":           {in: "\xEF\xBB\xBF[\n{\"a\":1}]", want: []got{{`{"a":1}`, 2, 5, 0}}},
+		"bad line":                  {in: "{\"a\":1}\n{\"b\":\n{\"c\":3}\n{\"d\":4}\n", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}, {`{"c":3}`, 3, 14, 0}, {`{"d":4}`, 4, 22, 0}}},
+		"bad first line":            {in: "{\"a\":[1,\n{\"b\":2}\n{\"c\":3}\n", want: []got{{`{"a":[1,`, 1, 0, 0}, {`{"b":2}`, 2, 9, 0}, {`{"c":3}`, 3, 17, 0}}},
+		"bad last line":             {in: "{\"a\":1}\n{\"b\":", want: []got{{`{"a":1}`, 1, 0, 0}, {`{"b":`, 2, 8, 0}}},
+		"string that is not closed": {in: "{\"a\":\"x\n{\"b\":2}\n", want: []got{{`{"a":"x`, 1, 0, 0}, {`{"b":2}`, 2, 8, 0}}},
+		"no JSON":                   {in: "x y\n{\"a\":1}\n}\n]\n\"s\"\nnull\n", want: []got{{"x y", 1, 0, 0}, {`{"a":1}`, 2, 4, 0}, {"}", 3, 12, 0}, {"]", 4, 14, 0}, {`"s"`, 5, 16, 0}, {"null", 6, 20, 0}}},
+		"text behind a value":       {in: "{\"a\":1},\n{\"b\":2} x\n{\"c\":3}\n", want: []got{{`{"a":1},`, 1, 0, 0}, {`{"b":2} x`, 2, 9, 0}, {`{"c":3}`, 3, 19, 0}}},
+		"open brackets":             {in: "{\n{\n{\n", want: []got{{"{", 1, 0, 0}, {"{", 2, 2, 0}, {"{", 3, 4, 0}}},
+		"bad document": {
+			in:   "{\n  \"a\": 1,\n  \"b\" 2\n}\n{\n  \"c\": 3\n}\n",
+			want: []got{{"{\n  \"a\": 1,\n  \"b\" 2\n}", 1, 0, 0}, {"{\n  \"c\": 3\n}", 5, 22, 0}},
+		},
+		"bad element on a line": {in: `[{"a":1},{"b":},{"c":3}]`, want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":}`, 1, 9, 0}, {`{"c":3}`, 1, 16, 0}}},
+		"bad element on several lines": {
+			in:   "[\n  {\n    \"a\": 1\n  },\n  {\n    \"b\": x y\n  },\n  {\n    \"c\": 3\n  }\n]\n",
+			want: []got{{"{\n    \"a\": 1\n  }", 2, 4, 0}, {"{\n    \"b\": x y\n  }", 5, 24, 0}, {"{\n    \"c\": 3\n  }", 8, 46, 0}},
+		},
+		"list that lacks a comma": {
+			in: "[\n{\"a\":1}\n{\"b\":2}\n{\"c\":3}\n", bad: "lacks a comma",
+			want: []got{{`{"a":1}`, 2, 2, 0}, {"[", 1, 0, 0}, {`{"b":2}`, 3, 10, 0}, {`{"c":3}`, 4, 18, 0}},
+		},
+		"list that is not closed": {in: "[{\"a\":1},\n{\"b\":2}", bad: "is not closed", want: []got{{`{"a":1}`, 1, 1, 0}, {`{"b":2}`, 2, 10, 0}, {"[", 1, 0, 0}}},
+		"blank lines":             {in: "\n[\n\n{\"a\":1}\n]\n\n{\"b\":2}\n\n", want: []got{{`{"a":1}`, 4, 4, 0}, {`{"b":2}`, 7, 15, 0}}, blank: 3},
+		"over-long element":       {in: `[{"a":"` + strings.Repeat("x", 300) + `"},{"b":2}]` + "\n{}\n", want: []got{{`{"a":"xxxx`, 1, 1, 308}, {`{"b":2}`, 1, 310, 0}, {"{}", 2, 319, 0}}},
+		"over-long document":      {in: "{\n \"a\": \"" + strings.Repeat("x", 300) + "\"\n}\n{}\n", want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"{}", 4, 313, 0}}},
+		"over-long bad document":  {in: "{\n \"a\": \"" + strings.Repeat("x", 300) + "\" y\n}\n", want: []got{{"{\n \"a\": \"x", 1, 0, 312}, {"}", 3, 313, 0}}},
+	}
+	for name, tt := range tests {
+		for form, data := range map[string][]byte{"plain": []byte(tt.in), "gzip": gzipped(t, []byte(tt.in)), "zstd": zstded(t, []byte(tt.in))} {
+			for _, n := range []int{1, 2, 3, 7, 1000} {
+				t.Run(name+"/"+form, func(t *testing.T) {
+					s, err := source.FromReader(t.Context(), "test", &stutter{in: data, n: n}, small)
+					require.NoError(t, err)
+					lines, blank, end, err := drainJSON(t, s, tt.bad)
+					require.Equal(t, io.EOF, err)
+					require.Equal(t, tt.want, lines)
+					require.Equal(t, tt.blank, blank)
+					whole := int64(strings.Count(tt.in, "\n"))
+					if !strings.HasSuffix(tt.in, "\n") {
+						whole++
+					}
+					require.Equal(t, source.Position{Line: whole, Offset: int64(len(tt.in))}, end)
+				})
+			}
+		}
+	}
+}
+
+func drainJSON(t testing.TB, s source.Source, bad string) (lines []got, blank int64, end source.Position, err error) {
+	t.Helper()
+	for {
+		c, err := s.Next()
+		if err != nil {
+			return lines, blank, end, err
+		}
+		for _, l := range c.Lines {
+			g := got{text: string(l.Raw), number: l.Number, offset: l.Offset}
+			if l.Oversize != nil {
+				g.length = l.Oversize.Length
+			}
+			if l.Bad != nil {
+				require.Contains(t, l.Bad.Reason, bad)
+				require.NotEmpty(t, bad)
+			}
+			lines = append(lines, g)
+		}
+		blank += c.Blank
+		end = c.End
+		c.Release()
+	}
+}
+
+// However many elements a list has, what is held of it is a chunk.
+func TestJSON_ListOfAnyLengthTakesBoundedMemory(t *testing.T) {
+	element := `{"profile_id":"p","username":"u","summary":"` + strings.Repeat("s", 150) + `"},`
+	const n = 300_000 // 60 MB
+	for name, between := range map[string]string{"one line": "", "element a line": "\n"} {
+		t.Run(name, func(t *testing.T) {
+			in := io.MultiReader(strings.NewReader("["), &repeated{text: element + between, n: n}, strings.NewReader("{}]"))
+			s, err := source.FromReader(t.Context(), "test", in, source.Options{MaxLine: 1 << 20, Head: 64 << 10, Format: source.FormatNDJSON})
+			require.NoError(t, err)
+			count := 0
+			took := heaptest.Peak(func() {
+				for {
+					c, err := s.Next()
+					if err != nil {
+						require.Equal(t, io.EOF, err)
+						return
+					}
+					require.LessOrEqual(t, len(c.Lines), 512)
+					count += len(c.Lines)
+					c.Release()
+				}
+			})
+			require.Equal(t, n+1, count)
+			require.Less(t, took, uint64(16<<20))
+		})
+	}
+}
+
+// repeated reads a text n times.
+type repeated struct {
+	text string
+	n    int
+	rest string
+}
+
+func (r *repeated) Read(p []byte) (int, error) {
+	if r.rest == "" {
+		if r.n == 0 {
+			return 0, io.EOF
+		}
+		many := min(r.n, 1000)
+		r.n -= many
+		r.rest = strings.Repeat(r.text, many)
+	}
+	n := copy(p, r.rest)
+	r.rest = r.rest[n:]
+	return n, nil
+}
+
+// A reading that begins behind any chunk, also within a list, gives what follows.
+func TestJSON_GoesOnWithinAList(t *testing.T) {
+	element := "{\n  \"a\": \"" + strings.Repeat("x", 100) + "\"\n}"
+	for name, text := range map[string]string{
+		"pretty":      "[\n" + strings.Repeat(element+",\n", 3000) + "{}\n]\n{\"b\":1}\n",
+		"comma first": "[\n" + strings.Repeat(element+"\n, ", 3000) + "{}\n]\n{\"b\":1}\n",
+		"one line":    "[" + strings.Repeat(`{"a":"`+strings.Repeat("x", 100)+`"},`, 3000) + "{}]\n{\"b\":1}\n",
+		"two lists":   "[" + strings.Repeat(`{"a":1}, `, 1500) + "{}]\n[" + strings.Repeat(`{"a":1} ,`, 1500) + "{}]{\"b\":1}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "f.json")
+			require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+			read := func(from source.Position) (offsets []int64, ends []source.Position) {
+				s, err := source.Open(t.Context(), path, source.Options{MaxLine: 1 << 20, Head: 64 << 10, From: from})
+				require.NoError(t, err)
+				defer s.Close()
+				for {
+					c, err := s.Next()
+					if err != nil {
+						require.Equal(t, io.EOF, err)
+						return offsets, ends
+					}
+					for _, l := range c.Lines {
+						require.Nil(t, l.Bad)
+						require.True(t, jsontext.Value(l.Raw).IsValid(), "%s", l.Raw)
+						offsets = append(offsets, l.Offset)
+					}
+					ends = append(ends, c.End)
+				}
+			}
+			all, ends := read(source.Position{})
+			require.GreaterOrEqual(t, len(all), 3002)
+			require.Greater(t, len(ends), 4)
+			for _, end := range ends[:len(ends)-1] {
+				rest, ends := read(end)
+				i := slices.IndexFunc(all, func(offset int64) bool { return offset >= end.Offset })
+				require.Equal(t, all[i:], rest)
+				require.Equal(t, int64(len(text)), ends[len(ends)-1].Offset)
+				require.Equal(t, int64(strings.Count(text, "\n")), ends[len(ends)-1].Line)
+			}
+		})
+	}
+}
+
+// A whole list is one object for those who want it, up to the limit.
+func TestJSON_WholeLists(t *testing.T) {
+	opts := small
+	opts.WholeLists = true
+	for in, want := range map[string][]got{
+		"[\n{\"a\":1},\n{\"b\":2}\n]\n":                  {{"[\n{\"a\":1},\n{\"b\":2}\n]", 1, 0, 0}},
+		`[{"a":1}]{"b":2}`:                               {{`[{"a":1}]`, 1, 0, 0}, {`{"b":2}`, 1, 9, 0}},
+		"[" + strings.Repeat(`{"a":12345},`, 20) + `{}]`: nil,
+		"[]": {{"[]", 1, 0, 0}},
+		"[{\"a\":1},\n{\"b\":2}\n{\"c\":3}]\n{\"d\":4}\n": {{`[{"a":1},`, 1, 0, 0}, {`{"b":2}`, 2, 10, 0}, {`{"c":3}]`, 3, 18, 0}, {`{"d":4}`, 4, 27, 0}},
+	} {
+		s, err := source.FromReader(t.Context(), "test", strings.NewReader(in), opts)
+		require.NoError(t, err)
+		lines, _, _, err := drainJSON(t, s, "")
+		require.Equal(t, io.EOF, err)
+		if want == nil {
+			require.Len(t, lines, 21)
+			continue
+		}
+		require.Equal(t, want, lines, in)
+	}
+}
+
+// Texts that make scanning begin again at every line take time in proportion to their length.
+func TestJSON_HostileTextIsReadInTime(t *testing.T) {
+	const size = 128 << 10
+	for _, line := range []string{"{\n", "[\n", "{\"a\":\n", "[{\n", " {\n", "[1,\n", "[\"\n", "}\n", "{\"a\":[\n", "[{\"a\":1}\n", "{\"a\":1}}\n", "[,", "[[", "{\"a\":", "]}", "[]\n"} {
+		began := time.Now()
+		s, err := source.FromReader(t.Context(), "test", strings.NewReader(strings.Repeat(line, size/len(line))), source.Options{MaxLine: 64 << 10, Head: 1 << 10, Format: source.FormatNDJSON})
+		require.NoError(t, err)
+		_, _, end, err := drainJSON(t, s, "list")
+		require.Equal(t, io.EOF, err)
+		require.Equal(t, int64(size/len(line)*len(line)), end.Offset)
+		require.Less(t, time.Since(began), 20*time.Second, "%q", line)
+	}
+}
+
+// FuzzJSON holds the reader against the decoder, and against itself with other pieces.
+func FuzzJSON(f *testing.F) {
+	for _, seed := range []string{"[{\"a\":1},\n {\"b\":2}] {}", "{\n\"a\":[]}\n{\"b\":\n{}", "[\n{\"a\":1}\n{\"b\":2}", "\xEF\xBB\xBF[ ]\r\n{} x\n", "[{\"a\":\"\\\"]\"}\n,", "[1]{"} {
+		f.Add([]byte(seed), uint8(2))
+	}
+	opts := source.Options{MaxLine: 200, Head: 10, ChunkSize: 64, Format: source.FormatNDJSON}
+	f.Fuzz(func(t *testing.T, in []byte, n uint8) {
+		if len(in) >= 2 && strings.Contains("BZPKPA7z\x1f\x8b\x28\xb5\xff\xfe\xfe\xff\xfd\x37\x04\x22*MRaOb%P\xd0\xcfSQ", string(in[:2])) || len(in) > 3 && in[1] == 0x2A {
+			return // compressed or foreign
+		}
+		read := func(n int) ([]got, source.Position) {
+			s, err := source.FromReader(t.Context(), "fuzz", &stutter{in: bytes.Clone(in), n: n}, opts)
+			require.NoError(t, err)
+			lines, _, end, err := drainJSON(t, s, "list")
+			require.Equal(t, io.EOF, err)
+			return lines, end
+		}
+		lines, end := read(int(n)%50 + 1)
+		again, same := read(len(in) + 1)
+		require.Equal(t, again, lines)
+		require.Equal(t, same, end)
+		require.Equal(t, int64(len(in)), end.Offset)
+		want, ok := decoded(in)
+		if ok && len(in) <= opts.MaxLine {
+			var texts []string
+			for _, l := range lines {
+				texts = append(texts, l.text)
+			}
+			require.Equal(t, want, texts)
+		}
+	})
+}
+
+// decoded returns the objects of a text that is a sequence of objects and lists of objects and nothing else.
+func decoded(in []byte) (objects []string, ok bool) {
+	d := jsontext.NewDecoder(bytes.NewReader(bytes.TrimPrefix(in, []byte("\xEF\xBB\xBF"))), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	for {
+		v, err := d.ReadValue()
+		switch {
+		case errors.Is(err, io.EOF):
+			return objects, true
+		case err != nil || v.Kind() != '{' && v.Kind() != '[':
+			return nil, false
+		case v.Kind() == '{':
+			objects = append(objects, string(v))
+			continue
+		}
+		elements := jsontext.NewDecoder(bytes.NewReader(bytes.Clone(v)), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+		_, _ = elements.ReadToken()
+		for elements.PeekKind() != ']' {
+			v, err := elements.ReadValue()
+			if err != nil || v.Kind() != '{' {
+				return nil, false
+			}
+			objects = append(objects, string(v))
+		}
 	}
 }
