@@ -164,7 +164,7 @@ func TestRejected(t *testing.T) {
 		{text: `{"profile_id":"a","last_updated":"2026","username":"a","skills":[{"skill":7}]}`, code: record.CodeWrongType, path: "skills[0].skill"},
 		{text: `{"profile_id":"a","last_updated":"2026","username":"a","username":"b"}`, code: record.CodeDuplicateKey, path: "username"},
 		{text: `{"profile_id":`, code: record.CodeSyntax},
-		{text: `[]`, code: record.CodeWrongType},
+		{text: `"a"`, code: record.CodeWrongType},
 		{text: "\x00", code: record.CodeNULByte},
 		// A name of nearly the size of a record stands in the path.
 		{text: `{"` + strings.Repeat("\u00e9", 250_000) + `":1,"` + strings.Repeat("\u00e9", 250_000) + `":1}`, code: record.CodeDuplicateKey},

@@ -55,7 +55,7 @@ func newInputs(cfg Config, deps Deps, kind record.Kind, paths []string) (inputs,
 			return in, err
 		}
 		in.mapper, in.mapSum, in.kind = program, program.Sum(), convert.Foreign
-		in.options.Kind, in.options.MaxLine = convert.Foreign, maxForeign
+		in.options.Kind, in.options.MaxLine, in.options.WholeLists = convert.Foreign, maxForeign, program.ReadsLists()
 	} else if err := checkKind(kind); err != nil {
 		return in, err
 	}

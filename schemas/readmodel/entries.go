@@ -28,7 +28,7 @@ func (r *Renderer) codehostRepo(b *Batch, rec *record.Record, p *record.Codehost
 	w.integer(`"repo_id":`, *p.ID)
 	w.repoText(p)
 	w.str(`"created_at":`, p.CreatedAt.Full())
-	w.str(`"updated_at":`, record.PartialDate(p.UpdatedAt).Full())
+	w.str(`"updated_at":`, record.PartialDate(record.Observed(p.UpdatedAt)).Full())
 	w.unknown(p.Unknown, r.codehost.enrichRepo)
 	t.enrich.add(w.fragment())
 
@@ -45,7 +45,7 @@ func (r *Renderer) repo(p *record.CodehostRepo) {
 	w.integer(`"id":`, *p.ID)
 	w.repoText(p)
 	w.str(`"created_at":`, string(p.CreatedAt))
-	w.str(`"updated_at":`, p.UpdatedAt)
+	w.str(`"updated_at":`, record.Observed(p.UpdatedAt))
 	w.unknown(p.Unknown, r.codehost.repo)
 }
 

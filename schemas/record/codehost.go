@@ -18,7 +18,6 @@ func (p *CodehostPerson) key() (string, *Invalid) {
 func (p *CodehostPerson) check() *Invalid {
 	return first(
 		required("codehost_username", p.CodehostUsername),
-		oneOf("type", p.Type, "User", "Organization", "Bot"),
 		date(p.CreatedAt, "created_at"),
 		date(p.UpdatedAt, "updated_at"),
 		embeddedList("repos", p.Repos),

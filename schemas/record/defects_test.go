@@ -133,7 +133,7 @@ func defects() []defect {
 		{name: "negative user_id", kind: cp, raw: `{"user_id":-1,"codehost_username":"u","last_updated":"2026"}`, code: record.CodeBadIdentity, path: "user_id"},
 		{name: "no user_id", kind: cp, raw: `{"codehost_username":"u","last_updated":"2026"}`, code: record.CodeMissingIdentity, path: "user_id"},
 		{name: "no codehost_username", kind: cp, raw: `{"user_id":1,"last_updated":"2026"}`, code: record.CodeMissingField, path: "codehost_username"},
-		{name: "unknown account type", kind: cp, raw: with(okc, `"type":"Robot"`), code: record.CodeBadValue, path: "type"},
+		{name: "account type of a wrong type", kind: cp, raw: with(okc, `"type":["Robot"]`), code: record.CodeWrongType, path: "type"},
 		{name: "string for the repositories", kind: cp, raw: with(okc, `"repos":"none"`), code: record.CodeWrongType, path: "repos"},
 		{name: "object for the commits", kind: cp, raw: with(okc, `"commits":{}`), code: record.CodeWrongType, path: "commits"},
 		{name: "string for repos_complete", kind: cp, raw: with(okc, `"repos_complete":"true"`), code: record.CodeWrongType, path: "repos_complete"},

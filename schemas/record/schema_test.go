@@ -52,7 +52,7 @@ func kindSchemas() map[record.Kind]kindSchema {
 		record.KindNetworkCompany: {title: "A company of the professional network", body: record.NetworkCompany{}},
 		record.KindCodehostPerson: {
 			title: "An account of the code host", body: record.CodehostPerson{}, required: []string{"codehost_username"},
-			enums: map[string][]string{"type": {"User", "Organization", "Bot"}},
+
 			texts: map[string]string{
 				"repos":            "Repositories of this owner, without user_id; they are split off into codehost-repo records.",
 				"commits":          "Commits of this author, without user_id; they are split off into codehost-commit records.",

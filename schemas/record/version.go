@@ -183,6 +183,21 @@ func (v Version) Time() time.Time {
 // fraction as it has. ParseVersion reads it back.
 func (v Version) String() string { return v.Time().Format(time.RFC3339Nano) }
 
+// Observed returns when what a version stands for was observed. Of evidence, whose version counts the seconds since 1970
+// as microseconds so that every crawled record outdoes it (mapping evidence_version), that is the instant behind the
+// made-up one; every other version is returned as it is.
+func Observed(version string) string {
+	v, err := ParseVersion(version)
+	seconds := int64(v) + unixOfYearOne*1_000_000
+	if err != nil || seconds <= 0 || seconds >= maxEvidence {
+		return version
+	}
+	return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
+}
+
+// maxEvidence is how many microseconds after 1970 the versions of evidence end.
+const maxEvidence = 3600 * 1_000_000
+
 // VersionOf returns the version of an instant.
 func VersionOf(t time.Time) Version {
 	return Version((t.Unix()-unixOfYearOne)*1_000_000 + int64(t.Nanosecond()/1000))

@@ -132,6 +132,20 @@ func TestDecode_NormalizesDates(t *testing.T) {
 	require.Equal(t, "2024-01-02T13:05:00Z", parts[0].VersionText)
 }
 
+func TestObserved_ReturnsTheInstantOfEvidence(t *testing.T) {
+	for version, want := range map[string]string{
+		"1970-01-01T00:28:34.979289Z": "2024-05-06T07:08:09Z",
+		"1970-01-01T00:59:59.999999Z": "2084-01-29T15:59:59Z",
+		"1970-01-01":                  "1970-01-01",
+		"1970-01-01T01:00:00Z":        "1970-01-01T01:00:00Z",
+		"2026-02-01":                  "2026-02-01",
+		"1969-12-31T23:59:59Z":        "1969-12-31T23:59:59Z",
+		"x":                           "x",
+	} {
+		require.Equal(t, want, record.Observed(version), version)
+	}
+}
+
 func TestVersionsAreOrderedLikeTime(t *testing.T) {
 	var last record.Version = -1
 	for _, in := range []string{

@@ -13,6 +13,10 @@
 //	                          when the address does not reveal it; else null
 //	profile_username($p)      the username in a profile URL of platform $p, else null
 //	company_slug              the slug in a company's URL of the professional network, else null
+//	iso_date                  a date in any form of ISO 8601 as RFC 3339 writes it, else null
+//	unix_time                 the seconds since 1970 of a date, which fails for what is none
+//
+// A program that begins with module {"input": "json-ld"}; gets what package jsonld makes of each document.
 //
 // It reaches no file, no environment and no other input.
 //

@@ -15,6 +15,7 @@ import (
 	"github.com/itchyny/gojq"
 
 	"muster/ingest/internal/convert"
+	"muster/ingest/internal/jsonld"
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -55,6 +56,7 @@ type Program struct {
 	sum    string
 	code   *gojq.Code
 	limits Limits
+	jsonLD bool
 }
 
 var _ convert.Mapper = (*Program)(nil)
@@ -124,6 +126,10 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 		}
 		return nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
+	jsonLD, err := readsJSONLD(query.Meta)
+	if err != nil {
+		return nil, fmt.Errorf("mapping %s: %w", name, err)
+	}
 	query.FuncDefs = append(slices.Clone(library.FuncDefs), query.FuncDefs...)
 	platforms := identity.Default()
 	code, err := gojq.Compile(query,
@@ -131,13 +137,35 @@ func Compile(name, source string, limits Limits) (*Program, error) {
 		gojq.WithFunction("noreply", 0, 0, func(v any, _ []any) any { return noReply(platforms, v) }),
 		gojq.WithFunction("profile_username", 1, 1, func(v any, args []any) any { return profileUsername(platforms, v, args[0]) }),
 		gojq.WithFunction("company_slug", 0, 0, func(v any, _ []any) any { return companySlug(platforms, v) }),
+		gojq.WithFunction("unix_time", 0, 0, func(v any, _ []any) any { return unixTime(v) }),
+		gojq.WithFunction("iso_date", 0, 0, func(v any, _ []any) any { return isoDate(v) }),
 	)
 	if err != nil {
 		return nil, fmt.Errorf("mapping %s: %w", name, err)
 	}
 	sum := sha256.Sum256([]byte(source))
-	return &Program{name: name, sum: hex.EncodeToString(sum[:]), code: code, limits: limits.withDefaults()}, nil
+	return &Program{name: name, sum: hex.EncodeToString(sum[:]), code: code, limits: limits.withDefaults(), jsonLD: jsonLD}, nil
 }
+
+// readsJSONLD reads what a program's module directive says of its input.
+func readsJSONLD(meta *gojq.ConstObject) (bool, error) {
+	if meta == nil {
+		return false, nil
+	}
+	for name, v := range meta.ToValue() {
+		if name == "input" && v != "json-ld" {
+			return false, fmt.Errorf(`module: the input may be "json-ld" or left out, not %v`, v)
+		}
+		if name == "input" {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// ReadsLists reports whether the program wants a list as a whole: in JSON-LD it is a document, whose nodes may name
+// each other.
+func (p *Program) ReadsLists() bool { return p.jsonLD }
 
 // Sum is the SHA-256 of the program's text, in hexadecimal.
 func (p *Program) Sum() string { return p.sum }
@@ -158,6 +186,14 @@ func (p *Program) Map(ctx context.Context, object convert.Object) (made []conver
 	}()
 	late, cancel := context.WithTimeout(ctx, p.limits.Deadline)
 	defer cancel()
+	if p.jsonLD {
+		switch input.(type) {
+		case []any, map[string]any:
+			input = jsonld.Normalize(input)
+		default:
+			return nil, p.failure("needs a node or a list of nodes, not %s", gojq.TypeOf(input))
+		}
+	}
 	outputs := p.code.RunWithContext(late, input, object.File, int(object.Number), object.Received.UTC().Format(time.RFC3339))
 	bytes := 0
 	for {
@@ -276,4 +312,24 @@ func companySlug(platforms *identity.Platforms, v any) any {
 		return slug
 	}
 	return nil
+}
+
+func isoDate(v any) any {
+	text, ok := v.(string)
+	if !ok {
+		return nil
+	}
+	if text, err := record.NormalizeDate(text); err == nil {
+		return text
+	}
+	return nil
+}
+
+func unixTime(v any) any {
+	text, _ := v.(string)
+	version, err := record.ParseVersion(text)
+	if err != nil {
+		return errors.New("unix_time cannot be applied to: " + gojq.TypeOf(v))
+	}
+	return int(version.Time().Unix())
 }

@@ -11,12 +11,12 @@ def prune:
 # record(kind; fields) is one record as muster takes it.
 def record($kind; fields): {kind: $kind, record: (fields | prune)};
 
-# evidence_version turns a timestamp (RFC 3339 in UTC) into the version of a record that is evidence and no
-# profile: seconds become microseconds after 1970. So among each other the newest wins, and a record that
-# somebody crawled always wins over them.
+# evidence_version turns a timestamp (any form of ISO 8601) into the version of a record that is evidence and no
+# profile: seconds become microseconds after 1970. So among each other the newest wins, and a record that was
+# crawled always wins over them.
 def evidence_version:
   def pad($n): tostring | ("0" * ($n - length) // "") + .;
-  (sub("\\.[0-9]+"; "") | fromdateiso8601 | floor | [., 0] | max | [., 3599999999] | min) as $t
+  ([unix_time, 0] | max | [., 3599999999] | min) as $t
   | "1970-01-01T00:" + ($t / 60000000 | floor | pad(2)) + ":" + ($t % 60000000 / 1000000 | floor | pad(2))
     + "." + ($t % 1000000 | pad(6)) + "Z";
 

@@ -6,6 +6,8 @@ type scanner struct {
 	stack  []byte // the open brackets
 	state  scanState
 	isName bool // the string at hand is a member's name
+	last   byte // the byte before
+	member bool // the value wanted is that of a member
 }
 
 type scanState byte
@@ -68,8 +70,13 @@ func (s *scanner) scan(p []byte) (int, scanStatus) {
 				return i, scanDone
 			}
 		}
+		last := s.last
+		s.last = c
 		if c == ' ' || c == '\n' || c == '\r' || c == '\t' {
 			continue
+		}
+		if s.member && s.state == wantValue && last == '\n' && (c == '{' || c == '[') {
+			return i, scanBad // no program breaks a line there: the line before was cut off, and here a record begins
 		}
 		if !s.structure(c) {
 			return i, scanBad
@@ -98,12 +105,12 @@ func (s *scanner) structure(c byte) bool {
 	case wantValue:
 		return s.value(c)
 	case wantColon:
-		s.state = wantValue
+		s.state, s.member = wantValue, true
 		return c == ':'
 	}
 	switch c { // wantComma
 	case ',':
-		if s.state = wantValue; s.closing() == '}' {
+		if s.state, s.member = wantValue, false; s.closing() == '}' {
 			s.state = wantName
 		}
 		return true

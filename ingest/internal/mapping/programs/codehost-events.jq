@@ -9,16 +9,18 @@
 #
 # An event is evidence of an account or a repository and no profile of it: those two get a version (evidence_version)
 # that every crawled record outdoes. Commits have the event's time for their own, which the archive does not give.
-# Events without a list of commits, as the archive has them since 2025, give person and repository only.
+# Events without a list of commits, as the archive has them since 2025, give person and repository only. Those of 2011
+# to 2014 have their commits in lists ("shas"); where they have no id of the account, as from 2012 on, they give nothing.
 
 select(.type == "PushEvent")
 | .created_at as $at
-| .actor as $actor
-| .repo as $repo
+| (.actor | select(type == "object" and .id != null and .login != null)) as $actor
+| (.repo | select(type == "object" and (.name | type) == "string") // {id: null, name: ""}) as $repo
 | ($repo.name | split("/")) as $name
-| ([$actor, .org | select(.id != null and .login != null)
-    | select((.login | ascii_downcase) == ($name[0] | ascii_downcase))][0]) as $owner
-| [.payload.commits | many
+| ([$actor, .org | select(type == "object" and .id != null and .login != null)
+    | select((.login | ascii_downcase) == ($name[0] // "" | ascii_downcase))][0]) as $owner
+| [(.payload.commits // [.payload.shas | many | select(type == "array")
+      | {sha: .[0], author: {email: .[1], name: .[3]}, message: .[2]}]) | many
     | .author as $author
     | ($author.email | noreply) as $known
     | {
@@ -43,7 +45,7 @@ select(.type == "PushEvent")
         full_name: .commit.author.name,
         last_updated: ($at | evidence_version)
       })),
-  (select($owner) | record("codehost-repo"; {
+  (select($owner and $repo.id) | record("codehost-repo"; {
     user_id: $owner.id,
     id: $repo.id,
     name: $name[1],

@@ -3,10 +3,17 @@
 # One object is a user, a repository, a list of them, or a page of search results ({"items": [...]}).
 #
 #   codehost-person  of a user or an organization; version: fetched_at if the dump has it, else updated_at
+#                    company: "@name" of an account without the sign, several with commas; other texts as they stand
 #   codehost-repo    of a repository, under its owner; version: the later of updated_at and pushed_at
 #
 # A user as lists show it (login and id alone) is no profile: it has no updated_at and is rejected for that.
 # Fields of the dump that the record has no name for are kept under their own (html_url of a user becomes url).
+
+# company without the signs of mentions, if it is nothing but mentions.
+def company:
+  if type != "string" then . else gsub("^\\s+|\\s+$"; "")
+    | if test("^@[^\\s@,;/&|+]+(?:[\\s,;/&|+]+@[^\\s@,;/&|+]+)*[\\s,;]*$")
+      then [scan("@([^\\s@,;/&|+]+)")[0]] | join(", ") else . end end;
 
 def person: record("codehost-person"; {
     user_id: .id,
@@ -18,7 +25,7 @@ def person: record("codehost-person"; {
     bio,
     blog,
     location,
-    company: (.company // "" | sub("^@"; "")),
+    company: (.company | company),
     hireable,
     emails: [.email // empty],
     microblog_username: .twitter_username,

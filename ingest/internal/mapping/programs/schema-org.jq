@@ -1,12 +1,17 @@
 # Schema.org JSON-LD: Person to network-person, Organization and its kinds to network-company.
 #
-# One object is a node, a list of nodes, or a document with "@graph", whose nodes may name each other by "@id".
-# Nodes of other types are passed over.
+# One object is a node, a list of nodes, or a document with "@graph", in any form of JSON-LD: prefixed names, terms of an
+# @context, full IRIs, @value, @set, @list. `muster` brings it into one form before this program sees it (the module's
+# "input"): a list of people and organizations with plain names of schema.org, whose references to other nodes are
+# those nodes. Among them are those that pages and articles name (mainEntity, author, publisher, list items and the like);
+# such a one has "@nested", and "@date" is the date of what names it. Nodes of other types are passed over, and nodes
+# without a name, which say nothing.
 #
-#   identity  "@id" unless it means something in its document only ("#me", "_:b0"), else identifier, else url
-#   version   dateModified, else dateCreated, else the time of reception
-#   username  the slug of a profile of the professional network in "@id", url or sameAs; else alternateName,
-#             else identifier, else the last part of the identity
+#   identity  "@id" if it is absolute, else the URL of a profile of the professional network in url or sameAs, else url,
+#             else identifier
+#   version   dateModified, else dateCreated, else "@date", as they stand; the time of reception only if there is no date
+#   username  the slug of a profile of the professional network in "@id", url or sameAs; else the whole identity, which
+#             nobody has on the network
 #
 # Person: names, image, jobTitle and worksFor (headline, current_position, experience), alumniOf (education),
 # hasCredential (certifications), knowsLanguage, knowsAbout (skills), address or homeLocation (location), email,
@@ -14,13 +19,11 @@
 # Organization: legalName or name, slogan, description, industry, numberOfEmployees, foundingDate, url, telephone,
 # knowsAbout (specialties), address or location (headquarters), logo, image.
 
-def local: tostring | sub("^.*[/#:]"; "");
-def types: [."@type" | many | local];
+module {"input": "json-ld"};
+
+def types: ."@type";
 def is_person: types | index("Person") != null;
-def is_organization: types | any(IN("Organization", "Corporation", "LocalBusiness", "NGO", "OnlineBusiness", "OnlineStore",
-  "EducationalOrganization", "CollegeOrUniversity", "School", "GovernmentOrganization", "NewsMediaOrganization",
-  "MedicalOrganization", "ResearchOrganization", "PerformingGroup", "SportsOrganization", "Airline", "Consortium",
-  "FundingScheme", "LibrarySystem", "Project", "WorkersUnion", "PoliticalParty", "ProfessionalService", "Store"));
+def is_organization: types | index("Organization") != null;
 
 # text of a string, of {"@value": ...} or of a node's name; the first of several.
 def text:
@@ -32,17 +35,27 @@ def texts: [many | text | select(. != null)];
 def link:
   if type == "array" then [.[] | link | select(. != null)][0]
   elif type == "object" then .contentUrl // .url // ."@id" | link
-  else . end;
+  elif type == "string" then .
+  else null end;
 def links: [many | link | select(type == "string")];
-def date: text | if . == null then null else (capture("^(?<d>[0-9]{4}(-[0-9]{2}(-[0-9]{2}(T[0-9:.]+(Z|[+-][0-9]{2}:[0-9]{2})?)?)?)?)").d // null) end;
 def first_capture($re): if . == null then null else ([scan($re)][0] // null) end;
-def absolute: select(type == "string" and (test("^(#|_:)") | not));
-def identity: [."@id" | absolute][0] // (.identifier | text) // (.url | link);
-def version: (.dateModified | date) // (.dateCreated | date) // $received;
-def slug_of(f): [(."@id", (.url | links[]), (.sameAs | links[])) | select(type == "string") | f | select(. != null)][0];
+# date in any form of ISO 8601; of another text the day, month or year that it begins with.
+def date: text | if . == null then null else iso_date // (first_capture("^[0-9]{4}(?:-[0-9]{2}){0,2}") | iso_date) end;
+def given: [.name, .legalName, .givenName, .familyName | text | select(. != null) | test("\\S")] | any;
 
-# deref follows a mere reference to a node of the document.
-def deref($nodes): if type == "object" and keys == ["@id"] then $nodes[."@id"] // . else . end;
+def absolute: select(type == "string" and test("^[A-Za-z][A-Za-z0-9+.-]*:"));
+def profiles: ."@id", (.url | links[]), (.sameAs | links[]) | select(type == "string");
+def slug_of(f): [profiles | f | select(. != null)][0];
+def code: many | if type == "object" then (.value | text) as $v
+    | if $v and (.propertyID | type) == "string" then "\(.propertyID):\($v)" else $v end else text end;
+def identity:
+  [."@id" | absolute][0]
+  // [(.url | links[]), (.sameAs | links[]) | select(profile_username("network") != null or company_slug != null)][0]
+  // [.url | links[] | absolute][0]
+  // [.identifier | code | select(. != null)][0];
+def version: (.dateModified // .dateCreated // ."@date" | text) // $received;
+def username:
+  slug_of(profile_username("network")) // (identity | if . == null or test(":") then . else "identifier:\(.)" end);
 
 def place:
   if type == "array" then .[0] | place
@@ -56,33 +69,33 @@ def place:
   }
   else null end;
 
-def company($nodes): deref($nodes) | if type == "string" then {name: .} else {
+def company: if type == "string" then {name: .} else {
     name: (.name // .legalName | text),
     company_id: (identity? // null),
-    network_url: ([(.url | links[]), (.sameAs | links[])] | map(select(company_slug != null))[0])
+    network_url: ([profiles] | map(select(company_slug != null))[0])
   } end;
 
-def school($nodes): deref($nodes) | if type == "string" then {school: {name: .}} else {
+def school: if type == "string" then {school: {name: .}} else {
     school: {name: (.name | text), school_id: (identity? // null)},
     start: (.startDate | date), end: (.endDate | date)
   } end;
 
 # worksFor and alumniOf may wrap what they name in a Role or OrganizationRole with dates of its own.
-def role($property): if type == "object" and (types | any(endswith("Role"))) then
+def role($property): if type == "object" and ([."@type" // [] | .[]] | any(endswith("Role"))) then
     {role: (.roleName | text), start: (.startDate | date), end: (.endDate | date), of: .[$property]}
   else {role: null, start: null, end: null, of: .} end;
 
-def person($nodes):
+def person:
   (.jobTitle | texts) as $titles
   | [.worksFor | many | role("worksFor") | . as $r | .of | many | {
       title: ($r.role // $titles[0]), start: $r.start, end: $r.end,
-      current: ($r.end == null), company: company($nodes)
+      current: ($r.end == null), company: company
     }] as $jobs
   | identity as $id
   | record("network-person"; {
       profile_id: $id,
       last_updated: version,
-      username: (slug_of(profile_username("network")) // (.alternateName | text) // (.identifier | text) // ($id // "" | sub("[/#]+$"; "") | local)),
+      username: username,
       first_name: (.givenName | text),
       middle_name: (.additionalName | text),
       last_name: (.familyName | text),
@@ -94,7 +107,7 @@ def person($nodes):
       location: ((.address // .homeLocation) | place),
       current_position: ($jobs | map(select(.current))[0] | if . == null then null else {summary: .title, start, company} end),
       experience: $jobs,
-      education: [.alumniOf | many | role("alumniOf") | . as $r | .of | many | school($nodes) | {start: $r.start, end: $r.end} + prune],
+      education: [.alumniOf | many | role("alumniOf") | . as $r | .of | many | school | {start: $r.start, end: $r.end} + prune],
       certifications: [.hasCredential | many | if type == "string" then {name: .} else {
         name: (.name | text), issuer: (.recognizedBy | text), credential_url: (.url | link),
         credential_id: (.identifier | text), issue_date: ((.dateCreated // .validFrom) | date)
@@ -121,7 +134,7 @@ def organization:
         tagline: (.slogan | text),
         description: (.description | text),
         industry: (.industry | text),
-        employees: (.numberOfEmployees | many | employees),
+        employees: [.numberOfEmployees | many | employees][0],
         company_size: (.numberOfEmployees | if type == "object" and .minValue != null and .maxValue != null then "\(.minValue)-\(.maxValue)" else null end),
         founded: (.foundingDate | date | if . then .[0:4] | tonumber else null end),
         website: (.url | link),
@@ -137,12 +150,6 @@ def organization:
       images: {logo: (.logo | link), cover: (.image | link)}
     });
 
-def all_nodes: if type == "array" then .[] | all_nodes
-  elif type == "object" and has("@graph") then ."@graph" | all_nodes
-  elif type == "object" then .
-  else error("is \(type) where a node is needed") end;
-
-[all_nodes] as $list
-| ([$list[] | select(."@id" | type == "string") | {key: ."@id", value: .}] | from_entries) as $nodes
-| $list[]
-| if is_person then person($nodes) elif is_organization then organization else empty end
+.[]
+| select(given and (."@nested" == null or identity != null))
+| if is_person then person elif is_organization then organization else empty end
