@@ -21,6 +21,9 @@ const (
 	writeMessages = 2000
 	writeBytes    = 4 << 20
 	waitingGroups = 32
+	// waitingMessages bounds what waits in a lane. What a message takes is far more than a short line that it was made
+	// of, and all rejected records of a file share a lane.
+	waitingMessages = 2 * writeMessages
 	// linger is how long a lane waits for more: a write of a few messages costs the
 	// processor as much as one of hundreds.
 	linger = 50 * time.Millisecond
@@ -86,7 +89,7 @@ type Publisher struct {
 	writer  *bus.Writer
 	single  atomic.Pointer[bus.Writer]
 	opts    Options
-	lanes   []chan group
+	lanes   []*lane
 	running sync.WaitGroup
 	stopped chan struct{}
 	once    sync.Once
@@ -100,6 +103,39 @@ type group struct {
 	batch *Batch
 	items []item
 	bytes int
+}
+
+// lane is a queue of groups, bounded by their number and by that of their messages.
+type lane struct {
+	groups  chan group
+	mu      sync.Mutex
+	room    *sync.Cond
+	waiting int // messages
+}
+
+func newLane() *lane {
+	l := &lane{groups: make(chan group, waitingGroups)}
+	l.room = sync.NewCond(&l.mu)
+	return l
+}
+
+// put waits for room and adds a group.
+func (l *lane) put(g group) {
+	l.mu.Lock()
+	for l.waiting > 0 && l.waiting+len(g.items) > waitingMessages {
+		l.room.Wait()
+	}
+	l.waiting += len(g.items)
+	l.mu.Unlock()
+	l.groups <- g
+}
+
+// taken gives the room of a group back.
+func (l *lane) taken(g group) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.waiting -= len(g.items)
+	l.room.Signal()
 }
 
 // Options change what a publisher does. The zero value publishes everything.
@@ -125,9 +161,9 @@ func New(ctx context.Context, writer *bus.Writer, lanes int, opts Options) *Publ
 		p.whole[d.Kind] = opts.Whole || !event.SeenKind(d.Kind)
 	}
 	for range min(max(lanes, 1), versions.Stripes) {
-		lane := make(chan group, waitingGroups)
-		p.lanes = append(p.lanes, lane)
-		p.running.Go(func() { p.run(ctx, lane) })
+		l := newLane()
+		p.lanes = append(p.lanes, l)
+		p.running.Go(func() { p.run(ctx, l) })
 	}
 	return p
 }
@@ -184,7 +220,7 @@ func (p *Publisher) Publish(b *Batch) {
 	b.pending.Store(shares + 1) // one for this call: nothing settles before all is handed over
 	for i, items := range b.groups {
 		if len(items) > 0 {
-			p.lanes[i] <- group{batch: b, items: items, bytes: b.bytes[i]}
+			p.lanes[i].put(group{batch: b, items: items, bytes: b.bytes[i]})
 		}
 	}
 	b.settle(nil)
@@ -211,7 +247,7 @@ func (p *Publisher) Stopped() <-chan struct{} { return p.stopped }
 // first error, if any. Nothing may be published beside it or afterwards.
 func (p *Publisher) Close() error {
 	for _, lane := range p.lanes {
-		close(lane)
+		close(lane.groups)
 	}
 	p.running.Wait()
 	if w := p.single.Load(); w != nil {
@@ -229,10 +265,11 @@ func (p *Publisher) fail(err error) {
 
 // run writes what comes along a lane. After a failure it writes nothing any
 // more: a later message of a key must not be stored without the earlier one.
-func (p *Publisher) run(ctx context.Context, lane <-chan group) {
+func (p *Publisher) run(ctx context.Context, lane *lane) {
 	var failed error
 	var groups []group
-	for first := range lane {
+	for first := range lane.groups {
+		lane.taken(first)
 		groups = append(groups[:0], first)
 		if failed == nil {
 			groups = gather(groups, lane)
@@ -298,16 +335,17 @@ func (p *Publisher) send(ctx context.Context, writer *bus.Writer, out outgoing) 
 }
 
 // gather takes what comes soon, up to what one write should carry.
-func gather(groups []group, lane <-chan group) []group {
+func gather(groups []group, lane *lane) []group {
 	timer := time.NewTimer(linger)
 	defer timer.Stop()
 	count, bytes := len(groups[0].items), groups[0].bytes
 	for count < writeMessages && bytes < writeBytes {
 		select {
-		case g, open := <-lane:
+		case g, open := <-lane.groups:
 			if !open {
 				return groups
 			}
+			lane.taken(g)
 			groups = append(groups, g)
 			count += len(g.items)
 			bytes += g.bytes

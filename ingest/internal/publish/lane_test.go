@@ -1,0 +1,41 @@
+package publish
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/stretchr/testify/require"
+)
+
+// What waits in a lane is bounded by its messages, whatever they were made of; a group that is larger than the bound
+// waits alone.
+func TestLane_BoundsMessagesThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLane()
+		put := 0
+		go func() {
+			for range 20 {
+				l.put(group{items: make([]item, waitingMessages/3)})
+				put++
+			}
+			l.put(group{items: make([]item, 2*waitingMessages)})
+			put++
+			close(l.groups)
+		}()
+		synctest.Wait()
+		require.Equal(t, 3, put)
+		taken, messages := 0, 0
+		for g := range l.groups {
+			l.taken(g)
+			taken++
+			synctest.Wait()
+			l.mu.Lock()
+			messages = max(messages, l.waiting)
+			l.mu.Unlock()
+			require.LessOrEqual(t, put-taken, 3)
+		}
+		require.Equal(t, 21, taken)
+		require.LessOrEqual(t, messages, 2*waitingMessages)
+		require.Zero(t, l.waiting)
+	})
+}
