@@ -206,7 +206,8 @@ func (u Unattributed) String() string {
 	if u.Noted {
 		full = "--full "
 	}
-	return fmt.Sprintf("%s of %s dropped, because no account is known; pass %s--make-accounts to keep them, or %s--authors FILE",
+	return fmt.Sprintf("%s of %s dropped, because no account is known; "+
+		"pass %s--make-accounts to keep them, or %s--authors FILE",
 		plural(u.Commits, "commit"), plural(u.Authors, "author"), full, full)
 }
 

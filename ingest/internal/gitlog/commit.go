@@ -73,7 +73,7 @@ func (c *commits) next() (*commit, error) {
 	}
 	fields := strings.Fields(string(line))
 	if len(fields) != 3 || fields[1] != "commit" {
-		return nil, fmt.Errorf("read commit: git says %q: %s", bytes.TrimSpace(line), brokenFix)
+		return nil, fmt.Errorf("read commit: %w", &gitError{stderr: "bad object " + string(bytes.TrimSpace(line))})
 	}
 	size, err := strconv.ParseInt(fields[2], 10, 64)
 	if err != nil {

@@ -49,9 +49,9 @@ func environment() []string {
 func (g gitDir) command(ctx context.Context, args ...string) (*exec.Cmd, *head, error) {
 	program, err := exec.LookPath("git")
 	if err != nil {
-		return nil, nil, errors.New("git is not installed: install it (on Debian: apt-get install git), or add its folder to PATH")
+		return nil, nil, errors.New("git is not installed: install it (Debian: apt-get install git), or add it to PATH")
 	}
-	cmd := exec.CommandContext(ctx, program, append([]string{
+	cmd := exec.CommandContext(ctx, program, append([]string{ //nolint:gosec // git, on a folder that the operator named
 		"--git-dir=" + g.path,
 		"-c", "core.hooksPath=" + os.DevNull, "-c", "core.fsmonitor=false", "-c", "core.commitGraph=false",
 		"-c", "core.deltaBaseCacheLimit=32m",
@@ -195,10 +195,8 @@ func (e *gitError) Error() string {
 	if text == "" {
 		text = "git: " + e.err.Error()
 	}
-	for _, r := range remedies {
-		if strings.Contains(e.stderr, r.message) {
-			return text + ": " + r.fix
-		}
+	if fix := remedy(e.stderr); fix != "" {
+		text += ": " + fix
 	}
 	return text
 }
@@ -215,21 +213,31 @@ func status(err error) int {
 	return -1
 }
 
-// remedies are the messages of git that name a repository that it cannot read, with the way to make it readable.
-var remedies = []struct{ message, fix string }{
-	{"objects/info/alternates", alternatesFix}, {"alternate object path", alternatesFix},
-	{"lazy fetching disabled", partialFix}, {"promisor remote", partialFix},
-	{"unknown repository extension", "this version of git is too old for the repository: install a newer one"},
-	{"unknown repository version", "this version of git is too old for the repository: install a newer one"},
-	{"Expected git repo version", "this version of git is too old for the repository: install a newer one"},
-	{"over limit", "the repository has an object of more than " + allocLimit[:3] + " MiB where a commit, a tag or a tree is expected"},
-	{"fatal: bad object", brokenFix}, {"missing object", brokenFix}, {"missing blob", brokenFix}, {"Could not read", brokenFix},
-	{"corrupt", brokenFix}, {"unable to", brokenFix}, {"bad config", "repair the file, or clone the repository again"},
+// remedy returns the way to make a repository readable, by the messages of git, or "".
+func remedy(stderr string) string {
+	const (
+		restore = "the clone borrows objects from a folder that is missing (--shared, --reference): restore that " +
+			"folder and run `git repack -a -d` in the clone, or clone again without these options"
+		refetch = "the partial clone lacks objects: run `git fetch --refetch --no-filter` in it, or clone again " +
+			"without --filter"
+		upgrade = "this version of git is too old for the repository: install a newer one"
+		large   = "the repository has an object of more than 256 MiB where a commit, a tag or a tree is expected"
+		check   = "objects are missing or damaged: `git fsck --full` lists them; clone the repository again"
+		mend    = "repair the file, or clone the repository again"
+	)
+	for _, r := range []struct{ message, fix string }{
+		{"objects/info/alternates", restore}, {"alternate object path", restore},
+		{"lazy fetching disabled", refetch}, {"promisor remote", refetch},
+		{"unknown repository extension", upgrade}, {"unknown repository version", upgrade},
+		{"Expected git repo version", upgrade},
+		{"over limit", large},
+		{"bad object", check}, {"missing object", check}, {"missing blob", check}, {"Could not read", check},
+		{"corrupt", check}, {"unable to", check},
+		{"bad config", mend},
+	} {
+		if strings.Contains(stderr, r.message) {
+			return r.fix
+		}
+	}
+	return ""
 }
-
-const (
-	alternatesFix = "the clone borrows objects from a folder that is missing (--shared, --reference): restore that folder and " +
-		"run `git repack -a -d` in the clone, or clone again without these options"
-	partialFix = "the partial clone lacks objects: run `git fetch --refetch --no-filter` in it, or clone again without --filter"
-	brokenFix  = "objects are missing or damaged: `git fsck --full` lists them; clone the repository again"
-)

@@ -294,7 +294,7 @@ func TestLog_RunsNoProgramsOfTheRepository(t *testing.T) {
 	dir := bare(t)
 	mark := filepath.Join(t.TempDir(), "mark")
 	program := filepath.Join(t.TempDir(), "program")
-	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700)) //nolint:gosec // a program
+	require.NoError(t, os.WriteFile(program, []byte("#!/bin/sh\ntouch "+mark+"\n"), 0o700))
 	for _, key := range []string{
 		"core.fsmonitor", "core.pager", "pager.rev-list", "core.sshCommand", "core.gitProxy", "core.alternateRefsCommand", "core.editor",
 		"gpg.program", "log.showSignature", "diff.external", "credential.helper", "uploadpack.packObjectsHook", "remote.o.uploadpack", "remote.o.vcs",

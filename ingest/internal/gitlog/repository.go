@@ -228,7 +228,8 @@ func (r *Repository) readMailmap(ctx context.Context, head string) (mailmap, err
 		return mailmap{}, nil
 	}
 	entry, err := r.git.output(ctx, maxLine, "", "ls-tree", "--full-tree", head, "--", mailmapName)
-	if fields := strings.Fields(string(entry)); err == nil && len(fields) == 4 && fields[1] == "blob" && fields[0] != symlinkMode {
+	fields := strings.Fields(string(entry)) // mode, type, object, name
+	if err == nil && len(fields) == 4 && fields[1] == "blob" && fields[0] != symlinkMode {
 		var text []byte
 		if text, err = r.git.output(ctx, maxMailmap, "", "cat-file", "blob", fields[2]); err == nil {
 			return parseMailmap(string(text)), nil

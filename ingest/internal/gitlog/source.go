@@ -66,32 +66,32 @@ const (
 // Log begins a reading. Reading ends with ctx's error once ctx has ended.
 func (r *Repository) Log(ctx context.Context) (*Log, error) {
 	l := &Log{ctx: ctx, repo: r, people: map[int64]*person{}, users: map[string]int64{}}
-	if err := l.begin(); err != nil {
+	if err := l.begin(ctx); err != nil {
 		return nil, errors.Join(l.explain(err), l.Close())
 	}
 	return l, nil
 }
 
-func (l *Log) begin() error {
+func (l *Log) begin(ctx context.Context) error {
 	r := l.repo
-	head, err := r.head(l.ctx)
+	head, err := r.head(ctx)
 	if err != nil {
 		return err
 	}
-	if l.tips, err = r.tips(l.ctx, head); err != nil {
+	if l.tips, err = r.tips(ctx, head); err != nil {
 		return err
 	}
 	r.next.Tips = l.tips
 	if slices.Equal(r.next.Tips, r.state.Tips) || len(l.tips) == 0 {
 		return nil // nothing is new
 	}
-	mailmap, err := r.readMailmap(l.ctx, head)
+	mailmap, err := r.readMailmap(ctx, head)
 	if err != nil {
 		return err
 	}
-	l.language = r.language(l.ctx, head)
+	l.language = r.language(ctx, head)
 	l.accounts = newAccounts(r.opts, mailmap, l.learn)
-	l.commits, err = r.git.commits(l.ctx, l.tips, hashes(r.state.Tips))
+	l.commits, err = r.git.commits(ctx, l.tips, hashes(r.state.Tips))
 	return err
 }
 
@@ -211,7 +211,10 @@ func (l *Log) Next() (*source.Chunk, error) {
 func tooLarge(hash string) source.Line {
 	return source.Line{
 		Kind: record.KindCodehostCommit, Raw: []byte(`{"sha":"` + hash + `"}`),
-		Bad: &record.Invalid{Code: record.CodeTooLarge, Reason: fmt.Sprintf("is a commit of more than %d MiB; it is passed over", maxObject>>20)},
+		Bad: &record.Invalid{
+			Code:   record.CodeTooLarge,
+			Reason: fmt.Sprintf("is a commit of more than %d MiB; it is passed over", maxObject>>20),
+		},
 	}
 }
 
@@ -327,7 +330,8 @@ func (l *Log) conclude() error {
 		}
 		err := l.add(record.KindCodehostPerson, &record.CodehostPerson{
 			UserID: &p.account.ID, LastUpdated: evidenceVersion(time.Unix(p.newest, 0)),
-			CodehostUsername: p.account.Username, Type: p.account.accountType(), FullName: name, Names: p.names, Emails: l.contacts(p),
+			CodehostUsername: p.account.Username, Type: p.account.accountType(),
+			FullName: name, Names: p.names, Emails: l.contacts(p),
 		})
 		if err != nil {
 			return err

@@ -32,7 +32,8 @@ func (n noReply) key() lookupKey { return lookupKey{readmodel.LookupCodehostEmai
 // rows returns the candidates that the address names. The lookup of the username is among found.
 func (n noReply) rows(found map[lookupKey][]readmodel.LookupRow) []readmodel.LookupRow {
 	if n.userID != 0 {
-		return []readmodel.LookupRow{{TargetKind: readmodel.TargetCodehostPerson, Target: strconv.FormatInt(n.userID, 10)}}
+		id := strconv.FormatInt(n.userID, 10)
+		return []readmodel.LookupRow{{TargetKind: readmodel.TargetCodehostPerson, Target: id}}
 	}
 	return found[lookupKey{readmodel.LookupCodehostUsername, n.username}]
 }
