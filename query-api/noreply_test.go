@@ -18,6 +18,7 @@ func TestEnrichPerson_FindsAccountsByNoReplyAddress(t *testing.T) {
 		codehostPerson(7654, "milakern", "2026-01-01", `"emails":["mila@x.example"]`, `"network_username":"mila-net"`),
 		codehostPerson(31, "jorisalo", "2026-01-01"),
 		codehostPerson(41, "passed-on", "2025-01-01"), codehostPerson(42, "passed-on", "2026-01-01"),
+		codehostPerson(55501, "pinbot[bot]", "2026-01-01", `"type":"Bot"`),
 		codehostPerson(51, "erased", "2026-01-01"),
 		codehostPerson(61, "lister", "2026-01-01", `"emails":["62+listed@users.noreply.codehost.example"]`),
 	)
@@ -36,6 +37,9 @@ func TestEnrichPerson_FindsAccountsByNoReplyAddress(t *testing.T) {
 		`{"email":"41+passed-on@users.noreply.codehost.example"}`:                                   "41/-",
 		`{"email":"passed-on@users.noreply.codehost.example"}`:                                      "42/-",
 		`{"email":"jorisalo@users.noreply.codehost.example"}`:                                       "31/-",
+		`{"email":"55501+pinbot[bot]@users.noreply.codehost.example"}`:                              "55501/-",
+		`{"email":"pinbot[bot]@users.noreply.codehost.example"}`:                                    "55501/-",
+		`{"codehost":"pinbot[bot]"}`:                                                                "55501/-",
 		`{"email":"absent@users.noreply.codehost.example"}`:                                         "-/-",
 		`{"email":"31+jorisalo@users.noreply.elsewhere.example"}`:                                   "-/-",
 		`{"email":"31+jorisalo@codehost.example"}`:                                                  "-/-",
@@ -48,5 +52,7 @@ func TestEnrichPerson_FindsAccountsByNoReplyAddress(t *testing.T) {
 	found := f.enrich(`{"email":"7654+milakern@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
 	require.Equal(t, "mila@x.example", found["email"])
 	require.Equal(t, []any{"mila@x.example"}, found["emails"], "the address is no contact")
-	require.NotContains(t, f.enrich(`{"email":"jorisalo@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"], "email")
+	found = f.enrich(`{"email":"jorisalo@users.noreply.codehost.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
+	require.NotContains(t, found, "email")
+	require.Contains(t, f.get("/v1/webset/codehost/person?codehost=pinbot%5Bbot%5D").body, `"user_id":55501`)
 }

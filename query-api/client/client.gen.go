@@ -1316,7 +1316,8 @@ type PersonEnrichRequest struct {
 	// Codehost Code-hosting username (or profile URL).
 	Codehost *string `json:"codehost,omitempty"`
 
-	// Email Matched against all e-mail addresses of the records of the requested websets.
+	// Email Matched against all e-mail addresses of the records of the requested websets. A no-reply address of the
+	// code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its account.
 	Email *string `json:"email,omitempty"`
 
 	// NetworkUsername Professional-network profile slug (or profile URL).

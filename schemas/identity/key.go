@@ -135,7 +135,6 @@ func unhex(c byte) byte {
 // slugs of the professional network hold any script and emoji, and refuses what
 // has a meaning in URLs, keys or addresses.
 func validUsername(s string) bool {
-	const botSuffix = "[bot]"
 	if n := len(s) - len(botSuffix); n > 0 && strings.EqualFold(s[n:], botSuffix) {
 		s = s[:n]
 	}

@@ -33,15 +33,9 @@ func (p *Platforms) NoReply(address string, hosts ...string) (userID int64, user
 		}
 		userID, local = n, name
 	}
-	// Accounts of programs are called "name[bot]", which no account that one can
-	// ask for may be.
-	name, isBot := strings.CutSuffix(local, botSuffix)
-	username, ok = cleanUsername(name)
+	username, ok = cleanUsername(local)
 	if !ok || strings.Contains(username, "+") {
 		return 0, "", false
-	}
-	if isBot {
-		username += botSuffix
 	}
 	return userID, username, true
 }

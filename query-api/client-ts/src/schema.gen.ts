@@ -372,7 +372,10 @@ export interface components {
             codehost?: string | null;
             /** @description Professional-network profile slug (or profile URL). */
             network_username?: string | null;
-            /** @description Matched against all e-mail addresses of the records of the requested websets. */
+            /**
+             * @description Matched against all e-mail addresses of the records of the requested websets. A no-reply address of the
+             *     code host, `7+jane@users.noreply.codehost.example` or `jane@users.noreply.codehost.example`, finds its account.
+             */
             email?: string | null;
             /**
              * @default [
