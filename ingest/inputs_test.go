@@ -136,7 +136,7 @@ func TestMapped(t *testing.T) {
 	require.Equal(t, map[string]string{
 		"foreign 4@35":         `mapping: is not mapped: ` + cfg.Map + ` fails: error: too large: 99 {"id":"c","n":99}`,
 		"foreign 5@53":         `syntax: ends too early, at byte 10 {"id":"d",`,
-		"network-company 6@64": `missing_identity: is missing {"last_updated":"2026","place":"6","profile_id":"e-3","username":"u"}`,
+		"network-company 6@64": `missing_identity: is missing {"id":"e","n":5}`,
 	}, reasons)
 	require.Contains(t, s.String(), "dropped")
 

@@ -205,7 +205,7 @@ func writerOf(w *bus.Writer) func(context.Context, []kafka.Message) error {
 const (
 	skipUnreadable = "the letter cannot be read"
 	skipCut        = "only the beginning is kept, of a record larger than 1 MiB"
-	skipForeign    = "a foreign object needs --map"
+	skipForeign    = "the object that a mapping read needs --map, with the corrected mapping"
 	skipElsewhere  = "another letter holds the line"
 )
 
@@ -308,7 +308,7 @@ func (r *resubmitter) letter(ctx context.Context, l Letter) error {
 	case held < l.Rejected.Length:
 		r.res.Skipped[skipCut]++
 		return nil
-	case kind == convert.Foreign && r.mapper == nil:
+	case r.mapper == nil && (kind == convert.Foreign || l.Rejected.Mapped && r.kind == ""):
 		r.res.Skipped[skipForeign]++
 		return nil
 	}

@@ -454,6 +454,8 @@ type rejectedLine struct {
 	Path   string      `json:"path,omitempty"`
 	Code   string      `json:"code"`
 	Reason string      `json:"reason"`
+	// Defects has all defects, the one above first, of a record that has several.
+	Defects []record.Defect `json:"defects,omitzero"`
 }
 
 // rejectedList keeps the first rejected records of a push.
@@ -467,7 +469,7 @@ func (l *rejectedList) add(r event.Rejected) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if len(l.list) < l.max {
-		l.list = append(l.list, rejectedLine{r.Kind, r.Source.Line, r.Source.Offset, r.Path, r.Code, r.Reason})
+		l.list = append(l.list, rejectedLine{r.Kind, r.Source.Line, r.Source.Offset, r.Path, r.Code, r.Reason, r.Defects})
 	}
 }
 

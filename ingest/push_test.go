@@ -67,6 +67,8 @@ type answer struct {
 		Path   string `json:"path"`
 		Code   string `json:"code"`
 		Reason string `json:"reason"`
+
+		Defects []record.Defect `json:"defects"`
 	} `json:"rejected"`
 	RejectedMore int64 `json:"rejected_more"`
 }

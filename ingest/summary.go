@@ -2,6 +2,7 @@ package ingest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -261,9 +262,17 @@ func (s Summary) writeUnknown(b *strings.Builder) {
 	b.WriteString("members that the schema does not have, which are in no search, lookup or view:\n")
 	shown := s.Unknown[:min(len(s.Unknown), maxShownUnknown)]
 	w := tabwriter.NewWriter(b, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(w, "kind\tmember\trecords\texample")
+	hinted := slices.ContainsFunc(shown, func(u UnknownMember) bool { return u.DidYouMean != "" })
+	row := func(kind, path, records, example, meant string) {
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s", kind, path, records, example)
+		if hinted {
+			fmt.Fprintf(w, "\t%s", meant)
+		}
+		fmt.Fprintln(w)
+	}
+	row("kind", "member", "records", "example", "did you mean")
 	for _, u := range shown {
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", u.Kind, console.Line(u.Path), grouped(u.Records), console.Line(u.Example))
+		row(string(u.Kind), console.Line(u.Path), grouped(u.Records), console.Line(u.Example), u.DidYouMean)
 	}
 	_ = w.Flush() // a strings.Builder does not fail
 	if more := len(s.Unknown) - len(shown); more > 0 {

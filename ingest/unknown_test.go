@@ -32,8 +32,8 @@ func TestDryRunCountsUnknownMembers(t *testing.T) {
 	people := write(t, "people.ndjson", []byte(lines.String()))
 	s := dryRun(t, ingest.Config{Workers: 4}, record.KindNetworkPerson, people)
 	require.Equal(t, []ingest.UnknownMember{
-		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1"},
-		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2"},
+		{Kind: record.KindNetworkPerson, Path: "fullname", Records: 3000, Example: people + ":1", DidYouMean: "full_name"},
+		{Kind: record.KindNetworkPerson, Path: "experience[].company_name", Records: 1000, Example: people + ":2", DidYouMean: "experience[].company.name"},
 	}, s.Unknown, "%s", s)
 	require.False(t, s.MoreUnknown)
 
@@ -45,12 +45,12 @@ func TestDryRunCountsUnknownMembers(t *testing.T) {
 
 func TestUnknownMembersOfWhatIsMadeOfOthers(t *testing.T) {
 	owner := write(t, "owner.ndjson", []byte(`{"user_id":7,"last_updated":"2026","codehost_username":"u","repos":[{"id":1,"updated_at":"2025","stars":1},{"id":2,"updated_at":"2025","stars":2}]}`))
-	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1"}},
+	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindCodehostPerson, Path: "repos[].stars", Records: 1, Example: owner + ":1", DidYouMean: "repos[].stargazers_count"}},
 		dryRun(t, ingest.Config{}, record.KindCodehostPerson, owner).Unknown)
 
 	program := write(t, "mine.jq", []byte(`{kind: "microblog-person", record: {user_id: .id, last_updated: "2026", handle: .name}}`))
 	foreign := write(t, "foreign.ndjson", []byte("\n"+`{"id":"1","name":"ada","more":1}`))
-	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: foreign + ":2"}},
+	require.Equal(t, []ingest.UnknownMember{{Kind: record.KindMicroblogPerson, Path: "handle", Records: 1, Example: foreign + ":2", DidYouMean: "username"}},
 		dryRun(t, ingest.Config{Map: program}, "", foreign).Unknown)
 }
 

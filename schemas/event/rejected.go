@@ -20,10 +20,14 @@ type Rejected struct {
 	Kind   record.Kind `json:"kind"`
 	Source Source      `json:"source"`
 	// Code, Reason and Path are those of record.Invalid.
-	Code   string    `json:"code"`
-	Reason string    `json:"reason"`
-	Path   string    `json:"path,omitempty"`
-	At     time.Time `json:"at"`
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+	Path   string `json:"path,omitempty"`
+	// Defects has all defects, the one above first, of a record that has several.
+	Defects []record.Defect `json:"defects,omitzero"`
+	At      time.Time       `json:"at"`
+	// Mapped says that Raw is not the record but the object that a mapping made it of.
+	Mapped bool `json:"mapped,omitzero"`
 	// Raw is the record as it came (base64 in JSON, since it may be anything),
 	// or its first MaxRejectedRaw bytes when Length is larger than
 	// record.MaxSize, or when the brokers do not take more. SHA256 (lower-case hex) and Length, in bytes, are those of
@@ -89,6 +93,9 @@ func NewRejectedPart(kind record.Kind, source Source, head []byte, sha256Hex str
 	var bad *record.Invalid
 	if errors.As(err, &bad) {
 		r.Code, r.Reason, r.Path = bad.Code, bad.Reason, bad.Path
+		if len(bad.Also) > 0 {
+			r.Defects = bad.Defects()
+		}
 	}
 	return r
 }

@@ -64,7 +64,7 @@ type Record struct {
 }
 
 // Decode reads one JSON object as a record of the kind. The error is an
-// [*Invalid]. The record's JSON may share memory with raw, which must not be
+// [*Invalid], which tells all defects that can be found. The record's JSON may share memory with raw, which must not be
 // changed afterwards.
 func Decode(kind Kind, raw []byte) (*Record, error) {
 	c, ok := codecOf(kind)
@@ -73,7 +73,7 @@ func Decode(kind Kind, raw []byte) (*Record, error) {
 	}
 	r, bad := c.decode(raw)
 	if bad != nil {
-		bad.Kind = kind
+		bad.Kind, bad.Also = kind, c.findOthers(raw, bad)
 		return nil, bad
 	}
 	return r, nil

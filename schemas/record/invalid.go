@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
@@ -26,6 +27,8 @@ type Invalid struct {
 	Code string
 	// Reason is a clause that follows the path.
 	Reason string
+	// Also has the record's other defects, as far as they can be found: at most 9.
+	Also []Defect
 }
 
 // Codes of defects.
@@ -51,28 +54,40 @@ const (
 
 const reasonTooDeep = "is nested deeper than 64 levels"
 
-// Error returns kind, path, reason and code.
+// Error returns kind, path, reason and code, and those of the other defects.
 func (e *Invalid) Error() string {
+	var b strings.Builder
 	if e.Path == "" {
-		return fmt.Sprintf("%s record %s (%s)", e.Kind, e.Reason, e.Code)
+		fmt.Fprintf(&b, "%s record %s (%s)", e.Kind, e.Reason, e.Code)
+	} else {
+		fmt.Fprintf(&b, "%s record: %s %s (%s)", e.Kind, e.Path, e.Reason, e.Code)
 	}
-	return fmt.Sprintf("%s record: %s %s (%s)", e.Kind, e.Path, e.Reason, e.Code)
+	for _, d := range e.Also {
+		fmt.Fprintf(&b, "; %s %s (%s)", d.Path, d.Reason, d.Code)
+	}
+	return b.String()
 }
 
 // below returns the defect as one of a value that stands at path of a record of
 // the kind.
 func (e *Invalid) below(kind Kind, path string) *Invalid {
 	moved := *e
-	moved.Kind = kind
-	switch {
-	case moved.Path == "":
-		moved.Path = path
-	case strings.HasPrefix(moved.Path, "["):
-		moved.Path = path + moved.Path
-	default:
-		moved.Path = path + "." + moved.Path
+	moved.Kind, moved.Path = kind, pathBelow(path, e.Path)
+	moved.Also = slices.Clone(e.Also)
+	for i := range moved.Also {
+		moved.Also[i].Path = pathBelow(path, moved.Also[i].Path)
 	}
 	return &moved
+}
+
+func pathBelow(path, inner string) string {
+	switch {
+	case inner == "":
+		return path
+	case strings.HasPrefix(inner, "["):
+		return path + inner
+	}
+	return path + "." + inner
 }
 
 // invalidOf explains an error of the JSON decoder.

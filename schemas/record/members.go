@@ -2,6 +2,9 @@ package record
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 )
@@ -19,6 +22,36 @@ func MembersOf(d Definition) (*Members, error) {
 		return nil, fmt.Errorf("read the schema of %s: %w", d.Kind, err)
 	}
 	return schema.members(), nil
+}
+
+// Beside returns what the schema has where the unknown member of a path stands, as EachUnknown gives it,
+// and the name of that member.
+func (m *Members) Beside(path string) (beside *Members, name string) {
+	for {
+		head, rest, more := strings.Cut(path, ".")
+		plain := strings.TrimSuffix(head, "[]")
+		below := m.properties[plain]
+		if below != nil && plain != head {
+			below = below.items
+		}
+		if !more || below == nil {
+			return m, path
+		}
+		m, path = below, rest
+	}
+}
+
+// Names returns the names of an object's members in alphabetical order.
+func (m *Members) Names() []string { return slices.Sorted(maps.Keys(m.properties)) }
+
+// Has reports whether the schema has a path of names, such as "current_position.company.name".
+func (m *Members) Has(path string) bool {
+	for name := range strings.SplitSeq(path, ".") {
+		if m = m.properties[name]; m == nil {
+			return false
+		}
+	}
+	return true
 }
 
 // schemaNode is what a JSON Schema says of names.

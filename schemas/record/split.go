@@ -89,7 +89,9 @@ func (s *splitter) list(kind Kind, name string, list []byte, complete bool) {
 		entry, bad := withOwner(value, s.owner)
 		var part *Record
 		if bad == nil {
-			part, bad = c.decode(entry)
+			if part, bad = c.decode(entry); bad != nil {
+				bad.Also = c.findOthers(entry, bad)
+			}
 		}
 		if bad != nil {
 			s.reject(bad, entryPath(name, i))

@@ -315,7 +315,19 @@ func (d *defectList) add(r event.Rejected) {
 		d.more++
 		return
 	}
-	d.lines = append(d.lines, console.Line(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, strings.TrimSpace(r.Path+" "+r.Reason))))
+	d.lines = append(d.lines, console.Line(fmt.Sprintf("%s: %s %s: %s", r.Source, r.Kind, r.Code, defectsText(r.Path, r.Reason, r.Defects))))
+}
+
+// defectsText returns what is wrong with a record: all defects, or the first one if there is no more.
+func defectsText(path, reason string, defects []record.Defect) string {
+	if len(defects) == 0 {
+		return strings.TrimSpace(path + " " + reason)
+	}
+	texts := make([]string, len(defects))
+	for i, d := range defects {
+		texts[i] = strings.TrimSpace(d.Path + " " + d.Reason)
+	}
+	return strings.Join(texts, "; ")
 }
 
 func (d *defectList) String() string {

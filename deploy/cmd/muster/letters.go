@@ -87,19 +87,23 @@ func letterKinds() []string {
 // letterView is how letters are printed as JSON. Those that are listed have no
 // contents.
 type letterView struct {
-	ID          string        `json:"id"`
-	At          time.Time     `json:"at"`
-	Code        string        `json:"code"`
-	Reason      string        `json:"reason"`
-	Resubmitted time.Time     `json:"resubmitted,omitzero"`
-	Unreadable  string        `json:"unreadable,omitempty"`
-	Kind        record.Kind   `json:"kind,omitempty"`
-	Path        string        `json:"path,omitempty"`
-	Source      *event.Source `json:"source,omitempty"`
-	Length      int64         `json:"length,omitzero"`
-	SHA256      string        `json:"sha256,omitempty"`
-	Handler     string        `json:"handler,omitempty"`
-	Message     *messageView  `json:"message,omitempty"`
+	ID          string      `json:"id"`
+	At          time.Time   `json:"at"`
+	Code        string      `json:"code"`
+	Reason      string      `json:"reason"`
+	Resubmitted time.Time   `json:"resubmitted,omitzero"`
+	Unreadable  string      `json:"unreadable,omitempty"`
+	Kind        record.Kind `json:"kind,omitempty"`
+	Path        string      `json:"path,omitempty"`
+	// Defects has all defects, the one above first, of a record that has several.
+	Defects []record.Defect `json:"defects,omitzero"`
+	// Mapped says that Record is the object that a mapping read.
+	Mapped  bool          `json:"mapped,omitzero"`
+	Source  *event.Source `json:"source,omitempty"`
+	Length  int64         `json:"length,omitzero"`
+	SHA256  string        `json:"sha256,omitempty"`
+	Handler string        `json:"handler,omitempty"`
+	Message *messageView  `json:"message,omitempty"`
 	// Erased says that the contents are hidden: they tell of somebody who was erased.
 	Erased   bool           `json:"erased,omitzero"`
 	Attempts int            `json:"attempts,omitzero"`
@@ -160,6 +164,7 @@ func viewOfLetter(l ingest.Letter, contents bool) letterView {
 	} else if l.Unreadable == nil {
 		r := l.Rejected
 		v.Reason, v.Path, v.Kind, v.Source, v.Length, v.SHA256 = r.Reason, r.Path, r.Kind, &r.Source, r.Length, r.SHA256
+		v.Defects, v.Mapped = r.Defects, r.Mapped
 	} else {
 		raw = l.Message.Value
 	}
@@ -232,7 +237,7 @@ func (c *command) lettersList(dead bool, noun string) *cobra.Command {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(tw, "ID\tAT\tKIND\tREASON\tPLACE\tWHAT")
 			for _, v := range views {
-				what := strings.TrimSpace(v.Path + " " + v.Reason)
+				what := defectsText(v.Path, v.Reason, v.Defects)
 				if !v.Resubmitted.IsZero() {
 					what += " (resubmitted " + v.Resubmitted.Format(time.RFC3339) + ")"
 				}

@@ -135,6 +135,7 @@ type Mapped struct {
 type Converter struct {
 	Config
 	source string
+	names  names
 }
 
 // New returns a converter for one input.
@@ -237,14 +238,18 @@ func (w *work) line(ctx context.Context, line source.Line, d decodedLine, found 
 	}
 	switch {
 	case bad != nil:
+		if line.Oversize == nil && line.Bad == nil {
+			w.unknownOfRejected(line, kind, line.Raw)
+			bad = w.explain(kind, line.Raw, bad)
+		}
 		return w.reject(newLetter(line), kind, 0, bad)
 	case kind == Foreign && w.Mapper != nil:
 		return w.mapped(ctx, line)
 	case kind == record.KindErasure:
-		w.unknown(line, d.record)
+		w.unknown(line, kind, d.record.JSON)
 		return w.erasure(line, d.record)
 	}
-	_, err := w.take(line, line.Raw, d.record, found, 0)
+	_, err := w.take(&letters{line: line}, d.record, found, 0)
 	return err
 }
 
@@ -268,19 +273,19 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 	}
 	w.tally.Add(Foreign, Counts{Mapped: 1})
 	part := 0
+	rejected := &letters{line: line, mapped: true}
+	rejected.secret = slices.ContainsFunc(made, func(m Mapped) bool { return m.Kind == record.KindErasure })
 	for _, m := range made {
 		w.tally.Add(m.Kind, Counts{Split: 1})
 		main, err := record.Decode(m.Kind, m.JSON)
 		if err != nil {
-			// What the mapping made is kept, under the place of what it was made of.
-			made := line
-			made.Raw = m.JSON
-			err = w.reject(newLetter(made), m.Kind, part, err)
+			w.unknownOfRejected(line, m.Kind, m.JSON)
+			err = w.reject(rejected.next(), m.Kind, part, w.explain(m.Kind, m.JSON, err))
 			part++
 		} else {
 			var found suppress.Found
 			found.Hash, found.Hit = w.Suppressed.Record(main)
-			part, err = w.take(line, m.JSON, main, found, part)
+			part, err = w.take(rejected, main, found, part)
 		}
 		if err != nil {
 			return err
@@ -292,8 +297,9 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 // take publishes a record and what is split off from it, unless the suppression set was
 // found to have it. Its messages are numbered from part; it returns the number that
 // follows.
-func (w *work) take(line source.Line, raw []byte, main *record.Record, found suppress.Found, part int) (int, error) {
-	w.unknown(line, main)
+func (w *work) take(rejected *letters, main *record.Record, found suppress.Found, part int) (int, error) {
+	line := rejected.line
+	w.unknown(line, main.Kind, main.JSON)
 	main.Revision = w.Revision
 	parts, bad := main.Split()
 	if found.Hit {
@@ -311,27 +317,28 @@ func (w *work) take(line source.Line, raw []byte, main *record.Record, found sup
 		w.publish(line, part, split)
 		part++
 	}
-	if len(bad) == 0 {
-		return part, nil
-	}
-	line.Raw = raw
-	letter := newLetter(line)
 	for _, reason := range bad {
 		w.tally.Add(reason.Kind, Counts{Split: 1})
-		if err := w.reject(letter, reason.Kind, part, reason); err != nil {
+		if err := w.reject(rejected.next(), reason.Kind, part, reason); err != nil {
 			return part, err
 		}
 		part++
-		// The first letter holds the line; thousands of bad entries must not
-		// store it thousands of times.
-		letter.raw = nil
 	}
 	return part, nil
 }
 
-func (w *work) unknown(line source.Line, r *record.Record) {
+func (w *work) unknown(line source.Line, kind record.Kind, compact []byte) {
 	if w.Unknown != nil {
-		w.Unknown.add(r, w.place(line))
+		w.Unknown.add(kind, compact, w.place(line))
+	}
+}
+
+func (w *work) unknownOfRejected(line source.Line, kind record.Kind, raw []byte) {
+	if w.Unknown == nil {
+		return
+	}
+	if compact, ok := compactObject(raw); ok {
+		w.Unknown.add(kind, compact, w.place(line))
 	}
 }
 
@@ -385,6 +392,31 @@ type letter struct {
 	raw    []byte
 	sum    string
 	length int64
+	mapped bool
+}
+
+// letters makes the letters of one line. Only the first of them holds the line: thousands of bad entries
+// must not store it thousands of times. Of a mapping that is the object that it read, so that a corrected
+// one can be tried on it; secret keeps one out of which an erasure was made.
+type letters struct {
+	line           source.Line
+	mapped, secret bool
+	first          *letter
+}
+
+func (l *letters) next() letter {
+	if l.first != nil {
+		next := *l.first
+		next.raw = nil
+		return next
+	}
+	first := newLetter(l.line)
+	first.mapped = l.mapped
+	if l.secret {
+		first.raw = nil
+	}
+	l.first = &first
+	return first
 }
 
 func newLetter(line source.Line) letter {
@@ -406,7 +438,11 @@ func (w *work) reject(l letter, kind record.Kind, part int, reason error) error 
 	}
 	place := w.place(l.line)
 	rejected := event.NewRejectedPart(kind, place, l.raw, l.sum, l.length, reason, w.now)
-	rejected.Path, rejected.Reason = brief(rejected.Path), brief(rejected.Reason)
+	rejected.Path, rejected.Reason, rejected.Mapped = brief(rejected.Path), brief(rejected.Reason), l.mapped
+	for i := range rejected.Defects {
+		d := &rejected.Defects[i]
+		d.Path, d.Reason = brief(d.Path), brief(d.Reason)
+	}
 	value, err := json.Marshal(rejected)
 	if err != nil {
 		return fmt.Errorf("write rejected record: %w", err)

@@ -32,8 +32,7 @@ func FuzzChunk(f *testing.F) {
 	f.Add([]byte(`{"user_id":1,"last_updated":"2026","codehost_username":"u","repos":[1,{"id":-1},{"id":2,"updated_at":"x"}],"repos_complete":true}`), uint8(2))
 	publisher := publish.New(f.Context(), nil, 3, publish.Options{}) // nothing is written
 	f.Cleanup(func() { require.NoError(f, publisher.Close()) })
-	unknown, err := convert.NewUnknown()
-	require.NoError(f, err)
+	unknown := convert.NewUnknown()
 	f.Fuzz(func(t *testing.T, raw []byte, kind uint8) {
 		c := convert.New(convert.Config{
 			Kind: kinds[int(kind)%len(kinds)], Run: "r", File: string(raw), Unknown: unknown,

@@ -25,12 +25,14 @@ type UnknownMember struct {
 	// Records is how many records have it, Example the place of one of them, "people.ndjson:17".
 	Records int64  `json:"records"`
 	Example string `json:"example"`
+	// DidYouMean is a member that the schema has and that may be meant; empty if none is close.
+	DidYouMean string `json:"did_you_mean,omitempty"`
 }
 
 // Unknown counts the members of records that their kinds' schemas do not have: those that
 // are the first 1,000 to be found, by whichever worker. It is for any number of goroutines.
 type Unknown struct {
-	schemas map[record.Kind]*record.Members
+	names names
 
 	mu      sync.Mutex
 	records int64
@@ -50,26 +52,19 @@ type unknownCount struct {
 }
 
 // NewUnknown returns counts of nothing yet.
-func NewUnknown() (*Unknown, error) {
-	u := &Unknown{schemas: map[record.Kind]*record.Members{}, found: map[unknownKey]*unknownCount{}}
-	erasure, _ := record.Lookup(record.KindErasure)
-	for _, d := range append(record.Definitions(), erasure) {
-		members, err := record.MembersOf(d)
-		if err != nil {
-			return nil, err
-		}
-		u.schemas[d.Kind] = members
-	}
-	return u, nil
-}
+func NewUnknown() *Unknown { return &Unknown{found: map[unknownKey]*unknownCount{}} }
 
-// add counts the members of a record, before anything is split off from it.
-func (u *Unknown) add(r *record.Record, at event.Source) {
+// add counts the members of a record, which is a compact JSON object, before anything is split off from it.
+func (u *Unknown) add(kind record.Kind, compact []byte, at event.Source) {
+	members := u.names.of(kind)
+	if members == nil {
+		return
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.records++
-	u.schemas[r.Kind].EachUnknown(r.JSON, func(path []byte) {
-		key := unknownKey{r.Kind, shortPath(path)}
+	members.EachUnknown(compact, func(path []byte) {
+		key := unknownKey{kind, shortPath(path)}
 		c, ok := u.found[key]
 		switch {
 		case !ok && len(u.found) == maxUnknownPaths:
@@ -105,7 +100,10 @@ func (u *Unknown) Members() (members []UnknownMember, more bool) {
 	defer u.mu.Unlock()
 	members = make([]UnknownMember, 0, len(u.found))
 	for key, c := range u.found {
-		members = append(members, UnknownMember{Kind: key.kind, Path: key.path, Records: c.records, Example: c.example.String()})
+		members = append(members, UnknownMember{
+			Kind: key.kind, Path: key.path, Records: c.records, Example: c.example.String(),
+			DidYouMean: suggest(u.names.of(key.kind), key.path),
+		})
 	}
 	slices.SortFunc(members, func(a, b UnknownMember) int {
 		return cmp.Or(cmp.Compare(b.Records, a.Records), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Path, b.Path))

@@ -79,6 +79,11 @@ func (l Letter) Code() string {
 	return l.Rejected.Code
 }
 
+// has reports whether the letter's reason has a code, or that of another defect of the record.
+func (l Letter) has(code string) bool {
+	return l.Code() == code || slices.ContainsFunc(l.Rejected.Defects, func(d record.Defect) bool { return d.Code == code })
+}
+
 // Filter lets letters through. Zero fields let all through.
 type Filter struct {
 	// IDs are those of [Letter.ID].
@@ -86,7 +91,7 @@ type Filter struct {
 	// Kind is that of a rejected record, Handler "service.handler" of a dead letter.
 	Kind    record.Kind
 	Handler string
-	// Code is the reason's.
+	// Code is that of the reason, or of any defect of a rejected record.
 	Code string
 	// Run is the id of the run that rejected it, or the beginning of that.
 	Run string
@@ -101,7 +106,7 @@ func (f Filter) passes(l Letter) bool {
 	case len(f.IDs) > 0 && !slices.Contains(f.IDs, l.ID()),
 		f.Kind != "" && l.Rejected.Kind != f.Kind,
 		f.Handler != "" && l.Handler() != f.Handler,
-		f.Code != "" && l.Code() != f.Code,
+		f.Code != "" && !l.has(f.Code),
 		f.Run != "" && !strings.HasPrefix(l.Rejected.Source.Run, f.Run),
 		!f.Since.IsZero() && l.At().Before(f.Since),
 		!f.Until.IsZero() && !l.At().Before(f.Until),

@@ -1,0 +1,156 @@
+package record
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// maxDefects is how many defects of one record are told.
+const maxDefects = 10
+
+// Defect is one defect of a record, as in [Invalid].
+type Defect struct {
+	Path   string `json:"path,omitempty"`
+	Code   string `json:"code"`
+	Reason string `json:"reason"`
+}
+
+// Defects returns the defect itself and those in Also.
+func (e *Invalid) Defects() []Defect {
+	return append([]Defect{{e.Path, e.Code, e.Reason}}, e.Also...)
+}
+
+// findOthers returns the defects of a record beside the first one, which decode found. It puts
+// a valid value in the place of each defect and decodes again, until the record is valid or a
+// defect has no such value, as one of the JSON syntax.
+func (c codec) findOthers(raw []byte, first *Invalid) (others []Defect) {
+	if !isMendable(first) {
+		return nil
+	}
+	object := jsontext.Value(bytes.Clone(raw))
+	if object.Compact() != nil || object.Kind() != '{' {
+		return nil
+	}
+	mended := map[string]int{} // how often, by path
+	for bad, step := first, 0; len(others)+1 < maxDefects; step++ {
+		if _, again := mended[bad.Path]; !again && bad != first {
+			others = append(others, Defect{bad.Path, bad.Code, bad.Reason})
+		}
+		value, ok := placeholder(bad, mended[bad.Path], step)
+		if !ok {
+			return others
+		}
+		mended[bad.Path]++
+		if object, ok = setMember(object, bad.Path, value); !ok {
+			return others
+		}
+		if _, bad = c.decode(bytes.Clone(object)); bad == nil || !isMendable(bad) {
+			return others
+		}
+	}
+	return others
+}
+
+// isMendable reports whether another value in the place of a defect can be valid.
+func isMendable(bad *Invalid) bool {
+	switch bad.Code {
+	case CodeWrongType, CodeOutOfRange, CodeMissingIdentity, CodeMissingVersion, CodeMissingField, CodeBadIdentity,
+		CodeBadDate, CodeBadValue:
+		return bad.Path != ""
+	}
+	return false
+}
+
+// placeholder returns the value that is tried in the place of a defect: null, which counts as
+// absent, then values that an identity, a version or a name may have. ok is false when all were tried.
+// step makes identities of one record differ.
+func placeholder(bad *Invalid, tried, step int) (value string, ok bool) {
+	year := strconv.Itoa(2000 + step)
+	values := [...]string{"null", `"` + year + `"`, year, `"codehost"`}
+	switch bad.Code {
+	case CodeMissingIdentity, CodeMissingVersion, CodeMissingField:
+		tried = max(tried, 1) // null is what it has
+	}
+	if tried >= len(values) {
+		return "", false
+	}
+	return values[tried], true
+}
+
+// setMember returns a compact JSON object with another value at a path such as "experience[3].start".
+// ok is false when the path leads through a value that is there and is no object or list.
+func setMember(object []byte, path, value string) (out []byte, ok bool) {
+	if path == "" {
+		return []byte(value), true
+	}
+	if path[0] == '[' {
+		return setElement(object, path, value)
+	}
+	if len(object) == 0 {
+		object = []byte("{}")
+	}
+	if object[0] != '{' {
+		return nil, false
+	}
+	name, rest := path, ""
+	if i := strings.IndexAny(path, ".["); i >= 0 {
+		name, rest = path[:i], strings.TrimPrefix(path[i:], ".")
+	}
+	out = append(make([]byte, 0, len(object)+len(path)+len(value)+4), '{')
+	ok = true
+	found := false
+	eachMember(object, func(m member) {
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		if string(m.name) != name {
+			out = append(out, m.whole...)
+			return
+		}
+		found = true
+		below, set := setMember(m.value, rest, value)
+		ok = ok && set
+		out = append(append(out, m.whole[:len(m.whole)-len(m.value)]...), below...)
+	})
+	if !found {
+		below, set := setMember(nil, rest, value)
+		ok = ok && set
+		if len(out) > 1 {
+			out = append(out, ',')
+		}
+		out = append(strconv.AppendQuote(out, name), ':')
+		out = append(out, below...)
+	}
+	return append(out, '}'), ok
+}
+
+// setElement is setMember for a list, whose path begins with an index.
+func setElement(list []byte, path, value string) (out []byte, ok bool) {
+	end := strings.IndexByte(path, ']')
+	if end < 0 || len(list) == 0 || list[0] != '[' {
+		return nil, false
+	}
+	index, err := strconv.Atoi(path[1:end])
+	if err != nil {
+		return nil, false
+	}
+	rest := strings.TrimPrefix(path[end+1:], ".")
+	out = append(make([]byte, 0, len(list)+len(value)), '[')
+	i := -1
+	eachElement(list, func(element []byte) {
+		if i++; i > 0 {
+			out = append(out, ',')
+		}
+		if i != index {
+			out = append(out, element...)
+			return
+		}
+		var below []byte
+		below, ok = setMember(element, rest, value)
+		out = append(out, below...)
+	})
+	return append(out, ']'), ok
+}
