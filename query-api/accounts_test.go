@@ -210,10 +210,10 @@ func TestAccountsFileStatesLimits(t *testing.T) {
 		"scopes: ~":                    noScopes,
 		"scopes: [enrich, everything]": `organizations[0].keys[0]: unknown scope "everything"`,
 		"scopes: [~]":                  noScopes,
-		"scopes: enrich":               "organizations[0].keys[0]: scopes: ",
+		"scopes: enrich":               "organizations[0].keys[0]: line 1: scopes must be a list",
 		"expires_at: ":                 "organizations[0].keys[0]: expires_at has no time: ",
-		"expires_at: soon":             "organizations[0].keys[0]: expires_at: ",
-		"scope: [enrich]":              "field scope not found",
+		"expires_at: soon":             "organizations[0].keys[0]: line 1: expires_at must be a time",
+		"scope: [enrich]":              `unknown key "scope": did you mean "scopes"?`,
 	} {
 		_, err := queryapi.ReadAccountsFile([]byte("organizations: [{name: New, keys: [{name: ci, " + key + "}]}]"))
 		require.ErrorContains(t, err, want, key)
@@ -232,5 +232,45 @@ func TestAccountsFileStatesLimits(t *testing.T) {
 	for _, k := range keys {
 		require.Equal(t, []string{"enrich", "usage"}, k.Scopes)
 		require.Equal(t, time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC), k.ExpiresAt)
+	}
+}
+
+func TestReadAccountsFile_NamesLineAndNearestKey(t *testing.T) {
+	for text, want := range map[string][]string{
+		"organizations:\n  - name: Typo Ltd\n    keys:\n      - name: laptop\n        scope: [enrich]\n": {
+			`line 5: unknown key "scope": did you mean "scopes"?`,
+		},
+		"organisations: []\n": {`line 1: unknown key "organisations": did you mean "organizations"?`},
+		"plans:\n  big:\n    credit: 5\n    monthly_requests: many\norganizations:\n  - nam: X\n": {
+			`line 3: unknown key "credit": did you mean "credits"?`, "line 4: monthly_requests must be a whole number",
+			`line 6: unknown key "nam": did you mean "name"?`,
+		},
+		"organizations:\n  name: X\n":                                                     {"line 2: organizations must be a list"},
+		"organizations:\n  - X\n":                                                         {"line 2: each of organizations must have keys and values"},
+		"organizations:\n  - name: X\n    active: maybe\n":                                {"line 3: active must be true or false"},
+		"organizations:\n  - name: [X]\n":                                                 {"line 2: name must be a text"},
+		"organizations:\n  - name: X\n    keys: [{name: k, scopes: {a: b}}]\n":            {"line 3: scopes must be a list of names"},
+		"organizations:\n  - name: X\n    keys: [{name: k, expires_at: tomorrow}]\n":      {"line 3: expires_at must be a time"},
+		"plans: {a: {prices: {search: cheap}}}\n":                                         {"line 1: search must be a whole number"},
+		"organizations: [{name: X, keys: &k [{name: a, foo: 1}]}, {name: Y, keys: *k}]\n": {`unknown key "foo": known are expires_at, key, name`},
+		"- x\n":               {"line 1: the file must have keys and values"},
+		"organizations: [\n":  {"line 1"},
+		"plans: &p {a: *p}\n": {"accounts file: "},
+	} {
+		_, err := queryapi.ReadAccountsFile([]byte(text))
+		require.Error(t, err, text)
+		for _, part := range want {
+			require.ErrorContains(t, err, part)
+		}
+		for _, goName := range []string{"queryapi", "Entry", "int64", "[]string", "time.Time", "yaml.Node"} {
+			require.NotContains(t, err.Error(), goName, text)
+		}
+	}
+	f, err := queryapi.ReadAccountsFile([]byte("organizations:\n  - &x {name: X, active: true}\n  - {<<: *x, name: Y, plan: }\n"))
+	require.NoError(t, err)
+	require.Len(t, f.Organizations, 2)
+	for _, empty := range []string{"", "# nothing\n", "---\n"} {
+		_, err = queryapi.ReadAccountsFile([]byte(empty))
+		require.NoError(t, err, empty)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -58,7 +59,7 @@ type KeyEntry struct {
 func (k KeyEntry) limits() (scopes []string, expires time.Time, err error) {
 	if !k.Scopes.IsZero() {
 		if err := k.Scopes.Decode(&scopes); err != nil {
-			return nil, expires, fmt.Errorf("scopes: %w", err)
+			return nil, expires, fmt.Errorf("line %d: scopes must be a list of names, such as [enrich, search]", k.Scopes.Line)
 		}
 		if len(scopes) == 0 {
 			return nil, expires, fmt.Errorf("scopes has none: name some of %s, or leave scopes out, for all of them or what the key has", strings.Join(event.Scopes(), ", "))
@@ -71,7 +72,7 @@ func (k KeyEntry) limits() (scopes []string, expires time.Time, err error) {
 	}
 	if !k.ExpiresAt.IsZero() {
 		if err := k.ExpiresAt.Decode(&expires); err != nil {
-			return nil, expires, fmt.Errorf("expires_at: %w", err)
+			return nil, expires, fmt.Errorf("line %d: expires_at must be a time, such as 2030-01-31T00:00:00Z", k.ExpiresAt.Line)
 		}
 		if expires.IsZero() {
 			return nil, expires, errors.New("expires_at has no time: write one, such as 2030-01-31T00:00:00Z, or leave expires_at out, for none or what the key has")
@@ -80,9 +81,16 @@ func (k KeyEntry) limits() (scopes []string, expires time.Time, err error) {
 	return scopes, expires, nil
 }
 
-// ReadAccountsFile reads a file strictly: an unknown field is an error.
+// ReadAccountsFile reads a file strictly: an unknown key is an error, which names the nearest known one.
 func ReadAccountsFile(content []byte) (AccountsFile, error) {
 	var f AccountsFile
+	var document yaml.Node
+	if err := yaml.Unmarshal(content, &document); err != nil {
+		return f, fmt.Errorf("accounts file: %w", err)
+	}
+	if err := checkAccounts(&document, reflect.TypeFor[AccountsFile]()); err != nil {
+		return f, fmt.Errorf("accounts file: %w", err)
+	}
 	d := yaml.NewDecoder(bytes.NewReader(content))
 	d.KnownFields(true)
 	if err := d.Decode(&f); err != nil && !errors.Is(err, io.EOF) {
