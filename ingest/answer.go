@@ -22,7 +22,7 @@ func fail(w http.ResponseWriter, status int, detail string) {
 func respond(w http.ResponseWriter, status int, answer any) {
 	body, err := json.Marshal(answer)
 	if err != nil {
-		http.Error(w, `{"detail":"The answer could not be written."}`, http.StatusInternalServerError)
+		http.Error(w, "The answer could not be written.", http.StatusInternalServerError)
 		return
 	}
 	mediaType := "application/json"

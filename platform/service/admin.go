@@ -90,13 +90,13 @@ func NewAdmin(ctx context.Context, cfg AdminConfig) (*Admin, error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)
 	}
-	handler := jsonErrors(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if refusal := guard.Refusal(r); refusal != "" {
 			http.Error(w, refusal, http.StatusForbidden)
 			return
 		}
 		a.mux.ServeHTTP(w, r)
-	}))
+	})
 	server, err := NewServer(ctx, ServerConfig{Addr: cfg.Addr, Handler: handler, Logger: cfg.Logger, StopTimeout: time.Second})
 	if err != nil {
 		return nil, fmt.Errorf("admin server: %w", err)

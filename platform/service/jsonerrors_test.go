@@ -130,6 +130,7 @@ func TestAdmin_AnswersErrorsInJSON(t *testing.T) {
 		{"GET", "/debug/pprof/missing", 404, "Unknown profile"},
 		{"GET", "/plain", 502, `no "luck"`},
 		{"GET", "/silent", 409, "Conflict"},
+		{"OPTIONS", "*", 400, "Bad Request"},
 	} {
 		resp, body := exchange(t, addr, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n", c.method, c.path))
 		require.Equal(t, c.status, resp.StatusCode, c.path)

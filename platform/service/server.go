@@ -33,7 +33,8 @@ type ServerConfig struct {
 	StopTimeout time.Duration
 }
 
-// Server is an HTTP server that is listening already and serves once Run is called.
+// Server is an HTTP server that is listening already and serves once Run is called. Errors that its handler writes in
+// plain text, and those that net/http gives to malformed requests, are answered as JSON with a detail.
 type Server struct {
 	cfg      ServerConfig
 	listener net.Listener
@@ -95,12 +96,13 @@ func (s *Server) Run(ctx context.Context) error {
 	base, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
 	silent := &silentConns{conns: make(map[net.Conn]struct{})}
+	handler := jsonErrors(s.cfg.Handler)
 	srv := &http.Server{
 		ConnState: silent.changed,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			s.inflight.Add(1)
 			defer s.inflight.Done()
-			s.cfg.Handler.ServeHTTP(w, r)
+			handler.ServeHTTP(w, r)
 		}),
 		ReadHeaderTimeout: s.cfg.ReadHeaderTimeout,
 		ReadTimeout:       max(s.cfg.ReadTimeout, 0),
