@@ -29,8 +29,10 @@ func startKept(t *testing.T) kept {
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	k := kept{t, e}
+	status, body := k.ask("", "SELECT 1")
+	require.Equal(t, http.StatusOK, status, body)
 	for _, statement := range []string{
-		"CREATE DATABASE secrets", "CREATE DATABASE views", "CREATE DATABASE more_views",
+		"CREATE DATABASE secrets",
 		"CREATE TABLE secrets.people (name String, email String) ENGINE = MergeTree ORDER BY name",
 		"INSERT INTO secrets.people VALUES ('Quinn', '" + hidden + "')",
 		"CREATE TABLE secrets.`views.people` (email String) ENGINE = Memory", "INSERT INTO secrets.`views.people` VALUES ('" + hidden + "')",

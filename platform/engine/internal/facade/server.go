@@ -83,7 +83,7 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, pool: p, gate: newGate(cfg.AnalystQueries, cfg.QueueWait), sessions: newSessions(), headers: newHeaderCache(),
 		boot: fmt.Sprintf("%x-%x", time.Now().UnixNano(), os.Getpid()),
 	}
-	if err := s.learn(); err != nil {
+	if err := errors.Join(s.learn(), s.createHomes()); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -134,6 +134,18 @@ func (s *Server) learn() error {
 	}
 	s.denied = newDeniedNames(strings.Fields(tables), strings.Fields(functions), false)
 	s.deniedKept = newDeniedNames(strings.Fields(tables), strings.Fields(functions), true)
+	return nil
+}
+
+// createHomes makes the databases that users are kept to, so that their statements have one to run in.
+func (s *Server) createHomes() error {
+	for _, user := range s.cfg.Users {
+		for _, name := range user.Databases {
+			if _, err := s.pool.query("CREATE DATABASE IF NOT EXISTS " + quoteIdentifier(name)); err != nil {
+				return fmt.Errorf("create the database %s: %w", name, err)
+			}
+		}
+	}
 	return nil
 }
 
