@@ -42,11 +42,11 @@ func TestChangePlan(t *testing.T) {
 		require.NoError(t, err)
 	}
 	apply(`
-plans: {growth: {requests_per_minute: 600, monthly_requests: 100000, credits: 50000, prices: {search: 2}}}
+plans: {growth: {requests_per_minute: 600, monthly_requests: 100000, credits: 50000, prices: {discover: 2}}}
 organizations: [{name: Example Ltd, plan: growth}]`)
 	id := a.Organizations()[0].ID
 	limits := event.Limits{RequestsPerMinute: 600, MonthlyRequests: 100_000, Credits: 50_000, Prices: event.DefaultLimits().Prices}
-	limits.Prices.Search = 2
+	limits.Prices.Discover = 2
 	holds := func(plan string) {
 		t.Helper()
 		o, err := a.Organization(id)
@@ -94,6 +94,23 @@ organizations: [{name: Example Ltd, plan: growth}]`)
 	_, err = a.ChangePlan(t.Context(), "nobody", "default", -1, -1, -1)
 	require.ErrorIs(t, err, queryapi.ErrNoSuchAccount)
 	holds("development")
+}
+
+// The price of search is that of the interface.
+func TestReadAccountsFile_RefusesAnotherPriceOfSearch(t *testing.T) {
+	for _, price := range []string{"0", "2"} {
+		_, err := queryapi.ReadAccountsFile([]byte("plans: {growth: {prices: {discover: 2, search: " + price + "}}}"))
+		require.ErrorContains(t, err, "plans.growth: the price of search is "+price+", and cannot be changed")
+	}
+	_, err := queryapi.ReadAccountsFile([]byte("plans: {growth: {prices: {discover: 2, search: 1}}}"))
+	require.NoError(t, err)
+	// A plan of before counts as 1.
+	limits := event.DefaultLimits()
+	limits.Prices.Search, limits.Prices.Discover = 2, 2
+	o := event.Organization{ID: "o", Name: "Example Ltd", CreatedAt: time.Now(), Plan: "growth", Limits: &limits}
+	require.NoError(t, o.Validate())
+	require.Equal(t, int64(1), o.LimitsOf().Prices.Search)
+	require.Equal(t, int64(2), o.LimitsOf().Prices.Discover)
 }
 
 // After a rotation two keys have one name. Revoking it ends both.

@@ -158,6 +158,9 @@ func (p PlanEntry) limits() (event.Limits, error) {
 		}
 		*prices[name] = price
 	}
+	if l.Prices.Search != event.SearchPrice {
+		return l, fmt.Errorf("the price of search is %d, and cannot be changed: a result costs %d credit; remove search from prices", l.Prices.Search, event.SearchPrice)
+	}
 	return l, l.Validate()
 }
 

@@ -19,6 +19,9 @@ const MaxRequestsPerMinute = 60_000_000
 // overflowing.
 const maxMonthly = 1_000_000_000_000
 
+// SearchPrice is what a search result costs, in credits. No plan changes it (interface.md, person search, rule 3).
+const SearchPrice = 1
+
 // Limits are the numbers of a plan (rulings.md, Accounts, limits and charges).
 type Limits struct {
 	// RequestsPerMinute is the rate of each key.
@@ -31,7 +34,8 @@ type Limits struct {
 }
 
 // Prices are in credits: for a matched call, a result, a record or a profile
-// (rulings.md, Accounts, limits and charges). Zero is free.
+// (rulings.md, Accounts, limits and charges). Zero is free. Search is SearchPrice, whatever
+// a plan of before says: see [Organization.LimitsOf].
 type Prices struct {
 	PersonEnrich  int64 `json:"person_enrich"`
 	CompanyEnrich int64 `json:"company_enrich"`
@@ -45,7 +49,7 @@ type Prices struct {
 func DefaultLimits() Limits {
 	return Limits{
 		RequestsPerMinute: 300, MonthlyRequests: 10_000, Credits: 10_000,
-		Prices: Prices{PersonEnrich: 1, CompanyEnrich: 1, Search: 1, Discover: 1, Webset: 1, Context: 1},
+		Prices: Prices{PersonEnrich: 1, CompanyEnrich: 1, Search: SearchPrice, Discover: 1, Webset: 1, Context: 1},
 	}
 }
 
@@ -88,9 +92,10 @@ func (l Limits) Validate() error {
 // LimitsOf are the numbers that hold for the organization: its own, or those of
 // the built-in plan of its plan's name, or the default ones.
 func (o Organization) LimitsOf() Limits {
-	if o.Limits != nil {
-		return *o.Limits
-	}
 	limits, _ := PlanLimits(o.Plan)
+	if o.Limits != nil {
+		limits = *o.Limits
+	}
+	limits.Prices.Search = SearchPrice
 	return limits
 }
