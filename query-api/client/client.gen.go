@@ -1114,7 +1114,7 @@ type Experience struct {
 	AdditionalProperties map[string]interface{} `json:"-"`
 }
 
-// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400.
+// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. `name[bot]` is a username.
 type Identifier = string
 
 // Identifiers One identifier, or a list of 1 to 100.
@@ -1466,7 +1466,7 @@ type SearchRequest struct {
 	// SeqNoPrimaryTerm Accepted as false.
 	SeqNoPrimaryTerm *SearchRequestSeqNoPrimaryTerm `json:"seq_no_primary_term,omitempty"`
 
-	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
+	// Size Results a page; 0 answers `total` and the cursor of the first page, for nothing. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
 	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
@@ -1507,7 +1507,7 @@ type SearchResponse struct {
 	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
 	MaxCredits       *int64                `json:"max_credits,omitempty"`
 
-	// NextCursor Null on the last page.
+	// NextCursor Null if nothing follows.
 	NextCursor *string            `json:"next_cursor,omitempty"`
 	Results    *[]EnrichedNetwork `json:"results,omitempty"`
 
@@ -1733,7 +1733,7 @@ type GetCodehostPersonParams struct {
 	Addons *CodehostAddons `form:"addons,omitempty" json:"addons,omitempty"`
 
 	// MustHave Fields of which at least one must be present, comma separated. `network` tests the account
-	// link, with or without the add-on.
+	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
 	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
@@ -1763,7 +1763,7 @@ type GetNetworkPersonParams struct {
 	Addons *NetworkAddons `form:"addons,omitempty" json:"addons,omitempty"`
 
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
-	// add-on of that name.
+	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
 	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
@@ -9588,7 +9588,8 @@ type ClientInterface interface {
 	// EnrichCompanyWithBody Find a company
 	//
 	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+	// 200 with `matched` false.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9598,7 +9599,8 @@ type ClientInterface interface {
 	// EnrichCompany Find a company
 	//
 	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+	// 200 with `matched` false.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9694,11 +9696,14 @@ type ClientInterface interface {
 
 	// EnrichPersonWithBody Find a person by username or e-mail
 	//
-	// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-	// first that matches decides who it is. `email` is tried only when no specific identifier matched
-	// anything, against the e-mail addresses of all requested websets; one that several people share
-	// matches the most recently updated record. Identifiers of one webset also find the other
-	// webset's record through account links. Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+	// webset, `network_username` for the network webset), then by the account link of the record that the
+	// other identifier names, then by `email` among its records (of several the most recently updated),
+	// then by the account link of the other webset's record with that address. The other webset need not
+	// be requested. Two records are not combined if a declared link of one names another account: the one
+	// that an identifier names stays, then the one that a link leads to, then the one with the address;
+	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+	// Nothing found is a 200 with `{}`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9707,11 +9712,14 @@ type ClientInterface interface {
 
 	// EnrichPerson Find a person by username or e-mail
 	//
-	// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-	// first that matches decides who it is. `email` is tried only when no specific identifier matched
-	// anything, against the e-mail addresses of all requested websets; one that several people share
-	// matches the most recently updated record. Identifiers of one webset also find the other
-	// webset's record through account links. Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+	// webset, `network_username` for the network webset), then by the account link of the record that the
+	// other identifier names, then by `email` among its records (of several the most recently updated),
+	// then by the account link of the other webset's record with that address. The other webset need not
+	// be requested. Two records are not combined if a declared link of one names another account: the one
+	// that an identifier names stays, then the one that a link leads to, then the one with the address;
+	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+	// Nothing found is a 200 with `{}`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9727,7 +9735,9 @@ type ClientInterface interface {
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -9743,7 +9753,9 @@ type ClientInterface interface {
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -9842,7 +9854,8 @@ type ClientInterface interface {
 // EnrichCompanyWithBody Find a company
 //
 // Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+// 200 with `matched` false.
 //
 // Takes any type of body and a specified content type.
 //
@@ -9862,7 +9875,8 @@ func (c *Client) EnrichCompanyWithBody(ctx context.Context, params *EnrichCompan
 // EnrichCompany Find a company
 //
 // Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+// 200 with `matched` false.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10028,11 +10042,14 @@ func (c *Client) DiscoverPerson(ctx context.Context, params *DiscoverPersonParam
 
 // EnrichPersonWithBody Find a person by username or e-mail
 //
-// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-// first that matches decides who it is. `email` is tried only when no specific identifier matched
-// anything, against the e-mail addresses of all requested websets; one that several people share
-// matches the most recently updated record. Identifiers of one webset also find the other
-// webset's record through account links. Nothing found is a 200 with `{}`.
+// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+// webset, `network_username` for the network webset), then by the account link of the record that the
+// other identifier names, then by `email` among its records (of several the most recently updated),
+// then by the account link of the other webset's record with that address. The other webset need not
+// be requested. Two records are not combined if a declared link of one names another account: the one
+// that an identifier names stays, then the one that a link leads to, then the one with the address;
+// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+// Nothing found is a 200 with `{}`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10051,11 +10068,14 @@ func (c *Client) EnrichPersonWithBody(ctx context.Context, params *EnrichPersonP
 
 // EnrichPerson Find a person by username or e-mail
 //
-// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-// first that matches decides who it is. `email` is tried only when no specific identifier matched
-// anything, against the e-mail addresses of all requested websets; one that several people share
-// matches the most recently updated record. Identifiers of one webset also find the other
-// webset's record through account links. Nothing found is a 200 with `{}`.
+// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+// webset, `network_username` for the network webset), then by the account link of the record that the
+// other identifier names, then by `email` among its records (of several the most recently updated),
+// then by the account link of the other webset's record with that address. The other webset need not
+// be requested. Two records are not combined if a declared link of one names another account: the one
+// that an identifier names stays, then the one that a link leads to, then the one with the address;
+// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+// Nothing found is a 200 with `{}`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -10081,7 +10101,9 @@ func (c *Client) EnrichPerson(ctx context.Context, params *EnrichPersonParams, b
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 //
 // Takes any type of body and a specified content type.
 //
@@ -10107,7 +10129,9 @@ func (c *Client) SearchPeopleWithBody(ctx context.Context, params *SearchPeopleP
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -11049,7 +11073,8 @@ type ClientWithResponsesInterface interface {
 	// EnrichCompanyWithBodyWithResponse Find a company
 	//
 	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+	// 200 with `matched` false.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11059,7 +11084,8 @@ type ClientWithResponsesInterface interface {
 	// EnrichCompanyWithResponse Find a company
 	//
 	// Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-	// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+	// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+	// 200 with `matched` false.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11159,11 +11185,14 @@ type ClientWithResponsesInterface interface {
 
 	// EnrichPersonWithBodyWithResponse Find a person by username or e-mail
 	//
-	// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-	// first that matches decides who it is. `email` is tried only when no specific identifier matched
-	// anything, against the e-mail addresses of all requested websets; one that several people share
-	// matches the most recently updated record. Identifiers of one webset also find the other
-	// webset's record through account links. Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+	// webset, `network_username` for the network webset), then by the account link of the record that the
+	// other identifier names, then by `email` among its records (of several the most recently updated),
+	// then by the account link of the other webset's record with that address. The other webset need not
+	// be requested. Two records are not combined if a declared link of one names another account: the one
+	// that an identifier names stays, then the one that a link leads to, then the one with the address;
+	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+	// Nothing found is a 200 with `{}`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11172,11 +11201,14 @@ type ClientWithResponsesInterface interface {
 
 	// EnrichPersonWithResponse Find a person by username or e-mail
 	//
-	// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-	// first that matches decides who it is. `email` is tried only when no specific identifier matched
-	// anything, against the e-mail addresses of all requested websets; one that several people share
-	// matches the most recently updated record. Identifiers of one webset also find the other
-	// webset's record through account links. Nothing found is a 200 with `{}`.
+	// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+	// webset, `network_username` for the network webset), then by the account link of the record that the
+	// other identifier names, then by `email` among its records (of several the most recently updated),
+	// then by the account link of the other webset's record with that address. The other webset need not
+	// be requested. Two records are not combined if a declared link of one names another account: the one
+	// that an identifier names stays, then the one that a link leads to, then the one with the address;
+	// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+	// Nothing found is a 200 with `{}`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11192,7 +11224,9 @@ type ClientWithResponsesInterface interface {
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -11208,7 +11242,9 @@ type ClientWithResponsesInterface interface {
 	// `certifications` and `languages` are `nested` and visible from the root.
 	//
 	// A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-	// must stay the same, however they are written, `size` and `_source` may change.
+	// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+	// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+	// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -13925,7 +13961,8 @@ func (r PostNetworkPersonResponse) ContentType() string {
 // EnrichCompanyWithBodyWithResponse Find a company
 //
 // Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+// 200 with `matched` false.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -13941,7 +13978,8 @@ func (c *ClientWithResponses) EnrichCompanyWithBodyWithResponse(ctx context.Cont
 // EnrichCompanyWithResponse Find a company
 //
 // Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-// first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+// first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+// 200 with `matched` false.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14083,11 +14121,14 @@ func (c *ClientWithResponses) DiscoverPersonWithResponse(ctx context.Context, pa
 
 // EnrichPersonWithBodyWithResponse Find a person by username or e-mail
 //
-// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-// first that matches decides who it is. `email` is tried only when no specific identifier matched
-// anything, against the e-mail addresses of all requested websets; one that several people share
-// matches the most recently updated record. Identifiers of one webset also find the other
-// webset's record through account links. Nothing found is a 200 with `{}`.
+// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+// webset, `network_username` for the network webset), then by the account link of the record that the
+// other identifier names, then by `email` among its records (of several the most recently updated),
+// then by the account link of the other webset's record with that address. The other webset need not
+// be requested. Two records are not combined if a declared link of one names another account: the one
+// that an identifier names stays, then the one that a link leads to, then the one with the address;
+// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+// Nothing found is a 200 with `{}`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14102,11 +14143,14 @@ func (c *ClientWithResponses) EnrichPersonWithBodyWithResponse(ctx context.Conte
 
 // EnrichPersonWithResponse Find a person by username or e-mail
 //
-// The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-// first that matches decides who it is. `email` is tried only when no specific identifier matched
-// anything, against the e-mail addresses of all requested websets; one that several people share
-// matches the most recently updated record. Identifiers of one webset also find the other
-// webset's record through account links. Nothing found is a 200 with `{}`.
+// Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+// webset, `network_username` for the network webset), then by the account link of the record that the
+// other identifier names, then by `email` among its records (of several the most recently updated),
+// then by the account link of the other webset's record with that address. The other webset need not
+// be requested. Two records are not combined if a declared link of one names another account: the one
+// that an identifier names stays, then the one that a link leads to, then the one with the address;
+// at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+// Nothing found is a 200 with `{}`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14128,7 +14172,9 @@ func (c *ClientWithResponses) EnrichPersonWithResponse(ctx context.Context, para
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -14150,7 +14196,9 @@ func (c *ClientWithResponses) SearchPeopleWithBodyWithResponse(ctx context.Conte
 // `certifications` and `languages` are `nested` and visible from the root.
 //
 // A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-// must stay the same, however they are written, `size` and `_source` may change.
+// must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+// answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+// e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -15,11 +15,14 @@ export interface paths {
         put?: never;
         /**
          * Find a person by username or e-mail
-         * @description The specific identifiers (`codehost`, `network_username`) are tried first, in this order; the
-         *     first that matches decides who it is. `email` is tried only when no specific identifier matched
-         *     anything, against the e-mail addresses of all requested websets; one that several people share
-         *     matches the most recently updated record. Identifiers of one webset also find the other
-         *     webset's record through account links. Nothing found is a 200 with `{}`.
+         * @description Each requested webset is resolved on its own: by its own identifier (`codehost` for the codehost
+         *     webset, `network_username` for the network webset), then by the account link of the record that the
+         *     other identifier names, then by `email` among its records (of several the most recently updated),
+         *     then by the account link of the other webset's record with that address. The other webset need not
+         *     be requested. Two records are not combined if a declared link of one names another account: the one
+         *     that an identifier names stays, then the one that a link leads to, then the one with the address;
+         *     at equal rank the codehost record. Organizations' accounts are not found; bots' are.
+         *     Nothing found is a 200 with `{}`.
          */
         post: operations["enrichPerson"];
         delete?: never;
@@ -46,7 +49,9 @@ export interface paths {
          *     `certifications` and `languages` are `nested` and visible from the root.
          *
          *     A page costs one credit a result. `next_cursor` leads to the next page for 24 hours; query and sort
-         *     must stay the same, however they are written, `size` and `_source` may change.
+         *     must stay the same, however they are written, `size` and `_source` may change. With a `size` of 0 the
+         *     answer is `total` alone, for nothing, and its `next_cursor` starts the first page. Such calls that look at
+         *     e-mail addresses, by name, by a pattern or in all fields, are limited to 10 a minute for each key.
          */
         post: operations["searchPeople"];
         delete?: never;
@@ -91,7 +96,8 @@ export interface paths {
         /**
          * Find a company
          * @description Identifiers are tried in the order `network_slug`, `network_id`, `network_url`, `company_id`. The
-         *     first match is returned, later ones are not tried. Nothing found is a 200 with `matched` false.
+         *     first match is returned, later ones are not looked at: a malformed one there is no error. Nothing found is a
+         *     200 with `matched` false.
          */
         post: operations["enrichCompany"];
         delete?: never;
@@ -362,7 +368,7 @@ export interface components {
              */
             credits_remaining: number;
         };
-        /** @description A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. */
+        /** @description A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. `name[bot]` is a username. */
         Identifier: string;
         /** @enum {string} */
         WebsetName: "codehost" | "network";
@@ -555,7 +561,7 @@ export interface components {
             query: Record<string, unknown>;
             /**
              * Format: int64
-             * @description Results a page; 0 answers `total` alone, for nothing. Default 10.
+             * @description Results a page; 0 answers `total` and the cursor of the first page, for nothing. Default 10.
              */
             size?: number | null;
             /** @description `next_cursor` of the previous answer; left out for the first page. */
@@ -616,7 +622,7 @@ export interface components {
              */
             total?: number;
             results?: components["schemas"]["EnrichedNetwork"][];
-            /** @description Null on the last page. */
+            /** @description Null if nothing follows. */
             next_cursor?: string | null;
             /** Format: int64 */
             credits_charged?: number;
@@ -2064,7 +2070,7 @@ export interface operations {
                 addons?: components["schemas"]["NetworkAddons"];
                 /**
                  * @description Fields of which at least one must be present, comma separated. `personal_email` needs the
-                 *     add-on of that name.
+                 *     add-on of that name, and is met by `personal_email`, `email` or `emails`.
                  * @example [
                  *       "experience",
                  *       "education"
@@ -2167,7 +2173,7 @@ export interface operations {
                 addons?: components["schemas"]["CodehostAddons"];
                 /**
                  * @description Fields of which at least one must be present, comma separated. `network` tests the account
-                 *     link, with or without the add-on.
+                 *     link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
                  * @example [
                  *       "repos",
                  *       "location"

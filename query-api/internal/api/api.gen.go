@@ -1020,7 +1020,7 @@ type Experience struct {
 	Title   *string      `json:"title,omitempty"`
 }
 
-// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400.
+// Identifier A username or a profile URL. Letter case, scheme, `www.`, trailing slashes, queries, fragments and percent-escapes do not matter. The length is in bytes of UTF-8; a username has at most 400. `name[bot]` is a username.
 type Identifier = string
 
 // Identifiers One identifier, or a list of 1 to 100.
@@ -1358,7 +1358,7 @@ type SearchRequest struct {
 	// SeqNoPrimaryTerm Accepted as false.
 	SeqNoPrimaryTerm *SearchRequestSeqNoPrimaryTerm `json:"seq_no_primary_term,omitempty"`
 
-	// Size Results a page; 0 answers `total` alone, for nothing. Default 10.
+	// Size Results a page; 0 answers `total` and the cursor of the first page, for nothing. Default 10.
 	Size *int64 `json:"size,omitempty"`
 
 	// Sort Sort keys, such as `[{"profile.connections":"desc"}]`, or a single one; by relevance when left out.
@@ -1399,7 +1399,7 @@ type SearchResponse struct {
 	DryRun           *SearchResponseDryRun `json:"dry_run,omitempty"`
 	MaxCredits       *int64                `json:"max_credits,omitempty"`
 
-	// NextCursor Null on the last page.
+	// NextCursor Null if nothing follows.
 	NextCursor *string            `json:"next_cursor,omitempty"`
 	Results    *[]EnrichedNetwork `json:"results,omitempty"`
 
@@ -1623,7 +1623,7 @@ type GetCodehostPersonParams struct {
 	Addons *CodehostAddons `form:"addons,omitempty" json:"addons,omitempty"`
 
 	// MustHave Fields of which at least one must be present, comma separated. `network` tests the account
-	// link, with or without the add-on.
+	// link, with or without the add-on. `personal_email` is met by `personal_email`, `email` or `emails`.
 	MustHave *CodehostMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
 	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
@@ -1653,7 +1653,7 @@ type GetNetworkPersonParams struct {
 	Addons *NetworkAddons `form:"addons,omitempty" json:"addons,omitempty"`
 
 	// MustHave Fields of which at least one must be present, comma separated. `personal_email` needs the
-	// add-on of that name.
+	// add-on of that name, and is met by `personal_email`, `email` or `emails`.
 	MustHave *NetworkMustHaves `form:"must_have,omitempty" json:"must_have,omitempty"`
 
 	// DryRun Checks the call and answers what it would cost at most; nothing is read nor charged.
