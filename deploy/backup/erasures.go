@@ -8,8 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/segmentio/kafka-go"
@@ -93,9 +96,31 @@ type Known struct {
 	Accounts Accounts
 }
 
-// KnownOf reads what a data folder knows, from its embedded broker's log. Nobody serves from it meanwhile.
-func KnownOf(ctx context.Context, dir string) (known Known, err error) {
-	err = withBroker(ctx, dir, func(ctx context.Context, b *broker.Broker, kafka bus.Config) error {
+// KnownOf reads what a data folder knows, from its embedded broker's log. Nobody serves from it meanwhile. A folder whose
+// log has lost messages of other topics is left as it is: it is read in a copy. With partial the log may have lost
+// erasures, too.
+func KnownOf(ctx context.Context, dir string, partial bool) (Known, error) {
+	known, err := readKnown(ctx, dir, nil)
+	lost, ok := errors.AsType[*broker.LossError](err)
+	if !ok {
+		return known, err
+	}
+	needed := func(topic string) bool { return slices.Contains(erasureTopics(), topic) }
+	if !partial && slices.ContainsFunc(lost.Topics, needed) {
+		return known, err
+	}
+	copied, err := os.MkdirTemp("", "muster-restore-")
+	if err != nil {
+		return known, err
+	}
+	if err = copyTopics(filepath.Join(dir, "kafka"), filepath.Join(copied, "kafka"), append(erasureTopics(), event.TopicAccount)); err == nil {
+		known, err = readKnown(ctx, copied, func(topic string) bool { return partial || !needed(topic) })
+	}
+	return known, errors.Join(err, os.RemoveAll(copied))
+}
+
+func readKnown(ctx context.Context, dir string, acceptLoss func(topic string) bool) (known Known, err error) {
+	err = withBroker(ctx, dir, acceptLoss, func(ctx context.Context, b *broker.Broker, kafka bus.Config) error {
 		if known.Erasures, err = scan(ctx, kafka); err != nil {
 			return err
 		}
@@ -106,6 +131,36 @@ func KnownOf(ctx context.Context, dir string) (known Known, err error) {
 		return err
 	})
 	return known, err
+}
+
+// copyTopics copies the folder of a broker with the messages of some topics.
+func copyTopics(from, to string, topics []string) error {
+	return filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, err := filepath.Rel(from, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if parent, folder := filepath.Split(name); parent == filepath.Join("log", "partitions")+"/" {
+				i := strings.LastIndexByte(folder, '-')
+				if i < 0 || !slices.Contains(topics, folder[:i]) {
+					return fs.SkipDir
+				}
+			}
+			return os.MkdirAll(filepath.Join(to, name), 0o700)
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), raw, 0o600)
+	})
 }
 
 // Erasures are what is known of erasures at some place.
@@ -286,10 +341,12 @@ func ensure(ctx context.Context, cfg bus.Config) error {
 
 // WithBroker runs do with the embedded broker of a data folder.
 func WithBroker(ctx context.Context, dir string, do func(context.Context, bus.Config) error) error {
-	return withBroker(ctx, dir, func(ctx context.Context, _ *broker.Broker, kafka bus.Config) error { return do(ctx, kafka) })
+	return withBroker(ctx, dir, nil, func(ctx context.Context, _ *broker.Broker, kafka bus.Config) error { return do(ctx, kafka) })
 }
 
-func withBroker(ctx context.Context, dir string, do func(context.Context, *broker.Broker, bus.Config) error) error {
+func withBroker(
+	ctx context.Context, dir string, acceptLoss func(topic string) bool, do func(context.Context, *broker.Broker, bus.Config) error,
+) error {
 	const user = "muster"
 	password := rand.Text() // the port is open to every user of the machine
 	login, err := bus.SCRAM(user, password)
@@ -297,7 +354,7 @@ func withBroker(ctx context.Context, dir string, do func(context.Context, *broke
 		return err
 	}
 	b, err := broker.Start(ctx, broker.Config{
-		DataDir: filepath.Join(dir, "kafka"), Users: []broker.User{{Mechanism: login.Name(), Name: user, Password: password}},
+		DataDir: filepath.Join(dir, "kafka"), AcceptLoss: acceptLoss, Users: []broker.User{{Mechanism: login.Name(), Name: user, Password: password}},
 	})
 	if err != nil {
 		return err

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
@@ -67,8 +69,13 @@ func openKafka(ctx context.Context, cfg Config, deps Deps, secret *service.RootS
 	}
 	b, err := broker.Start(ctx, broker.Config{
 		DataDir: filepath.Join(cfg.DataDir, "kafka"), Addr: cfg.KafkaAddr, Logger: deps.Telemetry.Logger,
-		Users: []broker.User{{Mechanism: login.Name(), Name: serviceUser, Password: password}},
+		Users:      []broker.User{{Mechanism: login.Name(), Name: serviceUser, Password: password}},
+		AcceptLoss: func(topic string) bool { return slices.Contains(cfg.AcceptDataLoss, topic) },
 	})
+	if lost, ok := errors.AsType[*broker.LossError](err); ok {
+		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker: %w; restore a backup (muster backup restore), "+
+			"or start without what is lost, once: --accept-data-loss %s", err, strings.Join(lost.Topics, " --accept-data-loss "))
+	}
 	if err != nil {
 		return kafkaBackend{}, fmt.Errorf("start the embedded Kafka broker (another address: --kafka-addr): %w", err)
 	}

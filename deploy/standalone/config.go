@@ -35,6 +35,8 @@ type Config struct {
 	// Compact compacts the embedded broker's log once everything in it is
 	// projected. It answers nobody meanwhile.
 	Compact bool
+	// AcceptDataLoss are topics of the embedded broker that may have lost messages.
+	AcceptDataLoss []string
 }
 
 // Validate says what is wrong with the configuration.

@@ -51,6 +51,9 @@ type Config struct {
 	// Users, when set, makes SASL mandatory. They are all users there are, whoever there
 	// was when the log was written.
 	Users []User
+	// AcceptLoss has the broker start although messages of a topic are lost which an orderly stop had saved. Without it
+	// Start returns a LossError.
+	AcceptLoss func(topic string) bool
 	// MinSessionTimeout is the shortest consumer group session a client may ask for.
 	// Default 1 s.
 	MinSessionTimeout time.Duration
@@ -98,7 +101,7 @@ func Start(ctx context.Context, cfg Config) (*Broker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("broker: start: %w", err)
 	}
-	if err := prepareLog(cfg.DataDir, cfg.Logger); err != nil {
+	if err := prepareLog(cfg.DataDir, cfg.AcceptLoss, cfg.Logger); err != nil {
 		return nil, errors.Join(fmt.Errorf("broker: start: %w", err), unlockDir(lock))
 	}
 	failed := newFailure()

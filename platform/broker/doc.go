@@ -28,6 +28,8 @@
 //     that are open, sessions of groups. A start after any other end reads the log
 //     alone, and takes as much memory as the partitions are large that were written
 //     to since the last Close;
+//   - files of the log are lost: Start returns a LossError if a partition ends before the end
+//     that Close has saved, or lacks a segment. Config.AcceptLoss starts all the same;
 //   - messages of topics that nothing tells of, since a file is missing, end a start
 //     with ErrIncomplete.
 //

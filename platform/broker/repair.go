@@ -18,7 +18,7 @@ import (
 const indexEntryBytes = 15
 
 // prepareLog makes of what the last broker left what kfake reads as it is meant.
-func prepareLog(dir string, logger *slog.Logger) error {
+func prepareLog(dir string, acceptLoss func(topic string) bool, logger *slog.Logger) error {
 	restored, err := restoreLog(dir)
 	if err != nil {
 		return err
@@ -36,11 +36,20 @@ func prepareLog(dir string, logger *slog.Logger) error {
 	if err != nil {
 		return err
 	}
-	if err := keepEnds(dir, savedEnd); err != nil {
-		return err
-	}
 	closed, err := wasClosed(dir)
 	if err != nil {
+		return err
+	}
+	lost, err := refuseLoss(dir, closed, acceptLoss, logger)
+	if err == nil && lost { // what Close has saved is not of this log any more
+		if err = markOpen(dir); err == nil {
+			closed, err = wasClosed(dir)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if err := keepEnds(dir, savedEnd); err != nil {
 		return err
 	}
 	cut, err := repairLog(dir, closed, logger)
@@ -170,7 +179,7 @@ func knownTopics(dir string) (map[string]int32, error) {
 		} `json:"topics"`
 	}
 	if err := json.Unmarshal(raw, &known); err != nil {
-		return nil, fmt.Errorf("read the topics: %w", err)
+		return nil, fmt.Errorf("%w: %s cannot be read: put back a backup: %w", ErrIncomplete, filepath.Join(dir, "log", "topics.json"), err)
 	}
 	partitions := make(map[string]int32)
 	for _, t := range known.Topics {

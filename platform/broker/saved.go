@@ -34,8 +34,16 @@ func wasClosed(dir string) (bool, error) {
 
 // snapshot is what is of interest of what Close has saved of a partition.
 type snapshot struct {
-	HighWatermark    int64 `json:"high_watermark"`
-	LastStableOffset int64 `json:"last_stable_offset"`
+	Version          int            `json:"version"` // 0: there is none
+	HighWatermark    int64          `json:"high_watermark"`
+	LastStableOffset int64          `json:"last_stable_offset"`
+	Segments         []savedSegment `json:"segments"`
+}
+
+// savedSegment is a segment as Close has left it.
+type savedSegment struct {
+	Base int64 `json:"base_offset"`
+	Size int64 `json:"size"`
 }
 
 // readSnapshot returns zeros where Close has saved nothing, or was cut off.

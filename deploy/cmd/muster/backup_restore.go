@@ -158,9 +158,9 @@ func removeEmpty(dir string) error {
 // replace puts an archive into the place of what is in the folder, which is
 // locked, and says what it carried over and where the former is kept.
 func (c *command) replace(ctx context.Context, what restoring, dir string) (r restored, err error) {
-	here, err := knownOf(ctx, dir)
+	here, err := knownOf(ctx, dir, what.told)
 	if err != nil {
-		return r, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, move it away and use --erasures): %w", dir, err)
+		return r, fmt.Errorf("read who was erased since, from %s (if that is beyond repair, use --erasures): %w", dir, err)
 	}
 	known := []backup.Erasures{here.Erasures}
 	if what.erasures != "" {
@@ -176,7 +176,7 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 	}
 	var then backup.Known
 	if r.manifest, err = extract(ctx, what.archive, unpacked); err == nil && hasLog(dir) {
-		if then, err = knownOf(ctx, unpacked); err != nil {
+		if then, err = knownOf(ctx, unpacked, false); err != nil {
 			err = fmt.Errorf("restore: %w", err)
 		}
 	}
@@ -197,11 +197,11 @@ func (c *command) replace(ctx context.Context, what restoring, dir string) (r re
 }
 
 // knownOf is what a folder knows, which is locked: nothing if it has no broker's log.
-func knownOf(ctx context.Context, dir string) (backup.Known, error) {
+func knownOf(ctx context.Context, dir string, partial bool) (backup.Known, error) {
 	if !hasLog(dir) {
 		return backup.Known{}, nil
 	}
-	return backup.KnownOf(ctx, dir)
+	return backup.KnownOf(ctx, dir, partial)
 }
 
 // followed fails unless the present folder has gone on from what was unpacked. Another one may be there since a lost

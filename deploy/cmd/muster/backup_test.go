@@ -244,6 +244,40 @@ func TestRestoreNamesWhoIsLetIn(t *testing.T) {
 	})
 }
 
+func TestRestore_IsTheWayOutOfALogThatLostMessages(t *testing.T) {
+	base := t.TempDir()
+	dir, archive, erasures := filepath.Join(base, "data"), filepath.Join(base, "archive"), filepath.Join(base, "erasures")
+	served(t, dir).run(0, "backup", "create", archive)
+	c := served(t, dir, []string{"account", "create", "Acme"}, []string{"erase", "user_id=1"}, []string{"backup", "erasures", erasures})
+	spoil := func(topic string) {
+		t.Helper()
+		files, err := filepath.Glob(filepath.Join(dir, "kafka", "log", "partitions", topic+"-*", "*.dat"))
+		require.NoError(t, err)
+		require.NotEmpty(t, files)
+		for _, f := range files {
+			require.NoError(t, os.Truncate(f, 0))
+		}
+	}
+	spoil("muster.event.account.v1")
+	for range 2 { // what is only read stays as it is
+		_, err := broker.Start(t.Context(), broker.Config{DataDir: filepath.Join(dir, "kafka")})
+		require.ErrorContains(t, err, "muster.event.account.v1")
+		_, errors := c.run(2, "backup", "restore", archive+".none")
+		require.NotContains(t, errors, "lost messages")
+	}
+	out, _ := c.run(0, "backup", "restore", archive)
+	require.Regexp(t, `[1-9]\d* erasures carried over`, out)
+	during(t, dir, func(bus.Config) {})
+
+	spoil("muster.event.erasure.v1")
+	_, errors := c.run(2, "backup", "restore", archive)
+	require.Contains(t, errors, "muster.event.erasure.v1")
+	require.Contains(t, errors, "--erasures")
+	out, _ = c.run(0, "backup", "restore", archive, "--erasures", erasures)
+	require.Regexp(t, `[1-9]\d* erasures carried over`, out)
+	during(t, dir, func(bus.Config) {})
+}
+
 // A file that knows of erasures that the instance does not is not written over: it may be the last that does.
 func TestErasuresFileIsKept(t *testing.T) {
 	base := t.TempDir()

@@ -92,6 +92,8 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 	flags.StringVar(&cfg.KafkaAddr, "kafka-addr", "127.0.0.1:9092", "address of the embedded Kafka broker")
 	flags.IntVar(&cfg.Sample, "sample", 2000, "invented people to begin an empty data folder with")
 	flags.BoolVar(&cfg.Compact, "compact", false, "compact the embedded broker's log once everything in it is projected")
+	flags.StringArrayVar(&cfg.AcceptDataLoss, "accept-data-loss", nil,
+		"`TOPIC` of the embedded broker to start with although messages of it are lost (repeatable; see backup.md)")
 	flags.StringVar(&accounts, "accounts", "", "YAML file of plans, organizations and keys to bring the accounts to (see muster account apply)")
 	addAllowFlag(flags, &allow)
 	addSearchMemoryFlag(flags, &memory)
