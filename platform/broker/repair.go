@@ -26,17 +26,17 @@ func prepareLog(dir string, acceptLoss func(topic string) bool, logger *slog.Log
 	if restored {
 		logger.Warn("kafka broker: a compaction was cut off; the log is as it was before it")
 	}
-	if err := lacksMetadata(dir); err != nil {
+	closed, err := wasClosed(dir)
+	if err != nil {
+		return err
+	}
+	if err := lacksMetadata(dir, closed); err != nil {
 		return err
 	}
 	unknown, err := dropUnknown(dir)
 	if len(unknown) > 0 {
 		logger.Warn("kafka broker: removed what was left of deleted topics", slog.Any("partitions", unknown))
 	}
-	if err != nil {
-		return err
-	}
-	closed, err := wasClosed(dir)
 	if err != nil {
 		return err
 	}
@@ -115,15 +115,20 @@ func repairLog(dir string, closed bool, logger *slog.Logger) (cut int64, err err
 var ErrIncomplete = errors.New("the data folder is incomplete")
 
 // lacksMetadata looks for what kfake would make anew without a word: messages of topics
-// that it does not know would be written over. It is there before the first of them.
-func lacksMetadata(dir string) error {
+// that it does not know would be written over. It is there before the first of them, and
+// in every log that was closed.
+func lacksMetadata(dir string, closed bool) error {
 	for _, name := range []string{"meta.json", "topics.json"} {
 		path := filepath.Join(dir, "log", name)
-		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-			if err != nil {
-				return err
-			}
+		info, err := os.Stat(path)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		if err == nil && info.Size() > 0 {
 			continue
+		}
+		if closed {
+			return fmt.Errorf("%w: %s is missing or empty: restore a backup", ErrIncomplete, path)
 		}
 		files, err := filepath.Glob(filepath.Join(partitionsDir(dir), "*", "*.dat"))
 		if err != nil {
@@ -131,7 +136,7 @@ func lacksMetadata(dir string) error {
 		}
 		for _, f := range files {
 			if info, err := os.Stat(f); err != nil || info.Size() > 0 {
-				return errors.Join(err, fmt.Errorf("%w: %s is missing, and %s is there: put back a backup", ErrIncomplete, path, f))
+				return errors.Join(err, fmt.Errorf("%w: %s is missing or empty, and %s is there: restore a backup", ErrIncomplete, path, f))
 			}
 		}
 	}
@@ -179,7 +184,7 @@ func knownTopics(dir string) (map[string]int32, error) {
 		} `json:"topics"`
 	}
 	if err := json.Unmarshal(raw, &known); err != nil {
-		return nil, fmt.Errorf("%w: %s cannot be read: put back a backup: %w", ErrIncomplete, filepath.Join(dir, "log", "topics.json"), err)
+		return nil, fmt.Errorf("%w: %s cannot be read: restore a backup: %w", ErrIncomplete, filepath.Join(dir, "log", "topics.json"), err)
 	}
 	partitions := make(map[string]int32)
 	for _, t := range known.Topics {

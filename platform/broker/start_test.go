@@ -47,10 +47,20 @@ func TestStartNeedsTheTopics(t *testing.T) {
 		path := filepath.Join(dir, "log", name)
 		raw, err := os.ReadFile(path)
 		require.NoError(t, err)
-		require.NoError(t, os.Remove(path))
-		_, err = broker.Start(t.Context(), broker.Config{DataDir: dir})
-		require.ErrorIs(t, err, broker.ErrIncomplete)
-		require.ErrorContains(t, err, path)
+		for _, spoil := range []func() error{
+			func() error { return os.Remove(path) },
+			func() error { return os.WriteFile(path, nil, 0o600) },
+			func() error { return os.RemoveAll(filepath.Join(dir, "log")) },
+		} {
+			folder := killed(t, dir)
+			require.NoError(t, spoil())
+			_, err = broker.Start(t.Context(), broker.Config{DataDir: dir})
+			require.Error(t, err)
+			require.ErrorContains(t, err, filepath.Join(dir, "log"))
+			require.ErrorContains(t, err, ".json")
+			require.NoError(t, os.RemoveAll(dir))
+			require.NoError(t, os.CopyFS(dir, os.DirFS(folder)))
+		}
 		require.NoError(t, os.WriteFile(path, raw, 0o600))
 		_, cfg = serve(t, dir)
 		require.Equal(t, map[int64]string{0: "0"}, stored(t, cfg))
