@@ -70,13 +70,8 @@ func (b *bench) stage(ctx context.Context) (_ *stage, err error) {
 		return nil, err
 	}
 	s.writer = bus.NewWriter(s.kafka)
-	log, err := os.Create(filepath.Join(s.dir, "engine.log"))
-	if err != nil {
-		return nil, fmt.Errorf("open the engine's log: %w", err)
-	}
-	defer func() { _ = log.Close() }() // the child has its own
 	s.engine, err = engine.Start(context.WithoutCancel(ctx), engine.SupervisorConfig{
-		Command: []string{b.muster, "engine", "child"}, Logger: b.logger, Stderr: log,
+		Command: []string{b.muster, "engine", "child"}, Logger: b.logger,
 		Server: engine.ServerConfig{Dir: filepath.Join(s.dir, "clickhouse"), Addr: "127.0.0.1:0", User: "muster", Password: "bench"},
 	})
 	if err != nil {

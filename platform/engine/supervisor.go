@@ -9,6 +9,8 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -26,8 +28,7 @@ type SupervisorConfig struct {
 	// Server is the child's configuration. Its library is found before the
 	// first start; a port 0 becomes a fixed port with the first start.
 	Server ServerConfig
-	// Stderr gets the child's log; nil: this process's standard error.
-	Stderr io.Writer
+	// Logger gets the child's log, too, and what the engine writes to its standard output and error.
 	Logger *slog.Logger
 	// StartTimeout bounds one start, without the library's fetching; 0: 60 s.
 	StartTimeout time.Duration
@@ -76,8 +77,14 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	setDefault(&cfg.StopTimeout, cfg.Server.Grace+2*time.Second)
 	setDefault(&cfg.MinBackoff, 50*time.Millisecond)
 	setDefault(&cfg.MaxBackoff, 5*time.Second)
-	if cfg.Stderr == nil {
-		cfg.Stderr = os.Stderr
+	if err := makeAbsolute(&cfg.Server.Dir, &cfg.Server.Library); err != nil {
+		return nil, err
+	}
+	if filepath.Base(cfg.Command[0]) != cfg.Command[0] { // else it is looked for in PATH
+		cfg.Command = slices.Clone(cfg.Command)
+		if err := makeAbsolute(&cfg.Command[0]); err != nil {
+			return nil, err
+		}
 	}
 	if cfg.Server.Library == "" {
 		path, err := EnsureLibrary(ctx, LibraryConfig{Progress: cfg.LibraryProgress, Logger: cfg.Logger})
@@ -97,9 +104,25 @@ func Start(ctx context.Context, cfg SupervisorConfig) (*Process, error) {
 	return p, nil
 }
 
+// makeAbsolute makes paths absolute that are not empty: the child has another working directory.
+func makeAbsolute(paths ...*string) error {
+	for _, path := range paths {
+		if *path == "" {
+			continue
+		}
+		absolute, err := filepath.Abs(*path)
+		if err != nil {
+			return fmt.Errorf("engine: %s: the working directory does not exist any more: change to another one, and start again: %w", *path, err)
+		}
+		*path = absolute
+	}
+	return nil
+}
+
 // child is one run of the process.
 type child struct {
 	cmd     *exec.Cmd
+	relay   *relay
 	control io.Closer      // its end tells the child that this process is gone
 	untold  error          // why the child was not told its configuration
 	ready   chan readyLine // closed, also without a line
@@ -150,9 +173,10 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 			p.addr, p.pid = ready.Addr, c.cmd.Process.Pid
 			p.cfg.Server.Addr = ready.Addr
 			close(p.ready)
+			c.relay.serves()
 			return c, nil
 		}
-		err = c.failure(ready, <-c.exit)
+		err = c.failure(ready, <-c.exit, p.cfg.Server.Dir)
 		c.control.Close()
 		return nil, err
 	case <-timer.C:
@@ -164,7 +188,10 @@ func (p *Process) spawnOnce(ctx context.Context, confined bool) (*child, error) 
 	<-c.ready
 	_ = c.cmd.Wait() // killed
 	c.control.Close()
-	return nil, err
+	if ctx.Err() != nil {
+		return nil, err
+	}
+	return nil, explain(err, p.cfg.Server.Dir, c.relay.cause())
 }
 
 // start starts a child and tells it its configuration.
@@ -175,13 +202,13 @@ func (p *Process) start(confined bool) (*child, error) {
 	}
 	cmd := exec.Command(p.cfg.Command[0], p.cfg.Command[1:]...) //nolint:noctx // Stop ends it in order; a context would kill it
 	cmd.Env = append(childEnvironment(), p.cfg.Env...)
+	if err := os.MkdirAll(p.cfg.Server.Dir, 0o700); err != nil {
+		return nil, fmt.Errorf("engine: data folder: %w", err)
+	}
+	cmd.Dir = p.cfg.Server.Dir // this process's may be removed, and the engine does not start in one that is
 	if confined {
-		if err := os.MkdirAll(p.cfg.Server.Dir, 0o700); err != nil {
-			return nil, fmt.Errorf("engine: data folder: %w", err)
-		}
 		cmd.Env = append(cmd.Env, confineVariable(&p.cfg.Server))
 	}
-	cmd.Stdout, cmd.Stderr = p.cfg.Stderr, p.cfg.Stderr
 	// A group of its own: Ctrl-C in a terminal reaches the parent only, which
 	// stops the engine last.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -193,14 +220,22 @@ func (p *Process) start(confined bool) (*child, error) {
 	if err != nil {
 		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, controlRead.Close(), control.Close()))
 	}
+	relay, output, err := newRelay(p.cfg.Logger)
+	if err != nil {
+		return nil, fmt.Errorf("engine: start the child process: %w",
+			errors.Join(err, controlRead.Close(), control.Close(), ready.Close(), readyWrite.Close()))
+	}
+	cmd.Stdout, cmd.Stderr = output, output
 	cmd.ExtraFiles = []*os.File{controlRead, readyWrite} // controlFD, readyFD
 	err = cmd.Start()
 	controlRead.Close()
 	readyWrite.Close()
+	output.Close()
 	if err != nil {
+		<-relay.done
 		return nil, fmt.Errorf("engine: start the child process: %w", errors.Join(err, control.Close(), ready.Close()))
 	}
-	c := &child{cmd: cmd, control: control, ready: make(chan readyLine, 1), exit: make(chan error, 1)}
+	c := &child{cmd: cmd, relay: relay, control: control, ready: make(chan readyLine, 1), exit: make(chan error, 1)}
 	go func() {
 		defer close(c.ready)
 		defer ready.Close()
@@ -215,15 +250,16 @@ func (p *Process) start(confined bool) (*child, error) {
 }
 
 // failure is why a child ended, as exit says, before it served.
-func (c *child) failure(ready readyLine, exit error) error {
-	switch {
-	case ready.Denied:
-		return deniedError{errors.New(ready.Error)}
-	case ready.Error != "":
-		return errors.New(ready.Error)
+func (c *child) failure(ready readyLine, exit error, dir string) error {
+	var err error
+	if ready.Error != "" {
+		err = errors.New(ready.Error)
+	} else {
+		err = fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(exit, c.untold))
 	}
-	err := fmt.Errorf("engine: the child process ended before it served: %w", errors.Join(exit, c.untold))
-	if code := c.cmd.ProcessState.ExitCode(); code == notExecuted || code == notLoaded {
+	err = explain(err, dir, c.relay.cause())
+	code := c.cmd.ProcessState.ExitCode()
+	if ready.Denied || ready.Error == "" && (code == notExecuted || code == notLoaded) {
 		return deniedError{err}
 	}
 	return err
@@ -242,6 +278,7 @@ func (p *Process) supervise(ctx context.Context, c *child) {
 			p.terminate(c)
 			return
 		}
+		<-c.relay.done
 		p.mu.Lock()
 		p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err
 		p.mu.Unlock()
@@ -285,6 +322,7 @@ func (p *Process) terminate(c *child) {
 		_ = c.cmd.Process.Kill() // it may have ended by itself
 		err = <-c.exit
 	}
+	<-c.relay.done
 	c.control.Close()
 	p.mu.Lock()
 	p.pid, p.ready, p.lastErr = 0, make(chan struct{}), err

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -163,7 +164,7 @@ func TestServerConfigIsChecked(t *testing.T) {
 	}
 	good.Library = "/nonexistent"
 	started := time.Now()
-	_, err := engine.Start(t.Context(), engine.SupervisorConfig{Command: []string{"/bin/false"}, Server: good, Stderr: io.Discard})
+	_, err := engine.Start(t.Context(), engine.SupervisorConfig{Command: []string{"/bin/false"}, Server: good})
 	require.ErrorContains(t, err, "ended before it served")
 	require.Less(t, time.Since(started), 10*time.Second)
 }
@@ -175,10 +176,51 @@ func TestStartTellsWhy(t *testing.T) {
 	defer taken.Close()
 	var printed bytes.Buffer
 	_, err = enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) {
-		c.Server.Addr, c.Stderr = taken.Addr().String(), &printed
+		c.Server.Addr, c.Logger = taken.Addr().String(), slog.New(slog.NewTextHandler(&printed, nil))
 	})
 	require.ErrorContains(t, err, "listen tcp "+taken.Addr().String()+": bind: address already in use")
 	require.NotContains(t, printed.String(), "address already in use")
+}
+
+func TestStart_NamesTheDefinitionThatCannotBeRead(t *testing.T) {
+	dir := t.TempDir()
+	inDir := func(c *engine.SupervisorConfig) { c.Server.Dir = dir }
+	e, err := enginetest.Start(t.Context(), inDir)
+	require.NoError(t, err)
+	for _, statement := range []string{"CREATE DATABASE d", "CREATE TABLE d.`odd name` (a UInt8) ENGINE = MergeTree ORDER BY a"} {
+		_, err = ask(t.Context(), e.Addr(), statement)
+		require.NoError(t, err)
+	}
+	require.NoError(t, e.Close())
+	files, err := filepath.Glob(filepath.Join(dir, "clickhouse", "store", "*", "*", "odd%20name.sql"))
+	require.NoError(t, err)
+	require.Len(t, files, 1)
+	whole, err := os.ReadFile(files[0])
+	require.NoError(t, err)
+	for _, content := range [][]byte{nil, whole[:len(whole)/2], []byte("garbage")} {
+		require.NoError(t, os.WriteFile(files[0], content, 0o600))
+		_, err = enginetest.Start(t.Context(), inDir)
+		var damaged *engine.MetadataError
+		require.ErrorAs(t, err, &damaged)
+		require.Equal(t, "odd name", damaged.Name)
+		require.Equal(t, files[0], damaged.File)
+	}
+	require.NoError(t, os.WriteFile(files[0], whole, 0o600))
+	e, err = enginetest.Start(t.Context(), inDir)
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+}
+
+func TestStart_DoesNotNeedTheWorkingDirectory(t *testing.T) {
+	gone := filepath.Join(t.TempDir(), "gone")
+	require.NoError(t, os.Mkdir(gone, 0o700))
+	t.Chdir(gone)
+	require.NoError(t, os.Remove(gone))
+	e, err := enginetest.Start(t.Context())
+	require.NoError(t, err)
+	require.NoError(t, e.Close())
+	_, err = enginetest.Start(t.Context(), func(c *engine.SupervisorConfig) { c.Server.Dir = "relative" })
+	require.ErrorContains(t, err, "the working directory does not exist any more")
 }
 
 // What the restriction to the engine's own files cannot cause does not end it:

@@ -14,6 +14,7 @@ import (
 	"muster/deploy/backup"
 	"muster/deploy/standalone"
 	"muster/platform/engine"
+	"muster/platform/service"
 )
 
 func (c *command) engineCommand() *cobra.Command {
@@ -57,7 +58,7 @@ user "analyst", who reads every table.`,
 			// A process of its own, as with "muster up": it is kept from files that are
 			// not the engine's, and has none of this one's environment.
 			process, err := engine.Start(cmd.Context(), engine.SupervisorConfig{
-				Command: c.engineChild(executable), Server: cfg, Logger: tel.Logger, Stderr: c.std.err,
+				Command: c.engineChild(executable), Server: cfg, Logger: tel.Logger,
 				StartTimeout: 10 * time.Minute, // many parts on a cold disk take long, and whoever waits sees the log
 			})
 			if err != nil {
@@ -111,5 +112,5 @@ descriptor, reports its address on another, and ends when its parent does.`,
 
 // engineChild is the command line of the engine's process.
 func (c *command) engineChild(executable string) []string {
-	return []string{executable, "engine", "child", "--log-level", c.logLevel, "--log-format", c.logFormat}
+	return []string{executable, "engine", "child", "--log-level", c.logLevel, "--log-format", string(service.LogJSON)}
 }

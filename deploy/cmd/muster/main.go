@@ -10,6 +10,7 @@ import (
 	"log" //nolint:depguard // what libraries print there is thrown away
 	"log/slog"
 	"os"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -95,6 +96,9 @@ against servers of your own, set KAFKA_BROKERS and CLICKHOUSE_DSN.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
+			if _, err := filepath.Abs(c.dataDir); err != nil {
+				return fmt.Errorf("the working directory does not exist any more: change to another one, or give an absolute --data-dir: %w", err)
+			}
 			cfg, err := c.telemetryConfig("muster")
 			if err != nil {
 				return err

@@ -61,7 +61,7 @@ func RunIfChild() (code int, isChild bool) {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 	defer cancel()
-	logger := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	if err := engine.RunChild(ctx, logger); err != nil {
 		logger.Error("enginetest: child", "error", err)
 		return 1, true
@@ -126,7 +126,7 @@ func Start(ctx context.Context, options ...Option) (*Engine, error) {
 		},
 		// A busy machine takes long to close the databases of a hundred tests.
 		StopTimeout: time.Minute,
-		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError + 1})),
+		Logger:      slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})),
 	}
 	for _, option := range options {
 		option(&cfg)

@@ -1,0 +1,235 @@
+package engine
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+const (
+	// maxRelayedLine is how much of a line is logged, in bytes.
+	maxRelayedLine = 16 << 10
+	// maxHeldLines is how many lines of the engine's are kept until the child serves or ends.
+	maxHeldLines = 50
+)
+
+// relay logs what a child writes to its standard output and error: the child's own log, which is JSON, as it is, and
+// what the engine's library writes by itself. Nothing else of the child reaches a terminal.
+//
+// What the library writes before the child serves is kept: it may be why the child does not.
+type relay struct {
+	logger *slog.Logger
+	done   chan struct{} // closed when the child has closed its end
+
+	mu      sync.Mutex
+	serving bool
+	held    []string
+}
+
+// newRelay returns a relay and the file that the child is to write to. The caller closes that once the child has it.
+func newRelay(logger *slog.Logger) (*relay, *os.File, error) {
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	r := &relay{logger: logger, done: make(chan struct{})}
+	go func() {
+		defer close(r.done)
+		defer read.Close()
+		r.copy(read)
+	}()
+	return r, write, nil
+}
+
+func (r *relay) copy(from io.Reader) {
+	lines := bufio.NewReaderSize(from, maxRelayedLine)
+	for {
+		line, err := lines.ReadSlice('\n')
+		r.line(line)
+		for errors.Is(err, bufio.ErrBufferFull) { // the rest of the line
+			_, err = lines.ReadSlice('\n')
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+func (r *relay) line(line []byte) {
+	line = bytes.TrimSpace(line)
+	if len(line) == 0 || r.logRecord(line) {
+		return
+	}
+	text := ansiColor.ReplaceAllString(strings.ToValidUTF8(string(line), "\ufffd"), "")
+	if isHarmless(text) {
+		return
+	}
+	r.mu.Lock()
+	hold := !r.serving && len(r.held) < maxHeldLines
+	if hold {
+		r.held = append(r.held, text)
+	}
+	r.mu.Unlock()
+	if !hold {
+		r.logText(text)
+	}
+}
+
+// serves has what was held logged, and nothing held any more.
+func (r *relay) serves() {
+	r.mu.Lock()
+	held := r.held
+	r.serving, r.held = true, nil
+	r.mu.Unlock()
+	for _, text := range held {
+		r.logText(text)
+	}
+}
+
+// cause is what the engine wrote last before the child ended without having served, the line of an exception if there
+// is one; empty if it wrote nothing. The other lines are logged.
+func (r *relay) cause() string {
+	<-r.done
+	r.mu.Lock()
+	held := r.held
+	r.held = nil
+	r.mu.Unlock()
+	if len(held) == 0 {
+		return ""
+	}
+	at := len(held) - 1
+	if i := slices.IndexFunc(held, isException); i >= 0 {
+		at = i
+	}
+	for i, text := range held {
+		if i != at {
+			r.logText(text)
+		}
+	}
+	return held[at]
+}
+
+func isException(text string) bool { return strings.Contains(text, "DB::Exception") }
+
+// harmless are parts of lines that say nothing to an operator, each with its reason.
+func isHarmless(text string) bool {
+	// The engine does not know the threads of this program that call it, and says so at the end of each.
+	return strings.Contains(text, "ThreadStatus: current_thread contains invalid address")
+}
+
+var (
+	ansiColor = regexp.MustCompile(`\x1b\[[0-9;]*m`)
+	// engineLine is a line of ClickHouse's log: time, thread, query ID, <level>, text.
+	engineLine = regexp.MustCompile(`^(?:[\d.]+ [\d:.]+ )?(?:\[ ?\d+ ?\] )?(?:\{[^}]*\} )?<(\w+)> (.*)$`)
+)
+
+func (r *relay) logText(text string) {
+	level := slog.LevelWarn
+	if m := engineLine.FindStringSubmatch(text); m != nil {
+		text = m[2]
+		switch m[1] {
+		case "Fatal", "Critical", "Error":
+			level = slog.LevelError
+		case "Notice", "Information":
+			level = slog.LevelInfo
+		case "Debug", "Trace", "Test":
+			level = slog.LevelDebug
+		}
+	} else if isException(text) || strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ") {
+		level = slog.LevelError
+	}
+	r.logger.LogAttrs(context.Background(), level, "engine: output", slog.String("text", text))
+}
+
+// logRecord logs a line of the child's own log, and reports whether it is one.
+func (r *relay) logRecord(line []byte) bool {
+	if line[0] != '{' {
+		return false
+	}
+	record, err := parseRecord(line)
+	if err != nil {
+		return false
+	}
+	ctx := context.Background()
+	if r.logger.Enabled(ctx, record.Level) {
+		_ = r.logger.Handler().Handle(ctx, record) // as with any log line
+	}
+	return true
+}
+
+// parseRecord reads what slog's JSON handler wrote.
+func parseRecord(line []byte) (slog.Record, error) {
+	d := jsontext.NewDecoder(bytes.NewReader(line))
+	if _, err := d.ReadToken(); err != nil {
+		return slog.Record{}, err
+	}
+	var at time.Time
+	level, message, found := slog.LevelInfo, "", 0
+	var attrs []slog.Attr
+	for d.PeekKind() == '"' {
+		name, err := d.ReadToken()
+		if err != nil {
+			return slog.Record{}, err
+		}
+		key := name.String()
+		value, err := d.ReadValue()
+		if err != nil {
+			return slog.Record{}, err
+		}
+		switch key {
+		case slog.TimeKey:
+			err = json.Unmarshal(value, &at)
+		case slog.LevelKey:
+			err = json.Unmarshal(value, &level)
+			found++
+		case slog.MessageKey:
+			err = json.Unmarshal(value, &message)
+			found++
+		default:
+			attrs = append(attrs, attrOf(key, value))
+		}
+		if err != nil {
+			return slog.Record{}, err
+		}
+	}
+	if _, err := d.ReadToken(); err != nil {
+		return slog.Record{}, err
+	}
+	if found < 2 {
+		return slog.Record{}, fmt.Errorf("no log record: %d of level and msg", found)
+	}
+	record := slog.NewRecord(at, level, message, 0)
+	record.AddAttrs(attrs...)
+	return record, nil
+}
+
+func attrOf(key string, value jsontext.Value) slog.Attr {
+	switch value.Kind() {
+	case '"':
+		var text string
+		if json.Unmarshal(value, &text) == nil {
+			return slog.String(key, text)
+		}
+	case '0':
+		var n int64
+		if json.Unmarshal(value, &n) == nil {
+			return slog.Int64(key, n)
+		}
+	case 't', 'f':
+		return slog.Bool(key, value.Kind() == 't')
+	}
+	return slog.String(key, string(value))
+}
