@@ -3,6 +3,7 @@ package projector
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 
@@ -39,6 +40,15 @@ func Migrate(ctx context.Context, conn driver.Conn, layout readmodel.Layout, cfg
 	if layout.Cluster != "" {
 		if _, err := completeNodes(ctx, conn, layout, migrations, cfg); err != nil {
 			return applied, fmt.Errorf("migrate read models: %w", advised(err))
+		}
+	} else {
+		missing, err := clickhouse.MissingTables(ctx, conn, migrations)
+		if err != nil {
+			return applied, fmt.Errorf("migrate read models: %w", err)
+		}
+		if len(missing) > 0 {
+			return applied, fmt.Errorf("migrate read models: the database has lost tables: %s: restore a backup, "+
+				"or make the tables anew (operators.md, Damaged tables)", strings.Join(missing, ", "))
 		}
 	}
 	// Every time: a view has no version, and making it again costs nothing.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
@@ -24,6 +25,7 @@ import (
 	"muster/deploy/topics"
 	discovery "muster/discovery-worker"
 	"muster/ingest"
+	"muster/platform/bus"
 	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
@@ -103,16 +105,36 @@ func rootSecret(cfg Config, deps Deps) (*service.RootSecret, error) {
 	return service.EnsureRootSecret(deps.Getenv, cfg.DataDir)
 }
 
-// migrate brings the tables up to date, for as long as that takes.
-func migrate(ctx context.Context, cfg clickhouse.Config, deps Deps) (err error) {
+// migrate brings the tables up to date, for as long as that takes, and reports whether it made all of them.
+func migrate(ctx context.Context, cfg clickhouse.Config, deps Deps) (made bool, err error) {
 	cfg.ReadTimeout = clickhouse.MigrationTimeout
 	conn, err := openConnection(ctx, cfg, "muster migrate", 2, deps)
 	if err != nil {
-		return err
+		return false, err
 	}
 	defer func() { err = errors.Join(err, conn.Close()) }()
-	_, err = projector.Migrate(ctx, conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: deps.Telemetry.Logger})
-	return err
+	migrations, err := projector.Migrations(readmodel.Layout{})
+	if err != nil {
+		return false, err
+	}
+	applied, err := projector.Migrate(ctx, conn, readmodel.Layout{}, clickhouse.MigrateConfig{Logger: deps.Telemetry.Logger})
+	return len(applied) == len(migrations), err
+}
+
+// projectAgain has all read models projected from the beginning of their topics, if they were projected before. Tables
+// that were made anew would stay empty otherwise.
+func projectAgain(ctx context.Context, kafka bus.Config, logger *slog.Logger) error {
+	groups := append(status.EventConsumers(), status.Consumer{Group: projector.Group, Topics: projector.Topics()})
+	for _, g := range groups {
+		rewound, err := bus.Rewind(ctx, kafka, g.Group, g.Topics)
+		if err != nil {
+			return fmt.Errorf("project the topics again into the new tables: %w", err)
+		}
+		if rewound {
+			logger.LogAttrs(ctx, slog.LevelWarn, "clickhouse: the tables are new, their topics are projected again", slog.String("group", g.Group))
+		}
+	}
+	return nil
 }
 
 // runServices runs the services on backends that are there.
@@ -123,7 +145,11 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	if err := topics.Ensure(ctx, kafka, 0, logger); err != nil {
 		return err
 	}
-	if err := migrate(ctx, clickHouse.config, deps); err != nil {
+	made, err := migrate(ctx, clickHouse.config, deps)
+	if err == nil && made && clickHouse.down != nil { // another server may have other projectors
+		err = projectAgain(ctx, kafka, logger)
+	}
+	if err != nil {
 		return err
 	}
 	writing, err := openConnection(ctx, clickHouse.config, "muster projector", 8, deps)
@@ -224,6 +250,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	in.BaseURL, in.AdminURL, in.IngestURL = api.URL(), admin.URL(), records.URL()
 
+	damage := &damageWatch{conn: writing, logger: logger}
 	group := service.NewGroup(service.GroupConfig{Logger: logger})
 	source := status.Source{
 		AdminURL: in.AdminURL, Kafka: kafka, Group: projector.Group, Topics: projector.Topics(), ClickHouse: writing,
@@ -237,6 +264,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	for _, u := range []service.Unit{
 		{Name: "admin", Run: admin.Run},
 		{Name: "clickhouse", Run: clickHouse.watch},
+		{Name: "tables", Run: damage.Run},
 		{Name: "retention", Run: func(ctx context.Context) error { return backend.runRetention(ctx, logger) }},
 		// Nobody works before it is known who was erased.
 		{Name: "suppression", Run: erased.Run, Ready: service.Poll(erased.Ready, ready), StartTimeout: 10 * time.Minute},
@@ -259,7 +287,7 @@ func runServices(ctx context.Context, cfg Config, deps Deps, secret *service.Roo
 	}
 	for name, check := range map[string]service.Check{
 		"projector": projection.Check, "query-api": api.Ready, "ingest": records.Ready,
-		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check,
+		"discovery-worker": finder.Ready, "webhook-sender": sender.Ready, "started": group.Check, "tables": damage.Check,
 	} {
 		if err := admin.AddCheck(name, check); err != nil {
 			return err

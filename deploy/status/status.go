@@ -11,11 +11,13 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/ClickHouse/ch-go/proto"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 	"github.com/go-json-experiment/json"
 
 	discovery "muster/discovery-worker"
 	"muster/platform/bus"
+	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
 	"muster/schemas/event"
@@ -67,11 +69,16 @@ func (s Source) consumers() []Consumer {
 	return append([]Consumer{{Group: s.Group, Topics: s.Topics}}, s.Others...)
 }
 
+// DamageHint is what to do about a damaged table.
+const DamageHint = "restore a backup, or detach the part and run muster replay (operators.md, Damaged tables)"
+
 // Status is the state of an instance at one moment.
 type Status struct {
 	Services   []service.CheckResult `json:"services"`
 	Topics     []TopicLag            `json:"topics"`
 	ReadModels []ReadModel           `json:"read_models"`
+	// Damage are parts of tables that the server cannot read from its disk.
+	Damage []clickhouse.Damage `json:"damage,omitempty"`
 }
 
 // TopicLag is how far a consumer group is behind in a topic. Lag counts offsets;
@@ -119,15 +126,33 @@ func Read(ctx context.Context, src Source) (Status, error) {
 		return st, err
 	}
 	st.ReadModels, err = ReadModels(ctx, src.ClickHouse)
+	met, damaged := clickhouse.DamageOf(err)
+	if err != nil && !damaged {
+		return st, err
+	}
+	st.Damage, err = readDamage(ctx, src.ClickHouse)
+	if damaged && len(st.Damage) == 0 { // the server does not tell this user
+		st.Damage, err = []clickhouse.Damage{met}, nil
+	}
 	return st, err
 }
 
-// ReadModels counts what the tables hold.
+// readDamage returns nothing if the user may not ask for it.
+func readDamage(ctx context.Context, conn driver.Conn) ([]clickhouse.Damage, error) {
+	var database string
+	if err := conn.QueryRow(ctx, "SELECT currentDatabase()").Scan(&database); err != nil {
+		return nil, fmt.Errorf("read the name of the database: %w", err)
+	}
+	found, err := clickhouse.ReadDamage(ctx, conn, database)
+	if code, ok := clickhouse.CodeOf(err); ok && code == proto.ErrAccessDenied {
+		return nil, nil
+	}
+	return found, err
+}
+
+// ReadModels counts what the tables hold. With an error it returns those that could be counted.
 func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
 	counts, err := readmodel.Counts(ctx, conn)
-	if err != nil {
-		return nil, err
-	}
 	var out []ReadModel
 	for _, c := range counts {
 		rm := ReadModel{Table: c.Table, Records: c.Rows, Parts: c.Parts, Bytes: c.Bytes}
@@ -137,7 +162,7 @@ func ReadModels(ctx context.Context, conn driver.Conn) ([]ReadModel, error) {
 		}
 		out = append(out, rm)
 	}
-	return out, nil
+	return out, err
 }
 
 // Topics says how far consumer groups are behind, by what Kafka has: whatever
@@ -322,19 +347,32 @@ func (st Status) WriteText(w io.Writer) error {
 		}
 		line("%s\t%d\t%d\t%.1f\t%s", m.Table, m.Records, m.Parts, float64(m.Bytes)/1e6, newest)
 	}
+	if len(st.Damage) > 0 {
+		line("")
+		line("DAMAGED TABLE\tPART\tCAUSE")
+		for _, d := range st.Damage {
+			line("%s\t%s\t%s", d.Table, d.Part, d.Cause)
+		}
+	}
 	if err := tw.Flush(); err != nil {
 		return fmt.Errorf("print the status: %w", err)
 	}
 	return nil
 }
 
-// Err says whether something needs an operator: a service is not ready, or records
-// are lost.
+// Err says whether something needs an operator: a service is not ready, records
+// are lost, or a table is damaged.
 func (st Status) Err() error {
 	var errs []error
 	for _, s := range st.Services {
 		if !s.Ready {
 			errs = append(errs, fmt.Errorf("%s is not ready: %s", s.Name, s.Reason))
+		}
+	}
+	for _, d := range st.Damage {
+		told := func(s service.CheckResult) bool { return strings.Contains(s.Reason, d.String()) }
+		if !slices.ContainsFunc(st.Services, told) {
+			errs = append(errs, fmt.Errorf("%s: %s", d, DamageHint))
 		}
 	}
 	for _, t := range st.Topics {

@@ -1,6 +1,7 @@
 package bus_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"sync/atomic"
@@ -120,4 +121,27 @@ func TestReadEndsWithAnError(t *testing.T) {
 	})
 	require.ErrorIs(t, err, enough)
 	require.Equal(t, 3, read)
+}
+
+func TestRewind_HasAGroupReadEverythingAgain(t *testing.T) {
+	_, cfg := own(t)
+	topic := bustest.Topic(t, cfg, 3, nil)
+	bustest.Produce(t, bustest.Writer(t, cfg), topic, 0, 30)
+	rewound, err := bus.Rewind(t.Context(), cfg, "g", []string{topic})
+	require.NoError(t, err)
+	require.False(t, rewound, "it has read nothing")
+	for range 2 {
+		ledger := bustest.NewLedger()
+		consumer := bustest.StartConsumer(t, bus.BatchConsumerConfig{
+			Config: cfg, Group: "g", Topics: []string{topic}, Handle: func(_ context.Context, b bus.Batch) error {
+				ledger.Apply(b)
+				return nil
+			},
+		})
+		bustest.Eventually(t, func() bool { return ledger.Count() == 30 }, "all messages")
+		require.NoError(t, consumer.Stop())
+		rewound, err = bus.Rewind(t.Context(), cfg, "g", []string{topic, "none"})
+		require.NoError(t, err)
+		require.True(t, rewound)
+	}
 }

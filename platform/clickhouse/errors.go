@@ -40,7 +40,8 @@ func IsTransient(err error) bool {
 		return true
 	}
 	if code, ok := CodeOf(err); ok {
-		return !permanent(code)
+		_, damaged := DamageOf(err) // the operator can repair it; the work is not at fault
+		return damaged || !permanent(code)
 	}
 	var status *ch.HTTPError
 	if errors.As(err, &status) {

@@ -193,6 +193,27 @@ func (cfg MigrateConfig) begin(ctx context.Context, conn driver.Conn, migrations
 	return applied, nil
 }
 
+// MissingTables returns the tables and views that the newest baseline makes and the database does not have.
+func MissingTables(ctx context.Context, conn driver.Conn, migrations []Migration) (missing []string, err error) {
+	there := make(map[string]bool)
+	if err := ReadRows(ctx, conn, "SELECT name FROM system.tables WHERE database = currentDatabase()", func(rows driver.Rows) error {
+		var name string
+		err := rows.Scan(&name)
+		there[name] = true
+		return err
+	}); err != nil {
+		return nil, fmt.Errorf("look for tables: %w", err)
+	}
+	for _, m := range migrations {
+		for _, s := range m.Baseline { // of one migration at most
+			if name := created(s); !there[name] {
+				missing = append(missing, name)
+			}
+		}
+	}
+	return missing, nil
+}
+
 // present is how many tables of these names there are, on all nodes.
 func (cfg MigrateConfig) present(ctx context.Context, conn driver.Conn, names []string) (n uint64, err error) {
 	tables := "system.tables"

@@ -2,8 +2,10 @@ package readmodel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
+	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
 )
 
@@ -29,7 +31,7 @@ func SizeQuery() string {
 	return "SELECT table, count() AS parts, sum(bytes_on_disk) AS bytes FROM system.parts WHERE active AND database = currentDatabase() GROUP BY table"
 }
 
-// Counts counts every read model, in the order of Tables.
+// Counts counts every read model, in the order of Tables. With an error it returns those that could be counted.
 func Counts(ctx context.Context, conn driver.Conn) ([]Count, error) {
 	sizes := map[string]Count{}
 	rows, err := conn.Query(ctx, SizeQuery())
@@ -47,6 +49,7 @@ func Counts(ctx context.Context, conn driver.Conn) ([]Count, error) {
 		return nil, fmt.Errorf("read sizes of read models: %w", err)
 	}
 	var out []Count
+	var errs []error
 	for _, name := range Tables() {
 		c := sizes[name]
 		if c.Table == "" {
@@ -54,9 +57,13 @@ func Counts(ctx context.Context, conn driver.Conn) ([]Count, error) {
 		}
 		c.Table = name
 		if err := conn.QueryRow(ctx, CountQuery(name)).Scan(&c.Rows, &c.Current); err != nil {
-			return nil, fmt.Errorf("count %s: %w", name, err)
+			errs = append(errs, fmt.Errorf("count %s: %w", name, err))
+			if _, ok := errors.AsType[*clickhouse.Exception](err); !ok {
+				break // the others cannot be asked either
+			}
+			continue
 		}
 		out = append(out, c)
 	}
-	return out, nil
+	return out, errors.Join(errs...)
 }

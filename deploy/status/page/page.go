@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"embed"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -16,6 +17,7 @@ import (
 
 	"muster/deploy/status"
 	"muster/platform/bus"
+	"muster/platform/clickhouse"
 	"muster/platform/service"
 	"muster/projector"
 	"muster/schemas/readmodel"
@@ -206,11 +208,13 @@ func (p *Page) Read(ctx context.Context) Document {
 
 func (p *Page) counts(ctx context.Context, d *Document) error {
 	models, err := status.ReadModels(ctx, p.src.ClickHouse)
-	if err != nil {
+	if damage, ok := clickhouse.DamageOf(err); ok {
+		err = fmt.Errorf("%s: %s", damage, status.DamageHint)
+	} else if err != nil {
 		return err
 	}
 	d.ReadModels, d.CountedAt = models, d.At
-	return nil
+	return err
 }
 
 func (p *Page) freshness(ctx context.Context, d *Document) error {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"muster/platform/clickhouse"
 	"muster/query-api/internal/account"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
@@ -87,6 +88,12 @@ func problemOf(op *operation, err error) *problem {
 			status: http.StatusUnprocessableEntity,
 			detail: "this Idempotency-Key was used with another body: send the same body, or another key",
 		}
+	case isDamaged(err):
+		return &problem{
+			status: http.StatusInternalServerError, cause: err,
+			detail: "data that this call needs is damaged on the disk of this service, and nothing was charged: " +
+				"calling again does not help until its operator has repaired it",
+		}
 	case errors.Is(err, metering.ErrUnavailable):
 		return &problem{
 			status: op.unavailable, retryAfter: retryAfter, cause: err,
@@ -109,6 +116,11 @@ func problemOf(op *operation, err error) *problem {
 		}
 	}
 	return unexpected(err)
+}
+
+func isDamaged(err error) bool {
+	_, ok := clickhouse.DamageOf(err)
+	return ok
 }
 
 func unexpected(cause error) *problem {

@@ -1,0 +1,134 @@
+package clickhouse
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/ClickHouse/ch-go/proto"
+	ch "github.com/ClickHouse/clickhouse-go/v2"
+	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+)
+
+// Damage is a part of a table that the server cannot read from its disk. Reading it again does not help.
+type Damage struct {
+	Table string `json:"table"` // without the database
+	Part  string `json:"part"`
+	Cause string `json:"cause"` // the name of the server's error, or "broken-on-start": the part was put aside
+	// Path is the end of the part's path, folder and part: a table that a replay has made anew may have a part of the name.
+	Path string `json:"-"`
+}
+
+// String says what is damaged.
+func (d Damage) String() string {
+	return fmt.Sprintf("table %s is damaged on disk: part %s (%s)", d.Table, d.Part, d.Cause)
+}
+
+// damageCodes are errors of reading files whose content is not what was written. The server says where it read.
+func damageCodes() []Code {
+	return []Code{
+		proto.ErrChecksumDoesntMatch, proto.ErrCorruptedData, proto.ErrCannotDecompress, proto.ErrUnknownCodec,
+		proto.ErrCannotReadAllData, proto.ErrAttemptToReadAfterEOF, proto.ErrIncorrectData, proto.ErrTooLargeStringSize,
+		proto.ErrFileDoesntExist, proto.ErrNoFileInDataPart, proto.ErrBadSizeOfFileInDataPart, proto.ErrCannotReadFromFileDescriptor,
+	}
+}
+
+// readingPart is what the server adds to errors of reading a part: its path, and the table with its database.
+var readingPart = regexp.MustCompile(`while reading from part (.+?)/? in table (\S+) \(`)
+
+// DamageOf returns the damage that err tells of. ok is false if err is something else.
+func DamageOf(err error) (d Damage, ok bool) {
+	var exception *ch.Exception
+	if !errors.As(err, &exception) {
+		return Damage{}, false
+	}
+	_, d, ok = damageIn(Code(exception.Code), exception.Message)
+	return d, ok
+}
+
+func damageIn(code Code, message string) (database string, d Damage, ok bool) {
+	m := readingPart.FindStringSubmatch(message)
+	if m == nil || !slices.Contains(damageCodes(), code) {
+		return "", Damage{}, false
+	}
+	database, table, _ := strings.Cut(m[2], ".")
+	unquote := func(name string) string { return strings.Trim(name, "`") }
+	return unquote(database), Damage{Table: unquote(table), Part: path.Base(m[1]), Cause: code.String(), Path: endOfPath(m[1])}, true
+}
+
+func endOfPath(part string) string {
+	return path.Join(path.Base(path.Dir(path.Clean(part))), path.Base(part))
+}
+
+// ReadDamage returns what the server knows of damaged parts of the tables of a database: what it met since it started,
+// the last of each kind of error, and parts that it put aside at a start. Damage in known counts, too, as long as the
+// table has its part. Tables that a replay has replaced do not count.
+func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ...Damage) ([]Damage, error) {
+	met := slices.Clone(known)
+	query := "SELECT code, last_error_message FROM system.errors WHERE code IN (" + codeList() + ")"
+	if err := ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+		var code int32
+		var message string
+		if err := rows.Scan(&code, &message); err != nil {
+			return err
+		}
+		if of, d, ok := damageIn(Code(code), message); ok && of == database {
+			met = append(met, d)
+		}
+		return nil
+	}); err != nil {
+		return nil, fmt.Errorf("read the server's errors: %w", err)
+	}
+	active, err := readParts(ctx, conn, "SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database))
+	if err != nil {
+		return nil, fmt.Errorf("read the tables' parts: %w", err)
+	}
+	found, err := readParts(ctx, conn, "SELECT table, name, assumeNotNull(reason), path FROM system.detached_parts WHERE database = "+
+		quoted(database)+" AND startsWith(assumeNotNull(reason), 'broken') ORDER BY table, name")
+	if err != nil {
+		return nil, fmt.Errorf("read the detached parts: %w", err)
+	}
+	for _, d := range met {
+		same := func(other Damage) bool { return other.Table == d.Table && other.Path == d.Path }
+		if slices.ContainsFunc(active, same) && !slices.ContainsFunc(found, same) {
+			found = append(found, d)
+		}
+	}
+	found = slices.DeleteFunc(found, func(d Damage) bool { return strings.Contains(d.Table, replacedMark) })
+	slices.SortFunc(found, func(a, b Damage) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Part, b.Part)) })
+	return found, nil
+}
+
+func readParts(ctx context.Context, conn driver.Conn, query string) (parts []Damage, err error) {
+	err = ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+		var d Damage
+		if err := rows.Scan(&d.Table, &d.Part, &d.Cause, &d.Path); err != nil {
+			return err
+		}
+		d.Path = endOfPath(d.Path)
+		parts = append(parts, d)
+		return nil
+	})
+	return parts, err
+}
+
+func quoted(text string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `\'`).Replace(text) + "'"
+}
+
+// replacedMark is in the names of tables that a replay has replaced.
+const replacedMark = "__old_"
+
+func codeList() string {
+	var list []string
+	for _, code := range damageCodes() {
+		list = append(list, strconv.Itoa(int(code)))
+	}
+	return strings.Join(list, ", ")
+}
