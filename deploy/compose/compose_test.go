@@ -60,6 +60,7 @@ func TestCompose(t *testing.T) {
 			require.NotEmpty(t, s.Environment[variable], "%s %s", name, variable)
 		}
 		require.Contains(t, scraped.Scrape[0].Static[0].Targets, name+":8082")
+		require.Contains(t, strings.Split(s.Environment["MUSTER_ADMIN_HOSTS"], ","), name, "Prometheus calls it by its name")
 	}
 	require.Contains(t, file.Services["projector"].Command, "${MUSTER_ERASE_WITHIN:-24h}")
 	for _, name := range []string{"query-api", "webhook-sender"} {

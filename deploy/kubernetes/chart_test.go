@@ -63,6 +63,7 @@ func variants() map[string]map[string]any {
 		}),
 		"everything": merge(needed(), map[string]any{
 			"logLevel": "debug", "caSecret": "authorities", "eraseWithin": "1h30m", "webhookAllow": []any{"10.1.0.0/16", "fd00::/8"},
+			"adminHosts":   []any{"metrics.example"},
 			"clickhouse":   map[string]any{"shards": 12, "replicas": 3},
 			"image":        map[string]any{"repository": "registry.example/muster", "digest": "sha256:" + strings.Repeat("a", 64)},
 			"ingress":      map[string]any{"enabled": true, "host": "api.example", "className": "nginx", "tlsSecret": "tls", "annotations": map[string]any{"a": "b"}},
@@ -264,6 +265,7 @@ func TestCommandsAreTheProgram(t *testing.T) {
 		require.Equal(t, []string{"migrate", "--cluster", "muster", "--log-level=debug"}, spec.InitContainers[0].Args)
 		require.Contains(t, args, "--log-level=debug")
 		require.Equal(t, service == "projector", slices.Contains(args, "--erase-within=1h30m"), service)
+		require.Contains(t, args, "--admin-hosts="+release+"-query-api-pods,*.svc,*.svc.cluster.local,metrics.example")
 		require.Equal(t, service == "query-api" || service == "webhook-sender", slices.Contains(args, "--webhook-allow=10.1.0.0/16,fd00::/8"), service)
 		for _, c := range []corev1.Container{spec.InitContainers[0], spec.Containers[0]} {
 			require.Contains(t, c.Env, corev1.EnvVar{Name: "SSL_CERT_DIR", Value: "/etc/muster/ca"})
