@@ -106,21 +106,6 @@ func readAsked(key string, n node, depth int) asked {
 	return a
 }
 
-// json writes a node.
-func (n node) json() jsontext.Value {
-	switch n.kind {
-	case '"':
-		return quote(n.text)
-	case '0':
-		return jsontext.Value(n.text)
-	case 't':
-		return jsontext.Value("true")
-	case 'f':
-		return jsontext.Value("false")
-	}
-	return jsontext.Value("null")
-}
-
 // custom answers the keys of one request.
 type custom struct {
 	e       *Extractor
@@ -186,18 +171,6 @@ func (c *custom) answer(a asked) (Field, bool) {
 		return f, true
 	}
 	return c.hinted(a)
-}
-
-// place is the span of a node's text.
-func (n node) place() Span {
-	if n.spanned {
-		return n.span
-	}
-	s := Span{Path: n.path()}
-	if n.kind == '"' {
-		s.End = len(n.text)
-	}
-	return s
 }
 
 // concept is a name in schemas, in labelKey's form, and the field or identifier

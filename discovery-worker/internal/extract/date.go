@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 // dates reads dates and ranges of dates, in the languages that months lists.
@@ -70,7 +71,7 @@ type period struct {
 
 // find reads the first period of a line: a range, or an open one ("since 2018").
 func (d *dates) find(s string) (period, bool) {
-	if !hasDigit(s) {
+	if !strings.ContainsFunc(s, unicode.IsDigit) {
 		return period{}, false
 	}
 	if m := d.period.FindStringSubmatchIndex(s); m != nil {
@@ -94,7 +95,7 @@ func (d *dates) find(s string) (period, bool) {
 
 // findOne reads a single date in a line.
 func (d *dates) findOne(s string) (date string, at [2]int, ok bool) {
-	if !hasDigit(s) {
+	if !strings.ContainsFunc(s, unicode.IsDigit) {
 		return "", at, false
 	}
 	m := d.single.FindStringSubmatchIndex(s)
@@ -106,7 +107,7 @@ func (d *dates) findOne(s string) (date string, at [2]int, ok bool) {
 }
 
 var (
-	number    = regexp.MustCompile(`\d+`)
+	numbers   = regexp.MustCompile(`\d+`)
 	timeOfDay = regexp.MustCompile(`t\d.*$`)
 )
 
@@ -125,7 +126,7 @@ func (d *dates) parse(s string) (string, bool) {
 	}
 	named := month > 0
 	var rest []int
-	for _, t := range number.FindAllString(s, 4) {
+	for _, t := range numbers.FindAllString(s, 4) {
 		n, err := strconv.Atoi(t)
 		if err != nil {
 			return "", false
@@ -136,7 +137,7 @@ func (d *dates) parse(s string) (string, bool) {
 		}
 		rest = append(rest, n)
 	}
-	yearFirst := len(s) >= 4 && hasDigit(s[:1]) && len(number.FindString(s)) == 4
+	yearFirst := len(s) >= 4 && unicode.IsDigit(rune(s[0])) && len(numbers.FindString(s)) == 4
 	switch {
 	case named && len(rest) > 0:
 		day = rest[0]

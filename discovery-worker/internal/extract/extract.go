@@ -27,18 +27,6 @@ type Input struct {
 	Object jsontext.Value
 }
 
-// Span is the place in the input that a value rests on.
-type Span struct {
-	// Path is the JSON pointer (RFC 6901) of a string or number in the object, or of
-	// the list or object that a composed value was read from; "" in a text.
-	Path string `json:"path"`
-	// Start and End are byte offsets in the text, or in the decoded string that Path
-	// names, half open and on boundaries of characters. Both are 0 when Path names
-	// something that is not a string.
-	Start int `json:"start"`
-	End   int `json:"end"`
-}
-
 // Types of an [Identifier].
 const (
 	Email   = "email"   // Value is identity.EmailKey's form

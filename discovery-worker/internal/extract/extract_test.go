@@ -3,6 +3,7 @@ package extract
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -438,5 +439,24 @@ func TestMembers(t *testing.T) {
 		p, err := e.Extract(t.Context(), Input{Object: jsontext.Value(object)})
 		require.NoError(t, err)
 		require.ElementsMatch(t, want, flat(t, p, 0), object)
+	}
+}
+
+// Memory is linear in the object: names are not kept again for each value below them.
+func TestTreeOfALongNameAndManyValues(t *testing.T) {
+	e, err := New(Options{})
+	require.NoError(t, err)
+	for name, in := range map[string]jsontext.Value{
+		"one name":   jsontext.Value(`{"` + strings.Repeat("k", 20<<10) + `":[` + strings.Repeat("0,", 20_000) + `"x"],"name":"Ada Lovelace"}`),
+		"many names": jsontext.Value(strings.Repeat(`{"`+strings.Repeat("k", 95)+`":`, 10) + `[` + strings.Repeat("0,", 20_000) + `"x"]` + strings.Repeat(`}`, 10)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			_, err := e.Extract(t.Context(), Input{Object: in})
+			require.NoError(t, err)
+			runtime.ReadMemStats(&after)
+			require.Less(t, (after.TotalAlloc-before.TotalAlloc)>>20, uint64(32), "MiB")
+		})
 	}
 }

@@ -27,79 +27,16 @@ var (
 		"twitterpage": "twitter", "company": "company", "employer": "company", "city": "city", "country": "country",
 	}
 	// texDropped say nothing; their arguments are left out.
-	texDropped = set(`documentclass
-usepackage
-requirepackage
-loadclass
-geometry
-newcommand
-renewcommand
-providecommand
-newenvironment
-renewenvironment
-newlength
-definecolor
-colorlet
-color
-pagecolor
-moderncvstyle
-moderncvcolor
-moderncvtheme
-moderncvicons
-setlength
-addtolength
-setcounter
-hypersetup
-pagestyle
-thispagestyle
-pagenumbering
-vspace
-fontsize
-setmainfont
-setsansfont
-fontfamily
-fontdir
-input
-include
-includegraphics
-photo
-quote
-date
-label
-ref
-cite
-nocite
-bibliography
-bibliographystyle
-addbibresource
-titleformat
-titlespacing
-titlerule
-setlist
-fancyhf
-fancyhead
-fancyfoot
-lhead
-rhead
-chead
-lfoot
-rfoot
-cfoot
-rule
-hrule
-phantom
-vphantom
-hphantom
-graphicspath
-urlstyle
-extrainfo
-columnratio
-makecvfooter
-tikz
-gdef
-raisebox`)  //nolint:gochecknoglobals // a constant set
-	texSeparators = set("hfill\nquad\nqquad\nhspace\nhskip\ntextbar\ntextbullet\ncdotp\ncdot\nbullet\nvert\nmid\ntextperiodcentered\ndiamond\nsep\ntab\nacvheadersep\nhfil\ndotfill\nhrulefill") //nolint:gochecknoglobals // a constant set
-	texBreaks     = set("par\nnewline\nlinebreak\nbreak\nsmallskip\nmedskip\nbigskip\ntabularnewline\nhline\nnewpage\nclearpage\nmaketitle\nmakecvtitle\nmakecvheader")                          //nolint:gochecknoglobals // a constant set
+	texDropped = wordSet(`
+		documentclass usepackage requirepackage loadclass geometry newcommand renewcommand providecommand newenvironment
+		renewenvironment newlength definecolor colorlet color pagecolor moderncvstyle moderncvcolor moderncvtheme moderncvicons
+		setlength addtolength setcounter hypersetup pagestyle thispagestyle pagenumbering vspace fontsize setmainfont
+		setsansfont fontfamily fontdir input include includegraphics photo quote date label ref cite nocite bibliography
+		bibliographystyle addbibresource titleformat titlespacing titlerule setlist fancyhf fancyhead fancyfoot lhead rhead
+		chead lfoot rfoot cfoot rule hrule phantom vphantom hphantom graphicspath urlstyle extrainfo columnratio makecvfooter
+		tikz gdef raisebox`)  //nolint:gochecknoglobals // a constant set
+	texSeparators = wordSet("hfill quad qquad hspace hskip textbar textbullet cdotp cdot bullet vert mid textperiodcentered diamond sep tab acvheadersep hfil dotfill hrulefill") //nolint:gochecknoglobals // a constant set
+	texBreaks     = wordSet("par newline linebreak break smallskip medskip bigskip tabularnewline hline newpage clearpage maketitle makecvtitle makecvheader")                    //nolint:gochecknoglobals // a constant set
 	texSections   = regexp.MustCompile(`^(?:(?:sub){0,2}section|chapter|part|paragraph|cv(?:sub)?section|resheading|sectiontitle|rsection|ecvsection|headedsection|heading|roottitle|spacedhrule|runsubsection)$`)
 	texEntries    = regexp.MustCompile(`^(?:\w*cv\w*(?:entry|job|event|experience|position)|(?:resume)?sub(?:sub)?heading|resume(?:sub)+heading\w*|resumequadheading\w*|dated(?:sub)?section|datedline|rsubsection|entry|job|joblong|jobshort|experience|workentry|employment|degree|education|educationentry)$`)
 	texPairs      = regexp.MustCompile(`^(?:\w*cv(?:double)?item|cvline|cvcomputer|cvitemwithcomment|cvlanguage|cvskill|cvhonor|ecvlanguage|ecvmothertongue|cvtag)$`)
@@ -107,6 +44,14 @@ raisebox`)  //nolint:gochecknoglobals // a constant set
 	texYear       = regexp.MustCompile(`(?:19|20)\d\d`)
 	texOpenYear   = regexp.MustCompile(`^[^{}]{0,30}(?:19|20)\d\d\s*[-–—]{1,3}\s*$`)
 )
+
+func wordSet(words string) map[string]bool {
+	all := map[string]bool{}
+	for w := range strings.FieldsSeq(words) {
+		all[w] = true
+	}
+	return all
+}
 
 // texLetters are commands for letters.
 var texLetters = map[string]string{ //nolint:gochecknoglobals // a constant table

@@ -126,14 +126,6 @@ func (d *document) inBrackets(inner part, p *position) (place, bool) {
 	return place{}, false
 }
 
-// textOr is the text of a piece, "" of none.
-func (p part) textOr() string {
-	if p.v == nil {
-		return ""
-	}
-	return p.text()
-}
-
 // introduced reads what follows the name of somebody who is introduced, and the
 // organization that introduces them.
 func (d *document) introduced(s, rest part, before string) {

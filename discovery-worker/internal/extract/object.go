@@ -3,6 +3,7 @@ package extract
 import (
 	"context"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"muster/schemas/identity"
@@ -29,6 +30,23 @@ func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
 		return err
 	}
 	f.addPosition(job)
+	return nil
+}
+
+// xml reads XML as an object of its elements.
+func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error {
+	root, ranges := parseXML(text)
+	if err := e.object(ctx, f, root); err != nil {
+		return err
+	}
+	f.eachSpan(func(s *Span) {
+		i, err := strconv.Atoi(strings.TrimPrefix(s.Path, "/"))
+		if err != nil || i >= len(ranges) {
+			*s = Span{Path: path, End: len(text)}
+			return
+		}
+		*s = Span{Path: path, Start: ranges[i][0], End: ranges[i][1]}
+	})
 	return nil
 }
 

@@ -179,6 +179,9 @@ func (e *Extractor) placed(p part) (title part, at place, ok bool) {
 	return p, place{}, false
 }
 
+// number is digits.
+var number = regexp.MustCompile(`\d+`)
+
 func isCode(s string) bool { return len(s) == 2 && s == strings.ToUpper(s) }
 
 func hasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"regexp"
 	"strings"
-	"unicode/utf8"
 
 	"muster/schemas/identity"
 )
@@ -56,41 +55,6 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 		return err
 	}
 	return d.sentences(ctx)
-}
-
-// validText has a "?" for every byte that is not UTF-8, so that offsets stay.
-func validText(s string) string {
-	if utf8.ValidString(s) {
-		return s
-	}
-	b := []byte(s)
-	for i := 0; i < len(b); {
-		r, n := utf8.DecodeRune(b[i:])
-		if r == utf8.RuneError && n == 1 {
-			b[i] = '?'
-		}
-		i += n
-	}
-	return string(b)
-}
-
-var scriptElement = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)\s*>|$)`)
-
-// scripts are the stretches of HTML that nobody sees.
-func scripts(text string) [][2]int {
-	var all [][2]int
-	for _, m := range scriptElement.FindAllStringIndex(text, -1) {
-		all = append(all, [2]int{m[0], m[1]})
-	}
-	return all
-}
-
-// visible is a text without what HTML shows to nobody.
-func visible(text string) string {
-	if htmlTag.MatchString(text) {
-		return without(text, scripts(text))
-	}
-	return text
 }
 
 // document is a text while it is read line by line.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/schemas/event"
@@ -164,4 +165,33 @@ func (n node) strings(keys ...string) []node {
 		}
 	}
 	return nil
+}
+
+// json writes a node.
+func (n node) json() jsontext.Value {
+	switch n.kind {
+	case '"':
+		if v, err := json.Marshal(n.text, jsontext.AllowInvalidUTF8(true)); err == nil {
+			return v
+		}
+	case '0':
+		return jsontext.Value(n.text)
+	case 't':
+		return jsontext.Value("true")
+	case 'f':
+		return jsontext.Value("false")
+	}
+	return jsontext.Value("null")
+}
+
+// place is the span of a node's text.
+func (n node) place() Span {
+	if n.spanned {
+		return n.span
+	}
+	s := Span{Path: n.path()}
+	if n.kind == '"' {
+		s.End = len(n.text)
+	}
+	return s
 }

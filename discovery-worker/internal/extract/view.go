@@ -10,6 +10,18 @@ import (
 	xhtml "golang.org/x/net/html"
 )
 
+// Span is the place in the input that a value rests on.
+type Span struct {
+	// Path is the JSON pointer (RFC 6901) of a string or number in the object, or of
+	// the list or object that a composed value was read from; "" in a text.
+	Path string `json:"path"`
+	// Start and End are byte offsets in the text, or in the decoded string that Path
+	// names, half open and on boundaries of characters. Both are 0 when Path names
+	// something that is not a string.
+	Start int `json:"start"`
+	End   int `json:"end"`
+}
+
 // view is a text as it is read: without markup, without what only looks at the
 // reader, and with the way back to the original's offsets.
 type view struct {
@@ -26,6 +38,14 @@ type part struct {
 }
 
 func (p part) text() string { return p.v.text[p.start:p.end] }
+
+// textOr is the text of a piece, "" of none.
+func (p part) textOr() string {
+	if p.v == nil {
+		return ""
+	}
+	return p.text()
+}
 
 // sub is the piece of p that begins and ends at offsets of p's text.
 func (p part) sub(start, end int) part { return part{p.v, p.start + start, p.start + end} }
@@ -291,4 +311,39 @@ func unbulleted(p part) part {
 		p = p.sub(m[1], p.end-p.start).trim("")
 	}
 	return p
+}
+
+// validText has a "?" for every byte that is not UTF-8, so that offsets stay.
+func validText(s string) string {
+	if utf8.ValidString(s) {
+		return s
+	}
+	b := []byte(s)
+	for i := 0; i < len(b); {
+		r, n := utf8.DecodeRune(b[i:])
+		if r == utf8.RuneError && n == 1 {
+			b[i] = '?'
+		}
+		i += n
+	}
+	return string(b)
+}
+
+var scriptElement = regexp.MustCompile(`(?is)<(?:script|style)\b.*?(?:</(?:script|style)\s*>|$)`)
+
+// scripts are the stretches of HTML that nobody sees.
+func scripts(text string) [][2]int {
+	var all [][2]int
+	for _, m := range scriptElement.FindAllStringIndex(text, -1) {
+		all = append(all, [2]int{m[0], m[1]})
+	}
+	return all
+}
+
+// visible is a text without what HTML shows to nobody.
+func visible(text string) string {
+	if htmlTag.MatchString(text) {
+		return without(text, scripts(text))
+	}
+	return text
 }

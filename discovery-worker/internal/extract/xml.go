@@ -1,7 +1,6 @@
 package extract
 
 import (
-	"context"
 	"html"
 	"regexp"
 	"strconv"
@@ -27,23 +26,12 @@ type xmlReader struct {
 	ranges [][2]int // of each element in the text; the name of its pointer is the index
 }
 
-// xml reads XML as an object of its elements.
-func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error {
+// parseXML reads XML as an object of its elements. The pointer of each element is its index in ranges, which are where elements stand.
+func parseXML(text string) (root node, ranges [][2]int) {
 	r := &xmlReader{tokens: xhtml.NewTokenizer(strings.NewReader(text))}
 	r.tokens.SetMaxBuf(len(text) + 1)
-	root := r.children("", 0)
-	if err := e.object(ctx, f, root); err != nil {
-		return err
-	}
-	f.eachSpan(func(s *Span) {
-		i, err := strconv.Atoi(strings.TrimPrefix(s.Path, "/"))
-		if err != nil || i >= len(r.ranges) {
-			*s = Span{Path: path, End: len(text)}
-			return
-		}
-		*s = Span{Path: path, Start: r.ranges[i][0], End: r.ranges[i][1]}
-	})
-	return nil
+	root = r.children("", 0)
+	return root, r.ranges
 }
 
 // children reads up to the end of the element of a name. An element that holds only text is a string.
