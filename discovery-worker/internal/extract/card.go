@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -24,52 +26,52 @@ var (
 
 // titleAt splits a title from the employer that stands behind it; company.v is
 // nil without one.
-func (e *Extractor) titleAt(p part) (title, company part) {
-	t := p.text()
+func (e *Extractor) titleAt(p view.Part) (title, company view.Part) {
+	t := p.Text()
 	if m := atWord.FindStringIndex(t); m != nil && m[0] > 0 && m[1] < len(t) {
-		if c := orgHead(p.sub(m[1], len(t))); c.start < c.end {
-			return p.sub(0, m[0]).trim(",-–—|"), c
+		if c := orgHead(p.Sub(m[1], len(t))); c.Start < c.End {
+			return p.Sub(0, m[0]).Trim(",-–—|"), c
 		}
 	}
 	for _, sep := range []*regexp.Regexp{cardSplit, comma} {
-		parts := p.split(sep)
-		if len(parts) > 2 && siteSuffix.MatchString(parts[0].text()) { // "Angestellt, Projektleiter, Nordwind GmbH"
+		parts := p.Split(sep)
+		if len(parts) > 2 && siteSuffix.MatchString(parts[0].Text()) { // "Angestellt, Projektleiter, Nordwind GmbH"
 			parts = parts[1:]
 		}
 		if len(parts) < 2 {
 			continue
 		}
-		a, b := parts[0].trim(""), parts[1].trim("")
-		if e.words.isTitle(a.text()) && e.words.departments[strings.ToLower(b.text())] { // "Vice President, Marketing"
-			if len(parts) < 3 || !e.isOrg(parts[2].trim("")) {
-				return p, part{}
+		a, b := parts[0].Trim(""), parts[1].Trim("")
+		if e.words.IsTitle(a.Text()) && e.words.Departments[strings.ToLower(b.Text())] { // "Vice President, Marketing"
+			if len(parts) < 3 || !e.isOrg(parts[2].Trim("")) {
+				return p, view.Part{}
 			}
-			a, b = p.sub(0, b.end-p.start), parts[2].trim("")
+			a, b = p.Sub(0, b.End-p.Start), parts[2].Trim("")
 		}
 		switch {
-		case e.words.isTitle(a.text()) && e.isOrg(b) && (!e.words.isTitle(b.text()) || e.words.isCompany(b.text())):
+		case e.words.IsTitle(a.Text()) && e.isOrg(b) && (!e.words.IsTitle(b.Text()) || e.words.IsCompany(b.Text())):
 			return a, b
-		case e.words.isTitle(b.text()) && e.isOrg(a) && !e.words.isTitle(a.text()):
+		case e.words.IsTitle(b.Text()) && e.isOrg(a) && !e.words.IsTitle(a.Text()):
 			return b, a
 		}
 	}
-	return p, part{}
+	return p, view.Part{}
 }
 
 // orgEnd ends the name of an employer in a card or headline.
 var orgEnd = regexp.MustCompile(`\s+[|·•–—]\s+|\s+-\s+|[;(]|[.!?](?:\s|$)|\s+and I\b|,\s+(?:[\p{Ll}]|[\p{Lu}][\p{L}]+(?:,|$))|\s+(?:in|where|and (?:the|a|an)|based|since|from|with)\s|\s+[iw]\s+\p{Lu}`)
 
 // orgHead is the employer's name at the beginning of a phrase.
-func orgHead(p part) part {
-	t := p.text()
+func orgHead(p view.Part) view.Part {
+	t := p.Text()
 	if m := orgEnd.FindStringIndex(t); m != nil {
 		if dot := t[m[0]:m[1]]; !(strings.HasPrefix(dot, ".") && abbreviated(t[:m[0]])) {
-			p = p.sub(0, m[0])
+			p = p.Sub(0, m[0])
 		}
 	}
-	p = p.trim("@,")
-	if len(p.text()) > 100 {
-		return p.sub(0, 0)
+	p = p.Trim("@,")
+	if len(p.Text()) > 100 {
+		return p.Sub(0, 0)
 	}
 	return p
 }
@@ -85,8 +87,8 @@ func abbreviated(s string) bool {
 }
 
 // isOrg reports whether a phrase may be an organization's name.
-func (e *Extractor) isOrg(p part) bool {
-	t := p.text()
+func (e *Extractor) isOrg(p view.Part) bool {
+	t := p.Text()
 	if t == "" || len(t) > 80 || len(strings.Fields(t)) > 7 || strings.ContainsAny(t, "@<>{}=") || strings.Contains(t, "://") || isBlank(t) || siteSuffix.MatchString(t) {
 		return false
 	}
@@ -94,20 +96,20 @@ func (e *Extractor) isOrg(p part) bool {
 	if unicode.IsLower(r) || !unicode.IsLetter(r) && !unicode.IsDigit(r) {
 		return false
 	}
-	if sentence.MatchString(t) && !e.words.isCompany(t) {
+	if sentence.MatchString(t) && !e.words.IsCompany(t) {
 		return false
 	}
 	l := strings.ToLower(t)
-	if e.words.cities[l] || e.words.countries[l] || e.words.states[l] || e.words.languages[l] || e.words.heading(t) != "" || e.words.labels[l] != "" {
+	if e.words.Cities[l] || e.words.Countries[l] || e.words.States[l] || e.words.Languages[l] || e.words.Heading(t) != "" || e.words.Labels[l] != "" {
 		return false
 	}
 	if _, ok := e.place(p, false); ok {
 		return false
 	}
-	if _, ok := e.dates.find(t); ok {
+	if _, ok := e.dates.Find(t); ok {
 		return false
 	}
-	_, _, ok := e.dates.findOne(t)
+	_, _, ok := e.dates.FindOne(t)
 	return !ok && phoneNumber.FindStringIndex(t) == nil
 }
 
@@ -116,7 +118,7 @@ func (e *Extractor) isOrg(p part) bool {
 func (d *document) cards() {
 	from := 0
 	for i, line := range d.lines {
-		if t := line.text(); len(t) < 60 && t != "" && signOff.MatchString(t) && i+1 < len(d.lines) {
+		if t := line.Text(); len(t) < 60 && t != "" && signOff.MatchString(t) && i+1 < len(d.lines) {
 			from = i + 1
 		}
 	}
@@ -134,18 +136,18 @@ func (d *document) owner() {
 	if d.f.has(formed) {
 		return
 	}
-	found, where := personName{}, part{}
+	found, where := personName{}, view.Part{}
 	for i, line := range d.lines {
-		line = unbulleted(line)
-		if t := line.text(); t == "" || len(t) > 60 || d.listed[i] || strings.Contains(t, "@") {
+		line = view.Unbulleted(line)
+		if t := line.Text(); t == "" || len(t) > 60 || d.listed[i] || strings.Contains(t, "@") {
 			continue
 		}
-		n, ok := d.e.name(line.text(), false)
-		if !ok || d.e.words.isCompany(line.text()) {
+		n, ok := d.e.name(line.Text(), false)
+		if !ok || d.e.words.IsCompany(line.Text()) {
 			continue
 		}
 		for j := max(0, i-2); j < len(d.lines) && j <= i+3; j++ {
-			if d.isMailOf(d.lines[j].text(), n) {
+			if d.isMailOf(d.lines[j].Text(), n) {
 				if found.full != "" && found.full != n.full {
 					return
 				}
@@ -155,7 +157,7 @@ func (d *document) owner() {
 		}
 	}
 	if found.full != "" {
-		d.f.addName(found, formed, where.span())
+		d.f.addName(found, formed, where.Span())
 	}
 }
 
@@ -189,24 +191,24 @@ func (d *document) cardAt(from int, signed bool) {
 	others := 0
 	headline := false
 	for i := from; i < at; i++ { // a letterhead
-		if line := unbulleted(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.text(), "\t|;") && d.e.isOrg(line) && d.e.words.isCompany(line.text()) {
-			job.company = found{line.text(), stated, line.span()}
+		if line := view.Unbulleted(d.lines[i]); !d.used[i] && !strings.ContainsAny(line.Text(), "\t|;") && d.e.isOrg(line) && d.e.words.IsCompany(line.Text()) {
+			job.company = found{line.Text(), stated, line.Span()}
 			break
 		}
 	}
 	for i := at; i < len(d.lines) && i <= at+maxCard; i++ {
-		line := unbulleted(d.lines[i])
+		line := view.Unbulleted(d.lines[i])
 		parts := rest
 		if i > at {
 			if d.used[i] {
 				others++
 				continue
 			}
-			if line.start == line.end || d.listed[i] {
+			if line.Start == line.End || d.listed[i] {
 				continue
 			}
 			if d.isProse(line) || d.heading(line) != "" {
-				if first := sentencesOf(line)[0].trim("."); others == 0 && d.e.isTitlePhrase(first.text()) {
+				if first := sentencesOf(line)[0].Trim("."); others == 0 && d.e.isTitlePhrase(first.Text()) {
 					others++ // "Rust developer in Gdańsk. I look after a parser."
 				}
 				break
@@ -218,14 +220,14 @@ func (d *document) cardAt(from int, signed bool) {
 			took++
 		}
 		for _, p := range parts {
-			p = unbulleted(p.trim(",;"))
+			p = view.Unbulleted(p.Trim(",;"))
 			if d.cardPart(p, &job, i-at) {
 				took++
 			}
 		}
 		if i == at+1 && len(parts) > 1 && d.isPage() && !headline {
 			headline = true
-			d.f.headline.better(found{line.text(), formed, line.span()})
+			d.f.headline.better(found{line.Text(), formed, line.Span()})
 		}
 		if took > 0 && i > at {
 			d.used[i] = true
@@ -235,23 +237,23 @@ func (d *document) cardAt(from int, signed bool) {
 	confidence := probable
 	alone := true
 	for i, line := range d.lines {
-		alone = alone && (i == at || line.start == line.end)
+		alone = alone && (i == at || line.Start == line.End)
 	}
 	if others > 0 || signed || alone {
 		confidence = formed
 	}
 	d.used[at] = d.used[at] || others > 0
-	d.f.addName(name, confidence, where.trim("").span())
+	d.f.addName(name, confidence, where.Trim("").Span())
 	d.f.addPosition(job)
 }
 
 // withoutAddress is the parts of a line of a card before the address that it may end in: "Liffey Print Ltd | 22 Quay Street | Dublin 2 |
 // Ireland".
-func (d *document) withoutAddress(line part) []part {
-	parts := line.split(cardSplit)
+func (d *document) withoutAddress(line view.Part) []view.Part {
+	parts := line.Split(cardSplit)
 	for i := range parts {
-		if rest := line.sub(parts[i].start-line.start, line.end-line.start); len(parts)-i > 1 && hasDigit(parts[i].text()) && !phoneNumber.MatchString(rest.text()) && !strings.Contains(rest.text(), "@") {
-			if pl, ok := d.e.place(rest, false); ok && pl.city.v != nil {
+		if rest := line.Sub(parts[i].Start-line.Start, line.End-line.Start); len(parts)-i > 1 && hasDigit(parts[i].Text()) && !phoneNumber.MatchString(rest.Text()) && !strings.Contains(rest.Text(), "@") {
+			if pl, ok := d.e.place(rest, false); ok && pl.city.V != nil {
 				d.f.addPlace(pl, formed)
 				return parts[:i]
 			}
@@ -262,44 +264,44 @@ func (d *document) withoutAddress(line part) []part {
 
 // cardName finds the name at the beginning of a card: a line, or the first part
 // of one. rest is the other parts of that line.
-func (d *document) cardName(from int) (at int, name personName, where part, rest []part) {
+func (d *document) cardName(from int) (at int, name personName, where view.Part, rest []view.Part) {
 	seen := 0
 	for i := from; i < len(d.lines) && seen < maxLead; i++ {
-		line := unbulleted(d.lines[i])
-		if line.start == line.end {
+		line := view.Unbulleted(d.lines[i])
+		if line.Start == line.End {
 			continue
 		}
 		seen++
 		if d.used[i] || d.listed[i] && !d.isOwner(i) {
 			continue
 		}
-		if m := cvOf.FindStringIndex(line.text()); m != nil {
-			line = line.sub(m[1], line.end-line.start)
+		if m := cvOf.FindStringIndex(line.Text()); m != nil {
+			line = line.Sub(m[1], line.End-line.Start)
 		}
 		if d.isProse(line) {
-			return -1, personName{}, part{}, nil
+			return -1, personName{}, view.Part{}, nil
 		}
-		intro := d.e.prose.intro.FindStringSubmatchIndex(line.text())
+		intro := d.e.prose.intro.FindStringSubmatchIndex(line.Text())
 		introduced := intro != nil && intro[0] == 0
 		if introduced {
-			line = line.sub(intro[2], line.end-line.start)
+			line = line.Sub(intro[2], line.End-line.Start)
 		}
-		parts := line.split(cardSplit)
-		if m := named.FindStringSubmatchIndex(parts[0].text()); m != nil { // "Ada Moreau @ada"
-			parts = append([]part{parts[0].sub(m[2], m[3]), parts[0].sub(m[4], m[5])}, parts[1:]...)
+		parts := line.Split(cardSplit)
+		if m := named.FindStringSubmatchIndex(parts[0].Text()); m != nil { // "Ada Moreau @ada"
+			parts = append([]view.Part{parts[0].Sub(m[2], m[3]), parts[0].Sub(m[4], m[5])}, parts[1:]...)
 		}
-		if n, ok := d.e.name(parts[0].text(), false); ok && !d.e.words.isCompany(parts[0].text()) {
+		if n, ok := d.e.name(parts[0].Text(), false); ok && !d.e.words.IsCompany(parts[0].Text()) {
 			return i, n, parts[0], parts[1:]
 		}
-		if c := line.split(comma); len(c) > 1 && !introduced { // "I'm Ada Moreau, a nurse" is a sentence
-			rest := line.sub(c[1].start-line.start, line.end-line.start)
+		if c := line.Split(comma); len(c) > 1 && !introduced { // "I'm Ada Moreau, a nurse" is a sentence
+			rest := line.Sub(c[1].Start-line.Start, line.End-line.Start)
 			_, lives := d.e.place(rest, false)
-			if n, ok := d.e.name(c[0].text(), false); ok && (lives || d.e.words.isTitle(c[1].text())) {
-				return i, n, c[0], []part{rest}
+			if n, ok := d.e.name(c[0].Text(), false); ok && (lives || d.e.words.IsTitle(c[1].Text())) {
+				return i, n, c[0], []view.Part{rest}
 			}
 		}
 	}
-	return -1, personName{}, part{}, nil
+	return -1, personName{}, view.Part{}, nil
 }
 
 var named = regexp.MustCompile(`^([^@|]{3,60}?)\s+\(?(@[\w-]{2,40})\)?$`)
@@ -310,7 +312,7 @@ func (d *document) isPage() bool {
 		if i > 12 {
 			break
 		}
-		if t := strings.ToLower(line.text()); strings.Contains(t, "contact info") || strings.HasSuffix(t, "connections") {
+		if t := strings.ToLower(line.Text()); strings.Contains(t, "contact info") || strings.HasSuffix(t, "connections") {
 			return true
 		}
 	}
@@ -318,15 +320,15 @@ func (d *document) isPage() bool {
 }
 
 // isProse reports whether a line is a sentence rather than an item.
-func (d *document) isProse(p part) bool {
-	t := p.text()
+func (d *document) isProse(p view.Part) bool {
+	t := p.Text()
 	words := strings.Fields(t)
 	return len(t) > 300 || len(words) > 8 && sentence.MatchString(t) && len(cardSplit.FindAllString(t, 3)) < 2
 }
 
 // isTitlePhrase reports whether a phrase that stands alone is a job's title.
 func (e *Extractor) isTitlePhrase(s string) bool {
-	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 && !strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.isTitle(s) && e.words.labels[labelKey(s)] == ""
+	return len(s) <= 100 && len(strings.Fields(s)) <= 9 && strings.Count(s, ",") <= 2 && !strings.ContainsAny(s, "@={}<>\\|:") && !manyDigits.MatchString(s) && e.words.IsTitle(s) && e.words.Labels[lexicon.LabelKey(s)] == ""
 }
 
 var manyDigits = regexp.MustCompile(`\d{3}`)
@@ -341,8 +343,8 @@ var (
 
 // cardPart takes one item of a card. distance is how many lines it stands below
 // the name.
-func (d *document) cardPart(p part, job *position, distance int) bool {
-	e, f, t := d.e, d.f, p.text()
+func (d *document) cardPart(p view.Part, job *position, distance int) bool {
+	e, f, t := d.e, d.f, p.Text()
 	switch {
 	case t == "" || siteSuffix.MatchString(t) || onSites.MatchString(t) || isBlank(t) || ofOneself.MatchString(t):
 		return false
@@ -355,7 +357,7 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 		if own {
 			e.username(f, identity.Microblog, p, formed)
 		} else if !job.company.ok() {
-			job.company = found{t[1:], stated, p.sub(1, len(t)).span()}
+			job.company = found{t[1:], stated, p.Sub(1, len(t)).Span()}
 		}
 		return true
 	case strings.Contains(t, "@") && !strings.Contains(t, " @ ") || strings.Contains(t, "://") || strings.HasPrefix(t, "www."):
@@ -369,49 +371,49 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 		return true
 	}
 	if m := endBrackets.FindStringSubmatchIndex(t); m != nil {
-		if pl, ok := e.place(p.sub(m[2], m[3]), strings.Contains(t[m[2]:m[3]], ",")); ok {
+		if pl, ok := e.place(p.Sub(m[2], m[3]), strings.Contains(t[m[2]:m[3]], ",")); ok {
 			f.addPlace(pl, formed)
-			p = p.sub(0, m[0]).trim(",;")
-			t = p.text()
+			p = p.Sub(0, m[0]).Trim(",;")
+			t = p.Text()
 		}
 	}
 	if len(sentencesOf(p)) > 1 { // "Systems programmer. Rust and Zig."
 		return d.fragments(p, job)
 	}
-	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) && !e.words.isCompany(t[:m[0]]) {
+	if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) && !e.words.IsCompany(t[:m[0]]) {
 		if pl, ok := e.place(piece(p, m, 1), true); ok {
 			f.addPlace(pl, formed)
-			p = p.sub(0, m[0]).trim(",.;")
-			t = p.text()
+			p = p.Sub(0, m[0]).Trim(",.;")
+			t = p.Text()
 		}
 	}
 	if rest, pl, ok := e.placed(p); ok {
 		f.addPlace(pl, formed)
 		p = rest
-		t = p.text()
+		t = p.Text()
 	}
 	title, company := e.titleAt(p)
-	if e.isTitlePhrase(title.text()) && !job.title.ok() {
-		job.title, job.span = found{title.text(), formed, title.span()}, p.span()
-		if company.v != nil && e.isOrg(company) {
-			job.company = found{company.text(), formed, company.span()}
+	if e.isTitlePhrase(title.Text()) && !job.title.ok() {
+		job.title, job.span = found{title.Text(), formed, title.Span()}, p.Span()
+		if company.V != nil && e.isOrg(company) {
+			job.company = found{company.Text(), formed, company.Span()}
 		}
 		return true
 	}
-	if c := p.split(comma); len(c) > 1 { // "Acme Group, Germany"
-		rest := p.sub(c[1].start-p.start, len(t))
-		if _, ok := e.place(rest, false); ok || e.words.states[strings.ToLower(rest.text())] {
+	if c := p.Split(comma); len(c) > 1 { // "Acme Group, Germany"
+		rest := p.Sub(c[1].Start-p.Start, len(t))
+		if _, ok := e.place(rest, false); ok || e.words.States[strings.ToLower(rest.Text())] {
 			p = c[0]
-			t = p.text()
+			t = p.Text()
 		}
 	}
 	if !job.company.ok() && e.isOrg(p) && !hasDigitOnly(t) {
 		switch {
-		case e.words.isCompany(t):
-			job.company = found{t, formed, p.span()}
+		case e.words.IsCompany(t):
+			job.company = found{t, formed, p.Span()}
 			return true
 		case job.title.ok() && distance > 0 && distance <= 4 && len(strings.Fields(t)) <= 5 && allCapitalised(t), job.title.ok() && distance == 0:
-			job.company = found{t, stated, p.span()}
+			job.company = found{t, stated, p.Span()}
 			return true
 		}
 	}
@@ -421,10 +423,10 @@ func (d *document) cardPart(p part, job *position, distance int) bool {
 var endBrackets = regexp.MustCompile(`\s+\(([^()]{3,80})\)$`)
 
 // lineName is the text of the card's name, for comparison with handles.
-func (d *document) lineName(p part, distance int) string {
+func (d *document) lineName(p view.Part, distance int) string {
 	for i, line := range d.lines {
-		if line.start <= p.start && p.end <= line.end && i-distance >= 0 {
-			return d.lines[i-distance].text()
+		if line.Start <= p.Start && p.End <= line.End && i-distance >= 0 {
+			return d.lines[i-distance].Text()
 		}
 	}
 	return ""
@@ -445,17 +447,17 @@ func allCapitalised(s string) bool {
 
 // fragments reads a bio of fragments: "Staff engineer @ Cobalt Search. Previously
 // Ridgeline Maps. Rust, Go, Postgres."
-func (d *document) fragments(p part, job *position) bool {
+func (d *document) fragments(p view.Part, job *position) bool {
 	took := false
 	for i, s := range sentencesOf(p) {
-		s = s.trim(".!")
-		t := s.text()
+		s = s.Trim(".!")
+		t := s.Text()
 		if t == "" || len(t) > 160 {
 			continue
 		}
 		if m := previously.FindStringIndex(t); m != nil {
-			if c := orgHead(s.sub(m[1], len(t))); d.e.isOrg(c) {
-				d.f.addPosition(position{company: found{c.text(), stated, c.span()}, past: true, span: s.span(), confidence: stated})
+			if c := orgHead(s.Sub(m[1], len(t))); d.e.isOrg(c) {
+				d.f.addPosition(position{company: found{c.Text(), stated, c.Span()}, past: true, span: s.Span(), confidence: stated})
 				took = true
 			}
 			continue
@@ -466,16 +468,16 @@ func (d *document) fragments(p part, job *position) bool {
 			continue
 		}
 		if i == 0 && !d.f.has(stated) && !job.title.ok() && d.e.introduction(d.f, s, job, stated) { // "Ada Moreau, data engineer."
-			job.span = s.span()
+			job.span = s.Span()
 			took = true
 			continue
 		}
 		s, pl, _ := d.e.placed(s)
 		title, company := d.e.titleAt(s)
-		if !job.title.ok() && i == 0 && d.e.isTitlePhrase(title.text()) && len(strings.Fields(title.text())) <= 6 && !opening.MatchString(t) {
-			job.title, job.span = found{title.text(), stated, title.span()}, s.span()
-			if company.v != nil && d.e.isOrg(company) {
-				job.company = found{company.text(), stated, company.span()}
+		if !job.title.ok() && i == 0 && d.e.isTitlePhrase(title.Text()) && len(strings.Fields(title.Text())) <= 6 && !opening.MatchString(t) {
+			job.title, job.span = found{title.Text(), stated, title.Span()}, s.Span()
+			if company.V != nil && d.e.isOrg(company) {
+				job.company = found{company.Text(), stated, company.Span()}
 			}
 			d.f.addPlace(pl, stated)
 			took = true
@@ -494,14 +496,14 @@ var (
 )
 
 // allSkills takes a list when most of it are known technical terms.
-func (d *document) allSkills(p part) bool {
-	var items []part
+func (d *document) allSkills(p view.Part) bool {
+	var items []view.Part
 	known := 0
-	for _, x := range p.split(listSeparator) {
-		for _, y := range x.split(andWord) {
-			if y = y.trim("."); y.start < y.end {
+	for _, x := range p.Split(listSeparator) {
+		for _, y := range x.Split(andWord) {
+			if y = y.Trim("."); y.Start < y.End {
 				items = append(items, y)
-				if d.e.words.skills[strings.ToLower(y.text())] {
+				if d.e.words.Skills[strings.ToLower(y.Text())] {
 					known++
 				}
 			}
@@ -511,7 +513,7 @@ func (d *document) allSkills(p part) bool {
 		return false
 	}
 	for _, y := range items {
-		d.f.skills = addEntry(d.f.skills, entry{y.text(), stated, y.span()})
+		d.f.skills = addEntry(d.f.skills, entry{y.Text(), stated, y.Span()})
 	}
 	return true
 }

@@ -1,6 +1,8 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,7 +13,7 @@ import (
 )
 
 // cast makes a value of the input one of the declared type.
-func (a asked) cast(n node) (jsontext.Value, bool) {
+func (a asked) cast(n tree.Node) (jsontext.Value, bool) {
 	if len(a.types) == 0 {
 		return nil, false
 	}
@@ -29,18 +31,18 @@ func (a asked) allows(v jsontext.Value) bool {
 }
 
 var (
-	yes = set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
-	no  = set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
+	yes = lexicon.Set("true\nyes\ny\nja\noui\nsí\nsi\nsim\n1\non")       //nolint:gochecknoglobals // a constant set
+	no  = lexicon.Set("false\nno\nn\nnein\nnon\nnão\nnee\n0\noff\nnone") //nolint:gochecknoglobals // a constant set
 
 	amount   = regexp.MustCompile(`^[^\d\p{L}-]{0,4}(-?\d{1,15}(?:[, ]\d{3})*(?:\.\d{1,10})?)\s?(?:%|[\p{L}$€£¥+ ]{0,20})$`)
 	thousand = regexp.MustCompile(`^-?\d{1,3}(?:[., ]\d{3})+$`)
 )
 
-func (a asked) castTo(t string, n node) (jsontext.Value, bool) {
-	text := strings.TrimSpace(n.text)
+func (a asked) castTo(t string, n tree.Node) (jsontext.Value, bool) {
+	text := strings.TrimSpace(n.Text)
 	switch t {
 	case "string":
-		if n.kind != '"' && n.kind != '0' || text == "" || len(text) > 2000 {
+		if n.Kind != '"' && n.Kind != '0' || text == "" || len(text) > 2000 {
 			return nil, false
 		}
 		for _, o := range a.enum { // as the schema spells it
@@ -51,11 +53,11 @@ func (a asked) castTo(t string, n node) (jsontext.Value, bool) {
 		}
 		return quote(text), true
 	case "number", "integer":
-		if n.kind == '0' && (t == "number" || number.FindString(text) == strings.TrimPrefix(text, "-")) {
+		if n.Kind == '0' && (t == "number" || number.FindString(text) == strings.TrimPrefix(text, "-")) {
 			return jsontext.Value(text), true
 		}
 		m := amount.FindStringSubmatch(text)
-		if n.kind != '"' || m == nil || strings.Contains(m[1], ".") && thousand.MatchString(m[1]) {
+		if n.Kind != '"' || m == nil || strings.Contains(m[1], ".") && thousand.MatchString(m[1]) {
 			return nil, false
 		}
 		x, err := strconv.ParseFloat(strings.NewReplacer(",", "", " ", "").Replace(m[1]), 64)
@@ -65,9 +67,9 @@ func (a asked) castTo(t string, n node) (jsontext.Value, bool) {
 		return jsontext.Value(strconv.FormatFloat(x, 'f', -1, 64)), true
 	case "boolean":
 		switch l := strings.ToLower(text); {
-		case n.kind == 't' || n.kind == '"' && yes[l]:
+		case n.Kind == 't' || n.Kind == '"' && yes[l]:
 			return jsontext.Value("true"), true
-		case n.kind == 'f' || n.kind == '"' && no[l]:
+		case n.Kind == 'f' || n.Kind == '"' && no[l]:
 			return jsontext.Value("false"), true
 		}
 	case "array":
@@ -77,25 +79,25 @@ func (a asked) castTo(t string, n node) (jsontext.Value, bool) {
 }
 
 // castList makes a list of a list, or of words between commas.
-func (a asked) castList(n node) (jsontext.Value, bool) {
+func (a asked) castList(n tree.Node) (jsontext.Value, bool) {
 	item := asked{types: []string{"string"}}
 	if a.items != nil && len(a.items.types) > 0 {
 		item = *a.items
 	}
-	var nodes []node
-	switch n.kind {
+	var nodes []tree.Node
+	switch n.Kind {
 	case '[':
-		for _, m := range n.members {
-			if m.value.kind == '{' && item.is("string") {
-				nodes = append(nodes, m.value.strings("name", "skill", "language", "title", "value")...)
+		for _, m := range n.Members {
+			if m.Value.Kind == '{' && item.is("string") {
+				nodes = append(nodes, m.Value.Strings("name", "skill", "language", "title", "value")...)
 				continue
 			}
-			nodes = append(nodes, m.value)
+			nodes = append(nodes, m.Value)
 		}
 	case '"':
-		for _, w := range listSeparator.Split(n.text, maxEntries) {
+		for _, w := range listSeparator.Split(n.Text, maxEntries) {
 			if w = strings.TrimSpace(w); w != "" {
-				nodes = append(nodes, node{kind: '"', text: w})
+				nodes = append(nodes, tree.Node{Kind: '"', Text: w})
 			}
 		}
 	}

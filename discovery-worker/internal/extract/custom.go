@@ -11,6 +11,9 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/event"
 	"muster/schemas/identity"
 )
@@ -40,33 +43,33 @@ type asked struct {
 // type. schema is the object as the request has it; anything in it that is not
 // understood leaves its key null.
 func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schema jsontext.Value) (map[string]Field, error) {
-	root, err := parseTree(schema)
+	root, err := tree.Parse(schema)
 	if err != nil {
 		return nil, fmt.Errorf("read the schema: %w", err)
 	}
 	if len(in.Text) > MaxInput || len(in.Object) > MaxInput {
 		return nil, fmt.Errorf("the input is longer than %d bytes", MaxInput)
 	}
-	c := &custom{e: e, profile: profile, labels: map[string]node{}}
+	c := &custom{e: e, profile: profile, labels: map[string]tree.Node{}}
 	if len(in.Object) > 0 {
-		tree, err := parseTree(in.Object)
+		tree, err := tree.Parse(in.Object)
 		if err != nil {
 			return nil, fmt.Errorf("read the input: %w", err)
 		}
 		c.members(tree, 0)
 	} else {
-		c.text = without(in.Text, orders(in.Text))
+		c.text = view.Without(in.Text, view.Orders(in.Text))
 		c.lines(c.text)
 	}
 	answers := map[string]Field{}
-	for i, m := range root.members {
+	for i, m := range root.Members {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
-		answers[m.key] = Field{Value: jsontext.Value("null")}
+		answers[m.Key] = Field{Value: jsontext.Value("null")}
 		if i < maxCustom {
-			if f, ok := c.answer(readAsked(m.key, m.value, 0)); ok {
-				answers[m.key] = f
+			if f, ok := c.answer(readAsked(m.Key, m.Value, 0)); ok {
+				answers[m.Key] = f
 			}
 		}
 	}
@@ -74,29 +77,29 @@ func (e *Extractor) Custom(ctx context.Context, in Input, profile Profile, schem
 }
 
 // readAsked reads one key of a schema.
-func readAsked(key string, n node, depth int) asked {
+func readAsked(key string, n tree.Node, depth int) asked {
 	a := asked{key: key}
 	if depth > maxNested {
 		return a
 	}
-	for _, m := range n.members {
-		switch m.key {
+	for _, m := range n.Members {
+		switch m.Key {
 		case "type":
-			for _, t := range m.value.strings() {
-				a.types = append(a.types, t.text)
+			for _, t := range m.Value.Strings() {
+				a.types = append(a.types, t.Text)
 			}
 		case "description":
-			a.description = m.value.text
+			a.description = m.Value.Text
 		case "enum":
-			for _, v := range m.value.members {
-				a.enum = append(a.enum, v.value.json())
+			for _, v := range m.Value.Members {
+				a.enum = append(a.enum, v.Value.JSON())
 			}
 		case "items":
-			items := readAsked(key, m.value, depth+1)
+			items := readAsked(key, m.Value, depth+1)
 			a.items = &items
 		case "properties":
-			for _, p := range m.value.members {
-				a.properties = append(a.properties, readAsked(p.key, p.value, depth+1))
+			for _, p := range m.Value.Members {
+				a.properties = append(a.properties, readAsked(p.Key, p.Value, depth+1))
 			}
 		}
 	}
@@ -110,38 +113,38 @@ func readAsked(key string, n node, depth int) asked {
 type custom struct {
 	e       *Extractor
 	profile Profile
-	labels  map[string]node // what the input itself calls by a name
+	labels  map[string]tree.Node // what the input itself calls by a name
 	text    string
 }
 
 func (a asked) is(t string) bool { return slices.Contains(a.types, t) }
 
 // members notes the members of an object under their names, the shallower first.
-func (c *custom) members(n node, depth int) {
-	for _, m := range n.members {
-		key := labelKey(m.key)
-		if n.kind == '{' && m.value.kind != 'n' && key != "" && len(c.labels) < event.MaxPersonValues {
+func (c *custom) members(n tree.Node, depth int) {
+	for _, m := range n.Members {
+		key := lexicon.LabelKey(m.Key)
+		if n.Kind == '{' && m.Value.Kind != 'n' && key != "" && len(c.labels) < event.MaxPersonValues {
 			if _, ok := c.labels[key]; !ok {
-				c.labels[key] = m.value
+				c.labels[key] = m.Value
 			}
 		}
 	}
-	for _, m := range n.members {
-		if m.value.kind == '"' && strings.Contains(m.value.text, "\n") {
-			c.lines(without(m.value.text, orders(m.value.text)))
+	for _, m := range n.Members {
+		if m.Value.Kind == '"' && strings.Contains(m.Value.Text, "\n") {
+			c.lines(view.Without(m.Value.Text, view.Orders(m.Value.Text)))
 		}
-		if m.value.kind == '{' || m.value.kind == '[' {
-			c.members(m.value, depth+1)
+		if m.Value.Kind == '{' || m.Value.Kind == '[' {
+			c.members(m.Value, depth+1)
 		}
 	}
 }
 
 // lines notes the labelled lines of a text.
 func (c *custom) lines(text string) {
-	v := newView("", text)
-	for _, line := range v.lines() {
-		line = unbulleted(line)
-		t := line.text()
+	v := view.New("", text)
+	for _, line := range v.Lines() {
+		line = view.Unbulleted(line)
+		t := line.Text()
 		if len(t) > 1000 {
 			continue
 		}
@@ -149,10 +152,10 @@ func (c *custom) lines(text string) {
 		if m == nil || m[4] == m[5] {
 			continue
 		}
-		key := labelKey(t[m[2]:m[3]])
+		key := lexicon.LabelKey(t[m[2]:m[3]])
 		if _, ok := c.labels[key]; !ok && !isBlank(t[m[4]:m[5]]) {
-			value := line.sub(m[4], m[5]).trim("*_")
-			c.labels[key] = node{kind: '"', text: value.text(), span: value.span(), spanned: true}
+			value := line.Sub(m[4], m[5]).Trim("*_")
+			c.labels[key] = tree.Node{Kind: '"', Text: value.Text(), Span: value.Span(), Spanned: true}
 		}
 	}
 }
@@ -162,9 +165,9 @@ func (c *custom) answer(a asked) (Field, bool) {
 	if a.is("object") && len(a.properties) > 0 {
 		return c.object(a)
 	}
-	if n, ok := c.labels[labelKey(a.key)]; ok {
+	if n, ok := c.labels[lexicon.LabelKey(a.key)]; ok {
 		if v, ok := a.cast(n); ok {
-			return Field{Value: v, Confidence: 0.95, Span: n.place()}, true
+			return Field{Value: v, Confidence: 0.95, Span: n.Where()}, true
 		}
 	}
 	if f, ok := c.known(a); ok {
@@ -198,7 +201,7 @@ var concepts = map[string]string{ //nolint:gochecknoglobals // a constant table
 
 // known answers a key from the profile.
 func (c *custom) known(a asked) (Field, bool) {
-	switch concept := concepts[labelKey(a.key)]; concept {
+	switch concept := concepts[lexicon.LabelKey(a.key)]; concept {
 	case "":
 		return Field{}, false
 	case "years":
@@ -214,16 +217,16 @@ func (c *custom) concept(a asked, concept string) (Field, bool) {
 	if len(values) == 0 {
 		return Field{}, false
 	}
-	list := node{kind: '['}
+	list := tree.Node{Kind: '['}
 	confidence, span := 1.0, values[0].span
 	for _, v := range values {
-		list.members = append(list.members, member{value: node{kind: '"', text: v.value}})
+		list.Members = append(list.Members, tree.Member{Value: tree.Node{Kind: '"', Text: v.value}})
 		confidence = min(confidence, v.confidence)
 	}
 	for _, t := range a.types {
 		n := list
 		if t != "array" {
-			n = list.members[0].value
+			n = list.Members[0].Value
 			confidence = values[0].confidence
 		}
 		if v, ok := a.castTo(t, n); ok && (t == "array" || a.allows(v)) {
@@ -350,8 +353,8 @@ func (c *custom) years(a asked) (Field, bool) {
 	if words[n] != "" {
 		n = words[n]
 	}
-	v, ok := a.cast(node{kind: '"', text: n})
-	return Field{Value: v, Confidence: stated, Span: Span{Start: m[0], End: m[1]}}, ok
+	v, ok := a.cast(tree.Node{Kind: '"', Text: n})
+	return Field{Value: v, Confidence: stated, Span: view.Span{Start: m[0], End: m[1]}}, ok
 }
 
 // hinted answers an enumeration of which the job's title names exactly one, and a
@@ -372,7 +375,7 @@ func (c *custom) hinted(a asked) (Field, bool) {
 			return Field{Value: hit, Confidence: min(stated, title.Confidence), Span: title.Span, Of: "current_position.summary"}, true
 		}
 	}
-	key := labelKey(a.key)
+	key := lexicon.LabelKey(a.key)
 	for _, before := range []string{"knows ", "has ", "uses ", "speaks ", "is "} {
 		what, ok := strings.CutPrefix(key, before)
 		if !ok || !a.is("boolean") {

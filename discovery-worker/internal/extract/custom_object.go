@@ -1,6 +1,8 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -8,7 +10,7 @@ import (
 
 // whole are the keys of objects, in labelKey's form, that mean the person: their
 // properties are asked as if they stood outside.
-var whole = set("person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\npersonal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\n" + //nolint:gochecknoglobals // a constant set
+var whole = lexicon.Set("person\nprofile\ncandidate\napplicant\nlead\ncustomer\nuser\nmember\nemployee\nindividual\nsubject\npersonal\npersonal info\npersonal details\ndetails\ninfo\nsummary\nabout\nbackground\n" + //nolint:gochecknoglobals // a constant set
 	"contact\ncontacts\ncontact info\ncontact details\ncontact information\nlinks\nsocial\nsocials\nsocial links\nsocial media\nsocial accounts\nsocial profiles\naccounts\nprofiles\ncareer\nwork")
 
 // parts are what is known of the things that a person has: for the concept that
@@ -37,8 +39,8 @@ var parts = map[string]map[string]string{ //nolint:gochecknoglobals // a constan
 // part of the profile that its key means. What a friend or a former employer is
 // called is not what the person is called, so that other keys are not known.
 func (c *custom) object(a asked) (Field, bool) {
-	key := labelKey(a.key)
-	if n, ok := c.labels[key]; ok && n.kind == '{' {
+	key := lexicon.LabelKey(a.key)
+	if n, ok := c.labels[key]; ok && n.Kind == '{' {
 		return c.memberwise(a, n)
 	}
 	if whole[key] {
@@ -46,7 +48,7 @@ func (c *custom) object(a asked) (Field, bool) {
 	}
 	known := parts[concepts[key]]
 	return a.each(func(p asked) (Field, bool) {
-		if concept := known[labelKey(p.key)]; concept != "" {
+		if concept := known[lexicon.LabelKey(p.key)]; concept != "" {
 			return c.concept(p, concept)
 		}
 		return Field{}, false
@@ -54,17 +56,17 @@ func (c *custom) object(a asked) (Field, bool) {
 }
 
 // memberwise answers an object from one of the input.
-func (c *custom) memberwise(a asked, n node) (Field, bool) {
+func (c *custom) memberwise(a asked, n tree.Node) (Field, bool) {
 	return a.each(func(p asked) (Field, bool) {
-		for _, m := range n.members {
-			if labelKey(m.key) != labelKey(p.key) {
+		for _, m := range n.Members {
+			if lexicon.LabelKey(m.Key) != lexicon.LabelKey(p.key) {
 				continue
 			}
-			if p.is("object") && m.value.kind == '{' {
-				return c.memberwise(p, m.value)
+			if p.is("object") && m.Value.Kind == '{' {
+				return c.memberwise(p, m.Value)
 			}
-			if v, ok := p.cast(m.value); ok {
-				return Field{Value: v, Confidence: 0.95, Span: m.value.place()}, true
+			if v, ok := p.cast(m.Value); ok {
+				return Field{Value: v, Confidence: 0.95, Span: m.Value.Where()}, true
 			}
 		}
 		return Field{}, false

@@ -6,6 +6,10 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -43,7 +47,7 @@ type Identifier struct {
 	// Platform is one of identity.PlatformNames for accounts and companies, else "".
 	Platform   string
 	Confidence float64
-	Span       Span
+	Span       view.Span
 
 	link string // URL that was written
 	role string // what a label said of it: "personal", "work"
@@ -54,7 +58,7 @@ type Field struct {
 	// Value is JSON: a string, or a list of objects as the network webset has them.
 	Value      jsontext.Value
 	Confidence float64
-	Span       Span
+	Span       view.Span
 	// Of is the path of the profile's field that an answer of [Extractor.Custom]
 	// repeats, empty for what the input alone says.
 	Of string
@@ -77,8 +81,8 @@ type Profile struct {
 // Extractor reads inputs.
 type Extractor struct {
 	platforms *identity.Platforms
-	words     *lexicon
-	dates     *dates
+	words     *lexicon.Words
+	dates     *dates.Reader
 	prose     *prosePatterns
 	// mentioning are the forms of texts about others.
 	mentioning *mentionPatterns
@@ -89,14 +93,14 @@ type Extractor struct {
 
 // New makes an Extractor. It compiles the expressions and lists once.
 func New(o Options) (*Extractor, error) {
-	words, err := newLexicon()
+	words, err := lexicon.New()
 	if err != nil {
 		return nil, fmt.Errorf("read the extractor's word lists: %w", err)
 	}
 	if o.Platforms == nil {
 		o.Platforms = identity.Default()
 	}
-	d := newDates()
+	d := dates.New()
 	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), handles: newHandlePatterns(), careers: newCareerPatterns(), relaxed: newURLFinder()}, nil
 }
 
@@ -119,7 +123,7 @@ func (e *Extractor) read(ctx context.Context, in Input) (*facts, error) {
 	if len(in.Object) == 0 {
 		return f, e.text(ctx, f, "", in.Text, wholeText)
 	}
-	tree, err := parseTree(in.Object)
+	tree, err := tree.Parse(in.Object)
 	if err != nil {
 		return nil, fmt.Errorf("read the input: %w", err)
 	}

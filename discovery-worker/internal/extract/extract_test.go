@@ -3,6 +3,7 @@ package extract
 import (
 	"context"
 	"fmt"
+	"muster/discovery-worker/internal/extract/view"
 	"runtime"
 	"strings"
 	"testing"
@@ -97,7 +98,7 @@ func TestSpans(t *testing.T) {
 	}
 	p, err := e.Extract(t.Context(), Input{Object: jsontext.Value(`{"a/b": {"full_name": "Ada Moreau"}}`)})
 	require.NoError(t, err)
-	require.Equal(t, Span{Path: "/a~1b/full_name", End: 10}, p.Fields["full_name"].Span)
+	require.Equal(t, view.Span{Path: "/a~1b/full_name", End: 10}, p.Fields["full_name"].Span)
 }
 
 // Inputs that are made to take long do not, and what is read of them is bounded. How long
@@ -199,7 +200,7 @@ func FuzzExtract(f *testing.F) {
 			return
 		}
 		require.Less(t, time.Since(began), 20*time.Second)
-		within := func(s Span) {
+		within := func(s view.Span) {
 			if object {
 				require.LessOrEqual(t, s.Start, s.End)
 				return

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
@@ -28,7 +29,7 @@ const (
 type found struct {
 	value      string
 	confidence float64
-	span       Span
+	span       view.Span
 }
 
 func (f found) ok() bool { return f.value != "" }
@@ -47,7 +48,7 @@ type position struct {
 	current                    bool
 	past                       bool // neither: nothing says when
 	listed                     bool // an entry of a list of jobs
-	span                       Span
+	span                       view.Span
 	confidence                 float64
 }
 
@@ -55,7 +56,7 @@ type position struct {
 type school struct {
 	name, degree, field string
 	start, end          string
-	span                Span
+	span                view.Span
 	confidence          float64
 }
 
@@ -63,7 +64,7 @@ type school struct {
 type entry struct {
 	value      string
 	confidence float64
-	span       Span
+	span       view.Span
 }
 
 // facts are what was found in an input, before it is put together.
@@ -83,7 +84,7 @@ type facts struct {
 }
 
 // addName takes a name unless a surer one is known.
-func (f *facts) addName(n personName, confidence float64, span Span) {
+func (f *facts) addName(n personName, confidence float64, span view.Span) {
 	if confidence <= f.name.confidence {
 		return
 	}
@@ -101,10 +102,10 @@ func (f *facts) addPlace(p place, confidence float64) {
 	f.city, f.state, f.country = found{}, found{}, found{}
 	for _, x := range []struct {
 		to   *found
-		from part
+		from view.Part
 	}{{&f.city, p.city}, {&f.state, p.state}, {&f.country, p.country}} {
-		if x.from.v != nil {
-			*x.to = found{x.from.text(), confidence, x.from.span()}
+		if x.from.V != nil {
+			*x.to = found{x.from.Text(), confidence, x.from.Span()}
 		}
 	}
 }
@@ -224,7 +225,7 @@ func addEntry(list []entry, e entry) []entry {
 }
 
 // eachSpan visits the spans of everything that was found.
-func (f *facts) eachSpan(visit func(*Span)) {
+func (f *facts) eachSpan(visit func(*view.Span)) {
 	for i := range f.identifiers {
 		visit(&f.identifiers[i].Span)
 	}
@@ -233,7 +234,7 @@ func (f *facts) eachSpan(visit func(*Span)) {
 	}
 	for i := range f.positions {
 		p := &f.positions[i]
-		for _, s := range []*Span{&p.title.span, &p.company.span, &p.companyURL.span, &p.span} {
+		for _, s := range []*view.Span{&p.title.span, &p.company.span, &p.companyURL.span, &p.span} {
 			visit(s)
 		}
 	}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 )
@@ -16,8 +17,8 @@ var (
 )
 
 // headed reads a line that names a person with an address.
-func (d *document) headed(i int, line part) bool {
-	t := line.text()
+func (d *document) headed(i int, line view.Part) bool {
+	t := line.Text()
 	if len(t) > 400 {
 		return false
 	}
@@ -36,41 +37,41 @@ func (d *document) headed(i int, line part) bool {
 	if strings.EqualFold(t[m[2]:m[3]], "attendee") {
 		confidence = probable
 	}
-	d.f.addName(n, confidence, line.sub(m[4], m[5]).span())
+	d.f.addName(n, confidence, line.Sub(m[4], m[5]).Span())
 	d.used[i] = true
 	return true
 }
 
 // officer reads a line that says who holds a post: "CEO: Stella Marsh".
-func (d *document) officer(label, value part) bool {
-	if !d.e.isTitlePhrase(label.text()) || d.labelled.title.ok() {
+func (d *document) officer(label, value view.Part) bool {
+	if !d.e.isTitlePhrase(label.Text()) || d.labelled.title.ok() {
 		return false
 	}
-	n, ok := d.e.name(value.text(), false)
+	n, ok := d.e.name(value.Text(), false)
 	if !ok || d.f.has(labelled) && !d.f.subject(n.full) {
 		return false
 	}
-	d.f.addName(n, labelled, value.span())
-	d.labelled.title = found{label.text(), labelled, label.span()}
+	d.f.addName(n, labelled, value.Span())
+	d.labelled.title = found{label.Text(), labelled, label.Span()}
 	return true
 }
 
 // braced is a value without the braces and the comma that BibTeX and its like put
 // around it.
-func braced(v part) part {
-	if t := strings.TrimRight(v.text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
-		return v.sub(1, len(t)-1).trim("{}")
+func braced(v view.Part) view.Part {
+	if t := strings.TrimRight(v.Text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
+		return v.Sub(1, len(t)-1).Trim("{}")
 	}
 	return v
 }
 
 // viewed finds identifiers in what a text says rather than in how it is written: a form of a browser, LaTeX.
-func (e *Extractor) viewed(f *facts, v *view) {
-	for _, line := range v.lines() {
+func (e *Extractor) viewed(f *facts, v *view.View) {
+	for _, line := range v.Lines() {
 		found := facts{seen: map[string]int{}}
-		e.identifiers(&found, v.path, line.text())
+		e.identifiers(&found, v.Path, line.Text())
 		for _, id := range found.identifiers { // offsets are those of the line
-			id.Span = line.sub(id.Span.Start, id.Span.End).span()
+			id.Span = line.Sub(id.Span.Start, id.Span.End).Span()
 			f.addIdentifier(id, identifierKey(id))
 		}
 	}
@@ -82,23 +83,23 @@ func (d *document) below() {
 	type pair struct {
 		at    int
 		kind  string
-		value part
+		value view.Part
 	}
 	var pairs []pair
 	for i := 0; i+1 < len(d.lines); i++ {
-		label := d.lines[i].trim(":*")
-		if d.used[i] || label.start == label.end || len(label.text()) > 40 || len(strings.Fields(label.text())) > 4 {
+		label := d.lines[i].Trim(":*")
+		if d.used[i] || label.Start == label.End || len(label.Text()) > 40 || len(strings.Fields(label.Text())) > 4 {
 			continue
 		}
 		next := i + 1
-		if d.lines[next].start == d.lines[next].end {
+		if d.lines[next].Start == d.lines[next].End {
 			continue
 		}
 		value := d.lines[next]
-		switch kind := d.e.words.kind(label.text()); kind {
+		switch kind := d.e.words.Kind(label.Text()); kind {
 		case "", "bio", "experience", "education", "skills", "languages", "person", "current position":
 		default:
-			if d.e.words.kind(value.text()) == "" && len(value.text()) <= 200 && !d.used[next] {
+			if d.e.words.Kind(value.Text()) == "" && len(value.Text()) <= 200 && !d.used[next] {
 				pairs = append(pairs, pair{i, kind, value})
 				i = next
 			}
@@ -115,23 +116,23 @@ func (d *document) below() {
 
 // introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
 // Broker, Bayfront Realty".
-func (e *Extractor) introduction(f *facts, v part, p *position, confidence float64) bool {
-	parts := v.split(comma)
-	if len(parts) < 2 || len(parts) > 4 || len(v.text()) > 200 || p.title.ok() {
+func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence float64) bool {
+	parts := v.Split(comma)
+	if len(parts) < 2 || len(parts) > 4 || len(v.Text()) > 200 || p.title.ok() {
 		return false
 	}
-	n, ok := e.name(parts[0].text(), false)
-	if !ok || !e.isTitlePhrase(parts[1].text()) {
+	n, ok := e.name(parts[0].Text(), false)
+	if !ok || !e.isTitlePhrase(parts[1].Text()) {
 		return false
 	}
-	f.addName(n, confidence, parts[0].span())
+	f.addName(n, confidence, parts[0].Span())
 	title, company := e.titleAt(parts[1])
-	p.title = found{title.text(), confidence, title.span()}
-	if company.v == nil && len(parts) > 2 && e.isOrg(parts[2]) {
+	p.title = found{title.Text(), confidence, title.Span()}
+	if company.V == nil && len(parts) > 2 && e.isOrg(parts[2]) {
 		company = parts[2]
 	}
-	if company.v != nil {
-		p.company = found{company.text(), confidence - 0.01, company.span()}
+	if company.V != nil {
+		p.company = found{company.Text(), confidence - 0.01, company.Span()}
 	}
 	return true
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 	"mvdan.cc/xurls/v2"
 
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -63,7 +64,7 @@ func (e *Extractor) token(f *facts, path, token string, at int) {
 		at += len(token) - len(rest)
 		token, _, _ = strings.Cut(rest, "?")
 	}
-	span := Span{Path: path, Start: at, End: at + len(token)}
+	span := view.Span{Path: path, Start: at, End: at + len(token)}
 	if i := strings.IndexByte(token, '@'); i > 0 && !strings.Contains(token, "://") {
 		// "Mail:name@host" and "名:name@host" stand together.
 		if c := strings.LastIndexAny(token[:i], ":=："); c >= 0 {
@@ -84,7 +85,7 @@ func (e *Extractor) token(f *facts, path, token string, at int) {
 	if loc == nil || strings.Contains(token, "@") && !strings.Contains(token, "://") {
 		return
 	}
-	e.link(f, token[loc[0]:loc[1]], labelled, Span{Path: path, Start: at + loc[0], End: at + loc[1]})
+	e.link(f, token[loc[0]:loc[1]], labelled, view.Span{Path: path, Start: at + loc[0], End: at + loc[1]})
 }
 
 // code is the member of a variable of one letter.
@@ -98,7 +99,7 @@ func cutFold(s, prefix string) (string, bool) {
 }
 
 // email adds an address.
-func (e *Extractor) email(f *facts, s, known string, confidence float64, span Span) {
+func (e *Extractor) email(f *facts, s, known string, confidence float64, span view.Span) {
 	key, err := identity.EmailKey(s)
 	if err != nil {
 		return
@@ -121,7 +122,7 @@ func (e *Extractor) email(f *facts, s, known string, confidence float64, span Sp
 var assets = regexp.MustCompile(`(?i)\.(?:png|jpe?g|gif|svg|webp|ico|css|js|mjs|woff2?|ttf|mp4|webm)$`)
 
 // link adds the account, company or web address that a URL leads to.
-func (e *Extractor) link(f *facts, raw string, confidence float64, span Span) {
+func (e *Extractor) link(f *facts, raw string, confidence float64, span view.Span) {
 	if len(raw) > identity.MaxURL {
 		return
 	}
@@ -204,8 +205,8 @@ func (e *Extractor) account(f *facts, id Identifier) {
 }
 
 // username adds an account of which the input gives the name or the URL.
-func (e *Extractor) username(f *facts, platform string, p part, confidence float64) {
-	t := p.trim("@.").text()
+func (e *Extractor) username(f *facts, platform string, p view.Part, confidence float64) {
+	t := p.Trim("@.").Text()
 	if t == "" || isBlank(t) || isService(t) {
 		return
 	}
@@ -213,7 +214,7 @@ func (e *Extractor) username(f *facts, platform string, p part, confidence float
 	if err != nil || strings.ContainsAny(name, " ") {
 		return
 	}
-	id := Identifier{Type: Account, Platform: platform, Value: name, Confidence: confidence, Span: p.trim("@.").span()}
+	id := Identifier{Type: Account, Platform: platform, Value: name, Confidence: confidence, Span: p.Trim("@.").Span()}
 	if strings.Contains(t, "/") {
 		id.link = clean(t, true)
 	}
@@ -246,19 +247,19 @@ func (f *facts) addIdentifier(id Identifier, key string) {
 var phoneNumber = regexp.MustCompile(`\+[\d(][\d\s().\-/·]{5,22}\d|\(\d{3}\)\s?\d{3}[-.\s]\d{4}|\b(?:1[-.\s])?[2-9]\d{2}[-.][2-9]\d{2}[-.]\d{4}\b`)
 
 // phones finds numbers in a text.
-func (e *Extractor) phones(f *facts, v *view) {
-	if !strings.ContainsAny(v.text, "+(-.") {
+func (e *Extractor) phones(f *facts, v *view.View) {
+	if !strings.ContainsAny(v.Text, "+(-.") {
 		return
 	}
-	for _, m := range phoneNumber.FindAllStringIndex(v.text, maxIdentifiers) {
-		e.phone(f, part{v, m[0], m[1]}, "US", labelled)
+	for _, m := range phoneNumber.FindAllStringIndex(v.Text, maxIdentifiers) {
+		e.phone(f, view.Part{V: v, Start: m[0], End: m[1]}, "US", labelled)
 	}
 }
 
 // phone adds a number; region is where one without a plus is dialled.
-func (e *Extractor) phone(f *facts, p part, region string, confidence float64) bool {
-	p = p.trim("")
-	t := p.text()
+func (e *Extractor) phone(f *facts, p view.Part, region string, confidence float64) bool {
+	p = p.Trim("")
+	t := p.Text()
 	if strings.ContainsAny(t, "\n") {
 		return false
 	}
@@ -270,7 +271,7 @@ func (e *Extractor) phone(f *facts, p part, region string, confidence float64) b
 		return false
 	}
 	value := phonenumbers.Format(n, phonenumbers.E164)
-	f.addIdentifier(Identifier{Type: Phone, Value: value, Confidence: confidence, Span: p.span()}, value)
+	f.addIdentifier(Identifier{Type: Phone, Value: value, Confidence: confidence, Span: p.Span()}, value)
 	return true
 }
 

@@ -1,6 +1,8 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strconv"
 	"strings"
@@ -48,7 +50,7 @@ var (
 func (d *document) careers() {
 	form := false
 	for _, line := range d.lines {
-		if len(line.text()) < 300 && careerForm.MatchString(line.text()) {
+		if len(line.Text()) < 300 && careerForm.MatchString(line.Text()) {
 			form = true
 			break
 		}
@@ -59,21 +61,21 @@ func (d *document) careers() {
 	var jobs []position
 	listed := false // below a heading of a list
 	for i, line := range d.lines {
-		t := unbulleted(line).trim("■◆●▼▪【】・")
-		text := t.text()
+		t := view.Unbulleted(line).Trim("■◆●▼▪【】・")
+		text := t.Text()
 		if text == "" || len(text) > 400 || d.used[i] {
 			continue
 		}
 		if m := careerPart.FindStringSubmatchIndex(text); m != nil {
 			listed = true
 			d.used[i] = true
-			if t = t.sub(m[1], len(text)).trim(""); t.start == t.end {
+			if t = t.Sub(m[1], len(text)).Trim(""); t.Start == t.End {
 				continue
 			}
-		} else if d.e.words.heading(text) != "" {
+		} else if d.e.words.Heading(text) != "" {
 			listed = false
 			continue
-		} else if careerUnread.MatchString(letters(text)) {
+		} else if careerUnread.MatchString(lexicon.Letters(text)) {
 			d.used[i] = true
 			continue
 		} else if kind, value, ok := d.spacedLabel(t); ok {
@@ -93,13 +95,13 @@ func (d *document) careers() {
 }
 
 // spacedLabel reads a label and a value that only space separates; the letters of the label may stand apart.
-func (d *document) spacedLabel(t part) (kind string, value part, ok bool) {
-	text, label := t.text(), ""
+func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bool) {
+	text, label := t.Text(), ""
 	for i, r := range text {
 		switch {
 		case r == ' ' || r == ':':
-			if k := d.e.words.labels[label]; k != "" && utf8.RuneCountInString(label) > 1 {
-				if rest := t.sub(i, len(text)).trim(":|"); rest.start < rest.end {
+			if k := d.e.words.Labels[label]; k != "" && utf8.RuneCountInString(label) > 1 {
+				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End {
 					kind, value, ok = k, rest, true
 				}
 			}
@@ -113,42 +115,42 @@ func (d *document) spacedLabel(t part) (kind string, value part, ok bool) {
 }
 
 // career reads one line of a list of schools and jobs into jobs. It reports whether it is one.
-func (d *document) career(t part, listed bool, jobs *[]position) bool {
-	line := t.text()
+func (d *document) career(t view.Part, listed bool, jobs *[]position) bool {
+	line := t.Text()
 	x := d.e.careers
 	last := len(*jobs) - 1
 	if careerOpen.MatchString(line) && len([]rune(line)) <= 10 && last >= 0 { // 現在に至る
 		(*jobs)[last].current, (*jobs)[last].end = true, ""
 		return true
 	}
-	p := position{listed: true, confidence: formed, span: t.span()}
-	var rest part
+	p := position{listed: true, confidence: formed, span: t.Span()}
+	var rest view.Part
 	if m := x.date.FindStringSubmatchIndex(line); m != nil {
 		p.start = careerMonth(line[m[2]:m[3]])
 		if m[6] >= 0 {
 			p.end = careerMonth(line[m[6]:m[7]])
 		}
 		p.current = m[4] >= 0 && p.end == ""
-		rest = t.sub(m[8], m[9])
+		rest = t.Sub(m[8], m[9])
 	} else if m := x.behind.FindStringSubmatchIndex(line); m != nil {
 		p.start = careerMonth(line[m[4]:m[5]])
 		if m[8] >= 0 {
 			p.end = careerMonth(line[m[8]:m[9]])
 		}
 		p.current = m[6] >= 0 && p.end == ""
-		rest = t.sub(m[2], m[3])
+		rest = t.Sub(m[2], m[3])
 	} else {
 		return false
 	}
-	p.current = p.current || careerOpen.MatchString(rest.text())
-	for m := careerNote.FindStringIndex(rest.text()); m != nil && m[0] > 0; m = careerNote.FindStringIndex(rest.text()) {
-		rest = rest.sub(0, m[0]).trim("")
+	p.current = p.current || careerOpen.MatchString(rest.Text())
+	for m := careerNote.FindStringIndex(rest.Text()); m != nil && m[0] > 0; m = careerNote.FindStringIndex(rest.Text()) {
+		rest = rest.Sub(0, m[0]).Trim("")
 	}
-	org := rest.text()
+	org := rest.Text()
 	switch {
 	case careerSchool.MatchString(org):
 		end := careerSchool.FindStringIndex(org)[0]
-		d.e.schoolLine(d.f, rest.sub(0, end), formed)
+		d.e.schoolLine(d.f, rest.Sub(0, end), formed)
 		return true
 	case careerLeft.MatchString(org):
 		if last >= 0 {
@@ -156,23 +158,23 @@ func (d *document) career(t part, listed bool, jobs *[]position) bool {
 		}
 		return true
 	case careerJoined.MatchString(org):
-		rest = rest.sub(0, careerJoined.FindStringIndex(org)[0]).trim("")
+		rest = rest.Sub(0, careerJoined.FindStringIndex(org)[0]).Trim("")
 	case !listed && !careerOrg.MatchString(org):
 		return false
 	case schoolName.MatchString(org) && !careerOrg.MatchString(schoolName.ReplaceAllString(org, "")):
 		d.e.schoolLine(d.f, rest, formed)
 		return true
 	}
-	names := rest.split(space)
-	if len(names) > 1 && careerOrg.FindString(names[0].text()) == names[0].text() && names[0].start < names[0].end { // 株式会社 山
-		names = append([]part{rest.sub(0, names[1].end-rest.start)}, names[2:]...)
+	names := rest.Split(space)
+	if len(names) > 1 && careerOrg.FindString(names[0].Text()) == names[0].Text() && names[0].Start < names[0].End { // 株式会社 山
+		names = append([]view.Part{rest.Sub(0, names[1].End-rest.Start)}, names[2:]...)
 	}
 	for _, n := range names[1:] {
-		if !p.title.ok() && careerTitle.MatchString(n.text()) {
+		if !p.title.ok() && careerTitle.MatchString(n.Text()) {
 			p.title = text(n, formed)
 		}
 	}
-	if org := names[0].trim("、,・"); org.start < org.end && (careerOrg.MatchString(org.text()) || listed) {
+	if org := names[0].Trim("、,・"); org.Start < org.End && (careerOrg.MatchString(org.Text()) || listed) {
 		p.company = text(org, formed)
 	}
 	if !p.company.ok() {

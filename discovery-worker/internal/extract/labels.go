@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 )
@@ -14,17 +15,17 @@ type block struct {
 
 // labels reads lines of a label and a value.
 func (d *document) labels() {
-	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].text()) // its title is a book's
+	work := len(d.lines) > 0 && bibliographic.MatchString(d.lines[0].Text()) // its title is a book's
 	for i, line := range d.lines {
-		t := unbulleted(line)
-		text := t.text()
+		t := view.Unbulleted(line)
+		text := t.Text()
 		if len(text) > 2000 || !strings.ContainsAny(text, ":=") {
 			continue
 		}
 		if cells := d.cells(t); len(cells) > 1 {
 			for _, c := range cells {
-				if m := labelLine.FindStringSubmatchIndex(c.text()); m != nil {
-					d.used[i] = d.label(i, d.e.words.kind(c.text()[m[2]:m[3]]), c.sub(m[4], m[5]).trim("")) || d.used[i]
+				if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil {
+					d.used[i] = d.label(i, d.e.words.Kind(c.Text()[m[2]:m[3]]), c.Sub(m[4], m[5]).Trim("")) || d.used[i]
 				}
 			}
 			continue
@@ -35,7 +36,7 @@ func (d *document) labels() {
 		if d.vcard {
 			if m := vcardLine.FindStringSubmatchIndex(text); m != nil {
 				d.used[i] = true
-				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.sub(m[6], m[7]).trim(""))
+				d.card(text[m[2]:m[3]], strings.ToLower(text[m[4]:m[5]]), t.Sub(m[6], m[7]).Trim(""))
 				continue
 			}
 		}
@@ -46,19 +47,19 @@ func (d *document) labels() {
 		if m == nil || strings.HasPrefix(text[m[3]:], "://") || strings.HasPrefix(text[m[4]:], "//") {
 			continue
 		}
-		kind := d.e.words.kind(text[m[2]:m[3]])
-		value := braced(t.sub(m[4], m[5]).trim("")).trim("\"“”[]")
+		kind := d.e.words.Kind(text[m[2]:m[3]])
+		value := braced(t.Sub(m[4], m[5]).Trim("")).Trim("\"“”[]")
 		if (kind == "" || kind == "person" || kind == "start") && d.isPeriod(value) {
 			kind = "period"
 		}
-		if kind == "" && d.officer(t.sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
+		if kind == "" && d.officer(t.Sub(m[2], m[3]), value) || (kind == "" || kind == "start") && d.e.introduction(d.f, value, &d.labelled, formed) {
 			d.used[i] = true
 			continue
 		}
 		if kind == "" || kind == "bio" || work && kind == "title" {
 			continue
 		}
-		if value.start == value.end {
+		if value.Start == value.End {
 			continue // a heading
 		}
 		d.used[i] = d.label(i, kind, value)
@@ -73,24 +74,24 @@ var (
 )
 
 // cells are the labels and values of a line that has several, each of a known label.
-func (d *document) cells(line part) []part {
-	text := line.text()
+func (d *document) cells(line view.Part) []view.Part {
+	text := line.Text()
 	if strings.Count(text, ":") < 2 || len(text) > 1000 {
 		return nil
 	}
-	cells, least := line.split(cellSplit), 2
+	cells, least := line.Split(cellSplit), 2
 	if len(cells) < 2 {
 		from := 0
 		cells, least = nil, 1
 		for _, m := range cellLabel.FindAllStringIndex(text, 32) {
-			cells = append(cells, line.sub(from, m[0]).trim(""))
+			cells = append(cells, line.Sub(from, m[0]).Trim(""))
 			from = m[0]
 		}
-		cells = append(cells, line.sub(from, len(text)).trim(""))
+		cells = append(cells, line.Sub(from, len(text)).Trim(""))
 	}
 	known := 0
 	for _, c := range cells {
-		if m := labelLine.FindStringSubmatchIndex(c.text()); m != nil && m[4] < m[5] && d.e.words.kind(c.text()[m[2]:m[3]]) != "" {
+		if m := labelLine.FindStringSubmatchIndex(c.Text()); m != nil && m[4] < m[5] && d.e.words.Kind(c.Text()[m[2]:m[3]]) != "" {
 			known++
 		}
 	}
@@ -101,13 +102,13 @@ func (d *document) cells(line part) []part {
 }
 
 // isPeriod reports whether a value is a period of time and nothing else.
-func (d *document) isPeriod(value part) bool {
-	when, ok := d.e.dates.find(value.text())
-	return ok && when.at[0] < 4 && len(strings.Trim(value.text()[when.at[1]:], " .)")) == 0
+func (d *document) isPeriod(value view.Part) bool {
+	when, ok := d.e.dates.Find(value.Text())
+	return ok && when.At[0] < 4 && len(strings.Trim(value.Text()[when.At[1]:], " .)")) == 0
 }
 
 // label takes the value of a label. In lists of jobs and schools it tells one entry from the next. It reports whether it used the value.
-func (d *document) label(i int, kind string, value part) bool {
+func (d *document) label(i int, kind string, value view.Part) bool {
 	if kind == "" || kind == "bio" {
 		return false
 	}
@@ -136,11 +137,11 @@ func (d *document) label(i int, kind string, value part) bool {
 	d.block.last = i
 	switch s := &d.block.school; kind {
 	case "degree":
-		s.degree = value.text()
+		s.degree = value.Text()
 	case "field":
-		s.field = value.text()
+		s.field = value.Text()
 	case "school name":
-		s.name, s.span = value.split(comma)[0].text(), value.span()
+		s.name, s.span = value.Split(comma)[0].Text(), value.Span()
 	default:
 		d.e.value(d.f, kind, value, &d.labelled, labelled)
 	}

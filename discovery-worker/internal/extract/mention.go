@@ -1,6 +1,8 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 )
@@ -21,8 +23,8 @@ type mentionPatterns struct {
 	dashed     *regexp.Regexp // "Ada Moreau — CTO at Northwind"
 }
 
-func newMentionPatterns(d *dates) *mentionPatterns {
-	day := `(?i:` + d.date + `)`
+func newMentionPatterns(d *dates.Reader) *mentionPatterns {
+	day := `(?i:` + d.Expr + `)`
 	return &mentionPatterns{
 		inBrackets: regexp.MustCompile(`(?:^|[\s,;:])(` + nameExpr + `)(?:\s+(?:today|yesterday|again|earlier))?\s+\((?:[Cc]urrently |[Nn]ow )?([^()]{2,120})\)`),
 		apposition: regexp.MustCompile(`(?:^|[\s:;(–—-])(` + nameExpr + `),\s+(?i:an? |the |our |its )?([^,.;:()]{3,90}?)\s+(?:at|of|@|with|for|bei|chez|hos|på)\s+` + article + orgExpr + `(?:$|[\s,.;:!?)])`),
@@ -42,8 +44,8 @@ func newMentionPatterns(d *dates) *mentionPatterns {
 
 // mentioned reads a sentence that introduces a person while nobody else is known to
 // be whom the text is about. It reports whether it did.
-func (d *document) mentioned(s part) bool {
-	e, f, t, x := d.e, d.f, s.text(), d.e.mentioning
+func (d *document) mentioned(s view.Part) bool {
+	e, f, t, x := d.e, d.f, s.Text(), d.e.mentioning
 	known := f.has(stated)
 	if known && !strings.Contains(t, f.last.value) && !strings.Contains(t, f.first.value) {
 		return false
@@ -55,13 +57,13 @@ func (d *document) mentioned(s part) bool {
 		if !ok || known && !f.subject(n.full) {
 			return false
 		}
-		f.addName(n, stated, part{s.v, p.start, p.start + len(strings.TrimRight(p.text(), " "))}.span())
+		f.addName(n, stated, view.Part{V: s.V, Start: p.Start, End: p.Start + len(strings.TrimRight(p.Text(), " "))}.Span())
 		return true
 	}
 	if strings.IndexByte(t, '(') > 0 {
 		if m := x.inBrackets.FindStringSubmatchIndex(t); m != nil {
 			inner := piece(s, m, 2)
-			p := position{confidence: stated, current: true, span: s.span()}
+			p := position{confidence: stated, current: true, span: s.Span()}
 			if pl, ok := d.inBrackets(inner, &p); ok && own(m) {
 				f.addPosition(p)
 				f.addPlace(pl, stated)
@@ -69,27 +71,27 @@ func (d *document) mentioned(s part) bool {
 			}
 		}
 	}
-	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.isTitle(t[m[4]:m[5]]) && own(m) {
-		f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(orgHead(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.span()})
+	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
+		f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(orgHead(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.Span()})
 		return true
 	}
-	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.isTitle(t[m[4]:m[5]]) && own(m) {
+	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
 		title := piece(s, m, 2)
 		past := false
-		if at := formerWord.FindStringIndex(title.text()); at != nil {
-			title, past = title.sub(at[1], title.end-title.start), true
+		if at := formerWord.FindStringIndex(title.Text()); at != nil {
+			title, past = title.Sub(at[1], title.End-title.Start), true
 		}
-		f.addPosition(position{title: text(title, stated), company: text(orgHead(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.span()})
+		f.addPosition(position{title: text(title, stated), company: text(orgHead(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.Span()})
 		return true
 	}
 	if m := x.aged.FindStringSubmatchIndex(t); m != nil && own(m) {
-		if r := x.retired.FindStringSubmatchIndex(t); r != nil && e.words.isTitle(t[r[2]:r[3]]) {
-			f.addPosition(position{title: text(piece(s, r, 1), stated), past: true, confidence: stated, span: s.span()})
+		if r := x.retired.FindStringSubmatchIndex(t); r != nil && e.words.IsTitle(t[r[2]:r[3]]) {
+			f.addPosition(position{title: text(piece(s, r, 1), stated), past: true, confidence: stated, span: s.Span()})
 		}
 		return true
 	}
 	if m := x.cued.FindStringSubmatchIndex(t); m != nil && own(m) {
-		rest := s.sub(m[3], len(t))
+		rest := s.Sub(m[3], len(t))
 		d.introduced(s, rest, t[:m[2]])
 		return true
 	}
@@ -98,28 +100,28 @@ func (d *document) mentioned(s part) bool {
 
 // inBrackets reads what stands in brackets behind a name: a title and an
 // organization, or an organization and a place. It is false for anything else.
-func (d *document) inBrackets(inner part, p *position) (place, bool) {
+func (d *document) inBrackets(inner view.Part, p *position) (place, bool) {
 	e := d.e
-	if pl, ok := e.place(inner, strings.Contains(inner.text(), ",")); ok && !pl.empty() && (e.words.cities[strings.ToLower(pl.city.textOr())] || pl.state.v != nil && pl.country.v != nil) {
+	if pl, ok := e.place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.empty() && (e.words.Cities[strings.ToLower(pl.city.TextOr())] || pl.state.V != nil && pl.country.V != nil) {
 		return pl, true
 	}
-	parts := inner.split(comma)
-	if title, company := e.titleAt(inner); company.v != nil && e.words.isTitle(title.text()) {
+	parts := inner.Split(comma)
+	if title, company := e.titleAt(inner); company.V != nil && e.words.IsTitle(title.Text()) {
 		p.title, p.company = text(title, stated), text(company, stated)
-		if c := company.split(comma); len(c) == 2 { // "Polder Analytics, NL"
-			if pl, ok := e.place(c[1], isCode(c[1].text())); ok {
+		if c := company.Split(comma); len(c) == 2 { // "Polder Analytics, NL"
+			if pl, ok := e.place(c[1], isCode(c[1].Text())); ok {
 				p.company = text(c[0], stated)
 				return pl, true
 			}
 		}
 		return place{}, true
 	}
-	first := parts[0].trim("")
+	first := parts[0].Trim("")
 	switch {
-	case e.words.isTitle(first.text()) && e.isTitlePhrase(first.text()) && len(parts) == 2 && e.isOrg(parts[1]):
+	case e.words.IsTitle(first.Text()) && e.isTitlePhrase(first.Text()) && len(parts) == 2 && e.isOrg(parts[1]):
 		p.title, p.company = text(first, stated), text(parts[1], stated)
 		return place{}, true
-	case e.isOrg(first) && (e.words.isSchool(first.text()) || e.words.isCompany(first.text())):
+	case e.isOrg(first) && (e.words.IsSchool(first.Text()) || e.words.IsCompany(first.Text())):
 		p.company = text(first, stated)
 		return place{}, true
 	}
@@ -128,25 +130,25 @@ func (d *document) inBrackets(inner part, p *position) (place, bool) {
 
 // introduced reads what follows the name of somebody who is introduced, and the
 // organization that introduces them.
-func (d *document) introduced(s, rest part, before string) {
+func (d *document) introduced(s, rest view.Part, before string) {
 	e, f, x := d.e, d.f, d.e.mentioning
-	if m := x.asJob.FindStringSubmatchIndex(rest.text()); m != nil {
-		if title := piece(rest, m, 1); e.words.isTitle(title.text()) {
-			p := position{title: text(title, stated), current: true, confidence: stated, span: s.span()}
+	if m := x.asJob.FindStringSubmatchIndex(rest.Text()); m != nil {
+		if title := piece(rest, m, 1); e.words.IsTitle(title.Text()) {
+			p := position{title: text(title, stated), current: true, confidence: stated, span: s.Span()}
 			if a := x.announced.FindStringSubmatchIndex(before + " "); a != nil {
-				if org := orgHead(piece(s, a, 1)); e.isOrg(org) && !e.words.notNames[strings.ToLower(org.text())] && !strings.EqualFold(org.text(), "please") {
+				if org := orgHead(piece(s, a, 1)); e.isOrg(org) && !e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
 					p.company = text(org, stated)
 				}
 			}
 			f.addPosition(p)
 		}
 	}
-	if m := x.ofOrg.FindStringSubmatchIndex(rest.text()); m != nil { // "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
+	if m := x.ofOrg.FindStringSubmatchIndex(rest.Text()); m != nil { // "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
 		org := orgHead(piece(rest, m, 1))
-		if e.isOrg(org) && (e.words.isCompany(org.text()) || e.words.isSchool(org.text()) || len(strings.Fields(org.text())) > 1) {
-			f.addPosition(position{company: text(org, stated), current: true, confidence: stated, span: s.span()})
-			if tail := placeTail.FindStringSubmatchIndex(s.v.text[org.end:s.end]); tail != nil {
-				if pl, ok := e.place(piece(part{s.v, org.end, s.end}, tail, 1), false); ok {
+		if e.isOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) || len(strings.Fields(org.Text())) > 1) {
+			f.addPosition(position{company: text(org, stated), current: true, confidence: stated, span: s.Span()})
+			if tail := placeTail.FindStringSubmatchIndex(s.V.Text[org.End:s.End]); tail != nil {
+				if pl, ok := e.place(piece(view.Part{V: s.V, Start: org.End, End: s.End}, tail, 1), false); ok {
 					f.addPlace(pl, stated)
 				}
 			}
@@ -158,11 +160,11 @@ func (d *document) introduced(s, rest part, before string) {
 var placeTail = regexp.MustCompile(`^,\s+(\p{Lu}[^,.;()]{1,40}(?:,\s+\p{Lu}[^,.;()]{1,40})?)(?:$|[,.;])`)
 
 // formerly reads where somebody came from.
-func (d *document) formerly(s part) bool {
-	e, f, t, x := d.e, d.f, s.text(), d.e.mentioning
+func (d *document) formerly(s view.Part) bool {
+	e, f, t, x := d.e, d.f, s.Text(), d.e.mentioning
 	if m := x.from.FindStringSubmatchIndex(t); m != nil {
-		p := position{company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.span()}
-		if title := piece(s, m, 2); title.v != nil && e.words.isTitle(title.text()) {
+		p := position{company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
+		if title := piece(s, m, 2); title.V != nil && e.words.IsTitle(title.Text()) {
 			p.title = text(title, stated)
 		}
 		f.addPosition(p)
@@ -170,13 +172,13 @@ func (d *document) formerly(s part) bool {
 	}
 	if m := x.whereWas.FindStringSubmatchIndex(t); m != nil {
 		title := piece(s, m, 2)
-		if !e.words.isTitle(title.text()) && len(strings.Fields(title.text())) > 3 {
+		if !e.words.IsTitle(title.Text()) && len(strings.Fields(title.Text())) > 3 {
 			return false
 		}
-		p := position{title: text(title, stated), company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.span()}
+		p := position{title: text(title, stated), company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
 		if m[6] >= 0 {
-			p.start, _ = e.dates.parse(t[m[6]:m[7]])
-			p.end, _ = e.dates.parse(t[m[8]:m[9]])
+			p.start, _ = e.dates.Parse(t[m[6]:m[7]])
+			p.end, _ = e.dates.Parse(t[m[8]:m[9]])
 		}
 		f.addPosition(p)
 		return true
@@ -185,20 +187,20 @@ func (d *document) formerly(s part) bool {
 }
 
 // beside reads what stands in brackets behind a name that a label gives.
-func (e *Extractor) beside(f *facts, v part, p *position) {
-	t := v.text()
+func (e *Extractor) beside(f *facts, v view.Part, p *position) {
+	t := v.Text()
 	open := strings.IndexByte(t, '(')
 	end := strings.LastIndexByte(t, ')')
 	if open <= 0 || end < open {
 		return
 	}
 	d := &document{e: e, f: f}
-	inner := v.sub(open+1, end).trim("")
+	inner := v.Sub(open+1, end).Trim("")
 	if pl, ok := d.inBrackets(inner, p); ok {
 		f.addPlace(pl, formed)
 		return
 	}
-	if pl, ok := e.place(inner, true); ok && pl.country.v != nil {
+	if pl, ok := e.place(inner, true); ok && pl.country.V != nil {
 		f.addPlace(pl, formed)
 	}
 }

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/lexicon"
 	"regexp"
 	"strings"
 	"unicode"
@@ -22,7 +23,7 @@ var (
 var asianSuffix = regexp.MustCompile(`\s+(?:男性?|女性?|様|さん|印|先生|女士|남성?|여성?|님|씨)$`)
 
 // particles stand in lower case within a name and belong to the last one.
-var particles = set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
+var particles = lexicon.Set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
 
 // chineseDouble are the family names of two characters.
 const chineseDouble = "欧阳 司马 上官 诸葛 歐陽 司馬 諸葛 夏侯 东方 皇甫 尉迟 公孙 慕容 令狐"
@@ -73,13 +74,13 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 		if !e.namePart(t, i > 0 && i < len(tokens)-1) {
 			return personName{}, false
 		}
-		if !surely && (e.words.notNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.isTitle(t) || e.words.companies[strings.ToLower(strings.Trim(t, "."))]) {
+		if !surely && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
 			return personName{}, false
 		}
 	}
 	full := strings.Join(tokens, " ")
 	l := strings.ToLower(full)
-	if !surely && (e.words.countries[l] || e.words.cities[l] || e.words.languages[l] || e.words.isSchool(full) || e.words.heading(full) != "" || e.words.labels[l] != "") {
+	if !surely && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) || e.words.Heading(full) != "" || e.words.Labels[l] != "") {
 		return personName{}, false
 	}
 	if len(tokens) == 1 && lower { // a handle, or what a thing is called

@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -24,8 +27,8 @@ var answered = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 var works = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
 // object reads an object by the names of its members.
-func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
-	job := position{current: true, confidence: labelled, span: Span{Path: n.path()}}
+func (e *Extractor) object(ctx context.Context, f *facts, n tree.Node) error {
+	job := position{current: true, confidence: labelled, span: view.Span{Path: n.Path()}}
 	if err := e.members(ctx, f, n, &job, 0); err != nil {
 		return err
 	}
@@ -35,17 +38,17 @@ func (e *Extractor) object(ctx context.Context, f *facts, n node) error {
 
 // xml reads XML as an object of its elements.
 func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error {
-	root, ranges := parseXML(text)
+	root, ranges := tree.ParseXML(text)
 	if err := e.object(ctx, f, root); err != nil {
 		return err
 	}
-	f.eachSpan(func(s *Span) {
+	f.eachSpan(func(s *view.Span) {
 		i, err := strconv.Atoi(strings.TrimPrefix(s.Path, "/"))
 		if err != nil || i >= len(ranges) {
-			*s = Span{Path: path, End: len(text)}
+			*s = view.Span{Path: path, End: len(text)}
 			return
 		}
-		*s = Span{Path: path, Start: ranges[i][0], End: ranges[i][1]}
+		*s = view.Span{Path: path, Start: ranges[i][0], End: ranges[i][1]}
 	})
 	return nil
 }
@@ -55,19 +58,19 @@ func (e *Extractor) xml(ctx context.Context, f *facts, path, text string) error 
 func confidenceAt(depth int) float64 { return max(labelled-0.01*float64(depth), 0.9) }
 
 // members reads a value that nothing is known of. Of a job it fills p.
-func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, depth int) error {
+func (e *Extractor) members(ctx context.Context, f *facts, n tree.Node, p *position, depth int) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	switch n.kind {
+	switch n.Kind {
 	case '"':
-		return e.text(ctx, f, n.path(), n.text, someMember)
+		return e.text(ctx, f, n.Path(), n.Text, someMember)
 	case '[':
-		for i, m := range n.members {
+		for i, m := range n.Members {
 			if i%1000 == 999 && ctx.Err() != nil {
 				return ctx.Err()
 			}
-			if err := e.members(ctx, f, m.value, p, depth+1); err != nil {
+			if err := e.members(ctx, f, m.Value, p, depth+1); err != nil {
 				return err
 			}
 		}
@@ -77,12 +80,12 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 		return nil
 	}
 	if label, value, ok := pair(n); ok {
-		return e.member(ctx, f, n, member{label, value}, p, depth)
+		return e.member(ctx, f, n, tree.Member{Key: label, Value: value}, p, depth)
 	}
 	if e.accountEntry(f, n, confidenceAt(depth)) {
 		return nil
 	}
-	for _, m := range n.members {
+	for _, m := range n.Members {
 		if err := e.member(ctx, f, n, m, p, depth); err != nil {
 			return err
 		}
@@ -92,21 +95,21 @@ func (e *Extractor) members(ctx context.Context, f *facts, n node, p *position, 
 
 // pages reads the web addresses of what the person made: those that their members call so. Whose an account or a mail address
 // is, or a page in a member of any other name, nothing tells.
-func (e *Extractor) pages(ctx context.Context, f *facts, n node) error {
-	if n.kind == '"' {
-		text, all := validText(n.text), &facts{seen: map[string]int{}}
-		e.identifiers(all, n.path(), visible(without(text, orders(text))))
+func (e *Extractor) pages(ctx context.Context, f *facts, n tree.Node) error {
+	if n.Kind == '"' {
+		text, all := view.Valid(n.Text), &facts{seen: map[string]int{}}
+		e.identifiers(all, n.Path(), view.Visible(view.Without(text, view.Orders(text))))
 		for _, id := range all.identifiers {
 			if id.Type == URL {
 				f.addIdentifier(id, urlKey(id.Value))
 			}
 		}
 	}
-	for _, m := range n.members {
-		if n.kind == '{' && e.words.labels[labelKey(m.key)] != "website" {
+	for _, m := range n.Members {
+		if n.Kind == '{' && e.words.Labels[lexicon.LabelKey(m.Key)] != "website" {
 			continue
 		}
-		if err := e.pages(ctx, f, m.value); err != nil {
+		if err := e.pages(ctx, f, m.Value); err != nil {
 			return err
 		}
 	}
@@ -114,55 +117,55 @@ func (e *Extractor) pages(ctx context.Context, f *facts, n node) error {
 }
 
 // pair reads an object that is itself a name and a value.
-func pair(n node) (label string, value node, ok bool) {
-	if len(n.members) != 2 {
-		return "", node{}, false
+func pair(n tree.Node) (label string, value tree.Node, ok bool) {
+	if len(n.Members) != 2 {
+		return "", tree.Node{}, false
 	}
-	for _, m := range n.members {
-		switch labelKey(m.key) {
+	for _, m := range n.Members {
+		switch lexicon.LabelKey(m.Key) {
 		case "field", "label", "key", "name", "property", "question":
-			if m.value.kind == '"' && label == "" {
-				label = m.value.text
+			if m.Value.Kind == '"' && label == "" {
+				label = m.Value.Text
 			}
 		case "value", "answer", "val":
-			value, ok = m.value, true
+			value, ok = m.Value, true
 		}
 	}
 	return label, value, ok && label != ""
 }
 
 // member reads one member of an object.
-func (e *Extractor) member(ctx context.Context, f *facts, parent node, m member, p *position, depth int) error {
-	if m.value.kind == 'n' || len(m.key) > 200 || strings.HasPrefix(m.key, "@") {
+func (e *Extractor) member(ctx context.Context, f *facts, parent tree.Node, m tree.Member, p *position, depth int) error {
+	if m.Value.Kind == 'n' || len(m.Key) > 200 || strings.HasPrefix(m.Key, "@") {
 		return nil
 	}
-	if others.MatchString(m.key) && isNested(m.value) {
+	if others.MatchString(m.Key) && isNested(m.Value) {
 		return nil
 	}
 	kind, c := e.kindOf(m), confidenceAt(depth)
-	if kind == "" && isNested(m.value) {
+	if kind == "" && isNested(m.Value) {
 		switch {
-		case works.MatchString(m.key):
-			return e.pages(ctx, f, m.value)
-		case depth == 0 && len(parent.members) == 1 && len(m.value.members) == 1 && answered.MatchString(m.key):
-		case unowned.MatchString(m.key):
+		case works.MatchString(m.Key):
+			return e.pages(ctx, f, m.Value)
+		case depth == 0 && len(parent.Members) == 1 && len(m.Value.Members) == 1 && answered.MatchString(m.Key):
+		case unowned.MatchString(m.Key):
 			return nil
 		}
 	}
-	if inner, ok := wrapped(m.value); ok && kind != "" {
-		m.value = inner
+	if inner, ok := wrapped(m.Value); ok && kind != "" {
+		m.Value = inner
 	}
-	v := m.value
+	v := m.Value
 	if e.platformMember(f, parent, m, c) || e.structured(f, kind, v, p, c) {
 		return nil
 	}
 	switch {
-	case v.kind == '{' && isScalarKind(kind) && len(v.strings("contact", "label", "uri", "code", "name", "value")) > 0:
+	case v.Kind == '{' && isScalarKind(kind) && len(v.Strings("contact", "label", "uri", "code", "name", "value")) > 0:
 		e.values(f, kind, v, p, c)
 		return nil
-	case kind == "bio" && v.kind == '"':
-		return e.text(ctx, f, v.path(), v.text, bodyMember)
-	case kind == "", kind == "bio", kind == "person", v.kind == '{':
+	case kind == "bio" && v.Kind == '"':
+		return e.text(ctx, f, v.Path(), v.Text, bodyMember)
+	case kind == "", kind == "bio", kind == "person", v.Kind == '{':
 		return e.members(ctx, f, v, p, depth+1)
 	}
 	e.values(f, kind, v, p, c)
@@ -178,48 +181,48 @@ func isScalarKind(kind string) bool {
 	return false
 }
 
-func isNested(n node) bool { return n.kind == '{' || n.kind == '[' }
+func isNested(n tree.Node) bool { return n.Kind == '{' || n.Kind == '[' }
 
 // kindOf is what the name of a member says that it is.
-func (e *Extractor) kindOf(m member) string {
-	switch labelKey(m.key) {
+func (e *Extractor) kindOf(m tree.Member) string {
+	switch lexicon.LabelKey(m.Key) {
 	case "account", "institution": // a text of this name is something else
-		if m.value.kind == '{' {
+		if m.Value.Kind == '{' {
 			return "company"
 		}
 	case "companies", "employers", "organizations", "organisations", "orgs": // jobs, of those entries that have a title
-		if isNested(m.value) {
+		if isNested(m.Value) {
 			return "experience"
 		}
 	case "universities", "colleges":
-		if isNested(m.value) {
+		if isNested(m.Value) {
 			return "education"
 		}
 	}
-	return e.words.kind(m.key)
+	return e.words.Kind(m.Key)
 }
 
 // wrapped is the value of an object that holds one value and what is said about it:
 // {"value": "Ada", "verified": true}.
-func wrapped(v node) (node, bool) {
-	if v.kind != '{' || len(v.members) > 4 {
-		return node{}, false
+func wrapped(v tree.Node) (tree.Node, bool) {
+	if v.Kind != '{' || len(v.Members) > 4 {
+		return tree.Node{}, false
 	}
-	for _, m := range v.members {
-		switch labelKey(m.key) {
+	for _, m := range v.Members {
+		switch lexicon.LabelKey(m.Key) {
 		case "value", "content", "text":
-			return m.value, m.value.kind == '"' || m.value.kind == '0'
+			return m.Value, m.Value.Kind == '"' || m.Value.Kind == '0'
 		}
 	}
-	return node{}, false
+	return tree.Node{}, false
 }
 
 // structured reads a value whose kind has parts, such as a job. It is false for any other.
-func (e *Extractor) structured(f *facts, kind string, v node, p *position, c float64) bool {
-	object := v.kind == '{'
-	objects := v.kind == '[' && len(v.members) > 0 && v.members[0].value.kind == '{'
+func (e *Extractor) structured(f *facts, kind string, v tree.Node, p *position, c float64) bool {
+	object := v.Kind == '{'
+	objects := v.Kind == '[' && len(v.Members) > 0 && v.Members[0].Value.Kind == '{'
 	switch {
-	case kind == "experience" && (v.kind == '[' || object && len(v.members) > 0),
+	case kind == "experience" && (v.Kind == '[' || object && len(v.Members) > 0),
 		kind == "work email" && objects: // "work", the list of jobs of JSON Resume
 		e.jobList(f, v, c)
 	case object && (kind == "current position" || kind == "title" || kind == "work email"):
@@ -228,16 +231,16 @@ func (e *Extractor) structured(f *facts, kind string, v node, p *position, c flo
 		e.job(f, v, p, c)
 		e.companyOf(v, p, c)
 	case objects && kind == "company":
-		e.companyOf(v.members[0].value, p, c)
+		e.companyOf(v.Members[0].Value, p, c)
 	case kind == "education":
 		e.schoolList(f, v, c)
 	case kind == "skills":
-		for _, s := range v.strings("skill", "name", "language", "title", "value") {
-			e.skillList(f, s.part(), c)
+		for _, s := range v.Strings("skill", "name", "language", "title", "value") {
+			e.skillList(f, s.Part(), c)
 		}
 	case kind == "languages":
-		for _, s := range v.strings("skill", "name", "language", "title", "value") {
-			e.languageList(f, s.part(), c)
+		for _, s := range v.Strings("skill", "name", "language", "title", "value") {
+			e.languageList(f, s.Part(), c)
 		}
 	case object && (kind == identity.Codehost || kind == identity.Network || kind == identity.Microblog):
 		e.accountOf(f, kind, v, c)
@@ -248,54 +251,54 @@ func (e *Extractor) structured(f *facts, kind string, v node, p *position, c flo
 }
 
 // values reads the texts and numbers of a value of a known kind.
-func (e *Extractor) values(f *facts, kind string, v node, p *position, c float64) {
-	for i, s := range v.strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri", "code") {
+func (e *Extractor) values(f *facts, kind string, v tree.Node, p *position, c float64) {
+	for i, s := range v.Strings("value", "address", "number", "email", "url", "name", "text", "contact", "label", "uri", "code") {
 		if i > 0 && (kind == "title" || kind == "company" || kind == "name") || i == maxIdentifiers {
 			return
 		}
-		if len(orders(s.text)) > 0 {
+		if len(view.Orders(s.Text)) > 0 {
 			continue
 		}
-		e.value(f, kind, s.part(), p, c)
+		e.value(f, kind, s.Part(), p, c)
 		switch kind {
 		case "email", "personal email", "work email", "phone":
 		default:
-			e.identifiers(f, s.path(), s.text)
+			e.identifiers(f, s.Path(), s.Text)
 		}
 	}
 }
 
 // companyOf reads an employer that is an object.
-func (e *Extractor) companyOf(v node, p *position, c float64) {
-	for _, s := range v.strings("name", "company name", "legal name", "display name", "institution", "organization", "title") {
-		e.value(&facts{}, "company", s.part(), p, c)
+func (e *Extractor) companyOf(v tree.Node, p *position, c float64) {
+	for _, s := range v.Strings("name", "company name", "legal name", "display name", "institution", "organization", "title") {
+		e.value(&facts{}, "company", s.Part(), p, c)
 	}
-	for _, m := range v.members {
-		if _, err := e.platforms.ParseCompany(m.value.text); m.value.kind == '"' && err == nil {
-			s := m.value.part()
-			p.companyURL = found{clean(s.text(), true), c, s.span()}
+	for _, m := range v.Members {
+		if _, err := e.platforms.ParseCompany(m.Value.Text); m.Value.Kind == '"' && err == nil {
+			s := m.Value.Part()
+			p.companyURL = found{clean(s.Text(), true), c, s.Span()}
 		}
 	}
 }
 
 // platformMember reads members whose meaning hangs on the object around them:
 // what a platform's own interface gives.
-func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) bool {
-	switch labelKey(m.key) {
+func (e *Extractor) platformMember(f *facts, parent tree.Node, m tree.Member, c float64) bool {
+	switch lexicon.LabelKey(m.Key) {
 	case "login", "username", "user name", "handle":
 		platform, _ := e.platformOf(parent)
-		if platform == "" || m.value.kind != '"' {
+		if platform == "" || m.Value.Kind != '"' {
 			return false
 		}
-		e.username(f, platform, m.value.part(), c)
+		e.username(f, platform, m.Value.Part(), c)
 	case "id":
-		if platform, own := e.platformOf(parent); platform == identity.Codehost && own && m.value.kind == '0' && number.FindString(m.value.text) == m.value.text {
-			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path()}})
+		if platform, own := e.platformOf(parent); platform == identity.Codehost && own && m.Value.Kind == '0' && number.FindString(m.Value.Text) == m.Value.Text {
+			f.codehostID.better(found{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	case "type":
 	case "html url", "profile url":
-		if m.value.kind == '"' {
-			e.identifiers(f, m.value.path(), m.value.text)
+		if m.Value.Kind == '"' {
+			e.identifiers(f, m.Value.Path(), m.Value.Text)
 		}
 	default:
 		return false
@@ -305,15 +308,15 @@ func (e *Extractor) platformMember(f *facts, parent node, m member, c float64) b
 
 // platformOf is the platform whose account an object describes by its links or by the names
 // of its members, "" for none; own says that the names are those of the code host.
-func (e *Extractor) platformOf(n node) (platform string, own bool) {
-	for _, m := range n.members {
-		key := labelKey(m.key)
-		if m.value.kind != '"' && key != "public repos" && key != "public gists" {
+func (e *Extractor) platformOf(n tree.Node) (platform string, own bool) {
+	for _, m := range n.Members {
+		key := lexicon.LabelKey(m.Key)
+		if m.Value.Kind != '"' && key != "public repos" && key != "public gists" {
 			continue
 		}
 		switch key {
 		case "html url", "profile url", "url", "link":
-			if name, _, err := e.platforms.ParseAny(m.value.text); err == nil {
+			if name, _, err := e.platforms.ParseAny(m.Value.Text); err == nil {
 				platform = name
 			}
 		case "login", "public repos", "public gists":
@@ -328,101 +331,101 @@ func (e *Extractor) platformOf(n node) (platform string, own bool) {
 
 // accountEntry reads an object that is an account on a service, as the profiles of JSON Resume are. What it says of a service that is
 // no platform goes nowhere. It is false for any other object.
-func (e *Extractor) accountEntry(f *facts, n node, c float64) bool {
-	service, platform, user, link := "", "", node{}, node{}
-	for _, m := range n.members {
-		key := labelKey(m.key)
+func (e *Extractor) accountEntry(f *facts, n tree.Node, c float64) bool {
+	service, platform, user, link := "", "", tree.Node{}, tree.Node{}
+	for _, m := range n.Members {
+		key := lexicon.LabelKey(m.Key)
 		switch {
-		case m.value.kind != '"':
-			if key == "id" && m.value.kind != '0' || isNested(m.value) {
+		case m.Value.Kind != '"':
+			if key == "id" && m.Value.Kind != '0' || isNested(m.Value) {
 				return false
 			}
 		case key == "network" || key == "platform" || key == "service" || key == "site" || key == "provider" || key == "social network":
-			service = m.value.text
+			service = m.Value.Text
 		case key == "type" || key == "name" || key == "label" || key == "title" || key == "kind" || key == "key":
-			if isService(m.value.text) {
-				service = m.value.text
+			if isService(m.Value.Text) {
+				service = m.Value.Text
 			}
 		case key == "username" || key == "user name" || key == "handle" || key == "user" || key == "login" || key == "id" || key == "account" || key == "screen name" || key == "value":
-			user = m.value
+			user = m.Value
 		case key == "url" || key == "link" || key == "href" || key == "profile url" || key == "uri" || key == "address":
-			link = m.value
+			link = m.Value
 		}
 	}
-	if service == "" || user.kind == 0 && link.kind == 0 || len(n.members) > 8 {
+	if service == "" || user.Kind == 0 && link.Kind == 0 || len(n.Members) > 8 {
 		return false
 	}
 	platform = platformNamed(service)
-	if name, _, err := e.platforms.ParseAny(link.text); err == nil && link.kind != 0 && (platform == "" || platform == name) {
-		e.identifiers(f, link.path(), link.text)
+	if name, _, err := e.platforms.ParseAny(link.Text); err == nil && link.Kind != 0 && (platform == "" || platform == name) {
+		e.identifiers(f, link.Path(), link.Text)
 		platform = name
 	}
-	if platform != "" && user.kind != 0 {
-		e.username(f, platform, user.part(), c)
+	if platform != "" && user.Kind != 0 {
+		e.username(f, platform, user.Part(), c)
 	}
 	return true
 }
 
 // accountOf reads an object that describes an account.
-func (e *Extractor) accountOf(f *facts, platform string, v node, c float64) {
-	for _, m := range v.members {
-		key := labelKey(m.key)
+func (e *Extractor) accountOf(f *facts, platform string, v tree.Node, c float64) {
+	for _, m := range v.Members {
+		key := lexicon.LabelKey(m.Key)
 		switch {
-		case m.value.kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
-			e.identifiers(f, m.value.path(), m.value.text)
-		case m.value.kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
-			e.username(f, platform, m.value.part(), c)
-		case key == "headline" && m.value.kind == '"':
-			s := m.value.part()
+		case m.Value.Kind == '"' && (key == "url" || key == "link" || strings.HasSuffix(key, " url")):
+			e.identifiers(f, m.Value.Path(), m.Value.Text)
+		case m.Value.Kind == '"' && (key == "username" || key == "login" || key == "handle" || key == "slug" || strings.HasSuffix(key, " username")):
+			e.username(f, platform, m.Value.Part(), c)
+		case key == "headline" && m.Value.Kind == '"':
+			s := m.Value.Part()
 			f.headline.better(text(s, c))
-		case platform == identity.Codehost && (key == "id" || key == "user id") && number.FindString(m.value.text) == m.value.text && m.value.text != "":
-			f.codehostID.better(found{m.value.text, c, Span{Path: m.value.path()}})
+		case platform == identity.Codehost && (key == "id" || key == "user id") && number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
+			f.codehostID.better(found{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	}
 }
 
 // job reads an object that describes a job.
-func (e *Extractor) job(f *facts, v node, p *position, c float64) {
+func (e *Extractor) job(f *facts, v tree.Node, p *position, c float64) {
 	if p.span.Path == "" {
-		p.span = Span{Path: v.path()}
+		p.span = view.Span{Path: v.Path()}
 	}
 	defer func() { // a job's name is its employer's, where no other member is
-		for _, m := range v.members {
-			if labelKey(m.key) == "name" && m.value.kind == '"' && p.title.ok() && !p.company.ok() {
-				e.value(f, "company", m.value.part(), p, c)
+		for _, m := range v.Members {
+			if lexicon.LabelKey(m.Key) == "name" && m.Value.Kind == '"' && p.title.ok() && !p.company.ok() {
+				e.value(f, "company", m.Value.Part(), p, c)
 			}
 		}
 	}()
-	for _, m := range v.members {
-		kind, key := e.words.kind(m.key), labelKey(m.key)
+	for _, m := range v.Members {
+		kind, key := e.words.Kind(m.Key), lexicon.LabelKey(m.Key)
 		switch {
 		case kind == "company" || key == "organization" || key == "employer" || key == "organization name":
-			switch m.value.kind {
+			switch m.Value.Kind {
 			case '{':
-				e.companyOf(m.value, p, c)
+				e.companyOf(m.Value, p, c)
 			case '"':
-				e.value(f, "company", m.value.part(), p, c)
+				e.value(f, "company", m.Value.Part(), p, c)
 			}
 		case kind == "title" || key == "summary":
-			for i, s := range m.value.strings("name", "title", "label") {
+			for i, s := range m.Value.Strings("name", "title", "label") {
 				if i == 0 {
-					e.value(f, "title", s.part(), p, c)
+					e.value(f, "title", s.Part(), p, c)
 				}
 			}
 		case kind == "start" || kind == "end":
-			e.jobDate(m.value, kind, p)
-		case (kind == "current" || key == "current indicator") && (m.value.kind == 't' || m.value.text == "true"):
+			e.jobDate(m.Value, kind, p)
+		case (kind == "current" || key == "current indicator") && (m.Value.Kind == 't' || m.Value.Text == "true"):
 			p.current = true
 		case kind == "company url":
-			e.value(f, kind, m.value.part(), p, c)
-		case m.value.kind == '"' && (kind == "period" || key == "date range"):
-			if when, ok := e.dates.find(m.value.text); ok {
-				p.start, p.end, p.current = when.start, when.end, when.current
+			e.value(f, kind, m.Value.Part(), p, c)
+		case m.Value.Kind == '"' && (kind == "period" || key == "date range"):
+			if when, ok := e.dates.Find(m.Value.Text); ok {
+				p.start, p.end, p.current = when.Start, when.End, when.Current
 			}
-		case isNested(m.value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")): // of Europass
-			inner := m.value
-			if inner.kind == '[' && len(inner.members) > 0 {
-				inner = inner.members[0].value
+		case isNested(m.Value) && (kind == "period" || strings.HasSuffix(key, " period") || strings.HasPrefix(key, "position histor")): // of Europass
+			inner := m.Value
+			if inner.Kind == '[' && len(inner.Members) > 0 {
+				inner = inner.Members[0].Value
 			}
 			e.job(f, inner, p, c)
 		}
@@ -431,22 +434,22 @@ func (e *Extractor) job(f *facts, v node, p *position, c float64) {
 
 // jobDate reads the start or end of a job: a string, a number, or an object of year and
 // month.
-func (e *Extractor) jobDate(v node, kind string, p *position) {
-	t := v.text
-	if v.kind == '{' {
+func (e *Extractor) jobDate(v tree.Node, kind string, p *position) {
+	t := v.Text
+	if v.Kind == '{' {
 		var year, month string
-		for _, m := range v.members {
-			inner, ok := wrapped(m.value)
+		for _, m := range v.Members {
+			inner, ok := wrapped(m.Value)
 			if !ok {
-				inner = m.value
+				inner = m.Value
 			}
-			switch labelKey(m.key) {
+			switch lexicon.LabelKey(m.Key) {
 			case "year":
-				year = inner.text
+				year = inner.Text
 			case "month":
-				month = strings.TrimLeft(inner.text, "-")
+				month = strings.TrimLeft(inner.Text, "-")
 			case "formatted date time", "date", "value":
-				t = inner.text
+				t = inner.Text
 			}
 		}
 		if year != "" {
@@ -456,7 +459,7 @@ func (e *Extractor) jobDate(v node, kind string, p *position) {
 			t += "-" + month
 		}
 	}
-	date, ok := e.dates.parse(t)
+	date, ok := e.dates.Parse(t)
 	switch {
 	case ok && kind == "start":
 		p.start = date
@@ -466,13 +469,13 @@ func (e *Extractor) jobDate(v node, kind string, p *position) {
 }
 
 // jobList reads a list of jobs.
-func (e *Extractor) jobList(f *facts, v node, c float64) {
-	list := v.members
-	if v.kind == '{' {
-		list = []member{{"", v}}
-		if len(v.members) == 1 && isNested(v.members[0].value) { // <WorkExperienceList><WorkExperience>
-			if list = v.members; list[0].value.kind == '[' {
-				list = list[0].value.members
+func (e *Extractor) jobList(f *facts, v tree.Node, c float64) {
+	list := v.Members
+	if v.Kind == '{' {
+		list = []tree.Member{{Key: "", Value: v}}
+		if len(v.Members) == 1 && isNested(v.Members[0].Value) { // <WorkExperienceList><WorkExperience>
+			if list = v.Members; list[0].Value.Kind == '[' {
+				list = list[0].Value.Members
 			}
 		}
 	}
@@ -480,24 +483,24 @@ func (e *Extractor) jobList(f *facts, v node, c float64) {
 		if i == maxEntries {
 			return
 		}
-		p := position{listed: true, confidence: c, span: Span{Path: m.value.path()}}
-		switch m.value.kind {
+		p := position{listed: true, confidence: c, span: view.Span{Path: m.Value.Path()}}
+		switch m.Value.Kind {
 		case '{':
-			e.job(f, m.value, &p, c)
+			e.job(f, m.Value, &p, c)
 		case '"':
-			s := m.value.part()
-			if when, ok := e.dates.find(s.text()); ok {
-				p.start, p.end, p.current = when.start, when.end, when.current
+			s := m.Value.Part()
+			if when, ok := e.dates.Find(s.Text()); ok {
+				p.start, p.end, p.current = when.Start, when.End, when.Current
 				d := &document{e: e, f: f}
-				d.fill(&p, d.items(undated(s, when.at)))
+				d.fill(&p, d.items(undated(s, when.At)))
 			} else {
 				e.value(f, "experience", s, &p, c)
 			}
 		}
-		if p.end == "" && (p.start != "" || ended(m.value)) {
+		if p.end == "" && (p.start != "" || ended(m.Value)) {
 			p.current = true
 		}
-		if !p.current && p.end == "" && len(list) == 1 && v.kind == '[' {
+		if !p.current && p.end == "" && len(list) == 1 && v.Kind == '[' {
 			p.current = true
 		}
 		if p.end != "" {
@@ -509,9 +512,9 @@ func (e *Extractor) jobList(f *facts, v node, c float64) {
 }
 
 // ended reports whether a job says by a null that it has no end.
-func ended(v node) bool {
-	for _, m := range v.members {
-		if k := labelKey(m.key); (k == "end" || k == "end date") && m.value.kind == 'n' {
+func ended(v tree.Node) bool {
+	for _, m := range v.Members {
+		if k := lexicon.LabelKey(m.Key); (k == "end" || k == "end date") && m.Value.Kind == 'n' {
 			return true
 		}
 	}
@@ -519,32 +522,32 @@ func ended(v node) bool {
 }
 
 // schoolList reads education: a list, an object or a text.
-func (e *Extractor) schoolList(f *facts, v node, c float64) {
-	list := v.members
-	if v.kind != '[' {
-		list = []member{{"", v}}
+func (e *Extractor) schoolList(f *facts, v tree.Node, c float64) {
+	list := v.Members
+	if v.Kind != '[' {
+		list = []tree.Member{{Key: "", Value: v}}
 	}
 	for i, m := range list {
 		if i == maxEntries {
 			return
 		}
-		switch m.value.kind {
+		switch m.Value.Kind {
 		case '"':
-			e.schoolLine(f, m.value.part(), c)
+			e.schoolLine(f, m.Value.Part(), c)
 		case '{':
-			e.school(f, m.value, c)
+			e.school(f, m.Value, c)
 		}
 	}
 }
 
 // school reads an object that describes a time at a school.
-func (e *Extractor) school(f *facts, v node, c float64) {
-	s := school{confidence: c, span: Span{Path: v.path()}}
-	for _, m := range v.members {
-		kind, key := e.words.kind(m.key), labelKey(m.key)
+func (e *Extractor) school(f *facts, v tree.Node, c float64) {
+	s := school{confidence: c, span: view.Span{Path: v.Path()}}
+	for _, m := range v.Members {
+		kind, key := e.words.Kind(m.Key), lexicon.LabelKey(m.Key)
 		var first string
-		if all := m.value.strings("name", "title"); len(all) > 0 {
-			first = strings.TrimSpace(all[0].text)
+		if all := m.Value.Strings("name", "title"); len(all) > 0 {
+			first = strings.TrimSpace(all[0].Text)
 		}
 		if isBlank(first) {
 			continue
@@ -555,9 +558,9 @@ func (e *Extractor) school(f *facts, v node, c float64) {
 		case kind == "field" || key == "majors":
 			s.field = first
 		case kind == "start":
-			s.start, _ = e.dates.parse(first)
+			s.start, _ = e.dates.Parse(first)
 		case kind == "end" || key == "graduation year" || key == "year":
-			s.end, _ = e.dates.parse(first)
+			s.end, _ = e.dates.Parse(first)
 		case s.name == "" && (kind == "school name" || kind == "education" || kind == "name" || kind == "company"):
 			s.name = first
 		}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
@@ -9,10 +10,10 @@ import (
 
 // place is where somebody is, as the input writes it.
 type place struct {
-	city, state, country part
+	city, state, country view.Part
 }
 
-func (p place) empty() bool { return p.city.v == nil && p.state.v == nil && p.country.v == nil }
+func (p place) empty() bool { return p.city.V == nil && p.state.V == nil && p.country.V == nil }
 
 var (
 	comma = regexp.MustCompile(`\s*[,،、]\s*`)
@@ -32,25 +33,25 @@ var (
 
 // place reads a phrase as a place. surely says that the input calls it one; else
 // its last part must be a known country or state, or all of it a known city.
-func (e *Extractor) place(p part, surely bool) (place, bool) {
-	p = p.trim(".;:")
-	if p.start == p.end || p.end-p.start > 200 {
+func (e *Extractor) place(p view.Part, surely bool) (place, bool) {
+	p = p.Trim(".;:")
+	if p.Start == p.End || p.End-p.Start > 200 {
 		return place{}, false
 	}
-	for m := pinned.FindStringIndex(p.text()); m != nil; m = pinned.FindStringIndex(p.text()) { // "📍 Lyon, France 🇫🇷"
+	for m := pinned.FindStringIndex(p.Text()); m != nil; m = pinned.FindStringIndex(p.Text()) { // "📍 Lyon, France 🇫🇷"
 		if m[0] == 0 {
-			p = p.sub(m[1], p.end-p.start)
+			p = p.Sub(m[1], p.End-p.Start)
 		} else {
-			p = p.sub(0, m[0])
+			p = p.Sub(0, m[0])
 		}
 	}
 	if pl, ok := e.eastAsianPlace(p); ok {
 		return pl, true
 	}
 	var found place
-	var parts []part
-	for _, x := range p.split(placeSplit) {
-		if x.start < x.end && !noPlace.MatchString(x.text()) {
+	var parts []view.Part
+	for _, x := range p.Split(placeSplit) {
+		if x.Start < x.End && !noPlace.MatchString(x.Text()) {
 			parts = append(parts, x)
 		}
 	}
@@ -59,23 +60,23 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	}
 	known := false
 	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
-		if m := zip.FindStringSubmatchIndex(last.text()); m != nil {
-			parts[len(parts)-1] = last.sub(m[2], m[3])
+		if m := zip.FindStringSubmatchIndex(last.Text()); m != nil {
+			parts[len(parts)-1] = last.Sub(m[2], m[3])
 		}
 	}
-	if first := parts[0].text(); !surely && len(parts) > 1 && !hasDigit(first) && e.words.isTitle(first) && !e.words.cities[strings.ToLower(first)] &&
-		!(e.words.isTown(first) && e.words.states[strings.ToLower(parts[1].text())]) {
+	if first := parts[0].Text(); !surely && len(parts) > 1 && !hasDigit(first) && e.words.IsTitle(first) && !e.words.Cities[strings.ToLower(first)] &&
+		!(e.words.IsTown(first) && e.words.States[strings.ToLower(parts[1].Text())]) {
 		return place{}, false // "Data Engineer, Ulm, Germany"
 	}
-	if last := parts[len(parts)-1].trim("."); e.words.countries[strings.ToLower(last.text())] ||
-		surely && len(parts) > 1 && isCode(last.text()) && !e.words.states[strings.ToLower(last.text())] {
+	if last := parts[len(parts)-1].Trim("."); e.words.Countries[strings.ToLower(last.Text())] ||
+		surely && len(parts) > 1 && isCode(last.Text()) && !e.words.States[strings.ToLower(last.Text())] {
 		found.country, known = last, true
 		parts = parts[:len(parts)-1]
 	}
 	if len(parts) > 0 {
-		last := parts[len(parts)-1].trim("")
-		isState := e.words.states[strings.ToLower(last.text())]
-		if isState && (len(parts) > 1 || known) && (!isCode(last.text()) || len(parts) > 1) && (len(last.text()) > 3 || last.text() == strings.ToUpper(last.text())) {
+		last := parts[len(parts)-1].Trim("")
+		isState := e.words.States[strings.ToLower(last.Text())]
+		if isState && (len(parts) > 1 || known) && (!isCode(last.Text()) || len(parts) > 1) && (len(last.Text()) > 3 || last.Text() == strings.ToUpper(last.Text())) {
 			found.state, known = last, true
 			parts = parts[:len(parts)-1]
 		}
@@ -83,31 +84,31 @@ func (e *Extractor) place(p part, surely bool) (place, bool) {
 	if len(parts) == 0 {
 		return found, known
 	}
-	city := parts[len(parts)-1].trim("")
-	if !surely && e.words.isUnit(city.text()) && !e.words.cities[strings.ToLower(city.text())] {
+	city := parts[len(parts)-1].Trim("")
+	if !surely && e.words.IsUnit(city.Text()) && !e.words.Cities[strings.ToLower(city.Text())] {
 		return place{}, false // "Acme Group, Germany"
 	}
-	if m := postcode.FindStringIndex(city.text()); m != nil {
+	if m := postcode.FindStringIndex(city.Text()); m != nil {
 		known = known || len(parts) > 1 // a street and a postal code before it
 		if m[0] == 0 {
-			city = city.sub(m[1], city.end-city.start).trim("")
+			city = city.Sub(m[1], city.End-city.Start).Trim("")
 		} else {
-			city = city.sub(0, m[0]).trim("")
+			city = city.Sub(0, m[0]).Trim("")
 		}
 	}
-	if m := district.FindStringSubmatchIndex(city.text()); m != nil && (known || e.words.cities[strings.ToLower(city.text()[m[2]:m[3]])]) {
-		city = city.sub(m[2], m[3])
+	if m := district.FindStringSubmatchIndex(city.Text()); m != nil && (known || e.words.Cities[strings.ToLower(city.Text()[m[2]:m[3]])]) {
+		city = city.Sub(m[2], m[3])
 	}
-	if e.words.cities[strings.ToLower(city.text())] {
+	if e.words.Cities[strings.ToLower(city.Text())] {
 		known = known || len(parts) == 1
 	}
-	if !isPlaceName(city.text(), surely) {
-		if known && (surely || hasDigit(p.text())) && (found.country.v != nil || found.state.v != nil) { // an address whose town is not told apart
+	if !isPlaceName(city.Text(), surely) {
+		if known && (surely || hasDigit(p.Text())) && (found.country.V != nil || found.state.V != nil) { // an address whose town is not told apart
 			return found, true
 		}
 		return place{}, false
 	}
-	if !surely && (!known || len(parts) > 2 && !hasDigit(p.text())) {
+	if !surely && (!known || len(parts) > 2 && !hasDigit(p.Text())) {
 		return place{}, false
 	}
 	found.city = city
@@ -122,8 +123,8 @@ var (
 )
 
 // eastAsianPlace reads an address in Chinese, Japanese or Korean.
-func (e *Extractor) eastAsianPlace(p part) (place, bool) {
-	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(p.text(), "〒0123456789- ()"))
+func (e *Extractor) eastAsianPlace(p view.Part) (place, bool) {
+	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(p.Text(), "〒0123456789- ()"))
 	form := eastAsianAddress
 	switch {
 	case unicode.Is(unicode.Hangul, r):
@@ -131,16 +132,16 @@ func (e *Extractor) eastAsianPlace(p part) (place, bool) {
 	case !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
 		return place{}, false
 	}
-	m := form.FindStringSubmatchIndex(p.text())
+	m := form.FindStringSubmatchIndex(p.Text())
 	if m == nil || m[2] < 0 && m[4] < 0 {
 		return place{}, false
 	}
 	var found place
 	if m[2] >= 0 {
-		found.state = p.sub(m[2], m[3]).trim("")
+		found.state = p.Sub(m[2], m[3]).Trim("")
 	}
 	if m[4] >= 0 {
-		found.city = p.sub(m[4], m[5])
+		found.city = p.Sub(m[4], m[5])
 	}
 	return found, true
 }
@@ -156,22 +157,22 @@ var (
 
 // placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
 // city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland").
-func (e *Extractor) placed(p part) (title part, at place, ok bool) {
-	t := p.text()
+func (e *Extractor) placed(p view.Part) (title view.Part, at place, ok bool) {
+	t := p.Text()
 	for _, sep := range []*regexp.Regexp{fromPlace, comma, inCity} {
 		for _, m := range sep.FindAllStringIndex(t, 4) {
-			title = p.sub(0, m[0])
-			if !e.words.isTitle(title.text()) {
+			title = p.Sub(0, m[0])
+			if !e.words.IsTitle(title.Text()) {
 				continue
 			}
-			at, ok = e.place(p.sub(m[1], len(t)), false)
+			at, ok = e.place(p.Sub(m[1], len(t)), false)
 			if ok && sep == fromPlace {
 				return title, at, true
 			}
-			if !ok || at.city.v == nil {
+			if !ok || at.city.V == nil {
 				continue
 			}
-			if sep == comma || e.words.cities[strings.ToLower(at.city.text())] && !workOf.MatchString(title.text()) {
+			if sep == comma || e.words.Cities[strings.ToLower(at.city.Text())] && !workOf.MatchString(title.Text()) {
 				return title, at, true
 			}
 		}

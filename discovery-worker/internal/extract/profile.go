@@ -10,6 +10,9 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/mozillazg/go-unidecode"
 
+	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -34,7 +37,7 @@ func (f *facts) profile(e *Extractor) Profile {
 		put("current_position.summary", now.title)
 		put("current_position.company.name", now.company)
 		if now.start != "" {
-			put("current_position.start", found{full(now.start), now.confidence, now.span})
+			put("current_position.start", found{dates.Full(now.start), now.confidence, now.span})
 		}
 		put("current_position.company.network_url", f.companyURL(e, now))
 	}
@@ -201,7 +204,7 @@ func (f *facts) personalEmail(e *Extractor, now *position) found {
 		case id.role == "personal":
 			c = labelled
 		case id.role == "work" || e.employs(now, f, host):
-		case e.words.providers[host]:
+		case e.words.Providers[host]:
 			c = formed
 		case named:
 			c = stated
@@ -230,7 +233,7 @@ func (f *facts) mailboxIn(local string) bool {
 // nameIn reports whether a host is named after the person.
 func (f *facts) nameIn(host string) bool {
 	host = compact(host[:max(0, strings.LastIndexByte(host, '.'))])
-	for _, spell := range []func(string) string{compact, func(s string) string { return compact(withoutUmlauts.Replace(strings.ToLower(s))) }} {
+	for _, spell := range []func(string) string{compact, func(s string) string { return compact(lexicon.WithoutUmlauts.Replace(strings.ToLower(s))) }} {
 		first, last, whole := spell(f.first.value), spell(f.last.value), spell(f.name.value)
 		for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
 			w := spell(word)
@@ -322,7 +325,7 @@ type (
 // putLists adds the lists. experience is served when there is more to say than
 // current_position does.
 func (f *facts) putLists(fields map[string]Field, now *position) {
-	put := func(path string, list any, n int, confidence float64, span Span) {
+	put := func(path string, list any, n int, confidence float64, span view.Span) {
 		if n == 0 {
 			return
 		}

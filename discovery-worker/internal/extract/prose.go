@@ -2,6 +2,8 @@ package extract
 
 import (
 	"context"
+	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 )
@@ -50,13 +52,13 @@ type prosePatterns struct {
 	skills    *regexp.Regexp
 }
 
-func newProsePatterns(d *dates) *prosePatterns {
+func newProsePatterns(d *dates.Reader) *prosePatterns {
 	be := `(?:is|was|are|am|'m|’m|has been|have been|ist|war|bin|est|était|suis|es|soy|era|è|sono|é|sou|ben|serves as|served as|currently|works as|working as|has served as|have served as|är|er|jest|adalah)`
 	now := `(?:\s+(?:currently|now|also|today|presently|derzeit|actuellement|actualmente|attualmente|atualmente))?`
 	art := `(?:\s+(?:a|an|the|one of the|our|ein|eine|der|die|un|une|una|o|um|uma|een))?`
 	former := `(?P<former>\s+(?:former|ex|ehemalige[rn]?|ancien(?:ne)?|retired|previous)[\s-])?`
 	at := `(?:at|@|with|for|bei|beim|chez|presso|bij|en|na|no|hos|på|w firmie|ved|di)`
-	day := `(?i:` + d.date + `)`
+	day := `(?i:` + d.Expr + `)`
 	date := `(?:\s+(?:since|seit|depuis|desde|dal|sinds|in)\s+(?P<since>` + day + `))?`
 	return &prosePatterns{
 		intro: regexp.MustCompile(`(?:^|[\s,.!])` + introExpr + `(` + nameExpr + `)(?:$|[\s,.!])`),
@@ -88,9 +90,9 @@ func newProsePatterns(d *dates) *prosePatterns {
 }
 
 // sentencesOf cuts a piece of text into sentences.
-func sentencesOf(p part) []part {
-	var all []part
-	t := p.text()
+func sentencesOf(p view.Part) []view.Part {
+	var all []view.Part
+	t := p.Text()
 	start := 0
 	for i := 0; i < len(t) && len(all) < maxSentences; i++ {
 		c := t[i]
@@ -103,11 +105,11 @@ func sentencesOf(p part) []part {
 		if c == '.' && abbreviated(t[start:i]) && i+1 < len(t) {
 			continue
 		}
-		all = append(all, p.sub(start, i+1).trim(""))
+		all = append(all, p.Sub(start, i+1).Trim(""))
 		start = i + 1
 	}
 	if start < len(t) {
-		if rest := p.sub(start, len(t)).trim(""); rest.start < rest.end {
+		if rest := p.Sub(start, len(t)).Trim(""); rest.Start < rest.End {
 			all = append(all, rest)
 		}
 	}
@@ -118,7 +120,7 @@ func sentencesOf(p part) []part {
 func (d *document) sentences(ctx context.Context) error {
 	job := position{confidence: stated, current: true}
 	for i, line := range d.lines {
-		if d.used[i] || line.start == line.end {
+		if d.used[i] || line.Start == line.End {
 			continue
 		}
 		if i%1000 == 0 {
@@ -126,15 +128,15 @@ func (d *document) sentences(ctx context.Context) error {
 				return err
 			}
 		}
-		line = unbulleted(line)
-		if m := spoken.FindStringIndex(line.text()); m != nil {
-			line = line.sub(m[1]-1, line.end-line.start)
+		line = view.Unbulleted(line)
+		if m := spoken.FindStringIndex(line.Text()); m != nil {
+			line = line.Sub(m[1]-1, line.End-line.Start)
 		}
 		labelled := false
-		if m := labelLine.FindStringSubmatchIndex(line.text()); m != nil && len(line.text()) <= maxSentence {
-			labelled = d.e.words.kind(line.text()[m[2]:m[3]]) != "bio"
+		if m := labelLine.FindStringSubmatchIndex(line.Text()); m != nil && len(line.Text()) <= maxSentence {
+			labelled = d.e.words.Kind(line.Text()[m[2]:m[3]]) != "bio"
 			if !labelled {
-				line = line.sub(m[4], m[5])
+				line = line.Sub(m[4], m[5])
 			}
 		}
 		all := sentencesOf(line)
@@ -143,7 +145,7 @@ func (d *document) sentences(ctx context.Context) error {
 			if d.f.sentences++; d.f.sentences > maxSentences {
 				return ctx.Err()
 			}
-			if t := s.text(); len(t) <= maxSentence && strings.Contains(t, " ") {
+			if t := s.Text(); len(t) <= maxSentence && strings.Contains(t, " ") {
 				d.sentence(s)
 			}
 		}
@@ -159,40 +161,40 @@ func (d *document) sentences(ctx context.Context) error {
 var spoken = regexp.MustCompile(`^(?:A|\p{Lu}[\p{L}. ]{0,30}):\s+I`)
 
 // piece is the part of a sentence that a group of a match covers.
-func piece(s part, m []int, group int) part {
+func piece(s view.Part, m []int, group int) view.Part {
 	if m == nil || m[2*group] < 0 {
-		return part{}
+		return view.Part{}
 	}
-	return s.sub(m[2*group], m[2*group+1])
+	return s.Sub(m[2*group], m[2*group+1])
 }
 
 // sentence reads one sentence if the person is its subject.
-func (d *document) sentence(s part) {
-	e, f, t := d.e, d.f, s.text()
+func (d *document) sentence(s view.Part) {
+	e, f, t := d.e, d.f, s.Text()
 	x := e.prose
 	about := false
 	if m := x.intro.FindStringSubmatchIndex(t); m != nil {
 		if n, ok := d.longestName(piece(s, m, 1)); ok {
-			f.addName(n, stated, piece(s, m, 1).span())
+			f.addName(n, stated, piece(s, m, 1).Span())
 			about = true
 		}
 	}
 	if m := x.apposed.FindStringSubmatchIndex(t); m != nil {
-		if n, ok := e.name(t[m[2]:m[3]], false); ok && e.words.isTitle(t[m[4]:m[5]]) && (!f.has(stated) || f.subject(n.full)) {
-			f.addName(n, stated, piece(s, m, 1).span())
+		if n, ok := e.name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) && (!f.has(stated) || f.subject(n.full)) {
+			f.addName(n, stated, piece(s, m, 1).Span())
 			org := orgHead(piece(s, m, 3))
-			f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(org, stated), current: true, confidence: stated, span: s.span()})
+			f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(org, stated), current: true, confidence: stated, span: s.Span()})
 			return
 		}
 	}
 	if m := x.subject.FindStringSubmatchIndex(t); m != nil {
 		p := piece(s, m, 1)
-		if n, ok := e.name(p.text(), false); ok {
+		if n, ok := e.name(p.Text(), false); ok {
 			switch {
 			case f.subject(n.full) || f.has(stated) && f.last.value == n.last && n.last != "":
 				about = true
 			case !f.has(stated):
-				f.addName(n, stated, p.span())
+				f.addName(n, stated, p.Span())
 				about = true
 			}
 		}
@@ -203,7 +205,7 @@ func (d *document) sentence(s part) {
 			f.name.ok() && ofSubject.MatchString(t) || f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
 		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.has(stated) {
 			if n, ok := e.name(t[m[2]:m[3]], false); ok {
-				f.addName(n, stated, piece(s, m, 1).span())
+				f.addName(n, stated, piece(s, m, 1).Span())
 				about = true
 			}
 		}
@@ -244,8 +246,8 @@ var (
 )
 
 // longestName reads a name at the beginning of a phrase of capitals.
-func (d *document) longestName(p part) (personName, bool) {
-	words := strings.Fields(p.text())
+func (d *document) longestName(p view.Part) (personName, bool) {
+	words := strings.Fields(p.Text())
 	for n := len(words); n >= 2; n-- {
 		if name, ok := d.e.name(strings.Trim(strings.Join(words[:n], " "), ".,"), false); ok {
 			return name, true
@@ -255,22 +257,22 @@ func (d *document) longestName(p part) (personName, bool) {
 }
 
 // text is a value that stands in a piece.
-func text(p part, confidence float64) found {
-	if p.v == nil || p.start >= p.end {
+func text(p view.Part, confidence float64) found {
+	if p.V == nil || p.Start >= p.End {
 		return found{}
 	}
-	return found{p.text(), confidence, p.span()}
+	return found{p.Text(), confidence, p.Span()}
 }
 
 // predicates reads what a sentence says of the person.
-func (d *document) predicates(s part) {
+func (d *document) predicates(s view.Part) {
 	said := s
-	if m := andSelf.FindStringSubmatchIndex(s.text()); m != nil {
-		said = s.sub(m[2], s.end-s.start)
+	if m := andSelf.FindStringSubmatchIndex(s.Text()); m != nil {
+		said = s.Sub(m[2], s.End-s.Start)
 	}
 	d.jobs(said)
 	d.studies(s)
-	f, e, t := d.f, d.e, s.text()
+	f, e, t := d.f, d.e, s.Text()
 	if !strings.HasPrefix(t, "Originally") || strings.Contains(t, " now ") {
 		if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) {
 			if pl, ok := e.place(piece(s, m, 1), true); ok {
@@ -293,20 +295,20 @@ var andSelf = regexp.MustCompile(`^(?i:[^.]{0,20}[\s,!])??` + introExpr + nameEx
 var ofFirm = regexp.MustCompile(`(?i)(?:startup|start-up|company|firm|agency|studio|bank|business|organi[sz]ation|institute|lab|group|maker|provider|publisher|bureau|consultancy|non-?profit|unternehmen|entreprise|empresa|azienda)[\s,]*$`)
 
 // studies reads education out of a sentence about the person.
-func (d *document) studies(s part) {
-	e, t := d.e, s.text()
+func (d *document) studies(s view.Part) {
+	e, t := d.e, s.Text()
 	x := e.prose
-	add := func(org, deg, field part, start, end string) {
+	add := func(org, deg, field view.Part, start, end string) {
 		org = orgHead(org)
-		if org.v == nil || org.start == org.end || !e.words.isSchool(org.text()) && deg.v == nil {
+		if org.V == nil || org.Start == org.End || !e.words.IsSchool(org.Text()) && deg.V == nil {
 			return
 		}
-		sc := school{name: org.text(), start: start, end: end, span: org.span(), confidence: stated}
-		if deg.v != nil {
-			sc.degree = deg.text()
+		sc := school{name: org.Text(), start: start, end: end, span: org.Span(), confidence: stated}
+		if deg.V != nil {
+			sc.degree = deg.Text()
 		}
-		if field.v != nil {
-			sc.field = field.text()
+		if field.V != nil {
+			sc.field = field.Text()
 		}
 		d.f.addSchool(sc)
 	}
@@ -314,19 +316,19 @@ func (d *document) studies(s part) {
 		if m[2*group] < 0 {
 			return ""
 		}
-		parsed, _ := e.dates.parse(t[m[2*group]:m[2*group+1]])
+		parsed, _ := e.dates.Parse(t[m[2*group]:m[2*group+1]])
 		return parsed
 	}
 	if m := x.degree.FindStringSubmatchIndex(t); m != nil {
-		if deg := piece(s, m, 1); degreeWord.MatchString(deg.text()) {
+		if deg := piece(s, m, 1); degreeWord.MatchString(deg.Text()) {
 			add(piece(s, m, 3), deg, piece(s, m, 2), "", date(m, 4))
 			return
 		}
 	}
 	if m := x.graduated.FindStringSubmatchIndex(t); m != nil {
 		deg := piece(s, m, 3)
-		if deg.v != nil && !degreeWord.MatchString(deg.text()) {
-			deg = part{}
+		if deg.V != nil && !degreeWord.MatchString(deg.Text()) {
+			deg = view.Part{}
 		}
 		end := date(m, 1)
 		if end == "" {
@@ -337,19 +339,19 @@ func (d *document) studies(s part) {
 	}
 	if m := x.studied.FindStringSubmatchIndex(t); m != nil {
 		field := piece(s, m, 1)
-		if m[4+2] >= 0 && field.v != nil && field.text() == strings.ToLower(field.text()) && date(m, 3) != "" {
-			field = part{} // "studied music at a conservatory" says little
+		if m[4+2] >= 0 && field.V != nil && field.Text() == strings.ToLower(field.Text()) && date(m, 3) != "" {
+			field = view.Part{} // "studied music at a conservatory" says little
 		}
-		add(piece(s, m, 2), part{}, field, date(m, 3), date(m, 4))
+		add(piece(s, m, 2), view.Part{}, field, date(m, 3), date(m, 4))
 		return
 	}
 	if m := x.studiert.FindStringSubmatchIndex(t); m != nil {
 		org := piece(s, m, 1)
-		field := part{}
-		if i := strings.LastIndexByte(org.text(), ' '); i > 0 { // "an der Universität Leipzig Physik studiert"
-			field = org.sub(i+1, org.end-org.start)
-			org = org.sub(0, i)
+		field := view.Part{}
+		if i := strings.LastIndexByte(org.Text(), ' '); i > 0 { // "an der Universität Leipzig Physik studiert"
+			field = org.Sub(i+1, org.End-org.Start)
+			org = org.Sub(0, i)
 		}
-		add(org, part{}, field, "", "")
+		add(org, view.Part{}, field, "", "")
 	}
 }

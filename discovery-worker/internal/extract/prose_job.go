@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
@@ -9,32 +10,32 @@ import (
 
 // sentenceJob is a job as a sentence states it; a piece that is not there is empty.
 type sentenceJob struct {
-	title, company, since part
+	title, company, since view.Part
 	former                bool // a word before the title says that it is over
 	past                  bool // so may the sentence, up to the end of its form
 }
 
 // job reads a sentence of a form, whose groups are named for what they cover.
-func (x *prosePatterns) job(form *regexp.Regexp, s part) (sentenceJob, bool) {
-	t := s.text()
+func (x *prosePatterns) job(form *regexp.Regexp, s view.Part) (sentenceJob, bool) {
+	t := s.Text()
 	m := form.FindStringSubmatchIndex(t)
 	if m == nil {
 		return sentenceJob{}, false
 	}
-	group := func(name string) part {
+	group := func(name string) view.Part {
 		if i := form.SubexpIndex(name); i > 0 {
 			return piece(s, m, i)
 		}
-		return part{}
+		return view.Part{}
 	}
 	return sentenceJob{
 		title: group("title"), company: group("company"), since: group("since"),
-		former: group("former").v != nil, past: x.pastSign.MatchString(t[:m[1]]),
+		former: group("former").V != nil, past: x.pastSign.MatchString(t[:m[1]]),
 	}, true
 }
 
 // jobs reads a job out of a sentence about the person, by the first form that gives one.
-func (d *document) jobs(s part) {
+func (d *document) jobs(s view.Part) {
 	x, words := d.e.prose, d.e.words
 	if j, ok := x.job(x.joined, s); ok {
 		d.addJoined(j, s)
@@ -46,11 +47,11 @@ func (d *document) jobs(s part) {
 		}
 	}
 	if j, ok := x.job(x.isOf, s); ok {
-		if j = wholeOrg(j); words.isTitle(j.title.text()) && d.addJob(j, s) {
+		if j = wholeOrg(j); words.IsTitle(j.title.Text()) && d.addJob(j, s) {
 			return
 		}
 	}
-	if j, ok := x.job(x.isJob, s); ok && words.isShortTitle(j.title.text()) && !authorOf.MatchString(j.title.text()) && d.addJob(j, s) {
+	if j, ok := x.job(x.isJob, s); ok && words.IsShortTitle(j.title.Text()) && !authorOf.MatchString(j.title.Text()) && d.addJob(j, s) {
 		if !j.past {
 			d.placeBehind(j.title, s)
 		}
@@ -63,73 +64,73 @@ func (d *document) jobs(s part) {
 
 // wholeOrg gives an organization the head of its name back: "CFO of Bank | of | America".
 func wholeOrg(j sentenceJob) sentenceJob {
-	title := j.title.text()
+	title := j.title.Text()
 	if i := strings.LastIndex(title, " of "); i > 0 && orgHeads[title[strings.LastIndexByte(title, ' ')+1:]] {
-		j.company.start = j.title.start + i + len(" of ")
-		j.title = j.title.sub(0, i)
+		j.company.Start = j.title.Start + i + len(" of ")
+		j.title = j.title.Sub(0, i)
 	}
 	return j
 }
 
 // jobBehindName reads what follows a name: "I'm Ben Carter, a frontend developer at
 // Papertrail Games".
-func (d *document) jobBehindName(s part) (sentenceJob, bool) {
-	t := s.text()
+func (d *document) jobBehindName(s view.Part) (sentenceJob, bool) {
+	t := s.Text()
 	m := afterName.FindStringIndex(t)
 	if m == nil {
 		return sentenceJob{}, false
 	}
-	rest := s.sub(m[1], len(t))
-	if clause, _, ok := strings.Cut(rest.text(), ". "); ok {
-		rest = rest.sub(0, len(clause))
+	rest := s.Sub(m[1], len(t))
+	if clause, _, ok := strings.Cut(rest.Text(), ". "); ok {
+		rest = rest.Sub(0, len(clause))
 	}
 	title, company := d.e.titleAt(rest)
-	if company.v == nil {
-		if in := titleEnd.FindStringIndex(title.text()); in != nil {
-			title = title.sub(0, in[0])
+	if company.V == nil {
+		if in := titleEnd.FindStringIndex(title.Text()); in != nil {
+			title = title.Sub(0, in[0])
 		}
 	}
-	title = title.trim(",.")
-	return sentenceJob{title: title, company: company, past: d.e.prose.pastSign.MatchString(t[:m[1]])}, d.e.words.isShortTitle(title.text())
+	title = title.Trim(",.")
+	return sentenceJob{title: title, company: company, past: d.e.prose.pastSign.MatchString(t[:m[1]])}, d.e.words.IsShortTitle(title.Text())
 }
 
 // addJoined adds the job of somebody who joined an organization, as whatever it was.
-func (d *document) addJoined(j sentenceJob, s part) {
-	p := position{company: text(orgHead(j.company), stated), current: true, confidence: stated, span: s.span()}
-	if j.title.v != nil && d.isJob(j.title.text()) {
+func (d *document) addJoined(j sentenceJob, s view.Part) {
+	p := position{company: text(orgHead(j.company), stated), current: true, confidence: stated, span: s.Span()}
+	if j.title.V != nil && d.isJob(j.title.Text()) {
 		p.title = text(j.title, stated)
 	}
-	if j.since.v != nil {
-		p.start, _ = d.e.dates.parse(j.since.text())
+	if j.since.V != nil {
+		p.start, _ = d.e.dates.Parse(j.since.Text())
 	}
 	d.f.addPosition(p)
 }
 
 // addJob adds a job, and reports whether there was one: what stands in the title's place
 // may be something else.
-func (d *document) addJob(j sentenceJob, s part) bool {
-	t := s.text()
-	p := position{confidence: stated, span: s.span()}
+func (d *document) addJob(j sentenceJob, s view.Part) bool {
+	t := s.Text()
+	p := position{confidence: stated, span: s.Span()}
 	p.past = j.former || j.past && !isNow.MatchString(t) && !untilNow.MatchString(t)
-	if j.title.v != nil {
-		title := j.title.trim(",")
-		if !d.isJob(title.text()) {
+	if j.title.V != nil {
+		title := j.title.Trim(",")
+		if !d.isJob(title.Text()) {
 			return false
 		}
-		if m := formerWord.FindStringIndex(title.text()); m != nil {
+		if m := formerWord.FindStringIndex(title.Text()); m != nil {
 			p.past = true
-			title = title.sub(m[1], title.end-title.start)
+			title = title.Sub(m[1], title.End-title.Start)
 		}
 		p.title = text(title, stated)
 	}
-	if j.company.v != nil {
+	if j.company.V != nil {
 		p.company = d.employer(orgHead(j.company), s, p.past)
 	}
 	p.current = !p.past
-	if j.since.v != nil {
-		p.start, _ = d.e.dates.parse(j.since.text())
-	} else if when, ok := d.e.dates.find(t); ok && when.current == p.current {
-		p.start, p.end = when.start, when.end
+	if j.since.V != nil {
+		p.start, _ = d.e.dates.Parse(j.since.Text())
+	} else if when, ok := d.e.dates.Find(t); ok && when.Current == p.current {
+		p.start, p.end = when.Start, when.End
 	}
 	d.f.addPosition(p)
 	return p.title.ok() || p.company.ok()
@@ -137,9 +138,9 @@ func (d *document) addJob(j sentenceJob, s part) bool {
 
 // employer is the organization of a job. What stands there or behind it may be a place:
 // the person's, unless the job is over.
-func (d *document) employer(org, s part, past bool) found {
+func (d *document) employer(org, s view.Part, past bool) found {
 	e := d.e
-	if name := strings.ToLower(org.text()); e.words.cities[name] || e.words.countries[name] {
+	if name := strings.ToLower(org.Text()); e.words.Cities[name] || e.words.Countries[name] {
 		if pl, ok := e.place(org, true); ok && !past {
 			d.f.addPlace(pl, stated)
 		}
@@ -153,9 +154,9 @@ func (d *document) employer(org, s part, past bool) found {
 
 // placeBehind reads the place that follows a piece of a sentence: "at Baobab Analytics in
 // Accra".
-func (d *document) placeBehind(p, s part) {
-	rest := part{s.v, p.end, s.end}
-	if m := inPlace.FindStringSubmatchIndex(rest.text()); m != nil {
+func (d *document) placeBehind(p, s view.Part) {
+	rest := view.Part{V: s.V, Start: p.End, End: s.End}
+	if m := inPlace.FindStringSubmatchIndex(rest.Text()); m != nil {
 		if pl, ok := d.e.place(piece(rest, m, 1), true); ok {
 			d.f.addPlace(pl, stated)
 		}
@@ -182,7 +183,7 @@ func (d *document) isJob(s string) bool {
 	if len(words) == 0 || len(words) > 8 || notJob.MatchString(s) {
 		return false
 	}
-	if d.e.words.isTitle(s) {
+	if d.e.words.IsTitle(s) {
 		return true
 	}
 	r, _ := utf8.DecodeRuneInString(s)

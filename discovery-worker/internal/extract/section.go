@@ -1,14 +1,16 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
 )
 
 // heading is the kind of the part that a line begins, "" when the line is no heading.
-func (d *document) heading(p part) string {
-	return d.e.words.heading(strings.TrimRight(unbulleted(p).text(), " :"))
+func (d *document) heading(p view.Part) string {
+	return d.e.words.Heading(strings.TrimRight(view.Unbulleted(p).Text(), " :"))
 }
 
 // isList reports whether a heading begins a list of what is not of the person. One among others is an entry of a menu.
@@ -17,7 +19,7 @@ func (d *document) isList(i int) bool {
 		return false
 	}
 	kind := d.heading(d.lines[i])
-	return kind == headingList || kind == headingWorks
+	return kind == lexicon.HeadingList || kind == lexicon.HeadingWorks
 }
 
 // isOwner reports whether a name in a list is that of whose page it is, where nobody is named yet. It stands apart below a menu with a heading of what
@@ -25,15 +27,15 @@ func (d *document) isList(i int) bool {
 // second name like that, neither is.
 func (d *document) isOwner(i int) bool {
 	title, lives := d.besideName(i)
-	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].text() != "" {
+	if d.f.name.ok() || !title && !lives || i == 0 || d.lines[i-1].Text() != "" {
 		return false
 	}
 	above := d.previous(i)
-	if first := above >= 0 && d.previous(above) < 0 && d.heading(d.lines[above]) == headingWorks; !(first && title && lives) && !d.isMenu(above) {
+	if first := above >= 0 && d.previous(above) < 0 && d.heading(d.lines[above]) == lexicon.HeadingWorks; !(first && title && lives) && !d.isMenu(above) {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
-		if _, ok := d.e.name(unbulleted(d.lines[j]).split(cardSplit)[0].text(), false); ok {
+		if _, ok := d.e.name(view.Unbulleted(d.lines[j]).Split(cardSplit)[0].Text(), false); ok {
 			if title, lives := d.besideName(j); title || lives {
 				return false
 			}
@@ -48,13 +50,13 @@ func (d *document) besideName(i int) (title, lives bool) {
 	if below == len(d.lines) {
 		return false, false
 	}
-	parts := d.lines[below].split(cardSplit)
+	parts := d.lines[below].Split(cardSplit)
 	for _, p := range parts {
 		_, isPlace := d.e.place(p, false)
 		_, _, ends := d.e.placed(p)
 		lives = lives || isPlace || ends
 	}
-	return d.e.isTitlePhrase(ofThing.ReplaceAllString(parts[0].text(), "")), lives
+	return d.e.isTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
 }
 
 // isMenu reports whether a line ends a menu with a heading of what somebody made: three entries or more, headings and single words, one as far from the next
@@ -62,34 +64,34 @@ func (d *document) besideName(i int) (title, lives bool) {
 func (d *document) isMenu(i int) bool {
 	entries, gap, made := 0, 0, false
 	for last := i; i >= 0; i = d.previous(i) {
-		kind, text := d.heading(d.lines[i]), strings.TrimRight(unbulleted(d.lines[i]).text(), " :")
+		kind, text := d.heading(d.lines[i]), strings.TrimRight(view.Unbulleted(d.lines[i]).Text(), " :")
 		if kind == "" && (text == "" || strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) })) || entries > 1 && last-i != gap {
 			break
 		}
 		gap, last = last-i, i
 		entries++
-		made = made || kind == headingWorks
+		made = made || kind == lexicon.HeadingWorks
 	}
 	return made && entries >= 3
 }
 
 // previous is the line above one that is not blank, or -1.
 func (d *document) previous(i int) int {
-	for i--; i >= 0 && d.lines[i].text() == ""; i-- {
+	for i--; i >= 0 && d.lines[i].Text() == ""; i-- {
 	}
 	return i
 }
 
 // next is the line below one that is not blank, or the number of lines.
 func (d *document) next(i int) int {
-	for i++; i < len(d.lines) && d.lines[i].text() == ""; i++ {
+	for i++; i < len(d.lines) && d.lines[i].Text() == ""; i++ {
 	}
 	return i
 }
 
 // entryEnd is the blank line that ends what stands below a name, or the number of lines.
 func (d *document) entryEnd(i int) int {
-	for i = d.next(i); i < len(d.lines) && d.lines[i].text() != ""; i++ {
+	for i = d.next(i); i < len(d.lines) && d.lines[i].Text() != ""; i++ {
 	}
 	return i
 }
@@ -110,7 +112,7 @@ func (d *document) sections() {
 		case "skills", "languages":
 			for _, i := range block {
 				d.used[i] = true
-				if line := unbulleted(d.lines[i]); kind == "skills" {
+				if line := view.Unbulleted(d.lines[i]); kind == "skills" {
 					d.e.skillList(d.f, line, labelled)
 				} else {
 					d.e.languageList(d.f, line, labelled)
@@ -126,7 +128,7 @@ func (d *document) sections() {
 			d.used[i] = true
 			continue
 		}
-		list = list && !(len(line.text()) < 60 && signOff.MatchString(line.text()))
+		list = list && !(len(line.Text()) < 60 && signOff.MatchString(line.Text()))
 		d.listed[i] = list
 		if d.used[i] { // a label, which may begin a part of its own
 			if kind == "skills" || kind == "languages" {
@@ -139,7 +141,7 @@ func (d *document) sections() {
 		case "experience", "education", "skills", "languages":
 			block = append(block, i)
 		}
-		if (kind == "skills" || kind == "languages") && line.start == line.end && len(block) > 1 {
+		if (kind == "skills" || kind == "languages") && line.Start == line.End && len(block) > 1 {
 			flush()
 			kind = ""
 		}
@@ -163,10 +165,10 @@ var (
 const edges = ` ,;:|·•–—-/()[]`
 
 // undated is a line without its period: what stands before it and behind it.
-func undated(p part, at [2]int) []part {
-	var rest []part
-	for _, x := range []part{p.sub(0, at[0]), p.sub(at[1], p.end-p.start)} {
-		if y := x.trim(edges); y.start < y.end {
+func undated(p view.Part, at [2]int) []view.Part {
+	var rest []view.Part
+	for _, x := range []view.Part{p.Sub(0, at[0]), p.Sub(at[1], p.End-p.Start)} {
+		if y := x.Trim(edges); y.Start < y.End {
 			rest = append(rest, y)
 		}
 	}
@@ -174,12 +176,12 @@ func undated(p part, at [2]int) []part {
 }
 
 // items are the pieces of a line that is an entry of a list of jobs.
-func (d *document) items(pieces []part) []part {
-	var all []part
+func (d *document) items(pieces []view.Part) []view.Part {
+	var all []view.Part
 	for _, p := range pieces {
-		for _, x := range p.split(entrySplit) {
-			x = x.trim(edges)
-			if t := x.text(); strings.Trim(t, ".") != "" && !siteSuffix.MatchString(t) && !duration.MatchString(t) {
+		for _, x := range p.Split(entrySplit) {
+			x = x.Trim(edges)
+			if t := x.Text(); strings.Trim(t, ".") != "" && !siteSuffix.MatchString(t) && !duration.MatchString(t) {
 				all = append(all, x)
 			}
 		}
@@ -190,19 +192,19 @@ func (d *document) items(pieces []part) []part {
 // experience reads a list of jobs: every period of time makes an entry of what
 // stands on its line or on the lines before it.
 func (d *document) experience(block []int) {
-	var before []part // lines since the last entry
+	var before []view.Part // lines since the last entry
 	var pending *position
 	flush := func() {
 		if pending != nil && len(before) > 0 {
-			var pieces []part
+			var pieces []view.Part
 			for _, line := range before[:min(2, len(before))] {
-				if strings.HasSuffix(line.text(), ".") || d.e.words.isCompany(line.text()) && len(pieces) > 1 {
+				if strings.HasSuffix(line.Text(), ".") || d.e.words.IsCompany(line.Text()) && len(pieces) > 1 {
 					break
 				}
-				pieces = append(pieces, d.items([]part{line})...)
+				pieces = append(pieces, d.items([]view.Part{line})...)
 			}
 			d.fill(pending, pieces[:min(2, len(pieces))])
-			if pending.company.ok() || d.e.words.isTitle(pending.title.value) {
+			if pending.company.ok() || d.e.words.IsTitle(pending.title.value) {
 				d.f.addPosition(*pending)
 			}
 			before = nil
@@ -212,18 +214,18 @@ func (d *document) experience(block []int) {
 	defer flush()
 	for _, i := range block {
 		raw := d.lines[i]
-		line := unbulleted(raw)
-		if line.start == line.end {
+		line := view.Unbulleted(raw)
+		if line.Start == line.End {
 			continue
 		}
 		d.used[i] = true
-		t := line.text()
-		when, ok := d.e.dates.find(t)
+		t := line.Text()
+		when, ok := d.e.dates.Find(t)
 		if !ok || len(t) > 300 {
 			if pl, isPlace := d.e.place(line, false); isPlace && !pl.empty() {
 				continue // where the job was
 			}
-			if isDetail(raw.text()) {
+			if isDetail(raw.Text()) {
 				flush()
 				before = nil
 				continue
@@ -232,8 +234,8 @@ func (d *document) experience(block []int) {
 			continue
 		}
 		flush()
-		entry := position{start: when.start, end: when.end, current: when.current, listed: true, confidence: formed, span: line.span()}
-		pieces := d.items(undated(line, when.at))
+		entry := position{start: when.Start, end: when.End, current: when.Current, listed: true, confidence: formed, span: line.Span()}
+		pieces := d.items(undated(line, when.At))
 		if d.isStudy(pieces) { // below a heading that is not known
 			d.e.schoolLine(d.f, line, formed)
 			before = nil
@@ -248,20 +250,20 @@ func (d *document) experience(block []int) {
 		}
 		before = nil
 		d.fill(&entry, pieces)
-		if entry.company.ok() || d.e.words.isTitle(entry.title.value) {
+		if entry.company.ok() || d.e.words.IsTitle(entry.title.value) {
 			d.f.addPosition(entry)
 		}
 	}
 }
 
 // isStudy reports whether an entry is of a degree at a school.
-func (d *document) isStudy(pieces []part) bool {
+func (d *document) isStudy(pieces []view.Part) bool {
 	studied, at := false, false
 	for _, p := range pieces {
-		for _, x := range p.split(comma) {
+		for _, x := range p.Split(comma) {
 			if _, _, ok := degree(x); ok {
 				studied = true
-			} else if d.e.words.isSchool(x.text()) {
+			} else if d.e.words.IsSchool(x.Text()) {
 				at = true
 			}
 		}
@@ -275,9 +277,9 @@ func isDetail(t string) bool {
 }
 
 // named reports whether pieces of an entry's own line hold its name.
-func (d *document) named(pieces []part) bool {
+func (d *document) named(pieces []view.Part) bool {
 	for _, p := range pieces {
-		if _, ok := d.e.place(p, false); !ok && len(p.text()) > 2 {
+		if _, ok := d.e.place(p, false); !ok && len(p.Text()) > 2 {
 			return true
 		}
 	}
@@ -286,13 +288,13 @@ func (d *document) named(pieces []part) bool {
 
 // above is the entry's name on the lines above its period: the line that holds
 // both, or the two nearest.
-func (d *document) above(before []part) []part {
+func (d *document) above(before []view.Part) []view.Part {
 	n := len(before)
 	if n == 0 {
 		return nil
 	}
 	last := d.items(before[n-1 : n])
-	if title, company := d.e.titleAt(before[n-1]); company.v != nil && d.e.words.isTitle(title.text()) && n != 2 {
+	if title, company := d.e.titleAt(before[n-1]); company.V != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
 		return last
 	}
 	if len(last) >= 2 || n == 1 {
@@ -302,20 +304,20 @@ func (d *document) above(before []part) []part {
 }
 
 // fill reads title and company out of the pieces of an entry.
-func (d *document) fill(p *position, pieces []part) {
+func (d *document) fill(p *position, pieces []view.Part) {
 	e := d.e
-	if len(pieces) == 1 && spaced.MatchString(pieces[0].text()) { // 株式会社青空 システムエンジニア
-		pieces = pieces[0].split(space)
+	if len(pieces) == 1 && spaced.MatchString(pieces[0].Text()) { // 株式会社青空 システムエンジニア
+		pieces = pieces[0].Split(space)
 	}
 	if len(pieces) == 1 {
 		title, company := e.titleAt(pieces[0])
-		if company.v != nil {
-			pieces = []part{title, company}
-		} else if c := pieces[0].split(comma); len(c) == 2 {
+		if company.V != nil {
+			pieces = []view.Part{title, company}
+		} else if c := pieces[0].Split(comma); len(c) == 2 {
 			pieces = c
 		}
 	}
-	var rest []part
+	var rest []view.Part
 	for _, x := range pieces {
 		if _, ok := e.place(x, false); ok {
 			continue
@@ -327,34 +329,34 @@ func (d *document) fill(p *position, pieces []part) {
 	if len(rest) == 0 {
 		return
 	}
-	title, company := rest[0], part{}
+	title, company := rest[0], view.Part{}
 	if len(rest) == 2 {
 		company = rest[1]
-		if e.words.isTitle(company.text()) && (!e.words.isTitle(title.text()) || e.words.isCompany(title.text()) && !e.words.isCompany(company.text())) {
+		if e.words.IsTitle(company.Text()) && (!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
 			title, company = company, title
 		}
-	} else if t, c := e.titleAt(title); c.v != nil {
+	} else if t, c := e.titleAt(title); c.V != nil {
 		title, company = t, c
-	} else if e.words.isCompany(title.text()) && !e.words.isTitle(title.text()) {
-		title, company = part{}, title
+	} else if e.words.IsCompany(title.Text()) && !e.words.IsTitle(title.Text()) {
+		title, company = view.Part{}, title
 	}
 	confidence := p.confidence
-	if words := strings.Fields(strings.ToLower(title.textOr())); company.v == nil && len(words) > 2 && e.words.isTitle(title.text()) && legalForm[words[len(words)-1]] {
+	if words := strings.Fields(strings.ToLower(title.TextOr())); company.V == nil && len(words) > 2 && e.words.IsTitle(title.Text()) && legalForm[words[len(words)-1]] {
 		return // "MECHANICAL DESIGNER OFFICINE ALPINE SRL": where one ends and the other begins is not known
 	}
-	if title.v != nil && len(title.text()) <= 120 {
-		if !e.words.isTitle(title.text()) && company.v == nil {
+	if title.V != nil && len(title.Text()) <= 120 {
+		if !e.words.IsTitle(title.Text()) && company.V == nil {
 			confidence = probable
 		}
-		p.title = found{title.text(), confidence, title.span()}
+		p.title = found{title.Text(), confidence, title.Span()}
 	}
-	if company.v != nil && len(company.text()) <= 120 {
-		if c := company.split(comma); len(c) == 2 { // "Northwind, Berlin"
-			if e.words.cities[strings.ToLower(c[1].text())] {
+	if company.V != nil && len(company.Text()) <= 120 {
+		if c := company.Split(comma); len(c) == 2 { // "Northwind, Berlin"
+			if e.words.Cities[strings.ToLower(c[1].Text())] {
 				company = c[0]
 			}
 		}
-		p.company = found{company.text(), confidence, company.span()}
+		p.company = found{company.Text(), confidence, company.Span()}
 	}
 }
 
@@ -366,23 +368,23 @@ var degreeWord = regexp.MustCompile(`^(?:(?i:bachelor(?:'s|’s)?(?: degree)?(?:
 var fieldWord = regexp.MustCompile(`^(?i:(?:in|of|en|de|di|em|for|der|in der|the|,|-|–|:)\s+)+`)
 
 // degree splits a piece into a degree and its field.
-func degree(p part) (deg, field part, ok bool) {
-	t := p.text()
+func degree(p view.Part) (deg, field view.Part, ok bool) {
+	t := p.Text()
 	m := degreeWord.FindStringIndex(t)
 	if m == nil {
-		return part{}, part{}, false
+		return view.Part{}, view.Part{}, false
 	}
 	end := m[1]
 	if end > 0 && strings.ContainsRune(" ,(:\t", rune(t[end-1])) {
 		end--
 	}
-	deg = p.sub(0, end)
-	rest := p.sub(end, len(t)).trim(" ,()")
-	if f := fieldWord.FindStringIndex(rest.text()); f != nil {
-		rest = rest.sub(f[1], rest.end-rest.start)
+	deg = p.Sub(0, end)
+	rest := p.Sub(end, len(t)).Trim(" ,()")
+	if f := fieldWord.FindStringIndex(rest.Text()); f != nil {
+		rest = rest.Sub(f[1], rest.End-rest.Start)
 	}
-	if rest.start == rest.end {
-		rest = part{}
+	if rest.Start == rest.End {
+		rest = view.Part{}
 	}
 	return deg, rest, true
 }
@@ -398,8 +400,8 @@ func (d *document) education(block []int) {
 		s = school{confidence: formed}
 	}
 	for _, i := range block {
-		line := unbulleted(d.lines[i])
-		if line.start == line.end {
+		line := view.Unbulleted(d.lines[i])
+		if line.Start == line.End {
 			flush()
 			continue
 		}
@@ -417,24 +419,24 @@ func (d *document) education(block []int) {
 
 // schoolPieces adds the pieces of a line to an entry of education; dated says
 // that it held the entry's time, which comes last.
-func (d *document) schoolPieces(line part, s *school, flush func()) (dated bool) {
+func (d *document) schoolPieces(line view.Part, s *school, flush func()) (dated bool) {
 	e := d.e
-	pieces := []part{line}
-	if when, ok := e.dates.find(line.text()); ok {
-		pieces, dated = undated(line, when.at), true
-		defer func(start, end string) { s.start, s.end = start, end }(when.start, when.end)
-	} else if date, at, ok := e.dates.findOne(line.text()); ok {
+	pieces := []view.Part{line}
+	if when, ok := e.dates.Find(line.Text()); ok {
+		pieces, dated = undated(line, when.At), true
+		defer func(start, end string) { s.start, s.end = start, end }(when.Start, when.End)
+	} else if date, at, ok := e.dates.FindOne(line.Text()); ok {
 		pieces, dated = undated(line, at), true
 		defer func() { s.end = date }()
 	}
 	for _, p := range pieces {
-		for _, x := range p.split(entrySplit) {
+		for _, x := range p.Split(entrySplit) {
 			sep := comma
-			if spaced.MatchString(x.text()) {
+			if spaced.MatchString(x.Text()) {
 				sep = space
 			}
-			for _, y := range x.split(sep) {
-				y = y.trim(edges)
+			for _, y := range x.Split(sep) {
+				y = y.Trim(edges)
 				e.schoolPiece(y, s, flush)
 			}
 		}
@@ -442,41 +444,41 @@ func (d *document) schoolPieces(line part, s *school, flush func()) (dated bool)
 	return dated
 }
 
-func (e *Extractor) schoolPiece(y part, s *school, flush func()) {
-	t := y.text()
+func (e *Extractor) schoolPiece(y view.Part, s *school, flush func()) {
+	t := y.Text()
 	if t == "" || len(t) > 150 {
 		return
 	}
 	if deg, field, ok := degree(y); ok {
 		if s.degree == "" {
-			s.degree = deg.text()
+			s.degree = deg.Text()
 		}
-		if field.v != nil && s.field == "" && !e.words.isSchool(field.text()) {
-			s.field = field.text()
+		if field.V != nil && s.field == "" && !e.words.IsSchool(field.Text()) {
+			s.field = field.Text()
 		}
 		return
 	}
-	if e.words.isSchool(t) {
+	if e.words.IsSchool(t) {
 		if s.name != "" && s.name != t && flush != nil {
 			flush()
 		}
 		if s.name == "" {
-			s.name, s.span = t, y.span()
+			s.name, s.span = t, y.Span()
 		}
 		return
 	}
-	if s.degree != "" && s.field == "" && !e.words.cities[strings.ToLower(t)] && !e.words.countries[strings.ToLower(t)] {
+	if s.degree != "" && s.field == "" && !e.words.Cities[strings.ToLower(t)] && !e.words.Countries[strings.ToLower(t)] {
 		s.field = t
 	}
 }
 
 // schoolLine reads one entry of education in one line.
-func (e *Extractor) schoolLine(f *facts, v part, confidence float64) {
-	s := school{confidence: confidence, span: v.span()}
+func (e *Extractor) schoolLine(f *facts, v view.Part, confidence float64) {
+	s := school{confidence: confidence, span: v.Span()}
 	d := &document{e: e, f: f}
 	d.schoolPieces(v, &s, nil)
 	if s.name != "" {
-		s.span = v.span()
+		s.span = v.Span()
 		f.addSchool(s)
 	}
 }

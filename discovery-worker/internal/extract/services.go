@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -17,7 +19,7 @@ var platformNames = map[string]string{ //nolint:gochecknoglobals // a constant t
 }
 
 // platformNamed is the platform that a name calls, "" for any other service.
-func platformNamed(s string) string { return platformNames[labelKey(strings.ToLower(s))] }
+func platformNamed(s string) string { return platformNames[lexicon.LabelKey(strings.ToLower(s))] }
 
 // otherServices are networks that have no field in a profile.
 var otherServices = regexp.MustCompile(`(?i)^(?:facebook|instagram|insta|youtube|tiktok|mastodon|bluesky|threads|reddit|pinterest|snapchat|telegram|whatsapp|signal|discord|slack|twitch` +
@@ -61,8 +63,8 @@ func newHandlePatterns() *handlePatterns {
 const maxHandleText = 20_000
 
 // mentions finds handles beside the name of a service. A handle belongs to the service named nearest to it.
-func (e *Extractor) mentions(f *facts, v *view) {
-	text := v.text
+func (e *Extractor) mentions(f *facts, v *view.View) {
+	text := v.Text
 	if len(text) > maxHandleText {
 		end := maxHandleText
 		for !utf8.RuneStart(text[end]) {
@@ -77,7 +79,7 @@ func (e *Extractor) mentions(f *facts, v *view) {
 		}
 		taken[from] = true
 		if platform := platformNamed(service); platform != "" {
-			e.username(f, platform, part{v, from, to}, stated)
+			e.username(f, platform, view.Part{V: v, Start: from, End: to}, stated)
 		}
 	}
 	x := e.handles
@@ -117,10 +119,10 @@ func (e *Extractor) mentions(f *facts, v *view) {
 		if at < 0 || at+len(a.Username) > len(text) || taken[at] {
 			continue
 		}
-		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: part{v, at, at + len(a.Username)}.span()})
+		e.account(f, Identifier{Type: Account, Platform: a.Platform, Value: a.Username, Confidence: stated, Span: view.Part{V: v, Start: at, End: at + len(a.Username)}.Span()})
 	}
 	if m := x.tweets.FindStringSubmatchIndex(text); m != nil {
-		e.username(f, identity.Microblog, part{v, m[2], m[3]}, stated)
+		e.username(f, identity.Microblog, view.Part{V: v, Start: m[2], End: m[3]}, stated)
 	}
 }
 
@@ -154,7 +156,7 @@ func (e *Extractor) hidden(f *facts, path, text string) {
 				continue
 			}
 			address := hiddenDot.ReplaceAllString(line[m[2]:m[3]], ".") + "@" + hiddenDot.ReplaceAllString(host, ".")
-			e.email(f, address, "", formed, Span{Path: path, Start: at + m[2], End: at + m[7]})
+			e.email(f, address, "", formed, view.Span{Path: path, Start: at + m[2], End: at + m[7]})
 			found++
 		}
 	}

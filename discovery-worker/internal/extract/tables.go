@@ -2,6 +2,7 @@ package extract
 
 import (
 	"encoding/csv"
+	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 )
@@ -17,7 +18,7 @@ var (
 // and a value each. What it reads is the first person of a table: a row is one.
 func (d *document) tables() {
 	for i := 0; i < len(d.lines); i++ {
-		if d.used[i] || len(d.lines[i].text()) > 4000 {
+		if d.used[i] || len(d.lines[i].Text()) > 4000 {
 			continue
 		}
 		header, delimiter := d.header(d.lines[i])
@@ -26,7 +27,7 @@ func (d *document) tables() {
 			continue
 		}
 		row := i + 1
-		for row < len(d.lines) && (ruler.MatchString(d.lines[row].text()) || d.lines[row].start == d.lines[row].end) {
+		for row < len(d.lines) && (ruler.MatchString(d.lines[row].Text()) || d.lines[row].Start == d.lines[row].End) {
 			row++
 		}
 		if row == len(d.lines) {
@@ -38,7 +39,7 @@ func (d *document) tables() {
 		}
 		d.used[i], d.used[row] = true, true
 		for n, label := range header {
-			if kind := d.e.words.kind(label.text()); kind != "" && kind != "bio" {
+			if kind := d.e.words.Kind(label.Text()); kind != "" && kind != "bio" {
 				d.e.value(d.f, kind, cells[n], &d.labelled, labelled)
 			}
 		}
@@ -50,17 +51,17 @@ func (d *document) tables() {
 }
 
 // header is the labels of a line that heads a table and what separates them.
-func (d *document) header(line part) (labels []part, delimiter rune) {
+func (d *document) header(line view.Part) (labels []view.Part, delimiter rune) {
 	for _, c := range ",;\t|" {
-		if strings.Count(line.text(), string(c)) < 1 {
+		if strings.Count(line.Text(), string(c)) < 1 {
 			continue
 		}
 		cells := cellsOf(line, c)
 		known, name := 0, false
 		for _, cell := range cells {
 			kind := ""
-			if len(cell.text()) <= 40 {
-				kind = d.e.words.kind(cell.text())
+			if len(cell.Text()) <= 40 {
+				kind = d.e.words.Kind(cell.Text())
 			}
 			if kind != "" {
 				known++
@@ -77,37 +78,37 @@ func (d *document) header(line part) (labels []part, delimiter rune) {
 // pair reads a row of a label and a value.
 func (d *document) pair(i int) {
 	line := d.lines[i]
-	var cells []part
-	if t := line.text(); strings.HasPrefix(t, "|") || strings.HasPrefix(t, "│") {
+	var cells []view.Part
+	if t := line.Text(); strings.HasPrefix(t, "|") || strings.HasPrefix(t, "│") {
 		cells = cellsOf(line, '|')
 	} else if !strings.Contains(t, ":") {
-		cells = line.split(gap)
+		cells = line.Split(gap)
 	}
-	if len(cells) != 2 || cells[1].start == cells[1].end || len(cells[0].text()) > 40 {
+	if len(cells) != 2 || cells[1].Start == cells[1].End || len(cells[0].Text()) > 40 {
 		return
 	}
-	if _, _, dated := d.e.dates.findOne(cells[0].text()); dated {
+	if _, _, dated := d.e.dates.FindOne(cells[0].Text()); dated {
 		return // an entry of a list of jobs
 	}
-	if kind := d.e.words.kind(cells[0].text()); kind != "" && kind != "bio" && d.e.words.kind(cells[1].text()) == "" {
+	if kind := d.e.words.Kind(cells[0].Text()); kind != "" && kind != "bio" && d.e.words.Kind(cells[1].Text()) == "" {
 		d.used[i] = true
 		d.e.value(d.f, kind, cells[1], &d.labelled, labelled)
 	}
 }
 
 // cellsOf cuts a row at a separator; quotes are those of RFC 4180.
-func cellsOf(line part, delimiter rune) []part {
+func cellsOf(line view.Part, delimiter rune) []view.Part {
 	if delimiter == '|' {
-		return line.trim("|│").split(pipe)
+		return line.Trim("|│").Split(pipe)
 	}
-	t := line.text()
+	t := line.Text()
 	r := csv.NewReader(strings.NewReader(t))
 	r.Comma, r.LazyQuotes, r.FieldsPerRecord = delimiter, true, -1
 	fields, err := r.Read()
 	if err != nil {
 		return nil
 	}
-	cells := make([]part, len(fields))
+	cells := make([]view.Part, len(fields))
 	for i, field := range fields {
 		_, column := r.FieldPos(i)
 		from := column - 1
@@ -115,7 +116,7 @@ func cellsOf(line part, delimiter rune) []part {
 			from++
 		}
 		to := min(from+len(field), len(t))
-		cells[i] = line.sub(min(from, to), to).trim("")
+		cells[i] = line.Sub(min(from, to), to).Trim("")
 	}
 	return cells
 }

@@ -5,6 +5,9 @@ import (
 	"regexp"
 	"strings"
 
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
 
@@ -18,16 +21,16 @@ const (
 // text reads a text: identifiers anywhere, then labels, parts under headings,
 // cards, and sentences.
 func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how int) error {
-	text = validText(text)
-	text = without(text, orders(text))
-	if how == wholeText && isXML(text) {
+	text = view.Valid(text)
+	text = view.Without(text, view.Orders(text))
+	if how == wholeText && tree.IsXML(text) {
 		return e.xml(ctx, f, path, text)
 	}
-	v := newView(path, text)
-	if isTeX(text) || isQuery(text) && validQuery(text) {
+	v := view.New(path, text)
+	if view.IsLaTeX(text) || view.IsForm(text) && view.ValidQuery(text) {
 		e.viewed(f, v)
 	} else {
-		e.identifiers(f, path, visible(text))
+		e.identifiers(f, path, view.Visible(text))
 	}
 	if err := ctx.Err(); err != nil {
 		return err
@@ -37,7 +40,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	d := &document{e: e, f: f, lines: v.lines()}
+	d := &document{e: e, f: f, lines: v.Lines()}
 	d.used, d.listed = make([]bool, len(d.lines)), make([]bool, len(d.lines))
 	if how != someMember || len(d.lines) > 1 {
 		d.careers()
@@ -61,7 +64,7 @@ func (e *Extractor) text(ctx context.Context, f *facts, path, text string, how i
 type document struct {
 	e     *Extractor
 	f     *facts
-	lines []part
+	lines []view.Part
 	used  []bool
 	// listed are the lines of a list of others, whose names are not the person's.
 	listed []bool
@@ -80,19 +83,19 @@ var (
 )
 
 // card reads a line of a vCard (RFC 6350).
-func (d *document) card(name, params string, value part) {
+func (d *document) card(name, params string, value view.Part) {
 	f := d.f
 	switch name {
 	case "FN":
 		d.e.value(f, "name", value, &d.labelled, certain)
 	case "N":
-		parts := value.split(semicolon)
+		parts := value.Split(semicolon)
 		if len(parts) > 1 {
 			d.e.value(f, "last", parts[0], &d.labelled, certain)
 			d.e.value(f, "first", parts[1], &d.labelled, certain)
 		}
 	case "ORG":
-		d.e.value(f, "company", value.split(semicolon)[0], &d.labelled, certain)
+		d.e.value(f, "company", value.Split(semicolon)[0], &d.labelled, certain)
 	case "TITLE", "ROLE":
 		d.e.value(f, "title", value, &d.labelled, certain)
 	case "EMAIL":
@@ -106,7 +109,7 @@ func (d *document) card(name, params string, value part) {
 	case "TEL":
 		d.e.value(f, "phone", value, &d.labelled, certain)
 	case "ADR":
-		parts := value.split(semicolon)
+		parts := value.Split(semicolon)
 		if len(parts) == 7 {
 			for i, kind := range map[int]string{3: "city", 4: "state", 6: "country"} {
 				d.e.value(f, kind, parts[i], &d.labelled, labelled)
@@ -118,21 +121,21 @@ func (d *document) card(name, params string, value part) {
 var semicolon = regexp.MustCompile(`\s*;\s*`)
 
 // value takes a value of which a label says what it is. Of a job it fills p.
-func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence float64) {
-	v = v.trim("*_")
-	t := v.text()
+func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confidence float64) {
+	v = v.Trim("*_")
+	t := v.Text()
 	if isBlank(t) {
 		return
 	}
-	span := v.span()
+	span := v.Span()
 	f1 := found{t, confidence, span}
 	switch kind {
 	case "name":
 		if n, ok := e.name(t, true); ok {
 			f.addName(n, confidence, span)
 		}
-	case familyGiven, givenFamily:
-		if n, ok := e.parts(t, kind == familyGiven); ok {
+	case lexicon.FamilyGiven, lexicon.GivenFamily:
+		if n, ok := e.parts(t, kind == lexicon.FamilyGiven); ok {
 			f.addName(n, confidence, span)
 		}
 	case "person":
@@ -151,40 +154,40 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 			to.better(found{n.full, confidence + 0.001, span})
 		}
 	case "title":
-		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.heading(t) == "" {
+		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.Heading(t) == "" {
 			v, pl, _ := e.placed(v)
 			if !p.listed { // where a job of a list was, the person need not be
 				f.addPlace(pl, stated)
 			}
 			title, company := e.titleAt(v)
-			p.title = found{title.text(), confidence, title.span()}
-			if company.v != nil && !p.company.ok() {
-				p.company = found{company.text(), confidence - 0.01, company.span()}
+			p.title = found{title.Text(), confidence, title.Span()}
+			if company.V != nil && !p.company.ok() {
+				p.company = found{company.Text(), confidence - 0.01, company.Span()}
 			}
 		}
 	case "company":
-		if c := v.trim("@"); len(t) <= 150 && (!p.company.ok() || p.company.confidence < confidence) {
-			p.company = found{c.text(), confidence, c.span()}
+		if c := v.Trim("@"); len(t) <= 150 && (!p.company.ok() || p.company.confidence < confidence) {
+			p.company = found{c.Text(), confidence, c.Span()}
 		}
 	case "company address": // the name stands before the address
-		e.value(f, "company", v.split(placeSplit)[0], p, confidence)
+		e.value(f, "company", v.Split(placeSplit)[0], p, confidence)
 	case "period":
-		if when, ok := e.dates.find(t); ok {
-			p.start, p.end, p.current, p.past, p.span = when.start, when.end, when.current, !when.current, span
+		if when, ok := e.dates.Find(t); ok {
+			p.start, p.end, p.current, p.past, p.span = when.Start, when.End, when.Current, !when.Current, span
 		}
 	case "company url":
 		if _, err := e.platforms.ParseCompany(t); err == nil {
 			p.companyURL = found{clean(t, true), confidence, span}
 		}
 	case "start", "end":
-		if date, ok := e.dates.parse(t); ok && kind == "start" {
+		if date, ok := e.dates.Parse(t); ok && kind == "start" {
 			p.start, p.span = date, span
 		} else if ok {
 			p.end = date
 		}
 	case "email", "personal email", "work email":
-		for _, x := range v.split(emailSeparator) {
-			e.email(f, x.trim("<>").text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence, x.trim("<>").span())
+		for _, x := range v.Split(emailSeparator) {
+			e.email(f, x.Trim("<>").Text(), strings.TrimSuffix(strings.TrimSuffix(kind, "email"), " "), confidence, x.Trim("<>").Span())
 		}
 	case "phone":
 		e.phone(f, v, "ZZ", confidence)
@@ -209,11 +212,11 @@ func (e *Extractor) value(f *facts, kind string, v part, p *position, confidence
 }
 
 // more takes values of places and lists.
-func (e *Extractor) more(f *facts, kind string, v part, p *position, confidence float64) {
-	t, span := v.text(), v.span()
+func (e *Extractor) more(f *facts, kind string, v view.Part, p *position, confidence float64) {
+	t, span := v.Text(), v.Span()
 	switch kind {
 	case "location", "address":
-		if pl, ok := e.place(v, kind == "location"); ok && (kind == "location" || pl.city.v != nil || pl.country.v != nil || pl.state.v != nil) {
+		if pl, ok := e.place(v, kind == "location"); ok && (kind == "location" || pl.city.V != nil || pl.country.V != nil || pl.state.V != nil) {
 			f.addPlace(pl, confidence)
 		}
 	case "city":
@@ -237,11 +240,11 @@ func (e *Extractor) more(f *facts, kind string, v part, p *position, confidence 
 	case "education":
 		e.schoolLine(f, v, confidence)
 	case "experience", "current position":
-		if title, company := e.titleAt(v); company.v == nil && kind == "current position" {
+		if title, company := e.titleAt(v); company.V == nil && kind == "current position" {
 			e.value(f, "title", v, p, confidence)
-		} else if company.v != nil && !p.title.ok() {
-			p.title = found{title.text(), confidence, title.span()}
-			p.company = found{company.text(), confidence, company.span()}
+		} else if company.V != nil && !p.title.ok() {
+			p.title = found{title.Text(), confidence, title.Span()}
+			p.company = found{company.Text(), confidence, company.Span()}
 		}
 	case "school name":
 		f.addSchool(school{name: t, span: span, confidence: confidence})
@@ -269,43 +272,43 @@ func isHonorific(s string) bool {
 	return len(s) < 20 && honorific.MatchString(s+" ") && !strings.Contains(s, " ")
 }
 
-func (e *Extractor) skillList(f *facts, v part, confidence float64) {
-	for _, x := range v.split(listSeparator) {
-		x = x.trim(".-•*")
-		if m := lastAnd.FindStringIndex(x.text()); m != nil {
-			x = x.sub(m[1], x.end-x.start)
+func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
+	for _, x := range v.Split(listSeparator) {
+		x = x.Trim(".-•*")
+		if m := lastAnd.FindStringIndex(x.Text()); m != nil {
+			x = x.Sub(m[1], x.End-x.Start)
 		}
-		if m := brackets.FindStringIndex(x.text()); m != nil && m[1] == x.end-x.start {
-			x = x.sub(0, m[0]).trim("")
+		if m := brackets.FindStringIndex(x.Text()); m != nil && m[1] == x.End-x.Start {
+			x = x.Sub(0, m[0]).Trim("")
 		}
-		for m := howWell.FindStringIndex(x.text()); m != nil && m[1] < x.end-x.start; m = howWell.FindStringIndex(x.text()) {
-			x = x.sub(m[1], x.end-x.start)
+		for m := howWell.FindStringIndex(x.Text()); m != nil && m[1] < x.End-x.Start; m = howWell.FindStringIndex(x.Text()) {
+			x = x.Sub(m[1], x.End-x.Start)
 		}
-		if m := level.FindStringIndex(x.text()); m != nil && m[0] > 0 {
-			x = x.sub(0, m[0]).trim("")
+		if m := level.FindStringIndex(x.Text()); m != nil && m[0] > 0 {
+			x = x.Sub(0, m[0]).Trim("")
 		}
-		if t := x.text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !isBlank(t) {
-			f.skills = addEntry(f.skills, entry{t, confidence, x.span()})
+		if t := x.Text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !isBlank(t) {
+			f.skills = addEntry(f.skills, entry{t, confidence, x.Span()})
 		}
 	}
 }
 
-func (e *Extractor) languageList(f *facts, v part, confidence float64) {
-	for _, x := range v.split(listSeparator) {
-		for _, y := range x.split(andWord) {
-			t := y.text()
+func (e *Extractor) languageList(f *facts, v view.Part, confidence float64) {
+	for _, x := range v.Split(listSeparator) {
+		for _, y := range x.Split(andWord) {
+			t := y.Text()
 			if m := brackets.FindStringIndex(t); m != nil {
-				y = y.sub(0, m[0])
+				y = y.Sub(0, m[0])
 			}
-			y = y.trim(".:-")
-			if m := lastAnd.FindStringIndex(y.text()); m != nil {
-				y = y.sub(m[1], y.end-y.start)
+			y = y.Trim(".:-")
+			if m := lastAnd.FindStringIndex(y.Text()); m != nil {
+				y = y.Sub(m[1], y.End-y.Start)
 			}
-			if i := strings.IndexAny(y.text(), ":-–"); i > 0 {
-				y = y.sub(0, i).trim("")
+			if i := strings.IndexAny(y.Text(), ":-–"); i > 0 {
+				y = y.Sub(0, i).Trim("")
 			}
-			if e.words.languages[strings.ToLower(y.text())] {
-				f.languages = addEntry(f.languages, entry{y.text(), confidence, y.span()})
+			if e.words.Languages[strings.ToLower(y.Text())] {
+				f.languages = addEntry(f.languages, entry{y.Text(), confidence, y.Span()})
 			}
 		}
 	}
@@ -317,7 +320,7 @@ var mailbox = regexp.MustCompile(`^"?([^<>"@]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
 // mailboxes reads lines that are a name and an address.
 func (d *document) mailboxes() {
 	for i, line := range d.lines {
-		t := line.text()
+		t := line.Text()
 		if d.used[i] || len(t) > 400 || !strings.HasSuffix(t, ">") {
 			continue
 		}
@@ -326,7 +329,7 @@ func (d *document) mailboxes() {
 			continue
 		}
 		if n, ok := d.e.name(t[m[2]:m[3]], false); ok {
-			d.f.addName(n, formed, line.sub(m[2], m[3]).span())
+			d.f.addName(n, formed, line.Sub(m[2], m[3]).Span())
 			d.used[i] = true
 		}
 	}

@@ -1,17 +1,18 @@
-package extract
+package dates
 
 import (
 	"fmt"
+	"muster/discovery-worker/internal/extract/lexicon"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 )
 
-// dates reads dates and ranges of dates, in the languages that months lists.
-type dates struct {
+// Reader reads dates and ranges of dates, in the languages that months lists.
+type Reader struct {
 	months map[string]int
-	date   string // expression of one date
+	Expr   string // expression of one date
 	single *regexp.Regexp
 	period *regexp.Regexp
 	open   *regexp.Regexp
@@ -39,11 +40,11 @@ const (
 	sinceWords   = `since|seit|depuis|desde|dal|da|sinds|sedan|from|ab|od|с`
 )
 
-func newDates() *dates {
-	d := &dates{months: map[string]int{}}
+func New() *Reader {
+	d := &Reader{months: map[string]int{}}
 	var names []string
 	month := 0
-	for line := range lines(monthNames) {
+	for line := range lexicon.Lines(monthNames) {
 		month++
 		for _, name := range strings.Fields(line) {
 			if d.months[name] == 0 {
@@ -53,48 +54,48 @@ func newDates() *dates {
 		}
 	}
 	year := `(?:19|20)\d\d`
-	d.date = `(?:(?:\d{1,2}\.?\s+(?:de\s+)?)?(?:` + strings.Join(names, "|") + `)\.?,?\s+(?:\d{1,2},?\s+)?(?:de\s+|of\s+)?` + year +
+	d.Expr = `(?:(?:\d{1,2}\.?\s+(?:de\s+)?)?(?:` + strings.Join(names, "|") + `)\.?,?\s+(?:\d{1,2},?\s+)?(?:de\s+|of\s+)?` + year +
 		`|` + year + `[-/.]\d{1,2}(?:[-/.]\d{1,2})?|(?:\d{1,2}[./])?\d{1,2}[./]` + year + `|` + year + `年(?:\d{1,2}月)?|` + year + `)`
-	d.single = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)(?:$|[^\p{L}\d/-])`)
-	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.date + `)\s*(?:-|–|—|−|~|〜|～|→|➔|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.date + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
-	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.date + `)(?:$|[^\p{L}\d/-])`)
-	d.whole = regexp.MustCompile(`(?i)^` + d.date + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
+	d.single = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
+	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)\s*(?:-|–|—|−|~|〜|～|→|➔|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.Expr + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
+	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
+	d.whole = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
 	return d
 }
 
 // span of time, dates as partial as they are written; current when it lasts.
 type period struct {
-	start, end string
-	current    bool
-	at         [2]int // where it is written, with the word before it
+	Start, End string
+	Current    bool
+	At         [2]int // where it is written, with the word before it
 }
 
-// find reads the first period of a line: a range, or an open one ("since 2018").
-func (d *dates) find(s string) (period, bool) {
+// Find reads the first period of a line: a range, or an open one ("since 2018").
+func (d *Reader) Find(s string) (period, bool) {
 	if !strings.ContainsFunc(s, unicode.IsDigit) {
 		return period{}, false
 	}
 	if m := d.period.FindStringSubmatchIndex(s); m != nil {
-		start, ok := d.parse(s[m[2]:m[3]])
-		end, ended := d.parse(s[m[4]:m[5]])
+		start, ok := d.Parse(s[m[2]:m[3]])
+		end, ended := d.Parse(s[m[4]:m[5]])
 		if ok {
-			return period{start: start, end: end, current: !ended, at: [2]int{m[2], m[5]}}, true
+			return period{Start: start, End: end, Current: !ended, At: [2]int{m[2], m[5]}}, true
 		}
 	}
 	if m := d.open.FindStringSubmatchIndex(s); m != nil {
-		if start, ok := d.parse(s[m[2]:m[3]]); ok {
+		if start, ok := d.Parse(s[m[2]:m[3]]); ok {
 			from := m[0]
 			for from < m[2] && strings.IndexByte(" \t(,.;:-", s[from]) >= 0 {
 				from++
 			}
-			return period{start: start, current: true, at: [2]int{from, m[3]}}, true
+			return period{Start: start, Current: true, At: [2]int{from, m[3]}}, true
 		}
 	}
 	return period{}, false
 }
 
-// findOne reads a single date in a line.
-func (d *dates) findOne(s string) (date string, at [2]int, ok bool) {
+// FindOne reads a single date in a line.
+func (d *Reader) FindOne(s string) (date string, at [2]int, ok bool) {
 	if !strings.ContainsFunc(s, unicode.IsDigit) {
 		return "", at, false
 	}
@@ -102,7 +103,7 @@ func (d *dates) findOne(s string) (date string, at [2]int, ok bool) {
 	if m == nil {
 		return "", at, false
 	}
-	date, ok = d.parse(s[m[2]:m[3]])
+	date, ok = d.Parse(s[m[2]:m[3]])
 	return date, [2]int{m[2], m[3]}, ok
 }
 
@@ -111,8 +112,8 @@ var (
 	timeOfDay = regexp.MustCompile(`t\d.*$`)
 )
 
-// parse reads one date: "YYYY", "YYYY-MM" or "YYYY-MM-DD".
-func (d *dates) parse(s string) (string, bool) {
+// Parse reads one date: "YYYY", "YYYY-MM" or "YYYY-MM-DD".
+func (d *Reader) Parse(s string) (string, bool) {
 	s = strings.TrimSpace(strings.ToLower(s))
 	if !d.whole.MatchString(s) {
 		return "", false
@@ -165,9 +166,9 @@ func (d *dates) parse(s string) (string, bool) {
 	return fmt.Sprintf("%04d-%02d-%02d", year, month, day), true
 }
 
-// full fills a partial date (rulings.md, Names: "filled with -01 where a full date
+// Full fills a partial date (rulings.md, Names: "filled with -01 where a full date
 // is shown").
-func full(date string) string {
+func Full(date string) string {
 	switch len(date) {
 	case 4:
 		return date + "-01-01"

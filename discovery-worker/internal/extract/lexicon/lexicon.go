@@ -1,4 +1,4 @@
-package extract
+package lexicon
 
 import (
 	_ "embed" // the word lists
@@ -28,43 +28,43 @@ var (
 	citiesText string
 )
 
-// lexicon is the words that things are recognised by; all keys are lower case.
-type lexicon struct {
-	labels      map[string]string
+// Words is the words that things are recognised by; all keys are lower case.
+type Words struct {
+	Labels      map[string]string
 	headings    *headings
 	titles      map[string]bool
 	titleEnds   []string
-	companies   map[string]bool
+	Companies   map[string]bool
 	schools     map[string]bool
 	schoolHeads []string
-	providers   map[string]bool
-	skills      map[string]bool
-	cities      map[string]bool
-	countries   map[string]bool
-	states      map[string]bool
-	languages   map[string]bool
-	departments map[string]bool
+	Providers   map[string]bool
+	Skills      map[string]bool
+	Cities      map[string]bool
+	Countries   map[string]bool
+	States      map[string]bool
+	Languages   map[string]bool
+	Departments map[string]bool
 	families    map[string]bool // titles that are names of families and towns too
 	towns       map[string]bool // what stands behind a family's name in that of a town
-	notNames    map[string]bool
+	NotNames    map[string]bool
 }
 
-func newLexicon() (*lexicon, error) {
-	w := &lexicon{
-		labels: map[string]string{}, companies: set(companiesText), providers: set(providersText),
-		skills: set(skillsText), cities: set(citiesText), countries: map[string]bool{}, languages: map[string]bool{},
-		states: set(statesText), departments: set(departmentsText), families: set(familiesText), towns: set(townsText), notNames: set(notNamesText),
+func New() (*Words, error) {
+	w := &Words{
+		Labels: map[string]string{}, Companies: Set(companiesText), Providers: Set(providersText),
+		Skills: Set(skillsText), Cities: Set(citiesText), Countries: map[string]bool{}, Languages: map[string]bool{},
+		States: Set(statesText), Departments: Set(departmentsText), families: Set(familiesText), towns: Set(townsText), NotNames: Set(notNamesText),
 	}
 	w.titles, w.titleEnds = setAndAffixes(titlesText)
 	w.schools, w.schoolHeads = setAndAffixes(schoolsText)
-	for line := range lines(labelsText) {
+	for line := range Lines(labelsText) {
 		kind, names, ok := strings.Cut(line, ":")
 		if !ok {
 			return nil, fmt.Errorf("labels: a line without a kind")
 		}
 		for name := range strings.SplitSeq(names, ",") {
-			if name = strings.TrimSpace(name); w.labels[name] == "" {
-				w.labels[name] = kind
+			if name = strings.TrimSpace(name); w.Labels[name] == "" {
+				w.Labels[name] = kind
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func newLexicon() (*lexicon, error) {
 
 // regions takes the names of countries and languages from the CLDR, in the
 // languages that the extractor reads.
-func (w *lexicon) regions() {
+func (w *Words) regions() {
 	tags := []language.Tag{
 		language.English, language.German, language.French, language.Spanish, language.Italian, language.Portuguese, language.BrazilianPortuguese, language.Dutch,
 		language.Swedish, language.Norwegian, language.Danish, language.Finnish, language.Polish, language.Turkish, language.Russian, language.Japanese,
@@ -92,34 +92,34 @@ func (w *lexicon) regions() {
 				code := string([]rune{a, b})
 				if r, err := language.ParseRegion(code); err == nil && r.IsCountry() {
 					if name := countries.Name(r); len(name) > 2 && name != code { // "FN" is no country
-						w.countries[strings.ToLower(name)] = true
+						w.Countries[strings.ToLower(name)] = true
 					}
 				}
 				if base, err := language.ParseBase(strings.ToLower(code)); err == nil {
 					if name := languages.Name(base); name != "" {
-						w.languages[strings.ToLower(name)] = true
+						w.Languages[strings.ToLower(name)] = true
 					}
 				}
 			}
 		}
 	}
 	for _, name := range []string{"usa", "u.s.a.", "us", "u.s.", "uk", "u.k.", "uae", "great britain", "czech republic", "holland", "the netherlands", "brasil", "korea", "south korea", "russia", "turkey", "vietnam", "viet nam"} {
-		w.countries[name] = true
+		w.Countries[name] = true
 	}
-	delete(w.countries, "granada") // the town, rather than a Spanish name of Grenada
+	delete(w.Countries, "granada") // the town, rather than a Spanish name of Grenada
 }
 
-// heading is the kind of section that a line heads, "" if it is no heading.
-func (w *lexicon) heading(line string) string {
-	switch kind := w.labels[labelKey(line)]; kind {
+// Heading is the kind of section that a line heads, "" if it is no heading.
+func (w *Words) Heading(line string) string {
+	switch kind := w.Labels[LabelKey(line)]; kind {
 	case "experience", "education", "skills", "languages":
 		return kind
 	}
 	return w.headings.kind(line)
 }
 
-// isTitle reports whether a phrase names a job.
-func (w *lexicon) isTitle(s string) bool {
+// IsTitle reports whether a phrase names a job.
+func (w *Words) IsTitle(s string) bool {
 	s = strings.ToLower(s)
 	if w.titles[s] {
 		return true
@@ -142,33 +142,33 @@ func (w *lexicon) isTitle(s string) bool {
 	return false
 }
 
-// isTown reports whether a phrase that holds a title may be a town's name: "Mason", "Baker City".
-func (w *lexicon) isTown(s string) bool {
+// IsTown reports whether a phrase that holds a title may be a town's name: "Mason", "Baker City".
+func (w *Words) IsTown(s string) bool {
 	first, rest, more := strings.Cut(strings.ToLower(s), " ")
 	return w.families[first] && (!more || w.towns[rest])
 }
 
-// isUnit reports whether a phrase is a company, a school, or a part or a subject of one.
-func (w *lexicon) isUnit(s string) bool {
-	return w.departments[strings.ToLower(s)] || w.isCompany(s) || w.isSchool(s)
+// IsUnit reports whether a phrase is a company, a school, or a part or a subject of one.
+func (w *Words) IsUnit(s string) bool {
+	return w.Departments[strings.ToLower(s)] || w.IsCompany(s) || w.IsSchool(s)
 }
 
-// isShortTitle reports whether a phrase names a job in so few words that it says little else.
-func (w *lexicon) isShortTitle(s string) bool { return w.isTitle(s) && len(strings.Fields(s)) <= 6 }
+// IsShortTitle reports whether a phrase names a job in so few words that it says little else.
+func (w *Words) IsShortTitle(s string) bool { return w.IsTitle(s) && len(strings.Fields(s)) <= 6 }
 
-// isCompany reports whether a name has a word of a company's form.
-func (w *lexicon) isCompany(s string) bool {
+// IsCompany reports whether a name has a word of a company's form.
+func (w *Words) IsCompany(s string) bool {
 	fields := strings.Fields(strings.ToLower(strings.NewReplacer(".", "", ",", " ").Replace(s)))
 	for i, t := range fields {
-		if i > 0 && w.companies[t] {
+		if i > 0 && w.Companies[t] {
 			return true
 		}
 	}
 	return strings.Contains(s, "株式会社") || strings.Contains(s, "有限公司") || strings.Contains(s, "주식회사")
 }
 
-// isSchool reports whether a name is a school's.
-func (w *lexicon) isSchool(s string) bool {
+// IsSchool reports whether a name is a school's.
+func (w *Words) IsSchool(s string) bool {
 	for t := range strings.FieldsSeq(strings.ToLower(s)) {
 		t = strings.Trim(t, ".,()")
 		if w.schools[t] {
@@ -183,8 +183,8 @@ func (w *lexicon) isSchool(s string) bool {
 	return strings.Contains(s, "大学") || strings.Contains(s, "대학교")
 }
 
-// lines yields the lines of a list that are no comment.
-func lines(text string) func(func(string) bool) {
+// Lines yields the lines of a list that are no comment.
+func Lines(text string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		for line := range strings.Lines(text) {
 			line = strings.TrimSpace(line)
@@ -195,9 +195,9 @@ func lines(text string) func(func(string) bool) {
 	}
 }
 
-func set(text string) map[string]bool {
+func Set(text string) map[string]bool {
 	m := map[string]bool{}
-	for line := range lines(text) {
+	for line := range Lines(text) {
 		m[strings.ToLower(line)] = true
 	}
 	return m
@@ -206,7 +206,7 @@ func set(text string) map[string]bool {
 // setAndAffixes reads a list in which "~" marks the beginning or end of words.
 func setAndAffixes(text string) (words map[string]bool, affixes []string) {
 	words = map[string]bool{}
-	for line := range lines(text) {
+	for line := range Lines(text) {
 		line = strings.ToLower(line)
 		if affix, ok := strings.CutPrefix(line, "~"); ok {
 			affixes = append(affixes, affix)
@@ -217,8 +217,8 @@ func setAndAffixes(text string) (words map[string]bool, affixes []string) {
 	return words, affixes
 }
 
-// labelKey is the form in which labels and names of members are compared.
-func labelKey(s string) string {
+// LabelKey is the form in which labels and names of members are compared.
+func LabelKey(s string) string {
 	var b strings.Builder
 	space, lower := true, false
 	for _, r := range s {
@@ -250,8 +250,8 @@ func labelKey(s string) string {
 
 // Kinds of labels that name both parts of a name, in the order of the value.
 const (
-	familyGiven = "family given"
-	givenFamily = "given family"
+	FamilyGiven = "family given"
+	GivenFamily = "given family"
 )
 
 var (
@@ -261,37 +261,37 @@ var (
 	bothNames = regexp.MustCompile(`\s*[/,&+]\s*|\s+(?:and|und|et|y|e|i|en|och|og|и|or)\s+`)
 )
 
-// kind is what a label says, "" when it is not known.
-func (w *lexicon) kind(label string) string {
+// Kind is what a label says, "" when it is not known.
+func (w *Words) Kind(label string) string {
 	label = plural.ReplaceAllString(label, "")
 	if a, b, ok := cutBy(label, bothNames); ok {
-		switch first, second := w.labels[labelKey(a)], w.labels[labelKey(b)]; {
+		switch first, second := w.Labels[LabelKey(a)], w.Labels[LabelKey(b)]; {
 		case first == "last" && (second == "first" || second == "name"), first == "name" && second == "first":
-			return familyGiven
+			return FamilyGiven
 		case (first == "first" || first == "name") && second == "last":
-			return givenFamily
+			return GivenFamily
 		case first == second && first != "":
 			return first
 		}
 	}
-	key := labelKey(label)
-	if k := w.labels[key]; k != "" {
+	key := LabelKey(label)
+	if k := w.Labels[key]; k != "" {
 		return k
 	}
 	if key != "" && !unicode.IsDigit(rune(key[0])) && (strings.ContainsAny(key, "0123456789") || strings.HasSuffix(key, " value")) { // "E-mail 2 - Value"
 		words := strings.FieldsFunc(strings.TrimSuffix(key, " value"), func(r rune) bool { return r == ' ' || unicode.IsDigit(r) })
 		if bare := strings.Join(words, " "); bare != key && bare != "" {
-			return w.kind(bare)
+			return w.Kind(bare)
 		}
 	}
 	first, rest, ok := strings.Cut(key, " ")
 	if ok && len(first) == 1 && first != "x" { // "s.authors", the member of a variable
-		return w.labels[rest]
+		return w.Labels[rest]
 	}
-	if !ok || !whose[first] || key == "user name" || first == "preferred" && w.labels[rest] == "title" {
+	if !ok || !whose[first] || key == "user name" || first == "preferred" && w.Labels[rest] == "title" {
 		return ""
 	}
-	return w.labels[rest]
+	return w.Labels[rest]
 }
 
 // cutBy splits a phrase in two at the only separator in it.
@@ -308,4 +308,4 @@ const maxLabel = 120
 
 // whose are words before a label that say whose it is: the person's, in whatever
 // part they have.
-var whose = set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set
+var whose = Set("current\nmailing\ncontact\nperson\nmy\nyour\nspeaker\nauthor\ncandidate\ncustomer\nclient\nprofile\nprimary\npresent\nhome\nlatest\nuser\nregistrant\napplicant\nemployee\nmember\nstudent\nattendee\nparticipant\nowner\nguest\nsubscriber\nlead\nwork\nprofessional\nfull\nmost recent\nlegal\npreferred\npresenter\nlecturer\npatient\ncontributor\ninventor\nalumni\nalumnus\ndonor\nvisitor\nbilling\nperson's") //nolint:gochecknoglobals // a constant set

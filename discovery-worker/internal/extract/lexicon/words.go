@@ -1,4 +1,4 @@
-package extract
+package lexicon
 
 // statesText is states, provinces and constituent countries that stand between a
 // city and a country, or after a city.

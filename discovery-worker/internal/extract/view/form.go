@@ -1,4 +1,4 @@
-package extract
+package view
 
 import (
 	"net/url"
@@ -13,8 +13,8 @@ var (
 	queryForm = regexp.MustCompile(`^\s*\??[\w.%\[\]-]{1,60}=[^&=\s]*(?:&[\w.%\[\]-]{1,60}=[^&=\s]*)+\s*$`)
 )
 
-// isQuery reports whether a text is a form as browsers send it.
-func isQuery(text string) bool { return len(text) < 64<<10 && queryForm.MatchString(text) }
+// IsForm reports whether a text is a form as browsers send it.
+func IsForm(text string) bool { return len(text) < 64<<10 && queryForm.MatchString(text) }
 
 // query adds a form (application/x-www-form-urlencoded).
 func (b *builder) query(text string) {
@@ -43,8 +43,8 @@ func (b *builder) query(text string) {
 	}
 }
 
-// validQuery reports whether what a form says is text.
-func validQuery(text string) bool {
+// ValidQuery reports whether what a form says is text.
+func ValidQuery(text string) bool {
 	s, err := url.QueryUnescape(strings.TrimSpace(text))
-	return err == nil && validText(s) == s && !strings.ContainsAny(s, "\x00\n\r")
+	return err == nil && Valid(s) == s && !strings.ContainsAny(s, "\x00\n\r")
 }

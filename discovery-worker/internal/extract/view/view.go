@@ -1,4 +1,4 @@
-package extract
+package view
 
 import (
 	"html"
@@ -22,87 +22,87 @@ type Span struct {
 	End   int `json:"end"`
 }
 
-// view is a text as it is read: without markup, without what only looks at the
+// View is a text as it is read: without markup, without what only looks at the
 // reader, and with the way back to the original's offsets.
-type view struct {
-	path     string
+type View struct {
+	Path     string
 	original string
-	text     string
+	Text     string
 	at       []int32 // offset in original of every byte of text, and of its end; nil when they are the same
 }
 
-// part is a piece of a view's text.
-type part struct {
-	v          *view
-	start, end int
+// Part is a piece of a view's text.
+type Part struct {
+	V          *View
+	Start, End int
 }
 
-func (p part) text() string { return p.v.text[p.start:p.end] }
+func (p Part) Text() string { return p.V.Text[p.Start:p.End] }
 
-// textOr is the text of a piece, "" of none.
-func (p part) textOr() string {
-	if p.v == nil {
+// TextOr is the text of a piece, "" of none.
+func (p Part) TextOr() string {
+	if p.V == nil {
 		return ""
 	}
-	return p.text()
+	return p.Text()
 }
 
-// sub is the piece of p that begins and ends at offsets of p's text.
-func (p part) sub(start, end int) part { return part{p.v, p.start + start, p.start + end} }
+// Sub is the piece of p that begins and ends at offsets of p's text.
+func (p Part) Sub(start, end int) Part { return Part{p.V, p.Start + start, p.Start + end} }
 
-// trim leaves out what stands at both ends and is in cut, and white space.
-func (p part) trim(cut string) part {
-	t := p.text()
+// Trim leaves out what stands at both ends and is in cut, and white space.
+func (p Part) Trim(cut string) Part {
+	t := p.Text()
 	in := func(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(cut, r) }
 	left := len(t) - len(strings.TrimLeftFunc(t, in))
-	return p.sub(left, left+len(strings.TrimRightFunc(t[left:], in)))
+	return p.Sub(left, left+len(strings.TrimRightFunc(t[left:], in)))
 }
 
-// split cuts p at a separator.
-func (p part) split(sep *regexp.Regexp) []part {
-	var parts []part
-	t, last := p.text(), 0
+// Split cuts p at a separator.
+func (p Part) Split(sep *regexp.Regexp) []Part {
+	var parts []Part
+	t, last := p.Text(), 0
 	for _, m := range sep.FindAllStringIndex(t, 64) {
-		parts = append(parts, p.sub(last, m[0]))
+		parts = append(parts, p.Sub(last, m[0]))
 		last = m[1]
 	}
-	return append(parts, p.sub(last, len(t)))
+	return append(parts, p.Sub(last, len(t)))
 }
 
-func (p part) span() Span {
-	start, end := p.start, p.end
-	if p.v.at != nil {
-		start, end = int(p.v.at[start]), int(p.v.at[end])
-		if p.end > p.start { // up to the end of the last character, not to the beginning of the next, before which markup may stand
-			_, last := utf8.DecodeLastRuneInString(p.v.text[p.start:p.end])
-			from := int(p.v.at[p.end-last])
-			if _, n := utf8.DecodeRuneInString(p.v.original[from:]); end > from+n && p.v.original[from] != '&' {
+func (p Part) Span() Span {
+	start, end := p.Start, p.End
+	if p.V.at != nil {
+		start, end = int(p.V.at[start]), int(p.V.at[end])
+		if p.End > p.Start { // up to the end of the last character, not to the beginning of the next, before which markup may stand
+			_, last := utf8.DecodeLastRuneInString(p.V.Text[p.Start:p.End])
+			from := int(p.V.at[p.End-last])
+			if _, n := utf8.DecodeRuneInString(p.V.original[from:]); end > from+n && p.V.original[from] != '&' {
 				end = from + n
 			}
 		}
 	}
-	return Span{Path: p.v.path, Start: start, End: end}
+	return Span{Path: p.V.Path, Start: start, End: end}
 }
 
-// html is what tells HTML from text with angle brackets.
-var htmlTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|li|h[1-6]|table|t[rdh]|html|body|head|section|article|header|footer|img|script|style)(?:\s[^<>]{0,500})?/?>`)
+// HTMLTag is what tells HTML from text with angle brackets.
+var HTMLTag = regexp.MustCompile(`(?i)</?(?:p|br|div|span|a|b|i|em|strong|ul|ol|li|h[1-6]|table|t[rdh]|html|body|head|section|article|header|footer|img|script|style)(?:\s[^<>]{0,500})?/?>`)
 
-// newView reads a text: tags and Markdown's signs left out, entities decoded, odd
+// New reads a text: tags and Markdown's signs left out, entities decoded, odd
 // white space made plain.
-func newView(path, text string) *view {
-	v := &view{path: path, original: text}
+func New(path, text string) *View {
+	v := &View{Path: path, original: text}
 	var b builder
 	switch {
-	case htmlTag.MatchString(text):
+	case HTMLTag.MatchString(text):
 		b.html(text)
-	case isQuery(text) && validQuery(text):
+	case IsForm(text) && ValidQuery(text):
 		b.query(text)
-	case isTeX(text):
+	case IsLaTeX(text):
 		b.tex(text)
 	default:
 		b.plain(text, 0)
 	}
-	v.text, v.at = b.text.String(), append(b.at, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
+	v.Text, v.at = b.text.String(), append(b.at, int32(len(text))) //nolint:gosec // the input's length is bounded by MaxInput
 	return v
 }
 
@@ -234,8 +234,8 @@ var order = regexp.MustCompile(`(?i)\b(?:ignore|disregard|forget|override)\b.{0,
 // orderStems are cheap signs of an order, lower case.
 var orderStems = []string{"ignor", "disregard", "forget", "override", "you are now", "prompt", "instruction", "<|im_", "[inst", "[/inst", "[sys", "system", "assistant", "developer", "respond", "answer", "reply", "output", "return", "as an ai"} //nolint:gochecknoglobals // a constant list
 
-// orders are the stretches of a text, in order, that give orders.
-func orders(text string) [][2]int {
+// Orders are the stretches of a text, in order, that give orders.
+func Orders(text string) [][2]int {
 	var found [][2]int
 	start := 0
 	for line := range strings.Lines(text) {
@@ -265,8 +265,8 @@ func sentenceStart(line string, at int) int {
 	return 0
 }
 
-// without blanks stretches of a text, its length kept.
-func without(text string, stretches [][2]int) string {
+// Without blanks stretches of a text, its length kept.
+func Without(text string, stretches [][2]int) string {
 	if len(stretches) == 0 {
 		return text
 	}
@@ -281,16 +281,16 @@ func without(text string, stretches [][2]int) string {
 	return string(b)
 }
 
-// lines are the lines of a view, without bullets and Markdown's signs, blank ones
+// Lines are the lines of a view, without bullets and Markdown's signs, blank ones
 // too, at most maxLines.
-func (v *view) lines() []part {
-	var found []part
+func (v *View) Lines() []Part {
+	var found []Part
 	start := 0
-	for line := range strings.Lines(v.text) {
+	for line := range strings.Lines(v.Text) {
 		if len(found) == maxLines {
 			break
 		}
-		found = append(found, part{v, start, start + len(line)}.trim(""))
+		found = append(found, Part{v, start, start + len(line)}.Trim(""))
 		start += len(line)
 	}
 	return found
@@ -301,20 +301,20 @@ const maxLines = 20_000
 
 var bullet = regexp.MustCompile(`^(?:[-•‣▪◦·–—>|]+\s+|[\x{2190}-\x{2bff}\x{1f300}-\x{1faff}\x{fe0f}]+\s*|#{1,6}\s+|\d{1,2}[.)]\s+)`)
 
-// unbulleted is a line without the sign at its beginning.
-func unbulleted(p part) part {
+// Unbulleted is a line without the sign at its beginning.
+func Unbulleted(p Part) Part {
 	for range 2 { // "- 🏠 Based in Osaka"
-		m := bullet.FindStringIndex(p.text())
+		m := bullet.FindStringIndex(p.Text())
 		if m == nil {
 			break
 		}
-		p = p.sub(m[1], p.end-p.start).trim("")
+		p = p.Sub(m[1], p.End-p.Start).Trim("")
 	}
 	return p
 }
 
-// validText has a "?" for every byte that is not UTF-8, so that offsets stay.
-func validText(s string) string {
+// Valid has a "?" for every byte that is not UTF-8, so that offsets stay.
+func Valid(s string) string {
 	if utf8.ValidString(s) {
 		return s
 	}
@@ -340,10 +340,10 @@ func scripts(text string) [][2]int {
 	return all
 }
 
-// visible is a text without what HTML shows to nobody.
-func visible(text string) string {
-	if htmlTag.MatchString(text) {
-		return without(text, scripts(text))
+// Visible is a text without what HTML shows to nobody.
+func Visible(text string) string {
+	if HTMLTag.MatchString(text) {
+		return Without(text, scripts(text))
 	}
 	return text
 }

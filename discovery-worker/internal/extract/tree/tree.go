@@ -1,4 +1,4 @@
-package extract
+package tree
 
 import (
 	"bytes"
@@ -10,22 +10,24 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/event"
 )
 
-// node is a JSON value whose members keep their order.
-type node struct {
+// Node is a JSON value whose members keep their order.
+type Node struct {
 	at      *pointer
-	kind    byte // of jsontext.Kind: '{', '[', '"', '0', 't', 'f', 'n'
-	text    string
-	members []member
-	span    Span // of a piece of a text, when spanned
-	spanned bool
+	Kind    byte // of jsontext.Kind: '{', '[', '"', '0', 't', 'f', 'n'
+	Text    string
+	Members []Member
+	Span    view.Span // of a piece of a text, when spanned
+	Spanned bool
 }
 
-type member struct {
-	key   string
-	value node
+type Member struct {
+	Key   string
+	Value Node
 }
 
 // pointer is the JSON pointer of a value; nil is that of the root. Values share the way
@@ -43,48 +45,48 @@ const maxPointer = 1000
 
 var errTooDeep = errors.New("the object is nested too deeply or has too many values")
 
-// parseTree reads JSON.
-func parseTree(raw jsontext.Value) (node, error) {
+// Parse reads JSON.
+func Parse(raw jsontext.Value) (Node, error) {
 	d := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	count := 0
 	n, err := parseNode(d, nil, 0, &count)
 	if err != nil {
-		return node{}, err
+		return Node{}, err
 	}
 	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
-		return node{}, errors.New("more than one JSON value")
+		return Node{}, errors.New("more than one JSON value")
 	}
 	return n, nil
 }
 
-func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (node, error) {
+func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (Node, error) {
 	if *count++; depth > event.MaxPersonDepth || *count > event.MaxPersonValues {
-		return node{}, errTooDeep
+		return Node{}, errTooDeep
 	}
 	t, err := d.ReadToken()
 	if err != nil {
-		return node{}, err
+		return Node{}, err
 	}
-	n := node{at: at, kind: byte(t.Kind())}
+	n := Node{at: at, Kind: byte(t.Kind())}
 	switch t.Kind() {
 	case '"', '0':
-		n.text = strings.ToValidUTF8(t.String(), "\ufffd")
+		n.Text = strings.ToValidUTF8(t.String(), "\ufffd")
 	case '{':
 		for d.PeekKind() != '}' {
 			key, err := d.ReadToken()
 			if err != nil {
-				return node{}, err
+				return Node{}, err
 			}
 			name := key.String()
 			if err := n.child(d, name, at.below(name, -1), depth, count); err != nil {
-				return node{}, err
+				return Node{}, err
 			}
 		}
 		_, err = d.ReadToken()
 	case '[':
 		for d.PeekKind() != ']' {
-			if err := n.child(d, "", at.below("", len(n.members)), depth, count); err != nil {
-				return node{}, err
+			if err := n.child(d, "", at.below("", len(n.Members)), depth, count); err != nil {
+				return Node{}, err
 			}
 		}
 		_, err = d.ReadToken()
@@ -93,12 +95,12 @@ func parseNode(d *jsontext.Decoder, at *pointer, depth int, count *int) (node, e
 }
 
 // child reads the next value below a node.
-func (n *node) child(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
+func (n *Node) child(d *jsontext.Decoder, name string, at *pointer, depth int, count *int) error {
 	if at.length > maxPointer {
 		return d.SkipValue()
 	}
 	value, err := parseNode(d, at, depth+1, count)
-	n.members = append(n.members, member{name, value})
+	n.Members = append(n.Members, Member{name, value})
 	return err
 }
 
@@ -132,32 +134,32 @@ func (p *pointer) append(b []byte) []byte {
 	return b
 }
 
-// path is the JSON pointer of a node.
-func (n node) path() string { return string(n.at.append(nil)) }
+// Path is the JSON pointer of a node.
+func (n Node) Path() string { return string(n.at.append(nil)) }
 
-// part is the whole of a string as one piece.
-func (n node) part() part {
-	v := newView(n.path(), n.text)
-	return part{v, 0, len(v.text)}.trim("")
+// Part is the whole of a string as one piece.
+func (n Node) Part() view.Part {
+	v := view.New(n.Path(), n.Text)
+	return view.Part{V: v, Start: 0, End: len(v.Text)}.Trim("")
 }
 
-// strings are the strings and numbers of a value: itself, or those of a list, or
+// Strings are the strings and numbers of a value: itself, or those of a list, or
 // the named ones of its objects.
-func (n node) strings(keys ...string) []node {
-	switch n.kind {
+func (n Node) Strings(keys ...string) []Node {
+	switch n.Kind {
 	case '"', '0':
-		return []node{n}
+		return []Node{n}
 	case '[':
-		var all []node
-		for _, m := range n.members {
-			all = append(all, m.value.strings(keys...)...)
+		var all []Node
+		for _, m := range n.Members {
+			all = append(all, m.Value.Strings(keys...)...)
 		}
 		return all
 	case '{':
 		for _, key := range keys {
-			for _, m := range n.members {
-				if labelKey(m.key) == key {
-					if s := m.value.strings(keys...); len(s) > 0 {
+			for _, m := range n.Members {
+				if lexicon.LabelKey(m.Key) == key {
+					if s := m.Value.Strings(keys...); len(s) > 0 {
 						return s[:1]
 					}
 				}
@@ -167,15 +169,15 @@ func (n node) strings(keys ...string) []node {
 	return nil
 }
 
-// json writes a node.
-func (n node) json() jsontext.Value {
-	switch n.kind {
+// JSON writes a node.
+func (n Node) JSON() jsontext.Value {
+	switch n.Kind {
 	case '"':
-		if v, err := json.Marshal(n.text, jsontext.AllowInvalidUTF8(true)); err == nil {
+		if v, err := json.Marshal(n.Text, jsontext.AllowInvalidUTF8(true)); err == nil {
 			return v
 		}
 	case '0':
-		return jsontext.Value(n.text)
+		return jsontext.Value(n.Text)
 	case 't':
 		return jsontext.Value("true")
 	case 'f':
@@ -184,14 +186,14 @@ func (n node) json() jsontext.Value {
 	return jsontext.Value("null")
 }
 
-// place is the span of a node's text.
-func (n node) place() Span {
-	if n.spanned {
-		return n.span
+// Where is the span of a node's text.
+func (n Node) Where() view.Span {
+	if n.Spanned {
+		return n.Span
 	}
-	s := Span{Path: n.path()}
-	if n.kind == '"' {
-		s.End = len(n.text)
+	s := view.Span{Path: n.Path()}
+	if n.Kind == '"' {
+		s.End = len(n.Text)
 	}
 	return s
 }

@@ -1,4 +1,4 @@
-package extract
+package lexicon
 
 import (
 	_ "embed" // the words of headings
@@ -22,14 +22,14 @@ const (
 // Kinds of headings beside those of labels (experience, education, skills, languages).
 const (
 	headingDocument = "document" // what the text is: "Curriculum Vitae"
-	headingList     = "list"     // of others, and of what the person likes or was given
-	headingWorks    = "works"    // what the person made
+	HeadingList     = "list"     // of others, and of what the person likes or was given
+	HeadingWorks    = "works"    // what the person made
 	headingOther    = "other"
 )
 
 // headingPriority orders the kinds of a heading whose words have several: "Language skills".
 var headingPriority = []string{ //nolint:gochecknoglobals // a constant list
-	"languages", headingDocument, headingOther, "education", "experience", "skills", headingWorks, headingList,
+	"languages", headingDocument, headingOther, "education", "experience", "skills", HeadingWorks, HeadingList,
 }
 
 // headings are the words of section headings, by language.
@@ -42,7 +42,7 @@ type headings struct {
 func newHeadings() (*headings, error) {
 	h := &headings{having: map[string][]int{}, whole: map[string]string{}}
 	language := ""
-	for line := range lines(headingsText) {
+	for line := range Lines(headingsText) {
 		head, list, ok := strings.Cut(line, ":")
 		fields := strings.Fields(head)
 		if !ok || len(fields) < 2 {
@@ -52,7 +52,7 @@ func newHeadings() (*headings, error) {
 		for word := range strings.SplitSeq(list, ",") {
 			word = strings.ToLower(strings.TrimSpace(word))
 			if len(fields) == 3 {
-				h.whole[letters(word)] = class
+				h.whole[Letters(word)] = class
 				continue
 			}
 			if language != fields[0] {
@@ -60,7 +60,7 @@ func newHeadings() (*headings, error) {
 				h.languages = append(h.languages, map[string]string{})
 			}
 			words := h.languages[len(h.languages)-1]
-			for _, form := range []string{fold(word), fold(withoutUmlauts.Replace(word))} {
+			for _, form := range []string{fold(word), fold(WithoutUmlauts.Replace(word))} {
 				if words[form] == "" {
 					words[form] = class
 					h.having[form] = append(h.having[form], len(h.languages)-1)
@@ -71,8 +71,8 @@ func newHeadings() (*headings, error) {
 	return h, nil
 }
 
-// letters are the letters and digits of a phrase, in lower case and without accents.
-func letters(s string) string {
+// Letters are the letters and digits of a phrase, in lower case and without accents.
+func Letters(s string) string {
 	return fold(strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsMark(r) || unicode.IsDigit(r) {
 			return unicode.ToLower(r)
@@ -81,8 +81,8 @@ func letters(s string) string {
 	}, s))
 }
 
-// withoutUmlauts spells umlauts with an e.
-var withoutUmlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
+// WithoutUmlauts spells umlauts with an e.
+var WithoutUmlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
 
 // withoutStrokes are letters that have no decomposition.
 var withoutStrokes = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i") //nolint:gochecknoglobals // a constant table
@@ -123,13 +123,13 @@ func (h *headings) kind(line string) string {
 	for i := range words {
 		words[i] = fold(words[i])
 	}
-	joined := letters(line)
+	joined := Letters(line)
 	if kind := h.whole[joined]; kind != "" {
 		return kind
 	}
 	for _, part := range []string{"・", "·", "/", "／", "、", "と", "&"} {
-		if a, b, ok := strings.Cut(line, part); ok && h.whole[letters(a)] != "" && h.whole[letters(b)] != "" {
-			return h.whole[letters(b)]
+		if a, b, ok := strings.Cut(line, part); ok && h.whole[Letters(a)] != "" && h.whole[Letters(b)] != "" {
+			return h.whole[Letters(b)]
 		}
 	}
 	if strings.ContainsFunc(line, unicode.IsDigit) {

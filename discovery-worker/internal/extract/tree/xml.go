@@ -1,4 +1,4 @@
-package extract
+package tree
 
 import (
 	"html"
@@ -8,15 +8,16 @@ import (
 
 	xhtml "golang.org/x/net/html"
 
+	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/event"
 )
 
 // xmlElement is an element that holds nothing but text.
 var xmlElement = regexp.MustCompile(`<[A-Za-z_][\w:.-]{0,60}(?:\s[^<>]{0,500})?>[^<>]+</[A-Za-z_]`)
 
-// isXML reports whether a text is XML that is no HTML.
-func isXML(text string) bool {
-	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") && !htmlTag.MatchString(text) && xmlElement.MatchString(text)
+// IsXML reports whether a text is XML that is no HTML.
+func IsXML(text string) bool {
+	return strings.HasPrefix(strings.TrimSpace(text), "<") && strings.Contains(text, "</") && !view.HTMLTag.MatchString(text) && xmlElement.MatchString(text)
 }
 
 // xmlReader builds the tree of a document, whose elements are members of objects.
@@ -26,8 +27,8 @@ type xmlReader struct {
 	ranges [][2]int // of each element in the text; the name of its pointer is the index
 }
 
-// parseXML reads XML as an object of its elements. The pointer of each element is its index in ranges, which are where elements stand.
-func parseXML(text string) (root node, ranges [][2]int) {
+// ParseXML reads XML as an object of its elements. The pointer of each element is its index in ranges, which are where elements stand.
+func ParseXML(text string) (root Node, ranges [][2]int) {
 	r := &xmlReader{tokens: xhtml.NewTokenizer(strings.NewReader(text))}
 	r.tokens.SetMaxBuf(len(text) + 1)
 	root = r.children("", 0)
@@ -35,8 +36,8 @@ func parseXML(text string) (root node, ranges [][2]int) {
 }
 
 // children reads up to the end of the element of a name. An element that holds only text is a string.
-func (r *xmlReader) children(name string, depth int) node {
-	n := node{kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+func (r *xmlReader) children(name string, depth int) Node {
+	n := Node{Kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
 	index := len(r.ranges)
 	r.ranges = append(r.ranges, [2]int{r.offset, r.offset})
 	named := map[string]int{} // places of members
@@ -50,15 +51,15 @@ func (r *xmlReader) children(name string, depth int) node {
 			r.ranges[index][1] = r.offset
 			return n
 		case xhtml.TextToken:
-			if text := strings.TrimSpace(raw); text != "" && len(n.members) == 0 {
-				n.text = html.UnescapeString(text)
+			if text := strings.TrimSpace(raw); text != "" && len(n.Members) == 0 {
+				n.Text = html.UnescapeString(text)
 				start := from + strings.Index(raw, text)
 				r.ranges[index] = [2]int{start, start + len(text)}
 			}
 		case xhtml.EndTagToken:
 			if end := elementName(strings.TrimPrefix(raw, "</")); end == name || name == "" || depth == 0 {
-				if len(n.members) == 0 {
-					n.kind = '"'
+				if len(n.Members) == 0 {
+					n.Kind = '"'
 				} else {
 					r.ranges[index][1] = from
 				}
@@ -73,12 +74,12 @@ func (r *xmlReader) children(name string, depth int) node {
 				n.add(named, element, r.children(element, depth+1))
 				continue
 			}
-			child := node{kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
+			child := Node{Kind: '{', at: (*pointer)(nil).below(strconv.Itoa(len(r.ranges)), -1)}
 			r.ranges = append(r.ranges, [2]int{from, r.offset})
 			for more := true; more; {
 				var key, value []byte
 				if key, value, more = r.tokens.TagAttr(); len(key) > 0 {
-					child.members = append(child.members, member{string(key), node{kind: '"', at: child.at, text: string(value)}})
+					child.Members = append(child.Members, Member{string(key), Node{Kind: '"', at: child.at, Text: string(value)}})
 				}
 			}
 			n.add(named, element, child)
@@ -87,18 +88,18 @@ func (r *xmlReader) children(name string, depth int) node {
 }
 
 // add adds a member; elements of one name are a list.
-func (n *node) add(named map[string]int, name string, value node) {
+func (n *Node) add(named map[string]int, name string, value Node) {
 	i, ok := named[name]
 	if !ok {
-		named[name] = len(n.members)
-		n.members = append(n.members, member{name, value})
+		named[name] = len(n.Members)
+		n.Members = append(n.Members, Member{name, value})
 		return
 	}
-	m := &n.members[i]
-	if m.value.kind != '[' {
-		m.value = node{kind: '[', at: m.value.at, members: []member{{"", m.value}}}
+	m := &n.Members[i]
+	if m.Value.Kind != '[' {
+		m.Value = Node{Kind: '[', at: m.Value.at, Members: []Member{{"", m.Value}}}
 	}
-	m.value.members = append(m.value.members, member{"", value})
+	m.Value.Members = append(m.Value.Members, Member{"", value})
 }
 
 // elementName is the name of an element without its namespace.

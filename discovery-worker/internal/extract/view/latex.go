@@ -1,4 +1,4 @@
-package extract
+package view
 
 import (
 	"regexp"
@@ -13,8 +13,8 @@ import (
 // texCommand is a command at the beginning of a line, by which a text is known to be LaTeX.
 var texCommand = regexp.MustCompile(`(?m)^\s*\\[A-Za-z]{2,30}\*?(?:\[[^\[\]\n]*\])*\{`)
 
-// isTeX reports whether a text is LaTeX.
-func isTeX(text string) bool { return strings.Contains(text, `\`) && texCommand.MatchString(text) }
+// IsLaTeX reports whether a text is LaTeX.
+func IsLaTeX(text string) bool { return strings.Contains(text, `\`) && texCommand.MatchString(text) }
 
 // Commands by what a CV says with them.
 var (
