@@ -2,6 +2,7 @@ package extract
 
 import (
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/tree"
 	"regexp"
 	"slices"
@@ -53,7 +54,7 @@ func (a asked) castTo(t string, n tree.Node) (jsontext.Value, bool) {
 		}
 		return quote(text), true
 	case "number", "integer":
-		if n.Kind == '0' && (t == "number" || number.FindString(text) == strings.TrimPrefix(text, "-")) {
+		if n.Kind == '0' && (t == "number" || phrase.Number.FindString(text) == strings.TrimPrefix(text, "-")) {
 			return jsontext.Value(text), true
 		}
 		m := amount.FindStringSubmatch(text)

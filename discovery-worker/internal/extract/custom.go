@@ -12,6 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/tree"
 	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/event"
@@ -153,7 +154,7 @@ func (c *custom) lines(text string) {
 			continue
 		}
 		key := lexicon.LabelKey(t[m[2]:m[3]])
-		if _, ok := c.labels[key]; !ok && !isBlank(t[m[4]:m[5]]) {
+		if _, ok := c.labels[key]; !ok && !phrase.IsBlank(t[m[4]:m[5]]) {
 			value := line.Sub(m[4], m[5]).Trim("*_")
 			c.labels[key] = tree.Node{Kind: '"', Text: value.Text(), Span: value.Span(), Spanned: true}
 		}

@@ -8,6 +8,7 @@ import (
 
 	"muster/discovery-worker/internal/extract/dates"
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/tree"
 	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
@@ -80,6 +81,7 @@ type Profile struct {
 
 // Extractor reads inputs.
 type Extractor struct {
+	*phrase.Reader
 	platforms *identity.Platforms
 	words     *lexicon.Words
 	dates     *dates.Reader
@@ -101,7 +103,10 @@ func New(o Options) (*Extractor, error) {
 		o.Platforms = identity.Default()
 	}
 	d := dates.New()
-	return &Extractor{platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d), handles: newHandlePatterns(), careers: newCareerPatterns(), relaxed: newURLFinder()}, nil
+	return &Extractor{
+		Reader: phrase.New(words, d), platforms: o.Platforms, words: words, dates: d, prose: newProsePatterns(d), mentioning: newMentionPatterns(d),
+		handles: newHandlePatterns(), careers: newCareerPatterns(), relaxed: newURLFinder(),
+	}, nil
 }
 
 // Extract reads an input. The error is of the context, or says that the input is

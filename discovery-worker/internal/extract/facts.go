@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -84,26 +85,26 @@ type facts struct {
 }
 
 // addName takes a name unless a surer one is known.
-func (f *facts) addName(n personName, confidence float64, span view.Span) {
+func (f *facts) addName(n phrase.PersonName, confidence float64, span view.Span) {
 	if confidence <= f.name.confidence {
 		return
 	}
-	f.name = found{n.full, confidence, span}
-	if n.first != "" {
-		f.first = found{n.first, confidence, span}
-		f.last = found{n.last, confidence, span}
+	f.name = found{n.Full, confidence, span}
+	if n.First != "" {
+		f.first = found{n.First, confidence, span}
+		f.last = found{n.Last, confidence, span}
 	}
 }
 
-func (f *facts) addPlace(p place, confidence float64) {
-	if p.empty() || f.city.confidence >= confidence || f.country.confidence >= confidence {
+func (f *facts) addPlace(p phrase.Location, confidence float64) {
+	if p.Empty() || f.city.confidence >= confidence || f.country.confidence >= confidence {
 		return
 	}
 	f.city, f.state, f.country = found{}, found{}, found{}
 	for _, x := range []struct {
 		to   *found
 		from view.Part
-	}{{&f.city, p.city}, {&f.state, p.state}, {&f.country, p.country}} {
+	}{{&f.city, p.City}, {&f.state, p.State}, {&f.country, p.Country}} {
 		if x.from.V != nil {
 			*x.to = found{x.from.Text(), confidence, x.from.Span()}
 		}

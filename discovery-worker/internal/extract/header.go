@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -29,7 +30,7 @@ func (d *document) headed(i int, line view.Part) bool {
 	if m == nil || recipient.MatchString(t[m[2]:m[3]]) {
 		return false
 	}
-	n, ok := d.e.name(t[m[4]:m[5]], false)
+	n, ok := d.e.Name(t[m[4]:m[5]], false)
 	if !ok {
 		return false
 	}
@@ -44,11 +45,11 @@ func (d *document) headed(i int, line view.Part) bool {
 
 // officer reads a line that says who holds a post: "CEO: Stella Marsh".
 func (d *document) officer(label, value view.Part) bool {
-	if !d.e.isTitlePhrase(label.Text()) || d.labelled.title.ok() {
+	if !d.e.IsTitlePhrase(label.Text()) || d.labelled.title.ok() {
 		return false
 	}
-	n, ok := d.e.name(value.Text(), false)
-	if !ok || d.f.has(labelled) && !d.f.subject(n.full) {
+	n, ok := d.e.Name(value.Text(), false)
+	if !ok || d.f.has(labelled) && !d.f.subject(n.Full) {
 		return false
 	}
 	d.f.addName(n, labelled, value.Span())
@@ -117,18 +118,18 @@ func (d *document) below() {
 // introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
 // Broker, Bayfront Realty".
 func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence float64) bool {
-	parts := v.Split(comma)
+	parts := v.Split(phrase.Comma)
 	if len(parts) < 2 || len(parts) > 4 || len(v.Text()) > 200 || p.title.ok() {
 		return false
 	}
-	n, ok := e.name(parts[0].Text(), false)
-	if !ok || !e.isTitlePhrase(parts[1].Text()) {
+	n, ok := e.Name(parts[0].Text(), false)
+	if !ok || !e.IsTitlePhrase(parts[1].Text()) {
 		return false
 	}
 	f.addName(n, confidence, parts[0].Span())
-	title, company := e.titleAt(parts[1])
+	title, company := e.TitleAt(parts[1])
 	p.title = found{title.Text(), confidence, title.Span()}
-	if company.V == nil && len(parts) > 2 && e.isOrg(parts[2]) {
+	if company.V == nil && len(parts) > 2 && e.IsOrg(parts[2]) {
 		company = parts[2]
 	}
 	if company.V != nil {

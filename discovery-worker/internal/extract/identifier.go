@@ -10,6 +10,7 @@ import (
 	"github.com/nyaruka/phonenumbers"
 	"mvdan.cc/xurls/v2"
 
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
@@ -207,7 +208,7 @@ func (e *Extractor) account(f *facts, id Identifier) {
 // username adds an account of which the input gives the name or the URL.
 func (e *Extractor) username(f *facts, platform string, p view.Part, confidence float64) {
 	t := p.Trim("@.").Text()
-	if t == "" || isBlank(t) || isService(t) {
+	if t == "" || phrase.IsBlank(t) || isService(t) {
 		return
 	}
 	name, err := e.platforms.ParsePerson(platform, t)
@@ -242,16 +243,12 @@ func (f *facts) addIdentifier(id Identifier, key string) {
 	f.identifiers = append(f.identifiers, id)
 }
 
-// phoneNumber is what may be a number: with a plus, or in the form that North
-// America writes.
-var phoneNumber = regexp.MustCompile(`\+[\d(][\d\s().\-/·]{5,22}\d|\(\d{3}\)\s?\d{3}[-.\s]\d{4}|\b(?:1[-.\s])?[2-9]\d{2}[-.][2-9]\d{2}[-.]\d{4}\b`)
-
 // phones finds numbers in a text.
 func (e *Extractor) phones(f *facts, v *view.View) {
 	if !strings.ContainsAny(v.Text, "+(-.") {
 		return
 	}
-	for _, m := range phoneNumber.FindAllStringIndex(v.Text, maxIdentifiers) {
+	for _, m := range phrase.PhoneNumber.FindAllStringIndex(v.Text, maxIdentifiers) {
 		e.phone(f, view.Part{V: v, Start: m[0], End: m[1]}, "US", labelled)
 	}
 }
@@ -274,8 +271,3 @@ func (e *Extractor) phone(f *facts, p view.Part, region string, confidence float
 	f.addIdentifier(Identifier{Type: Phone, Value: value, Confidence: confidence, Span: p.Span()}, value)
 	return true
 }
-
-// blanks are what stands where nothing is known.
-var blanks = regexp.MustCompile(`(?i)^(?:n\.?/?a\.?|none|null|nil|unknown|undefined|tbd|tba|not (?:available|known|provided|specified|set)|[-–—?.]+|keine? angabe|k\. ?a\.|inconnu|desconocido)$`)
-
-func isBlank(s string) bool { return s == "" || len(s) < 40 && blanks.MatchString(s) }

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strconv"
@@ -198,7 +199,7 @@ func careerMonth(s string) string {
 			base, s = year, strings.Replace(rest, "元", "1", 1)
 		}
 	}
-	all := number.FindAllString(s, 2)
+	all := phrase.Number.FindAllString(s, 2)
 	if len(all) == 0 {
 		return ""
 	}

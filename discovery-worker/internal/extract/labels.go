@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -141,7 +142,7 @@ func (d *document) label(i int, kind string, value view.Part) bool {
 	case "field":
 		s.field = value.Text()
 	case "school name":
-		s.name, s.span = value.Split(comma)[0].Text(), value.Span()
+		s.name, s.span = value.Split(phrase.Comma)[0].Text(), value.Span()
 	default:
 		d.e.value(d.f, kind, value, &d.labelled, labelled)
 	}

@@ -2,6 +2,7 @@ package extract
 
 import (
 	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -54,7 +55,7 @@ func (d *document) mentioned(s view.Part) bool {
 	own := func(m []int) bool {
 		p := piece(s, m, 1)
 		n, ok := d.longestName(p)
-		if !ok || known && !f.subject(n.full) {
+		if !ok || known && !f.subject(n.Full) {
 			return false
 		}
 		f.addName(n, stated, view.Part{V: s.V, Start: p.Start, End: p.Start + len(strings.TrimRight(p.Text(), " "))}.Span())
@@ -72,7 +73,7 @@ func (d *document) mentioned(s view.Part) bool {
 		}
 	}
 	if m := x.dashed.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
-		f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(orgHead(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.Span()})
+		f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(phrase.OrgHead(piece(s, m, 3)), stated), current: true, confidence: stated, span: s.Span()})
 		return true
 	}
 	if m := x.apposition.FindStringSubmatchIndex(t); m != nil && e.words.IsTitle(t[m[4]:m[5]]) && own(m) {
@@ -81,7 +82,7 @@ func (d *document) mentioned(s view.Part) bool {
 		if at := formerWord.FindStringIndex(title.Text()); at != nil {
 			title, past = title.Sub(at[1], title.End-title.Start), true
 		}
-		f.addPosition(position{title: text(title, stated), company: text(orgHead(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.Span()})
+		f.addPosition(position{title: text(title, stated), company: text(phrase.OrgHead(piece(s, m, 3)), stated), current: !past, past: past, confidence: stated, span: s.Span()})
 		return true
 	}
 	if m := x.aged.FindStringSubmatchIndex(t); m != nil && own(m) {
@@ -100,32 +101,32 @@ func (d *document) mentioned(s view.Part) bool {
 
 // inBrackets reads what stands in brackets behind a name: a title and an
 // organization, or an organization and a place. It is false for anything else.
-func (d *document) inBrackets(inner view.Part, p *position) (place, bool) {
+func (d *document) inBrackets(inner view.Part, p *position) (phrase.Location, bool) {
 	e := d.e
-	if pl, ok := e.place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.empty() && (e.words.Cities[strings.ToLower(pl.city.TextOr())] || pl.state.V != nil && pl.country.V != nil) {
+	if pl, ok := e.Place(inner, strings.Contains(inner.Text(), ",")); ok && !pl.Empty() && (e.words.Cities[strings.ToLower(pl.City.TextOr())] || pl.State.V != nil && pl.Country.V != nil) {
 		return pl, true
 	}
-	parts := inner.Split(comma)
-	if title, company := e.titleAt(inner); company.V != nil && e.words.IsTitle(title.Text()) {
+	parts := inner.Split(phrase.Comma)
+	if title, company := e.TitleAt(inner); company.V != nil && e.words.IsTitle(title.Text()) {
 		p.title, p.company = text(title, stated), text(company, stated)
-		if c := company.Split(comma); len(c) == 2 { // "Polder Analytics, NL"
-			if pl, ok := e.place(c[1], isCode(c[1].Text())); ok {
+		if c := company.Split(phrase.Comma); len(c) == 2 { // "Polder Analytics, NL"
+			if pl, ok := e.Place(c[1], phrase.IsCode(c[1].Text())); ok {
 				p.company = text(c[0], stated)
 				return pl, true
 			}
 		}
-		return place{}, true
+		return phrase.Location{}, true
 	}
 	first := parts[0].Trim("")
 	switch {
-	case e.words.IsTitle(first.Text()) && e.isTitlePhrase(first.Text()) && len(parts) == 2 && e.isOrg(parts[1]):
+	case e.words.IsTitle(first.Text()) && e.IsTitlePhrase(first.Text()) && len(parts) == 2 && e.IsOrg(parts[1]):
 		p.title, p.company = text(first, stated), text(parts[1], stated)
-		return place{}, true
-	case e.isOrg(first) && (e.words.IsSchool(first.Text()) || e.words.IsCompany(first.Text())):
+		return phrase.Location{}, true
+	case e.IsOrg(first) && (e.words.IsSchool(first.Text()) || e.words.IsCompany(first.Text())):
 		p.company = text(first, stated)
-		return place{}, true
+		return phrase.Location{}, true
 	}
-	return place{}, false
+	return phrase.Location{}, false
 }
 
 // introduced reads what follows the name of somebody who is introduced, and the
@@ -136,7 +137,7 @@ func (d *document) introduced(s, rest view.Part, before string) {
 		if title := piece(rest, m, 1); e.words.IsTitle(title.Text()) {
 			p := position{title: text(title, stated), current: true, confidence: stated, span: s.Span()}
 			if a := x.announced.FindStringSubmatchIndex(before + " "); a != nil {
-				if org := orgHead(piece(s, a, 1)); e.isOrg(org) && !e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
+				if org := phrase.OrgHead(piece(s, a, 1)); e.IsOrg(org) && !e.words.NotNames[strings.ToLower(org.Text())] && !strings.EqualFold(org.Text(), "please") {
 					p.company = text(org, stated)
 				}
 			}
@@ -144,11 +145,11 @@ func (d *document) introduced(s, rest view.Part, before string) {
 		}
 	}
 	if m := x.ofOrg.FindStringSubmatchIndex(rest.Text()); m != nil { // "Dr Vanessa Tran of the Delta Centre, Can Tho, Vietnam"
-		org := orgHead(piece(rest, m, 1))
-		if e.isOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) || len(strings.Fields(org.Text())) > 1) {
+		org := phrase.OrgHead(piece(rest, m, 1))
+		if e.IsOrg(org) && (e.words.IsCompany(org.Text()) || e.words.IsSchool(org.Text()) || len(strings.Fields(org.Text())) > 1) {
 			f.addPosition(position{company: text(org, stated), current: true, confidence: stated, span: s.Span()})
 			if tail := placeTail.FindStringSubmatchIndex(s.V.Text[org.End:s.End]); tail != nil {
-				if pl, ok := e.place(piece(view.Part{V: s.V, Start: org.End, End: s.End}, tail, 1), false); ok {
+				if pl, ok := e.Place(piece(view.Part{V: s.V, Start: org.End, End: s.End}, tail, 1), false); ok {
 					f.addPlace(pl, stated)
 				}
 			}
@@ -163,7 +164,7 @@ var placeTail = regexp.MustCompile(`^,\s+(\p{Lu}[^,.;()]{1,40}(?:,\s+\p{Lu}[^,.;
 func (d *document) formerly(s view.Part) bool {
 	e, f, t, x := d.e, d.f, s.Text(), d.e.mentioning
 	if m := x.from.FindStringSubmatchIndex(t); m != nil {
-		p := position{company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
+		p := position{company: text(phrase.OrgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
 		if title := piece(s, m, 2); title.V != nil && e.words.IsTitle(title.Text()) {
 			p.title = text(title, stated)
 		}
@@ -175,7 +176,7 @@ func (d *document) formerly(s view.Part) bool {
 		if !e.words.IsTitle(title.Text()) && len(strings.Fields(title.Text())) > 3 {
 			return false
 		}
-		p := position{title: text(title, stated), company: text(orgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
+		p := position{title: text(title, stated), company: text(phrase.OrgHead(piece(s, m, 1)), stated), past: true, confidence: stated, span: s.Span()}
 		if m[6] >= 0 {
 			p.start, _ = e.dates.Parse(t[m[6]:m[7]])
 			p.end, _ = e.dates.Parse(t[m[8]:m[9]])
@@ -200,7 +201,7 @@ func (e *Extractor) beside(f *facts, v view.Part, p *position) {
 		f.addPlace(pl, formed)
 		return
 	}
-	if pl, ok := e.place(inner, true); ok && pl.country.V != nil {
+	if pl, ok := e.Place(inner, true); ok && pl.Country.V != nil {
 		f.addPlace(pl, formed)
 	}
 }

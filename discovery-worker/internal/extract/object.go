@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/tree"
 	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
@@ -292,7 +293,7 @@ func (e *Extractor) platformMember(f *facts, parent tree.Node, m tree.Member, c 
 		}
 		e.username(f, platform, m.Value.Part(), c)
 	case "id":
-		if platform, own := e.platformOf(parent); platform == identity.Codehost && own && m.Value.Kind == '0' && number.FindString(m.Value.Text) == m.Value.Text {
+		if platform, own := e.platformOf(parent); platform == identity.Codehost && own && m.Value.Kind == '0' && phrase.Number.FindString(m.Value.Text) == m.Value.Text {
 			f.codehostID.better(found{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	case "type":
@@ -378,7 +379,7 @@ func (e *Extractor) accountOf(f *facts, platform string, v tree.Node, c float64)
 		case key == "headline" && m.Value.Kind == '"':
 			s := m.Value.Part()
 			f.headline.better(text(s, c))
-		case platform == identity.Codehost && (key == "id" || key == "user id") && number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
+		case platform == identity.Codehost && (key == "id" || key == "user id") && phrase.Number.FindString(m.Value.Text) == m.Value.Text && m.Value.Text != "":
 			f.codehostID.better(found{m.Value.Text, c, view.Span{Path: m.Value.Path()}})
 		}
 	}
@@ -549,7 +550,7 @@ func (e *Extractor) school(f *facts, v tree.Node, c float64) {
 		if all := m.Value.Strings("name", "title"); len(all) > 0 {
 			first = strings.TrimSpace(all[0].Text)
 		}
-		if isBlank(first) {
+		if phrase.IsBlank(first) {
 			continue
 		}
 		switch {

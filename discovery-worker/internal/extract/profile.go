@@ -12,6 +12,7 @@ import (
 
 	"muster/discovery-worker/internal/extract/dates"
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
 )
@@ -82,7 +83,7 @@ func (f *facts) completeName() {
 		return
 	}
 	full := f.first.value + " " + f.last.value
-	if _, east := eastAsian(f.last.value); east {
+	if _, east := phrase.EastAsian(f.last.value); east {
 		full = f.last.value + " " + f.first.value
 	}
 	f.name = found{full, min(f.first.confidence, f.last.confidence), f.first.span}
@@ -237,7 +238,7 @@ func (f *facts) nameIn(host string) bool {
 		first, last, whole := spell(f.first.value), spell(f.last.value), spell(f.name.value)
 		for word := range strings.FieldsFuncSeq(f.last.value, func(r rune) bool { return r == ' ' || r == '-' }) {
 			w := spell(word)
-			if !particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || first != "" && strings.Contains(host, first+w))) {
+			if !phrase.Particles[strings.ToLower(word)] && (len(w) >= 4 && strings.Contains(host, w) || len(w) >= 2 && (host == w || first != "" && strings.Contains(host, first+w))) {
 				return true
 			}
 		}
@@ -257,7 +258,7 @@ func (e *Extractor) employs(now *position, f *facts, host string) bool {
 	check := func(company string) bool {
 		name := ""
 		for word := range strings.FieldsSeq(company) {
-			if w := compact(word); w != "" && !particles[strings.ToLower(word)] && (name == "" || !legalForm[w]) {
+			if w := compact(word); w != "" && !phrase.Particles[strings.ToLower(word)] && (name == "" || !legalForm[w]) {
 				name += w
 			}
 		}

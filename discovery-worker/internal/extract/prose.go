@@ -3,6 +3,7 @@ package extract
 import (
 	"context"
 	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -102,7 +103,7 @@ func sentencesOf(p view.Part) []view.Part {
 		if i+1 < len(t) && t[i+1] != ' ' && t[i+1] != '\n' {
 			continue
 		}
-		if c == '.' && abbreviated(t[start:i]) && i+1 < len(t) {
+		if c == '.' && phrase.Abbreviated(t[start:i]) && i+1 < len(t) {
 			continue
 		}
 		all = append(all, p.Sub(start, i+1).Trim(""))
@@ -180,18 +181,18 @@ func (d *document) sentence(s view.Part) {
 		}
 	}
 	if m := x.apposed.FindStringSubmatchIndex(t); m != nil {
-		if n, ok := e.name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) && (!f.has(stated) || f.subject(n.full)) {
+		if n, ok := e.Name(t[m[2]:m[3]], false); ok && e.words.IsTitle(t[m[4]:m[5]]) && (!f.has(stated) || f.subject(n.Full)) {
 			f.addName(n, stated, piece(s, m, 1).Span())
-			org := orgHead(piece(s, m, 3))
+			org := phrase.OrgHead(piece(s, m, 3))
 			f.addPosition(position{title: text(piece(s, m, 2), stated), company: text(org, stated), current: true, confidence: stated, span: s.Span()})
 			return
 		}
 	}
 	if m := x.subject.FindStringSubmatchIndex(t); m != nil {
 		p := piece(s, m, 1)
-		if n, ok := e.name(p.Text(), false); ok {
+		if n, ok := e.Name(p.Text(), false); ok {
 			switch {
-			case f.subject(n.full) || f.has(stated) && f.last.value == n.last && n.last != "":
+			case f.subject(n.Full) || f.has(stated) && f.last.value == n.Last && n.Last != "":
 				about = true
 			case !f.has(stated):
 				f.addName(n, stated, p.Span())
@@ -204,7 +205,7 @@ func (d *document) sentence(s view.Part) {
 		about = x.pronoun.MatchString(t) || f.last.ok() && strings.Contains(t, f.last.value) && polite.MatchString(t) || f.subject(strings.Trim(word, ",:'")) || f.name.ok() && strings.HasPrefix(t, f.name.value) ||
 			f.name.ok() && ofSubject.MatchString(t) || f.name.ok() && since.MatchString(t) && strings.Contains(t, f.name.value)
 		if m := sinceName.FindStringSubmatchIndex(t); m != nil && !about && !f.has(stated) {
-			if n, ok := e.name(t[m[2]:m[3]], false); ok {
+			if n, ok := e.Name(t[m[2]:m[3]], false); ok {
 				f.addName(n, stated, piece(s, m, 1).Span())
 				about = true
 			}
@@ -246,14 +247,14 @@ var (
 )
 
 // longestName reads a name at the beginning of a phrase of capitals.
-func (d *document) longestName(p view.Part) (personName, bool) {
+func (d *document) longestName(p view.Part) (phrase.PersonName, bool) {
 	words := strings.Fields(p.Text())
 	for n := len(words); n >= 2; n-- {
-		if name, ok := d.e.name(strings.Trim(strings.Join(words[:n], " "), ".,"), false); ok {
+		if name, ok := d.e.Name(strings.Trim(strings.Join(words[:n], " "), ".,"), false); ok {
 			return name, true
 		}
 	}
-	return personName{}, false
+	return phrase.PersonName{}, false
 }
 
 // text is a value that stands in a piece.
@@ -275,7 +276,7 @@ func (d *document) predicates(s view.Part) {
 	f, e, t := d.f, d.e, s.Text()
 	if !strings.HasPrefix(t, "Originally") || strings.Contains(t, " now ") {
 		if m := e.prose.lives.FindStringSubmatchIndex(t); m != nil && !ofFirm.MatchString(t[:m[0]]) {
-			if pl, ok := e.place(piece(s, m, 1), true); ok {
+			if pl, ok := e.Place(piece(s, m, 1), true); ok {
 				f.addPlace(pl, stated)
 			}
 		}
@@ -299,7 +300,7 @@ func (d *document) studies(s view.Part) {
 	e, t := d.e, s.Text()
 	x := e.prose
 	add := func(org, deg, field view.Part, start, end string) {
-		org = orgHead(org)
+		org = phrase.OrgHead(org)
 		if org.V == nil || org.Start == org.End || !e.words.IsSchool(org.Text()) && deg.V == nil {
 			return
 		}

@@ -1,6 +1,7 @@
 package extract
 
 import (
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -84,7 +85,7 @@ func (d *document) jobBehindName(s view.Part) (sentenceJob, bool) {
 	if clause, _, ok := strings.Cut(rest.Text(), ". "); ok {
 		rest = rest.Sub(0, len(clause))
 	}
-	title, company := d.e.titleAt(rest)
+	title, company := d.e.TitleAt(rest)
 	if company.V == nil {
 		if in := titleEnd.FindStringIndex(title.Text()); in != nil {
 			title = title.Sub(0, in[0])
@@ -96,7 +97,7 @@ func (d *document) jobBehindName(s view.Part) (sentenceJob, bool) {
 
 // addJoined adds the job of somebody who joined an organization, as whatever it was.
 func (d *document) addJoined(j sentenceJob, s view.Part) {
-	p := position{company: text(orgHead(j.company), stated), current: true, confidence: stated, span: s.Span()}
+	p := position{company: text(phrase.OrgHead(j.company), stated), current: true, confidence: stated, span: s.Span()}
 	if j.title.V != nil && d.isJob(j.title.Text()) {
 		p.title = text(j.title, stated)
 	}
@@ -124,7 +125,7 @@ func (d *document) addJob(j sentenceJob, s view.Part) bool {
 		p.title = text(title, stated)
 	}
 	if j.company.V != nil {
-		p.company = d.employer(orgHead(j.company), s, p.past)
+		p.company = d.employer(phrase.OrgHead(j.company), s, p.past)
 	}
 	p.current = !p.past
 	if j.since.V != nil {
@@ -141,7 +142,7 @@ func (d *document) addJob(j sentenceJob, s view.Part) bool {
 func (d *document) employer(org, s view.Part, past bool) found {
 	e := d.e
 	if name := strings.ToLower(org.Text()); e.words.Cities[name] || e.words.Countries[name] {
-		if pl, ok := e.place(org, true); ok && !past {
+		if pl, ok := e.Place(org, true); ok && !past {
 			d.f.addPlace(pl, stated)
 		}
 		return found{}
@@ -157,7 +158,7 @@ func (d *document) employer(org, s view.Part, past bool) found {
 func (d *document) placeBehind(p, s view.Part) {
 	rest := view.Part{V: s.V, Start: p.End, End: s.End}
 	if m := inPlace.FindStringSubmatchIndex(rest.Text()); m != nil {
-		if pl, ok := d.e.place(piece(rest, m, 1), true); ok {
+		if pl, ok := d.e.Place(piece(rest, m, 1), true); ok {
 			d.f.addPlace(pl, stated)
 		}
 	}

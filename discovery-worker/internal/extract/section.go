@@ -2,6 +2,7 @@ package extract
 
 import (
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
@@ -35,7 +36,7 @@ func (d *document) isOwner(i int) bool {
 		return false
 	}
 	for j := d.entryEnd(i); j < len(d.lines) && d.listed[j]; j++ {
-		if _, ok := d.e.name(view.Unbulleted(d.lines[j]).Split(cardSplit)[0].Text(), false); ok {
+		if _, ok := d.e.Name(view.Unbulleted(d.lines[j]).Split(phrase.CardSplit)[0].Text(), false); ok {
 			if title, lives := d.besideName(j); title || lives {
 				return false
 			}
@@ -50,13 +51,13 @@ func (d *document) besideName(i int) (title, lives bool) {
 	if below == len(d.lines) {
 		return false, false
 	}
-	parts := d.lines[below].Split(cardSplit)
+	parts := d.lines[below].Split(phrase.CardSplit)
 	for _, p := range parts {
-		_, isPlace := d.e.place(p, false)
-		_, _, ends := d.e.placed(p)
+		_, isPlace := d.e.Place(p, false)
+		_, _, ends := d.e.Placed(p)
 		lives = lives || isPlace || ends
 	}
-	return d.e.isTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
+	return d.e.IsTitlePhrase(ofThing.ReplaceAllString(parts[0].Text(), "")), lives
 }
 
 // isMenu reports whether a line ends a menu with a heading of what somebody made: three entries or more, headings and single words, one as far from the next
@@ -181,7 +182,7 @@ func (d *document) items(pieces []view.Part) []view.Part {
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
 			x = x.Trim(edges)
-			if t := x.Text(); strings.Trim(t, ".") != "" && !siteSuffix.MatchString(t) && !duration.MatchString(t) {
+			if t := x.Text(); strings.Trim(t, ".") != "" && !phrase.SiteSuffix.MatchString(t) && !duration.MatchString(t) {
 				all = append(all, x)
 			}
 		}
@@ -222,7 +223,7 @@ func (d *document) experience(block []int) {
 		t := line.Text()
 		when, ok := d.e.dates.Find(t)
 		if !ok || len(t) > 300 {
-			if pl, isPlace := d.e.place(line, false); isPlace && !pl.empty() {
+			if pl, isPlace := d.e.Place(line, false); isPlace && !pl.Empty() {
 				continue // where the job was
 			}
 			if isDetail(raw.Text()) {
@@ -260,7 +261,7 @@ func (d *document) experience(block []int) {
 func (d *document) isStudy(pieces []view.Part) bool {
 	studied, at := false, false
 	for _, p := range pieces {
-		for _, x := range p.Split(comma) {
+		for _, x := range p.Split(phrase.Comma) {
 			if _, _, ok := degree(x); ok {
 				studied = true
 			} else if d.e.words.IsSchool(x.Text()) {
@@ -279,7 +280,7 @@ func isDetail(t string) bool {
 // named reports whether pieces of an entry's own line hold its name.
 func (d *document) named(pieces []view.Part) bool {
 	for _, p := range pieces {
-		if _, ok := d.e.place(p, false); !ok && len(p.Text()) > 2 {
+		if _, ok := d.e.Place(p, false); !ok && len(p.Text()) > 2 {
 			return true
 		}
 	}
@@ -294,7 +295,7 @@ func (d *document) above(before []view.Part) []view.Part {
 		return nil
 	}
 	last := d.items(before[n-1 : n])
-	if title, company := d.e.titleAt(before[n-1]); company.V != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
+	if title, company := d.e.TitleAt(before[n-1]); company.V != nil && d.e.words.IsTitle(title.Text()) && n != 2 {
 		return last
 	}
 	if len(last) >= 2 || n == 1 {
@@ -310,16 +311,16 @@ func (d *document) fill(p *position, pieces []view.Part) {
 		pieces = pieces[0].Split(space)
 	}
 	if len(pieces) == 1 {
-		title, company := e.titleAt(pieces[0])
+		title, company := e.TitleAt(pieces[0])
 		if company.V != nil {
 			pieces = []view.Part{title, company}
-		} else if c := pieces[0].Split(comma); len(c) == 2 {
+		} else if c := pieces[0].Split(phrase.Comma); len(c) == 2 {
 			pieces = c
 		}
 	}
 	var rest []view.Part
 	for _, x := range pieces {
-		if _, ok := e.place(x, false); ok {
+		if _, ok := e.Place(x, false); ok {
 			continue
 		}
 		if len(rest) < 2 {
@@ -335,7 +336,7 @@ func (d *document) fill(p *position, pieces []view.Part) {
 		if e.words.IsTitle(company.Text()) && (!e.words.IsTitle(title.Text()) || e.words.IsCompany(title.Text()) && !e.words.IsCompany(company.Text())) {
 			title, company = company, title
 		}
-	} else if t, c := e.titleAt(title); c.V != nil {
+	} else if t, c := e.TitleAt(title); c.V != nil {
 		title, company = t, c
 	} else if e.words.IsCompany(title.Text()) && !e.words.IsTitle(title.Text()) {
 		title, company = view.Part{}, title
@@ -351,7 +352,7 @@ func (d *document) fill(p *position, pieces []view.Part) {
 		p.title = found{title.Text(), confidence, title.Span()}
 	}
 	if company.V != nil && len(company.Text()) <= 120 {
-		if c := company.Split(comma); len(c) == 2 { // "Northwind, Berlin"
+		if c := company.Split(phrase.Comma); len(c) == 2 { // "Northwind, Berlin"
 			if e.words.Cities[strings.ToLower(c[1].Text())] {
 				company = c[0]
 			}
@@ -431,7 +432,7 @@ func (d *document) schoolPieces(line view.Part, s *school, flush func()) (dated 
 	}
 	for _, p := range pieces {
 		for _, x := range p.Split(entrySplit) {
-			sep := comma
+			sep := phrase.Comma
 			if spaced.MatchString(x.Text()) {
 				sep = space
 			}

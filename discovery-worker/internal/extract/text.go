@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/tree"
 	"muster/discovery-worker/internal/extract/view"
 	"muster/schemas/identity"
@@ -124,42 +125,42 @@ var semicolon = regexp.MustCompile(`\s*;\s*`)
 func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confidence float64) {
 	v = v.Trim("*_")
 	t := v.Text()
-	if isBlank(t) {
+	if phrase.IsBlank(t) {
 		return
 	}
 	span := v.Span()
 	f1 := found{t, confidence, span}
 	switch kind {
 	case "name":
-		if n, ok := e.name(t, true); ok {
+		if n, ok := e.Name(t, true); ok {
 			f.addName(n, confidence, span)
 		}
 	case lexicon.FamilyGiven, lexicon.GivenFamily:
-		if n, ok := e.parts(t, kind == lexicon.FamilyGiven); ok {
+		if n, ok := e.Parts(t, kind == lexicon.FamilyGiven); ok {
 			f.addName(n, confidence, span)
 		}
 	case "person":
-		if n, ok := e.name(t, false); ok {
+		if n, ok := e.Name(t, false); ok {
 			f.addName(n, confidence, span)
 			e.beside(f, v, p)
 		} else {
 			e.introduction(f, v, p, confidence)
 		}
 	case "first", "last":
-		if n, ok := e.name(t, true); ok && len(t) <= 80 {
+		if n, ok := e.Name(t, true); ok && len(t) <= 80 {
 			to := &f.first
 			if kind == "last" {
 				to = &f.last
 			}
-			to.better(found{n.full, confidence + 0.001, span})
+			to.better(found{n.Full, confidence + 0.001, span})
 		}
 	case "title":
 		if len(t) <= 150 && !strings.ContainsAny(t, "{}<>=\\") && !strings.Contains(t, "://") && !isHonorific(t) && !p.title.ok() && e.words.Heading(t) == "" {
-			v, pl, _ := e.placed(v)
+			v, pl, _ := e.Placed(v)
 			if !p.listed { // where a job of a list was, the person need not be
 				f.addPlace(pl, stated)
 			}
-			title, company := e.titleAt(v)
+			title, company := e.TitleAt(v)
 			p.title = found{title.Text(), confidence, title.Span()}
 			if company.V != nil && !p.company.ok() {
 				p.company = found{company.Text(), confidence - 0.01, company.Span()}
@@ -170,7 +171,7 @@ func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confi
 			p.company = found{c.Text(), confidence, c.Span()}
 		}
 	case "company address": // the name stands before the address
-		e.value(f, "company", v.Split(placeSplit)[0], p, confidence)
+		e.value(f, "company", v.Split(phrase.PlaceSplit)[0], p, confidence)
 	case "period":
 		if when, ok := e.dates.Find(t); ok {
 			p.start, p.end, p.current, p.past, p.span = when.Start, when.End, when.Current, !when.Current, span
@@ -201,7 +202,7 @@ func (e *Extractor) value(f *facts, kind string, v view.Part, p *position, confi
 			e.username(f, kind, v, confidence)
 		}
 	case "codehost id":
-		if number.FindString(t) == t {
+		if phrase.Number.FindString(t) == t {
 			f.codehostID.better(f1)
 		}
 	case "headline":
@@ -216,21 +217,21 @@ func (e *Extractor) more(f *facts, kind string, v view.Part, p *position, confid
 	t, span := v.Text(), v.Span()
 	switch kind {
 	case "location", "address":
-		if pl, ok := e.place(v, kind == "location"); ok && (kind == "location" || pl.city.V != nil || pl.country.V != nil || pl.state.V != nil) {
+		if pl, ok := e.Place(v, kind == "location"); ok && (kind == "location" || pl.City.V != nil || pl.Country.V != nil || pl.State.V != nil) {
 			f.addPlace(pl, confidence)
 		}
 	case "city":
-		if pl, ok := e.place(v, true); ok && strings.Contains(t, ",") {
+		if pl, ok := e.Place(v, true); ok && strings.Contains(t, ",") {
 			f.addPlace(pl, confidence)
-		} else if ok && isPlaceName(t, true) {
+		} else if ok && phrase.IsPlaceName(t, true) {
 			f.city.better(found{t, confidence, span})
 		}
 	case "state":
-		if isPlaceName(t, true) {
+		if phrase.IsPlaceName(t, true) {
 			f.state.better(found{t, confidence, span})
 		}
 	case "country":
-		if isPlaceName(t, true) {
+		if phrase.IsPlaceName(t, true) {
 			f.country.better(found{t, confidence, span})
 		}
 	case "skills":
@@ -240,7 +241,7 @@ func (e *Extractor) more(f *facts, kind string, v view.Part, p *position, confid
 	case "education":
 		e.schoolLine(f, v, confidence)
 	case "experience", "current position":
-		if title, company := e.titleAt(v); company.V == nil && kind == "current position" {
+		if title, company := e.TitleAt(v); company.V == nil && kind == "current position" {
 			e.value(f, "title", v, p, confidence)
 		} else if company.V != nil && !p.title.ok() {
 			p.title = found{title.Text(), confidence, title.Span()}
@@ -269,7 +270,7 @@ var (
 )
 
 func isHonorific(s string) bool {
-	return len(s) < 20 && honorific.MatchString(s+" ") && !strings.Contains(s, " ")
+	return len(s) < 20 && phrase.Honorific.MatchString(s+" ") && !strings.Contains(s, " ")
 }
 
 func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
@@ -278,7 +279,7 @@ func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
 		if m := lastAnd.FindStringIndex(x.Text()); m != nil {
 			x = x.Sub(m[1], x.End-x.Start)
 		}
-		if m := brackets.FindStringIndex(x.Text()); m != nil && m[1] == x.End-x.Start {
+		if m := phrase.Brackets.FindStringIndex(x.Text()); m != nil && m[1] == x.End-x.Start {
 			x = x.Sub(0, m[0]).Trim("")
 		}
 		for m := howWell.FindStringIndex(x.Text()); m != nil && m[1] < x.End-x.Start; m = howWell.FindStringIndex(x.Text()) {
@@ -287,7 +288,7 @@ func (e *Extractor) skillList(f *facts, v view.Part, confidence float64) {
 		if m := level.FindStringIndex(x.Text()); m != nil && m[0] > 0 {
 			x = x.Sub(0, m[0]).Trim("")
 		}
-		if t := x.Text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !isBlank(t) {
+		if t := x.Text(); t != "" && len(t) <= 60 && len(strings.Fields(t)) <= 5 && !phrase.IsBlank(t) {
 			f.skills = addEntry(f.skills, entry{t, confidence, x.Span()})
 		}
 	}
@@ -297,7 +298,7 @@ func (e *Extractor) languageList(f *facts, v view.Part, confidence float64) {
 	for _, x := range v.Split(listSeparator) {
 		for _, y := range x.Split(andWord) {
 			t := y.Text()
-			if m := brackets.FindStringIndex(t); m != nil {
+			if m := phrase.Brackets.FindStringIndex(t); m != nil {
 				y = y.Sub(0, m[0])
 			}
 			y = y.Trim(".:-")
@@ -328,7 +329,7 @@ func (d *document) mailboxes() {
 		if m == nil || !strings.Contains(t[m[4]:m[5]], "@") {
 			continue
 		}
-		if n, ok := d.e.name(t[m[2]:m[3]], false); ok {
+		if n, ok := d.e.Name(t[m[2]:m[3]], false); ok {
 			d.f.addName(n, formed, line.Sub(m[2], m[3]).Span())
 			d.used[i] = true
 		}

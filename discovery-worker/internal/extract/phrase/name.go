@@ -1,6 +1,7 @@
-package extract
+package phrase
 
 import (
+	"muster/discovery-worker/internal/extract/dates"
 	"muster/discovery-worker/internal/extract/lexicon"
 	"regexp"
 	"strings"
@@ -8,32 +9,40 @@ import (
 	"unicode/utf8"
 )
 
-// personName is a name, read.
-type personName struct {
-	full, first, last string
+// Reader reads phrases as names, places, titles and organizations. It is immutable and safe for concurrent use.
+type Reader struct {
+	words *lexicon.Words
+	dates *dates.Reader
+}
+
+func New(words *lexicon.Words, dates *dates.Reader) *Reader { return &Reader{words, dates} }
+
+// PersonName is a name, read.
+type PersonName struct {
+	Full, First, Last string
 }
 
 var (
-	honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
+	Honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
 	degrees   = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
-	brackets  = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
+	Brackets  = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
 )
 
 // asianSuffix is what forms write behind a name: the sex, a title of respect.
 var asianSuffix = regexp.MustCompile(`\s+(?:男性?|女性?|様|さん|印|先生|女士|남성?|여성?|님|씨)$`)
 
-// particles stand in lower case within a name and belong to the last one.
-var particles = lexicon.Set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
+// Particles stand in lower case within a name and belong to the last one.
+var Particles = lexicon.Set("van\nvon\nder\nden\nde\ndel\ndella\ndi\nda\ndas\ndo\ndos\ndu\nla\nle\nel\nal\nbin\nbint\nibn\nben\nter\nten\nte\ny\naf\nav\nzu\nzur\nzum\n't\nop\nst.\nst") //nolint:gochecknoglobals // a constant set
 
 // chineseDouble are the family names of two characters.
 const chineseDouble = "欧阳 司马 上官 诸葛 歐陽 司馬 諸葛 夏侯 东方 皇甫 尉迟 公孙 慕容 令狐"
 
-// name reads a whole phrase as a person's name. surely says that the input calls
+// Name reads a whole phrase as a person's name. surely says that the input calls
 // it one: then letter case is free and one word is enough.
-func (e *Extractor) name(s string, surely bool) (personName, bool) {
-	s = strings.TrimSpace(brackets.ReplaceAllString(s, ""))
+func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
+	s = strings.TrimSpace(Brackets.ReplaceAllString(s, ""))
 	for {
-		m := honorific.FindStringIndex(s)
+		m := Honorific.FindStringIndex(s)
 		if m == nil || len(s) > 200 {
 			break
 		}
@@ -44,53 +53,53 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 	}
 	s = strings.Trim(s, " ,;\"“”")
 	if s == "" || len(s) > 120 || strings.ContainsAny(s, "@/\\:|<>{}=_0123456789!?&+#*%$€;") {
-		return personName{}, false
+		return PersonName{}, false
 	}
 	if family, given, ok := strings.Cut(s, ","); ok {
 		if !surely && !(len(family) > 2 && family == strings.ToUpper(family) && given != strings.ToUpper(given)) || strings.Contains(given, ",") {
-			return personName{}, false
+			return PersonName{}, false
 		}
 		s = strings.TrimSpace(given) + " " + strings.TrimSpace(family)
 	}
 	s = asianSuffix.ReplaceAllString(s, "")
-	if n, ok := eastAsian(s); ok {
+	if n, ok := EastAsian(s); ok {
 		return n, surely
 	}
 	if !surely && strings.ContainsFunc(s, func(r rune) bool {
 		return unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 	}) {
-		return personName{}, false
+		return PersonName{}, false
 	}
 	tokens := strings.Fields(s)
 	if len(tokens) > 6 || len(tokens) < 2 && !surely || len(tokens) == 0 {
-		return personName{}, false
+		return PersonName{}, false
 	}
 	lower := surely && s == strings.ToLower(s)
 	for i, t := range tokens {
-		if lower && !particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 && !strings.ContainsAny(t, ".") {
+		if lower && !Particles[t] || t == strings.ToUpper(t) && utf8.RuneCountInString(t) > 2 && !strings.ContainsAny(t, ".") {
 			t = titleCase(t)
 			tokens[i] = t
 		}
 		if !e.namePart(t, i > 0 && i < len(tokens)-1) {
-			return personName{}, false
+			return PersonName{}, false
 		}
 		if !surely && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {
-			return personName{}, false
+			return PersonName{}, false
 		}
 	}
 	full := strings.Join(tokens, " ")
 	l := strings.ToLower(full)
 	if !surely && (e.words.Countries[l] || e.words.Cities[l] || e.words.Languages[l] || e.words.IsSchool(full) || e.words.Heading(full) != "" || e.words.Labels[l] != "") {
-		return personName{}, false
+		return PersonName{}, false
 	}
 	if len(tokens) == 1 && lower { // a handle, or what a thing is called
-		return personName{}, false
+		return PersonName{}, false
 	}
 	if len(tokens) == 1 {
-		return personName{full: full}, true
+		return PersonName{Full: full}, true
 	}
 	family := len(tokens) - 1
-	for family > 1 && particles[strings.ToLower(tokens[family-1])] {
+	for family > 1 && Particles[strings.ToLower(tokens[family-1])] {
 		family--
 	}
 	if len(tokens) == 3 && family == 2 && spanishFamily(tokens[1]) && !strings.Contains(tokens[1], ".") {
@@ -99,39 +108,39 @@ func (e *Extractor) name(s string, surely bool) (personName, bool) {
 	if len(tokens) == 4 && family == 3 && spanishFamily(tokens[2]) {
 		family = 2
 	}
-	return personName{full: full, first: tokens[0], last: strings.Join(tokens[family:], " ")}, true
+	return PersonName{Full: full, First: tokens[0], Last: strings.Join(tokens[family:], " ")}, true
 }
 
-// parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and capitals the first word is
+// Parts reads a name whose label names both parts: "Sanz Olivar, Nerea", "STEINMETZ Ronja". Without a comma and capitals the first word is
 // the first part, unless a particle joins it to the next.
-func (e *Extractor) parts(s string, familyFirst bool) (personName, bool) {
+func (e *Reader) Parts(s string, familyFirst bool) (PersonName, bool) {
 	a, b, ok := strings.Cut(s, ",")
 	if !ok {
 		words := strings.Fields(s)
 		n := 1
-		for n < len(words) && (particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 && words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
+		for n < len(words) && (Particles[strings.ToLower(words[n-1])] || len(words[n]) > 1 && words[0] == strings.ToUpper(words[0]) && words[n] == strings.ToUpper(words[n]) && n+1 < len(words)) {
 			n++
 		}
 		if !familyFirst {
 			n = max(1, len(words)-n)
 		}
 		if len(words) < 2 {
-			return e.name(s, true)
+			return e.Name(s, true)
 		}
 		a, b = strings.Join(words[:n], " "), strings.Join(words[n:], " ")
 	}
 	if !familyFirst {
 		a, b = b, a
 	}
-	family, ok1 := e.name(strings.TrimSpace(a), true)
-	given, ok2 := e.name(strings.TrimSpace(b), true)
+	family, ok1 := e.Name(strings.TrimSpace(a), true)
+	given, ok2 := e.Name(strings.TrimSpace(b), true)
 	if !ok1 || !ok2 {
-		return personName{}, false
+		return PersonName{}, false
 	}
-	if _, east := eastAsian(family.full); east {
-		return personName{full: family.full + " " + given.full, first: given.full, last: family.full}, true
+	if _, east := EastAsian(family.Full); east {
+		return PersonName{Full: family.Full + " " + given.Full, First: given.Full, Last: family.Full}, true
 	}
-	return personName{full: given.full + " " + family.full, first: given.full, last: family.full}, true
+	return PersonName{Full: given.Full + " " + family.Full, First: given.Full, Last: family.Full}, true
 }
 
 // spanishFamily reports whether a word is a family name by its Spanish ending,
@@ -141,8 +150,8 @@ func spanishFamily(s string) bool {
 }
 
 // namePart reports whether a word may stand in a name.
-func (e *Extractor) namePart(t string, inside bool) bool {
-	if inside && particles[t] {
+func (e *Reader) namePart(t string, inside bool) bool {
+	if inside && Particles[t] {
 		return true
 	}
 	r, _ := utf8.DecodeRuneInString(t)
@@ -178,11 +187,11 @@ func titleCase(t string) string {
 	}, t)
 }
 
-// eastAsian reads names that are written with the family name first.
-func eastAsian(s string) (personName, bool) {
+// EastAsian reads names that are written with the family name first.
+func EastAsian(s string) (PersonName, bool) {
 	runes := []rune(s)
 	if len(runes) < 2 || len(runes) > 12 {
-		return personName{}, false
+		return PersonName{}, false
 	}
 	script := ""
 	for _, r := range runes {
@@ -197,21 +206,21 @@ func eastAsian(s string) (personName, bool) {
 			}
 		case r == ' ' || r == '・' || r == '々':
 		default:
-			return personName{}, false
+			return PersonName{}, false
 		}
 	}
 	if family, given, ok := strings.Cut(s, " "); ok {
-		return personName{full: s, first: strings.TrimSpace(given), last: family}, true
+		return PersonName{Full: s, First: strings.TrimSpace(given), Last: family}, true
 	}
 	switch {
 	case script == "hangul" && len(runes) <= 4:
-		return personName{full: s, first: string(runes[1:]), last: string(runes[:1])}, true
+		return PersonName{Full: s, First: string(runes[1:]), Last: string(runes[:1])}, true
 	case script == "han" && len(runes) <= 4:
 		n := 1
 		if len(runes) > 2 && strings.Contains(chineseDouble, string(runes[:2])) || len(runes) == 4 {
 			n = 2
 		}
-		return personName{full: s, first: string(runes[n:]), last: string(runes[:n])}, true
+		return PersonName{Full: s, First: string(runes[n:]), Last: string(runes[:n])}, true
 	}
-	return personName{full: s}, true
+	return PersonName{Full: s}, true
 }

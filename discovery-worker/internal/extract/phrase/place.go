@@ -1,4 +1,4 @@
-package extract
+package phrase
 
 import (
 	"muster/discovery-worker/internal/extract/view"
@@ -9,16 +9,16 @@ import (
 )
 
 // place is where somebody is, as the input writes it.
-type place struct {
-	city, state, country view.Part
+type Location struct {
+	City, State, Country view.Part
 }
 
-func (p place) empty() bool { return p.city.V == nil && p.state.V == nil && p.country.V == nil }
+func (p Location) Empty() bool { return p.City.V == nil && p.State.V == nil && p.Country.V == nil }
 
 var (
-	comma = regexp.MustCompile(`\s*[,،、]\s*`)
-	// placeSplit stands between the parts of an address: a comma, a bar, a dash, a bracket.
-	placeSplit = regexp.MustCompile(`\s*[,،、|·•\n]\s*|\s+[–—/-]+\s+|\s*[()]\s*`)
+	Comma = regexp.MustCompile(`\s*[,،、]\s*`)
+	// PlaceSplit stands between the parts of an address: a comma, a bar, a dash, a bracket.
+	PlaceSplit = regexp.MustCompile(`\s*[,،、|·•\n]\s*|\s+[–—/-]+\s+|\s*[()]\s*`)
 	zip        = regexp.MustCompile(`^([A-Z]{2})\s+(?:\d{5}(?:-\d{4})?|[A-Z]\d[A-Z]\s?\d[A-Z]\d)$`)
 	// postcode stands before or behind a town: "24837 Schleswig", "1012 AB Amsterdam", "31-001 Kraków", "London SW1A 1AA".
 	postcode = regexp.MustCompile(`^(?:[A-Z]{1,3}[- ])?(?:\d{5}-\d{3}|\d{4}\s?[A-Z]{2}|\d{2}-\d{3}|\d{3}\s\d{2}|\d{4}-\d{3}|\d{3,6})\s+` +
@@ -31,12 +31,12 @@ var (
 	pinned = regexp.MustCompile(`^[^\p{L}\p{N}(]+|[\x{1f1e6}-\x{1f1ff}\x{2190}-\x{27bf}\x{1f300}-\x{1faff}\x{fe0f}\x{200d}\s]+$`)
 )
 
-// place reads a phrase as a place. surely says that the input calls it one; else
+// Place reads a phrase as a place. surely says that the input calls it one; else
 // its last part must be a known country or state, or all of it a known city.
-func (e *Extractor) place(p view.Part, surely bool) (place, bool) {
+func (e *Reader) Place(p view.Part, surely bool) (Location, bool) {
 	p = p.Trim(".;:")
 	if p.Start == p.End || p.End-p.Start > 200 {
-		return place{}, false
+		return Location{}, false
 	}
 	for m := pinned.FindStringIndex(p.Text()); m != nil; m = pinned.FindStringIndex(p.Text()) { // "📍 Lyon, France 🇫🇷"
 		if m[0] == 0 {
@@ -48,15 +48,15 @@ func (e *Extractor) place(p view.Part, surely bool) (place, bool) {
 	if pl, ok := e.eastAsianPlace(p); ok {
 		return pl, true
 	}
-	var found place
+	var found Location
 	var parts []view.Part
-	for _, x := range p.Split(placeSplit) {
+	for _, x := range p.Split(PlaceSplit) {
 		if x.Start < x.End && !noPlace.MatchString(x.Text()) {
 			parts = append(parts, x)
 		}
 	}
 	if len(parts) == 0 {
-		return place{}, false
+		return Location{}, false
 	}
 	known := false
 	if last := parts[len(parts)-1]; len(parts) > 1 { // "Tacoma, WA 98402"
@@ -64,20 +64,20 @@ func (e *Extractor) place(p view.Part, surely bool) (place, bool) {
 			parts[len(parts)-1] = last.Sub(m[2], m[3])
 		}
 	}
-	if first := parts[0].Text(); !surely && len(parts) > 1 && !hasDigit(first) && e.words.IsTitle(first) && !e.words.Cities[strings.ToLower(first)] &&
+	if first := parts[0].Text(); !surely && len(parts) > 1 && !HasDigit(first) && e.words.IsTitle(first) && !e.words.Cities[strings.ToLower(first)] &&
 		!(e.words.IsTown(first) && e.words.States[strings.ToLower(parts[1].Text())]) {
-		return place{}, false // "Data Engineer, Ulm, Germany"
+		return Location{}, false // "Data Engineer, Ulm, Germany"
 	}
 	if last := parts[len(parts)-1].Trim("."); e.words.Countries[strings.ToLower(last.Text())] ||
-		surely && len(parts) > 1 && isCode(last.Text()) && !e.words.States[strings.ToLower(last.Text())] {
-		found.country, known = last, true
+		surely && len(parts) > 1 && IsCode(last.Text()) && !e.words.States[strings.ToLower(last.Text())] {
+		found.Country, known = last, true
 		parts = parts[:len(parts)-1]
 	}
 	if len(parts) > 0 {
 		last := parts[len(parts)-1].Trim("")
 		isState := e.words.States[strings.ToLower(last.Text())]
-		if isState && (len(parts) > 1 || known) && (!isCode(last.Text()) || len(parts) > 1) && (len(last.Text()) > 3 || last.Text() == strings.ToUpper(last.Text())) {
-			found.state, known = last, true
+		if isState && (len(parts) > 1 || known) && (!IsCode(last.Text()) || len(parts) > 1) && (len(last.Text()) > 3 || last.Text() == strings.ToUpper(last.Text())) {
+			found.State, known = last, true
 			parts = parts[:len(parts)-1]
 		}
 	}
@@ -86,7 +86,7 @@ func (e *Extractor) place(p view.Part, surely bool) (place, bool) {
 	}
 	city := parts[len(parts)-1].Trim("")
 	if !surely && e.words.IsUnit(city.Text()) && !e.words.Cities[strings.ToLower(city.Text())] {
-		return place{}, false // "Acme Group, Germany"
+		return Location{}, false // "Acme Group, Germany"
 	}
 	if m := postcode.FindStringIndex(city.Text()); m != nil {
 		known = known || len(parts) > 1 // a street and a postal code before it
@@ -102,16 +102,16 @@ func (e *Extractor) place(p view.Part, surely bool) (place, bool) {
 	if e.words.Cities[strings.ToLower(city.Text())] {
 		known = known || len(parts) == 1
 	}
-	if !isPlaceName(city.Text(), surely) {
-		if known && (surely || hasDigit(p.Text())) && (found.country.V != nil || found.state.V != nil) { // an address whose town is not told apart
+	if !IsPlaceName(city.Text(), surely) {
+		if known && (surely || HasDigit(p.Text())) && (found.Country.V != nil || found.State.V != nil) { // an address whose town is not told apart
 			return found, true
 		}
-		return place{}, false
+		return Location{}, false
 	}
-	if !surely && (!known || len(parts) > 2 && !hasDigit(p.Text())) {
-		return place{}, false
+	if !surely && (!known || len(parts) > 2 && !HasDigit(p.Text())) {
+		return Location{}, false
 	}
-	found.city = city
+	found.City = city
 	return found, true
 }
 
@@ -123,25 +123,25 @@ var (
 )
 
 // eastAsianPlace reads an address in Chinese, Japanese or Korean.
-func (e *Extractor) eastAsianPlace(p view.Part) (place, bool) {
+func (e *Reader) eastAsianPlace(p view.Part) (Location, bool) {
 	r, _ := utf8.DecodeRuneInString(strings.TrimLeft(p.Text(), "〒0123456789- ()"))
 	form := eastAsianAddress
 	switch {
 	case unicode.Is(unicode.Hangul, r):
 		form = koreanAddress
 	case !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana):
-		return place{}, false
+		return Location{}, false
 	}
 	m := form.FindStringSubmatchIndex(p.Text())
 	if m == nil || m[2] < 0 && m[4] < 0 {
-		return place{}, false
+		return Location{}, false
 	}
-	var found place
+	var found Location
 	if m[2] >= 0 {
-		found.state = p.Sub(m[2], m[3]).Trim("")
+		found.State = p.Sub(m[2], m[3]).Trim("")
 	}
 	if m[4] >= 0 {
-		found.city = p.Sub(m[4], m[5])
+		found.City = p.Sub(m[4], m[5])
 	}
 	return found, true
 }
@@ -155,44 +155,44 @@ var (
 	workOf = regexp.MustCompile(`(?i)\b(?:author|auteure?|autore?|autora|autorin|autrice|writer|creator|composer|translator|illustrator) (?:of|von|de|di)\s`)
 )
 
-// placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
+// Placed cuts a place off the end of a title: "Data Engineer, München", "Developer in Beirut, Lebanon". One that names no
 // city may be what the post is for, as in "Country Manager, Japan". Behind "in" only a known city is one ("Lecturer in Law, Ireland").
-func (e *Extractor) placed(p view.Part) (title view.Part, at place, ok bool) {
+func (e *Reader) Placed(p view.Part) (title view.Part, at Location, ok bool) {
 	t := p.Text()
-	for _, sep := range []*regexp.Regexp{fromPlace, comma, inCity} {
+	for _, sep := range []*regexp.Regexp{fromPlace, Comma, inCity} {
 		for _, m := range sep.FindAllStringIndex(t, 4) {
 			title = p.Sub(0, m[0])
 			if !e.words.IsTitle(title.Text()) {
 				continue
 			}
-			at, ok = e.place(p.Sub(m[1], len(t)), false)
+			at, ok = e.Place(p.Sub(m[1], len(t)), false)
 			if ok && sep == fromPlace {
 				return title, at, true
 			}
-			if !ok || at.city.V == nil {
+			if !ok || at.City.V == nil {
 				continue
 			}
-			if sep == comma || e.words.Cities[strings.ToLower(at.city.Text())] && !workOf.MatchString(title.Text()) {
+			if sep == Comma || e.words.Cities[strings.ToLower(at.City.Text())] && !workOf.MatchString(title.Text()) {
 				return title, at, true
 			}
 		}
 	}
-	return p, place{}, false
+	return p, Location{}, false
 }
 
-// number is digits.
-var number = regexp.MustCompile(`\d+`)
+// Number is digits.
+var Number = regexp.MustCompile(`\d+`)
 
-func isCode(s string) bool { return len(s) == 2 && s == strings.ToUpper(s) }
+func IsCode(s string) bool { return len(s) == 2 && s == strings.ToUpper(s) }
 
-func hasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }
+func HasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }
 
-// isPlaceName reports whether a phrase is written as a place's name.
-func isPlaceName(s string, surely bool) bool {
+// IsPlaceName reports whether a phrase is written as a place's name.
+func IsPlaceName(s string, surely bool) bool {
 	words := strings.Fields(s)
-	if len(words) == 0 || len(words) > 4 || hasDigit(s) || strings.ContainsAny(s, "@/:|<>{}") {
+	if len(words) == 0 || len(words) > 4 || HasDigit(s) || strings.ContainsAny(s, "@/:|<>{}") {
 		return false
 	}
 	r, _ := utf8.DecodeRuneInString(s)
-	return unicode.IsLetter(r) && (surely || !unicode.IsLower(r) && allCapitalised(s))
+	return unicode.IsLetter(r) && (surely || !unicode.IsLower(r) && AllCapitalised(s))
 }
