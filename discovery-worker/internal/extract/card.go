@@ -402,3 +402,26 @@ func (d *document) allSkills(p view.Part) bool {
 	}
 	return true
 }
+
+// introduction reads a name with title and employer behind it: "Nadia Rahman, Senior
+// Broker, Bayfront Realty".
+func (e *Extractor) introduction(f *facts, v view.Part, p *position, confidence float64) bool {
+	parts := v.Split(phrase.Comma)
+	if len(parts) < 2 || len(parts) > 4 || len(v.Text()) > 200 || p.title.ok() {
+		return false
+	}
+	n, ok := e.Name(parts[0].Text(), false)
+	if !ok || !e.IsTitlePhrase(parts[1].Text()) {
+		return false
+	}
+	f.addName(n, confidence, parts[0].Span())
+	title, company := e.TitleAt(parts[1])
+	p.title = found{title.Text(), confidence, title.Span()}
+	if company.V == nil && len(parts) > 2 && e.IsOrg(parts[2]) {
+		company = parts[2]
+	}
+	if company.V != nil {
+		p.company = found{company.Text(), confidence - 0.01, company.Span()}
+	}
+	return true
+}

@@ -1,9 +1,6 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/lexicon"
-	"muster/discovery-worker/internal/extract/phrase"
-	"muster/discovery-worker/internal/extract/tree"
 	"regexp"
 	"slices"
 	"strconv"
@@ -11,6 +8,10 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/tree"
 )
 
 // cast makes a value of the input one of the declared type.

@@ -1,11 +1,12 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/lexicon"
-	"muster/discovery-worker/internal/extract/tree"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/tree"
 )
 
 // whole are the keys of objects, in labelKey's form, that mean the person: their

@@ -3,7 +3,6 @@ package extract
 import (
 	"context"
 	"fmt"
-	"muster/discovery-worker/internal/extract/view"
 	"runtime"
 	"strings"
 	"testing"
@@ -13,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/internal/extract/view"
 )
 
 func newExtractor(t testing.TB) *Extractor {

@@ -1,11 +1,12 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/phrase"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
+
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/view"
 )
 
 // Confidences. They are what the golden inputs bear out: a value that the input

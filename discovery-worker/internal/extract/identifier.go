@@ -271,3 +271,15 @@ func (e *Extractor) phone(f *facts, p view.Part, region string, confidence float
 	f.addIdentifier(Identifier{Type: Phone, Value: value, Confidence: confidence, Span: p.Span()}, value)
 	return true
 }
+
+// viewed finds identifiers in what a text says rather than in how it is written: a form of a browser, LaTeX.
+func (e *Extractor) viewed(f *facts, v *view.View) {
+	for _, line := range v.Lines() {
+		found := facts{seen: map[string]int{}}
+		e.identifiers(&found, v.Path, line.Text())
+		for _, id := range found.identifiers { // offsets are those of the line
+			id.Span = line.Sub(id.Span.Start, id.Span.End).Span()
+			f.addIdentifier(id, identifierKey(id))
+		}
+	}
+}

@@ -1,11 +1,12 @@
 package extract
 
 import (
+	"regexp"
+	"strings"
+
 	"muster/discovery-worker/internal/extract/dates"
 	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
-	"regexp"
-	"strings"
 )
 
 // mentionPatterns are the forms in which a text introduces somebody of whom it is not

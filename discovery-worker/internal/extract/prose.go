@@ -2,11 +2,12 @@ package extract
 
 import (
 	"context"
+	"regexp"
+	"strings"
+
 	"muster/discovery-worker/internal/extract/dates"
 	"muster/discovery-worker/internal/extract/phrase"
 	"muster/discovery-worker/internal/extract/view"
-	"regexp"
-	"strings"
 )
 
 // Bounds of prose.

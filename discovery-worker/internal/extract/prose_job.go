@@ -1,12 +1,13 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/phrase"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/view"
 )
 
 // sentenceJob is a job as a sentence states it; a piece that is not there is empty.

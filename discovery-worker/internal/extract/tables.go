@@ -2,9 +2,10 @@ package extract
 
 import (
 	"encoding/csv"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
+
+	"muster/discovery-worker/internal/extract/view"
 )
 
 var (

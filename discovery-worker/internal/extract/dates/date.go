@@ -2,11 +2,12 @@ package dates
 
 import (
 	"fmt"
-	"muster/discovery-worker/internal/extract/lexicon"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"muster/discovery-worker/internal/extract/lexicon"
 )
 
 // Reader reads dates and ranges of dates, in the languages that months lists.
@@ -40,6 +41,7 @@ const (
 	sinceWords   = `since|seit|depuis|desde|dal|da|sinds|sedan|from|ab|od|с`
 )
 
+// New returns a Reader. It compiles its expressions once.
 func New() *Reader {
 	d := &Reader{months: map[string]int{}}
 	var names []string

@@ -21,6 +21,7 @@ const (
 
 // Kinds of headings beside those of labels (experience, education, skills, languages).
 const (
+	// headingDocument is a heading that says what the text is: "Curriculum Vitae".
 	headingDocument = "document" // what the text is: "Curriculum Vitae"
 	HeadingList     = "list"     // of others, and of what the person likes or was given
 	HeadingWorks    = "works"    // what the person made

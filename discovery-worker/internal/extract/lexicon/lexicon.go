@@ -49,6 +49,7 @@ type Words struct {
 	NotNames    map[string]bool
 }
 
+// New reads the lists.
 func New() (*Words, error) {
 	w := &Words{
 		Labels: map[string]string{}, Companies: Set(companiesText), Providers: Set(providersText),
@@ -195,6 +196,7 @@ func Lines(text string) func(func(string) bool) {
 	}
 }
 
+// Set returns the lines of a list, in lower case.
 func Set(text string) map[string]bool {
 	m := map[string]bool{}
 	for line := range Lines(text) {
@@ -250,7 +252,9 @@ func LabelKey(s string) string {
 
 // Kinds of labels that name both parts of a name, in the order of the value.
 const (
+	// FamilyGiven is the kind of "Surname / First name".
 	FamilyGiven = "family given"
+	// GivenFamily is the kind of "First name / Surname".
 	GivenFamily = "given family"
 )
 

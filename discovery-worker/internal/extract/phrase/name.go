@@ -1,12 +1,13 @@
 package phrase
 
 import (
-	"muster/discovery-worker/internal/extract/dates"
-	"muster/discovery-worker/internal/extract/lexicon"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/lexicon"
 )
 
 // Reader reads phrases as names, places, titles and organizations. It is immutable and safe for concurrent use.
@@ -15,6 +16,7 @@ type Reader struct {
 	dates *dates.Reader
 }
 
+// New returns a Reader that knows the words.
 func New(words *lexicon.Words, dates *dates.Reader) *Reader { return &Reader{words, dates} }
 
 // PersonName is a name, read.
@@ -23,9 +25,11 @@ type PersonName struct {
 }
 
 var (
+	// Honorific is what stands before a name.
 	Honorific = regexp.MustCompile(`^(?i:(?:prof(?:essor)?|dr|mr|mrs|ms|mx|miss|sir|dame|herr|frau|hr|fr|m|mme|mlle|monsieur|madame|sr|sra|srta|don|doña|dott|dott\.ssa|ing|dipl\.?-ing|mag|rev|hon|capt|col|lt|sgt|eng|i\. ?a|i\. ?v|p\. ?p|ph\. ?d)\.?(?:-|\s)+)`)
 	degrees   = regexp.MustCompile(`(?:,\s*|\s+)(?:Ph\.?\s?D\.?|M\.?D\.?|M\.?B\.?A\.?|M\.?Sc\.?|B\.?Sc\.?|M\.?A\.?|B\.?A\.?|LL\.?M\.?|J\.?D\.?|CPA|CFA|PMP|CISSP|PE|P\.?Eng\.?|RN|Esq\.?|FRS|OBE|MBE|CBE|DDS|DVM)\.?$`)
-	Brackets  = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
+	// Brackets hold a remark behind a name.
+	Brackets = regexp.MustCompile(`\s*(?:[(\[][^()\[\]]{0,60}[)\]]|（[^（）]{0,60}）)`)
 )
 
 // asianSuffix is what forms write behind a name: the sex, a title of respect.
@@ -80,7 +84,10 @@ func (e *Reader) Name(s string, surely bool) (PersonName, bool) {
 			t = titleCase(t)
 			tokens[i] = t
 		}
-		if !e.namePart(t, i > 0 && i < len(tokens)-1) {
+		if l := strings.ToLower(t); s == strings.ToUpper(s) && Particles[l] && len(tokens) > 1 {
+			t, tokens[i] = l, l
+		}
+		if !e.namePart(t, i > 0 && i < len(tokens)-1 || surely && len(tokens) > 1) {
 			return PersonName{}, false
 		}
 		if !surely && (e.words.NotNames[strings.ToLower(strings.Trim(t, ".'’"))] || e.words.IsTitle(t) || e.words.Companies[strings.ToLower(strings.Trim(t, "."))]) {

@@ -1,20 +1,24 @@
 package phrase
 
 import (
-	"muster/discovery-worker/internal/extract/lexicon"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/view"
 )
 
 var (
 	// atWord stands between a title and an employer.
-	atWord     = regexp.MustCompile(`\s+(?:at|At|AT|@|bei(?: der| dem| den)?|beim|chez|presso|bij|na|no|hos|på|с)\s+|\s*@\s+|\s+@`)
-	CardSplit  = regexp.MustCompile(`\s+[|·•/–—-]+\s+|\s*[|·•]\s*|\t+`)
+	atWord = regexp.MustCompile(`\s+(?:at|At|AT|@|bei(?: der| dem| den)?|beim|chez|presso|bij|na|no|hos|på|с)\s+|\s*@\s+|\s+@`)
+	// CardSplit stands between the items of a line of a card.
+	CardSplit = regexp.MustCompile(`\s+[|·•/–—-]+\s+|\s*[|·•]\s*|\t+`)
+	// SiteSuffix is what a page shows beside a name or a job and is neither.
 	SiteSuffix = regexp.MustCompile(`(?i)^(?:linkedin|github|twitter|x|codehost|network|microblog|profile|contact info|full-time|part-time|angestellt|angestellte[rn]?|selbstständig|freiberuflich|employed|contract|freelance|internship|permanent|remote|hybrid|self-employed|vollzeit|teilzeit)$`)
-	Sentence   = regexp.MustCompile(`[.!?]\s+\p{Lu}|[.!?]$`)
+	// Sentence is the end of a sentence.
+	Sentence = regexp.MustCompile(`[.!?]\s+\p{Lu}|[.!?]$`)
 )
 
 // TitleAt splits a title from the employer that stands behind it; company.v is
@@ -113,6 +117,7 @@ func (e *Reader) IsTitlePhrase(s string) bool {
 
 var manyDigits = regexp.MustCompile(`\d{3}`)
 
+// HasDigitOnly reports whether a phrase has no letter.
 func HasDigitOnly(s string) bool { return !strings.ContainsFunc(s, unicode.IsLetter) }
 
 // AllCapitalised reports whether every word but small ones begins with a capital.
@@ -129,6 +134,7 @@ func AllCapitalised(s string) bool {
 // blanks are what stands where nothing is known.
 var blanks = regexp.MustCompile(`(?i)^(?:n\.?/?a\.?|none|null|nil|unknown|undefined|tbd|tba|not (?:available|known|provided|specified|set)|[-–—?.]+|keine? angabe|k\. ?a\.|inconnu|desconocido)$`)
 
+// IsBlank reports whether a phrase stands where nothing is known.
 func IsBlank(s string) bool { return s == "" || len(s) < 40 && blanks.MatchString(s) }
 
 // PhoneNumber is what may be a number: with a plus, or in the form that North

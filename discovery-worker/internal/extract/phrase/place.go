@@ -1,21 +1,25 @@
 package phrase
 
 import (
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/discovery-worker/internal/extract/view"
 )
 
 // place is where somebody is, as the input writes it.
+// Location is a place as the input writes it.
 type Location struct {
 	City, State, Country view.Part
 }
 
+// Empty reports whether nothing is known of a place.
 func (p Location) Empty() bool { return p.City.V == nil && p.State.V == nil && p.Country.V == nil }
 
 var (
+	// Comma stands between the items of a list.
 	Comma = regexp.MustCompile(`\s*[,،、]\s*`)
 	// PlaceSplit stands between the parts of an address: a comma, a bar, a dash, a bracket.
 	PlaceSplit = regexp.MustCompile(`\s*[,،、|·•\n]\s*|\s+[–—/-]+\s+|\s*[()]\s*`)
@@ -183,8 +187,10 @@ func (e *Reader) Placed(p view.Part) (title view.Part, at Location, ok bool) {
 // Number is digits.
 var Number = regexp.MustCompile(`\d+`)
 
+// IsCode reports whether a phrase is a code of two capitals.
 func IsCode(s string) bool { return len(s) == 2 && s == strings.ToUpper(s) }
 
+// HasDigit reports whether a phrase has a digit.
 func HasDigit(s string) bool { return strings.ContainsFunc(s, unicode.IsDigit) }
 
 // IsPlaceName reports whether a phrase is written as a place's name.

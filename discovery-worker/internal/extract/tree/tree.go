@@ -25,6 +25,7 @@ type Node struct {
 	Spanned bool
 }
 
+// Member is a named value of an object, or an element of a list.
 type Member struct {
 	Key   string
 	Value Node

@@ -37,6 +37,7 @@ type Part struct {
 	Start, End int
 }
 
+// Text returns the text of a piece.
 func (p Part) Text() string { return p.V.Text[p.Start:p.End] }
 
 // TextOr is the text of a piece, "" of none.
@@ -69,6 +70,7 @@ func (p Part) Split(sep *regexp.Regexp) []Part {
 	return append(parts, p.Sub(last, len(t)))
 }
 
+// Span returns where a piece stands in the original.
 func (p Part) Span() Span {
 	start, end := p.Start, p.End
 	if p.V.at != nil {
@@ -81,7 +83,7 @@ func (p Part) Span() Span {
 			}
 		}
 	}
-	return Span{Path: p.V.Path, Start: start, End: end}
+	return Span{Path: p.V.Path, Start: min(start, end), End: max(start, end)} // an entry of LaTeX has its parts in another order
 }
 
 // HTMLTag is what tells HTML from text with angle brackets.

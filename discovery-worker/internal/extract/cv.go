@@ -1,12 +1,13 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/lexicon"
-	"muster/discovery-worker/internal/extract/phrase"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
 	"unicode"
+
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/view"
 )
 
 // heading is the kind of the part that a line begins, "" when the line is no heading.

@@ -1,10 +1,18 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/phrase"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strings"
+
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/view"
+)
+
+var (
+	labelLine     = regexp.MustCompile(`^(\p{L}[\p{L}\p{M}\d _/.,&\-–'’()・]{0,110}?)\s*[:=]\s*(.*)$`)
+	vcardLine     = regexp.MustCompile(`^([A-Z]{1,12})((?:;[^:]{0,60})?):(.*)$`)
+	bibliographic = regexp.MustCompile(`^@\w{3,20}\{`)
+	beginVCard    = regexp.MustCompile(`(?i)^BEGIN:VCARD$`)
 )
 
 // block is what labels say of one job or school of a list, beside document.labelled.
@@ -185,4 +193,159 @@ func (d *document) endBlock() {
 		d.f.addPosition(p)
 	}
 	d.labelled, d.block = position{}, block{}
+}
+
+var (
+	// mailboxLine is a label and a mailbox (RFC 5322), as headers of mails and of
+	// commits have it.
+	mailboxLine = regexp.MustCompile(`^([A-Za-z][A-Za-z -]{1,30}):\s*"?([^<>"@:]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
+	// commonName is a parameter of iCalendar (RFC 5545, 3.2.2).
+	commonName = regexp.MustCompile(`^(ORGANIZER|ATTENDEE)(?:;[^:]{0,200})?;CN="?([^";:]{3,80})"?[;:]`)
+	// recipient is a header that names somebody else.
+	recipient = regexp.MustCompile(`(?i)^(?:to|cc|bcc|resent-to|delivered-to|x-original-to|reply-to|list-\w+|return-path|(?:reviewed|acked|tested|suggested|reported)-by|committer)$`)
+)
+
+// headed reads a line that names a person with an address.
+func (d *document) headed(i int, line view.Part) bool {
+	t := line.Text()
+	if len(t) > 400 {
+		return false
+	}
+	m := commonName.FindStringSubmatchIndex(t)
+	if m == nil {
+		m = mailboxLine.FindStringSubmatchIndex(t)
+	}
+	if m == nil || recipient.MatchString(t[m[2]:m[3]]) {
+		return false
+	}
+	n, ok := d.e.Name(t[m[4]:m[5]], false)
+	if !ok {
+		return false
+	}
+	confidence := labelled
+	if strings.EqualFold(t[m[2]:m[3]], "attendee") {
+		confidence = probable
+	}
+	d.f.addName(n, confidence, line.Sub(m[4], m[5]).Span())
+	d.used[i] = true
+	return true
+}
+
+// officer reads a line that says who holds a post: "CEO: Stella Marsh".
+func (d *document) officer(label, value view.Part) bool {
+	if !d.e.IsTitlePhrase(label.Text()) || d.labelled.title.ok() {
+		return false
+	}
+	n, ok := d.e.Name(value.Text(), false)
+	if !ok || d.f.has(labelled) && !d.f.subject(n.Full) {
+		return false
+	}
+	d.f.addName(n, labelled, value.Span())
+	d.labelled.title = found{label.Text(), labelled, label.Span()}
+	return true
+}
+
+// braced is a value without the braces and the comma that BibTeX and its like put
+// around it.
+func braced(v view.Part) view.Part {
+	if t := strings.TrimRight(v.Text(), ", "); len(t) > 2 && t[0] == '{' && t[len(t)-1] == '}' {
+		return v.Sub(1, len(t)-1).Trim("{}")
+	}
+	return v
+}
+
+// below reads labels that stand on a line of their own, their values on the next: a
+// form that was sent by mail. One alone may be a heading.
+func (d *document) below() {
+	type pair struct {
+		at    int
+		kind  string
+		value view.Part
+	}
+	var pairs []pair
+	for i := 0; i+1 < len(d.lines); i++ {
+		label := d.lines[i].Trim(":*")
+		if d.used[i] || label.Start == label.End || len(label.Text()) > 40 || len(strings.Fields(label.Text())) > 4 {
+			continue
+		}
+		next := i + 1
+		if d.lines[next].Start == d.lines[next].End {
+			continue
+		}
+		value := d.lines[next]
+		switch kind := d.e.words.Kind(label.Text()); kind {
+		case "", "bio", "experience", "education", "skills", "languages", "person", "current position":
+		default:
+			if d.e.words.Kind(value.Text()) == "" && len(value.Text()) <= 200 && !d.used[next] {
+				pairs = append(pairs, pair{i, kind, value})
+				i = next
+			}
+		}
+	}
+	if len(pairs) < 3 {
+		return
+	}
+	for _, p := range pairs {
+		d.used[p.at], d.used[p.at+1] = true, true
+		d.e.value(d.f, p.kind, p.value, &d.labelled, labelled)
+	}
+}
+
+// card reads a line of a vCard (RFC 6350).
+func (d *document) card(name, params string, value view.Part) {
+	f := d.f
+	switch name {
+	case "FN":
+		d.e.value(f, "name", value, &d.labelled, certain)
+	case "N":
+		parts := value.Split(semicolon)
+		if len(parts) > 1 {
+			d.e.value(f, "last", parts[0], &d.labelled, certain)
+			d.e.value(f, "first", parts[1], &d.labelled, certain)
+		}
+	case "ORG":
+		d.e.value(f, "company", value.Split(semicolon)[0], &d.labelled, certain)
+	case "TITLE", "ROLE":
+		d.e.value(f, "title", value, &d.labelled, certain)
+	case "EMAIL":
+		kind := "email"
+		if strings.Contains(params, "work") {
+			kind = "work email"
+		} else if strings.Contains(params, "home") {
+			kind = "personal email"
+		}
+		d.e.value(f, kind, value, &d.labelled, certain)
+	case "TEL":
+		d.e.value(f, "phone", value, &d.labelled, certain)
+	case "ADR":
+		parts := value.Split(semicolon)
+		if len(parts) == 7 {
+			for i, kind := range map[int]string{3: "city", 4: "state", 6: "country"} {
+				d.e.value(f, kind, parts[i], &d.labelled, labelled)
+			}
+		}
+	}
+}
+
+var semicolon = regexp.MustCompile(`\s*;\s*`)
+
+// mailbox is a name and an address (RFC 5322).
+var mailbox = regexp.MustCompile(`^"?([^<>"@]{3,80}?)"?\s*<([^<>\s]{3,254})>$`)
+
+// mailboxes reads lines that are a name and an address.
+func (d *document) mailboxes() {
+	for i, line := range d.lines {
+		t := line.Text()
+		if d.used[i] || len(t) > 400 || !strings.HasSuffix(t, ">") {
+			continue
+		}
+		m := mailbox.FindStringSubmatchIndex(t)
+		if m == nil || !strings.Contains(t[m[4]:m[5]], "@") {
+			continue
+		}
+		if n, ok := d.e.Name(t[m[2]:m[3]], false); ok {
+			d.f.addName(n, formed, line.Sub(m[2], m[3]).Span())
+			d.used[i] = true
+		}
+	}
 }

@@ -1,14 +1,15 @@
 package extract
 
 import (
-	"muster/discovery-worker/internal/extract/lexicon"
-	"muster/discovery-worker/internal/extract/phrase"
-	"muster/discovery-worker/internal/extract/view"
 	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/view"
 )
 
 // eras are the first years of the Japanese calendar's eras, less one.

@@ -1,0 +1,71 @@
+package phrase_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"muster/discovery-worker/internal/extract/dates"
+	"muster/discovery-worker/internal/extract/goldentest"
+	"muster/discovery-worker/internal/extract/lexicon"
+	"muster/discovery-worker/internal/extract/phrase"
+	"muster/discovery-worker/internal/extract/view"
+)
+
+func newReader(t *testing.T) *phrase.Reader {
+	w, err := lexicon.New()
+	require.NoError(t, err)
+	return phrase.New(w, dates.New())
+}
+
+func whole(line string) view.Part {
+	v := view.New("", line)
+	return view.Part{V: v, End: len(v.Text)}.Trim("")
+}
+
+// Names are told from headings, companies and titles; of a labelled name the parts are known.
+func TestReader_ReadsNames(t *testing.T) {
+	r := newReader(t)
+	for file, read := range map[string]func(string) (phrase.PersonName, bool){
+		"names":    func(s string) (phrase.PersonName, bool) { return r.Name(s, false) },
+		"labelled": func(s string) (phrase.PersonName, bool) { return r.Name(s, true) },
+		"parts":    func(s string) (phrase.PersonName, bool) { return r.Parts(s, true) },
+	} {
+		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
+			return goldentest.Lines(input, func(line string) string {
+				if n, ok := read(whole(line).Text()); ok {
+					return n.Full + " (" + n.First + ", " + n.Last + ")"
+				}
+				return "none"
+			})
+		})
+	}
+}
+
+// Addresses give town, state and country, whatever stands between their parts.
+func TestReader_ReadsPlaces(t *testing.T) {
+	r := newReader(t)
+	for file, surely := range map[string]bool{"places": false, "labelled-places": true} {
+		goldentest.Run(t, "testdata/"+file+".txtar", func(_ *testing.T, input string) string {
+			return goldentest.Lines(input, func(line string) string {
+				place, ok := r.Place(whole(line), surely)
+				if !ok {
+					return "none"
+				}
+				return strings.Join([]string{place.City.TextOr(), place.State.TextOr(), place.Country.TextOr()}, " | ")
+			})
+		})
+	}
+}
+
+// A title is told from the employer behind it.
+func TestReader_TellsTitleFromEmployer(t *testing.T) {
+	r := newReader(t)
+	goldentest.Run(t, "testdata/titles.txtar", func(_ *testing.T, input string) string {
+		return goldentest.Lines(input, func(line string) string {
+			title, company := r.TitleAt(whole(line))
+			return title.TextOr() + " | " + company.TextOr()
+		})
+	})
+}
