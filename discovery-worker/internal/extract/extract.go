@@ -32,6 +32,9 @@ type Input struct {
 	Object jsontext.Value
 }
 
+// Span is the place in the input that a value rests on.
+type Span = view.Span
+
 // Types of an [Identifier].
 const (
 	Email   = "email"   // Value is identity.EmailKey's form
@@ -48,7 +51,7 @@ type Identifier struct {
 	// Platform is one of identity.PlatformNames for accounts and companies, else "".
 	Platform   string
 	Confidence float64
-	Span       view.Span
+	Span       Span
 
 	link string // URL that was written
 	role string // what a label said of it: "personal", "work"
@@ -59,7 +62,7 @@ type Field struct {
 	// Value is JSON: a string, or a list of objects as the network webset has them.
 	Value      jsontext.Value
 	Confidence float64
-	Span       view.Span
+	Span       Span
 	// Of is the path of the profile's field that an answer of [Extractor.Custom]
 	// repeats, empty for what the input alone says.
 	Of string
