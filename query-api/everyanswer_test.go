@@ -6,7 +6,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,6 +23,7 @@ import (
 	"muster/schemas/event"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/world"
 )
 
 // described is an operation of openapi.yaml with its examples as requests; the
@@ -154,7 +154,7 @@ func (g *gate) open() {
 func examplePeople(f *fixture) {
 	f.t.Helper()
 	for _, kind := range []record.Kind{record.KindCodehostPerson, record.KindNetworkPerson, record.KindNetworkCompany} {
-		text, err := os.ReadFile(filepath.Join("testdata", "examples", string(kind)+".ndjson"))
+		text, err := world.Example(string(kind))
 		require.NoError(f.t, err)
 		f.insert(kind, strings.Split(strings.TrimSpace(string(text)), "\n")...)
 	}

@@ -315,7 +315,7 @@ func (w *workshop) parse(t *testing.T, b block) {
 func (w *workshop) turnTo(t *testing.T, page string) {
 	t.Helper()
 	w.replace = []string{
-		"http://127.0.0.1:8080", w.p.BaseURL, "some-user", exampleOf(t, w.p), "export KEY=mk_live_...", "true",
+		"http://127.0.0.1:8080", w.p.BaseURL, "export KEY=mk_live_...", "true",
 		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // what is on every machine
 		"curl -s ", "curl -sS --fail-with-body ",
 	}

@@ -48,6 +48,8 @@ func TestFirstRun(t *testing.T) {
 
 	t.Run("curl lines", func(t *testing.T) { curlLines(t, p, "codehost") })
 
+	t.Run("each example of the API description finds a person or a company", func(t *testing.T) { examplesFind(t, p) })
+
 	t.Run("health", func(t *testing.T) {
 		admin := &api{base: p.AdminURL, client: newClient()}
 		for _, path := range []string{"/healthz", "/readyz", "/metrics"} {

@@ -59,7 +59,7 @@ func TestSnippets(t *testing.T) {
 	require.NoError(t, zip.Run())
 	env := append(environment(), "KEY="+p.APIKey, "BASE="+p.BaseURL, "INGEST_URL="+p.IngestURL, "OPERATOR_TOKEN="+p.OperatorToken)
 	here := strings.NewReplacer(
-		"http://127.0.0.1:8080", p.BaseURL, "some-user", exampleOf(t, p), "export KEY=mk_live_...", "true",
+		"http://127.0.0.1:8080", p.BaseURL, "export KEY=mk_live_...", "true",
 		"zstd", "gzip", "people.ndjson.zst", "people.ndjson.gz", // what is on every machine
 		"curl -s ", "curl -sS --fail-with-body ", "data engineer", "engineer",
 	)

@@ -124,9 +124,20 @@ func (s sampleState) load(ctx context.Context, cfg Config, deps Deps, kafka bus.
 	defer deps.Progress.End()
 	loaded := int64(0)
 	for _, kind := range world.Kinds() {
+		paths := []string{filepath.Join(dir, world.FileName(kind))}
+		example, err := world.Example(kind)
+		if err != nil {
+			return fmt.Errorf("load the sample: %w", err)
+		}
+		if example != nil {
+			paths = append(paths, filepath.Join(dir, "example-"+world.FileName(kind)))
+			if err := os.WriteFile(paths[1], example, 0o600); err != nil {
+				return fmt.Errorf("write the sample's examples: %w", err)
+			}
+		}
 		run, err := ingest.Files(ctx, ingest.Config{Bus: kafka, StateDir: ingest.StateDirOf(cfg.DataDir)},
 			ingest.Deps{Logger: deps.Telemetry.Logger, Progress: sampleProgress{deps.Progress, loaded}, Suppressed: erased},
-			record.Kind(kind), []string{filepath.Join(dir, world.FileName(kind))})
+			record.Kind(kind), paths)
 		if err != nil {
 			return fmt.Errorf("load the sample's records of kind %s: %w", kind, err)
 		}

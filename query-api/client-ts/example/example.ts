@@ -2,7 +2,7 @@
  * A walk through the API: who somebody is, everybody who fits a query, and a
  * profile that comes by webhook.
  *
- *   MUSTER_URL=http://127.0.0.1:8080 KEY=mk_live_... SECRET=whsec_... node dist/example/example.js some-user
+ *   MUSTER_URL=http://127.0.0.1:8080 KEY=mk_live_... SECRET=whsec_... node dist/example/example.js octavia
  *
  * The webhook comes to this machine by plain http, which the service must allow:
  * muster up --webhook-allow 127.0.0.0/8. Without SECRET that step is left out.
@@ -15,7 +15,7 @@ import { text } from "node:stream/consumers";
 import { muster, people, verifyWebhook } from "../src/index.js";
 
 const client = muster({ baseUrl: env["MUSTER_URL"] ?? "http://127.0.0.1:8080", apiKey: env["KEY"] ?? "" });
-const username = argv[2] ?? "some-user";
+const username = argv[2] ?? "octavia";
 
 const enriched = await client.POST("/v1/person/enrich", { body: { codehost: username, websets: ["codehost", "network"] } });
 if (enriched.error) throw new Error(enriched.error.detail);

@@ -1,7 +1,7 @@
 // Command example is a walk through the API with the Go client: who somebody is,
 // everybody who fits a query, and a profile that comes by webhook.
 //
-//	MUSTER_URL=http://127.0.0.1:8080 KEY=mk_live_... SECRET=whsec_... go run ./query-api/client/example some-user
+//	MUSTER_URL=http://127.0.0.1:8080 KEY=mk_live_... SECRET=whsec_... go run ./query-api/client/example octavia
 //
 // The webhook comes to this machine by plain http, which the service must allow:
 // muster up --webhook-allow 127.0.0.0/8. Without SECRET that step is left out.
@@ -31,7 +31,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, out io.Writer) error {
-	username := "some-user"
+	username := "octavia"
 	if len(args) > 0 {
 		username = args[0]
 	}
