@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"strconv"
 	"sync"
 	"time"
@@ -79,13 +80,26 @@ func (a *Accounts) Close() error {
 // Organizations returns all organizations, oldest first.
 func (a *Accounts) Organizations() []event.Organization { return a.directory.Organizations() }
 
-// Organization returns an organization; the error may be [ErrNoSuchAccount].
-func (a *Accounts) Organization(id string) (event.Organization, error) {
-	o, ok := a.directory.Organization(id)
-	if !ok {
-		return o, fmt.Errorf("organization %q: %w: it goes by its id, which `muster account list` shows", id, ErrNoSuchAccount)
+// Organization returns the organization with an ID or, if no ID matches, the only one with that name, regardless of letter
+// case. It returns [ErrNoSuchAccount] if there is none, and an error that lists the IDs if several have the name.
+func (a *Accounts) Organization(idOrName string) (event.Organization, error) {
+	if o, ok := a.directory.Organization(idOrName); ok {
+		return o, nil
 	}
-	return o, nil
+	var named []event.Organization
+	var ids []string
+	for _, o := range a.directory.Organizations() {
+		if strings.EqualFold(o.Name, strings.TrimSpace(idOrName)) {
+			named, ids = append(named, o), append(ids, o.ID)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return event.Organization{}, fmt.Errorf("organization %q: %w: give an id or a name that `muster account list` shows", idOrName, ErrNoSuchAccount)
+	case 1:
+		return named[0], nil
+	}
+	return event.Organization{}, fmt.Errorf("organization %q: %d organizations have this name: give the id, one of %s", idOrName, len(ids), strings.Join(ids, ", "))
 }
 
 // Keys returns the keys of an organization, revoked ones too, oldest first.
@@ -134,7 +148,8 @@ type KeyOptions struct {
 // CreateKey creates an API key of an organization. The key itself is in the
 // second result and nowhere else: show it once.
 func (a *Accounts) CreateKey(ctx context.Context, organization string, options KeyOptions) (event.Key, event.APIKey, error) {
-	if _, err := a.Organization(organization); err != nil {
+	o, err := a.Organization(organization)
+	if err != nil {
 		return event.Key{}, event.APIKey{}, err
 	}
 	if len(options.Scopes) == 0 {
@@ -157,7 +172,7 @@ func (a *Accounts) CreateKey(ctx context.Context, organization string, options K
 	scopes := slices.Clone(options.Scopes)
 	slices.Sort(scopes)
 	k := event.Key{
-		ID: secret.ID(), OrganizationID: organization, Name: options.Name, SHA256: secret.Hash(),
+		ID: secret.ID(), OrganizationID: o.ID, Name: options.Name, SHA256: secret.Hash(),
 		Scopes: slices.Compact(scopes), CreatedAt: now, Replaces: options.Replaces,
 	}
 	if !options.ExpiresAt.IsZero() {

@@ -18,7 +18,7 @@ import (
 // ErrSecretsExist says that an organization has a webhook secret already; ErrRotating
 // that two are valid, so that a third has to wait.
 var (
-	ErrSecretsExist = errors.New("the organization has a webhook secret already: `muster webhook secret rotate` replaces it")
+	ErrSecretsExist = errors.New("the organization has a webhook secret already")
 	ErrRotating     = errors.New("two webhook secrets are valid already: wait until the older one ends, or end it now with --now")
 )
 

@@ -75,7 +75,7 @@ func (c *command) accountCommand() *cobra.Command {
 		Short: "Look after organizations and their API keys",
 		Long: `Organizations call the API with keys. Changes travel on the account topic and hold on every replica
 within a second. A key is shown once, when it is made; only its hash is kept. ORGANIZATION is an organization's id,
-as "account list" shows it.`,
+or a name that only one has, as "account list" shows them.`,
 		Example: `  muster account create "Example Ltd"
   muster account key create ORGANIZATION --name laptop --scopes enrich,webset
   muster account deactivate ORGANIZATION`,
@@ -298,7 +298,7 @@ func (c *command) keyList() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				keys := a.Keys(args[0])
+				keys := a.Keys(o.ID)
 				_, used, err := c.usageOf(cmd.Context(), o)
 				if err != nil {
 					fmt.Fprintf(cmd.ErrOrStderr(), "muster: when keys were used cannot be read: %v\n", err)

@@ -272,6 +272,9 @@ Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ
 			if err := c.awaitLedger(ctx, kafka, timeout); err != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "muster: calls of the last moments may be missing on a side: %v\n", err)
 			}
+			if organization, err = c.organizationID(ctx, organization); err != nil {
+				return err
+			}
 			return c.withReadModels(ctx, func(conn driver.Conn) error {
 				r, err := queryapi.Reconcile(ctx, kafka, conn, period, organization, seen)
 				if err != nil {
@@ -290,7 +293,7 @@ Exit status: 0 all sides agree, or differ only in callers' favour; 1 they differ
 		},
 	}
 	cmd.Flags().StringVar(&period, "period", event.PeriodOf(time.Now()), "month of UTC, such as 2026-11")
-	cmd.Flags().StringVar(&organization, "organization", "", "compare the calls of one organization (default: all)")
+	cmd.Flags().StringVar(&organization, "organization", "", "compare the calls of one organization, by its id or name (default: all)")
 	cmd.Flags().StringVar(&seenPath, "seen", "", "file of what callers saw")
 	cmd.Flags().DurationVar(&timeout, "timeout", time.Minute, "how long to wait for calls that are not projected yet")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")

@@ -63,7 +63,32 @@ func TestAccountCreateTellsNamesakes(t *testing.T) {
 	require.Contains(t, refused, "2 organizations have this name")
 }
 
-// Organizations go by their ids, and keys by their public part or whole; what may be a key, mistyped, is not shown.
+// Organizations go by their ids or by a name that only one has, in every command.
+func TestAccount_OrganizationGoesByItsName(t *testing.T) {
+	c := newCLI(t)
+	out, _ := c.run(0, "account", "create", "Beta Ltd", "--json")
+	id := parsed[accountView](t, out).OrganizationID
+	for _, args := range [][]string{
+		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"}, {"account", "activate"},
+		{"webhook", "secret", "create"}, {"webhook", "secret", "show"}, {"webhook", "secret", "rotate"},
+	} {
+		c.run(0, append(args, "Beta Ltd")...)
+	}
+	out, _ = c.run(0, "account", "show", "beta ltd")
+	require.Contains(t, out, id)
+	out, _ = c.run(0, "account", "plan", "Beta Ltd", "growth", "--rpm", "600", "--monthly-requests", "1000", "--credits", "500")
+	require.Contains(t, out, id)
+	_, refused := c.run(2, "webhook", "secret", "create", "Beta Ltd")
+	require.Regexp(t, "muster webhook secret show "+id+".*muster webhook secret rotate "+id, refused)
+	out, _ = c.run(0, "account", "create", "Beta Ltd", "--no-key", "--json")
+	_, refused = c.run(2, "account", "show", "Beta Ltd")
+	require.Contains(t, refused, id)
+	require.Contains(t, refused, parsed[accountView](t, out).OrganizationID)
+	out, _ = c.run(0, "account", "show", id)
+	require.Contains(t, out, "Beta Ltd")
+}
+
+// Keys go by their public part or whole; what may be a key, mistyped, is not shown.
 func TestAccountsAreNamed(t *testing.T) {
 	c := newCLI(t)
 	out, _ := c.run(0, "account", "create", "Acme Ltd", "--json")
@@ -72,8 +97,8 @@ func TestAccountsAreNamed(t *testing.T) {
 	for _, args := range [][]string{
 		{"account", "show"}, {"account", "key", "list"}, {"account", "key", "create"}, {"account", "deactivate"}, {"webhook", "secret", "create"},
 	} {
-		_, refused := c.run(2, append(args, "Acme Ltd")...)
-		require.Contains(t, refused, `organization "Acme Ltd": no such organization or key: it goes by its id, which `+"`muster account list` shows", args)
+		_, refused := c.run(2, append(args, "Acme Inc")...)
+		require.Contains(t, refused, `organization "Acme Inc": no such organization or key: give an id or a name that `+"`muster account list` shows", args)
 	}
 	for _, scopes := range []string{"", ","} {
 		_, refused := c.run(2, "account", "key", "create", parsed[accountView](t, out).OrganizationID, "--scopes", scopes)

@@ -133,6 +133,10 @@ func (c *command) webhookList() *cobra.Command {
 			if f.Limit < 1 {
 				return errors.New("--limit must be at least 1")
 			}
+			var err error
+			if f.Organization, err = c.organizationID(cmd.Context(), f.Organization); err != nil {
+				return err
+			}
 			return c.withReadModels(cmd.Context(), func(conn driver.Conn) error {
 				list, err := readmodel.WebhookDeliveries(cmd.Context(), conn, f)
 				if err != nil {
@@ -145,7 +149,7 @@ func (c *command) webhookList() *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization")
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization (its id or name)")
 	cmd.Flags().StringVar(&f.Endpoint, "endpoint", "", "only those to an endpoint (its id)")
 	cmd.Flags().StringVar(&status, "status", "", "only those that are pending, delivered or dead")
 	cmd.Flags().IntVar(&f.Limit, "limit", 50, "how many at most")
@@ -265,14 +269,15 @@ Exit status: 0 it was delivered; 1 it was not; 2 no attempt was made.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			ctx, cancel := context.WithTimeoutCause(cmd.Context(), timeout, fmt.Errorf("--timeout of %s passed", timeout))
 			defer cancel()
-			if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return known(a, args[0]) }); err != nil {
+			organization, err := c.organizationID(ctx, args[0])
+			if err != nil {
 				return err
 			}
 			op, err := c.operator(ctx)
 			if err != nil {
 				return err
 			}
-			attempt, err := op.Test(ctx, args[0], args[1])
+			attempt, err := op.Test(ctx, organization, args[1])
 			if err != nil {
 				return err
 			}
@@ -332,8 +337,15 @@ func resume(a *event.WebhookAttempt) string {
 	return "`muster webhook endpoint resume " + a.EndpointID + "`"
 }
 
-// known says whether an organization exists.
-func known(a *queryapi.Accounts, organization string) error {
-	_, err := a.Organization(organization)
-	return err
+// organizationID resolves an organization's ID or name; empty is empty.
+func (c *command) organizationID(ctx context.Context, idOrName string) (id string, err error) {
+	if idOrName == "" {
+		return "", nil
+	}
+	err = c.withAccounts(ctx, func(a *queryapi.Accounts) error {
+		o, err := a.Organization(idOrName)
+		id = o.ID
+		return err
+	})
+	return id, err
 }

@@ -45,6 +45,10 @@ func (c *command) webhookEndpointList() *cobra.Command {
 			if f.Limit < 1 {
 				return errors.New("--limit must be at least 1")
 			}
+			var err error
+			if f.Organization, err = c.organizationID(ctx, f.Organization); err != nil {
+				return err
+			}
 			_, states, err := c.endpoints(ctx)
 			if err != nil {
 				return err
@@ -69,7 +73,7 @@ func (c *command) webhookEndpointList() *cobra.Command {
 			return tw.Flush()
 		},
 	}
-	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization")
+	cmd.Flags().StringVar(&f.Organization, "organization", "", "only those of an organization (its id or name)")
 	cmd.Flags().IntVar(&f.Limit, "limit", 100, "how many of those last used")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	return cmd

@@ -9,16 +9,16 @@ import (
 
 	"github.com/spf13/cobra"
 
-	queryapi "muster/query-api"
 	"muster/schemas/event"
 	"muster/schemas/suppress"
 	webhook "muster/webhook-sender"
 )
 
-// withSecrets runs do with the webhook secrets of a known organization.
-func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*webhook.Secrets) error) error {
+// withSecrets runs do with the webhook secrets of an organization, which is given by its ID or its name.
+func (c *command) withSecrets(cmd *cobra.Command, idOrName string, do func(s *webhook.Secrets, organization string) error) error {
 	ctx := cmd.Context()
-	if err := c.withAccounts(ctx, func(a *queryapi.Accounts) error { return known(a, organization) }); err != nil {
+	organization, err := c.organizationID(ctx, idOrName)
+	if err != nil {
 		return err
 	}
 	tel, err := c.telemetry(ctx, "webhook")
@@ -44,7 +44,7 @@ func (c *command) withSecrets(cmd *cobra.Command, organization string, do func(*
 			return err
 		}
 		defer func() { err = errors.Join(err, s.Close()) }()
-		return do(s)
+		return do(s, organization)
 	})
 }
 
@@ -55,8 +55,11 @@ func (c *command) webhookSecretCreate() *cobra.Command {
 		Short: "Make an organization's first secret and show it",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
-				made, err := s.Create(cmd.Context(), args[0])
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets, organization string) error {
+				made, err := s.Create(cmd.Context(), organization)
+				if errors.Is(err, webhook.ErrSecretsExist) {
+					return fmt.Errorf("%w: `muster webhook secret show %s` shows it, `muster webhook secret rotate %[2]s` replaces it", err, organization)
+				}
 				if err != nil {
 					return err
 				}
@@ -82,8 +85,8 @@ func (c *command) webhookSecretRotate() *cobra.Command {
 			if now {
 				overlap = 0
 			}
-			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
-				made, err := s.Rotate(cmd.Context(), args[0], overlap)
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets, organization string) error {
+				made, err := s.Rotate(cmd.Context(), organization, overlap)
 				if err != nil {
 					return err
 				}
@@ -112,8 +115,8 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 		Short: short,
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets) error {
-				list, err := s.List(args[0], reveal)
+			return c.withSecrets(cmd, args[0], func(s *webhook.Secrets, organization string) error {
+				list, err := s.List(organization, reveal)
 				if err != nil {
 					return err
 				}
@@ -121,7 +124,7 @@ func (c *command) webhookSecretList(verb, short string, reveal bool) *cobra.Comm
 					return printJSON(cmd, list)
 				}
 				if len(list) == 0 {
-					fmt.Fprintln(cmd.ErrOrStderr(), "The organization has no webhook secret, and is sent nothing: `muster webhook secret create "+args[0]+"` makes one.")
+					fmt.Fprintln(cmd.ErrOrStderr(), "The organization has no webhook secret, and is sent nothing: `muster webhook secret create "+organization+"` makes one.")
 				}
 				tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 				fmt.Fprintln(tw, "SECRET\tSTATE\tCREATED\tVALUE")
