@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/prometheus/client_golang/prometheus"
@@ -164,7 +163,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, watermill.NewSlogLogger(s.deps.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 10 * time.Second}, bus.RouterLogger(s.deps.Logger))
 	if err != nil {
 		return fmt.Errorf("discovery-worker: %w", err)
 	}

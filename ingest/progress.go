@@ -25,6 +25,8 @@ type Snapshot struct {
 	// in the latter three. Known ones were published before: seen, unchanged and
 	// stale ones.
 	Read, Published, Known, Rejected int64
+	// ReadBefore is how many of Read were read before the run was resumed.
+	ReadBefore int64
 	// Elapsed is the time since the run began.
 	Elapsed time.Duration
 	// Stalled is for how long the brokers have not acknowledged anything, while
@@ -57,9 +59,8 @@ func (silent) Finish(Snapshot) {}
 // Bar shows progress on a terminal: how much of the stored bytes is read, how
 // fast, what was rejected, and how long it will still take.
 type Bar struct {
-	out  io.Writer
-	bar  *progressbar.ProgressBar
-	rate rate
+	out io.Writer
+	bar *progressbar.ProgressBar
 }
 
 // NewBar returns a progress bar that is drawn on out.
@@ -104,7 +105,7 @@ func (b *Bar) describe(s Snapshot) string {
 	if s.File == source.Stdin {
 		name = "standard input"
 	}
-	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), grouped(s.Read), grouped(b.rate.of(s)))
+	text := fmt.Sprintf("%s %s records, %s/s", console.Text(console.Line(name)), grouped(s.Read), grouped(s.perSecond()))
 	if s.Rejected > 0 {
 		text += fmt.Sprintf(", %s rejected", grouped(s.Rejected))
 	}
@@ -117,24 +118,13 @@ func (b *Bar) describe(s Snapshot) string {
 // stallReported is how long the brokers may be silent before it is mentioned.
 const stallReported = 3 * time.Second
 
-// rate is of the records published or rejected, over a second or more once so
-// much time has passed.
-type rate struct {
-	at    time.Duration
-	count int64
-	last  int64
-}
-
-func (r *rate) of(s Snapshot) int64 {
-	count := s.Published + s.Known + s.Rejected
-	passed := s.Elapsed - r.at
-	if passed >= time.Second || r.at == 0 && passed > 0 {
-		r.last = int64(float64(count-r.count) / passed.Seconds())
+// perSecond returns the records read since the run began or was resumed, divided by the time since then. A rate of the last second
+// jumps with the batches that the brokers acknowledge.
+func (s Snapshot) perSecond() int64 {
+	if s.Elapsed <= 0 {
+		return 0
 	}
-	if passed >= time.Second {
-		r.at, r.count = s.Elapsed, count
-	}
-	return r.last
+	return int64(float64(s.Read-s.ReadBefore) / s.Elapsed.Seconds())
 }
 
 // Log reports progress in the log, every so often.
@@ -142,7 +132,6 @@ type Log struct {
 	logger *slog.Logger
 	every  time.Duration
 	next   time.Duration
-	rate   rate
 }
 
 // NewLog returns a Progress that logs a line whenever so much time has passed.
@@ -158,7 +147,7 @@ func (l *Log) Update(s Snapshot) {
 	l.next = s.Elapsed + l.every
 	args := []any{
 		"file", s.File, "stored_bytes", s.StoredBytes,
-		"read", s.Read, "published", s.Published, "known", s.Known, "rejected", s.Rejected, "records_per_second", l.rate.of(s),
+		"read", s.Read, "published", s.Published, "known", s.Known, "rejected", s.Rejected, "records_per_second", s.perSecond(),
 	}
 	if s.StoredSize > 0 && s.StoredBytes > 0 {
 		left := time.Duration(float64(s.Elapsed) * float64(s.StoredSize-s.StoredBytes) / float64(s.StoredBytes))

@@ -64,6 +64,7 @@ type run struct {
 	mu          sync.Mutex
 	handle      *runstate.Handle // nil when nothing is kept
 	tally       convert.Tally
+	readBefore  int64     // records that earlier processes of the run have read
 	outstanding int       // jobs handed over and not settled
 	lastAck     time.Time // or when the first of the outstanding was handed over
 	failure     error
@@ -140,6 +141,7 @@ func (r *run) keep(handle *runstate.Handle) {
 	r.handle = handle
 	before := handle.Run()
 	for kind, c := range before.Counts {
+		r.readBefore += c.Read
 		r.tally.Add(kind, c)
 	}
 	for i, f := range before.Files {
@@ -400,7 +402,7 @@ func (r *run) report(over <-chan struct{}) {
 }
 
 func (r *run) snapshot() Snapshot {
-	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.began)}
+	s := Snapshot{StoredBytes: r.stored(), StoredSize: r.storedSize, Elapsed: time.Since(r.began), ReadBefore: r.readBefore}
 	if in := r.current.Load(); in != nil {
 		s.File = in.path
 	}

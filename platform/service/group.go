@@ -204,11 +204,22 @@ func (g *Group) Run(ctx context.Context) error {
 	return errors.Join(g.failed...)
 }
 
+// logStoppingAfter is how long a stop takes without a word of what it waits for.
+const logStoppingAfter = time.Second
+
 // await waits for an orderly stop, and at last for a disorderly one: after StopTimeout all contexts end, and after
 // another StopTimeout the units that still run are given up.
 func (g *Group) await(finished <-chan struct{}, abandon func()) {
 	timer := time.NewTimer(g.cfg.StopTimeout)
 	defer timer.Stop()
+	late := time.NewTimer(min(logStoppingAfter, g.cfg.StopTimeout/2))
+	defer late.Stop()
+	select {
+	case <-finished:
+		return
+	case <-late.C:
+		g.logStopping()
+	}
 	select {
 	case <-finished:
 		return
@@ -229,6 +240,19 @@ func (g *Group) await(finished <-chan struct{}, abandon func()) {
 				g.fail(m, fmt.Errorf("given up: %w", ErrStopTimeout))
 			}
 		}
+	}
+}
+
+// logStopping logs which units a stop waits for.
+func (g *Group) logStopping() {
+	var names []string
+	for _, m := range g.units {
+		if !m.ended() && m.State() == StateStopping {
+			names = append(names, m.Name)
+		}
+	}
+	if len(names) > 0 {
+		g.cfg.Logger.Info("service: stop waits for units", slog.String("units", strings.Join(names, ", ")))
 	}
 }
 

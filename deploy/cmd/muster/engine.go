@@ -66,7 +66,9 @@ user "analyst", who reads every table.`,
 			}
 			tel.Logger.Info("the engine serves", "url", "http://"+process.Addr())
 			<-cmd.Context().Done()
-			return process.Stop(context.WithoutCancel(cmd.Context()))
+			err = process.Stop(context.WithoutCancel(cmd.Context()))
+			logStopped(cmd.Context(), tel.Logger, err)
+			return err
 		},
 	}
 	cmd.Flags().StringVar(&cfg.Addr, "clickhouse-addr", "127.0.0.1:8123", "address to listen on")

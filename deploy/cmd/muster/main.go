@@ -161,6 +161,13 @@ func (c *command) telemetry(ctx context.Context, name string) (*service.Telemetr
 	return service.NewTelemetry(ctx, cfg)
 }
 
+// logStopped logs that a command ended as a signal asked, so that its last line says so.
+func logStopped(ctx context.Context, logger *slog.Logger, err error) {
+	if err == nil && ctx.Err() != nil {
+		logger.Info("muster has stopped")
+	}
+}
+
 func (c *command) telemetryConfig(name string) (cfg service.TelemetryConfig, err error) {
 	level, err := service.ParseLogLevel(c.logLevel)
 	if err != nil {

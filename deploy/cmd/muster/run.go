@@ -130,7 +130,9 @@ Services:
 				if err != nil {
 					return err
 				}
-				return runAlone(ctx, s.name, unit, around, adminAddr, adminHosts)
+				err = runAlone(ctx, s.name, unit, around, adminAddr, adminHosts)
+				logStopped(ctx, around.tel.Logger, err)
+				return err
 			}
 			return fmt.Errorf("there is no service %q; the services are %s", args[0], strings.Join(names, ", "))
 		},

@@ -80,6 +80,7 @@ MUSTER_SECRET_KEY replaces the root secret that is otherwise kept in the data fo
 			if err == nil {
 				err = greetErr
 			}
+			logStopped(ctx, tel.Logger, err)
 			return err
 		},
 	}

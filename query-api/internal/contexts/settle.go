@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/ThreeDotsLabs/watermill"
 	"github.com/ThreeDotsLabs/watermill/message"
 	"github.com/ThreeDotsLabs/watermill/message/router/middleware"
 	"github.com/cenkalti/backoff/v5"
@@ -28,7 +27,7 @@ func (d *Desk) Run(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
-	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 3 * time.Second}, watermill.NewSlogLogger(d.cfg.Logger))
+	router, err := message.NewRouter(message.RouterConfig{CloseTimeout: 3 * time.Second}, bus.RouterLogger(d.cfg.Logger))
 	if err != nil {
 		return fmt.Errorf("contexts: %w", err)
 	}
