@@ -86,6 +86,9 @@ func Open(cfg clickhouse.Config, ownUser bool) (*Client, error) {
 // unless the statement names one itself.
 func (c *Client) Query(ctx context.Context, statement, format string, settings map[string]string, out io.Writer) error {
 	values := url.Values{"database": {c.database}, "default_format": {format}}
+	if _, given := settings["output_format_pretty_color"]; !given && c.user == "" {
+		values.Set("output_format_pretty_color", "0") // else the engine decides by its own output
+	}
 	for name, value := range settings {
 		values.Set(name, value)
 	}
@@ -98,6 +101,9 @@ func (c *Client) Query(ctx context.Context, statement, format string, settings m
 		"readonly": "2",
 		// A failure halfway is then an error and not the end of a file.
 		"http_write_exception_in_output_format": "0",
+		// The server decides by its own output. Escape sequences belong neither into files nor on terminals, where they
+		// cannot be told from those of hostile rows.
+		"output_format_pretty_color": "0",
 	} {
 		if _, given := settings[name]; !given {
 			values.Set(name, value)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -91,4 +92,33 @@ func TestIngestOnATerminal(t *testing.T) {
 	shown, _ := c.onTerminal(0, "rejected", "list", "--json")
 	require.Contains(t, out, "\u009b")
 	require.Equal(t, parsed[[]letterView](t, out), parsed[[]letterView](t, shown))
+}
+
+func TestSQL_PromptEditsRecallsHelpsAndExits(t *testing.T) {
+	var mu sync.Mutex
+	var asked []string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		statement, err := io.ReadAll(r.Body)
+		if err != nil || r.URL.Query().Get("output_format_pretty_color") != "0" {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		asked = append(asked, string(statement))
+		_, _ = w.Write([]byte("1\n"))
+	}))
+	t.Cleanup(server.Close)
+	const left, up = "\x1b[D", "\x1b[A"
+	stdin := consoletest.Type(t, "help\rSELEC 1;"+left+left+left+"T\r"+up+"\r\rSELECT\r2;\rexit\rSELECT 3;\r")
+	stdout, shownOut := consoletest.Open(t)
+	stderr, shownErr := consoletest.Open(t)
+	env := map[string]string{"CLICKHOUSE_DSN": server.URL + "/muster", "MUSTER_DATA_DIR": t.TempDir()}
+	status := run([]string{"sql"}, streams{in: stdin, out: stdout, err: stderr}, func(name string) string { return env[name] })
+	require.NoError(t, stdout.Close())
+	require.NoError(t, stderr.Close())
+	out, said := shownOut(), shownErr()
+	require.Equal(t, 0, status, said)
+	require.Contains(t, said, "DESCRIBE TABLE positions", "help")
+	require.Equal(t, []string{"SELECT 1", "SELECT 1", "SELECT\n2"}, asked, "a line is edited, and recalled; nothing is asked after exit")
+	require.NotContains(t, out, "\x1b")
 }

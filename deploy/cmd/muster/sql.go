@@ -1,10 +1,10 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"os"
 	"path/filepath"
@@ -38,7 +38,7 @@ func (c *command) sqlCommand() *cobra.Command {
 accounts, repositories, commits, languages_by_month, links, usage, freshness) and the read models behind them
 (as muster.<table>). Nothing can be changed. The statement is the argument, or the statements are those of a file
 (--file; of a .md file its sql blocks, one after the other, as in a notebook), or they are read from standard
-input, each ended by a ";" at the end of a line.
+input, each ended by a ";" at the end of a line. At a terminal, lines can be edited and recalled; help and exit work.
 
   muster sql "SHOW TABLES"                      the views
   muster sql "DESCRIBE TABLE positions"         its columns, with what they mean
@@ -149,21 +149,26 @@ func (c *command) analystClient(own bool) (*analyst.Client, error) {
 	return analyst.Open(cfg, own || c.getenv(clickhouse.DSNEnv) != "")
 }
 
-// converse asks what comes in, statement by statement. At a terminal it goes
-// on after a mistake.
+// sqlHelp is what `help` prints at the prompt.
+const sqlHelp = `End a statement with ";" at the end of a line.
+  SHOW TABLES;                the views
+  DESCRIBE TABLE positions;   the columns of a view, with what they mean
+  help, exit                  this text; leave (also Ctrl-D)
+The arrow keys edit a line and recall earlier ones.
+`
+
+// converse runs the statements of standard input. At a terminal it goes on after an error, and knows help and exit.
 func (c *command) converse(cmd *cobra.Command, ask func(analyst.Cell) error) error {
-	terminal := console.IsTerminal(c.std.in)
-	prompt := func(text string) {
-		if terminal {
-			fmt.Fprint(cmd.ErrOrStderr(), text)
-		}
+	lines := console.NewLineReader(c.std.in, c.std.err)
+	if lines.Interactive() {
+		fmt.Fprintln(cmd.ErrOrStderr(), "Statements end with \";\"; help explains, exit leaves.")
 	}
 	var statement strings.Builder
 	var failed error
 	flush := func() error {
 		for _, cell := range analyst.Cells("", statement.String()) {
 			if err := ask(cell); err != nil {
-				if !terminal || cmd.Context().Err() != nil {
+				if !lines.Interactive() || cmd.Context().Err() != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.ErrOrStderr(), err)
@@ -173,21 +178,35 @@ func (c *command) converse(cmd *cobra.Command, ask func(analyst.Cell) error) err
 		statement.Reset()
 		return nil
 	}
-	lines := bufio.NewScanner(c.std.in)
-	lines.Buffer(make([]byte, 64<<10), 1<<20)
-	for prompt("muster> "); lines.Scan(); {
-		statement.WriteString(lines.Text() + "\n")
-		if strings.HasSuffix(strings.TrimSpace(lines.Text()), ";") {
+	for cmd.Context().Err() == nil {
+		prompt := "muster> "
+		if statement.Len() > 0 {
+			prompt = "     -> "
+		}
+		line, err := lines.ReadLine(prompt)
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the statements: %w", err)
+		}
+		if lines.Interactive() && statement.Len() == 0 {
+			switch strings.ToLower(strings.TrimRight(strings.TrimSpace(line), "; ")) {
+			case "":
+				continue
+			case "exit", "quit", `\q`:
+				return failed
+			case "help", "?", `\h`:
+				fmt.Fprint(cmd.ErrOrStderr(), sqlHelp)
+				continue
+			}
+		}
+		statement.WriteString(line + "\n")
+		if strings.HasSuffix(strings.TrimSpace(line), ";") {
 			if err := flush(); err != nil {
 				return err
 			}
-			prompt("muster> ")
-			continue
 		}
-		prompt("     -> ")
-	}
-	if err := lines.Err(); err != nil {
-		return fmt.Errorf("read the statements: %w", err)
 	}
 	if err := flush(); err != nil {
 		return err

@@ -16,6 +16,29 @@ import (
 // Open returns a terminal and what was shown on it until it was closed, which the caller does before he asks.
 func Open(t testing.TB) (terminal *os.File, screen func() string) {
 	t.Helper()
+	terminal, screenFile := pair(t)
+	shown := make(chan string, 1)
+	go func() {
+		var all strings.Builder
+		_, _ = io.Copy(&all, screenFile) // ends with EIO when the terminal is closed
+		shown <- all.String()
+	}()
+	return terminal, func() string { return <-shown }
+}
+
+// Type returns a terminal at which keys have been typed. What is shown on it is dropped.
+func Type(t testing.TB, keys string) (terminal *os.File) {
+	t.Helper()
+	terminal, keyboard := pair(t)
+	_, err := io.WriteString(keyboard, keys)
+	require.NoError(t, err)
+	go func() { _, _ = io.Copy(io.Discard, keyboard) }() // ends when the test closes the terminal
+	return terminal
+}
+
+// pair opens a terminal and its other side.
+func pair(t testing.TB) (terminal, screenFile *os.File) {
+	t.Helper()
 	screenFile, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = screenFile.Close() })
@@ -27,11 +50,5 @@ func Open(t testing.TB) (terminal *os.File, screen func() string) {
 	t.Cleanup(func() { _ = terminal.Close() })
 	_, err = term.MakeRaw(int(terminal.Fd())) // line feeds stay as they are
 	require.NoError(t, err)
-	shown := make(chan string, 1)
-	go func() {
-		var all strings.Builder
-		_, _ = io.Copy(&all, screenFile) // ends with EIO when the terminal is closed
-		shown <- all.String()
-	}()
-	return terminal, func() string { return <-shown }
+	return terminal, screenFile
 }

@@ -1,0 +1,63 @@
+package console
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/term"
+)
+
+// maxLine bounds a line that is not typed at a terminal, in bytes.
+const maxLine = 1 << 20
+
+// LineReader reads lines. At a terminal a line can be edited, and earlier ones recalled with the arrow keys; Ctrl-C and Ctrl-D
+// end the input. Elsewhere there are no prompts. It is for one goroutine at a time.
+type LineReader struct {
+	file     *os.File // nil if the input is no terminal
+	terminal *term.Terminal
+	scanner  *bufio.Scanner
+}
+
+// NewLineReader returns a LineReader of in, which shows prompts and what is typed on out.
+func NewLineReader(in io.Reader, out io.Writer) *LineReader {
+	if file, ok := in.(*os.File); ok && IsTerminal(in) {
+		both := struct {
+			io.Reader
+			io.Writer
+		}{file, out}
+		return &LineReader{file: file, terminal: term.NewTerminal(both, "")}
+	}
+	scanner := bufio.NewScanner(in)
+	scanner.Buffer(make([]byte, 64<<10), maxLine)
+	return &LineReader{scanner: scanner}
+}
+
+// Interactive reports whether the lines are typed at a terminal.
+func (r *LineReader) Interactive() bool { return r.terminal != nil }
+
+// ReadLine returns the next line without its end, or io.EOF. The terminal is in raw mode during the call alone.
+func (r *LineReader) ReadLine(prompt string) (line string, err error) {
+	if r.terminal == nil {
+		if r.scanner.Scan() {
+			return r.scanner.Text(), nil
+		}
+		if err := r.scanner.Err(); err != nil {
+			return "", err
+		}
+		return "", io.EOF
+	}
+	fd := int(r.file.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", fmt.Errorf("prepare the terminal: %w", err)
+	}
+	defer func() { err = errors.Join(err, term.Restore(fd, before)) }()
+	if width, height, err := term.GetSize(fd); err == nil && width > 0 {
+		_ = r.terminal.SetSize(width, height) // it may have been resized; the former size does for a line
+	}
+	r.terminal.SetPrompt(prompt)
+	return r.terminal.ReadLine()
+}
