@@ -185,15 +185,15 @@ func TestRestoreIntoAnotherFolder(t *testing.T) {
 	base := t.TempDir()
 	dir, early, late := filepath.Join(base, "data"), filepath.Join(base, "early"), filepath.Join(base, "late")
 	served(t, dir).run(0, "backup", "create", early)
-	served(t, dir, []string{"erase", "user_id=1"}).run(0, "backup", "create", late)
-	c := served(t, dir, []string{"erase", "user_id=2"}, []string{"erase", "withdraw", "user_id=1"})
+	served(t, dir, []string{"erase", "--timeout", "0", "user_id=1"}).run(0, "backup", "create", late)
+	c := served(t, dir, []string{"erase", "--timeout", "0", "user_id=2"}, []string{"erase", "withdraw", "user_id=1"})
 	for _, archive := range []string{late, early, late} {
 		out, _ := c.run(0, "backup", "restore", archive)
 		require.Regexp(t, `[1-9]\d* erasures carried over`, out)
 	}
 
 	fresh := served(t, filepath.Join(base, "fresh"))
-	asked := served(t, filepath.Join(base, "asked"), []string{"erase", "user_id=1"})
+	asked := served(t, filepath.Join(base, "asked"), []string{"erase", "--timeout", "0", "user_id=1"})
 	refused := func(c cli, archive string) {
 		t.Helper()
 		_, errors := c.run(2, "backup", "restore", archive)
@@ -285,7 +285,7 @@ func TestErasuresFileIsKept(t *testing.T) {
 	write := []string{"backup", "erasures", file}
 	lost := filepath.Join(base, "lost")
 	served(t, lost, write)
-	served(t, lost, []string{"erase", "user_id=1", "user_id=2"}, write, []string{"erase", "withdraw", "user_id=1"}, write)
+	served(t, lost, []string{"erase", "--timeout", "0", "user_id=1", "user_id=2"}, write, []string{"erase", "withdraw", "user_id=1"}, write)
 	before, err := os.ReadFile(file)
 	require.NoError(t, err)
 
@@ -301,7 +301,7 @@ func TestErasuresFileIsKept(t *testing.T) {
 		require.Equal(t, string(before), string(after))
 	}
 	refused("knows of 2 erasures that this instance does not")
-	served(t, fresh, []string{"erase", "user_id=2"})
+	served(t, fresh, []string{"erase", "--timeout", "0", "user_id=2"})
 	refused("knows of 1 erasures that this instance does not") // the withdrawal
 
 	before = []byte("a diary\n")

@@ -78,6 +78,7 @@ func (c *command) erasing(ctx context.Context, do func(context.Context, ingest.C
 func (c *command) eraseCommand() *cobra.Command {
 	order := record.Erasure{}
 	var asJSON bool
+	var wait time.Duration
 	cmd := &cobra.Command{
 		Use:   "erase TYPE=VALUE...",
 		Short: "Forget people: nobody is shown them any more, their data is removed, and they do not come back",
@@ -85,12 +86,15 @@ func (c *command) eraseCommand() *cobra.Command {
 A VALUE is the identifier, or sha256: and the SHA-256 of its standard form in hexadecimal (64 digits alone are
 taken for one too).
 
-Within a second or so no endpoint, search, discovery or webhook shows the person; what is stored of them is
-removed from tables and topics within the day; and nothing that is ingested, replayed or restored brings them
+The command returns when no endpoint, search, discovery or webhook shows the person any more (--timeout bounds
+the wait); what is stored of them is removed from tables and topics within the day; and nothing that is ingested, replayed or restored brings them
 back. Identifiers that nobody has today hold for tomorrow's records. deploy/docs/erasure.md says who shares an
 identifier, and what is kept: a keyed hash of it.
 
-Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
+Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.
+
+Exit status: 0 the person is no longer shown; 1 accepted, but not in force within --timeout, or an identifier is
+not suppressed; 2 not accepted.`,
 		Example: `  muster erase email=ada@example.com
   muster erase network_username=ada-l codehost_username=ada user_id=42 --by "Ada L., by letter" --note "case 17"
   muster erase email=sha256:63c1dd951ffedf6f7fd968ad4efa39b8ed584f162f46e715114ee184f8de9201
@@ -121,7 +125,19 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 					return errors.Join(printErased(cmd, done, len(order.Identifiers), asJSON), partlyError{fmt.Errorf(
 						"%d identifiers are not suppressed: a withdrawal of them is dated %s or later; give a later --requested-at", shown, order.RequestedAt)})
 				}
-				return printErased(cmd, done, len(order.Identifiers), asJSON)
+				if !asJSON {
+					if err := printErased(cmd, done, len(order.Identifiers), false); err != nil {
+						return err
+					}
+				}
+				masked := awaitNotShown(ctx, cfg, done, wait, newBar(c.std.err, deps.Logger))
+				if asJSON {
+					return errors.Join(printErased(cmd, done, len(order.Identifiers), true), masked)
+				}
+				if masked == nil && wait > 0 && len(done) > 0 {
+					fmt.Fprintf(cmd.OutOrStdout(), "The person is no longer shown by any endpoint. `muster erase status %s` reports when the stored data is removed.\n", done[0].RequestID)
+				}
+				return masked
 			})
 		},
 	}
@@ -130,6 +146,7 @@ Many at once: "muster ingest erasure FILE", or POST /ingest/v1/erasure.`,
 	cmd.Flags().StringVar(&order.RequestedBy, "by", "", "who asked (default: the operator's user name)")
 	cmd.Flags().StringVar(&order.Note, "note", "", "where the request is filed; it is kept, so name nobody")
 	cmd.Flags().BoolVar(&order.Urgent, "now", false, "remove what is stored at once, and not within the day: it costs a rewriting of what holds it")
+	cmd.Flags().DurationVar(&wait, "timeout", time.Minute, "how long to wait until the person is no longer shown; 0 does not wait")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
 	cmd.AddCommand(c.eraseList(), c.eraseStatus(), c.eraseWithdraw(), c.eraseImport(), c.eraseReceipt(), c.eraseVerify(), c.eraseForeign())
 	return cmd
@@ -193,6 +210,33 @@ func suppressedBy(set *suppress.Set, identifiers []record.ErasureIdentifier) (ou
 	return out
 }
 
+// awaitNotShown waits until no endpoint shows the people of requests: a person with an identifier in a field that the schema
+// does not know is found by reading all records, which takes time. It returns a partlyError after the timeout, and nil at once
+// if that is 0.
+func awaitNotShown(ctx context.Context, cfg ingest.Config, requests []event.Erasure, timeout time.Duration, progress *bar) error {
+	if timeout <= 0 || len(requests) == 0 {
+		return nil
+	}
+	ids := make([]string, len(requests))
+	for i, r := range requests {
+		ids[i] = r.RequestID
+	}
+	if progress.terminal {
+		progress.Begin("Waiting until the person is no longer shown", -1)
+		defer progress.End()
+	}
+	err := awaitMasked(ctx, cfg, ids, timeout, func() {
+		if progress.terminal {
+			progress.Set(0)
+		}
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return partlyError{fmt.Errorf("the request is accepted, but not in force after %v (is a projector running?); `muster erase status %s` "+
+		"shows \"masked\" once the person is no longer shown", timeout, ids[0])}
+}
+
 func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON bool) error {
 	if asJSON {
 		if done == nil {
@@ -205,8 +249,8 @@ func printErased(cmd *cobra.Command, done []event.Erasure, named int, asJSON boo
 		return nil
 	}
 	for _, e := range done {
-		fmt.Fprintf(cmd.OutOrStdout(), "request %s (%d of %d identifiers were new, scope %s)\nNobody is shown them from now on; \"muster erase status %s\" tells when everything is removed.\n",
-			e.RequestID, len(e.Identifiers), named, e.Scope, e.RequestID)
+		fmt.Fprintf(cmd.OutOrStdout(), "request %s accepted at %s (%d of %d identifiers were new, scope %s)\n",
+			e.RequestID, e.At.UTC().Format(time.RFC3339), len(e.Identifiers), named, e.Scope)
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestCommandsMakeNoSecret(t *testing.T) {
 	orders := filepath.Join(t.TempDir(), "orders.ndjson")
 	require.NoError(t, os.WriteFile(orders, []byte(`{"identifiers": [{"type": "user_id", "value": 1}], "requested_at": "2026-11-21"}`+"\n"), 0o600))
 	for _, args := range [][]string{
-		{"erase", "email=ada@example.com"}, {"ingest", "erasure", orders}, {"subject", "show", "email=ada@example.com"},
+		{"erase", "--timeout", "0", "email=ada@example.com"}, {"ingest", "erasure", orders}, {"subject", "show", "email=ada@example.com"},
 		{"webhook", "secret", "create", id}, {"erase", "foreign"}, {"run", "projector"},
 	} {
 		_, errors := c.run(2, args...)
@@ -81,13 +81,13 @@ func TestAnotherSecretIsToldEarly(t *testing.T) {
 	polltest.Until(t, time.Minute, replica.Set().IsLoaded)
 	require.ErrorIs(t, replica.Set().Ours(), suppress.ErrOtherKey, "it is told, and serves as it did")
 
-	for _, args := range [][]string{{"erase", "email=ada@example.com"}, {"webhook", "secret", "create", id}} {
+	for _, args := range [][]string{{"erase", "--timeout", "0", "email=ada@example.com"}, {"webhook", "secret", "create", id}} {
 		_, errors := wrong.run(2, args...)
 		require.Contains(t, errors, "another root secret", args)
 	}
 	require.EqualValues(t, 1, stored(t, right, event.TopicErasure), "whose it is, said once")
 	wrong.run(1, "erase", "foreign")
-	right.run(0, "erase", "email=ada@example.com")
+	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
 	right.run(0, "erase", "foreign")
 	require.Empty(t, ended, "the service goes on")
 }
@@ -96,7 +96,7 @@ func TestAnotherSecretIsToldEarly(t *testing.T) {
 func TestForeignEntriesAreRemoved(t *testing.T) {
 	right := newCLI(t)
 	wrong := right.with(service.SecretEnv, strings.Repeat("w", 64))
-	wrong.run(0, "erase", "email=ada@example.com", "user_id=1")
+	wrong.run(0, "erase", "--timeout", "0", "email=ada@example.com", "user_id=1")
 	_, ended := following(t, right)
 	require.ErrorIs(t, <-ended, suppress.ErrOtherKey)
 
@@ -118,7 +118,7 @@ func TestForeignEntriesAreRemoved(t *testing.T) {
 	f, ended := following(t, right)
 	polltest.Until(t, time.Minute, f.Set().Claimed)
 	require.Empty(t, ended, "it starts before the log is compacted")
-	right.run(0, "erase", "email=ada@example.com")
+	right.run(0, "erase", "--timeout", "0", "email=ada@example.com")
 	out, _ = right.run(0, "erase", "foreign")
 	require.Contains(t, out, "this")
 	file := filepath.Join(t.TempDir(), "erasures.ndjson")
@@ -133,7 +133,7 @@ func TestForeignEntriesInADataFolder(t *testing.T) {
 	_, errors := right.run(2, "erase", "foreign")
 	require.Contains(t, errors, "has no embedded broker's log")
 	during(t, dir, func(cfg bus.Config) {
-		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase", "user_id=1")
+		right.with(service.SecretEnv, strings.Repeat("w", 64)).with("KAFKA_BROKERS", cfg.Brokers[0]).run(0, "erase", "--timeout", "0", "user_id=1")
 	})
 	out, _ := right.run(1, "erase", "foreign", "--json")
 	id := parsed[[]suppression.KeyUse](t, out)[0].ID

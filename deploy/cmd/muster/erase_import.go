@@ -57,7 +57,7 @@ Exit status: 0 done; 1 done, but some rows could not be read and have no respons
 					if err != nil || responses == "" || opts.DryRun {
 						return err
 					}
-					if err := awaitMasked(ctx, cfg, out.Requests, wait); err != nil {
+					if err := awaitMasked(ctx, cfg, out.Requests, wait, func() {}); err != nil {
 						return err
 					}
 					written, err = out.Respond(responses)
@@ -103,11 +103,11 @@ func readExempt(path string) (map[string]bool, error) {
 	return out, nil
 }
 
-// awaitMasked waits until requests have taken effect in every table.
-func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, timeout time.Duration) error {
+// awaitMasked waits until requests have taken effect in every table, and calls waiting between looks.
+func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, timeout time.Duration, waiting func()) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("the people found are not deleted yet after %s: is a projector running? The same command again goes on from here", timeout))
 	defer cancel()
-	tick := time.NewTicker(time.Second)
+	tick := time.NewTicker(250 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		all, err := ingest.Erasures(ctx, cfg.Bus)
@@ -134,6 +134,7 @@ func awaitMasked(ctx context.Context, cfg ingest.Config, requests []string, time
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-tick.C:
+			waiting()
 		}
 	}
 }

@@ -67,7 +67,7 @@ func TestRejectedOfErased(t *testing.T) {
 	before := shown()
 	require.Contains(t, before, "hers")
 	require.Contains(t, before, "alsohers")
-	c.run(0, "erase", "network_username=ada-l", "email=ada@example.com")
+	c.run(0, "erase", "--timeout", "0", "network_username=ada-l", "email=ada@example.com")
 	after := shown()
 	require.NotContains(t, after, "hers")
 	require.NotContains(t, strings.ToLower(after), "ada@")
@@ -118,14 +118,14 @@ func TestDeadWebhooksOfErased(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []bool{false, false, false}, erased())
-	c.run(0, "erase", "email=ada@example.com", "profile_id=7")
+	c.run(0, "erase", "--timeout", "0", "email=ada@example.com", "profile_id=7")
 	require.Equal(t, []bool{true, true, false}, erased())
 }
 
 // A withdrawal by identifiers is logged as that of a request is.
 func TestWithdrawalIsLogged(t *testing.T) {
 	c := newCLI(t)
-	c.run(0, "erase", "user_id=1")
+	c.run(0, "erase", "--timeout", "0", "user_id=1")
 	c.run(0, "erase", "withdraw", "user_id=1", "--by", "Dana", "--note", "case 18")
 	var last event.Erasure
 	cfg := bus.Config{Brokers: []string{c.env["KAFKA_BROKERS"]}}
@@ -140,7 +140,7 @@ func TestWithdrawalIsLogged(t *testing.T) {
 // Whoever mistypes an identifier, or meets a request that is dated in the future, is told that nobody was let in, or kept out.
 func TestWithdrawalOfNobody(t *testing.T) {
 	c := newCLI(t)
-	c.run(0, "erase", "user_id=1", "--json")
+	c.run(0, "erase", "--timeout", "0", "user_id=1", "--json")
 	requests := stored(t, c, event.TopicErasureRequest)
 	_, errors := c.run(1, "erase", "withdraw", "email=nobody@nowhere.example", "user_id=10")
 	require.Contains(t, errors, "none of these identifiers is suppressed")
@@ -149,14 +149,14 @@ func TestWithdrawalOfNobody(t *testing.T) {
 	require.Contains(t, out, "1 of 2 identifiers are not suppressed any more")
 	c.run(1, "erase", "withdraw", "user_id=1")
 
-	out, _ = c.run(0, "erase", "user_id=2", "--requested-at", "2126-06-01", "--json")
+	out, _ = c.run(0, "erase", "--timeout", "0", "user_id=2", "--requested-at", "2126-06-01", "--json")
 	request := parsed[[]event.Erasure](t, out)[0].RequestID
 	_, errors = c.run(1, "erase", "withdraw", "user_id=2")
 	require.Contains(t, errors, "1 identifiers are still suppressed")
 	c.run(0, "erase", "withdraw", request)
-	_, errors = c.run(1, "erase", "user_id=2")
+	_, errors = c.run(1, "erase", "--timeout", "0", "user_id=2")
 	require.Contains(t, errors, "1 identifiers are not suppressed: a withdrawal of them is dated")
-	c.run(0, "erase", "user_id=2", "--requested-at", "2126-06-02")
+	c.run(0, "erase", "--timeout", "0", "user_id=2", "--requested-at", "2126-06-02")
 }
 
 // A refresh and the mending of what was rejected, as an operator does it.
