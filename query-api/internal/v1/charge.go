@@ -226,12 +226,12 @@ func rateHeaders(h http.Header, d limits.Decision, now time.Time) {
 }
 
 // end finishes a call: its answer leaves, and then it is known what it is charged.
-func (x *exchange) end(ctx context.Context, rec *recorder) error {
+func (x *exchange) end(ctx context.Context) error {
 	if x.call == nil {
 		return nil
 	}
-	rec.Flush()
-	return x.call.End(context.WithoutCancel(ctx), rec.status, x.sent())
+	x.recorder.Flush()
+	return x.call.End(context.WithoutCancel(ctx), x.recorder.status, x.sent())
 }
 
 // sent counts what has left of an answer.

@@ -123,7 +123,7 @@ func (s *Server) observe(next http.Handler) http.Handler {
 				}
 			}
 			s.record(ctx, r, x, rec, span, time.Since(start))
-			if err := x.end(ctx, rec); err != nil {
+			if err := x.end(ctx); err != nil {
 				s.logger.LogAttrs(ctx, slog.LevelError, "a call was not counted as it ended", slog.String("request_id", x.id), slog.Any("error", err))
 			}
 			if p != nil && rec.bytes > 0 && rec.status < http.StatusInternalServerError {

@@ -26,9 +26,23 @@ var openSystemTables = []string{
 // column that names the database.
 var filteredSystemTables = map[string]string{"columns": "database", "databases": "name", "tables": "database"}
 
-// openShows are the statements of SHOW that tell of the engine, or of the tables that are named.
+// openShows are the statements of SHOW, behind EXTENDED and FULL, that tell of the engine, or of the tables that are
+// named.
 var openShows = []string{
-	"TABLES", "FULL", "COLUMNS", "FIELDS", "CREATE", "FUNCTIONS", "SETTINGS", "SETTING", "INDEX", "INDEXES", "INDICES", "KEYS", "EXTENDED",
+	"TABLES", "COLUMNS", "FIELDS", "CREATE TABLE", "CREATE VIEW", "CREATE DATABASE", "FUNCTIONS", "SETTINGS", "SETTING",
+	"INDEX", "INDEXES", "INDICES", "KEYS",
+}
+
+// isOpenShow reports whether the tokens of a SHOW begin one of openShows.
+func isOpenShow(tokens []token) bool {
+	words := tokens[1:]
+	for words[0].is("EXTENDED") || words[0].is("FULL") {
+		words = words[1:]
+	}
+	return slices.ContainsFunc(openShows, func(show string) bool {
+		first, second, both := strings.Cut(show, " ")
+		return words[0].is(first) && (!both || words[1].is(second))
+	})
 }
 
 // homeDatabase returns the database in which a user's statement runs. Clients that are not told one name "default".
@@ -84,7 +98,7 @@ func keepTo(q *request, normal string, hidden map[string]bool) (string, error) {
 			return "", notVisible(q.user, "The list of databases")
 		}
 		return "SELECT name FROM system.databases WHERE name IN " + tuple(q.user.Databases), nil
-	case first.is("SHOW") && !slices.ContainsFunc(openShows, tokens[1].is):
+	case first.is("SHOW") && !isOpenShow(tokens):
 		return "", notVisible(q.user, "This")
 	}
 	for _, p := range q.params {
