@@ -32,7 +32,7 @@ func TestNewestVersionWinsInAnyOrder(t *testing.T) {
 	versions := []*record.Record{
 		person(t, "p", "2024", `"username":"old","emails":["old@x.example"]`),
 		person(t, "p", "2025-06", `"username":"newer"`),
-		person(t, "p", "2025-07-01T00:00:00Z", `"username":"newest","headline":"H"`),
+		person(t, "p", "2025-07-01T00:00:00Z", `"username":"newest","headline":"H","url":"https://x.example/p"`),
 		person(t, "p", "2025-03", `"deleted":true`),
 	}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -50,8 +50,8 @@ func TestNewestVersionWinsInAnyOrder(t *testing.T) {
 		require.Equal(t, "2025-07-01T00:00:00Z", record.Version(rows[0].Version).String())
 		require.False(t, rows[0].Deleted)
 		require.Equal(t, int64(versions[2].Version), rows[0].Version)
-		require.JSONEq(t, `{"profile_id":"p","network_username":"newest","profile":{"headline":"H"}}`, "{"+rows[0].Enrich+"}")
-		require.JSONEq(t, `{"profile_id":"p","username":"newest","headline":"H"}`, "{"+rows[0].WebsetShared+","+rows[0].WebsetRest+"}")
+		require.JSONEq(t, `{"profile_id":"p","network_username":"newest","network_url":"https://x.example/p","profile":{"headline":"H"}}`, "{"+rows[0].Enrich+"}")
+		require.JSONEq(t, `{"profile_id":"p","username":"newest","headline":"H","url":"https://x.example/p"}`, "{"+rows[0].WebsetShared+","+rows[0].WebsetRest+"}")
 		require.Empty(t, rows[0].WebsetOpen)
 		require.NoError(t, s.conn.Exec(t.Context(), "OPTIMIZE TABLE network_people FINAL"))
 	}
@@ -235,8 +235,8 @@ func TestCodehostPeople(t *testing.T) {
 	require.NotZero(t, row.Present&bio)
 	require.Zero(t, row.Present&blog)
 	require.JSONEq(t, `{"user_id":7,"codehost_username":"Ann"}`, "{"+row.Owner+"}")
-	require.JSONEq(t, `{"user_id":7,"username":"Ann","bio":"[e-mail removed]"}`, "{"+row.Addon+"}")
-	require.JSONEq(t, `{"user_id":7,"username":"Ann","bio":"a@x.example"}`, "{"+row.AddonOpen+"}")
+	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"[e-mail removed]","derived":["url"]}`, "{"+row.Addon+"}")
+	require.JSONEq(t, `{"user_id":7,"username":"Ann","url":"https://codehost.example/Ann","bio":"a@x.example","derived":["url"]}`, "{"+row.AddonOpen+"}")
 	require.Contains(t, row.Enrich, `"emails_count":1`)
 	require.Contains(t, row.Webset, `"network_username":"Ann-1"`)
 	require.True(t, rows[1].Deleted)

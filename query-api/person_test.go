@@ -71,14 +71,18 @@ func TestEnrichPersonAnswer(t *testing.T) {
 	codehost := `{"user_id":12,"codehost_username":"Octavia","avatar_url":"https://a.example/12.png","followers":3,"created_at":"2011-05-01"`
 	owner := `"owner":{"user_id":12,"codehost_username":"Octavia","avatar_url":"https://a.example/12.png"}`
 	want := `{"websets_matched":["codehost","network"],"person":{
-		"codehost":` + codehost + `,"full_name":"Octavia Lin","codehost":` + codehost + `},"names":["Octavia Lin"],"names_count":1,
+		"codehost":` + codehost + `,"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin","url":"https://codehost.example/Octavia",
+			"derived":["first_name","last_name","url"],"codehost":` + codehost + `},"names":["Octavia Lin"],"names_count":1,
 			"emails":["O@Lin.example","octavia@work.example"],"emails_count":2,"email":"o@lin.example",
 			"social_accounts":["https://network.example/in/octavia-lin"],"social_accounts_count":1,"network_username":"Octavia-Lin",
 			"repos":[{"repo_id":2,"name":"new","updated_at":"2026-01-01","topics":["go"],` + owner + `},{"repo_id":1,"name":"old","updated_at":"2020-01-01",` + owner + `}],"repos_count":2,
 			"commits":[{"sha":"ab12","author_date":"2026-02-03","message":"Fix","repo":{"full_name":"octavia/new"}}],"commits_count":1,
 			"last_updated":"2026-10-01T08:00:00Z","emoji":"\ud83e\udd80"},
 		"network":{"profile_id":"p_1","network_username":"Octavia-Lin","network_url":"https://network.example/in/octavia-lin","updated_at":"2026-10-02T00:00:00Z",
-			"profile":{"full_name":"Octavia Lin","headline":"Compilers","location":{"city":"Graz","country":"Austria"},"personal_email":"o@lin.example"},
+			"profile":{"full_name":"Octavia Lin","first_name":"Octavia","last_name":"Lin","headline":"Compilers","personal_email":"o@lin.example",
+				"location":{"city":"Graz","state":"Styria","country":"Austria","country_code":"AT","continent":"Europe","raw_address":"Graz, Austria"}},
+			"derived":["profile.first_name","profile.last_name","profile.location.continent","profile.location.country_code",
+				"profile.location.raw_address","profile.location.state"],
 			"experience":[{"title":"Engineer","company_name":"Acme","start_date":"2021-03-01","end_date":null,"is_current":true},
 				{"title":"Intern","start_date":"2015-01-01","end_date":"2016-05-01","is_current":false}],"experience_count":2,"shoe_size":39}}}`
 	text, err := json.Marshal(got)

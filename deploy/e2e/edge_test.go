@@ -346,7 +346,7 @@ func (e *edges) codehostPerson(i int, version string, addresses []string) record
 	r := record{
 		"user_id": edgeUserID + i, "codehost_username": edgeCodehost(i), "last_updated": version, "type": choose[any](e, nil, "User", "Bot", "Organization"),
 		"hireable": e.flag(), "followers": e.integer(), "following": e.integer(), "public_repos": e.integer(), "public_gists": e.integer(),
-		"commit_count": e.integer(), "created_at": e.maybeDate(), "updated_at": e.maybeDate(), "repo_languages": e.texts(), "social_accounts": e.texts(),
+		"commit_count": e.integer(), "created_at": e.maybeDate(), "updated_at": e.maybeDate(), "repo_languages": e.texts(), "social_accounts": e.texts(), "names": e.texts(),
 		"starred_repos": listOf(e.length(), func() any { return e.unknown(0) }), "issues": listOf(e.length(), func() any { return e.unknown(0) }),
 		"follower_accounts": listOf(e.rng.IntN(3), func() any { return e.unknown(1) }), "followed_accounts": nil,
 		"location_canonical": e.with(record{
@@ -371,7 +371,7 @@ func (e *edges) codehostPerson(i int, version string, addresses []string) record
 	if e.one(4) {
 		r["network_username"] = edgeNetwork(i + e.rng.IntN(3))
 	}
-	return e.with(r, "codehost", "network", "email", "names", "repos_count", "emails_count")
+	return e.with(r, "codehost", "network", "email", "repos_count", "emails_count")
 }
 
 // repoVersions are before, at and after the moment of the account's complete list.

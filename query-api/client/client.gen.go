@@ -570,6 +570,15 @@ type CodehostAddonData struct {
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
+
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
@@ -631,7 +640,16 @@ type CodehostPerson struct {
 	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
-	CreatedAt             *PartialDate   `json:"created_at,omitempty"`
+	CreatedAt *PartialDate `json:"created_at,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived               *Derived       `json:"derived,omitempty"`
 	Emails                *[]string      `json:"emails,omitempty"`
 	FirstName             *string        `json:"first_name,omitempty"`
 	FollowedAccounts      *[]interface{} `json:"followed_accounts,omitempty"`
@@ -893,6 +911,14 @@ type CurrentPosition struct {
 // Examples: 2021-03-01
 type Day = string
 
+// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+// guess is left out. Left out when nothing was derived.
+//
+// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+type Derived = []string
+
 // DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 // calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
 type DiscoveredLink struct {
@@ -952,6 +978,15 @@ type EnrichedCodehost struct {
 	//
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
 
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
@@ -1013,6 +1048,15 @@ type EnrichedNetwork struct {
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
 
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
@@ -1141,6 +1185,15 @@ type NetworkAddonData struct {
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
 
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
+
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
 	DiscoveredLink       *DiscoveredLink        `json:"discovered_link,omitempty"`
@@ -1187,8 +1240,17 @@ type NetworkPerson struct {
 	CodehostUsername *string            `json:"codehost_username,omitempty"`
 	Connections      *int64             `json:"connections,omitempty"`
 	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
-	Education        *[]Education       `json:"education,omitempty"`
-	EducationCount   *int64             `json:"education_count,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived        *Derived     `json:"derived,omitempty"`
+	Education      *[]Education `json:"education,omitempty"`
+	EducationCount *int64       `json:"education_count,omitempty"`
 
 	// Emails With the add-on `personal_email` only.
 	Emails          *[]string     `json:"emails,omitempty"`
@@ -2461,6 +2523,14 @@ func (a *CodehostAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "created_at")
 	}
 
+	if raw, found := object["derived"]; found {
+		err = json.Unmarshal(raw, &a.Derived)
+		if err != nil {
+			return fmt.Errorf("error reading 'derived': %w", err)
+		}
+		delete(object, "derived")
+	}
+
 	if raw, found := object["discovered_link"]; found {
 		err = json.Unmarshal(raw, &a.DiscoveredLink)
 		if err != nil {
@@ -2717,6 +2787,13 @@ func (a CodehostAddonData) MarshalJSON() ([]byte, error) {
 		object["created_at"], err = json.Marshal(a.CreatedAt)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'created_at': %w", err)
+		}
+	}
+
+	if a.Derived != nil {
+		object["derived"], err = json.Marshal(a.Derived)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'derived': %w", err)
 		}
 	}
 
@@ -3001,6 +3078,14 @@ func (a *CodehostPerson) UnmarshalJSON(b []byte) error {
 			return fmt.Errorf("error reading 'created_at': %w", err)
 		}
 		delete(object, "created_at")
+	}
+
+	if raw, found := object["derived"]; found {
+		err = json.Unmarshal(raw, &a.Derived)
+		if err != nil {
+			return fmt.Errorf("error reading 'derived': %w", err)
+		}
+		delete(object, "derived")
 	}
 
 	if raw, found := object["emails"]; found {
@@ -3384,6 +3469,13 @@ func (a CodehostPerson) MarshalJSON() ([]byte, error) {
 		object["created_at"], err = json.Marshal(a.CreatedAt)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'created_at': %w", err)
+		}
+	}
+
+	if a.Derived != nil {
+		object["derived"], err = json.Marshal(a.Derived)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'derived': %w", err)
 		}
 	}
 
@@ -5343,6 +5435,14 @@ func (a *EnrichedCodehost) UnmarshalJSON(b []byte) error {
 		delete(object, "created_at")
 	}
 
+	if raw, found := object["derived"]; found {
+		err = json.Unmarshal(raw, &a.Derived)
+		if err != nil {
+			return fmt.Errorf("error reading 'derived': %w", err)
+		}
+		delete(object, "derived")
+	}
+
 	if raw, found := object["discovered_link"]; found {
 		err = json.Unmarshal(raw, &a.DiscoveredLink)
 		if err != nil {
@@ -5672,6 +5772,13 @@ func (a EnrichedCodehost) MarshalJSON() ([]byte, error) {
 		}
 	}
 
+	if a.Derived != nil {
+		object["derived"], err = json.Marshal(a.Derived)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'derived': %w", err)
+		}
+	}
+
 	if a.DiscoveredLink != nil {
 		object["discovered_link"], err = json.Marshal(a.DiscoveredLink)
 		if err != nil {
@@ -5940,6 +6047,14 @@ func (a *EnrichedNetwork) UnmarshalJSON(b []byte) error {
 		delete(object, "codehost_username")
 	}
 
+	if raw, found := object["derived"]; found {
+		err = json.Unmarshal(raw, &a.Derived)
+		if err != nil {
+			return fmt.Errorf("error reading 'derived': %w", err)
+		}
+		delete(object, "derived")
+	}
+
 	if raw, found := object["discovered_link"]; found {
 		err = json.Unmarshal(raw, &a.DiscoveredLink)
 		if err != nil {
@@ -6113,6 +6228,13 @@ func (a EnrichedNetwork) MarshalJSON() ([]byte, error) {
 		object["codehost_username"], err = json.Marshal(a.CodehostUsername)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'codehost_username': %w", err)
+		}
+	}
+
+	if a.Derived != nil {
+		object["derived"], err = json.Marshal(a.Derived)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'derived': %w", err)
 		}
 	}
 
@@ -6957,6 +7079,14 @@ func (a *NetworkAddonData) UnmarshalJSON(b []byte) error {
 		delete(object, "current_position")
 	}
 
+	if raw, found := object["derived"]; found {
+		err = json.Unmarshal(raw, &a.Derived)
+		if err != nil {
+			return fmt.Errorf("error reading 'derived': %w", err)
+		}
+		delete(object, "derived")
+	}
+
 	if raw, found := object["discovered_link"]; found {
 		err = json.Unmarshal(raw, &a.DiscoveredLink)
 		if err != nil {
@@ -7082,6 +7212,13 @@ func (a NetworkAddonData) MarshalJSON() ([]byte, error) {
 		object["current_position"], err = json.Marshal(a.CurrentPosition)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'current_position': %w", err)
+		}
+	}
+
+	if a.Derived != nil {
+		object["derived"], err = json.Marshal(a.Derived)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'derived': %w", err)
 		}
 	}
 
@@ -7387,6 +7524,14 @@ func (a *NetworkPerson) UnmarshalJSON(b []byte) error {
 		delete(object, "current_position")
 	}
 
+	if raw, found := object["derived"]; found {
+		err = json.Unmarshal(raw, &a.Derived)
+		if err != nil {
+			return fmt.Errorf("error reading 'derived': %w", err)
+		}
+		delete(object, "derived")
+	}
+
 	if raw, found := object["education"]; found {
 		err = json.Unmarshal(raw, &a.Education)
 		if err != nil {
@@ -7669,6 +7814,13 @@ func (a NetworkPerson) MarshalJSON() ([]byte, error) {
 		object["current_position"], err = json.Marshal(a.CurrentPosition)
 		if err != nil {
 			return nil, fmt.Errorf("error marshaling 'current_position': %w", err)
+		}
+	}
+
+	if a.Derived != nil {
+		object["derived"], err = json.Marshal(a.Derived)
+		if err != nil {
+			return nil, fmt.Errorf("error marshaling 'derived': %w", err)
 		}
 	}
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strconv"
 
+	"muster/schemas/derive"
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -19,6 +20,7 @@ type Position struct {
 // each goroutine its own.
 type Renderer struct {
 	platforms *identity.Platforms
+	deriver   *derive.Deriver
 	network   networkShapes
 	codehost  codehostShapes
 	company   companyShapes
@@ -28,10 +30,12 @@ type Renderer struct {
 	experience, education, certifications []ranked // scratch
 }
 
-// NewRenderer makes a Renderer that reads social accounts with platforms.
+// NewRenderer makes a Renderer that reads social accounts with platforms. Its rows have derived values, too (package
+// derive).
 func NewRenderer(platforms *identity.Platforms) *Renderer {
 	return &Renderer{
 		platforms: platforms,
+		deriver:   derive.New(platforms),
 		network:   newNetworkShapes(),
 		codehost:  newCodehostShapes(),
 		company:   newCompanyShapes(),

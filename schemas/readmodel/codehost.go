@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"muster/schemas/derive"
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -15,23 +16,27 @@ import (
 type codehostShapes struct {
 	webset, enrich, location             reserved
 	repo, enrichRepo, commit, commitRepo reserved
+	derived, derivedAddon                []derive.Path
 }
 
 func newCodehostShapes() codehostShapes {
 	names := []string{"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email",
 		"avatar_url", "url", "bio", "blog", "personal_website", "location", "location_canonical", "company", "hireable",
 		"followers", "following", "public_repos", "public_gists", "created_at", "updated_at", "commit_count",
-		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete", "discovered_link"}
+		"network_username", "microblog_username", "last_updated", "network", "codehost", "deleted", "repos_complete", "commits_complete",
+		"discovered_link", "derived"}
 	lists := []string{"names", "emails", "additional_emails", "social_accounts", "repo_languages", "repos", "commits",
 		"starred_repos", "issues", "follower_accounts", "followed_accounts"}
 	return codehostShapes{
-		webset:     reserve(names...).lists(lists...),
-		enrich:     reserve(append(names, "email")...).lists(lists...),
-		location:   reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
-		repo:       reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		enrichRepo: reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
-		commit:     reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
-		commitRepo: reserve("full_name", "language"),
+		derived:      derive.CodehostPaths(),
+		derivedAddon: derive.CodehostAddonPaths(),
+		webset:       reserve(names...).lists(lists...),
+		enrich:       reserve(append(names, "email")...).lists(lists...),
+		location:     reserve("city", "state", "country", "country_code", "latitude", "longitude", "postal_code", "continent", "label", "timezone"),
+		repo:         reserve("user_id", "deleted", "id", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		enrichRepo:   reserve("user_id", "deleted", "id", "repo_id", "owner", "name", "full_name", "description", "language", "stargazers_count", "forks_count", "created_at", "updated_at").lists("topics"),
+		commit:       reserve("user_id", "deleted", "sha", "message", "author_name", "author_email", "author_login", "author_date", "repo"),
+		commitRepo:   reserve("full_name", "language"),
 	}
 }
 
@@ -39,12 +44,14 @@ func newCodehostShapes() codehostShapes {
 const maxFoundNames = 20
 
 // codehostPerson adds the rows of a codehost-person.
-func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.CodehostPerson, at Position) {
+func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.CodehostPerson, at Position) {
 	t := &b.codehostPeople
 	if rec.Deleted {
-		t.withdraw(rec, at, *p.UserID, p.LastUpdated)
+		t.withdraw(rec, at, *given.UserID, given.LastUpdated)
 		return
 	}
+	full, derived := r.deriver.CodehostPerson(given)
+	p := &full
 	usernameKey := identity.UsernameKey(p.CodehostUsername)
 	emails := b.keep(emailKeys(r.keys[:0], p.Emails, one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
@@ -57,7 +64,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.Codeho
 	l.addAll(LookupCodehostNetworkUsername, network)
 	l.addAll(LookupCodehostMicroblogUsername, microblog)
 	if p.Type != "Organization" && p.Type != "Bot" {
-		known := names(p)
+		known := names(given)
 		l.find(identity.Codehost, p.CodehostUsername, known[:min(len(known), maxFoundNames)]...)
 		r.mention(&l, identity.Codehost, []string{p.Blog, p.PersonalWebsite}, p.Bio)
 	}
@@ -78,7 +85,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.Codeho
 	t.present.add(uint64(codehostPresent(p)))
 
 	w.reset(false)
-	r.codehostEnrich(p)
+	r.codehostEnrich(p, names(given), derived)
 	t.enrich.add(w.fragment())
 
 	w.reset(false)
@@ -88,16 +95,16 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, p *record.Codeho
 	t.owner.add(w.fragment())
 
 	w.reset(false)
-	r.codehostWebset(p)
+	r.codehostWebset(p, derived)
 	t.webset.add(w.fragment())
 
 	w.reset(true)
-	r.codehostAddon(p)
+	r.codehostAddon(p, derived)
 	changed := w.changed
 	t.addon.add(w.fragment())
 	w.reset(false)
 	if changed {
-		r.codehostAddon(p)
+		r.codehostAddon(p, derived)
 	}
 	t.addonOpen.add(w.fragment())
 }
@@ -150,7 +157,7 @@ func isEmptyCanonical(l *record.CanonicalLocation) bool {
 
 // codehostEnrich writes person.codehost without what the reader splices in
 // (schemas/MAPPING.md, 3.1).
-func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
+func (r *Renderer) codehostEnrich(p *record.CodehostPerson, found []string, derived derive.Fields) {
 	w := &r.w
 	mark := w.open(`"codehost":`, '{')
 	w.integer(`"user_id":`, *p.UserID)
@@ -171,7 +178,7 @@ func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w.str(`"personal_website":`, p.PersonalWebsite)
 	w.str(`"microblog_username":`, p.MicroblogUsername)
 	w.bool(`"hireable":`, p.Hireable)
-	w.strings(`"names":`, names(p), always)
+	w.strings(`"names":`, found, always)
 	emails := r.mergedEmails(p)
 	w.strings(`"emails":`, emails, always)
 	switch {
@@ -184,6 +191,7 @@ func (r *Renderer) codehostEnrich(p *record.CodehostPerson) {
 	w.canonical(&r.codehost, p.LocationCanon)
 	w.strings(`"repo_languages":`, p.RepoLanguages, always)
 	w.int(`"commit_count":`, p.CommitCount)
+	w.derived(derived, r.codehost.derived)
 	w.unknown(p.Unknown, r.codehost.enrich)
 }
 
@@ -209,7 +217,8 @@ func (w *writer) accountDetails(p *record.CodehostPerson) {
 	w.str(`"updated_at":`, p.UpdatedAt.Full())
 }
 
-// names returns the full name, first and last name together, and the other names of the record, each once.
+// names returns the full name, first and last name together, and the other names of the record, each once. Derived names
+// are parts of them.
 func names(p *record.CodehostPerson) []string {
 	var parts []string
 	for _, s := range []string{p.FirstName, p.LastName} {
@@ -278,7 +287,7 @@ func (w *writer) canonical(s *codehostShapes, l *record.CanonicalLocation) {
 
 // codehostWebset writes the webset record without what the reader splices in
 // (schemas/MAPPING.md, 7.1).
-func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
+func (r *Renderer) codehostWebset(p *record.CodehostPerson, derived derive.Fields) {
 	w := &r.w
 	w.integer(`"user_id":`, *p.UserID)
 	w.str(`"codehost_username":`, p.CodehostUsername)
@@ -315,12 +324,13 @@ func (r *Renderer) codehostWebset(p *record.CodehostPerson) {
 	w.values(`"issues":`, p.Issues, always)
 	w.values(`"follower_accounts":`, p.FollowerAccounts, always)
 	w.values(`"followed_accounts":`, p.FollowedAccounts, always)
+	w.derived(derived, r.codehost.derived)
 	w.unknown(p.Unknown, r.codehost.webset)
 }
 
 // codehostAddon writes the add-on codehost without repos, commits and last_updated
 // (schemas/MAPPING.md, 6.4).
-func (r *Renderer) codehostAddon(p *record.CodehostPerson) {
+func (r *Renderer) codehostAddon(p *record.CodehostPerson, derived derive.Fields) {
 	w := &r.w
 	w.integer(`"user_id":`, *p.UserID)
 	w.str(`"username":`, p.CodehostUsername)
@@ -344,4 +354,5 @@ func (r *Renderer) codehostAddon(p *record.CodehostPerson) {
 	w.strings(`"repo_languages":`, p.RepoLanguages, always)
 	w.values(`"stars":`, p.StarredRepos, always)
 	w.values(`"issues":`, p.Issues, always)
+	w.derived(derived, r.codehost.derivedAddon)
 }

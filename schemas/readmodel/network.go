@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"muster/schemas/derive"
 	"muster/schemas/identity"
 	"muster/schemas/record"
 )
@@ -15,20 +16,23 @@ type networkShapes struct {
 	location, position, company, education, school reserved
 	certification, language, skill                 reserved
 	searchPosition, searchEducation                reserved
+	derivedWebset, derivedEnrich                   []derive.Path
 }
 
 func newNetworkShapes() networkShapes {
 	return networkShapes{
+		derivedWebset: derive.NetworkPaths(),
+		derivedEnrich: derive.NetworkProfilePaths(),
 		webset: reserve("profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo",
 			"headline", "summary", "location", "connections", "followers", "following", "current_position",
 			"codehost_username", "microblog_username", "last_updated", "personal_email",
-			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link").
+			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link", "derived").
 			lists("experience", "education", "certifications", "languages", "skills", "social_accounts", "emails"),
 		enrich: reserve("profile_id", "network_username", "network_url", "updated_at", "profile",
 			"username", "first_name", "middle_name", "last_name", "full_name", "url", "photo",
 			"headline", "summary", "location", "connections", "followers", "following", "current_position",
 			"codehost_username", "microblog_username", "last_updated", "personal_email", "emails",
-			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link").
+			"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link", "derived").
 			lists("experience", "education", "certifications", "languages", "skills", "social_accounts"),
 		location:      reserve("city", "state", "country", "country_code", "continent", "raw_address"),
 		position:      reserve("summary", "title", "description", "start", "end", "current", "location", "company"),
@@ -46,13 +50,15 @@ func newNetworkShapes() networkShapes {
 }
 
 // networkPerson adds the rows of a network-person.
-func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.NetworkPerson, at Position) {
+func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.NetworkPerson, at Position) {
 	t := &b.networkPeople
 	if rec.Deleted {
-		t.withdraw(rec, at, p.ProfileID, p.LastUpdated)
-		r.searchPerson(b, rec, p, at, nil, nil, nil)
+		t.withdraw(rec, at, given.ProfileID, given.LastUpdated)
+		r.searchPerson(b, rec, given, at, nil, nil, nil)
 		return
 	}
+	full, derived := r.deriver.NetworkPerson(given)
+	p := &full
 	usernameKey := identity.UsernameKey(p.Username)
 	emails := b.keep(emailKeys(r.keys[:0], p.Emails, one(p.PersonalEmail)))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
@@ -64,7 +70,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	l.addAll(LookupNetworkEmail, emails)
 	l.addAll(LookupNetworkCodehostUsername, codehost)
 	l.addAll(LookupNetworkMicroblogUsername, microblog)
-	l.find(identity.Network, p.Username, p.FullName, p.FirstName+" "+p.LastName)
+	l.find(identity.Network, p.Username, given.FullName, given.FirstName+" "+given.LastName) // derived names have the same keys
 	r.mention(&l, identity.Network, nil, p.Headline, p.Summary)
 
 	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
@@ -84,11 +90,11 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 	t.microblogUsernameKeys.add(microblog)
 
 	w.reset(false)
-	r.networkEnrich(p, rec, experience, education, certifications)
+	r.networkEnrich(p, derived, experience, education, certifications)
 	t.enrich.add(w.fragment())
 
 	w.reset(true)
-	r.networkShared(p, experience, education, certifications)
+	r.networkShared(p, derived, experience, education, certifications)
 	changed := w.changed
 	seen := r.networkPresent(p, len(experience), len(education), len(certifications))
 	t.websetShared.add(w.fragment())
@@ -99,7 +105,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, p *record.Network
 
 	w.reset(false)
 	if changed {
-		r.networkShared(p, experience, education, certifications)
+		r.networkShared(p, derived, experience, education, certifications)
 		r.networkRest(p)
 	}
 	t.websetOpen.add(w.fragment())
@@ -160,7 +166,7 @@ func (r *Renderer) networkPresent(p *record.NetworkPerson, experience, education
 
 // networkShared writes what the add-on network and the webset record share
 // (schemas/MAPPING.md, 7.5).
-func (r *Renderer) networkShared(p *record.NetworkPerson, experience, education, certifications []ranked) {
+func (r *Renderer) networkShared(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
 	w, s := &r.w, &r.network
 	w.str(`"username":`, p.Username)
 	w.str(`"url":`, p.URL)
@@ -200,6 +206,7 @@ func (r *Renderer) networkShared(p *record.NetworkPerson, experience, education,
 	w.count(`"education":`, len(education), always)
 	r.certificationList(p, certifications, false)
 	r.skillList(p)
+	w.derived(derived, s.derivedWebset)
 }
 
 // networkRest writes the rest of the webset record (schemas/MAPPING.md, section 6).
@@ -223,7 +230,7 @@ func (r *Renderer) networkRest(p *record.NetworkPerson) {
 }
 
 // networkEnrich writes person.network without updated_at (schemas/MAPPING.md, 3.3).
-func (r *Renderer) networkEnrich(p *record.NetworkPerson, rec *record.Record, experience, education, certifications []ranked) {
+func (r *Renderer) networkEnrich(p *record.NetworkPerson, derived derive.Fields, experience, education, certifications []ranked) {
 	w, s := &r.w, &r.network
 	w.str(`"profile_id":`, p.ProfileID)
 	w.str(`"network_username":`, p.Username)
@@ -265,6 +272,7 @@ func (r *Renderer) networkEnrich(p *record.NetworkPerson, rec *record.Record, ex
 	w.str(`"codehost_username":`, p.CodehostUsername)
 	w.str(`"microblog_username":`, p.MicroblogUsername)
 	w.strings(`"social_accounts":`, p.SocialAccounts, always)
+	w.derived(derived, s.derivedEnrich)
 	w.unknown(p.Unknown, s.enrich)
 }
 

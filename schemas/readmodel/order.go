@@ -48,19 +48,11 @@ func newestFirst(entries []ranked) {
 	})
 }
 
-// isOngoing says whether a job goes on (schemas/MAPPING.md, "Lists").
-func isOngoing(p *record.Position) bool {
-	if p.Current != nil {
-		return *p.Current
-	}
-	return p.End == ""
-}
-
 func (r *Renderer) rankExperience(list []record.Position) []ranked {
 	out := r.experience[:0]
 	for i := range list {
 		if p := &list[i]; !isEmptyPosition(p) {
-			out = append(out, ranked{index: i, ongoing: isOngoing(p), end: instantOf(p.End), start: instantOf(p.Start)})
+			out = append(out, ranked{index: i, ongoing: p.IsOngoing(), end: instantOf(p.End), start: instantOf(p.Start)})
 		}
 	}
 	newestFirst(out)

@@ -52,7 +52,7 @@ func list(n int, element string) string {
 }
 
 func TestNetworkPerson(t *testing.T) {
-	const head = `"profile_id":"p_1","username":"ann","last_updated":"2026-03-01T10:00:00.250+02:00"`
+	const head = `"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann","last_updated":"2026-03-01T10:00:00.250+02:00"`
 	tests := []struct {
 		name                         string
 		record                       string // beside head
@@ -65,13 +65,13 @@ func TestNetworkPerson(t *testing.T) {
 		},
 		{
 			name: "plain values, zero and false are present",
-			record: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","url":"https://network.example/in/ann","photo":"https://x.example/p.png",
+			record: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","photo":"https://x.example/p.png",
 				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example",""]`,
-			enrich: `"network_url":"https://network.example/in/ann","codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1,
+			enrich: `"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1,
 				"profile":{"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","headline":"a\nb","summary":"שלום","image_url":"https://x.example/p.png","connections":0,"followers":5,"following":-1}`,
-			webset: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","url":"https://network.example/in/ann","photo":"https://x.example/p.png",
+			webset: `"first_name":"Ann","middle_name":"B","last_name":"Ngũgĩ","full_name":"Ann \"B\" 🌍","photo":"https://x.example/p.png",
 				"headline":"a\nb","summary":"שלום","connections":0,"followers":5,"following":-1,"codehost_username":"annhub","microblog_username":"annm","social_accounts":["https://a.example"],"social_accounts_count":1`,
-			addon: `"url":"https://network.example/in/ann","full_name":"Ann \"B\" 🌍","headline":"a\nb"`,
+			addon: `"full_name":"Ann \"B\" 🌍","headline":"a\nb"`,
 		},
 		{
 			name: "experience: newest first, ends, shapes of the search result",
@@ -86,7 +86,8 @@ func TestNetworkPerson(t *testing.T) {
 				{"title":"now","description":"D","summary":"S","start":"2010","end":null,"current":true,"location":{"raw_address":"Rue 1, Paris","city":"Paris","floor":2},"team":"x"},
 				{"title":"later","summary":"S","start":"2003-02-01T00:00:00Z","end":"2004-06","current":false,"location":{"city":"Oslo","country":"Norway"},"company":{"name":"A","network_url":"https://network.example/company/a","company_id":"c1","size":3}},
 				{"summary":"old","start":"2001","end":"2004-05","current":false},
-				{"title":"stopped","current":false}],"experience_count":5`,
+				{"title":"stopped","current":false}],"experience_count":5,
+				"current_position":{"title":"flagged","summary":"flagged","start":"2012-05-01","current":true},"derived":["current_position"]`,
 			addon: "=",
 			enrich: `"experience":[
 				{"title":"flagged","start_date":"2012-05-01","end_date":null,"is_current":true},
@@ -114,11 +115,13 @@ func TestNetworkPerson(t *testing.T) {
 		},
 		{
 			name: "unknown fields come back, reserved and absent ones do not",
-			record: `"patents":` + list(101, `"p#"`) + `,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
+			record: `"patents":` + list(101, `"p#"`) + `,"patents_count":7,"codehost":{"a":1},"network":1,"empty":[],"nothing":null,"derived":["mine"],"deep":{"list":` + list(103, `#`) + `,"list_count":1,"nothing":null},"experience_count":9,
 				"skills":[{"skill":"Go","level":3}],"location":{"country":"Peru","zip":"1"}`,
-			webset: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":{"country":"Peru","zip":"1"}`,
-			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"profile":{"location":{"country":"Peru"}}`,
-			addon:  `"skills":[{"skill":"Go","level":3}],"skills_count":1`,
+			webset: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru","zip":"1"},
+				"derived":["location.continent","location.country_code","location.raw_address"]`,
+			enrich: `"patents":` + list(100, `"p#"`) + `,"patents_count":101,"deep":{"list":` + list(100, `#`) + `,"list_count":103,"nothing":null},"skills":[{"skill":"Go","level":3}],"skills_count":1,"profile":{"location":{"country":"Peru","country_code":"PE","continent":"South America","raw_address":"Peru"}},
+				"derived":["profile.location.continent","profile.location.country_code","profile.location.raw_address"]`,
+			addon: `"skills":[{"skill":"Go","level":3}],"skills_count":1,"derived":["location.continent","location.country_code","location.raw_address"]`,
 		},
 		{
 			name:   "e-mail",
@@ -152,16 +155,16 @@ func TestNetworkPerson(t *testing.T) {
 			if !strings.Contains(tt.enrich, `"profile":`) {
 				tt.enrich = strings.TrimPrefix(tt.enrich+`,"profile":{}`, ",")
 			}
-			require.JSONEq(t, object(`"profile_id":"p_1","network_username":"ann"`, tt.enrich), object(row.enrich.at(0)))
-			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann"`, tt.webset), object(row.websetShared.at(0), row.websetRest.at(0)))
+			require.JSONEq(t, object(`"profile_id":"p_1","network_username":"ann","network_url":"https://network.example/in/ann"`, tt.enrich), object(row.enrich.at(0)))
+			require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`, tt.webset), object(row.websetShared.at(0), row.websetRest.at(0)))
 			if tt.addon == "=" {
 				tt.addon = tt.webset
 			}
-			require.JSONEq(t, object(`"username":"ann"`, tt.addon), object(row.websetShared.at(0)))
+			require.JSONEq(t, object(`"username":"ann","url":"https://network.example/in/ann"`, tt.addon), object(row.websetShared.at(0)))
 			if tt.open == "" {
 				require.Empty(t, row.websetOpen.at(0))
 			} else {
-				require.JSONEq(t, object(`"profile_id":"p_1","username":"ann"`, tt.open), object(row.websetOpen.at(0)))
+				require.JSONEq(t, object(`"profile_id":"p_1","username":"ann","url":"https://network.example/in/ann"`, tt.open), object(row.websetOpen.at(0)))
 			}
 			require.JSONEq(t, object(tt.email), object(row.websetEmail.at(0)))
 			require.Equal(t, "2026-03-01T10:00:00.250+02:00", row.lastUpdated.list[0])
@@ -270,9 +273,10 @@ func unique(list []string) []string {
 func TestCodehostPersonNothing(t *testing.T) {
 	b := rowsOf(t, decode(t, record.KindCodehostPerson, `{"user_id":0,"last_updated":"2026","codehost_username":"a"}`))
 	row := &b.codehostPeople
-	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"}}`, object(row.enrich.at(0)))
-	require.JSONEq(t, `{"user_id":0,"codehost_username":"a"}`, object(row.webset.at(0)))
-	require.JSONEq(t, `{"user_id":0,"username":"a"}`, object(row.addon.at(0)))
+	const url = `"url":"https://codehost.example/a","derived":["url"]`
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a","codehost":{"user_id":0,"codehost_username":"a"},`+url+`}`, object(row.enrich.at(0)))
+	require.JSONEq(t, `{"user_id":0,"codehost_username":"a",`+url+`}`, object(row.webset.at(0)))
+	require.JSONEq(t, `{"user_id":0,"username":"a",`+url+`}`, object(row.addon.at(0)))
 	require.Empty(t, row.addonOpen.at(0))
 }
 

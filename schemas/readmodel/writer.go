@@ -4,6 +4,8 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"muster/schemas/derive"
 )
 
 // writer appends members of JSON objects to a buffer. Every member ends with a
@@ -204,6 +206,18 @@ func (w *writer) strings(key string, values []string, when counted) {
 	}
 	w.close(mark, ']')
 	w.count(key, n, when)
+}
+
+// derived writes the paths of the derived fields that a shape shows.
+func (w *writer) derived(fields derive.Fields, paths []derive.Path) {
+	mark := w.open(`"derived":`, '[')
+	for _, p := range paths {
+		if fields&p.Field != 0 {
+			w.quote(p.Name)
+			w.buf = append(w.buf, ',')
+		}
+	}
+	w.close(mark, ']')
 }
 
 // joined writes the values that are not empty as one string.

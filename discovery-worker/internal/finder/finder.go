@@ -260,7 +260,11 @@ func summary(p *people.Profile) *string {
 	add("Name", p.Names[:min(1, len(p.Names))]...)
 	add("Headline", p.Headline)
 	add("Bio", p.Bio)
-	add("Location", strings.Join(p.Places[:min(2, len(p.Places))], ", "))
+	places := p.Places[:min(2, len(p.Places))]
+	if len(places) == 2 && strings.Contains(places[1], places[0]) {
+		places = places[1:] // "Bergen" says nothing beside "Bergen, Norway"
+	}
+	add("Location", strings.Join(places, ", "))
 	add("Experience", p.Titles[:min(5, len(p.Titles))]...)
 	add("Companies", p.Employers[:min(5, len(p.Employers))]...)
 	add("Education", p.Schools[:min(3, len(p.Schools))]...)

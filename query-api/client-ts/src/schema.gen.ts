@@ -695,9 +695,24 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
+        /**
+         * @description Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+         *     username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+         *     last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+         *     guess is left out. Left out when nothing was derived.
+         * @example [
+         *       "current_position",
+         *       "first_name",
+         *       "last_name",
+         *       "location.country_code",
+         *       "url"
+         *     ]
+         */
+        Derived: string[];
         /** @description A code-hosting person; the account details stand in `codehost` and directly. */
         EnrichedCodehost: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
+            derived?: components["schemas"]["Derived"];
             /**
              * Format: int64
              * @description Account id on the code-hosting platform.
@@ -809,6 +824,7 @@ export interface components {
         /** @description A professional-network person, in the shapes of the search result. */
         EnrichedNetwork: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
+            derived?: components["schemas"]["Derived"];
             /** @description Profile slug. */
             network_username?: string;
             /** @description Full profile URL. */
@@ -952,6 +968,7 @@ export interface components {
         NetworkPersonList: components["schemas"]["NetworkPerson"][];
         /** @description A professional-network person, or `{}`. */
         NetworkPerson: {
+            derived?: components["schemas"]["Derived"];
             profile_id?: string;
             first_name?: string;
             middle_name?: string;
@@ -1089,6 +1106,7 @@ export interface components {
         /** @description With the add-on `codehost` only, through the account link. */
         CodehostAddonData: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
+            derived?: components["schemas"]["Derived"];
             /** Format: int64 */
             user_id?: number;
             username?: string;
@@ -1136,6 +1154,7 @@ export interface components {
         CodehostPersonList: components["schemas"]["CodehostPerson"][];
         /** @description A code-hosting person, or `{}`. */
         CodehostPerson: {
+            derived?: components["schemas"]["Derived"];
             /** Format: int64 */
             user_id?: number;
             codehost_username?: string;
@@ -1251,6 +1270,7 @@ export interface components {
         /** @description With the add-on `network` only, through the account link. */
         NetworkAddonData: {
             discovered_link?: components["schemas"]["DiscoveredLink"];
+            derived?: components["schemas"]["Derived"];
             username?: string;
             url?: string;
             full_name?: string;

@@ -536,6 +536,15 @@ type CodehostAddonData struct {
 	// Examples: 2021, 2021-03, 2021-03-14
 	CreatedAt *PartialDate `json:"created_at,omitempty"`
 
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
+
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
 	DiscoveredLink *DiscoveredLink `json:"discovered_link,omitempty"`
@@ -596,7 +605,16 @@ type CodehostPerson struct {
 	// CreatedAt A year, a month, a day or a timestamp, as the source gave it.
 	//
 	// Examples: 2021, 2021-03, 2021-03-14
-	CreatedAt             *PartialDate   `json:"created_at,omitempty"`
+	CreatedAt *PartialDate `json:"created_at,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived               *Derived       `json:"derived,omitempty"`
 	Emails                *[]string      `json:"emails,omitempty"`
 	FirstName             *string        `json:"first_name,omitempty"`
 	FollowedAccounts      *[]interface{} `json:"followed_accounts,omitempty"`
@@ -814,6 +832,14 @@ type CurrentPosition struct {
 // Examples: 2021-03-01
 type Day = string
 
+// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+// guess is left out. Left out when nothing was derived.
+//
+// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+type Derived = []string
+
 // DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 // calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
 type DiscoveredLink struct {
@@ -867,6 +893,15 @@ type EnrichedCodehost struct {
 	//
 	// Examples: 2021-03-01
 	CreatedAt *Day `json:"created_at,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
 
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
@@ -927,6 +962,15 @@ type EnrichedNetwork struct {
 	Certifications      *[]ProfileCertification `json:"certifications,omitempty"`
 	CertificationsCount *int64                  `json:"certifications_count,omitempty"`
 	CodehostUsername    *string                 `json:"codehost_username,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
 
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
@@ -1046,6 +1090,15 @@ type NetworkAddonData struct {
 	CertificationsCount *int64           `json:"certifications_count,omitempty"`
 	CurrentPosition     *CurrentPosition `json:"current_position,omitempty"`
 
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived *Derived `json:"derived,omitempty"`
+
 	// DiscoveredLink Says that the record was reached by a link that nobody declares and discovery found: from which account, and with which
 	// calibrated confidence, 0.9 or more. On `person.codehost` it may be the link by which `network_username` is known.
 	DiscoveredLink  *DiscoveredLink `json:"discovered_link,omitempty"`
@@ -1090,8 +1143,17 @@ type NetworkPerson struct {
 	CodehostUsername *string            `json:"codehost_username,omitempty"`
 	Connections      *int64             `json:"connections,omitempty"`
 	CurrentPosition  *CurrentPosition   `json:"current_position,omitempty"`
-	Education        *[]Education       `json:"education,omitempty"`
-	EducationCount   *int64             `json:"education_count,omitempty"`
+
+	// Derived Paths of the values of this record that its source did not give and that follow from the record alone: the URL from the
+	// username, first, last and full name from one another, the current position from the ongoing `experience` entry that began
+	// last, places from free text and from one another. A value that the source gives is never replaced, and what would be a
+	// guess is left out. Left out when nothing was derived.
+	//
+	//
+	// Examples: ["current_position","first_name","last_name","location.country_code","url"]
+	Derived        *Derived     `json:"derived,omitempty"`
+	Education      *[]Education `json:"education,omitempty"`
+	EducationCount *int64       `json:"education_count,omitempty"`
 
 	// Emails With the add-on `personal_email` only.
 	Emails          *[]string     `json:"emails,omitempty"`

@@ -93,8 +93,9 @@ func (s *Store) CodehostWebset(a *Account, network bool) Object {
 
 func (s *Store) codehostRecord(a *Account) Object {
 	sh := shaper{}
-	rec := decodeObject(a.raw)
+	rec, derived := deriveCodehost(decodeObject(a.raw))
 	dst := Object{}
+	putDerived(dst, derived, asIs)
 	plain := []string{
 		"user_id", "codehost_username", "type", "first_name", "last_name", "full_name", "personal_email", "school_email", "avatar_url", "url",
 		"bio", "blog", "personal_website", "location", "company", "network_username", "microblog_username", "hireable", "followers", "following",
@@ -136,8 +137,14 @@ func (s *Store) CodehostPresent(a *Account) map[string]bool {
 // codehostAddOn is 6.4.
 func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 	sh := shaper{noMail: !personalEmail}
-	rec := decodeObject(a.raw)
+	rec, derived := deriveCodehost(decodeObject(a.raw))
 	dst := Object{}
+	putDerived(dst, derived, func(path string) string {
+		if path == "full_name" || path == "url" {
+			return path
+		}
+		return ""
+	})
 	pick(dst, rec, "user_id", "full_name", "url", "bio", "avatar_url", "blog", "personal_website", "company", "location", "type", "hireable",
 		"followers", "following", "public_repos", "public_gists", "commit_count")
 	putTimestamps(dst, rec, "created_at", "updated_at")
@@ -154,8 +161,10 @@ func (s *Store) codehostAddOn(a *Account, personalEmail bool) Object {
 // EnrichedCodehost is 3.1.
 func (s *Store) EnrichedCodehost(a *Account) Object {
 	sh := shaper{}
-	rec := decodeObject(a.raw)
+	given := decodeObject(a.raw)
+	rec, derived := deriveCodehost(given)
 	dst := Object{}
+	putDerived(dst, derived, asIs)
 	plain := []string{
 		"user_id", "codehost_username", "first_name", "last_name", "full_name", "bio", "blog", "url", "personal_website", "microblog_username",
 		"hireable", "commit_count", "last_updated",
@@ -172,7 +181,7 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 	pick(details, rec, "user_id", "codehost_username")
 	dst["codehost"] = details
 
-	putList(dst, "names", namesFound(rec))
+	putList(dst, "names", namesFound(given))
 	emails := addresses(rec)
 	putList(dst, "emails", anys(emails))
 	put(dst, "email", str(rec, "personal_email"))

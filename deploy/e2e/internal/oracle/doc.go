@@ -3,8 +3,9 @@
 // It is written from schemas/MAPPING.md and shares nothing with the renderer
 // or the read store: one pass keeps each identity's newest record, lookups are
 // maps, and each shape of the mapping table is a function over plain JSON
-// values. It uses package identity for what MAPPING.md defines by it:
-// UsernameKey, EmailKey and the reading of profile URLs.
+// values. It uses packages identity and place for what MAPPING.md defines by
+// them: UsernameKey, EmailKey, the reading of profile URLs, the division of
+// names and the gazetteer.
 //
 // It is slow, holds everything in memory and is for tests only. Where
 // MAPPING.md orders equal versions by a content hash, the oracle does not

@@ -8,7 +8,7 @@ import (
 
 // Names that the shapes serve or reserve, as the tables of MAPPING.md list them.
 var (
-	topReserved = []string{"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link"}
+	topReserved = []string{"codehost", "network", "deleted", "repos_complete", "commits_complete", "discovered_link", "derived"}
 
 	locationNames = []string{"city", "state", "country", "country_code", "continent", "raw_address"}
 	companyNames  = []string{"name", "network_url", "company_id"}
@@ -179,8 +179,9 @@ type NetworkOptions struct{ Codehost, PersonalEmail bool }
 // NetworkWebset is section 6.
 func (s *Store) NetworkWebset(p *Profile, o NetworkOptions) Object {
 	sh := shaper{noMail: !o.PersonalEmail}
-	rec := decodeObject(p.raw)
+	rec, derived := deriveNetwork(decodeObject(p.raw))
 	dst := Object{}
+	putDerived(dst, derived, asIs)
 	pick(dst, rec, "profile_id", "username", "first_name", "middle_name", "last_name", "full_name", "url", "photo", "headline", "summary",
 		"connections", "followers", "following", "codehost_username", "microblog_username")
 	putInstant(dst, "last_updated", rec, "last_updated")
@@ -227,8 +228,9 @@ func names(o Object) map[string]bool {
 // networkAddOn is 7.5.
 func (s *Store) networkAddOn(p *Profile) Object {
 	sh := shaper{noMail: true}
-	rec := decodeObject(p.raw)
+	rec, derived := deriveNetwork(decodeObject(p.raw))
 	dst := Object{}
+	putDerived(dst, derived, asIs)
 	pick(dst, rec, "username", "url", "full_name", "headline")
 	put(dst, "current_position", sh.currentPosition(rec["current_position"]))
 	putList(dst, "experience", sh.experience(rec["experience"]))
@@ -241,8 +243,9 @@ func (s *Store) networkAddOn(p *Profile) Object {
 // EnrichedNetwork is 3.3.
 func (s *Store) EnrichedNetwork(p *Profile) Object {
 	sh := shaper{}
-	rec := decodeObject(p.raw)
+	rec, derived := deriveNetwork(decodeObject(p.raw))
 	dst := Object{}
+	putDerived(dst, derived, inSearchResult)
 	pick(dst, rec, "profile_id", "codehost_username", "microblog_username")
 	put(dst, "network_username", rec["username"])
 	put(dst, "network_url", rec["url"])

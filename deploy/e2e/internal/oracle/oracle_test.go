@@ -127,7 +127,9 @@ func TestByHand(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, oracle.Diff(w, got), name)
 	}
-	equal("network webset", `{"profile_id":"p1","username":"Ada","last_updated":"2026-03-01T00:00:00Z","full_name":"Ada L.",
+	equal("network webset", `{"profile_id":"p1","username":"Ada","last_updated":"2026-03-01T00:00:00Z","full_name":"Ada L.","first_name":"Ada",
+		"url":"https://network.example/in/Ada","derived":["current_position","first_name","url"],
+		"current_position":{"title":"Now","summary":"Engines","start":"2010-05-01","current":true,"company":{"name":"Mill"}},
 		"summary":"Ask [e-mail removed] or [e-mail removed], or [e-mail removed]. Not @ada, not a@b.",
 		"contact":{"fax":"1","via":["[e-mail removed]"]},"experience_count":3,"experience":[
 			{"title":"Now","summary":"Engines","start":"2010-05","end":null,"current":true,"company":{"name":"Mill"}},
@@ -135,14 +137,15 @@ func TestByHand(t *testing.T) {
 			{"summary":"Old","start":"2001","end":"2003-02","current":false}]}`,
 		s.NetworkWebset(ada, oracle.NetworkOptions{}))
 	equal("person.network", `{"profile_id":"p1","network_username":"Ada","updated_at":"2026-03-01T00:00:00Z",
-		"profile":{"full_name":"Ada L.","summary":"Ask Ada.L+work@Post.Example or root@host, or a%40b.example. Not @ada, not a@b.","personal_email":"root@host"},
+		"network_url":"https://network.example/in/Ada","derived":["network_url","profile.first_name"],
+		"profile":{"full_name":"Ada L.","first_name":"Ada","summary":"Ask Ada.L+work@Post.Example or root@host, or a%40b.example. Not @ada, not a@b.","personal_email":"root@host"},
 		"contact":{"e_mail":"x","fax":"1","via":["ada@post.example"]},"gmail":"x","experience_count":3,"experience":[
 			{"title":"Now","description":"Engines","company_name":"Mill","start_date":"2010-05-01","end_date":null,"is_current":true},
 			{"title":"Then","start_date":"1999-01-01","end_date":"2003-03-04","is_current":false},
 			{"title":"Old","start_date":"2001-01-01","end_date":"2003-02-01","is_current":false}]}`,
 		s.EnrichedNetwork(ada))
 	equal("person.codehost", `{"user_id":7,"codehost_username":"ada-l","last_updated":"2026-01-01T00:00:00Z","first_name":"Ada","full_name":"Ada",
-		"created_at":"2015-01-01","followers":0,"codehost":{"user_id":7,"codehost_username":"ada-l","followers":0,"created_at":"2015-01-01"},
+		"url":"https://codehost.example/ada-l","derived":["url"],"created_at":"2015-01-01","followers":0,"codehost":{"user_id":7,"codehost_username":"ada-l","followers":0,"created_at":"2015-01-01"},
 		"names":["Ada"],"names_count":1,"emails":["ADA@post.example","not one"],"emails_count":2,"email":"ada@post.example",
 		"social_accounts":["https://www.Network.example/in/ADA/?x=1"],"social_accounts_count":1,"network_username":"Ada",
 		"repos_count":3,"repos":[

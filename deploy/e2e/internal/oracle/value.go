@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -148,6 +149,8 @@ func putDeepList(dst Object, name string, entries []any) {
 }
 
 func number(n int) Number { return Number(fmt.Sprint(n)) }
+
+func numberOf(f float64) Number { return Number(strconv.FormatFloat(f, 'g', -1, 64)) }
 
 // present drops absent entries of a list of plain values.
 func present(v any) []any {

@@ -1,0 +1,65 @@
+package derive
+
+import (
+	"slices"
+	"strings"
+)
+
+// Fields is a set of fields that were derived.
+type Fields uint32
+
+// Fields that are derived.
+const (
+	FirstName Fields = 1 << iota
+	LastName
+	FullName
+	URL
+	City
+	State
+	Country
+	CountryCode
+	Continent
+	RawAddress
+	CurrentPosition
+	LocationCanonical
+)
+
+// Path is the name of a field in an answer.
+type Path struct {
+	Field Fields
+	Name  string
+}
+
+// NetworkPaths are the paths of derived fields in a record of the network webset, sorted.
+func NetworkPaths() []Path {
+	return []Path{
+		{CurrentPosition, "current_position"}, {FirstName, "first_name"}, {FullName, "full_name"}, {LastName,
+			"last_name"},
+		{City, "location.city"}, {Continent, "location.continent"}, {Country, "location.country"},
+		{CountryCode, "location.country_code"}, {RawAddress, "location.raw_address"}, {State, "location.state"},
+		{URL, "url"},
+	}
+}
+
+// NetworkProfilePaths are the paths of derived fields in a search result and in person.network, sorted.
+func NetworkProfilePaths() []Path {
+	paths := NetworkPaths()[1:] // current_position is not shown
+	for i := range paths {
+		if paths[i].Name = "profile." + paths[i].Name; paths[i].Field == URL {
+			paths[i].Name = "network_url"
+		}
+	}
+	slices.SortFunc(paths, func(a, b Path) int { return strings.Compare(a.Name, b.Name) })
+	return paths
+}
+
+// CodehostPaths are the paths of derived fields in a record of the codehost webset and in person.codehost, sorted.
+func CodehostPaths() []Path {
+	return []Path{
+		{FirstName, "first_name"}, {FullName, "full_name"}, {LastName, "last_name"}, {LocationCanonical,
+			"location_canonical"}, {URL, "url"},
+	}
+}
+
+// CodehostAddonPaths are the paths of derived fields that the add-on codehost shows, sorted.
+func CodehostAddonPaths() []Path { return []Path{{FullName, "full_name"}, {URL, "url"}} }
