@@ -18,6 +18,7 @@ func TestSearch_KnowsCountsThatReadAddresses(t *testing.T) {
 		return p.CountsAddresses()
 	}
 	for _, query := range []string{
+		`{"term":{"profile.personal_email.keyword":""}}`, `{"match":{"profile.personal_email":""}}`,
 		`{"term":{"profile.personal_email":"a"}}`, `{"term":{"profile.personal_email.keyword":"a"}}`,
 		`{"term":{"profile.personal_email.keyword":{"value":"a","case_insensitive":true}}}`,
 		`{"terms":{"profile.personal_email.keyword":["a","b"]}}`, `{"range":{"profile.personal_email.keyword":{"gte":"a"}}}`,

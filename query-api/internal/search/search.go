@@ -238,7 +238,9 @@ type Search struct {
 	source   algebra.Source
 	cursor   cursor.Cursor
 	first    bool
-	from     planner.People
+	// addresses: the query or the order names a field of e-mail addresses.
+	addresses bool
+	from      planner.People
 }
 
 // Prepare reads a request without touching the store. Errors are the caller's.
@@ -264,7 +266,10 @@ func (s *Searcher) Prepare(r Request) (*Search, error) {
 	if out.first {
 		out.cursor.Stats, out.cursor.Begin = planner.NewStats(), false
 	}
-	options := clause.Options{Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed}
+	options := clause.Options{
+		Now: time.UnixMilli(out.cursor.Now).UTC(), Seed: out.cursor.Seed,
+		Named: func(f algebra.Field) { out.addresses = out.addresses || strings.Contains(f.Path, "email") },
+	}
 	var err, inSort error
 	out.sorts, inSort = clause.Sorts(r.Sort, "sort", options)
 	options.Unscored = inSort == nil && !planner.Scored(out.sorts)
@@ -386,20 +391,6 @@ func (s *Search) run(ctx context.Context) (*Page, error) {
 	return page, nil
 }
 
-// CountsAddresses reports whether the answer is a total alone that depends on e-mail addresses: calls of that kind
-// are limited, since they read addresses out of the index for nothing (rulings.md, Search).
-func (s *Search) CountsAddresses() bool {
-	if s.request.Size > 0 {
-		return false
-	}
-	named := false
-	visit := func(f algebra.Field) { named = named || strings.Contains(f.Path, "email") }
-	algebra.EachField(s.node, visit)
-	for _, key := range s.sorts {
-		visit(key.Field)
-		if key.Nested != nil {
-			algebra.EachField(key.Nested, visit)
-		}
-	}
-	return named
-}
+// CountsAddresses reports whether the answer is a total alone of a query that looks at e-mail addresses: calls of that
+// kind are limited, since they read addresses out of the index for nothing (rulings.md, Search).
+func (s *Search) CountsAddresses() bool { return s.request.Size == 0 && s.addresses }

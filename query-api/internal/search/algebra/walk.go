@@ -71,39 +71,3 @@ func Rewrite(n Node, change func(Node) (Node, error)) (Node, error) {
 	}
 	return change(n)
 }
-
-// EachField visits the fields that a node and all nodes inside of it read.
-func EachField(n Node, visit func(Field)) {
-	Walk(n, func(n Node) {
-		switch m := n.(type) {
-		case Term:
-			visit(m.Field)
-		case Set:
-			visit(m.Field)
-		case Phrase:
-			visit(m.Field)
-		case Combined:
-			for _, f := range m.Fields {
-				visit(f)
-			}
-		case Range:
-			visit(m.Field)
-		case Pattern:
-			visit(m.Field)
-		case Fuzzy:
-			visit(m.Field)
-		case Exists:
-			visit(m.Field)
-		case Bool:
-			if m.MinimumField != nil {
-				visit(*m.MinimumField)
-			}
-		case Function:
-			for _, f := range m.Functions {
-				if f.Field.Path != "" {
-					visit(f.Field)
-				}
-			}
-		}
-	})
-}

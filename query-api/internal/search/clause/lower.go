@@ -40,6 +40,8 @@ type Options struct {
 	// Unscored: the order does not depend on scores. A least score sees fewer boosts
 	// then.
 	Unscored bool
+	// Named is called with each field that is named, also by a pattern or as one of all fields. Nil: nothing is.
+	Named func(algebra.Field)
 }
 
 // Lower reads a query. path is where it stands in the request, for errors,
@@ -200,6 +202,14 @@ const keywordSuffix = ".keyword"
 
 // field resolves a field's name. at is where the name is used.
 func (l *lowering) field(at value, name string) (algebra.Field, error) {
+	f, err := l.resolve(at, name)
+	if err == nil && l.options.Named != nil {
+		l.options.Named(f)
+	}
+	return f, err
+}
+
+func (l *lowering) resolve(at value, name string) (algebra.Field, error) {
 	if strings.ContainsRune("tfn0[", rune(at.kind)) && at.text == name {
 		return algebra.Field{}, at.errorf("must be a string, the name of a field, not %s", at.what())
 	}

@@ -297,7 +297,11 @@ func (l *lowering) existing(at value, name string) ([]algebra.Field, error) {
 	var out []algebra.Field
 	if below := l.below(name); len(below) > 0 {
 		for _, path := range below {
-			out = append(out, algebra.Field{SearchField: l.fields[path]})
+			f, err := l.field(at, path)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, f)
 		}
 		return out, nil
 	}
