@@ -71,6 +71,8 @@ type Resubmission struct {
 	Resubmitted int64 `json:"resubmitted"`
 	// Skipped are the others, by the reason.
 	Skipped map[string]int64 `json:"skipped,omitempty"`
+	// Remap says that the records carry a mapping revision.
+	Remap bool `json:"remap,omitzero"`
 	// Kinds are the counts of rejected records that were given back. What is
 	// rejected again is a new letter.
 	Kinds []KindCounts `json:"kinds,omitempty"`
@@ -84,7 +86,7 @@ func newResubmission(cfg *Config) (Resubmission, error) {
 		}
 		cfg.RunID = id.String()
 	}
-	return Resubmission{Run: cfg.RunID, Skipped: make(map[string]int64)}, nil
+	return Resubmission{Run: cfg.RunID, Remap: cfg.Remap, Skipped: make(map[string]int64)}, nil
 }
 
 // untilNow keeps letters out that come of the resubmission itself.

@@ -97,7 +97,8 @@ A changed mapping or a corrected file makes records of the same version and othe
 them: it gives the records of the run a mapping revision, which decides between equal versions.
 
 With --dry-run nothing is published, and two lists are printed beside the counts: the first defects, and the
-members that the kind's schema does not have. Such a member is no defect, and in no search, lookup or view.
+members that the kind's schema does not have, with the member that may be meant. Such a member is no defect, and
+in no search, lookup or view.
 
 A run that was stopped (Ctrl-C, kill -9, brokers away) goes on where it stopped when the same
 command is given again, or with --resume; nothing that was acknowledged is sent again. A file that

@@ -439,7 +439,18 @@ func printResubmitted(cmd *cobra.Command, res ingest.Resubmission, asJSON bool) 
 	for _, why := range sortedKeys(res.Skipped) {
 		fmt.Fprintf(out, "  %d not: %s\n", res.Skipped[why], why)
 	}
-	return printKinds(out, res.Kinds)
+	if err := printKinds(out, res.Kinds); err != nil {
+		return err
+	}
+	conflicting := int64(0)
+	for _, k := range res.Kinds {
+		conflicting += k.Conflicting
+	}
+	if conflicting > 0 && !res.Remap {
+		fmt.Fprintf(out, "%d of the stale records have the version of what was published before, and other content: "+
+			"run the command again with --resubmitted --remap to replace that.\n", conflicting)
+	}
+	return nil
 }
 
 func sortedKeys(m map[string]int64) []string {

@@ -39,7 +39,8 @@ func (c *command) rejectedResubmit() *cobra.Command {
 		Use:   "resubmit [ID...]",
 		Short: "Decode rejected records again and publish what is valid now",
 		Long: `Decodes rejected records again, as if they stood in their files now. What has become valid is published,
-what has not is rejected again, as a new letter. A letter is resubmitted once: --resubmitted, or naming
+what has not is rejected again, as a new letter. Of a record that a mapping made, the object that the mapping
+read is kept: give the corrected mapping with --map. A letter is resubmitted once: --resubmitted, or naming
 its ID, does it again, which publishes nothing that is known.
 
 Records over 1 MiB, of which only the beginning is kept, cannot be resubmitted: mend their files.
@@ -47,6 +48,7 @@ Records over 1 MiB, of which only the beginning is kept, cannot be resubmitted: 
 Exit status: 0 all of them are valid now; 1 some were not there, not resubmitted, or rejected again; 2 it could not be done.`,
 		Example: `  muster rejected resubmit --reason bad_date
   muster rejected resubmit 3-42 3-43
+  muster rejected resubmit --reason bad_date --map ./mended.jq
   muster rejected resubmit --kind foreign --map ./mine.jq`,
 		RunE: func(cmd *cobra.Command, ids []string) error {
 			if len(ids) == 0 && !all && flags == (letterFlags{}) {

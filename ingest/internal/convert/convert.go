@@ -274,7 +274,6 @@ func (w *work) mapped(ctx context.Context, line source.Line) error {
 	w.tally.Add(Foreign, Counts{Mapped: 1})
 	part := 0
 	rejected := &letters{line: line, mapped: true}
-	rejected.secret = slices.ContainsFunc(made, func(m Mapped) bool { return m.Kind == record.KindErasure })
 	for _, m := range made {
 		w.tally.Add(m.Kind, Counts{Split: 1})
 		main, err := record.Decode(m.Kind, m.JSON)
@@ -397,11 +396,11 @@ type letter struct {
 
 // letters makes the letters of one line. Only the first of them holds the line: thousands of bad entries
 // must not store it thousands of times. Of a mapping that is the object that it read, so that a corrected
-// one can be tried on it; secret keeps one out of which an erasure was made.
+// one can be tried on it.
 type letters struct {
-	line           source.Line
-	mapped, secret bool
-	first          *letter
+	line   source.Line
+	mapped bool
+	first  *letter
 }
 
 func (l *letters) next() letter {
@@ -412,9 +411,6 @@ func (l *letters) next() letter {
 	}
 	first := newLetter(l.line)
 	first.mapped = l.mapped
-	if l.secret {
-		first.raw = nil
-	}
 	l.first = &first
 	return first
 }
