@@ -6,6 +6,7 @@ package publicnet
 
 import (
 	"net/netip"
+	"strings"
 
 	"code.dny.dev/ssrf"
 )
@@ -45,6 +46,19 @@ func MetadataServices() []Service {
 		services[i] = Service{netip.MustParseAddr(k.address), k.provider, k.source}
 	}
 	return services
+}
+
+// IsPrivateName reports whether a host name is in a domain that the public DNS never has: of this machine (RFC 6761), of
+// multicast DNS (RFC 6762), of home networks (RFC 8375), or for private use (ICANN resolution 2024.07.29.06), as the
+// metadata service of Google Cloud is. Other names are known by the addresses that they resolve to.
+func IsPrivateName(host string) bool {
+	host = "." + strings.ToLower(strings.TrimSuffix(host, "."))
+	for _, domain := range []string{".localhost", ".local", ".home.arpa", ".internal"} {
+		if strings.HasSuffix(host, domain) {
+			return true
+		}
+	}
+	return false
 }
 
 // NewGuardian returns a check of addresses that are about to be dialed, on any port.

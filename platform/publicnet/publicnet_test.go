@@ -29,3 +29,13 @@ func TestGuardian_RefusesMetadataServicesInEveryForm(t *testing.T) {
 		require.NoError(t, g.SafeAddrPort(netip.AddrPortFrom(netip.MustParseAddr(public), 8443)), public)
 	}
 }
+
+func TestIsPrivateName_KnowsDomainsWithoutPublicNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"localhost": true, "LOCALHOST.": true, "a.localhost": true, "metadata.google.internal": true, "Metadata.Google.Internal.": true,
+		"printer.local": true, "nas.home.arpa": true, "internal": true,
+		"hooks.example": false, "internal.example": false, "notlocalhost": false, "local.example": false, "": false,
+	} {
+		require.Equal(t, want, publicnet.IsPrivateName(name), name)
+	}
+}

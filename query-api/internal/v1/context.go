@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"muster/platform/nearest"
+	"muster/platform/publicnet"
 	"muster/query-api/internal/api"
 	"muster/query-api/internal/contexts"
 	"muster/query-api/internal/metering"
@@ -358,8 +359,8 @@ func (s *Server) checkWebhook(organization, address string) error {
 	}
 	ip, err := netip.ParseAddr(u.Hostname())
 	if err != nil { // a name: what it stands for is seen when it is dialled
-		if strings.EqualFold(strings.TrimSuffix(u.Hostname(), "."), "localhost") && len(s.cfg.WebhookAllow) == 0 {
-			return invalidf("webhook_url names this machine: give an address that is reached from the internet")
+		if publicnet.IsPrivateName(u.Hostname()) && len(s.cfg.WebhookAllow) == 0 {
+			return invalidf("webhook_url has a name of this machine or of a private network: give an address that is reached from the internet")
 		}
 		if isNumber(u.Hostname()) {
 			return invalidf("webhook_url has a number for a host: write an address as four numbers with dots, or give a name")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"muster/platform/publicnet"
 	"muster/query-api/internal/api"
 )
 
@@ -160,5 +161,19 @@ func TestIsJSON_HoldsForEveryContentType(t *testing.T) {
 	} {
 		r := &http.Request{Header: http.Header{"Content-Type": c.types}}
 		require.Equal(t, c.want, isJSON(r), c.types)
+	}
+}
+
+func TestCheckWebhook_RefusesAddressesThatAreNotPublic(t *testing.T) {
+	s := &Server{public: publicnet.NewGuardian()}
+	for _, host := range []string{
+		"169.254.169.254", "168.63.129.16", "168.63.129.16.", "[::ffff:168.63.129.16]", "[64:ff9b::a83f:8110]", "0xa83f8110", "2822734096",
+		"100.100.100.200", "192.0.0.192", "[fd00:ec2::254]", "[fd20:ce::254]", "192.80.8.124", "localhost", "metadata.google.internal", "10.0.0.1",
+	} {
+		var in *invalid
+		require.ErrorAs(t, s.checkWebhook("o", "https://"+host+"/"), &in, host)
+	}
+	for _, host := range []string{"hooks.example", "168.63.129.17", "[2606:2800:220:1::1]"} {
+		require.NoError(t, s.checkWebhook("o", "https://"+host+":8443/"), host)
 	}
 }
