@@ -1,9 +1,9 @@
 package subject
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/ClickHouse/clickhouse-go/v2"
 	"github.com/ClickHouse/clickhouse-go/v2/lib/driver"
+	"github.com/go-json-experiment/json/jsontext"
 
 	ch "muster/platform/clickhouse"
 	"muster/schemas/identity"
@@ -21,9 +22,6 @@ import (
 
 // maxAccounts bounds who is told of at once.
 const maxAccounts = 200
-
-// ErrPhone says that telephone numbers alone find nobody.
-var ErrPhone = errors.New("telephone numbers are in no column of the read models: name an e-mail address, a username or an id too")
 
 // errTooMany says that identifiers fit too many accounts.
 var errTooMany = fmt.Errorf("the identifiers fit more than %d accounts: name fewer", maxAccounts)
@@ -44,10 +42,8 @@ type wanted struct{ values, sums map[suppress.Type][]string }
 
 func want(identifiers []record.ErasureIdentifier) (wanted, error) {
 	w := wanted{map[suppress.Type][]string{}, map[suppress.Type][]string{}}
-	phones := true
 	for _, i := range identifiers {
 		t := suppress.Type(i.Type)
-		phones = phones && t == suppress.Phone
 		if i.SHA256 != "" {
 			if raw, err := hex.DecodeString(i.SHA256); err != nil || len(raw) != 32 {
 				return w, fmt.Errorf("%s: is not a SHA-256 in hexadecimal", i.Type)
@@ -60,9 +56,6 @@ func want(identifiers []record.ErasureIdentifier) (wanted, error) {
 			return w, fmt.Errorf("%s %w", i.Type, err)
 		}
 		w.values[t] = append(w.values[t], standard)
-	}
-	if phones {
-		return w, ErrPhone
 	}
 	return w, nil
 }
@@ -140,6 +133,9 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 			p.named[t.platform+":"+name] = true
 		}
 	}
+	if err := p.read(ctx, conn, w); err != nil {
+		return nil, err
+	}
 	for before := -1; before != p.count(); {
 		before = p.count()
 		for _, t := range tablesOfPeople() {
@@ -166,6 +162,88 @@ func find(ctx context.Context, conn driver.Conn, w wanted) (*person, error) {
 		}
 	}
 	return p, nil
+}
+
+// sumsOf returns the SHA-256 of the identifiers of a type in hexadecimal, as a set.
+func (w wanted) sumsOf(t suppress.Type) map[string]bool {
+	out := make(map[string]bool)
+	for _, sum := range w.sums[t] {
+		out[sum] = true
+	}
+	for _, standard := range w.values[t] {
+		sum := suppress.Sum(standard)
+		out[hex.EncodeToString(sum[:])] = true
+	}
+	return out
+}
+
+// read adds the accounts whose records have an address or a telephone number anywhere, also in a field that the schema does
+// not know: no column is made of those. It reads all records that may have one.
+func (p *person) read(ctx context.Context, conn driver.Conn, w wanted) error {
+	emails, phones := w.sumsOf(suppress.Email), w.sumsOf(suppress.Phone)
+	if len(emails)+len(phones) == 0 {
+		return nil
+	}
+	var may []string
+	if len(emails) > 0 {
+		may = append(may, "position(members, '@') > 0")
+	}
+	if len(phones) > 0 {
+		may = append(may, "match(members, '[0-9]([^0-9]{0,3}[0-9]){6}')")
+	}
+	for _, t := range readmodel.PeopleTables() {
+		if t.Members() == "" {
+			continue
+		}
+		query := "SELECT " + t.ID + ", concat('{', " + t.Members() + " AS members, '}') FROM " + t.Name + " WHERE " + strings.Join(may, " OR ")
+		err := ch.ReadRows(ctx, conn, query, func(rows driver.Rows) error {
+			var id, body string
+			if err := rows.Scan(&id, &body); err != nil {
+				return err
+			}
+			if hasContact([]byte(body), emails, phones) {
+				p.add(t.Platform, id, false)
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("read the records of %s: %w", t.Name, err)
+		}
+	}
+	return nil
+}
+
+// maxContact bounds the strings that may be an address or a telephone number, in bytes.
+const maxContact = 320
+
+// hasContact reports whether a string of a record, as a whole, is one of the addresses or telephone numbers, which are given
+// by their SHA-256.
+func hasContact(body []byte, emails, phones map[string]bool) bool {
+	is := func(t suppress.Type, wanted map[string]bool, text string) bool {
+		standard, err := suppress.Standard(t, text)
+		if len(wanted) == 0 || err != nil {
+			return false
+		}
+		sum := suppress.Sum(standard)
+		return wanted[hex.EncodeToString(sum[:])]
+	}
+	dec := jsontext.NewDecoder(bytes.NewReader(body), jsontext.AllowDuplicateNames(true))
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return false // the end, or a record that was damaged where it is stored
+		}
+		if k := token.Kind(); k != '"' && k != '0' {
+			continue
+		}
+		text := token.String()
+		if len(text) > maxContact {
+			continue
+		}
+		if strings.Contains(text, "@") && is(suppress.Email, emails, text) || is(suppress.Phone, phones, text) {
+			return true
+		}
+	}
 }
 
 // match adds the accounts of one table that have an identifier, and the usernames of

@@ -21,9 +21,19 @@ import (
 	"muster/schemas/identity"
 	"muster/schemas/readmodel"
 	"muster/schemas/record"
+	"muster/schemas/suppress"
 )
 
 func TestMain(m *testing.M) { os.Exit(enginetest.Main(m)) }
+
+// sumOf is the SHA-256 of an identifier's standard form, in hexadecimal.
+func sumOf(t *testing.T, typ suppress.Type, value string) string {
+	t.Helper()
+	standard, err := suppress.Standard(typ, value)
+	require.NoError(t, err)
+	sum := sha256.Sum256([]byte(standard))
+	return hex.EncodeToString(sum[:])
+}
 
 // A person is found by any identifier, with the account that names them back and is
 // named, with the place of every row and the calls that returned them; others are not.
@@ -52,6 +62,7 @@ func TestShow(t *testing.T) {
 		}}}))
 	}
 	const name = `it's \ada`
+	put(record.KindNetworkPerson, `{"profile_id":"p-kari","username":"kari-lund","last_updated":"2026-01-02","work_emails":["Kari@Lund.example"],"contact":{"private":"+47 555 01 234"}}`)
 	put(record.KindNetworkPerson, `{"profile_id":"p'1","username":"ada-l","last_updated":"2026-01-02","codehost_username":"ada","emails":["Ada@Example.com"]}`)
 	put(record.KindNetworkPerson, `{"profile_id":"p2","username":"bob","last_updated":"2026-01-02","codehost_username":"ada"}`)
 	put(record.KindCodehostPerson, `{"user_id":42,"codehost_username":"ada","last_updated":"2026-01-03","network_username":"ada-l","personal_email":"ada@work.example"}`)
@@ -133,8 +144,17 @@ func TestShow(t *testing.T) {
 	require.Zero(t, nobody.Held())
 	require.Len(t, nobody.Accounts, 1, "what was named")
 
-	_, err = subject.Show(t.Context(), src, []record.ErasureIdentifier{{Type: "phone", Value: "+14155550100"}}, all)
-	require.ErrorIs(t, err, subject.ErrPhone)
+	// An address or a number in a field that the schema does not know is found as an erasure finds it.
+	for typ, value := range map[string]string{
+		"email": "kari@lund.example", "phone": "+4755501234", "phone ": "sha256:" + sumOf(t, suppress.Phone, "+4755501234"),
+		"email ": "sha256:" + sumOf(t, suppress.Email, "kari@lund.example"),
+	} {
+		r := show(all, strings.TrimSpace(typ), value)
+		require.Len(t, r.Accounts, 1, typ)
+		require.Equal(t, "p-kari", r.Accounts[0].ID, typ)
+		require.NotZero(t, r.Held(), typ)
+	}
+	require.Zero(t, show(all, "phone", "+14155550100").Held())
 
 	// What compaction has taken away does not stop the report.
 	lost := &readmodel.Batch{}

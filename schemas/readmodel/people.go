@@ -29,6 +29,9 @@ func PeopleTables() []PeopleTable {
 	}
 }
 
+// Members is an expression for the fields of the record as JSON, without braces; empty for a table that has none.
+func (t PeopleTable) Members() string { return t.body }
+
 // Body is an expression for the record as JSON, where it may have what suppress.Subject.Beside
 // reads: with emails addresses that muster has no field for, with others what
 // suppress.DropMembers names. Else it is the empty string, and that for every row when

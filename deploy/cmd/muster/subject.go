@@ -19,7 +19,7 @@ import (
 )
 
 // errNothingHeld ends the command with status 1.
-var errNothingHeld = errors.New("nothing is held about whoever has these identifiers")
+var errNothingHeld = errors.New("no data found for these identifiers")
 
 func (c *command) subjectCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -47,8 +47,9 @@ when the two name each other, and lists
     ledger, which has keyed hashes of identities in place of identities;
   - where it cannot look.
 
-Types: ` + suppress.TypeNames() + `; a VALUE is as in "muster erase". Telephone numbers
-alone find nobody. The rows' contents are in --json only. The output is personal data.
+Types: ` + suppress.TypeNames() + `; a VALUE is as in "muster erase". E-mail
+addresses and telephone numbers are looked for in all fields of a record. The rows' contents are in --json only.
+The output is personal data.
 
 Exit status: 0; 1 nothing is held; 2 it could not be looked for.`,
 		Example: `  muster subject show email=ada@example.com
