@@ -9,6 +9,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"muster/platform/internal/recordbatch"
 )
@@ -22,6 +23,10 @@ import (
 // endTries is how often a position past the end of the log is asked for again
 // before it is believed: a new leader may not know yet how far its log goes.
 const endTries = 5
+
+// maxRequestedBytes is the bound of a whole answer. It does not bind: there is one partition, which has a bound of its
+// own, and the embedded broker leaves the index of aborted transactions out of answers that reach the bound of the whole.
+const maxRequestedBytes = 64 << 20
 
 // damageTries is how often a record batch that cannot be read is fetched again before
 // it is believed: disks and connections may have failed for once.
@@ -93,7 +98,8 @@ type fetcher struct {
 	onGap func(ctx context.Context, g gap)
 
 	decoder recordbatch.Decoder
-	buffer  []byte // of the last answer, for the next
+	ends    map[int64]marker // of transactions that reach beyond the last answer, by producer
+	buffer  []byte           // of the last answer, for the next
 	names   headerNames
 }
 
@@ -228,47 +234,18 @@ func (f *fetcher) reached(ctx context.Context, pastEnd int) {
 }
 
 func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
-	rctx, cancel := context.WithTimeout(ctx, f.maxWait+requestTimeout)
-	defer cancel()
-	req := &fetchRequest{clientID: clientID(f.client), buffer: f.buffer, Request: fetch.Request{
-		ReplicaID:      -1,
-		MaxWaitTime:    int32(f.maxWait.Milliseconds()), //nolint:gosec // seconds
-		MinBytes:       1,
-		MaxBytes:       int32(f.maxBytes), //nolint:gosec // maxFetchBytes at most
-		IsolationLevel: int8(kafka.ReadCommitted),
-		SessionID:      -1,
-		SessionEpoch:   -1,
-		Topics: []fetch.RequestTopic{{
-			Topic: f.tp.topic,
-			Partitions: []fetch.RequestPartition{{
-				Partition:          int32(f.tp.partition), //nolint:gosec // it came as one
-				CurrentLeaderEpoch: -1,
-				FetchOffset:        f.position,
-				LogStartOffset:     -1,
-				PartitionMaxBytes:  int32(f.maxBytes), //nolint:gosec // maxFetchBytes at most
-			}},
-		}},
-	}}
-	f.buffer = nil // it belongs to the request until that is answered
-	r, err := f.client.Transport.RoundTrip(rctx, f.client.Addr, req)
+	res, p, err := f.ask(ctx, f.position, f.buffer)
+	f.buffer = nil // it belongs to the answer
 	if err != nil {
-		return chunk{}, fmt.Errorf("fetch: %w", err)
+		return chunk{}, err
 	}
-	res := r.(*fetchResponse)
 	defer func() {
 		if cap(res.buffer) <= keptAnswerBytes { // nothing points into it any more
 			f.buffer = res.buffer
 		}
 	}()
-	if res.ErrorCode != 0 {
-		return chunk{}, fmt.Errorf("fetch: %w", kafka.Error(res.ErrorCode))
-	}
-	if len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1 {
-		return chunk{}, errors.New("fetch: the broker answered for another partition")
-	}
-	p := &res.Topics[0].Partitions[0]
-	if p.ErrorCode != 0 {
-		return chunk{}, fmt.Errorf("fetch: %w", kafka.Error(p.ErrorCode))
+	if err := f.findEnds(ctx, p); err != nil {
+		return chunk{}, err
 	}
 	c, err := f.decode(p)
 	if err != nil {
@@ -277,4 +254,46 @@ func (f *fetcher) fetch(ctx context.Context) (chunk, error) {
 	// A throttled broker answers early with nothing.
 	c.drained = len(p.RecordBatches) == 0 && c.next < p.HighWatermark && p.LastStableOffset == p.HighWatermark && res.ThrottleMillis == 0
 	return c, nil
+}
+
+// ask sends one request for record batches from an offset on, whose answer is read into the buffer if that is large
+// enough.
+func (f *fetcher) ask(ctx context.Context, offset int64, buffer []byte) (*fetchResponse, *kmsg.FetchResponseTopicPartition, error) {
+	rctx, cancel := context.WithTimeout(ctx, f.maxWait+requestTimeout)
+	defer cancel()
+	req := &fetchRequest{clientID: clientID(f.client), buffer: buffer, Request: fetch.Request{
+		ReplicaID:      -1,
+		MaxWaitTime:    int32(f.maxWait.Milliseconds()), //nolint:gosec // seconds
+		MinBytes:       1,
+		MaxBytes:       maxRequestedBytes,
+		IsolationLevel: int8(kafka.ReadCommitted),
+		SessionID:      -1,
+		SessionEpoch:   -1,
+		Topics: []fetch.RequestTopic{{
+			Topic: f.tp.topic,
+			Partitions: []fetch.RequestPartition{{
+				Partition:          int32(f.tp.partition), //nolint:gosec // it came as one
+				CurrentLeaderEpoch: -1,
+				FetchOffset:        offset,
+				LogStartOffset:     -1,
+				PartitionMaxBytes:  int32(f.maxBytes), //nolint:gosec // maxFetchBytes at most
+			}},
+		}},
+	}}
+	r, err := f.client.Transport.RoundTrip(rctx, f.client.Addr, req)
+	if err != nil {
+		return nil, nil, fmt.Errorf("fetch: %w", err)
+	}
+	res := r.(*fetchResponse)
+	if res.ErrorCode != 0 {
+		return nil, nil, fmt.Errorf("fetch: %w", kafka.Error(res.ErrorCode))
+	}
+	if len(res.Topics) != 1 || len(res.Topics[0].Partitions) != 1 {
+		return nil, nil, errors.New("fetch: the broker answered for another partition")
+	}
+	p := &res.Topics[0].Partitions[0]
+	if p.ErrorCode != 0 {
+		return nil, nil, fmt.Errorf("fetch: %w", kafka.Error(p.ErrorCode))
+	}
+	return res, p, nil
 }
