@@ -80,6 +80,10 @@ func TestContract_EachWebsetIsResolvedByItself(t *testing.T) {
 	} {
 		require.Equal(t, want, usernames(t, f.post(enrichPath, request)), request)
 	}
+	own := f.enrich(`{"email":"PRIM@fields.example"}`)["person"].(map[string]any)["codehost"].(map[string]any)
+	require.Equal(t, "prim@fields.example", own["email"])
+	require.Equal(t, []any{"other@fields.example", "prim@fields.example"}, own["emails"])
+	require.Equal(t, []any{"Own Fields", "O. Fields", "Fields, Own"}, own["names"])
 	profile := f.enrich(`{"network_username":"bare-net",` + network + `}`)["person"].(map[string]any)["network"].(map[string]any)["profile"]
 	require.IsType(t, map[string]any{}, profile)
 }

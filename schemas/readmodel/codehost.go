@@ -53,7 +53,8 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	full, derived := r.deriver.CodehostPerson(given)
 	p := &full
 	usernameKey := identity.UsernameKey(p.CodehostUsername)
-	emails := b.keep(emailKeys(r.keys[:0], p.Emails, one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails))
+	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails}
+	emails := b.keep(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
 	network := b.keep(declaredKeys(r.keys[:0], p.NetworkUsername, identity.Network, accounts))
 	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
@@ -70,7 +71,7 @@ func (r *Renderer) codehostPerson(b *Batch, rec *record.Record, given *record.Co
 	}
 
 	w := &r.w
-	w.own.set(p.Emails, one(p.PersonalEmail), one(p.SchoolEmail), p.AdditionalEmails)
+	w.own.set(addresses...)
 
 	t.head.add(rec, at)
 	t.userID.add(*p.UserID)
@@ -179,9 +180,12 @@ func (r *Renderer) codehostEnrich(p *record.CodehostPerson, found []string, deri
 	w.str(`"microblog_username":`, p.MicroblogUsername)
 	w.bool(`"hireable":`, p.Hireable)
 	w.strings(`"names":`, found, always)
-	emails := r.mergedEmails(p)
+	given := unknownEmail(p.Unknown)
+	emails := r.mergedEmails(p, given)
 	w.strings(`"emails":`, emails, always)
 	switch {
+	case given != "":
+		w.str(`"email":`, given)
 	case p.PersonalEmail != "":
 		w.str(`"email":`, p.PersonalEmail)
 	case len(emails) > 0:
@@ -240,8 +244,8 @@ func names(p *record.CodehostPerson) []string {
 	return out
 }
 
-// mergedEmails are all addresses of the record, each once.
-func (r *Renderer) mergedEmails(p *record.CodehostPerson) []string {
+// mergedEmails are all addresses of the record, each once; email is that of the unknown member "email".
+func (r *Renderer) mergedEmails(p *record.CodehostPerson, email string) []string {
 	out := r.emails[:0]
 	seen := make(map[string]struct{}, len(p.Emails)+len(p.AdditionalEmails)+2)
 	add := func(list ...string) {
@@ -260,7 +264,7 @@ func (r *Renderer) mergedEmails(p *record.CodehostPerson) []string {
 		}
 	}
 	add(p.Emails...)
-	add(p.PersonalEmail, p.SchoolEmail)
+	add(email, p.PersonalEmail, p.SchoolEmail)
 	add(p.AdditionalEmails...)
 	r.emails = out
 	return out

@@ -60,7 +60,8 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	full, derived := r.deriver.NetworkPerson(given)
 	p := &full
 	usernameKey := identity.UsernameKey(p.Username)
-	emails := b.keep(emailKeys(r.keys[:0], p.Emails, one(p.PersonalEmail)))
+	addresses := [][]string{p.Emails, one(unknownEmail(p.Unknown)), one(p.PersonalEmail)}
+	emails := b.keep(emailKeys(r.keys[:0], addresses...))
 	accounts := r.platforms.FindAccounts(p.SocialAccounts)
 	codehost := b.keep(declaredKeys(r.keys[:0], p.CodehostUsername, identity.Codehost, accounts))
 	microblog := b.keep(declaredKeys(r.keys[:0], p.MicroblogUsername, identity.Microblog, accounts))
@@ -76,7 +77,7 @@ func (r *Renderer) networkPerson(b *Batch, rec *record.Record, given *record.Net
 	experience, education, certifications := r.rankExperience(p.Experience), r.rankEducation(p.Education), r.rankCertifications(p.Certifications)
 	r.searchPerson(b, rec, p, at, experience, education, certifications)
 	w := &r.w
-	w.own.set(p.Emails, one(p.PersonalEmail))
+	w.own.set(addresses...)
 
 	t.head.add(rec, at)
 	t.profileHash.add(ProfileHash(p.ProfileID))

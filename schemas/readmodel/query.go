@@ -129,8 +129,8 @@ type NetworkPersonRow struct {
 	Version               int64
 	Revision              uint32 // mapping revision; of NetworkDocumentsQuery alone
 	ContentHash           uint64
-	Deleted               bool // withdrawn: the row exists so that readers know, nothing else is set
-	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenNetworkPeople)
+	Deleted               bool   // withdrawn: the row exists so that readers know, nothing else is set
+	SeenVersion           bool   // not a person but a newer version of one with this content hash (FreshenNetworkPeople)
 	Username              string // as the record has it
 	UsernameKey           string
 	EmailKeys             []string
@@ -241,7 +241,7 @@ type CodehostPersonRow struct {
 	Version               int64
 	ContentHash           uint64
 	Deleted               bool
-	SeenVersion           bool // not a person but a newer version of one with this content hash (FreshenCodehostPeople)
+	SeenVersion           bool   // not a person but a newer version of one with this content hash (FreshenCodehostPeople)
 	Type                  string // of the account, as the record has it
 	CodehostUsername      string // as the record has it
 	UsernameKey           string

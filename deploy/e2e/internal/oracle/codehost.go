@@ -184,7 +184,10 @@ func (s *Store) EnrichedCodehost(a *Account) Object {
 	putList(dst, "names", namesFound(given))
 	emails := addresses(rec)
 	putList(dst, "emails", anys(emails))
-	put(dst, "email", str(rec, "personal_email"))
+	put(dst, "email", str(rec, "email"))
+	if dst["email"] == nil {
+		put(dst, "email", str(rec, "personal_email"))
+	}
 	if dst["email"] == nil && len(emails) > 0 {
 		dst["email"] = emails[0]
 	}
@@ -250,7 +253,7 @@ func addresses(rec Object) []string {
 	var out []string
 	seen := map[string]bool{}
 	all := presentStrings(rec["emails"])
-	all = append(all, str(rec, "personal_email"), str(rec, "school_email"))
+	all = append(all, str(rec, "email"), str(rec, "personal_email"), str(rec, "school_email"))
 	all = append(all, presentStrings(rec["additional_emails"])...)
 	for _, e := range all {
 		key, err := identity.EmailKey(e)

@@ -152,6 +152,7 @@ type (
 		MicroblogUsername string   `json:"microblog_username"`
 		Emails            []string `json:"emails"`
 		PersonalEmail     string   `json:"personal_email"`
+		Email             any      `json:"email"` // an unknown member, which counts if it is a string
 	}
 	networkPerson struct {
 		identifiers
@@ -216,7 +217,8 @@ type (
 )
 
 func (h *identifiers) emails() []string {
-	return slices.Concat(h.Emails, []string{h.PersonalEmail})
+	email, _ := h.Email.(string)
+	return slices.Concat(h.Emails, []string{email, h.PersonalEmail})
 }
 
 func (h *codehostPerson) emails() []string {
