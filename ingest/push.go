@@ -191,16 +191,12 @@ func (s *Service) check(r *http.Request) (record.Kind, string, *refusal) {
 		err = errors.New("several media types")
 	}
 	switch mediaType {
-	case "application/json":
-		if kind != record.KindErasure {
-			err = errors.New("another media type")
-		}
-	case "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines":
+	case "application/json", "application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines", "application/jsonlines":
 	default:
 		err = errors.New("another media type")
 	}
 	if err != nil {
-		return "", "", &refusal{http.StatusUnsupportedMediaType, "The body must be NDJSON, one record a line: send Content-Type: application/x-ndjson.", [2]string{"Accept", "application/x-ndjson"}}
+		return "", "", &refusal{http.StatusUnsupportedMediaType, "The body must be JSON: send Content-Type: application/x-ndjson, or application/json.", [2]string{"Accept", "application/x-ndjson"}}
 	}
 	encoding := strings.ToLower(strings.TrimSpace(r.Header.Get("Content-Encoding")))
 	switch encoding {
@@ -270,8 +266,8 @@ func (s *Service) push(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusInternalServerError, "The push could not be begun.")
 		return
 	}
-	// Of another kind it was refused.
-	if mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err == nil && mediaType == "application/json" {
+	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err == nil && mediaType == "application/json" && kind == record.KindErasure {
 		if r.Body, err = s.oneLine(w, r, encoding); err != nil {
 			status, detail := s.explainObject(err)
 			s.bound(w)
@@ -415,8 +411,10 @@ func (s *Service) explain(ctx context.Context, r *http.Request, err error) (int,
 		return http.StatusRequestEntityTooLarge, s.tooLarge() + resume
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout, fmt.Sprintf("Nothing came for %s.", s.cfg.Push.Idle) + resume
-	case errors.Is(err, errEncoding), errors.Is(err, source.ErrFormat):
+	case errors.Is(err, errEncoding):
 		return http.StatusBadRequest, "The body is not what Content-Encoding says."
+	case errors.Is(err, source.ErrFormat) && broken != nil:
+		return http.StatusBadRequest, fmt.Sprintf("The body is not JSON: %v.", broken.Err)
 	case broken == nil && r.Context().Err() != nil:
 		return http.StatusBadRequest, "The connection broke off." + resume // for the log: nobody reads it
 	case broken != nil:

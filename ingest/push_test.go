@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"fmt"
@@ -116,13 +117,16 @@ func TestPush(t *testing.T) {
 		"gzip":     {gzipped(t, []byte(text)), []string{"Content-Encoding", "gzip"}},
 		"zstd":     {zstded(t, []byte(text)), []string{"Content-Encoding", "ZSTD", "Content-Type", "application/jsonl; charset=utf-8"}},
 		"identity": {[]byte(text), []string{"Content-Encoding", "identity"}},
+		"a list":   {[]byte("[" + strings.ReplaceAll(strings.TrimSuffix(text, "\n"), "\n", ",\n") + "]"), []string{"Content-Type", "application/json"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a := push(t, s, pushPath, bytes.NewReader(c.body), c.header...)
 			require.Equal(t, http.StatusOK, a.status, a.Detail)
 			require.True(t, a.Complete)
 			require.Equal(t, int64(1000), a.Acknowledged.Lines)
-			require.Equal(t, int64(len(text)), a.Acknowledged.Bytes)
+			if name != "a list" {
+				require.Equal(t, int64(len(text)), a.Acknowledged.Bytes)
+			}
 			require.Len(t, a.Counts, 1)
 			require.Equal(t, int64(1000), a.Counts[0].Published+a.Counts[0].Unchanged)
 			require.Empty(t, a.Rejected)
@@ -179,7 +183,8 @@ func TestPushRefused(t *testing.T) {
 		"brotli":              {pushPath, "{}", []string{"Content-Encoding", "br"}, 415, "gzip or zstd"},
 		"no gzip":             {pushPath, people(0, 1), []string{"Content-Encoding", "gzip"}, 400, "not what Content-Encoding says"},
 		"no zstd":             {pushPath, "", []string{"Content-Encoding", "zstd"}, 400, "not what Content-Encoding says"},
-		"a zip file":          {pushPath, "PK\x03\x04", nil, 400, "not what Content-Encoding says"},
+		"a tar archive":       {pushPath, tarred(t), nil, 400, "the input is a tar archive"},
+		"a zip file":          {pushPath, "PK\x03\x04", nil, 400, "the input is a zip archive"},
 		"half a gzip":         {pushPath, string(half[:len(half)-100]), []string{"Content-Encoding", "gzip"}, 400, "damaged behind line"},
 		"too large":           {pushPath, large, nil, 413, "larger than 100.0 kB"},
 		"too large, unzipped": {pushPath, string(gzipped(t, []byte(large))), []string{"Content-Encoding", "gzip"}, 413, "Everything up to acknowledged.lines is stored"},
@@ -309,4 +314,15 @@ func TestPushOutage(t *testing.T) {
 	for i := range 900 {
 		require.Contains(t, got, fmt.Sprintf("p_%d", i))
 	}
+}
+
+func tarred(t *testing.T) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	require.NoError(t, w.WriteHeader(&tar.Header{Name: "people.ndjson", Mode: 0o600, Size: int64(len(people(0, 1)))}))
+	_, err := w.Write([]byte(people(0, 1)))
+	require.NoError(t, err)
+	require.NoError(t, w.Close())
+	return b.String()
 }

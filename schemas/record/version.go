@@ -186,17 +186,25 @@ func (v Version) String() string { return v.Time().Format(time.RFC3339Nano) }
 // Observed returns when what a version stands for was observed. Of evidence, whose version counts the seconds since 1970
 // as microseconds so that every crawled record outdoes it (mapping evidence_version), that is the instant behind the
 // made-up one; every other version is returned as it is.
-func Observed(version string) string {
-	v, err := ParseVersion(version)
+func (v Version) Observed() Version {
 	seconds := int64(v) + unixOfYearOne*1_000_000
-	if err != nil || seconds <= 0 || seconds >= maxEvidence {
-		return version
+	if seconds <= 0 || seconds >= maxEvidence {
+		return v
 	}
-	return time.Unix(seconds, 0).UTC().Format(time.RFC3339)
+	return VersionOf(time.Unix(seconds, 0))
 }
 
 // maxEvidence is how many microseconds after 1970 the versions of evidence end.
 const maxEvidence = 3600 * 1_000_000
+
+// Observed returns the text of a version, or that of when its evidence was observed: [Version.Observed].
+func Observed(version string) string {
+	v, err := ParseVersion(version)
+	if observed := v.Observed(); err == nil && observed != v {
+		return observed.String()
+	}
+	return version
+}
 
 // VersionOf returns the version of an instant.
 func VersionOf(t time.Time) Version {

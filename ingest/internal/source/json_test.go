@@ -1,11 +1,13 @@
 package source_test
 
 import (
+	"archive/tar"
 	"bytes"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -278,6 +280,47 @@ func TestForeignFormats(t *testing.T) {
 		require.ErrorContains(t, err, name)
 		require.NoError(t, s.Close())
 	}
+}
+
+// An archive is one error that says what to do, also compressed; none of it is taken for lines.
+func TestForeignFormats_TarInsideOfCompression(t *testing.T) {
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, format := range []tar.Format{tar.FormatGNU, tar.FormatPAX, tar.FormatUSTAR} {
+		require.NoError(t, w.WriteHeader(&tar.Header{Name: "people.ndjson", Mode: 0o600, Size: 3, Format: format}))
+		_, err := w.Write([]byte("{}\n"))
+		require.NoError(t, err)
+	}
+	require.NoError(t, w.Close())
+	old := bytes.Clone(b.Bytes())
+	copy(old[257:265], make([]byte, 8)) // as the seventh edition wrote it
+	sum := 8 * int(' ')
+	for i, c := range old[:512] {
+		if i < 148 || i >= 156 {
+			sum += int(c)
+		}
+	}
+	copy(old[148:156], fmt.Sprintf("%06o\x00 ", sum))
+	for name, data := range map[string][]byte{"now": b.Bytes(), "old": old} {
+		for form, data := range map[string][]byte{"plain": data, "gzip": gzipped(t, data), "zstd": zstded(t, data)} {
+			for _, n := range []int{1, 100, 1 << 20} {
+				for _, format := range []source.Format{source.FormatAuto, source.FormatCSV, source.FormatNDJSON} {
+					opts := small
+					opts.Format = format
+					s, err := source.FromReader(t.Context(), "f", &stutter{in: data, n: n}, opts)
+					require.NoError(t, err)
+					lines, _, _, err := drain(t, s)
+					require.Empty(t, lines)
+					require.ErrorIs(t, err, source.ErrFormat, "%s %s", name, form)
+					require.ErrorContains(t, err, "tar -xOf")
+				}
+			}
+		}
+	}
+	s, err := source.FromReader(t.Context(), "f", bytes.NewReader(gzipped(t, []byte("PK\x03\x04...."))), small)
+	require.NoError(t, err)
+	_, err = s.Next()
+	require.ErrorContains(t, err, "Excel")
 }
 
 func TestOpen(t *testing.T) {

@@ -248,7 +248,7 @@ func (t *Table) convert(data []byte, rows []row) *Chunk {
 		t.pos.Line += r.lines
 		t.pos.Offset += int64(r.end - begin)
 		begin = r.end
-		raw = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte(newline)), []byte(carriageReturn))
+		raw = bytes.TrimRight(bytes.TrimSuffix(raw, []byte(newline)), carriageReturn)
 		switch {
 		case len(raw) > t.opts.MaxLine:
 			line.Raw = raw[:t.opts.Head]

@@ -93,8 +93,17 @@ func TestTable(t *testing.T) {
 				{text: "p5,\"open", number: 7, offset: 50, bad: "is not CSV: field 2 has a quote that is not closed"},
 			},
 		},
-		"header alone": {np, "profile_id,headline\n", nil},
-		"empty":        {np, "", nil},
+		"lines that end in CR": {
+			np, "profile_id,summary\rp1,\"a\rb\"\r\rp2,\"c\nd\"\rp3,e",
+			[]object{
+				{text: `{"profile_id":"p1","summary":"a\u000db"}`, number: 2, offset: 19},
+				{text: `{"profile_id":"p2","summary":"c\u000ad"}`, number: 5, offset: 29},
+				{text: `{"profile_id":"p3","summary":"e"}`, number: 6, offset: 38},
+			},
+		},
+		"lines that end in CR CR LF": {np, "profile_id,summary\r\r\np1,a\r\r\n", []object{{text: `{"profile_id":"p1","summary":"a"}`, number: 2, offset: 21}}},
+		"header alone":               {np, "profile_id,headline\n", nil},
+		"empty":                      {np, "", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

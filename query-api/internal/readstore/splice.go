@@ -33,7 +33,7 @@ func appendString(b []byte, name, value string) []byte {
 // appendInstant appends a member with a version as an RFC 3339 timestamp in UTC.
 func appendInstant(b []byte, name string, version int64) []byte {
 	b = append(appendName(b, name), '"')
-	return append(record.Version(version).Time().AppendFormat(b, time.RFC3339Nano), '"')
+	return append(record.Version(version).Observed().Time().AppendFormat(b, time.RFC3339Nano), '"')
 }
 
 func appendName(b []byte, name string) []byte {
