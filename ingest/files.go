@@ -16,7 +16,7 @@ import (
 
 // Files publishes the records that stand in files, of one kind or, with
 // Config.Map, of those that a mapping makes; the kind is then empty. Files are
-// NDJSON or CSV, plain or compressed with gzip or zstd, or Parquet, which is
+// JSON or CSV, plain or compressed with gzip or zstd, or Parquet, which is
 // found out (see Config.Format). A folder stands for the files of these formats in
 // it and below, a pattern for what it matches; the path "-" is standard input.
 // Config.Readers files are read beside one another, each in its own order.

@@ -1,6 +1,7 @@
 package ingest_test
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"muster/ingest"
+	"muster/ingest/internal/heaptest"
 	"muster/ingest/internal/convert"
 	"muster/platform/broker"
 	"muster/platform/bus"
@@ -394,4 +396,18 @@ func TestStdin(t *testing.T) {
 	require.Equal(t, "-", s.Files[1].Path)
 	require.True(t, s.Files[1].Complete)
 	require.Len(t, values(t, cfg.Bus, record.KindNetworkPerson), 60)
+}
+
+// However many short lines are bad, what is held of them is bounded: each takes kilobytes while it is published.
+func TestFiles_ManyBadLinesTakeBoundedMemory(t *testing.T) {
+	const n = 150_000
+	path := write(t, "short.ndjson", bytes.Repeat([]byte("{\n"), n))
+	var s ingest.Summary
+	var err error
+	took := heaptest.Peak(func() {
+		s, err = ingest.Files(t.Context(), ingest.Config{DryRun: true}, ingest.Deps{}, record.KindNetworkPerson, []string{path})
+	})
+	requireExit(t, ingest.ExitRejected, err)
+	require.Equal(t, ingest.Counts{Read: n, Rejected: n}, counts(s, record.KindNetworkPerson))
+	require.Less(t, took, uint64(64<<20))
 }

@@ -332,8 +332,18 @@ func (w *workshop) turnTo(t *testing.T, page string) {
 		w.file(t, "people-2026-11.ndjson", `{"profile_id":"page1","username":"page-one","last_updated":"2026-11-21"}`+"\n")
 		w.must(t, "gzip -kf people-2026-11.ndjson")
 		w.letters(t)
+		// The people of the sample stay for the other pages.
+		w.replace = append(w.replace, "updated_at < '2026-11-01'", "username = 'page-one'")
 	case "deploy/docs/sources.md":
 		w.file(t, "mine.jq", first(t, page, "jq"))
+		for _, b := range codeBlocks(t) {
+			switch {
+			case b.page == page && b.language == "jq" && strings.HasPrefix(b.code, "# own-columns.jq"):
+				w.file(t, "own-columns.jq", b.code)
+			case b.page == page && strings.HasPrefix(b.code, "id,name,email"):
+				w.file(t, "people.csv", b.code)
+			}
+		}
 		w.file(t, "export.ndjson", `{"type":"person","id":"mapped1","name":"Mapped One","links":["https://network.example/in/mapped-one"]}`+"\n")
 		h := newHistory(t)
 		h.commit(t, "Amara O.", "7001+amara-o@users.noreply.codehost.example", 3)

@@ -65,11 +65,11 @@ func (c *command) ingestCommand() *cobra.Command {
 		Short: "Stream records in from files, standard input or git repositories",
 		Long: `Reads records of one kind from files and publishes them. A FILE is
 
-  a file      NDJSON or CSV with a header, plain, gzip or zstd; or Parquet. The format is found out
-              from content and name; --format says it otherwise
+  a file      JSON values (one a line, pretty-printed, or lists of them) or CSV with a header, plain, gzip or
+              zstd; or Parquet. The format is found out from content and name; --format says it otherwise
   a folder    all such files in it and below
   a pattern   'dump/*.ndjson.gz': all files that match
-  -           standard input (NDJSON or CSV)
+  -           standard input (JSON or CSV)
 
 Several files are read at the same time, each in its own order.
 
