@@ -33,7 +33,7 @@ func (w *damageWatch) Run(ctx context.Context) error {
 	defer ticker.Stop()
 	for {
 		if err := w.look(ctx); err != nil && ctx.Err() == nil {
-			w.logger.LogAttrs(ctx, slog.LevelDebug, "damaged tables not looked for, trying again", slog.Any("error", err))
+			w.logger.LogAttrs(ctx, slog.LevelDebug, "clickhouse: damaged tables not read", slog.Any("error", err))
 		}
 		select {
 		case <-ctx.Done():
@@ -43,7 +43,7 @@ func (w *damageWatch) Run(ctx context.Context) error {
 	}
 }
 
-// Check is a readiness check: it names the tables that are damaged. An engine that does not answer is for others to tell.
+// Check is a readiness check: it names the tables that are damaged. Other checks tell of an engine that does not answer.
 func (w *damageWatch) Check(ctx context.Context) error {
 	_ = w.look(ctx)
 	w.mu.Lock()
@@ -67,7 +67,8 @@ func (w *damageWatch) look(ctx context.Context) error {
 		return err
 	}
 	w.mu.Lock()
-	added := slices.DeleteFunc(slices.Clone(found), func(d clickhouse.Damage) bool { return slices.Contains(w.known, d) })
+	isKnown := func(d clickhouse.Damage) bool { return slices.Contains(w.known, d) }
+	added := slices.DeleteFunc(slices.Clone(found), isKnown)
 	w.known = found
 	w.mu.Unlock()
 	for _, d := range added {

@@ -46,9 +46,9 @@ func (l loss) folder(dir string) string {
 	return filepath.Join(partitionsDir(dir), fmt.Sprintf("%s-%d", url.PathEscape(l.topic), l.partition))
 }
 
-// refuseLoss compares the log with what Close has saved. It returns a LossError of the topics that lack messages, unless
-// accept takes all of them: then the log goes on where it ended, and lost is true. A segment that was cut within its
-// last record is no loss here: repairPartition reports it.
+// refuseLoss compares the log with what Close has saved. It returns a LossError of the topics that lack messages,
+// unless accept takes all of them: then the log goes on where it ended, and lost is true. A segment that was cut within
+// its last record is no loss here: repairPartition reports it.
 func refuseLoss(dir string, closed bool, accept func(topic string) bool, logger *slog.Logger) (lost bool, err error) {
 	found, err := findLoss(dir, closed)
 	if err != nil {
@@ -75,7 +75,7 @@ func refuseLoss(dir string, closed bool, accept func(topic string) bool, logger 
 	return len(found) > 0, nil
 }
 
-// fill writes an empty batch in the place of what is missing at the end of a partition, so that no offset is used twice.
+// fill writes an empty batch in the place of what is missing at the end of a partition: no offset is used twice.
 func (l loss) fill(dir string) error {
 	folder := l.folder(dir)
 	if err := os.MkdirAll(folder, 0o755); err != nil { //nolint:gosec // as kfake makes it, in a folder of the owner's

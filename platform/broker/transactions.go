@@ -11,7 +11,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -20,8 +19,8 @@ import (
 	"muster/platform/internal/recordbatch"
 )
 
-// openTransactions finds the producers whose last transaction in a partition has no end. It is shown the batches of each
-// segment in order, and the segments from the last to the first.
+// openTransactions finds the producers whose last transaction in a partition has no end. It is shown the batches of
+// each segment in order, and the segments from the last to the first.
 type openTransactions struct {
 	open    map[int64]int16 // the producer's epoch, by its ID
 	decoder recordbatch.Decoder
@@ -110,7 +109,8 @@ func fence(path string, producers map[int64]int16) error {
 	}
 	var fenced []byte
 	for _, id := range slices.Sorted(maps.Keys(producers)) {
-		text, err := json.Marshal(producerEntry{Type: "timeout", ID: id, Epoch: min(producers[id], math.MaxInt16-1) + 1})
+		next := min(producers[id], math.MaxInt16-1) + 1
+		text, err := json.Marshal(producerEntry{Type: "timeout", ID: id, Epoch: next})
 		if err != nil {
 			return err
 		}
@@ -183,8 +183,8 @@ func (b *Broker) noneOpen() error {
 			continue
 		}
 		if p := b.cluster.PartitionInfo(topic, partition); p != nil && p.LastStableOffset < p.HighWatermark {
-			return fmt.Errorf("%w: %s, partition %s: it ends when its producer commits or aborts it, or its time is over",
-				ErrOpenTransaction, topic, strconv.Itoa(int(partition)))
+			return fmt.Errorf("%w: %s, partition %d: it ends when its producer commits or aborts it, or its time is over",
+				ErrOpenTransaction, topic, partition)
 		}
 	}
 	return nil

@@ -37,7 +37,8 @@ func Rewind(ctx context.Context, cfg Config, group string, topics []string) (rew
 	_, err = backoff.Retry(ctx, func() (struct{}, error) {
 		err := commitOnce(ctx, client, req)
 		var code kafka.Error
-		if errors.As(err, &code) && !code.Temporary() && !errors.Is(err, kafka.UnknownMemberId) && !errors.Is(err, kafka.IllegalGeneration) {
+		members := errors.Is(err, kafka.UnknownMemberId) || errors.Is(err, kafka.IllegalGeneration)
+		if errors.As(err, &code) && !code.Temporary() && !members {
 			err = backoff.Permanent(err)
 		}
 		return struct{}{}, err

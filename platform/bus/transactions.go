@@ -36,7 +36,8 @@ func (f *fetcher) transactions(p *kmsg.FetchResponseTopicPartition) transactions
 			if t.markers == nil {
 				t.markers = make(map[int64][]marker)
 			}
-			t.markers[b.ProducerID] = append(t.markers[b.ProducerID], marker{offset: b.BaseOffset, committed: committed})
+			end := marker{offset: b.BaseOffset, committed: committed}
+			t.markers[b.ProducerID] = append(t.markers[b.ProducerID], end)
 		}
 	}
 	for id, m := range f.ends { // behind those of the answer, or one of them

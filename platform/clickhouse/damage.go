@@ -21,7 +21,7 @@ type Damage struct {
 	Table string `json:"table"` // without the database
 	Part  string `json:"part"`
 	Cause string `json:"cause"` // the name of the server's error, or "broken-on-start": the part was put aside
-	// Path is the end of the part's path, folder and part: a table that a replay has made anew may have a part of the name.
+	// Path is the end of the part's path, folder and part: a table that was made anew may have a part of the name.
 	Path string `json:"-"`
 }
 
@@ -35,7 +35,8 @@ func damageCodes() []Code {
 	return []Code{
 		proto.ErrChecksumDoesntMatch, proto.ErrCorruptedData, proto.ErrCannotDecompress, proto.ErrUnknownCodec,
 		proto.ErrCannotReadAllData, proto.ErrAttemptToReadAfterEOF, proto.ErrIncorrectData, proto.ErrTooLargeStringSize,
-		proto.ErrFileDoesntExist, proto.ErrNoFileInDataPart, proto.ErrBadSizeOfFileInDataPart, proto.ErrCannotReadFromFileDescriptor,
+		proto.ErrFileDoesntExist, proto.ErrNoFileInDataPart, proto.ErrBadSizeOfFileInDataPart,
+		proto.ErrCannotReadFromFileDescriptor,
 	}
 }
 
@@ -59,7 +60,8 @@ func damageIn(code Code, message string) (database string, d Damage, ok bool) {
 	}
 	database, table, _ := strings.Cut(m[2], ".")
 	unquote := func(name string) string { return strings.Trim(name, "`") }
-	return unquote(database), Damage{Table: unquote(table), Part: path.Base(m[1]), Cause: code.String(), Path: endOfPath(m[1])}, true
+	d = Damage{Table: unquote(table), Part: path.Base(m[1]), Cause: code.String(), Path: endOfPath(m[1])}
+	return unquote(database), d, true
 }
 
 func endOfPath(part string) string {
@@ -85,12 +87,13 @@ func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ..
 	}); err != nil {
 		return nil, fmt.Errorf("read the server's errors: %w", err)
 	}
-	active, err := readParts(ctx, conn, "SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database))
+	active, err := readParts(ctx, conn,
+		"SELECT table, name, '', path FROM system.parts WHERE active AND database = "+quoted(database))
 	if err != nil {
 		return nil, fmt.Errorf("read the tables' parts: %w", err)
 	}
-	found, err := readParts(ctx, conn, "SELECT table, name, assumeNotNull(reason), path FROM system.detached_parts WHERE database = "+
-		quoted(database)+" AND startsWith(assumeNotNull(reason), 'broken') ORDER BY table, name")
+	found, err := readParts(ctx, conn, "SELECT table, name, assumeNotNull(reason), path FROM system.detached_parts "+
+		"WHERE database = "+quoted(database)+" AND startsWith(assumeNotNull(reason), 'broken') ORDER BY table, name")
 	if err != nil {
 		return nil, fmt.Errorf("read the detached parts: %w", err)
 	}
@@ -101,7 +104,9 @@ func ReadDamage(ctx context.Context, conn driver.Conn, database string, known ..
 		}
 	}
 	found = slices.DeleteFunc(found, func(d Damage) bool { return strings.Contains(d.Table, replacedMark) })
-	slices.SortFunc(found, func(a, b Damage) int { return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Part, b.Part)) })
+	slices.SortFunc(found, func(a, b Damage) int {
+		return cmp.Or(cmp.Compare(a.Table, b.Table), cmp.Compare(a.Part, b.Part))
+	})
 	return found, nil
 }
 
