@@ -95,7 +95,7 @@ func TestBackupPage(t *testing.T) {
 	t.Parallel()
 	pg := openPage(t, "backup.md")
 	first := start(t, filepath.Join(pg.dir, ".muster"), "--sample", "40")
-	usernames := strings.Fields(first.muster(t, "sql", "--format", "tsv", "SELECT codehost_username FROM muster.codehost_people FINAL WHERE NOT deleted ORDER BY user_id LIMIT 2"))
+	usernames := strings.Fields(first.muster(t, "sql", "--format", "tsv", "SELECT codehost_username FROM muster.codehost_people FINAL WHERE NOT deleted AND type = 'User' ORDER BY user_id LIMIT 2"))
 	usernames = usernames[len(usernames)-2:]
 	stays, goes := usernames[0], usernames[1]
 	require.True(t, found(t, first, stays))
