@@ -66,6 +66,24 @@ func (d *document) owner() {
 	}
 }
 
+// isUnknownHeading reports whether a line that could be a name stands alone above a name with a title or an address of its own: a heading
+// in a language that is not known.
+func (d *document) isUnknownHeading(i int) bool {
+	next := d.next(i)
+	if next == i+1 || next == len(d.lines) {
+		return false
+	}
+	n, ok := d.e.Name(view.Unbulleted(d.lines[next]).Text(), false)
+	if !ok || d.listed[next] {
+		return false
+	}
+	title, _ := d.besideName(next)
+	for j := next + 1; j < len(d.lines) && j <= next+3; j++ {
+		title = title || d.isMailOf(d.lines[j].Text(), n)
+	}
+	return title
+}
+
 // isMailOf reports whether a line has an address that is made of a name.
 func (d *document) isMailOf(line string, n phrase.PersonName) bool {
 	at := strings.IndexByte(line, '@')
@@ -196,6 +214,9 @@ func (d *document) cardName(from int) (at int, name phrase.PersonName, where vie
 			parts = append([]view.Part{parts[0].Sub(m[2], m[3]), parts[0].Sub(m[4], m[5])}, parts[1:]...)
 		}
 		if n, ok := d.e.Name(parts[0].Text(), false); ok && !d.e.words.IsCompany(parts[0].Text()) {
+			if len(parts) == 1 && d.isUnknownHeading(i) {
+				continue
+			}
 			return i, n, parts[0], parts[1:]
 		}
 		if c := line.Split(phrase.Comma); len(c) > 1 && !introduced { // "I'm Ada Moreau, a nurse" is a sentence

@@ -103,7 +103,7 @@ func (d *document) spacedLabel(t view.Part) (kind string, value view.Part, ok bo
 		switch {
 		case r == ' ' || r == ':':
 			if k := d.e.words.Labels[label]; k != "" && utf8.RuneCountInString(label) > 1 {
-				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End {
+				if rest := t.Sub(i, len(text)).Trim(":|"); rest.Start < rest.End && d.e.words.Kind(rest.Text()) == "" && !careerUnread.MatchString(rest.Text()) {
 					kind, value, ok = k, rest, true
 				}
 			}

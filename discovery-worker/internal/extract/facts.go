@@ -127,6 +127,8 @@ var (
 		`|\s*(?i:years?|yrs?|months?|jahren?|monaten?|wochen|tagen?|kunden|mitarbeitern?|teams?|ans|anni|años|anos|jaar|lat|лет|года?|年|か月|ヶ月|년|개월)(?:$|[^\p{L}]))`)
 	// aboutQuantity is a number behind a word that counts, in scripts without spaces.
 	aboutQuantity = regexp.MustCompile(`^約?\d+(?:年|か月|ヶ月|カ月|人|名|社)`)
+	// eastAsianUnit is a part of a company behind its name.
+	eastAsianUnit = regexp.MustCompile(`\s+[\p{Han}\p{Hiragana}\p{Katakana}ー]*(?:部|課|室|係|支店|支社|グループ|チーム)$`)
 	lastBracket   = regexp.MustCompile(`\s*[(（\[][^()（）\[\]]*[)）\]]\s*$`)
 	// praise stands before a title: an article, an adjective that says how the work is done.
 	praise = regexp.MustCompile(`^(?:(?:An?|The|Une?|Eine?|Uma?|Een)\s+)?(?:(?i:passionate|enthusiastic|creative|experienced|seasoned|dedicated|motivated|highly motivated|self-taught|self-driven|curious|talented|award-winning|results-driven|detail-oriented|hard-?working|leidenschaftlicher?|passionnée?|apasionad[oa]|appassionat[oa]|apaixonad[oa])(?:,\s*|\s+(?:and|und|et|y|e)\s+|\s+))*`)
@@ -146,6 +148,9 @@ func tidyCompany(c found) found {
 	}
 	if open := strings.IndexAny(name, "([（"); open > 0 && !balanced(name) {
 		name = name[:open]
+	}
+	for m := eastAsianUnit.FindStringIndex(name); m != nil && m[0] > 0; m = eastAsianUnit.FindStringIndex(name) {
+		name = name[:m[0]]
 	}
 	name = strings.TrimRight(name, " ,;:|")
 	if !balanced(name) || isQuantity(name) || !strings.ContainsFunc(name, unicode.IsLetter) || platformNamed(name) != "" && !strings.Contains(name, " ") && name == strings.ToLower(name) {

@@ -139,6 +139,9 @@ func (d *document) label(i int, kind string, value view.Part) bool {
 		before := d.f.name
 		d.e.value(d.f, kind, value, &d.labelled, labelled)
 		return d.f.name != before || len(sentencesOf(value)) < 2
+	case "email", "personal email", "work email", "phone": // sentences may follow
+		d.e.value(d.f, kind, value, &d.labelled, labelled)
+		return len(sentencesOf(value)) < 2
 	default:
 		d.e.value(d.f, kind, value, &d.labelled, labelled)
 		return true

@@ -25,7 +25,7 @@ var unowned = regexp.MustCompile(`(?i)(?:companies|employers|organi[sz]ations|in
 var answered = regexp.MustCompile(`(?i)^(?:clients|customers)$`)
 
 // works are members that hold what the person made or was given. Its names, addresses and accounts are not theirs, its pages may be.
-var works = regexp.MustCompile(`(?i)(?:projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
+var works = regexp.MustCompile(`(?i)(?:volunteer(?:ing|s|[_ ]?(?:work|experience))?|projects?|publications|patents|case_?studies|awards|honou?rs|certificat(?:es|ions))$`)
 
 // object reads an object by the names of its members.
 func (e *Extractor) object(ctx context.Context, f *facts, n tree.Node) error {

@@ -169,3 +169,20 @@ func TestWays_ReachPrecisionAndRecall(t *testing.T) {
 		t.Logf("%s: %d inputs, fields precision %.3f recall %.3f %+v", set, len(cases), total.precision(), total.recall(), total)
 	}
 }
+
+// A line that heads a section is no name, in whatever language and letter case; the name below it is found.
+func TestHeadings_AreNoNames(t *testing.T) {
+	e := newExtractor(t)
+	raw, err := os.ReadFile(filepath.Join("testdata", "ways", "headings.txt"))
+	require.NoError(t, err)
+	for heading := range strings.Lines(string(raw)) {
+		heading = strings.TrimSpace(heading)
+		for _, form := range []string{heading, strings.ToUpper(heading), "## " + heading, heading + ":"} {
+			p, err := e.Extract(t.Context(), Input{Text: form + "\n\nWanda Sowa\nSoftware Engineer\nwanda@sowa.example"})
+			require.NoError(t, err)
+			got := leaves(t, p)
+			require.Equal(t, "Wanda Sowa", got["full_name"], form)
+			require.Equal(t, "wanda@sowa.example", got["personal_email"], form)
+		}
+	}
+}

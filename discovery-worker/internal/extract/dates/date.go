@@ -18,6 +18,7 @@ type Reader struct {
 	period *regexp.Regexp
 	open   *regexp.Regexp
 	whole  *regexp.Regexp
+	ending *regexp.Regexp // of a period without an end: "2020 -"
 }
 
 // monthNames are the months' names and short names, lower case.
@@ -61,27 +62,33 @@ func New() *Reader {
 	d.single = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
 	d.period = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d/.-])(` + d.Expr + `)\s*(?:-|–|—|−|~|〜|～|→|➔|to|bis|until|till|through|à|au|a|al|hasta|até|tot|till|и по|по)+\s*(` + d.Expr + `|` + presentWords + `)(?:$|[^\p{L}\d/-])`)
 	d.open = regexp.MustCompile(`(?i)(?:^|[^\p{L}\d])(?:` + sinceWords + `)\s+(` + d.Expr + `)(?:$|[^\p{L}\d/-])`)
+	d.ending = regexp.MustCompile(`(?i)^(` + d.Expr + `)\s*(?:-|–|—|→|~)\s*$`)
 	d.whole = regexp.MustCompile(`(?i)^` + d.Expr + `(?:T[\d:.]+(?:Z|[+-]\d\d:?\d\d)?)?$`)
 	return d
 }
 
-// span of time, dates as partial as they are written; current when it lasts.
-type period struct {
+// Period is a span of time, dates as partial as they are written; current when it lasts.
+type Period struct {
 	Start, End string
 	Current    bool
 	At         [2]int // where it is written, with the word before it
 }
 
 // Find reads the first period of a line: a range, or an open one ("since 2018").
-func (d *Reader) Find(s string) (period, bool) {
+func (d *Reader) Find(s string) (Period, bool) {
 	if !strings.ContainsFunc(s, unicode.IsDigit) {
-		return period{}, false
+		return Period{}, false
 	}
 	if m := d.period.FindStringSubmatchIndex(s); m != nil {
 		start, ok := d.Parse(s[m[2]:m[3]])
 		end, ended := d.Parse(s[m[4]:m[5]])
 		if ok {
-			return period{Start: start, End: end, Current: !ended, At: [2]int{m[2], m[5]}}, true
+			return Period{Start: start, End: end, Current: !ended, At: [2]int{m[2], m[5]}}, true
+		}
+	}
+	if m := d.ending.FindStringSubmatchIndex(s); m != nil {
+		if start, ok := d.Parse(s[m[2]:m[3]]); ok {
+			return Period{Start: start, Current: true, At: [2]int{m[2], m[1]}}, true
 		}
 	}
 	if m := d.open.FindStringSubmatchIndex(s); m != nil {
@@ -90,10 +97,10 @@ func (d *Reader) Find(s string) (period, bool) {
 			for from < m[2] && strings.IndexByte(" \t(,.;:-", s[from]) >= 0 {
 				from++
 			}
-			return period{Start: start, Current: true, At: [2]int{from, m[3]}}, true
+			return Period{Start: start, Current: true, At: [2]int{from, m[3]}}, true
 		}
 	}
-	return period{}, false
+	return Period{}, false
 }
 
 // FindOne reads a single date in a line.

@@ -86,7 +86,7 @@ func Letters(s string) string {
 var WithoutUmlauts = strings.NewReplacer("ä", "ae", "ö", "oe", "ü", "ue", "å", "aa", "ø", "oe") //nolint:gochecknoglobals // a constant table
 
 // withoutStrokes are letters that have no decomposition.
-var withoutStrokes = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i") //nolint:gochecknoglobals // a constant table
+var withoutStrokes = strings.NewReplacer("ø", "o", "ł", "l", "ß", "ss", "æ", "ae", "œ", "oe", "đ", "d", "ı", "i", "ς", "σ") //nolint:gochecknoglobals // a constant table
 
 // fold is a lower-case word without its accents.
 func fold(s string) string {
